@@ -1,0 +1,216 @@
+"""The command `slabsvm`; heavy imports stand inside the commands, so that `--help` answers at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from slabsvm import __version__
+from slabsvm.terminal import (
+    check_folder,
+    draw,
+    finish,
+    load,
+    plain_errors,
+    prepare,
+    progress,
+    run_cells,
+    show,
+)
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="slabsvm")
+def main() -> None:
+    """One-class slab support vector machines: learn from positive examples alone.
+
+    Start with `slabsvm demo`, which needs no data and no network.
+    """
+
+
+@main.group()
+def reproduce() -> None:
+    """Repeat the paper's experiments.
+
+    Each result is kept as soon as it is there: a run that was stopped goes on where it was, and a finished
+    one is shown again without computing anything.
+    """
+
+
+def output_option(default: str) -> Callable[[F], F]:
+    """The option --output, a folder."""
+    return click.option(
+        "--output",
+        type=click.Path(path_type=Path, file_okay=False),
+        default=Path(default),
+        show_default=f"./{default}",
+        help="Folder for the results; made if it is not there.",
+    )
+
+
+def run_options(command: F) -> F:
+    """The options of every command that runs cells."""
+    jobs = click.option(
+        "--jobs", type=click.IntRange(min=1), default=None, help="Threads. [default: one for each processor]"
+    )
+    fresh = click.option(
+        "--fresh", is_flag=True, help="Forget the results in the output folder and start again."
+    )
+    figures = click.option(
+        "--figures/--no-figures", default=True, help="Draw figures (needs matplotlib). [default: on]"
+    )
+    return jobs(fresh(figures(command)))
+
+
+def data_option(command: F) -> F:
+    """The option --data, the Letter file."""
+    option = click.option(
+        "--data",
+        type=click.Path(path_type=Path),
+        default=None,
+        help="UCI's letter-recognition.data or its folder. [default: from SLABSVM_DATA, else downloaded]",
+    )
+    return option(command)
+
+
+@main.command()
+@output_option("slabsvm-demo")
+def demo(output: Path) -> None:
+    """Learn each of ten handwritten digits from its positives alone, and face all ten.
+
+    Uses scikit-learn's bundled digits and writes one page, digits.html, that holds everything it shows.
+    """
+    with plain_errors():
+        check_folder(output)
+        from slabsvm.experiments import digits as experiment
+        from slabsvm.page import demo_page
+        from slabsvm.report import digits_grid, write_csv
+
+        digits = experiment.split_digits()
+        sweep = {}
+        with progress("Learning digits", len(experiment.GAMMA_MULTIPLES)) as advance:
+            for multiple in experiment.GAMMA_MULTIPLES:
+                sweep[multiple] = experiment.encounters(digits, multiple)
+                advance()
+        show(digits_grid(sweep[1.0]))
+        page = output / "digits.html"
+        page.write_text(demo_page(digits, sweep), encoding="utf-8")
+        write_csv([one.record() for met in sweep.values() for one in met], output / "digits.csv")
+        click.echo(f"Open {page} in a browser: what each model accepts and rejects, in pictures.")
+
+
+@reproduce.command()
+@output_option("slabsvm-letter")
+@data_option
+@click.option(
+    "--offsets",
+    type=click.Choice(["training", "leave-one-out"]),
+    default="training",
+    show_default=True,
+    help="Where the planes stand: at the training scores, as in the paper, or at leave-one-out scores.",
+)
+@run_options
+def letter(
+    *, output: Path, data: Path | None, offsets: str, jobs: int | None, fresh: bool, figures: bool
+) -> None:
+    """Table 1 of the paper: 26 letters, five kernels, Matthews correlation on the test rows."""
+    with plain_errors():
+        prepare(output, figures)
+        from slabsvm import plots, report
+        from slabsvm.experiments import paper
+
+        letters = load(data)
+        cells = paper.letter_cells(letters, offsets)
+        name = f"letter-{offsets}"
+        records = run_cells(
+            name, cells=cells, measure=paper.letter_measure(letters), output=output, jobs=jobs, fresh=fresh
+        )
+        grids = [report.letter_grid(records), report.letter_by_letter_grid(records)]
+        show(grids[0])
+        charts = {
+            f"{name}-heat-map": partial(plots.letter_heat_map, records),
+            f"{name}-medians": partial(plots.letter_medians_chart, records),
+        }
+        drawn = draw(output, charts, figures)
+        finish(
+            output,
+            name,
+            title="The slab on UCI Letter",
+            setting=paper.SETTING,
+            grids=grids,
+            drawn=drawn,
+            records=records,
+        )
+
+
+@reproduce.command()
+@output_option("slabsvm-planes")
+@data_option
+@run_options
+def planes(*, output: Path, data: Path | None, jobs: int | None, fresh: bool, figures: bool) -> None:
+    """The paper's planes against leave-one-out planes on Letter, for gamma from 1 to 32."""
+    with plain_errors():
+        prepare(output, figures)
+        from slabsvm import plots, report
+        from slabsvm.experiments import paper
+
+        letters = load(data)
+        cells = paper.planes_cells(letters)
+        records = run_cells(
+            "planes",
+            cells=cells,
+            measure=paper.letter_measure(letters),
+            output=output,
+            jobs=jobs,
+            fresh=fresh,
+        )
+        grid = report.planes_grid(records)
+        show(grid)
+        drawn = draw(output, {"planes": partial(plots.planes_chart, records)}, figures)
+        finish(
+            output,
+            "planes",
+            title="What the planes cost",
+            setting=paper.SETTING,
+            grids=[grid],
+            drawn=drawn,
+            records=records,
+        )
+
+
+@reproduce.command("toy")
+@output_option("slabsvm-toy")
+@run_options
+def toy_command(*, output: Path, jobs: int | None, fresh: bool, figures: bool) -> None:
+    """The paper's toy data: the share of points inside for five epsilons, and the figures."""
+    with plain_errors():
+        prepare(output, figures)
+        from slabsvm import plots, report
+        from slabsvm.experiments import toy
+
+        records = run_cells(
+            "toy", cells=toy.toy_cells(), measure=toy.toy_measure, output=output, jobs=jobs, fresh=fresh
+        )
+        grid = report.toy_grid(records)
+        show(grid)
+        charts = {
+            "toy-epsilon": plots.toy_planes_chart,
+            "toy-slabs": plots.toy_slabs_chart,
+            "toy-distances": plots.toy_distances_chart,
+        }
+        drawn = draw(output, charts, figures)
+        finish(
+            output,
+            "toy",
+            title="The slab on toy data",
+            setting=toy.SETTING,
+            grids=[grid],
+            drawn=drawn,
+            records=records,
+        )

@@ -1,0 +1,14 @@
+"""The colours of every figure and page, chosen to stay apart for colour-blind readers and in print."""
+
+INK, SOFT, LINE = "#1d2530", "#5d6876", "#e2e0da"
+KNOWN, NOVEL = "#2f6db3", "#d9772b"
+GREEN, VIOLET, SAND = "#3f8f6b", "#7d5ba6", "#b59a5b"
+
+# From light to dark, for an ordered parameter or a value.
+SEQUENCE = ("#a9cbe8", "#6fa3d6", "#3f7fbf", "#275a96", "#12315c")
+
+MODEL_COLOURS = {
+    "slab": KNOWN,
+    "one-class SVM (scikit-learn)": NOVEL,
+    "one-class SVM, leave-one-out plane": SAND,
+}

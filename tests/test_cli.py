@@ -1,0 +1,167 @@
+"""The command: what it writes, what it says, and how it fails."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from slabsvm.cli import main
+from slabsvm.experiments import toy
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+def assert_plain_error(result: Result, *parts: str) -> None:
+    assert result.exit_code == 1
+    assert isinstance(result.exception, SystemExit)
+    assert "Traceback" not in result.output
+    text = " ".join(result.output.split())
+    for part in parts:
+        assert part in text
+
+
+@pytest.fixture
+def small_toy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(toy, "SEEDS", range(2))
+
+
+def test_help_and_import_are_light():
+    heavy = "{'numba', 'sklearn', 'scipy', 'matplotlib', 'pandas'}"
+    code = f"import sys, slabsvm.cli; print(sorted({heavy} & set(sys.modules)))"
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [[], ["demo"], ["reproduce"], ["reproduce", "letter"], ["reproduce", "planes"], ["reproduce", "toy"]],
+)
+def test_every_command_explains_itself(command):
+    result = run(*command, "--help")
+    assert result.exit_code == 0
+    assert "Usage:" in result.output
+    assert max(map(len, result.output.splitlines())) <= 100
+
+
+def test_demo_writes_one_page_that_holds_everything(tmp_path):
+    result = run("demo", "--output", tmp_path / "new" / "folder")
+    assert result.exit_code == 0, result.output
+    page = (tmp_path / "new" / "folder" / "digits.html").read_text()
+    assert page.count('<section class="card"') == 10
+    assert page.count("data:image/png;base64,") >= 30
+    # Nothing comes from elsewhere, and no place of the template is left open.
+    assert not re.search(r'(src|href)="(?!data:|#)', page)
+    assert "http" not in page
+    assert not re.search(r"\$\w", page)
+    assert "median" in result.output
+    assert "digits.html" in result.output
+    assert len((tmp_path / "new" / "folder" / "digits.csv").read_text().splitlines()) == 1 + 180
+
+
+def test_demo_needs_no_matplotlib(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert run("demo", "--output", tmp_path).exit_code == 0
+
+
+@pytest.mark.usefixtures("small_toy")
+def test_reproduce_toy_writes_records_table_figures_and_does_not_compute_twice(tmp_path, monkeypatch):
+    result = run("reproduce", "toy", "--output", tmp_path, "--jobs", "1")
+    assert result.exit_code == 0, result.output
+    names = {"toy.jsonl", "toy.csv", "toy.md", "toy-epsilon.png", "toy-slabs.png", "toy-distances.png"}
+    assert {path.name for path in tmp_path.iterdir()} == names
+    records = [json.loads(line) for line in (tmp_path / "toy.jsonl").read_text().splitlines()]
+    assert len(records) == 20
+    report = (tmp_path / "toy.md").read_text()
+    assert all(f"({name})" in report for name in names if name.endswith("png"))
+    (tmp_path / "toy.md").unlink()
+    monkeypatch.setattr(toy, "toy_measure", pytest.fail)
+    again = run("reproduce", "toy", "--output", tmp_path, "--no-figures")
+    assert again.exit_code == 0, again.output
+    assert "nothing to compute" in again.output
+    assert (tmp_path / "toy.md").exists()
+
+
+@pytest.mark.usefixtures("small_toy")
+def test_an_interrupted_run_says_that_it_can_go_on(tmp_path, monkeypatch):
+    measure, calls = toy.toy_measure, []
+
+    def interrupted(cell):
+        calls.append(cell)
+        if len(calls) == 6:
+            raise KeyboardInterrupt
+        return measure(cell)
+
+    monkeypatch.setattr(toy, "toy_measure", interrupted)
+    result = run("reproduce", "toy", "--output", tmp_path, "--no-figures", "--jobs", "1")
+    assert result.exit_code == 130
+    assert "of 20 results are kept; the same command goes on from there." in result.output
+    monkeypatch.setattr(toy, "toy_measure", measure)
+    result = run("reproduce", "toy", "--output", tmp_path, "--no-figures", "--jobs", "1")
+    assert result.exit_code == 0
+    assert "Going on: " in result.output
+    assert len((tmp_path / "toy.jsonl").read_text().splitlines()) == 20
+
+
+@pytest.mark.parametrize(
+    "command", [["demo"], ["reproduce", "toy"], ["reproduce", "letter"], ["reproduce", "planes"]]
+)
+def test_an_output_folder_that_cannot_be_is_refused_before_any_work(tmp_path, command):
+    (tmp_path / "in-the-way").write_text("")
+    output = tmp_path / "in-the-way" / "folder"
+    assert_plain_error(run(*command, "--output", output), f"Cannot write to {output}", "--output")
+
+
+def test_figures_without_matplotlib_name_what_to_install_before_any_work(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    result = run("reproduce", "toy", "--output", tmp_path)
+    assert_plain_error(result, "pip install 'slabsvm[plots]'", "--no-figures")
+    assert not (tmp_path / "toy.jsonl").exists()
+
+
+@pytest.mark.parametrize("experiment", ["letter", "planes"])
+def test_letter_without_its_data_says_what_to_do(tmp_path, monkeypatch, experiment):
+    missing = tmp_path / "nowhere"
+    result = run("reproduce", experiment, "--output", tmp_path / "out", "--data", missing)
+    assert_plain_error(result, f"{missing} does not exist")
+    monkeypatch.setenv("SLABSVM_DATA", str(tmp_path))
+    result = run("reproduce", experiment, "--output", tmp_path / "out")
+    assert_plain_error(result, "There is no letter-recognition.data in")
+    (tmp_path / "letter-recognition.data").write_text("A,1,2,3\n")
+    result = run("reproduce", experiment, "--output", tmp_path / "out")
+    assert_plain_error(result, "is not the original Letter file: line 1 should be")
+
+
+def test_letter_without_a_network_says_what_to_do(tmp_path, monkeypatch):
+    from slabsvm.experiments import data
+
+    monkeypatch.delenv("SLABSVM_DATA", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(data, "LETTER_SOURCES", ("http://127.0.0.1:9/closed",))
+    result = run("reproduce", "letter", "--output", tmp_path / "out")
+    assert_plain_error(result, "could not be downloaded", "--data FILE", "SLABSVM_DATA")
+
+
+@pytest.mark.skipif(
+    not Path(os.environ.get("SLABSVM_DATA", ""), "letter", "letter-recognition.data").is_file(),
+    reason="SLABSVM_DATA names no folder with letter/letter-recognition.data",
+)
+def test_reproduce_letter_on_three_letters_draws_and_tells_everything(tmp_path, monkeypatch):
+    from slabsvm.experiments import paper
+
+    monkeypatch.setattr(paper, "LETTERS", ("A", "I", "Z"))
+    monkeypatch.setattr(paper, "PLANES_GAMMAS", (1.0, 16.0))
+    for experiment, figures in (
+        ("letter", ["letter-training-heat-map.png", "letter-training-medians.png"]),
+        ("planes", ["planes.png"]),
+    ):
+        result = run("reproduce", experiment, "--output", tmp_path, "--jobs", "2")
+        assert result.exit_code == 0, result.output
+        assert "fits reached a relative duality gap of" in " ".join(result.output.split())
+        assert all((tmp_path / name).stat().st_size > 10_000 for name in figures)

@@ -1,0 +1,192 @@
+"""Experiments: cells in, records out, resumable, and the same whatever the number of threads."""
+
+import csv
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from sklearn.metrics import matthews_corrcoef
+
+from slabsvm.experiments import digits, paper, protocol, toy
+from slabsvm.experiments.data import load_letters
+from slabsvm.experiments.metrics import Counts
+
+CHANGING = {"fit_seconds", "score_seconds"}
+
+
+@dataclass(frozen=True)
+class Square:
+    number: int
+    version: str = "1"
+
+
+def square(cell: Square) -> dict[str, int]:
+    return {"square": cell.number**2}
+
+
+SQUARES = [Square(number) for number in range(12)]
+EXPECTED = [{"number": n, "version": "1", "square": n**2} for n in range(12)]
+
+
+def letter_file() -> Path | None:
+    folder = os.environ.get("SLABSVM_DATA")
+    path = Path(folder) / "letter" / "letter-recognition.data" if folder else None
+    return path if path and path.is_file() else None
+
+
+needs_letter = pytest.mark.skipif(
+    letter_file() is None, reason="SLABSVM_DATA names no folder with letter/letter-recognition.data"
+)
+
+
+def test_counts_give_the_matthews_correlation_of_scikit_learn():
+    rng = np.random.default_rng(0)
+    for share in (0.1, 0.5, 0.9):
+        known, inside = rng.random(300) < share, rng.random(300) < 0.4
+        counts = Counts.of(inside, known)
+        assert counts.mcc == pytest.approx(matthews_corrcoef(known, inside))
+        assert counts.recall == pytest.approx(np.mean(inside[known]))
+        assert counts.false_acceptance == pytest.approx(np.mean(inside[~known]))
+
+
+def test_counts_with_an_empty_side_correlate_with_nothing():
+    counts = Counts.of(np.ones(5, bool), np.array([1, 0, 1, 0, 1], bool))
+    assert counts.mcc == 0.0
+    assert np.isnan(Counts.of(np.zeros(2, bool), np.zeros(2, bool)).recall)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_records_come_in_the_order_of_the_cells(tmp_path, n_jobs):
+    steps = []
+    records = protocol.run(
+        SQUARES, square, tmp_path / "new" / "journal", n_jobs=n_jobs, advance=lambda: steps.append(1)
+    )
+    assert records == EXPECTED
+    assert len(steps) == len(SQUARES)
+
+
+def test_a_finished_run_is_read_without_computing(tmp_path):
+    protocol.run(SQUARES, square, tmp_path / "journal")
+    assert protocol.run(SQUARES, pytest.fail, tmp_path / "journal") == EXPECTED
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_a_killed_run_goes_on_where_it_stopped_without_repeating_a_cell(tmp_path, n_jobs):
+    journal = tmp_path / "journal"
+
+    def dies_at_seven(cell: Square) -> dict[str, int]:
+        if cell.number == 7:
+            raise KeyboardInterrupt
+        return square(cell)
+
+    with pytest.raises(KeyboardInterrupt):
+        protocol.run(SQUARES, dies_at_seven, journal, n_jobs=n_jobs)
+    # The machine went down in the middle of a line.
+    with journal.open("a") as file:
+        file.write('{"number": 7, "vers')
+    kept, measured = protocol.known_records(journal, SQUARES), []
+    assert 0 < len(kept) < len(SQUARES)
+
+    def counting(cell: Square) -> dict[str, int]:
+        measured.append(cell.number)
+        return square(cell)
+
+    assert protocol.run(SQUARES, counting, journal) == EXPECTED
+    assert len(measured) == len(SQUARES) - len(kept)
+    assert 7 in measured
+    assert protocol.run(SQUARES, pytest.fail, journal) == EXPECTED
+
+
+def test_records_of_another_version_are_not_taken_for_this_ones(tmp_path):
+    protocol.run(SQUARES[:2], square, tmp_path / "journal")
+    newer = [Square(0, version="2")]
+    assert protocol.known_records(tmp_path / "journal", newer) == {}
+    assert protocol.run(newer, square, tmp_path / "journal")[0]["version"] == "2"
+
+
+def test_the_papers_gammas_are_complete():
+    assert len(paper.GAMMA) == 26
+    assert {g: sum(v == g for v in paper.GAMMA.values()) for g in (0.5, 1.0, 2.0)} == {
+        0.5: 6,
+        1.0: 18,
+        2.0: 2,
+    }
+    letters = SimpleNamespace(sha256="0" * 64)
+    assert len(set(paper.letter_cells(letters))) == 130
+    assert len(set(paper.planes_cells(letters))) == 520
+
+
+def test_the_toy_shares_are_near_the_papers_for_every_epsilon():
+    cells = toy.toy_cells()
+    assert len(cells) == len(set(cells)) == 200
+    for kernel in toy.KERNELS:
+        for epsilon in toy.EPSILONS:
+            chosen = [cell for cell in cells[::4] if (cell.kernel, cell.epsilon) == (kernel, epsilon)]
+            shares = [toy.toy_measure(cell)["share_inside"] for cell in chosen]
+            assert 0.89 <= np.mean(shares) <= 0.94
+
+
+def test_the_distances_are_those_of_the_chi_distribution():
+    for n_features in (2, 16):
+        distances = toy.mahalanobis_distances(n_features)
+        assert np.mean(distances**2) == pytest.approx(n_features, rel=0.03)
+
+
+def test_the_digits_are_split_alike_each_time_and_gamma_sees_only_the_training_half():
+    first, second = digits.split_digits(), digits.split_digits()
+    np.testing.assert_array_equal(first.test, second.test)
+    assert 0.1 < first.gamma < 0.3
+    assert set(np.bincount(first.train_digits)) <= set(range(86, 93))
+
+
+def test_a_digit_is_told_from_the_others():
+    split = digits.split_digits()
+    for model in digits.MODELS:
+        met = digits.encounter(split, model, 0, split.gamma)
+        assert met.counts == Counts.of(met.inside, split.test_digits == 0)
+        assert met.counts.mcc > 0.8
+
+
+@needs_letter
+def test_threads_do_not_change_what_is_measured_on_letter(tmp_path):
+    letters = load_letters(letter_file())
+    cells = [cell for cell in paper.planes_cells(letters) if cell.known in "AI" and cell.gamma in (1.0, 16.0)]
+    measure = paper.letter_measure(letters)
+    one, two = (protocol.run(cells, measure, tmp_path / f"{jobs}", n_jobs=jobs) for jobs in (1, 2))
+    for first, second in zip(one, two, strict=True):
+        assert {k: v for k, v in first.items() if k not in CHANGING} == {
+            k: v for k, v in second.items() if k not in CHANGING
+        }
+
+
+@needs_letter
+def test_the_130_letter_cells_agree_with_the_reference(tmp_path):
+    reference_file = letter_file().parents[2] / "reference" / "letter_ocssvm.csv"
+    if not reference_file.is_file():
+        pytest.skip("there is no reference/letter_ocssvm.csv beside the folder that SLABSVM_DATA names")
+    with reference_file.open() as file:
+        reference = {(row["kernel"], row["letter"]): row for row in csv.DictReader(file)}
+    letters = load_letters(letter_file())
+    records = protocol.run(
+        paper.letter_cells(letters), paper.letter_measure(letters), tmp_path / "j", n_jobs=2
+    )
+    assert len(records) == len(reference) == 130
+    for record in records:
+        row = reference[record["kernel"], record["known"]]
+        cell = f"{record['kernel']} {record['known']}"
+        assert record["m"] == int(row["m"]), cell
+        assert record["dual_objective"] == pytest.approx(float(row["objective"]), rel=1e-6), cell
+        assert record["rho_lower"] == pytest.approx(float(row["rho1"]), rel=1e-4), cell
+        assert record["rho_upper"] == pytest.approx(float(row["rho2"]), rel=1e-4), cell
+        # A test sample that lies on a plane falls on either side by the last digit of its score.
+        slack = 0.005 + 0.01 * int(row["n_test_on_boundary"])
+        assert record["mcc"] == pytest.approx(float(row["MCC"]), abs=slack), cell
+    medians = [median(r["mcc"] for r in records if r["kernel"] == kernel) for kernel in paper.KERNELS]
+    assert [f"{value:.3f}" for value in medians] == ["0.137", "0.390", "0.258", "0.134", "0.192"]
+    line = json.loads((tmp_path / "j").read_text().splitlines()[0])
+    assert set(line) == set(records[0])
