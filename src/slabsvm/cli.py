@@ -49,7 +49,7 @@ def output_option(default: str) -> Callable[[F], F]:
         "--output",
         type=click.Path(path_type=Path, file_okay=False),
         default=Path(default),
-        show_default=f"./{default}",
+        show_default=True,
         help="Folder for the results; made if it is not there.",
     )
 
@@ -57,13 +57,17 @@ def output_option(default: str) -> Callable[[F], F]:
 def run_options(command: F) -> F:
     """The options of every command that runs cells."""
     jobs = click.option(
-        "--jobs", type=click.IntRange(min=1), default=None, help="Threads. [default: one for each processor]"
+        "--jobs",
+        type=click.IntRange(min=1),
+        default=None,
+        metavar="N",
+        help="Threads. [default: one for each processor]",
     )
     fresh = click.option(
         "--fresh", is_flag=True, help="Forget the results in the output folder and start again."
     )
     figures = click.option(
-        "--figures/--no-figures", default=True, help="Draw figures (needs matplotlib). [default: on]"
+        "--figures/--no-figures", default=True, show_default=True, help="Draw figures, with matplotlib."
     )
     return jobs(fresh(figures(command)))
 
@@ -79,7 +83,7 @@ def data_option(command: F) -> F:
     return option(command)
 
 
-@main.command()
+@main.command(short_help="Learn ten digits, each alone, and show it on a page.")
 @output_option("slabsvm-demo")
 def demo(output: Path) -> None:
     """Learn each of ten handwritten digits from its positives alone, and face all ten.
@@ -105,7 +109,7 @@ def demo(output: Path) -> None:
         click.echo(f"Open {page} in a browser: what each model accepts and rejects, in pictures.")
 
 
-@reproduce.command()
+@reproduce.command(short_help="Table 1 on UCI Letter, all five kernels.")
 @output_option("slabsvm-letter")
 @data_option
 @click.option(
@@ -149,7 +153,7 @@ def letter(
         )
 
 
-@reproduce.command()
+@reproduce.command(short_help="What the paper's planes cost, and the cure.")
 @output_option("slabsvm-planes")
 @data_option
 @run_options
@@ -184,7 +188,7 @@ def planes(*, output: Path, data: Path | None, jobs: int | None, fresh: bool, fi
         )
 
 
-@reproduce.command("toy")
+@reproduce.command("toy", short_help="The toy table and its figures.")
 @output_option("slabsvm-toy")
 @run_options
 def toy_command(*, output: Path, jobs: int | None, fresh: bool, figures: bool) -> None:

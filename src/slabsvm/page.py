@@ -23,6 +23,7 @@ from slabsvm.experiments.digits import (
     NU_LOWER,
     NU_UPPER,
     PEER,
+    PEER_LOO,
     SLAB,
     Digits,
     Encounter,
@@ -30,7 +31,7 @@ from slabsvm.experiments.digits import (
 )
 from slabsvm.palette import MODEL_COLOURS
 
-STRIP = 16  # pictures in a strip, at most
+STRIP = 15  # pictures in a strip, at most
 
 
 def demo_page(digits: Digits, sweep: dict[float, list[Encounter]]) -> str:
@@ -48,6 +49,7 @@ def demo_page(digits: Digits, sweep: dict[float, list[Encounter]]) -> str:
         n_each=round(len(digits.train) / 10),
         slab_mcc=f"{median_mcc(met, SLAB):.2f}",
         peer_mcc=f"{median_mcc(met, PEER):.2f}",
+        loo_mcc=f"{median_mcc(met, PEER_LOO):.2f}",
         gamma=f"{digits.gamma:.3f}",
         nu_lower=f"{NU_LOWER:g}",
         nu_upper=f"{NU_UPPER:g}",
