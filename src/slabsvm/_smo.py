@@ -1,0 +1,241 @@
+"""The compiled descent: sequential minimal optimisation, with conjugate steps, on a small block of the Dual.
+
+Arrays and scalars in and out; nothing here knows of kernels or of data. It releases the GIL, and no thread is started
+here. Reductions run over LANES partial minima and maxima side by side, and masks are added rather than branched on: a
+compiler vectorises this, and a plain argmin it does not.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+LANES = 64  # the padded length of every row is a multiple of it
+FAR = 1e30  # added to the score of a variable that may not move that way; finite, so that infinities need no care
+LONGEST = 10  # variables that a conjugate direction may move before it starts afresh
+INDEPENDENT = 1e-3  # a conjugate step must keep this share of its pair's own curvature, or rounding governs it
+
+_compiled = njit(cache=True, nogil=True, fastmath={"nnan", "nsz", "reassoc", "contract"})
+
+
+@_compiled
+def _follow(scores: Any, image: Any, row_up: Any, row_down: Any, gain: Any, mixing: Any, length: Any) -> None:
+    """Make image K times the new direction, and scores those at its end."""
+    for i in range(scores.shape[0]):
+        image[i] = gain * (row_up[i] - row_down[i]) + mixing * image[i]
+        scores[i] += length * image[i]
+
+
+@_compiled
+def _extremes(scores: Any, sign: Any, rise: Any, fall: Any, lows: Any, highs: Any) -> None:
+    """Reduce sign * scores to LANES minima over the samples that can rise, and LANES maxima over those that can fall."""
+    lows[:] = FAR
+    highs[:] = -FAR
+    for first in range(0, scores.shape[0], LANES):
+        block = scores[first : first + LANES]
+        can_rise = rise[first : first + LANES]
+        can_fall = fall[first : first + LANES]
+        for lane in range(LANES):
+            slope = sign * block[lane]
+            upward = slope + can_rise[lane]
+            downward = slope + can_fall[lane]
+            lows[lane] = upward if upward < lows[lane] else lows[lane]
+            highs[lane] = downward if downward > highs[lane] else highs[lane]
+
+
+@_compiled
+def _least(lows: Any, folded: Any) -> Any:
+    """Return the least of LANES values, by halving."""
+    half = LANES // 2
+    for lane in range(half):
+        folded[lane] = lows[lane] if lows[lane] < lows[half + lane] else lows[half + lane]
+    half //= 2
+    while half >= 8:
+        for lane in range(half):
+            folded[lane] = folded[lane] if folded[lane] < folded[half + lane] else folded[half + lane]
+        half //= 2
+    least = folded[0]
+    for lane in range(1, 8):
+        least = folded[lane] if folded[lane] < least else least
+    return least
+
+
+@_compiled
+def _locate(scores: Any, sign: Any, mask: Any, lanes: Any, value: Any) -> int:
+    """Return the sample at which sign * scores + mask takes the value that some lane holds."""
+    for lane in range(LANES):
+        if lanes[lane] == value:
+            for i in range(lane, scores.shape[0], LANES):
+                if sign * scores[i] + mask[i] == value:
+                    return i
+    return -1
+
+
+@_compiled
+def _gap(scores: Any, sign: float, values: Any, caps: Any, rho: float) -> float:
+    """Return one plane's share of the gap for the offset rho: an upper bound, and exact at the best rho."""
+    gap = 0.0
+    for i in range(values.shape[0]):
+        distance = sign * scores[i] - rho
+        gap += (values[i] if distance > 0.0 else values[i] - caps[i]) * distance
+    return gap
+
+
+@_compiled
+def descend(
+    gram: Any,
+    scores: Any,
+    values: Any,
+    caps: Any,
+    signs: Any,
+    objective: float,
+    smallest: float,
+    tol: float,
+    share: float,
+    floor: float,
+    max_steps: int,
+) -> Any:
+    """Reduce the Dual's objective over n samples until the gap of this block is small enough.
+
+    Small enough is the larger of tol times the objective as it then is, and a share of the gap at the start.
+
+    Each step moves the pair of samples that violates optimality most, in the plane where it does (Keerthi et al. 2001),
+    along the direction that is conjugate to the last one (Torres-Barran, Alaiz, Dorronsoro 2021) unless a bound cut
+    that one short.
+
+    Parameters
+    ----------
+    gram : (n, padded) array of float32 or float64
+        K of the block; padded is a multiple of LANES, and the padding holds zeros.
+    scores : (padded,) array of gram's dtype
+        The block's scores, less any constant; updated in place. The padding holds zeros.
+    values, caps : (P, n) float64 arrays
+        The multipliers, updated in place, and their upper bounds.
+    signs : (P,) array of gram's dtype
+    objective : float
+        The Dual's objective over all samples, at the start.
+    smallest : float
+        The size that the objective is taken for when it is smaller still.
+    tol, share : float
+        What to stop at, as above.
+    floor : float
+        The least curvature that a step divides by.
+    max_steps : int
+
+    Returns
+    -------
+    steps : int
+        The steps taken.
+    lowest_curvature : float
+        The least curvature of any pair met; clearly negative only if K is indefinite.
+    """
+    n_planes, n = values.shape
+    padded = scores.shape[0]
+    dtype = scores.dtype
+    rise = np.full((n_planes, padded), FAR, dtype)
+    fall = np.full((n_planes, padded), -FAR, dtype)
+    for p in range(n_planes):
+        for i in range(n):
+            rise[p, i] = 0.0 if values[p, i] < caps[p, i] else FAR
+            fall[p, i] = 0.0 if values[p, i] > 0.0 else -FAR
+    lows = np.empty((n_planes, LANES), dtype)
+    highs = np.empty((n_planes, LANES), dtype)
+    folded = np.empty(LANES, dtype)
+    image = np.zeros(padded, dtype)
+    scalars = np.zeros(2, dtype)  # mixing and length, rounded to gram's precision
+    sample = np.zeros(LONGEST + 2, np.int64)  # the direction: which multipliers it moves, and by how much
+    plane = np.zeros(LONGEST + 2, np.int64)
+    amount = np.zeros(LONGEST + 2, np.float64)
+    n_moved = 0
+    curvature = 0.0
+    lowest_curvature = 0.0
+    check_every = max(32, n // 4)
+    target = 0.0
+    resolution = 4.0 * np.finfo(dtype).eps * np.float64(np.abs(scores).max())
+
+    for steps in range(max_steps + 1):
+        worst = 0
+        violation = -1.0
+        low = 0.0
+        high = 0.0
+        gap = 0.0
+        check = steps % check_every == 0
+        for p in range(n_planes):
+            _extremes(scores, signs[p], rise[p], fall[p], lows[p], highs[p])
+            lowest = np.float64(_least(lows[p], folded))
+            for lane in range(LANES):
+                folded[lane] = -highs[p, lane]
+            highest = -np.float64(_least(folded, folded))
+            if highest - lowest > violation:
+                worst = p
+                violation = highest - lowest
+                low = lowest
+                high = highest
+            if check:
+                gap += _gap(scores, np.float64(signs[p]), values[p], caps[p], 0.5 * (lowest + highest))
+        if steps == 0:
+            target = share * gap
+        done = check and gap <= max(target, tol * max(abs(objective), smallest))
+        if done or violation <= resolution or steps == max_steps:
+            break
+
+        sign = signs[worst]
+        up = _locate(scores, sign, rise[worst], lows[worst], dtype.type(low))
+        down = _locate(scores, sign, fall[worst], highs[worst], dtype.type(high))
+
+        # Conjugate to the last direction d, with image K d: add the multiple of d that makes the new one's K-product
+        # with d vanish. The gradient along d is zero, so the slope is the pair's own; only the curvature shrinks.
+        pair = np.float64(gram[up, up]) + np.float64(gram[down, down]) - 2.0 * np.float64(gram[up, down])
+        lowest_curvature = min(lowest_curvature, pair)
+        mixing = 0.0
+        if 0 < n_moved <= LONGEST:
+            coupling = np.float64(sign) * (np.float64(image[up]) - np.float64(image[down]))
+            conjugate = pair - coupling * coupling / curvature
+            if conjugate > INDEPENDENT * pair and conjugate > floor:
+                mixing = -coupling / curvature
+                pair = conjugate
+        if mixing == 0.0:
+            n_moved = 0
+        curvature = max(pair, floor)
+        for k in range(n_moved):
+            amount[k] *= mixing
+        for end in range(2):
+            mover = up if end == 0 else down
+            share = 1.0 if end == 0 else -1.0
+            place = n_moved
+            for k in range(n_moved):
+                if sample[k] == mover and plane[k] == worst:
+                    place = k
+            if place == n_moved:
+                sample[place] = mover
+                plane[place] = worst
+                amount[place] = 0.0
+                n_moved += 1
+            amount[place] += share
+
+        length = violation / curvature
+        blocking = -1
+        for k in range(n_moved):
+            value = values[plane[k], sample[k]]
+            room = caps[plane[k], sample[k]] - value if amount[k] > 0.0 else value
+            if length * abs(amount[k]) > room:
+                length = room / abs(amount[k])
+                blocking = k
+        objective -= length * (violation - 0.5 * length * curvature)
+        for k in range(n_moved):
+            p = plane[k]
+            i = sample[k]
+            value = min(max(values[p, i] + length * amount[k], 0.0), caps[p, i])
+            if k == blocking:
+                value = caps[p, i] if amount[k] > 0.0 else 0.0
+            values[p, i] = value
+            rise[p, i] = 0.0 if value < caps[p, i] else FAR
+            fall[p, i] = 0.0 if value > 0.0 else -FAR
+        scalars[0] = mixing
+        scalars[1] = length
+        _follow(scores, image, gram[up], gram[down], sign, scalars[0], scalars[1])
+        if blocking >= 0:
+            n_moved = 0
+    return steps, lowest_curvature

@@ -1,0 +1,298 @@
+"""The quadratic program that every kernel model of this package is a case of, and what a solver returns for it.
+
+With planes p = 1..P, their signs sigma_p, and beta = sum_p sigma_p v_p over m samples:
+
+    minimise  1/2 beta'K beta + c'beta    over  0 <= v_p <= cap_p  (sample by sample),  sum(v_p) = total_p
+
+=====================  ==========  =====================================  ==========  ============
+model                  sigma       cap                                    total       c
+=====================  ==========  =====================================  ==========  ============
+one-class SVM          (+1)        1/(nu m)                               1           0
+one-class slab SVM     (+1, -1)    1/(nu_lower m), epsilon/(nu_upper m)   1, epsilon  0
+hypersphere (SVDD)     (+1)        1/(nu m)                               1           -diag(K)/2
+=====================  ==========  =====================================  ==========  ============
+
+One vector of scores s = K beta + c serves every plane: the gradient of plane p is sigma_p s. The linear term c
+therefore lives in the scores alone, and an inner loop that updates scores never hears of it.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
+
+# A gap is measured against the objective, but never against less than this share of the largest objective that
+# the boxes allow: where w = 0 is optimal the objective vanishes and no relative gap could ever be reached.
+OBJECTIVE_FLOOR = 1e-7
+
+# Where w = 0 is optimal, no gap below this share of that largest objective can be told from rounding.
+ROUNDING_GAP = 1e-14
+
+# Sums of caps are compared with totals up to this relative rounding error.
+MASS_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True)
+class Dual:
+    """The quadratic program of the module's head, without K.
+
+    Attributes
+    ----------
+    signs : (P,) array of +1 and -1
+        sigma_p.
+    caps : (P, m) array
+        The upper bound of each multiplier.
+    totals : (P,) array
+        The sum of each plane's multipliers.
+    linear : (m,) array
+        c, the scores at beta = 0.
+    """
+
+    signs: FloatArray
+    caps: FloatArray
+    totals: FloatArray
+    linear: FloatArray
+
+    @property
+    def n_planes(self) -> int:
+        """P."""
+        return len(self.signs)
+
+    @property
+    def n_samples(self) -> int:
+        """m."""
+        return self.caps.shape[1]
+
+    def beta(self, multipliers: FloatArray) -> FloatArray:
+        """Return beta = sum_p sigma_p v_p, shape (m,), for multipliers of shape (P, m)."""
+        combined: FloatArray = self.signs @ multipliers
+        return combined
+
+    def objective(self, multipliers: FloatArray, scores: FloatArray) -> float:
+        """Return 1/2 beta'K beta + c'beta, which is 1/2 beta'(s + c)."""
+        return float(0.5 * self.beta(multipliers) @ (scores + self.linear))
+
+    def distances(self, scores: FloatArray) -> FloatArray:
+        """Return sigma_p (s - rho_p) for the best offsets rho_p, shape (P, m): how far each sample is above its plane."""
+        distances: FloatArray = self.signs[:, None] * (scores - self.offsets(scores)[:, None])
+        return distances
+
+    def excess(self, multipliers: FloatArray, distances: FloatArray) -> FloatArray:
+        """Return what each variable adds to the duality gap, shape (P, m), every term >= 0.
+
+        With `distances` t, the gap P(w) - D(v) is the sum of v t+ + (cap - v) (-t)+: a sample above its plane should
+        have no multiplier, and a sample below it should be at its cap.
+        """
+        return np.where(distances > 0, multipliers, multipliers - self.caps) * distances
+
+    def gap(self, multipliers: FloatArray, scores: FloatArray) -> float:
+        """Return the duality gap of feasible multipliers with scores s = K beta + c; zero exactly at an optimum."""
+        return float(self.excess(multipliers, self.distances(scores)).sum())
+
+    def largest_objective(self, mean_diagonal: float) -> float:
+        """Return the size of the largest objective that the boxes allow, given the mean of K's diagonal."""
+        return mean_diagonal * float(self.totals.sum()) ** 2
+
+    def scale(self, objective: float, mean_diagonal: float) -> float:
+        """Return the objective's size that a relative gap is relative to, given the mean of K's diagonal."""
+        return max(abs(objective), OBJECTIVE_FLOOR * self.largest_objective(mean_diagonal))
+
+    def goal(self, objective: float, mean_diagonal: float, tol: float) -> float:
+        """Return the gap at which a solver may stop: tol times the scale, or what rounding leaves where w = 0."""
+        rounding = ROUNDING_GAP * self.largest_objective(mean_diagonal)
+        scale = self.scale(objective, mean_diagonal)
+        return tol * scale if scale == abs(objective) else max(tol * scale, rounding)
+
+    def offsets(self, scores: FloatArray) -> FloatArray:
+        """Return each plane's best offset for these scores, shape (P,): a quantile of them.
+
+        Plane p's offset rho is where the caps of the samples with sigma_p s < sigma_p rho sum to total_p. At an
+        optimum this is the score of every sample strictly inside its box. Where a whole interval of offsets is
+        optimal, its midpoint is taken.
+        """
+        return np.array(
+            [
+                sign * _weighted_quantile(sign * scores, caps, total)
+                for sign, caps, total in zip(self.signs, self.caps, self.totals, strict=True)
+            ]
+        )
+
+    def fill(self, scores: FloatArray) -> FloatArray:
+        """Return the feasible multipliers, shape (P, m), that lie at their caps on each plane's lowest sigma_p s.
+
+        These minimise the linear function <multipliers, gradient>: the best start that scores alone can give.
+        """
+        filled = np.zeros_like(self.caps)
+        for sign, caps, total, values in zip(self.signs, self.caps, self.totals, filled, strict=True):
+            order = np.argsort(sign * scores, kind="stable")
+            before = np.cumsum(caps[order]) - caps[order]
+            values[order] = np.clip(total - before, 0.0, caps[order])
+        return filled
+
+    def project_sums(self, multipliers: FloatArray) -> FloatArray:
+        """Return multipliers within their boxes whose rows have the right sums, moved no more than needed.
+
+        What is missing or too much is spread over the room that each multiplier has, which lets one at its bound stay.
+        """
+        projected = np.clip(multipliers, 0.0, self.caps)
+        for values, caps, total in zip(projected, self.caps, self.totals, strict=True):
+            for _ in range(3):
+                missing = total - values.sum()
+                room = np.minimum(values, caps - values)
+                room = room if room.sum() > abs(missing) else (caps - values if missing > 0 else values)
+                if missing == 0 or room.sum() == 0:
+                    break
+                values += missing * room / room.sum()
+                np.clip(values, 0.0, caps, out=values)
+        return projected
+
+    def restrict(self, samples: npt.NDArray[np.intp]) -> Dual:
+        """Return the same program over some of the samples, with the caps scaled to keep each plane's share of them.
+
+        Used to solve a random sample of the data in place of the whole: nu stays what it was.
+        """
+        caps = self.caps[:, samples]
+        growth = self.caps.sum(axis=1) / caps.sum(axis=1)
+        return Dual(self.signs, caps * growth[:, None], self.totals, self.linear[samples])
+
+
+def one_class(weights: FloatArray, nu: float) -> Dual:
+    """Return the one-class SVM's program (Schoelkopf et al. 2001) for sample weights of shape (m,), all > 0."""
+    return Dual(
+        signs=np.array([1.0]),
+        caps=(weights / (nu * weights.sum()))[None, :],
+        totals=np.array([1.0]),
+        linear=np.zeros_like(weights),
+    )
+
+
+def one_class_slab(weights: FloatArray, nu_lower: float, nu_upper: float, epsilon: float) -> Dual:
+    """Return the slab's program (Fragoso et al. 2016) for sample weights of shape (m,), all > 0.
+
+    At epsilon = 0 the upper plane has no mass and is left out: what remains is the one-class SVM.
+    """
+    if epsilon == 0:
+        return one_class(weights, nu_lower)
+    share = weights / weights.sum()
+    return Dual(
+        signs=np.array([1.0, -1.0]),
+        caps=np.stack([share / nu_lower, epsilon * share / nu_upper]),
+        totals=np.array([1.0, epsilon]),
+        linear=np.zeros_like(weights),
+    )
+
+
+def hypersphere(weights: FloatArray, nu: float, diagonal: FloatArray) -> Dual:
+    """Return the program of support vector data description (Tax, Duin 2004), given K's diagonal, shape (m,)."""
+    sphere = one_class(weights, nu)
+    return Dual(sphere.signs, sphere.caps, sphere.totals, -0.5 * diagonal)
+
+
+class Status(enum.Enum):
+    """Why a solver stopped; the text is what a user should know and do."""
+
+    CONVERGED = "the duality gap is within tol"
+    ITERATION_LIMIT = (
+        "the iteration limit was reached before the duality gap was within tol: raise max_iter (or set it to -1), "
+        "or accept the gap that was reached by raising tol"
+    )
+    STALLED = (
+        "further iterations no longer reduced the duality gap, which is as small as rounding allows for this kernel "
+        "matrix: accept the gap that was reached by raising tol, scale the features (for example with "
+        "StandardScaler), or use a smaller gamma"
+    )
+    DEGENERATE = (
+        "the optimal w is zero to within rounding: the two clouds that the slab separates coincide in feature space, "
+        "so that the scores carry no information; move epsilon away from 1, or use a nonlinear kernel"
+    )
+
+
+@dataclass(frozen=True)
+class Solution:
+    """A feasible point of a Dual, with its certificate.
+
+    Attributes
+    ----------
+    multipliers : (P, m) array
+        Within [0, cap], each row summing to its total.
+    scores : (m,) array
+        s = K beta + c of the training samples.
+    offsets : (P,) array
+        rho_p, by `Dual.offsets`.
+    objective : float
+        1/2 beta'K beta + c'beta.
+    gap : float
+        The duality gap, in the objective's unit; the objective is within it of the optimum.
+    relative_gap : float
+        The gap over `Dual.scale`; what tol bounds.
+    iterations : int
+        Steps of the innermost loop (SMO) or Newton steps (interior point).
+    status : Status
+    history : tuple of (int, float)
+        After each round: samples worked on, and the relative gap.
+    """
+
+    multipliers: FloatArray
+    scores: FloatArray
+    offsets: FloatArray
+    objective: float
+    gap: float
+    relative_gap: float
+    iterations: int
+    status: Status
+    history: tuple[tuple[int, float], ...] = field(default=(), repr=False)
+
+    @property
+    def converged(self) -> bool:
+        """Whether the gap is within tol."""
+        return self.status in (Status.CONVERGED, Status.DEGENERATE)
+
+
+def certified(
+    dual: Dual,
+    multipliers: FloatArray,
+    scores: FloatArray,
+    *,
+    mean_diagonal: float,
+    tol: float,
+    iterations: int,
+    unfinished: Status,
+    history: tuple[tuple[int, float], ...] = (),
+) -> Solution:
+    """Return the Solution of feasible multipliers and their scores; its status is read off the gap they reach."""
+    objective = dual.objective(multipliers, scores)
+    gap = dual.gap(multipliers, scores)
+    scale = dual.scale(objective, mean_diagonal)
+    status = unfinished
+    if gap <= dual.goal(objective, mean_diagonal, tol):
+        status = Status.CONVERGED if scale == abs(objective) else Status.DEGENERATE
+    return Solution(
+        multipliers=multipliers,
+        scores=scores,
+        offsets=dual.offsets(scores),
+        objective=objective,
+        gap=gap,
+        relative_gap=gap / scale if scale > 0 else 0.0,
+        iterations=iterations,
+        status=status,
+        history=history,
+    )
+
+
+def _weighted_quantile(values: FloatArray, weights: FloatArray, total: float) -> float:
+    """Return where the weights of the lowest values sum to total; the midpoint where that is an interval."""
+    slack = MASS_ROUNDING * total
+    last = len(values) - 1
+    if weights.min() == weights.max():
+        ranks = [min(int(np.ceil((total + d) / weights[0])) - 1, last) for d in (-slack, slack)]
+        return float(0.5 * np.partition(values, ranks)[ranks].sum())
+    order = np.argsort(values)
+    mass = np.cumsum(weights[order])
+    ranks = [min(int(np.searchsorted(mass, total + d)), last) for d in (-slack, slack)]
+    return float(0.5 * values[order[ranks]].sum())

@@ -1,0 +1,189 @@
+"""Access to the kernel matrix K of the training samples, for solvers that never see the data.
+
+A solver asks for blocks of K, for products K beta, for K's diagonal, and (interior point) for solves with I + K E.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.linalg
+import scipy.sparse as sp
+
+from slabsvm.kernels import Kernel, Rows
+
+FloatArray = npt.NDArray[np.float64]
+AnyFloatArray = npt.NDArray[np.floating[Any]]
+Samples = npt.NDArray[np.intp]
+
+# Rows of K that are held at once while a product K beta is formed.
+PRODUCT_BYTES = 2**24
+# A block smaller than this is computed by one thread: starting others costs more.
+THREADED_SIZE = 2**18
+
+
+class Gram(ABC):
+    """K over m samples.
+
+    Attributes
+    ----------
+    n_samples : int
+        m.
+    single_precision_error : float
+        About how far float32 blocks are off, relative to the diagonal; inf where they may not be used.
+    """
+
+    n_samples: int
+    single_precision_error: float = np.inf
+
+    @abstractmethod
+    def block(self, rows: Samples, columns: Samples | None, dtype: npt.DTypeLike = np.float64) -> AnyFloatArray:
+        """Return K[rows][:, columns], all columns for None, in the given dtype."""
+
+    @property
+    @abstractmethod
+    def diagonal(self) -> FloatArray:
+        """K_ii, shape (m,)."""
+
+    @abstractmethod
+    def subset(self, samples: Samples) -> Gram:
+        """Return K over some of the samples."""
+
+    def dot(self, beta: FloatArray, dtype: npt.DTypeLike = np.float64) -> FloatArray:
+        """Return K beta, shape (m,), from the columns at which beta is not zero; sums are in float64."""
+        support = np.flatnonzero(beta)
+        total = np.zeros(self.n_samples)
+        width = max(1, PRODUCT_BYTES // (self.n_samples * np.dtype(dtype).itemsize))
+        for first in range(0, len(support), width):
+            some = support[first : first + width]
+            total += beta[some].astype(dtype) @ self.block(some, None, dtype)
+        return total
+
+    def damped(self, damping: FloatArray) -> Callable[[FloatArray], FloatArray]:
+        """Return the map w -> (I + K E)^-1 K w for E = diag(damping), shape (m,), all > 0.
+
+        From K E^(1/2) (I + E^(1/2) K E^(1/2))^-1 E^(-1/2) w: one m x m Cholesky of a matrix whose eigenvalues are >= 1.
+        """
+        root = np.sqrt(damping)
+        matrix = self._full * root[:, None] * root
+        matrix.flat[:: self.n_samples + 1] += 1.0
+        factor = scipy.linalg.cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
+
+        def solve(w: FloatArray) -> FloatArray:
+            image = scipy.linalg.cho_solve(factor, root * (self._full @ w), check_finite=False)
+            return np.asarray(image / root)
+
+        return solve
+
+    @cached_property
+    def _full(self) -> FloatArray:
+        return np.asarray(self.block(np.arange(self.n_samples), None), dtype=np.float64)
+
+
+class Dense(Gram):
+    """K given as a matrix, shape (m, m)."""
+
+    def __init__(self, matrix: FloatArray) -> None:
+        self.matrix = matrix
+        self.n_samples = matrix.shape[0]
+
+    def block(self, rows: Samples, columns: Samples | None, dtype: npt.DTypeLike = np.float64) -> AnyFloatArray:
+        """Return a copy of part of the matrix."""
+        chosen = self.matrix[rows] if columns is None else self.matrix[np.ix_(rows, columns)]
+        return chosen.astype(dtype, copy=False)
+
+    @property
+    def diagonal(self) -> FloatArray:
+        """K_ii, shape (m,)."""
+        return np.diagonal(self.matrix)
+
+    def subset(self, samples: Samples) -> Gram:
+        """Return the principal block."""
+        return Dense(self.matrix[np.ix_(samples, samples)])
+
+    def dot(self, beta: FloatArray, dtype: npt.DTypeLike = np.float64) -> FloatArray:
+        """Return K beta."""
+        del dtype
+        return np.asarray(self.matrix @ beta)
+
+    @property
+    def _full(self) -> FloatArray:
+        return self.matrix
+
+
+class Computed(Gram):
+    """K computed from data when it is asked for, and never held.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X : (m, d) dense array or CSR matrix
+    n_threads : int
+        Threads among which the rows of a large block are divided.
+    """
+
+    def __init__(self, kernel: Kernel, X: Rows, n_threads: int = 1) -> None:
+        self.kernel = kernel
+        self.X = X
+        self.n_threads = n_threads
+        self.n_samples = X.shape[0]
+        self.single_precision_error = kernel.single_precision_error(X)
+        self._prepared: dict[Any, Rows] = {}
+
+    def block(self, rows: Samples, columns: Samples | None, dtype: npt.DTypeLike = np.float64) -> AnyFloatArray:
+        """Return the kernel's block; each thread fills a stretch of columns."""
+        samples = self._rows(dtype)
+        left = samples[rows]
+        right = samples if columns is None else samples[columns]
+        n_columns = right.shape[0]
+        out = np.empty((len(rows), n_columns), dtype=dtype)
+        n_threads = self.n_threads if out.size >= THREADED_SIZE else 1
+        if n_threads == 1:
+            return self.kernel.block(left, right, out)
+        bounds = np.linspace(0, len(rows), n_threads + 1).astype(int)
+        with ThreadPoolExecutor(n_threads) as pool:
+            list(
+                pool.map(
+                    lambda first, last: self.kernel.block(left[first:last], right, out[first:last]),
+                    bounds[:-1],
+                    bounds[1:],
+                )
+            )
+        return out
+
+    @cached_property
+    def diagonal(self) -> FloatArray:  # type: ignore[override]  # computed once, then read like the property it is
+        """K_ii, shape (m,)."""
+        return self.kernel.diagonal(self.X)
+
+    def subset(self, samples: Samples) -> Gram:
+        """Return K over some of the samples."""
+        part = Computed.__new__(Computed)
+        part.kernel, part.X, part.n_threads = self.kernel, self.X[samples], self.n_threads
+        part.n_samples = len(samples)
+        part.single_precision_error = self.single_precision_error
+        part._prepared = {dtype: rows[samples] for dtype, rows in self._prepared.items()}
+        return part
+
+    def damped(self, damping: FloatArray) -> Callable[[FloatArray], FloatArray]:
+        """Return the map of `Gram.damped`; where K = Z Z' with Z of few columns, by a d x d Cholesky."""
+        if not (self.kernel.explicit and self.X.shape[1] < self.n_samples):
+            return super().damped(damping)
+        features = self._rows(np.float64)
+        dense: FloatArray = features.toarray() if sp.issparse(features) else features
+        matrix = dense.T @ (damping[:, None] * dense)
+        matrix.flat[:: matrix.shape[0] + 1] += 1.0
+        factor = scipy.linalg.cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
+        return lambda w: np.asarray(dense @ scipy.linalg.cho_solve(factor, dense.T @ w, check_finite=False))
+
+    def _rows(self, dtype: npt.DTypeLike) -> Rows:
+        key = np.dtype(dtype)
+        if key not in self._prepared:
+            self._prepared[key] = self.kernel.prepare(self.X, key)
+        return self._prepared[key]
