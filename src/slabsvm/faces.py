@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
-from slabsvm.dual import Dual, FloatArray
+from slabsvm.dual import BoolArray, Dual, FloatArray
 
 # Added to K_FF's diagonal, relative to its mean: duplicates make K_FF singular, rounding makes it slightly indefinite.
 RIDGE = 1e-13
@@ -23,62 +23,77 @@ RIDGE = 1e-13
 class Face:
     """The free samples of feasible multipliers, and solves with the bordered matrix over them.
 
+    Parameters
+    ----------
+    dual : Dual
+    multipliers : (P, m) array
+    free : (P, m) bool array or None
+        Which multipliers are taken for free; None for those strictly inside their boxes.
+
     Attributes
     ----------
     samples : (f,) array of intp
         F.
     memberships : (m, c) array of float64
-        To which of M's c columns of A each sample of the Dual would belong if it were free: one column for each plane
-        that has a free sample, or a single column where a sample is free in two planes.
+        To which of A's columns each sample belongs by its multipliers: one column for each plane that has a free
+        sample, or a single one where a sample is free in two planes.
     """
 
-    def __init__(self, dual: Dual, multipliers: FloatArray) -> None:
+    def __init__(self, dual: Dual, multipliers: FloatArray, free: BoolArray | None = None) -> None:
         self.dual = dual
-        self.free = (multipliers > 0) & (multipliers < dual.caps)
-        self.samples: npt.NDArray[np.intp] = np.flatnonzero(self.free.any(axis=0))
-        positive = multipliers > 0
+        self.free = (multipliers > 0) & (multipliers < dual.caps) if free is None else free
+        free_somewhere = self.free.any(axis=0)
+        self.samples: npt.NDArray[np.intp] = np.flatnonzero(free_somewhere)
         if (self.free.sum(axis=0) > 1).any():
             self.memberships = np.ones((dual.n_samples, 1))
         else:
-            bound = self.free.any(axis=1)
-            owner = np.where(self.free.any(axis=0), self.free, positive & ~self.free.any(axis=0))
-            self.memberships = owner[bound].T.astype(np.float64)
+            owners = np.where(free_somewhere, self.free, multipliers > 0)
+            self.memberships = owners[self.free.any(axis=1)].T.astype(np.float64)
 
     def factor(self, gram_block: FloatArray) -> None:
-        """Factor M, given K_FF, shape (f, f). Cost: f^3/3."""
-        n = len(self.samples)
-        matrix = np.array(gram_block, dtype=np.float64)
-        ridge = RIDGE * float(np.diagonal(matrix).mean())
-        for attempt in range(8):
+        """Factor M, given K_FF, shape (f, f); f^3/3 multiplications.
+
+        Because A'x is given, K may be replaced by K + lift A A' without changing any answer. That makes it regular where
+        M is and K_FF is not: with a linear kernel there are often more free samples than features.
+        """
+        border = self.memberships[self.samples]
+        diagonal = float(np.diagonal(gram_block).mean())
+        self.lift = diagonal if diagonal > 0 else 1.0
+        matrix = np.asarray(gram_block, dtype=np.float64) + self.lift * (border @ border.T)
+        ridge = RIDGE * self.lift
+        while True:
+            ridged = matrix.copy()
+            ridged.flat[:: len(matrix) + 1] += ridge
             try:
-                matrix.flat[:: n + 1] += ridge * (10.0**attempt - 10.0 ** (attempt - 1) * (attempt > 0))
-                self._cholesky = scipy.linalg.cholesky(matrix, lower=True, check_finite=False)
+                self._cholesky = scipy.linalg.cholesky(
+                    ridged, lower=True, overwrite_a=True, check_finite=False
+                )
                 break
             except scipy.linalg.LinAlgError:
-                continue
-        else:
-            raise scipy.linalg.LinAlgError("K_FF is indefinite")
-        self._border = self._half_solve(self.memberships[self.samples])
-        self._schur = np.linalg.pinv(self._border.T @ self._border, hermitian=True)
+                ridge *= 10.0
+        self.border = self.half_solve(border)
+        self.schur = np.linalg.pinv(self.border.T @ self.border, hermitian=True)
 
-    def solve(self, right: FloatArray, sums: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return (x, q) with K_FF x + A q = right and A'x = sums; right is (f, k), sums (c, k)."""
-        half = self._half_solve(right)
-        q = self._schur @ (self._border.T @ half - sums)
-        x = scipy.linalg.solve_triangular(
-            self._cholesky, half - self._border @ q, lower=True, trans="T", check_finite=False
+    def half_solve(self, right: FloatArray) -> FloatArray:
+        """Return L^-1 right, shape (f, k), with L L' the lifted K_FF."""
+        return np.asarray(
+            scipy.linalg.solve_triangular(self._cholesky, right, lower=True, check_finite=False)
         )
-        return x, q
 
-    def _half_solve(self, right: FloatArray) -> FloatArray:
-        return np.asarray(scipy.linalg.solve_triangular(self._cholesky, right, lower=True, check_finite=False))
+    def solve(self, right: FloatArray, sums: FloatArray) -> FloatArray:
+        """Return x with K_FF x + A q = right and A'x = sums; right is (f, k), sums (c, k)."""
+        half = self.half_solve(right + self.lift * self.memberships[self.samples] @ sums)
+        half -= self.border @ (self.schur @ (self.border.T @ half - sums))
+        return np.asarray(
+            scipy.linalg.solve_triangular(self._cholesky, half, lower=True, trans="T", check_finite=False)
+        )
 
     def newton_step(self, multipliers: FloatArray, scores: FloatArray) -> tuple[FloatArray, float]:
         """Return the multipliers, shape (P, m), at the face's optimum or where a bound blocks the way, and the reach.
 
         The reach is 1.0 if nothing blocked.
         """
-        change, _ = self.solve(-scores[self.samples, None], np.zeros((self.memberships.shape[1], 1)))
+        change = self.solve(-scores[self.samples, None], np.zeros((self.memberships.shape[1], 1)))
         moves = self.split(change[:, 0])
         now, caps = multipliers[:, self.samples], self.dual.caps[:, self.samples]
         room = np.where(moves > 0, caps - now, now)

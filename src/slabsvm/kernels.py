@@ -37,11 +37,12 @@ class Kernel(ABC):
     non_negative = False
     explicit = False
 
-    def check(self, X: Rows) -> None:
+    @classmethod
+    def check(cls, X: Rows) -> None:
         """Raise ValueError where X, of shape (n, d), is outside the kernel's domain."""
-        if self.non_negative and X.shape[0] and (least := X.min()) < 0:
+        if cls.non_negative and X.shape[0] and (least := X.min()) < 0:
             raise ValueError(
-                f"Negative values in data: the {type(self).__name__.lower()} kernel is defined for non-negative features "
+                f"Negative values in data: the {cls.__name__.lower()} kernel is defined for non-negative features "
                 f"such as histograms, and the least value here is {least:.4g}. Shift or scale the features, for "
                 "example with MinMaxScaler(clip=True), or choose kernel='rbf' or kernel='linear'."
             )
@@ -214,7 +215,9 @@ class FromFunction(Kernel):
                 f"{right.shape}; it must return the block of all pairs, of shape {expected}."
             )
         if not np.isfinite(values).all():
-            raise ValueError("The kernel function returned NaN or infinity; a kernel must be finite everywhere.")
+            raise ValueError(
+                "The kernel function returned NaN or infinity; a kernel must be finite everywhere."
+            )
         if out is None:
             return values
         out[...] = values
@@ -222,7 +225,9 @@ class FromFunction(Kernel):
 
     def diagonal(self, X: Rows) -> npt.NDArray[np.float64]:
         """Return the diagonal, from blocks along it."""
-        pieces = [np.diagonal(self.block(X[rows], X[rows])) for rows in _tiles(X.shape[0], 8 * 64, 8 * 64 * 64)]
+        pieces = [
+            np.diagonal(self.block(X[rows], X[rows])) for rows in _tiles(X.shape[0], 8 * 64, 8 * 64 * 64)
+        ]
         return np.concatenate(pieces) if pieces else np.zeros(0)
 
 

@@ -136,7 +136,9 @@ class _Interior:
         reach = _reach((v, dv), (u, du), (z, dz), (y, dy))
         if not np.isfinite(reach):
             return False
-        predicted = (np.vdot(v + reach * dv, z + reach * dz) + np.vdot(u + reach * du, y + reach * dy)) / (2 * v.size)
+        predicted = (np.vdot(v + reach * dv, z + reach * dz) + np.vdot(u + reach * du, y + reach * dy)) / (
+            2 * v.size
+        )
         target = mu * (predicted / mu) ** 3
         dv, du, dz, dy, dlam = newton(target - v * z - dv * dz, target - u * y - du * dy)
         reach = STEP_SHARE * _reach((v, dv), (u, du), (z, dz), (y, dy))

@@ -98,7 +98,9 @@ def _promising_start(
 ) -> tuple[FloatArray, int]:
     """Return multipliers that are nearly optimal, and the steps that they took."""
     part = np.arange(-(-dual.n_samples // RATIO))
-    rough = solve(dual.restrict(part), gram.subset(part), tol=SLACK * tol, max_iter=max_iter, cache_bytes=cache_bytes)
+    rough = solve(
+        dual.restrict(part), gram.subset(part), tol=SLACK * tol, max_iter=max_iter, cache_bytes=cache_bytes
+    )
     beta = np.zeros(dual.n_samples)
     beta[part] = dual.beta(rough.multipliers)
     scores = dual.linear + gram.dot(beta, _cheapest_precision(gram))
@@ -116,7 +118,9 @@ def _promising_start(
 def _candidates(dual: Dual, scores: FloatArray, rough: Solution) -> Samples:
     """Return each plane's lowest sigma_p s: MARGIN times the part's share of support vectors, and mass enough."""
     named = np.zeros(dual.n_samples, dtype=bool)
-    for sign, multipliers, caps, total in zip(dual.signs, rough.multipliers, dual.caps, dual.totals, strict=True):
+    for sign, multipliers, caps, total in zip(
+        dual.signs, rough.multipliers, dual.caps, dual.totals, strict=True
+    ):
         share = np.count_nonzero(multipliers) / len(multipliers)
         order = np.argsort(sign * scores, kind="stable")
         enough = int(np.searchsorted(np.cumsum(caps[order]), MARGIN * total)) + 1
@@ -326,7 +330,10 @@ class _Pool:
         self.members = np.concatenate([self.members, new])
         self._is_member[new] = True
         itemsize = np.dtype(self.dtype).itemsize
-        if self.rows is not None and len(self.members) * (self.gram.n_samples + len(self.members)) * itemsize > self.cache_bytes:
+        if (
+            self.rows is not None
+            and len(self.members) * (self.gram.n_samples + len(self.members)) * itemsize > self.cache_bytes
+        ):
             self.rows = None
         if self.rows is None:
             among = self.gram.block(new, self.members, self.dtype)
