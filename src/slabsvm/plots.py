@@ -11,7 +11,7 @@ import numpy as np
 from scipy.stats import chi
 
 from slabsvm.experiments import paper, toy
-from slabsvm.experiments.protocol import Record
+from slabsvm.experiments.protocol import TIE, Record
 from slabsvm.palette import GREEN, INK, KNOWN, LINE, NOVEL, SAND, SEQUENCE, SOFT, VIOLET
 from slabsvm.report import PLANES, letter_medians, planes_values
 
@@ -63,7 +63,8 @@ def letter_heat_map(records: Sequence[Record], path: Path) -> None:
                 text = f"{value:.2f}".replace("0.", ".")
                 colour = "white" if value > 0.36 else INK
                 axes.text(column + 0.5, row + 0.5, text, ha="center", va="center", size=7.5, color=colour)
-        axes.set_xticks([*(np.arange(26) + 0.5), 27.5], [*paper.LETTERS, "median"])
+        n_letters = len(paper.LETTERS)
+        axes.set_xticks([*(np.arange(n_letters) + 0.5), n_letters + 1.5], [*paper.LETTERS, "median"])
         axes.set_yticks(np.arange(len(paper.KERNELS)) + 0.5, paper.KERNELS)
         axes.tick_params(length=0, labelcolor=INK)
         axes.invert_yaxis()
@@ -86,7 +87,7 @@ def letter_medians_chart(records: Sequence[Record], path: Path) -> None:
             axes.scatter(place + shift, values, s=16, color=KNOWN, alpha=0.35, lw=0)
             axes.hlines(medians[kernel], place - 0.3, place + 0.3, color=KNOWN, lw=2.6)
             axes.text(
-                place + 0.33, medians[kernel], f"{medians[kernel]:.3f}", va="center", size=9, color=KNOWN
+                place + 0.33, medians[kernel], f"{medians[kernel]:.4f}", va="center", size=9, color=KNOWN
             )
             axes.scatter(
                 place - 0.36, paper.PAPER_MEDIANS[kernel], s=46, marker="D", color=NOVEL, lw=0, zorder=3
@@ -99,7 +100,7 @@ def letter_medians_chart(records: Sequence[Record], path: Path) -> None:
         axes.set_xticks(range(len(paper.KERNELS)), paper.KERNELS)
         axes.tick_params(axis="x", length=0, labelcolor=INK)
         axes.set_ylabel("Matthews correlation")
-        axes.set_title(f"UCI Letter, 26 letters ({records[0]['offsets']} offsets)")
+        axes.set_title(f"UCI Letter, {len(paper.LETTERS)} letters ({records[0]['offsets']} offsets)")
 
 
 def planes_chart(records: Sequence[Record], path: Path) -> None:
@@ -147,7 +148,7 @@ def toy_planes_chart(path: Path, seed: int = 0) -> None:
                 axes.contour(*grid, scores, levels, colors=[SEQUENCE[number]], linewidths=1.6)
                 axes.plot([], [], color=SEQUENCE[number], lw=1.6, label=f"{number + 1}/6")
             _draw_points(axes, X)
-            axes.set_title(f"{_KERNEL_TITLES[kernel]}: lower and upper plane for each epsilon")
+            axes.set_title(f"{_KERNEL_TITLES[kernel]}: both planes for five epsilons")
         figure.axes[1].legend(title="epsilon", loc="center left", bbox_to_anchor=(1, 0.5))
 
 
@@ -160,11 +161,13 @@ def toy_slabs_chart(path: Path, seed: int = 0, epsilon: float = 4 / 6) -> None:
             levels = [slab.rho_lower_, slab.rho_upper_]
             axes.contourf(*grid, scores, levels, colors=[KNOWN], alpha=0.16)
             axes.contour(*grid, scores, levels, colors=[KNOWN], linewidths=1.8)
-            tie = 1e-7 * abs(slab.rho_lower_)
+            tie = TIE * abs(slab.rho_lower_)
             outside = slab.decision_function(X) < -tie
             _draw_points(axes, X[~outside])
             axes.scatter(*X[outside].T, s=22, color=NOVEL, lw=0, zorder=3, label="outside")
-            axes.set_title(f"{_KERNEL_TITLES[kernel]}: {np.mean(~outside):.0%} of the points inside")
+            axes.set_title(
+                f"{_KERNEL_TITLES[kernel]}, nu_upper {toy.RING_NU_UPPER:g}: {np.mean(~outside):.0%} inside"
+            )
 
 
 def toy_distances_chart(path: Path) -> None:

@@ -127,7 +127,7 @@ def show(grid: Grid) -> None:
     from rich.console import Console
 
     console = Console(highlight=False)
-    console.print()
+    console.print(f"\n{grid.title}", style="bold", markup=False)
     console.print(grid.terminal())
     for note in grid.notes:
         console.print(note, markup=False)

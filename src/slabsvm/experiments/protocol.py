@@ -34,6 +34,10 @@ if TYPE_CHECKING:
 C = TypeVar("C", bound="DataclassInstance")
 Record = dict[str, Any]
 
+# A sample on a plane counts as inside, and a copy of a training sample that is on a plane is itself on it but
+# for the last digits: relative to the plane's offset, this is as near as counts as on it.
+TIE = 1e-8
+
 
 @dataclass(frozen=True)
 class OneClassCell:
@@ -122,12 +126,12 @@ def measure_one_class(
     scores = slab.project(test)
     scored = perf_counter()
     lower, upper = slab.rho_lower_, slab.rho_upper_
-    # A sample on a plane counts as inside, and a copy of a training sample that is on a plane is itself on it
-    # but for the last digits. Any looser and the tolerance would take in samples that are truly outside.
-    tie = 1e-7 * abs(lower)
+    tie = TIE * abs(lower)
     above = scores >= lower - tie
-    slab_counts = Counts.of(above & (scores <= upper + tie), known)
-    lower_counts = Counts.of(above, known)
+    on_a_plane = (np.abs(scores - lower) <= tie) | (np.abs(scores - upper) <= tie)
+    counts = Counts.of(above & (scores <= upper + tie), known)
+    lower_only = Counts.of(above, known)
+    ties_rejected = Counts.of(above & (scores <= upper + tie) & ~on_a_plane, known)
     return {
         "m": len(train),
         "dual_objective": float(slab.dual_objective_),
@@ -137,13 +141,15 @@ def measure_one_class(
         "n_support": len(slab.support_),
         "n_iter": int(slab.n_iter_),
         "expected_recall": float(slab.expected_recall_),
-        "on_a_plane": int(np.sum((np.abs(scores - lower) <= tie) | (np.abs(scores - upper) <= tie))),
-        **{name: int(value) for name, value in asdict(slab_counts).items()},
-        "mcc": slab_counts.mcc,
-        "recall": slab_counts.recall,
-        "false_acceptance": slab_counts.false_acceptance,
-        "mcc_lower_only": lower_counts.mcc,
-        "recall_lower_only": lower_counts.recall,
+        "on_a_plane": int(np.sum(on_a_plane)),
+        **asdict(counts),
+        "mcc": counts.mcc,
+        "recall": counts.recall,
+        "false_acceptance": counts.false_acceptance,
+        "mcc_lower_only": lower_only.mcc,
+        "recall_lower_only": lower_only.recall,
+        "mcc_ties_rejected": ties_rejected.mcc,
+        "recall_ties_rejected": ties_rejected.recall,
         "fit_seconds": round(fitted - begin, 6),
         "score_seconds": round(scored - fitted, 6),
     }
@@ -161,7 +167,8 @@ def fit_slab(cell: OneClassCell, train: NDArray[Any]) -> OneClassSlabSVM:
         tol=cell.tol,
         n_jobs=1,
     )
-    return slab.fit(train)
+    slab.fit(train)
+    return slab
 
 
 @contextmanager
