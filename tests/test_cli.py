@@ -109,9 +109,7 @@ def test_an_interrupted_run_says_that_it_can_go_on(tmp_path, monkeypatch):
     assert len((tmp_path / "toy.jsonl").read_text().splitlines()) == 20
 
 
-@pytest.mark.parametrize(
-    "command", [["demo"], ["reproduce", "toy"], ["reproduce", "letter"], ["reproduce", "planes"]]
-)
+@pytest.mark.parametrize("command", [["demo"], ["reproduce", "toy"], ["reproduce", "letter"], ["reproduce", "planes"]])
 def test_an_output_folder_that_cannot_be_is_refused_before_any_work(tmp_path, command):
     (tmp_path / "in-the-way").write_text("")
     output = tmp_path / "in-the-way" / "folder"

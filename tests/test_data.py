@@ -150,9 +150,7 @@ def test_a_bad_source_gives_way_to_the_next(original, serve):
             "/good": original,
         }
     )
-    sources = [
-        f"{address}/{page}" for page in ("missing", "broken-off", "cut-short", "other-archive", "good")
-    ]
+    sources = [f"{address}/{page}" for page in ("missing", "broken-off", "cut-short", "other-archive", "good")]
     assert data.find_letters(sources).read_bytes() == original
 
 

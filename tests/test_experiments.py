@@ -168,9 +168,7 @@ def test_the_130_letter_cells_agree_with_the_reference(tmp_path):
     with reference_file.open() as file:
         reference = {(row["kernel"], row["letter"]): row for row in csv.DictReader(file)}
     letters = load_letters(letter_file())
-    records = protocol.run(
-        paper.letter_cells(letters), paper.letter_measure(letters), tmp_path / "j", n_jobs=2
-    )
+    records = protocol.run(paper.letter_cells(letters), paper.letter_measure(letters), tmp_path / "j", n_jobs=2)
     assert len(records) == len(reference) == 130
     for record in records:
         row = reference[record["kernel"], record["known"]]

@@ -63,9 +63,7 @@ def run_options(command: F) -> F:
         metavar="N",
         help="Threads. [default: one for each processor]",
     )
-    fresh = click.option(
-        "--fresh", is_flag=True, help="Forget the results in the output folder and start again."
-    )
+    fresh = click.option("--fresh", is_flag=True, help="Forget the results in the output folder and start again.")
     figures = click.option(
         "--figures/--no-figures", default=True, show_default=True, help="Draw figures, with matplotlib."
     )
@@ -120,9 +118,7 @@ def demo(output: Path) -> None:
     help="Where the planes stand: at the training scores, as in the paper, or at leave-one-out scores.",
 )
 @run_options
-def letter(
-    *, output: Path, data: Path | None, offsets: str, jobs: int | None, fresh: bool, figures: bool
-) -> None:
+def letter(*, output: Path, data: Path | None, offsets: str, jobs: int | None, fresh: bool, figures: bool) -> None:
     """Table 1 of the paper: 26 letters, five kernels, Matthews correlation on the test rows."""
     with plain_errors():
         prepare(output, figures)

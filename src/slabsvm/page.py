@@ -73,12 +73,7 @@ def png(grey: NDArray[np.uint8]) -> bytes:
     # Each row is led by the number of its filter: 0, none.
     rows = np.hstack([np.zeros((height, 1), np.uint8), grey]).tobytes()
     header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
-    return (
-        b"\x89PNG\r\n\x1a\n"
-        + chunk(b"IHDR", header)
-        + chunk(b"IDAT", zlib.compress(rows, 9))
-        + chunk(b"IEND", b"")
-    )
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows, 9)) + chunk(b"IEND", b"")
 
 
 def _card(digits: Digits, one: Encounter) -> str:
@@ -124,7 +119,7 @@ def _contact_strip(pictures: NDArray[np.float64]) -> NDArray[np.uint8]:
 
 def _density_chart(one: Encounter, known: NDArray[np.bool_]) -> str:
     """Draw how the scores of known and novel samples are spread, with both planes, as SVG."""
-    width, height, floor = 360, 150, 122
+    width, height, floor = 360, 220, 192
     low, high = np.quantile(one.scores, [0.002, 1.0])
     low, high = min(low, one.lower), max(high, one.upper)
     low, high = low - 0.04 * (high - low), high + 0.06 * (high - low)
@@ -136,24 +131,17 @@ def _density_chart(one: Encounter, known: NDArray[np.bool_]) -> str:
     curves = []
     for name, scores in (("known", one.scores[known]), ("novel", one.scores[~known])):
         density = gaussian_kde(scores)(grid)
-        points = [
-            (x_of(s), floor - 92 * value) for s, value in zip(grid, density / density.max(), strict=True)
-        ]
+        points = [(x_of(s), floor - 158 * value) for s, value in zip(grid, density / density.max(), strict=True)]
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
         curves.append(f'<polygon class="{name}" points="0,{floor} {path} {width},{floor}"/>')
     left, right = x_of(one.lower), x_of(one.upper)
-    planes = "".join(
-        f'<line class="plane" x1="{x:.1f}" x2="{x:.1f}" y1="20" y2="{floor}"/>' for x in (left, right)
-    )
+    planes = "".join(f'<line class="plane" x1="{x:.1f}" x2="{x:.1f}" y1="20" y2="{floor}"/>' for x in (left, right))
     anchors = [(left, "end", -5, "lower plane"), (right, "start", 5, "upper plane")]
     if right > width - 70:
         anchors[1] = (right, "end", 0, "upper plane")
-        anchors[0] = (
-            (left, "end", -5, "lower plane") if right - left > 85 else (left, "end", -12, "lower plane")
-        )
+        anchors[0] = (left, "end", -5, "lower plane") if right - left > 85 else (left, "end", -12, "lower plane")
     labels = "".join(
-        f'<text x="{x + shift:.1f}" y="14" text-anchor="{anchor}">{text}</text>'
-        for x, anchor, shift, text in anchors
+        f'<text x="{x + shift:.1f}" y="14" text-anchor="{anchor}">{text}</text>' for x, anchor, shift, text in anchors
     )
     return f"""<svg class="density" viewBox="0 0 {width} {height}" role="img"
 aria-label="density of the scores of known and novel test samples with the planes of the slab">
@@ -212,15 +200,12 @@ def _sweep_chart(gamma: float, sweep: dict[float, list[Encounter]]) -> str:
     for model in MODELS:
         points = [(left + 8 + i * step, y_of(median_mcc(sweep[m], model))) for i, m in enumerate(multiples)]
         segments = "".join(
-            f'<line x1="{a[0]:.1f}" y1="{a[1]:.1f}" x2="{b[0]:.1f}" y2="{b[1]:.1f}"/>'
-            for a, b in pairwise(points)
+            f'<line x1="{a[0]:.1f}" y1="{a[1]:.1f}" x2="{b[0]:.1f}" y2="{b[1]:.1f}"/>' for a, b in pairwise(points)
         )
         dots = "".join(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4"/>' for x, y in points)
         lines.append(f'<g style="--hue:{MODEL_COLOURS[model]}" class="model">{segments}{dots}</g>')
     at = left + 8 + multiples.index(1.0) * step
-    key = "".join(
-        f'<span><i style="background:{MODEL_COLOURS[model]}"></i>{escape(model)}</span>' for model in MODELS
-    )
+    key = "".join(f'<span><i style="background:{MODEL_COLOURS[model]}"></i>{escape(model)}</span>' for model in MODELS)
     return f"""<svg class="sweep" viewBox="0 0 {width} {height}" role="img"
 aria-label="median Matthews correlation against gamma for the slab and for two one-class SVMs">{grid}
 <line class="chosen" x1="{at:.1f}" x2="{at:.1f}" y1="{top}" y2="{floor}"/>

@@ -42,9 +42,7 @@ def require_matplotlib() -> None:
     try:
         import matplotlib  # noqa: F401  # only whether it is there
     except ImportError as error:
-        raise PlotsMissingError(
-            "Figures need matplotlib. Install it with: pip install 'slabsvm[plots]'"
-        ) from error
+        raise PlotsMissingError("Figures need matplotlib. Install it with: pip install 'slabsvm[plots]'") from error
 
 
 def letter_heat_map(records: Sequence[Record], path: Path) -> None:
@@ -54,9 +52,7 @@ def letter_heat_map(records: Sequence[Record], path: Path) -> None:
     values = np.array([[*(mcc[k, c] for c in paper.LETTERS), np.nan, medians[k]] for k in paper.KERNELS])
     with _figure(path, 11, 2.9) as figure:
         axes = figure.add_subplot()
-        axes.pcolormesh(
-            values, cmap=_colour_map(), vmin=0, vmax=max(0.6, np.nanmax(values)), edgecolor="white", lw=1
-        )
+        axes.pcolormesh(values, cmap=_colour_map(), vmin=0, vmax=max(0.6, np.nanmax(values)), edgecolor="white", lw=1)
         for (row, column), value in np.ndenumerate(values):
             if np.isfinite(value):
                 # Two digits are what fits; the leading zero says nothing. A correlation can be below 0.
@@ -69,9 +65,7 @@ def letter_heat_map(records: Sequence[Record], path: Path) -> None:
         axes.tick_params(length=0, labelcolor=INK)
         axes.invert_yaxis()
         axes.spines[:].set_visible(False)
-        axes.set_title(
-            f"UCI Letter: Matthews correlation on the test rows ({records[0]['offsets']} offsets)", pad=10
-        )
+        axes.set_title(f"UCI Letter: Matthews correlation on the test rows ({records[0]['offsets']} offsets)", pad=10)
 
 
 def letter_medians_chart(records: Sequence[Record], path: Path) -> None:
@@ -86,12 +80,8 @@ def letter_medians_chart(records: Sequence[Record], path: Path) -> None:
             shift = 0.16 * np.sin(2.4 * np.arange(len(values)))
             axes.scatter(place + shift, values, s=16, color=KNOWN, alpha=0.35, lw=0)
             axes.hlines(medians[kernel], place - 0.3, place + 0.3, color=KNOWN, lw=2.6)
-            axes.text(
-                place + 0.33, medians[kernel], f"{medians[kernel]:.4f}", va="center", size=9, color=KNOWN
-            )
-            axes.scatter(
-                place - 0.36, paper.PAPER_MEDIANS[kernel], s=46, marker="D", color=NOVEL, lw=0, zorder=3
-            )
+            axes.text(place + 0.33, medians[kernel], f"{medians[kernel]:.4f}", va="center", size=9, color=KNOWN)
+            axes.scatter(place - 0.36, paper.PAPER_MEDIANS[kernel], s=46, marker="D", color=NOVEL, lw=0, zorder=3)
         axes.scatter([], [], s=16, color=KNOWN, alpha=0.5, lw=0, label="a letter")
         axes.plot([], [], color=KNOWN, lw=2.6, label="median, here")
         axes.scatter([], [], s=46, marker="D", color=NOVEL, lw=0, label="median, in the paper")
@@ -110,9 +100,7 @@ def planes_chart(records: Sequence[Record], path: Path) -> None:
         left, right = figure.subplots(1, 2)
         for column, ((name, _, _), colour) in enumerate(zip(PLANES, PLANES_COLOURS, strict=True)):
             for axes, measure in ((left, 0), (right, 1)):
-                axes.plot(
-                    paper.PLANES_GAMMAS, values[:, column, measure], "o-", ms=5, color=colour, label=name
-                )
+                axes.plot(paper.PLANES_GAMMAS, values[:, column, measure], "o-", ms=5, color=colour, label=name)
         right.axhline(paper.NOMINAL_RECALL, color=SOFT, ls=(0, (4, 4)), lw=1, zorder=0)
         right.text(
             paper.PLANES_GAMMAS[0],
@@ -165,9 +153,7 @@ def toy_slabs_chart(path: Path, seed: int = 0, epsilon: float = 4 / 6) -> None:
             outside = slab.decision_function(X) < -tie
             _draw_points(axes, X[~outside])
             axes.scatter(*X[outside].T, s=22, color=NOVEL, lw=0, zorder=3, label="outside")
-            axes.set_title(
-                f"{_KERNEL_TITLES[kernel]}, nu_upper {toy.RING_NU_UPPER:g}: {np.mean(~outside):.0%} inside"
-            )
+            axes.set_title(f"{_KERNEL_TITLES[kernel]}, nu_upper {toy.RING_NU_UPPER:g}: {np.mean(~outside):.0%} inside")
 
 
 def toy_distances_chart(path: Path) -> None:
@@ -176,9 +162,7 @@ def toy_distances_chart(path: Path) -> None:
     with _figure(path, 7.2, 3.6) as figure:
         axes = figure.add_subplot()
         for n_features, colour, at in ((2, NOVEL, 1.0), (16, KNOWN, 3.87)):
-            axes.hist(
-                toy.mahalanobis_distances(n_features), bins=70, density=True, color=colour, alpha=0.22, lw=0
-            )
+            axes.hist(toy.mahalanobis_distances(n_features), bins=70, density=True, color=colour, alpha=0.22, lw=0)
             density = chi(n_features).pdf(grid)
             axes.plot(grid, density, color=colour, lw=2)
             axes.text(at, density.max() + 0.06, f"{n_features} dimensions", color=colour, ha="center")

@@ -62,9 +62,7 @@ def write_csv(records: Sequence[Record], path: Path) -> None:
 
 def write_report(title: str, parts: Iterable[str], path: Path) -> None:
     """Write a Markdown report with a title and its parts, one below the other."""
-    path.write_text(
-        f"# {title}\n\n" + "\n".join(part.rstrip("\n") + "\n" for part in parts), encoding="utf-8"
-    )
+    path.write_text(f"# {title}\n\n" + "\n".join(part.rstrip("\n") + "\n" for part in parts), encoding="utf-8")
 
 
 def pick(records: Iterable[Record], **where: Any) -> list[Record]:
@@ -95,11 +93,7 @@ def letter_grid(records: Sequence[Record]) -> Grid:
             ]
         )
     offsets = records[0]["offsets"]
-    planes = (
-        "the paper's planes"
-        if offsets == "training"
-        else "leave-one-out planes, which the paper does not have"
-    )
+    planes = "the paper's planes" if offsets == "training" else "leave-one-out planes, which the paper does not have"
     return Grid(
         f"UCI Letter, median over {len(paper.LETTERS)} letters ({offsets} offsets)",
         ["kernel", "MCC", "paper", "recall", "expected recall", "novel accepted", "thread time"],
@@ -174,9 +168,7 @@ def toy_grid(records: Sequence[Record]) -> Grid:
     rows, notes = [], []
     for kernel in toy.KERNELS:
         cells = pick(records, kernel=kernel)
-        means = [
-            fmean(cell["share_inside"] for cell in pick(cells, epsilon=epsilon)) for epsilon in toy.EPSILONS
-        ]
+        means = [fmean(cell["share_inside"] for cell in pick(cells, epsilon=epsilon)) for epsilon in toy.EPSILONS]
         rows.append([kernel, *(f"{mean:.3f}" for mean in means), toy.PAPER_SHARES[kernel]])
         shares = [cell["share_inside"] for cell in cells]
         notes.append(f"Single draws, {kernel}: from {min(shares):.2f} to {max(shares):.2f}.")
@@ -199,10 +191,7 @@ def digits_grid(met: Sequence[Encounter]) -> Grid:
         ]
 
     def row(name: str, digits: Container[int]) -> list[str]:
-        groups = [
-            [one.counts for one in met if one.model == model and one.digit in digits]
-            for model in (SLAB, PEER)
-        ]
+        groups = [[one.counts for one in met if one.model == model and one.digit in digits] for model in (SLAB, PEER)]
         return [name, *cells(groups[0]), *cells(groups[1])]
 
     return Grid(
@@ -229,9 +218,7 @@ def _convergence(records: Sequence[Record]) -> str:
     if not slow:
         return f"All {len(records)} fits reached a relative duality gap of {records[0]['tol']:g}."
     worst = max(r["duality_gap"] / abs(r["dual_objective"]) for r in slow if r["dual_objective"])
-    return (
-        f"{len(slow)} of {len(records)} fits stopped early; the largest relative duality gap is {worst:.1e}."
-    )
+    return f"{len(slow)} of {len(records)} fits stopped early; the largest relative duality gap is {worst:.1e}."
 
 
 def _pipe(cells: Iterable[str]) -> str:

@@ -86,9 +86,7 @@ def run_cells(
         journal.unlink(missing_ok=True)
     kept, threads = len(known_records(journal, cells)), jobs or cpu_count()
     if kept == len(cells):
-        click.echo(
-            f"All {kept} results are in {journal} already: nothing to compute (--fresh computes them again)."
-        )
+        click.echo(f"All {kept} results are in {journal} already: nothing to compute (--fresh computes them again).")
         return run(cells, measure, journal)
     if kept:
         click.echo(f"Going on: {kept} of {len(cells)} results are in {journal} already.")
@@ -104,9 +102,7 @@ def run_cells(
         )
         raise SystemExit(INTERRUPTED) from None
     seconds, plural = perf_counter() - begin, "s" if threads > 1 else ""
-    click.echo(
-        f"{len(cells) - kept} fits and their predictions took {seconds:.1f} s on {threads} thread{plural}."
-    )
+    click.echo(f"{len(cells) - kept} fits and their predictions took {seconds:.1f} s on {threads} thread{plural}.")
     return records
 
 
@@ -165,7 +161,5 @@ def finish(
         "as a table. Run the command again to render this anew: what is recorded is not computed twice."
     )
     pictures = [f"![{path.stem}]({path.name})" for path in drawn]
-    write_report(
-        title, [setting, *pictures, *(grid.markdown() for grid in grids), origin], output / f"{name}.md"
-    )
+    write_report(title, [setting, *pictures, *(grid.markdown() for grid in grids), origin], output / f"{name}.md")
     click.echo(f"\nReport, figures, CSV and JSON records are in {output}: begin with {output / f'{name}.md'}")

@@ -80,11 +80,7 @@ def find_letters(sources: Sequence[str] | None = None) -> Path:
         # Someone who names a folder means that folder: falling back to a download would hide a typing error.
         return letters_at(Path(folder).expanduser())
     cached = cache_folder() / "letter" / LETTER_NAME
-    return (
-        cached
-        if cached.is_file()
-        else download_letters(cached, LETTER_SOURCES if sources is None else sources)
-    )
+    return cached if cached.is_file() else download_letters(cached, LETTER_SOURCES if sources is None else sources)
 
 
 def is_at_hand() -> bool:
@@ -100,8 +96,7 @@ def letters_at(path: Path) -> Path:
             return place
     if path.is_dir():
         raise DataError(
-            f"There is no {LETTER_NAME} in {path} or in {path / 'letter'}. "
-            f"Put it there; it comes from {LETTER_PAGE}."
+            f"There is no {LETTER_NAME} in {path} or in {path / 'letter'}. Put it there; it comes from {LETTER_PAGE}."
         )
     raise DataError(f"{path} does not exist. Give the path of {LETTER_NAME}, or of the folder that holds it.")
 

@@ -99,9 +99,7 @@ class Encounter:
 def split_digits(seed: int = SEED) -> Digits:
     """Split the bundled digits in two halves, each with the same share of every digit."""
     X, y = load_digits(return_X_y=True)
-    train, test, train_digits, test_digits = train_test_split(
-        X / 16.0, y, test_size=0.5, random_state=seed, stratify=y
-    )
+    train, test, train_digits, test_digits = train_test_split(X / 16.0, y, test_size=0.5, random_state=seed, stratify=y)
     return Digits(train, test, train_digits, test_digits, _gamma_rule(train, train_digits))
 
 
@@ -124,9 +122,7 @@ def encounter(digits: Digits, model: str, digit: int, gamma: float) -> Encounter
 
 def encounters(digits: Digits, multiple: float = 1.0) -> list[Encounter]:
     """Face every digit's model of every kind with the test half, at `multiple` times the rule's gamma."""
-    return [
-        encounter(digits, model, digit, multiple * digits.gamma) for digit in range(10) for model in MODELS
-    ]
+    return [encounter(digits, model, digit, multiple * digits.gamma) for digit in range(10) for model in MODELS]
 
 
 def median_mcc(met: Sequence[Encounter], model: str) -> float:

@@ -109,9 +109,7 @@ def run(
     return [done[_key(cell)] for cell in cells]
 
 
-def measure_one_class(
-    cell: OneClassCell, train: NDArray[Any], test: NDArray[Any], known: NDArray[Any]
-) -> Record:
+def measure_one_class(cell: OneClassCell, train: NDArray[Any], test: NDArray[Any], known: NDArray[Any]) -> Record:
     """Fit the cell's slab on `train`, face it with `test`, and report the fit, its time and its decisions.
 
     Parameters
