@@ -30,7 +30,7 @@ def _follow(scores: Any, image: Any, row_up: Any, row_down: Any, gain: Any, mixi
 
 @_compiled
 def _extremes(scores: Any, sign: Any, rise: Any, fall: Any, lows: Any, highs: Any) -> None:
-    """Reduce sign * scores to LANES minima over the samples that can rise, and LANES maxima over those that can fall."""
+    """Reduce sign * scores to LANES minima over samples that can rise, and LANES maxima over samples that can fall."""
     lows[:] = FAR
     highs[:] = -FAR
     for first in range(0, scores.shape[0], LANES):

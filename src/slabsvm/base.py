@@ -31,12 +31,12 @@ from slabsvm.samples import Distinct, distinct_rows, each_its_own
 SCORED_BYTES = 2**24
 # Offsets are moved outwards by this many units of rounding, so that a sample on a plane counts as inside, as it should,
 # whatever rounding does to its score.
-ROUNDING_UNITS = 64
+ROUNDING_UNITS = 1024
 # A precomputed kernel matrix may be this far from symmetric, relative to its largest entry.
 ASYMMETRY = 1e-8
 
 
-class KernelDetector(OutlierMixin, BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn has no types
+class KernelDetector(OutlierMixin, BaseEstimator, ABC):
     """An outlier detector whose scores are s(x) = sum_i beta_i k(x_i, x), with beta from a Dual."""
 
     kernel: Any
@@ -108,7 +108,7 @@ class KernelDetector(OutlierMixin, BaseEstimator, ABC):  # type: ignore[misc]  #
         gram = self._gram(X, distinct_X, distinct)
         dual = self._dual(distinct.weights, gram)
         solution = self._solve(dual, gram)
-        self._read_off(X, weights, distinct, dual, gram, solution)
+        self._read_off(X, weights, distinct, dual=dual, gram=gram, solution=solution)
         return self
 
     def project(self, X: Any) -> FloatArray:
@@ -194,9 +194,7 @@ class KernelDetector(OutlierMixin, BaseEstimator, ABC):  # type: ignore[misc]  #
 
     def _gram(self, X: Any, distinct_X: Any, distinct: Distinct) -> Gram:
         if self._kernel is None:
-            return Dense(
-                np.asarray(X[np.ix_(distinct.representatives, distinct.representatives)], dtype=np.float64)
-            )
+            return Dense(np.asarray(X[np.ix_(distinct.representatives, distinct.representatives)], dtype=np.float64))
         return Computed(self._kernel, distinct_X, effective_n_jobs(self.n_jobs))
 
     def _solve(self, dual: Dual, gram: Gram) -> Solution:
@@ -213,7 +211,7 @@ class KernelDetector(OutlierMixin, BaseEstimator, ABC):  # type: ignore[misc]  #
         return solution
 
     def _read_off(
-        self, X: Any, weights: FloatArray, distinct: Distinct, dual: Dual, gram: Gram, solution: Solution
+        self, X: Any, weights: FloatArray, distinct: Distinct, *, dual: Dual, gram: Gram, solution: Solution
     ) -> None:
         beta = dual.beta(solution.multipliers)
         held = (solution.multipliers > 0).any(axis=0)
@@ -245,6 +243,7 @@ class KernelDetector(OutlierMixin, BaseEstimator, ABC):  # type: ignore[misc]  #
         self._set_planes(offsets, ROUNDING_UNITS * float(np.finfo(np.float64).eps) * size)
 
     def __sklearn_tags__(self) -> Any:
+        """Return what scikit-learn wants to know about the input."""
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self.kernel == "precomputed"
         tags.input_tags.sparse = self.kernel != "precomputed"
@@ -278,9 +277,9 @@ def _symmetric(K: FloatArray) -> FloatArray:
 
 
 def _gamma_value(gamma: Any, X: Any, weights: FloatArray) -> float:
-    """Return gamma, or 1/(n_features * variance) for "scale" and 1/n_features for "auto", as scikit-learn defines them."""
+    """Return gamma as a number: "scale" is 1/(n_features * variance), "auto" 1/n_features, as in scikit-learn."""
     if gamma == "auto":
-        return 1.0 / X.shape[1]
+        return 1.0 / int(X.shape[1])
     if gamma != "scale":
         return float(gamma)
     share = weights / (weights.sum() * X.shape[1])
@@ -290,4 +289,4 @@ def _gamma_value(gamma: Any, X: Any, weights: FloatArray) -> float:
         variance = square - mean**2
     else:
         variance = float(share @ np.square(X - mean, dtype=np.float64).sum(axis=1))
-    return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
+    return 1.0 / (int(X.shape[1]) * variance) if variance > 0 else 1.0

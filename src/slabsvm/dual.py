@@ -61,13 +61,13 @@ class Dual:
 
     @property
     def n_planes(self) -> int:
-        """P."""
+        """The number of planes, P."""
         return len(self.signs)
 
     @property
     def n_samples(self) -> int:
-        """m."""
-        return self.caps.shape[1]
+        """The number of samples, m."""
+        return int(self.caps.shape[1])
 
     def beta(self, multipliers: FloatArray) -> FloatArray:
         """Return beta = sum_p sigma_p v_p, shape (m,), for multipliers of shape (P, m)."""
@@ -79,7 +79,7 @@ class Dual:
         return float(0.5 * self.beta(multipliers) @ (scores + self.linear))
 
     def distances(self, scores: FloatArray) -> FloatArray:
-        """Return sigma_p (s - rho_p) for the best offsets rho_p, shape (P, m): how far each sample is above its plane."""
+        """Return sigma_p (s - rho_p) for the best offsets, shape (P, m): how far each sample is above the plane."""
         distances: FloatArray = self.signs[:, None] * (scores - self.offsets(scores)[:, None])
         return distances
 
@@ -148,9 +148,12 @@ class Dual:
                 room = room if room.sum() > abs(missing) else (caps - values if missing > 0 else values)
                 if missing == 0 or room.sum() == 0:
                     break
-                values += missing * room / room.sum()
-                np.clip(values, 0.0, caps, out=values)
+                values[:] = np.clip(values + missing * room / room.sum(), 0.0, caps)
         return projected
+
+    def part(self, samples: npt.NDArray[np.intp]) -> Dual:
+        """Return the program over some of the samples, all others being fixed at zero."""
+        return Dual(self.signs, self.caps[:, samples], self.totals, self.linear[samples])
 
     def restrict(self, samples: npt.NDArray[np.intp]) -> Dual:
         """Return the same program over some of the samples, with the caps scaled to keep each plane's share of them.

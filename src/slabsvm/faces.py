@@ -1,7 +1,8 @@
 """The face of the feasible set on which a solution lies: what moves freely, and how the planes bind it.
 
-On a face the variables at their bounds are fixed, and the Dual becomes linear: with F the samples that are strictly inside
-a box of some plane, and A their |F| x P indicator of planes, every question about it is one solve with the bordered matrix
+On a face the variables at their bounds are fixed, and the Dual becomes linear: with F the samples that are strictly
+inside a box of some plane, and A their |F| x P indicator of planes, every question about it is one solve with the
+bordered matrix
 
     M = [[K_FF, A], [A', 0]]
 
@@ -9,6 +10,8 @@ A sample inside the boxes of both planes ties the planes together (they coincide
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -50,11 +53,11 @@ class Face:
             owners = np.where(free_somewhere, self.free, multipliers > 0)
             self.memberships = owners[self.free.any(axis=1)].T.astype(np.float64)
 
-    def factor(self, gram_block: FloatArray) -> None:
+    def factor(self, gram_block: npt.NDArray[np.floating[Any]]) -> None:
         """Factor M, given K_FF, shape (f, f); f^3/3 multiplications.
 
-        Because A'x is given, K may be replaced by K + lift A A' without changing any answer. That makes it regular where
-        M is and K_FF is not: with a linear kernel there are often more free samples than features.
+        Because A'x is given, K may be replaced by K + lift A A' without changing any answer. That makes it regular
+        where M is and K_FF is not: with a linear kernel there are often more free samples than features.
         """
         border = self.memberships[self.samples]
         diagonal = float(np.diagonal(gram_block).mean())
@@ -65,9 +68,7 @@ class Face:
             ridged = matrix.copy()
             ridged.flat[:: len(matrix) + 1] += ridge
             try:
-                self._cholesky = scipy.linalg.cholesky(
-                    ridged, lower=True, overwrite_a=True, check_finite=False
-                )
+                self._cholesky = scipy.linalg.cholesky(ridged, lower=True, overwrite_a=True, check_finite=False)
                 break
             except scipy.linalg.LinAlgError:
                 ridge *= 10.0
@@ -76,9 +77,7 @@ class Face:
 
     def half_solve(self, right: FloatArray) -> FloatArray:
         """Return L^-1 right, shape (f, k), with L L' the lifted K_FF."""
-        return np.asarray(
-            scipy.linalg.solve_triangular(self._cholesky, right, lower=True, check_finite=False)
-        )
+        return np.asarray(scipy.linalg.solve_triangular(self._cholesky, right, lower=True, check_finite=False))
 
     def solve(self, right: FloatArray, sums: FloatArray) -> FloatArray:
         """Return x with K_FF x + A q = right and A'x = sums; right is (f, k), sums (c, k)."""

@@ -43,9 +43,7 @@ class Gram(ABC):
     single_precision_error: float = np.inf
 
     @abstractmethod
-    def block(
-        self, rows: Samples, columns: Samples | None, dtype: npt.DTypeLike = np.float64
-    ) -> AnyFloatArray:
+    def block(self, rows: Samples, columns: Samples | None, dtype: npt.DTypeLike = np.float64) -> AnyFloatArray:
         """Return K[rows][:, columns], all columns for None, in the given dtype."""
 
     @property
@@ -95,9 +93,7 @@ class Dense(Gram):
         self.matrix = matrix
         self.n_samples = matrix.shape[0]
 
-    def block(
-        self, rows: Samples, columns: Samples | None, dtype: npt.DTypeLike = np.float64
-    ) -> AnyFloatArray:
+    def block(self, rows: Samples, columns: Samples | None, dtype: npt.DTypeLike = np.float64) -> AnyFloatArray:
         """Return a copy of part of the matrix."""
         chosen = self.matrix[rows] if columns is None else self.matrix[np.ix_(rows, columns)]
         return chosen.astype(dtype, copy=False)
@@ -140,9 +136,7 @@ class Computed(Gram):
         self.single_precision_error = kernel.single_precision_error(X)
         self._prepared: dict[Any, Rows] = {}
 
-    def block(
-        self, rows: Samples, columns: Samples | None, dtype: npt.DTypeLike = np.float64
-    ) -> AnyFloatArray:
+    def block(self, rows: Samples, columns: Samples | None, dtype: npt.DTypeLike = np.float64) -> AnyFloatArray:
         """Return the kernel's block; each thread fills a stretch of columns."""
         samples = self._rows(dtype)
         left = samples[rows]
@@ -164,7 +158,7 @@ class Computed(Gram):
         return out
 
     @cached_property
-    def diagonal(self) -> FloatArray:  # type: ignore[override]  # computed once, then read like the property it is
+    def diagonal(self) -> FloatArray:
         """K_ii, shape (m,)."""
         return self.kernel.diagonal(self.X)
 

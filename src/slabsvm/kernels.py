@@ -1,7 +1,7 @@
 """Positive definite kernels, computed in blocks.
 
-A kernel is asked for two things: the rows of a data set in the form that its blocks are computed from (`prepare`, once),
-and the block of values between some rows and others (`block`, as often as needed).
+A kernel is asked for two things: the rows of a data set in the form that its blocks are computed from (`prepare`,
+once), and the block of values between some rows and others (`block`, as often as needed).
 """
 
 from __future__ import annotations
@@ -215,9 +215,7 @@ class FromFunction(Kernel):
                 f"{right.shape}; it must return the block of all pairs, of shape {expected}."
             )
         if not np.isfinite(values).all():
-            raise ValueError(
-                "The kernel function returned NaN or infinity; a kernel must be finite everywhere."
-            )
+            raise ValueError("The kernel function returned NaN or infinity; a kernel must be finite everywhere.")
         if out is None:
             return values
         out[...] = values
@@ -225,9 +223,7 @@ class FromFunction(Kernel):
 
     def diagonal(self, X: Rows) -> npt.NDArray[np.float64]:
         """Return the diagonal, from blocks along it."""
-        pieces = [
-            np.diagonal(self.block(X[rows], X[rows])) for rows in _tiles(X.shape[0], 8 * 64, 8 * 64 * 64)
-        ]
+        pieces = [np.diagonal(self.block(X[rows], X[rows])) for rows in _tiles(X.shape[0], 8 * 64, 8 * 64 * 64)]
         return np.concatenate(pieces) if pieces else np.zeros(0)
 
 
@@ -261,7 +257,7 @@ def _row_sums(X: Rows, power: int = 1) -> npt.NDArray[np.float64]:
         return np.asarray(values.sum(axis=1), dtype=np.float64).ravel()
     if power == 1:
         return np.asarray(X.sum(axis=1, dtype=np.float64))
-    return np.einsum("ij,ij->i", X, X, dtype=np.float64)
+    return np.asarray(np.einsum("ij,ij->i", X, X, dtype=np.float64))
 
 
 def _tiles(n_rows: int, bytes_per_row: int, budget: int = TILE_BYTES) -> list[slice]:

@@ -7,9 +7,9 @@ that belongs to sample i changes its score, measured from the plane it supports,
     S_i^2 = 1 / (M^-1)_ii                                              for a free sample
     S_i^2 = K_ii - k_i'M^-1 k_i,  k_i = (K_iF, membership of i)        for a sample at its bound
 
-S_i is the distance of Phi(x_i) from the span of the free ones (Vapnik and Chapelle 2000, the span bound; Opper and Winther
-2000). This is exact as long as the removal leaves the face what it is: every free multiplier inside its box, and every
-other sample on its side of its plane. A sample that is no support vector changes nothing.
+S_i is the distance of Phi(x_i) from the span of the free ones (Vapnik and Chapelle 2000, the span bound; Opper and
+Winther 2000). This is exact as long as the removal leaves the face what it is: every free multiplier inside its box,
+and every other sample on its side of its plane. A sample that is no support vector changes nothing.
 
 The boxes stay what they were when a sample is left out. A sample of weight above 1 stands for that many equal ones, of
 which one is left out.
@@ -105,4 +105,4 @@ def _bound_spans(face: Face, gram: Gram, bound: npt.NDArray[np.intp]) -> FloatAr
     spans = gram.diagonal[bound] + face.lift * np.einsum("ij,ij->i", member, member)
     spans -= np.einsum("ij,ij->j", half, half)
     spans += np.einsum("ij,ik,kj->j", rest, face.schur, rest)
-    return np.maximum(spans, 0.0)
+    return np.asarray(np.maximum(spans, 0.0))

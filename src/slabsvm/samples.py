@@ -41,7 +41,7 @@ class Distinct:
     group: Samples
 
     def spread(self, values: FloatArray, weights: FloatArray) -> FloatArray:
-        """Return values (..., k) of the distinct samples divided among their rows, (..., n), in proportion to weights."""
+        """Return values (..., k) of the distinct samples divided among their rows, (..., n), by their weights."""
         share = np.where(self.group >= 0, weights / self.weights[self.group], 0.0)
         divided: FloatArray = values[..., self.group] * share
         return divided
@@ -59,7 +59,7 @@ def distinct_rows(X: Any, weights: FloatArray) -> Distinct:
     group[rows[order]] = np.cumsum(starts) - 1
     return Distinct(
         representatives=rows[order[starts]],
-        weights=np.bincount(group[rows], weights=weights[rows]),
+        weights=np.bincount(group[rows], weights=weights[rows]).astype(np.float64),
         group=group,
     )
 
@@ -75,9 +75,7 @@ def each_its_own(weights: FloatArray) -> Distinct:
 def _row_hashes(X: Any) -> npt.NDArray[np.uint64]:
     """Return a hash of each row: its bits times odd random numbers, modulo 2^64, mixed."""
     n_samples, n_features = X.shape
-    multipliers = np.random.default_rng(0).integers(0, 2**63, n_features, dtype=np.uint64) * np.uint64(
-        2
-    ) + np.uint64(1)
+    multipliers = np.random.default_rng(0).integers(0, 2**63, n_features, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
     hashes = np.empty(n_samples, dtype=np.uint64)
     if sp.issparse(X):
         bits = _mixed(_bits(X.data)) * multipliers[X.indices]

@@ -27,9 +27,9 @@ class SlabCollapseWarning(UserWarning):
 class OneClassSlabSVM(KernelDetector):
     """One-class slab support vector machine: accept what lies between two parallel hyperplanes.
 
-    In the kernel's feature space, the slab rho_lower <= <w, Phi(x)> <= rho_upper holds most of the training samples, which
-    are all of the target class; one convex quadratic program finds w and both offsets. A one-class SVM is the same model
-    without its upper plane.
+    In the kernel's feature space, the slab rho_lower <= <w, Phi(x)> <= rho_upper holds most of the training samples,
+    which are all of the target class; one convex quadratic program finds w and both offsets. A one-class SVM is the
+    same model without its upper plane.
 
     Parameters
     ----------
@@ -98,10 +98,10 @@ class OneClassSlabSVM(KernelDetector):
     ----------
     .. [1] V. Fragoso, W. Scheirer, J. Hespanha, M. Turk, "One-class slab support vector machine", ICPR 2016
        (arXiv 1608.01026).
-    .. [2] B. Schoelkopf, J. Platt, J. Shawe-Taylor, A. Smola, R. Williamson, "Estimating the support of a high-dimensional
-       distribution", Neural Computation 13, 2001.
-    .. [3] V. Vapnik, O. Chapelle, "Bounds on error expectation for support vector machines", Neural Computation 12, 2000:
-       the span, on which offsets="leave-one-out" rests.
+    .. [2] B. Schoelkopf, J. Platt, J. Shawe-Taylor, A. Smola, R. Williamson, "Estimating the support of a
+       high-dimensional distribution", Neural Computation 13, 2001.
+    .. [3] V. Vapnik, O. Chapelle, "Bounds on error expectation for support vector machines", Neural Computation 12,
+       2000: the span, on which offsets="leave-one-out" rests.
 
     Examples
     --------
@@ -167,8 +167,8 @@ class OneClassSlabSVM(KernelDetector):
             f"epsilon {self.epsilon:.4g}",
             f"  hyperplanes      {self.rho_lower_:.6g} <= s <= {self.rho_upper_:.6g}  ({self.offsets} offsets)",
             f"  support vectors  {share} of {self.n_samples_fit_} samples ({share / self.n_samples_fit_:.1%})",
-            f"  expected recall  {self._nominal_recall():.1%} by the parameters, at least {self.expected_recall_:.1%} by "
-            "leave-one-out with training offsets",
+            f"  expected recall  {self._nominal_recall():.1%} by the parameters; with training offsets at least "
+            f"{self.expected_recall_:.1%}, by leave-one-out",
             f"  certificate      objective {self.dual_objective_:.6g}, duality gap {self.duality_gap_:.2g} "
             f"(relative {self.relative_gap_:.2g}, tol {self.tol:g}), {self.status_} after {self.n_iter_} iterations",
         ]
@@ -190,8 +190,8 @@ class OneClassSlabSVM(KernelDetector):
             )
         if self.epsilon == 1:
             raise ValueError(
-                "epsilon must not be 1: both hyperplanes would pull equally, and w = 0 would be the solution. The paper "
-                "uses 2/3; values above 1 exchange the roles of the hyperplanes."
+                "epsilon must not be 1: both hyperplanes would pull equally, and w = 0 would be the solution. The "
+                "paper uses 2/3; values above 1 exchange the roles of the hyperplanes."
             )
 
     def _nominal_recall(self) -> float:
@@ -208,15 +208,13 @@ class OneClassSlabSVM(KernelDetector):
         largest = max(abs(self.rho_lower_), abs(self.rho_upper_))
         nominal = self._nominal_recall()
         if self.status_ == "degenerate":
-            warnings.warn(
-                f"The fitted w is zero: {Status.DEGENERATE.value}.", SlabCollapseWarning, stacklevel=5
-            )
+            warnings.warn(f"The fitted w is zero: {Status.DEGENERATE.value}.", SlabCollapseWarning, stacklevel=5)
         elif width <= NO_WIDTH * largest + 4 * rounding:
             warnings.warn(
-                f"The slab has no width: all training scores lie between {self.rho_lower_:.6g} and {self.rho_upper_:.6g}. "
-                "Either all samples are (nearly) the same point of feature space, or the kernel matrix is so close to "
-                "the identity that every sample was pulled onto both hyperplanes. Use offsets='leave-one-out', a smaller "
-                "gamma, or check the features for constants.",
+                f"The slab has no width: its hyperplanes are at {self.rho_lower_:.6g} and {self.rho_upper_:.6g}. "
+                "Either all samples are (nearly) the same point of feature space, or the kernel matrix is so close to the "
+                "identity that every sample was pulled onto both hyperplanes. Use offsets='leave-one-out' or a "
+                "smaller gamma, and check the features for constants.",
                 SlabCollapseWarning,
                 stacklevel=5,
             )

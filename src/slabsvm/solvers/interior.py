@@ -1,13 +1,13 @@
 """The paper's own method: a primal-dual interior point, with Mehrotra's predictor and corrector.
 
-The problem is the Dual, with its multipliers v (P x m), the slacks u = cap - v, and the dual variables z >= 0 of v >= 0,
-y >= 0 of u >= 0 and lambda of the P sums. On the central path of mu,
+The problem is the Dual, with its multipliers v (P x m), the slacks u = cap - v, and the dual variables z >= 0 of
+v >= 0, y >= 0 of u >= 0 and lambda of the P sums. On the central path of mu,
 
     sigma_p s - lambda_p - z + y = 0,   sum(v_p) = total_p,   s = K beta + c,   v z = u y = mu
 
-A Newton step solves (S'KS + D) dv - dlambda = r with D = z/v + y/u diagonal. With E = sum_p 1/D_p this needs K only through
-one solve with I + K E, which the Gram provides; the sums add a P x P Schur complement. The promise is the certificate:
-the gap is computed from the scores K beta of the multipliers that are returned.
+A Newton step solves (S'KS + D) dv - dlambda = r with D = z/v + y/u diagonal. With E = sum_p 1/D_p this needs K only
+through one solve with I + K E, which the Gram provides; the sums add a P x P Schur complement. The promise is the
+certificate: the gap is computed from the scores K beta of the multipliers that are returned.
 """
 
 from __future__ import annotations
@@ -136,9 +136,7 @@ class _Interior:
         reach = _reach((v, dv), (u, du), (z, dz), (y, dy))
         if not np.isfinite(reach):
             return False
-        predicted = (np.vdot(v + reach * dv, z + reach * dz) + np.vdot(u + reach * du, y + reach * dy)) / (
-            2 * v.size
-        )
+        predicted = (np.vdot(v + reach * dv, z + reach * dz) + np.vdot(u + reach * du, y + reach * dy)) / (2 * v.size)
         target = mu * (predicted / mu) ** 3
         dv, du, dz, dy, dlam = newton(target - v * z - dv * dz, target - u * y - du * dy)
         reach = STEP_SHARE * _reach((v, dv), (u, du), (z, dz), (y, dy))
@@ -162,7 +160,7 @@ class _Interior:
 
         def approximate(right: FloatArray) -> FloatArray:
             scores = damped((signs * right * inverse).sum(axis=0))
-            return (right - signs * scores) * inverse
+            return np.asarray((right - signs * scores) * inverse)
 
         def reduced(right: FloatArray) -> FloatArray:
             """Return (S'KS + D)^-1 right, shape (P, m), refined once: D spans many orders of magnitude."""
