@@ -212,8 +212,8 @@ class OneClassSlabSVM(KernelDetector):
         elif width <= NO_WIDTH * largest + 4 * rounding:
             warnings.warn(
                 f"The slab has no width: its hyperplanes are at {self.rho_lower_:.6g} and {self.rho_upper_:.6g}. "
-                "Either all samples are (nearly) the same point of feature space, or the kernel matrix is so close to the "
-                "identity that every sample was pulled onto both hyperplanes. Use offsets='leave-one-out' or a "
+                "Either all samples are (nearly) the same point of feature space, or the kernel matrix is so close to "
+                "the identity that every sample was pulled onto both hyperplanes. Use offsets='leave-one-out' or a "
                 "smaller gamma, and check the features for constants.",
                 SlabCollapseWarning,
                 stacklevel=5,
