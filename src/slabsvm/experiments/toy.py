@@ -27,8 +27,8 @@ SETTING = (
     f"{N_POINTS} points of a bivariate normal distribution around ({MEAN:g}, {MEAN:g}), unit covariance; "
     f"nu_lower .1, nu_upper .01, gamma {GAMMA:g} for the RBF kernel, the paper's planes; a point on a plane "
     "counts as inside. Sample size, seeds, mean and gamma are our own choice, since the paper's were not at hand, and "
-    "the size was chosen so that the shares come near the paper's: this is its experiment, not its data. With more points "
-    f"the shares tend to 0.89. The table is over {len(SEEDS)} draws, the figures show one; in "
+    "the size was chosen so that the shares come near the paper's: this is its experiment, not its data. With more "
+    f"points the shares tend to 0.89. The table is over {len(SEEDS)} draws, the figures show one; in "
     f"the figure of the doughnut nu_upper is {RING_NU_UPPER:g}, so that the hole can be seen."
 )
 
