@@ -1,0 +1,220 @@
+"""Problems to solve: 200 drawn from a product of everything that can vary, and those that someone thought of."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from slabsvm import kernels
+from slabsvm.dual import Dual, hypersphere, one_class, one_class_slab
+from slabsvm.gram import Computed, Dense, Gram
+
+EPSILONS = (0.0, 0.2, 2 / 3, 0.99, 1.5, 3.0)
+SIZES = (2, 3, 5, 9, 17, 30, 47, 64, 80, 120)
+SHAPES = ("cloud", "duplicates", "constant", "near identity", "rank one", "outliers", "ties", "wide")
+NUS = ("usual", "whole", "below one sample", "large", "paper")
+WEIGHTS = ("equal", "equal", "spread", "repetitions")
+N_DRAWN = 200
+
+
+def linear(X: np.ndarray, Z: np.ndarray) -> np.ndarray:
+    return X @ Z.T
+
+
+def rbf(gamma: float) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+    return lambda X, Z: np.exp(-gamma * ((X[:, None] - Z[None]) ** 2).sum(axis=2))
+
+
+def intersection(X: np.ndarray, Z: np.ndarray) -> np.ndarray:
+    return np.minimum(X[:, None], Z[None]).sum(axis=2)
+
+
+def hellinger(X: np.ndarray, Z: np.ndarray) -> np.ndarray:
+    return np.sqrt(X) @ np.sqrt(Z).T
+
+
+def chi2(X: np.ndarray, Z: np.ndarray) -> np.ndarray:
+    product, total = X[:, None] * Z[None], X[:, None] + Z[None]
+    return np.divide(2 * product, total, out=np.zeros_like(total), where=total > 0).sum(axis=2)
+
+
+# The formula of each kernel by broadcasting, beside the object that computes it in blocks.
+FORMULAS: dict[str, tuple[Callable[[np.ndarray, np.ndarray], np.ndarray], kernels.Kernel]] = {
+    "linear": (linear, kernels.Linear()),
+    "rbf": (rbf(0.5), kernels.RBF(0.5)),
+    "intersection": (intersection, kernels.Intersection()),
+    "hellinger": (hellinger, kernels.Hellinger()),
+    "chi2": (chi2, kernels.Chi2()),
+}
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A Dual, its K by an independent formula, and its Gram as slabsvm computes it."""
+
+    name: str
+    dual: Dual
+    K: np.ndarray
+    gram: Gram
+
+    @property
+    def largest(self) -> float:
+        """The largest objective that the boxes allow: what rounding is measured against."""
+        return self.dual.largest_objective(float(np.diagonal(self.K).mean()))
+
+
+def data(rng: np.random.Generator, shape: str, m: int, kernel: str) -> np.ndarray:
+    d = int(rng.integers(1, 7))
+    X = rng.normal(1.0, 1.0, (m, d))
+    if shape == "duplicates":
+        X = X[rng.integers(0, max(1, m // 3), m)]
+    elif shape == "constant":
+        X = np.tile(X[:1], (m, 1))
+    elif shape == "near identity":
+        X = 30.0 * rng.normal(size=(m, m)) if kernel != "rbf" else 30.0 * X
+    elif shape == "rank one":
+        X = np.outer(rng.uniform(0.5, 1.5, m), X[0])
+    elif shape == "outliers":
+        X[rng.integers(0, m)] = 1e3
+    elif shape == "ties":
+        X = np.round(X)
+    elif shape == "wide":
+        X = rng.normal(1.0, 1.0, (m, 2 * m))
+    if kernel in ("intersection", "hellinger", "chi2"):
+        X = np.abs(X)
+    return X
+
+
+def nus(rng: np.random.Generator, kind: str, m: int) -> tuple[float, float]:
+    if kind == "paper":
+        return 0.1, 0.01
+    if kind == "whole":
+        return max(1, m // 4) / m if m > 2 else 0.25, 1 / m if m > 2 else 0.25
+    if kind == "below one sample":
+        return 0.3 / m, 0.7 / m
+    if kind == "large":
+        return 0.5, 0.45
+    lower = rng.uniform(0.05, 0.5)
+    return lower, rng.uniform(0.02, 0.95 - lower)
+
+
+def weights(rng: np.random.Generator, kind: str, m: int) -> np.ndarray:
+    if kind == "spread":
+        return rng.exponential(size=m) + 1e-3
+    if kind == "repetitions":
+        return rng.integers(1, 5, m).astype(float)
+    return np.ones(m)
+
+
+def drawn(seed: int) -> Problem:
+    """The seed-th of the N_DRAWN problems; every kernel, shape, size, nu, epsilon and weighting appears many times."""
+    rng = np.random.default_rng(seed)
+    kernel = (*FORMULAS, "precomputed")[seed % 6]
+    shape = SHAPES[rng.integers(len(SHAPES))]
+    m = 300 if seed % 25 == 24 else int(SIZES[rng.integers(len(SIZES))])
+    nu_kind, weight_kind = NUS[rng.integers(len(NUS))], WEIGHTS[rng.integers(len(WEIGHTS))]
+    epsilon = EPSILONS[rng.integers(len(EPSILONS))]
+    scale = (1.0, 1.0, 1e-8, 1e8)[rng.integers(4)]
+    X = data(rng, shape, m, kernel)
+    dual = one_class_slab(weights(rng, weight_kind, m), *nus(rng, nu_kind, m), epsilon)
+    name = f"{seed} {kernel}, {shape}, m {m}, nu {nu_kind}, epsilon {epsilon:.2g}, weights {weight_kind}, K x {scale:g}"
+    if kernel == "precomputed":
+        K = scale * _psd(rng, X)
+        return Problem(name, dual, K, Dense(K))
+    if kernel == "linear":
+        X = np.sqrt(scale) * X
+    elif kernel != "rbf":
+        X = scale * X
+    formula, kernel_object = FORMULAS[kernel]
+    K = formula(X, X)
+    if kernel == "rbf" and scale != 1:
+        return Problem(name, dual, scale * K, Dense(scale * K))
+    return Problem(name, dual, K, Computed(kernel_object, X))
+
+
+def _psd(rng: np.random.Generator, X: np.ndarray) -> np.ndarray:
+    """A polynomial kernel, or a Laplacian: neither is among the named ones."""
+    if rng.random() < 0.5:
+        return (1.0 + X @ X.T) ** 2
+    return np.exp(-np.abs(X[:, None] - X[None]).sum(axis=2))
+
+
+def _dense(name: str, dual: Dual, K: np.ndarray) -> Problem:
+    return Problem(name, dual, K, Dense(K))
+
+
+def hand_made() -> list[Problem]:
+    rng = np.random.default_rng(1)
+    ones: Callable[[int], np.ndarray] = np.ones
+    found = [
+        _dense(f"identity, m {m}, epsilon {e:.2g}", one_class_slab(ones(m), 0.1, 0.05, e), np.eye(m))
+        for m in (2, 3, 40, 100)
+        for e in (0.0, 2 / 3, 3.0)
+    ]
+    found += [
+        _dense(f"zero, epsilon {e:.2g}", one_class_slab(ones(9), 0.3, 0.2, e), np.zeros((9, 9))) for e in (0.0, 0.5)
+    ]
+    found += [
+        _dense(f"all samples equal, epsilon {e:.2g}", one_class_slab(ones(20), 0.3, 0.2, e), np.ones((20, 20)))
+        for e in EPSILONS
+    ]
+    X = np.concatenate([rng.normal(0, 1, (30, 2)), rng.normal(0, 1e-6, (30, 2))])
+    found.append(_dense("clouds around zero", one_class_slab(ones(60), 0.2, 0.1, 0.99), X @ X.T))
+    X = rng.normal(0, 1, (60, 2))
+    found += [
+        _dense(
+            f"linear, centred, epsilon {e:.3g}",
+            one_class_slab(ones(60), 0.2, 0.1, e),
+            (X - X.mean(0)) @ (X - X.mean(0)).T,
+        )
+        for e in (0.2, 0.99, 0.999, 1.001)
+    ]
+    lengths = np.logspace(-4, 4, 50)
+    found.append(_dense("lengths over 8 decades", one_class_slab(ones(50), 0.2, 0.1, 2 / 3), np.diag(lengths)))
+    n = np.arange(1, 31)
+    found.append(_dense("Hilbert matrix", one_class_slab(ones(30), 0.2, 0.1, 2 / 3), 1.0 / (n[:, None] + n - 1)))
+    X = rng.normal(0, 1, (80, 3))
+    K = rbf(1e-6)(X, X)
+    found += [
+        _dense(f"rbf, gamma 1e-6, epsilon {e:.2g}", one_class_slab(ones(80), 0.1, 0.05, e), K)
+        for e in (0.0, 0.2, 2 / 3)
+    ]
+    found.append(
+        _dense(
+            "one weight has nearly all mass",
+            one_class_slab(np.r_[1e6, ones(30)], 0.3, 0.2, 0.5),
+            rbf(0.5)(X[:31], X[:31]),
+        )
+    )
+    found.append(_dense("nu 1, one plane", one_class(ones(80), 1.0), rbf(0.5)(X, X)))
+    found.append(_dense("nu sum just below 1", one_class_slab(ones(80), 0.6, 0.399, 2 / 3), rbf(0.5)(X, X)))
+    X[0] = 1e3
+    found.append(_dense("outlier at 1e3, linear", one_class_slab(ones(80), 0.1, 0.05, 2 / 3), X @ X.T))
+    found.append(_dense("outlier at 1e3, linear, light", one_class_slab(ones(80), 0.001, 0.001, 2 / 3), X @ X.T))
+    return found
+
+
+def spheres() -> list[Problem]:
+    """Hypersphere duals: one plane, and a linear term."""
+    found = []
+    for seed in range(24):
+        rng = np.random.default_rng(1000 + seed)
+        kernel = tuple(FORMULAS)[seed % 5]
+        shape = SHAPES[seed % len(SHAPES)]
+        m = int(SIZES[rng.integers(len(SIZES))])
+        X = data(rng, shape, m, kernel)
+        formula, kernel_object = FORMULAS[kernel]
+        K = formula(X, X)
+        w = weights(rng, WEIGHTS[seed % 4], m)
+        dual = hypersphere(w, (0.05, 0.2, 0.5, 0.3 / m)[seed % 4], np.diagonal(K).copy())
+        found.append(Problem(f"sphere {seed} {kernel}, {shape}, m {m}", dual, K, Computed(kernel_object, X)))
+    return found
+
+
+def everything() -> list[Problem]:
+    return [*(drawn(seed) for seed in range(N_DRAWN)), *hand_made(), *spheres()]
+
+
+def by_name(problem: Any) -> str:
+    return problem.name if isinstance(problem, Problem) else str(problem)

@@ -1,0 +1,295 @@
+"""The solvers find the optimum, and say truthfully how near to it they are."""
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import certificate
+import conic
+import problems
+from problems import Problem, by_name
+from slabsvm import kernels
+from slabsvm.dual import Solution, Status, hypersphere, one_class, one_class_slab
+from slabsvm.gram import Computed, Dense
+from slabsvm.solvers import interior, smo
+
+SOLVERS = {"smo": smo.solve, "interior-point": interior.solve}
+TOL = 1e-9
+# Two independent solvers can agree no better than rounding lets either know its own objective. A score is a sum of
+# numbers of the size of K times the totals, each right to 1.1e-16 of itself; so an objective is known to a few 1e-15 of
+# the largest that the boxes allow. That matters where the optimum is below 1e-7 of the largest, and nowhere else.
+ROUNDING = 4e-15
+AGREEMENT = 1e-8
+
+by_solver = pytest.mark.parametrize("solve", SOLVERS.values(), ids=SOLVERS.keys())
+few_examples = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+
+
+def rounding(problem: Problem) -> float:
+    """Return how exactly a gap can be known: K in float64 by any formula, times the totals.
+
+    K's largest entry counts (outliers make single scores far larger than the mean diagonal says), and so does how much
+    K by the naive formula differs from K by blocks (the RBF's exponent is a difference of large numbers).
+    """
+    kernel_rounding = np.abs(problem.gram.block(np.arange(len(problem.K)), None) - problem.K).max()
+    size = 16 * float(np.finfo(float).eps) * float(np.abs(problem.K).max()) + float(kernel_rounding)
+    return size * float(problem.dual.totals.sum()) ** 2
+
+
+def assert_feasible(problem: Problem, solution: Solution) -> None:
+    dual = problem.dual
+    assert (solution.multipliers >= 0).all()
+    assert (solution.multipliers <= dual.caps).all()
+    np.testing.assert_allclose(solution.multipliers.sum(axis=1), dual.totals, rtol=1e-12)
+
+
+def assert_certificate_is_true(problem: Problem, solution: Solution) -> None:
+    """The reported objective and gap are those of the multipliers, whatever the solver did to find them."""
+    dual, K = problem.dual, problem.K
+    true_gap = certificate.gap(dual, K, solution.multipliers)
+    assert solution.gap == pytest.approx(true_gap, rel=1e-6, abs=rounding(problem))
+    true_objective = certificate.objective(dual, K, solution.multipliers)
+    assert solution.objective == pytest.approx(true_objective, rel=1e-10, abs=rounding(problem))
+    reached = solution.gap <= dual.goal(solution.objective, float(np.diagonal(K).mean()), TOL)
+    assert solution.converged == reached
+
+
+def assert_every_sample_is_where_its_multiplier_says(problem: Problem, solution: Solution) -> None:
+    """The table of optimality, sample by sample; how exactly it must hold follows from the gap.
+
+    The gap is a sum of terms v t+ and (cap - v)(-t)+, with t how far the sample is above its plane: none exceeds it.
+    """
+    dual = problem.dual
+    s = certificate.scores(dual, problem.K, solution.multipliers).astype(float)
+    allowed = solution.gap * (1 + 1e-6) + 2 * rounding(problem)
+    for sign, rho, v, caps in zip(dual.signs, solution.offsets, solution.multipliers, dual.caps, strict=True):
+        above = sign * (s - rho)
+        holds, has_room = v > 0, v < caps
+        assert (above[holds] <= allowed / v[holds]).all()
+        assert (-above[has_room] <= allowed / (caps - v)[has_room]).all()
+    if dual.n_planes == 2:
+        both = np.minimum(*solution.multipliers)
+        rho_lower, rho_upper = solution.offsets
+        assert (rho_upper - rho_lower <= 2 * allowed / both[both > 0]).all()
+
+
+def assert_offsets_are_the_equality_multipliers(
+    problem: Problem, solution: Solution, reference: conic.Reference
+) -> None:
+    """Where a plane has a sample strictly inside its box, its offset is unique, and the conic solver's dual variable.
+
+    |s_i - s*_i| <= sqrt(K_ii) |w - w*| and |w - w*|^2 <= 2 gap bound how far two nearly optimal offsets are apart.
+    """
+    gaps = solution.gap + reference.gap + rounding(problem)
+    size = np.abs(solution.scores).max()
+    for p, caps in enumerate(problem.dual.caps):
+        share = reference.multipliers[p] / caps
+        free = (share > 1e-3) & (share < 1 - 1e-3)
+        if not free.any():
+            continue
+        smallest = np.minimum(share, 1 - share)[free].max() * caps[free].min()
+        allowed = np.sqrt(2 * gaps * np.diagonal(problem.K).max()) + 2 * gaps / smallest + 1e-7 * size
+        assert abs(solution.offsets[p] - reference.offsets[p]) <= allowed
+
+
+@pytest.mark.parametrize("problem", problems.everything(), ids=by_name)
+def test_both_solvers_and_a_conic_solver_find_the_same_optimum(problem: Problem):
+    reference = conic.solve(problem.dual, problem.K)
+    for name, solve in SOLVERS.items():
+        solution = solve(problem.dual, problem.gram, tol=TOL)
+        assert_feasible(problem, solution)
+        assert_certificate_is_true(problem, solution)
+        assert_every_sample_is_where_its_multiplier_says(problem, solution)
+        allowed = AGREEMENT * abs(reference.objective) + ROUNDING * problem.largest
+        assert abs(solution.objective - reference.objective) <= allowed, (name, solution.status)
+        assert_offsets_are_the_equality_multipliers(problem, solution, reference)
+
+
+def test_there_are_enough_problems_of_every_kind():
+    found = problems.everything()
+    assert len(found) >= 240
+    drawn = [problem.name for problem in found[: problems.N_DRAWN]]
+    for words in (
+        *problems.FORMULAS,
+        "precomputed",
+        *problems.SHAPES,
+        *problems.NUS,
+        *problems.WEIGHTS,
+        "m 2,",
+        "m 300,",
+    ):
+        assert sum(str(words) in name for name in drawn) >= 5, words
+    for epsilon in problems.EPSILONS:
+        assert sum(f"epsilon {epsilon:.2g}," in name for name in drawn) >= 15
+
+
+def cloud(seed: int, m: int, d: int = 3) -> np.ndarray:
+    return np.random.default_rng(seed).normal(1.0, 1.0, (m, d))
+
+
+fractions = st.floats(0.02, 0.45)
+
+
+@few_examples
+@given(
+    seed=st.integers(0, 10**6),
+    m=st.integers(10, 80),
+    nus=st.tuples(fractions, fractions),
+    epsilon=st.sampled_from([0.2, 2 / 3, 1.5]),
+    weighted=st.booleans(),
+)
+def test_nu_bounds_the_samples_outside_and_the_support_vectors(seed, m, nus, epsilon, weighted):
+    (lower, upper), rng = nus, np.random.default_rng(seed)
+    weights = rng.exponential(size=m) + 0.05 if weighted else np.ones(m)
+    share = weights / weights.sum()
+    K = problems.rbf(0.3)(X := cloud(seed, m), X)
+    for solve in SOLVERS.values():
+        solution = solve(one_class_slab(weights, lower, upper, epsilon), Dense(K), tol=1e-10)
+        beyond = 1e-6 * np.abs(solution.scores).max()
+        s, (below, above) = solution.scores, solution.offsets
+        held = solution.multipliers > 0
+        assert share[s < below - beyond].sum() <= lower + 1e-9 <= share[held[0]].sum() + 2e-9
+        assert share[s > above + beyond].sum() <= upper + 1e-9 <= share[held[1]].sum() + 2e-9
+
+
+@few_examples
+@given(seed=st.integers(0, 10**6), m=st.integers(2, 60), epsilon=st.sampled_from([0.0, 0.2, 0.99, 3.0]))
+def test_multipliers_are_feasible_and_the_gap_is_true_wherever_a_fit_stops(seed, m, epsilon):
+    rng = np.random.default_rng(seed)
+    dual = one_class_slab(rng.exponential(size=m) + 0.01, 0.3, 0.2, epsilon)
+    K = problems.rbf(0.3)(X := cloud(seed, m), X)
+    problem = Problem("", dual, K, Dense(K))
+    for solve in SOLVERS.values():
+        for limit in (0, 1, 3):
+            solution = solve(dual, problem.gram, tol=TOL, max_iter=limit)
+            assert_feasible(problem, solution)
+            assert_certificate_is_true(problem, solution)
+            assert solution.iterations <= limit
+
+
+@few_examples
+@given(seed=st.integers(0, 10**6), m=st.integers(5, 60), epsilon=st.sampled_from([0.0, 2 / 3, 1.5]))
+def test_the_order_of_the_samples_does_not_matter(seed, m, epsilon):
+    rng = np.random.default_rng(seed)
+    weights, order = rng.exponential(size=m) + 0.1, rng.permutation(m)
+    K = problems.rbf(0.3)(X := cloud(seed, m), X)
+    for solve in SOLVERS.values():
+        one = solve(one_class_slab(weights, 0.2, 0.1, epsilon), Dense(K), tol=1e-10)
+        other = solve(one_class_slab(weights[order], 0.2, 0.1, epsilon), Dense(K[np.ix_(order, order)]), tol=1e-10)
+        assert other.objective == pytest.approx(one.objective, rel=1e-9)
+        np.testing.assert_allclose(other.scores, one.scores[order], atol=2e-4 * np.abs(one.scores).max())
+
+
+@few_examples
+@given(seed=st.integers(0, 10**6), m=st.integers(3, 40), epsilon=st.sampled_from([0.0, 2 / 3, 1.5]))
+def test_a_weight_means_what_repetition_means(seed, m, epsilon):
+    times = np.random.default_rng(seed).integers(1, 5, m)
+    K = problems.rbf(0.3)(X := cloud(seed, m), X)
+    rows = np.repeat(np.arange(m), times)
+    for solve in SOLVERS.values():
+        weighted = solve(one_class_slab(times.astype(float), 0.2, 0.1, epsilon), Dense(K), tol=1e-10)
+        repeated = solve(one_class_slab(np.ones(len(rows)), 0.2, 0.1, epsilon), Dense(K[np.ix_(rows, rows)]), tol=1e-10)
+        assert repeated.objective == pytest.approx(weighted.objective, rel=1e-9)
+
+
+@by_solver
+@pytest.mark.parametrize("t", [1e-8, 2.0**-20, 3.0, 2.0**20, 1e8])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_objective_scales_with_the_kernel(solve, t, seed):
+    K = problems.rbf(0.3)(X := cloud(seed, 60), X)
+    dual = one_class_slab(np.ones(60), 0.2, 0.1, 2 / 3)
+    once, scaled = (solve(dual, Dense(K * factor), tol=1e-10) for factor in (1.0, t))
+    assert scaled.objective == pytest.approx(t * once.objective, rel=1e-9)
+    assert scaled.status is once.status is Status.CONVERGED
+    np.testing.assert_allclose(scaled.offsets, t * once.offsets, rtol=1e-4)
+
+
+@pytest.mark.parametrize("m", [60, 1200])
+def test_descent_from_the_optimum_stays_there_and_from_elsewhere_gets_there(m):
+    X = cloud(0, m)
+    gram = Computed(kernels.RBF(0.3), X)
+    dual = one_class_slab(np.ones(m), 0.2, 0.1, 2 / 3)
+    cold = smo.solve(dual, gram, tol=1e-6)
+    assert smo.solve(dual, gram, tol=1e-6, start=cold.multipliers).iterations == 0
+    far = dual.fill(-cold.scores)
+    untouched = far.copy()
+    warm = smo.solve(dual, gram, tol=1e-6, start=far)
+    assert warm.status is Status.CONVERGED
+    assert warm.objective == pytest.approx(cold.objective, rel=2e-6)
+    np.testing.assert_array_equal(far, untouched)
+
+
+@by_solver
+@pytest.mark.parametrize("m", [100, 1500])
+def test_a_fit_that_runs_out_of_iterations_says_so(solve, m):
+    if solve is interior.solve:
+        m = min(m, 300)
+    X = cloud(3, m)
+    dual = one_class_slab(np.ones(m), 0.2, 0.1, 2 / 3)
+    K = problems.rbf(0.3)(X, X)
+    solution = solve(dual, Computed(kernels.RBF(0.3), X), tol=1e-6, max_iter=3)
+    assert solution.status is Status.ITERATION_LIMIT
+    assert not solution.converged
+    assert solution.iterations == 3
+    assert solution.relative_gap > 1e-6
+    assert solution.gap == pytest.approx(certificate.gap(dual, K, solution.multipliers), rel=0.1)
+
+
+@by_solver
+@pytest.mark.parametrize(
+    "K",
+    [
+        np.array([[1.0, 2.0], [2.0, 1.0]]),
+        np.diag([1.0, -1.0, 1.0]),
+        # All distances are real, but no four points have them: three at mutual distance 2, and one at 1 from each.
+        0.5 * np.array([[2.0, 1, 1, 1], [1, 2, -2, -2], [1, -2, 2, -2], [1, -2, -2, 2]]),
+    ],
+    ids=["a squared distance below zero", "a squared length below zero", "impossible distances"],
+)
+def test_an_indefinite_kernel_matrix_is_refused(solve, K):
+    m = len(K)
+    with pytest.raises(ValueError, match="positive semidefinite"):
+        solve(one_class_slab(np.ones(m), 0.5, 0.4, 2 / 3), Dense(K), tol=1e-6)
+
+
+@pytest.mark.parametrize("gamma", [0.01, 0.1, 0.3])
+@pytest.mark.parametrize("epsilon", [0.0, 2 / 3, 1.5])
+@pytest.mark.parametrize("m", [600, 1500])
+def test_gaps_reached_in_single_precision_are_true_in_double(gamma, epsilon, m):
+    X = np.random.default_rng(m).normal(0.0, 1.0, (m, 6))
+    gram = Computed(kernels.RBF(gamma), X)
+    assert gram.single_precision_error < 1e-5
+    dual = one_class_slab(np.ones(m), 0.1, 0.05, epsilon)
+    solution = smo.solve(dual, gram, tol=1e-3)
+    distances = np.square(X).sum(axis=1)
+    K = np.exp(-gamma * np.maximum(distances[:, None] + distances - 2 * X @ X.T, 0))
+    assert solution.status is Status.CONVERGED
+    # Right to 10 %, or to a thousandth of the gap that was asked for: nobody acts on less.
+    thousandth = 1e-3 * 1e-3 * solution.objective
+    assert solution.gap == pytest.approx(certificate.gap(dual, K, solution.multipliers), rel=0.1, abs=thousandth)
+
+
+@pytest.mark.parametrize("m", [700, 2500])
+@pytest.mark.parametrize("kernel", ["linear", "rbf", "intersection"])
+def test_large_problems_are_solved_to_a_tight_gap_too(kernel, m):
+    X = np.abs(np.random.default_rng(m).normal(5.0, 1.0, (m, 4)))
+    _, kernel_object = problems.FORMULAS[kernel]
+    dual = one_class_slab(np.ones(m), 0.1, 0.05, 2 / 3)
+    gram = Computed(kernel_object, X)
+    solution = smo.solve(dual, gram, tol=1e-8)
+    assert solution.status is Status.CONVERGED
+    K = kernel_object(X, X)
+    assert solution.gap == pytest.approx(certificate.gap(dual, K, solution.multipliers), rel=1e-3, abs=1e-13 * K.max())
+    # A cache of a few rows changes the way, not the place.
+    bounded = smo.solve(dual, gram, tol=1e-6, cache_bytes=1e6)
+    assert bounded.objective == pytest.approx(solution.objective, rel=2e-6)
+
+
+def test_the_hypersphere_of_a_constant_diagonal_is_the_one_class_svm():
+    X = cloud(5, 80)
+    K = problems.rbf(0.4)(X, X)
+    for solve in SOLVERS.values():
+        sphere = solve(hypersphere(np.ones(80), 0.2, np.ones(80)), Dense(K), tol=1e-10)
+        svm = solve(one_class(np.ones(80), 0.2), Dense(K), tol=1e-10)
+        assert sphere.objective == pytest.approx(svm.objective - 0.5, rel=1e-9)
