@@ -106,6 +106,11 @@ class KernelDetector(OutlierMixin, BaseEstimator, ABC):
         distinct_X = X[distinct.representatives]
         self._kernel = self._resolve_kernel(distinct_X, distinct.weights)
         gram = self._gram(X, distinct_X, distinct)
+        if not np.isfinite(gram.diagonal).all():
+            raise ValueError(
+                "The kernel's values overflow float64 for samples as large as these. Scale the features, for example "
+                "with StandardScaler."
+            )
         dual = self._dual(distinct.weights, gram)
         solution = self._solve(dual, gram)
         self._read_off(X, weights, distinct, dual=dual, gram=gram, solution=solution)
@@ -289,4 +294,9 @@ def _gamma_value(gamma: Any, X: Any, weights: FloatArray) -> float:
         variance = square - mean**2
     else:
         variance = float(share @ np.square(X - mean, dtype=np.float64).sum(axis=1))
+    if not np.isfinite(variance):
+        raise ValueError(
+            "gamma='scale' needs the variance of the features, which overflows float64. Scale the features, for example "
+            "with StandardScaler."
+        )
     return 1.0 / (int(X.shape[1]) * variance) if variance > 0 else 1.0

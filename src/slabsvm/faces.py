@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.linalg
+from scipy.linalg.lapack import dpotrf, dtrtrs
 
 from slabsvm.dual import BoolArray, Dual, FloatArray
 
@@ -64,28 +64,26 @@ class Face:
         self.lift = diagonal if diagonal > 0 else 1.0
         matrix = np.asarray(gram_block, dtype=np.float64) + self.lift * (border @ border.T)
         ridge = RIDGE * self.lift
-        while True:
+        failed = 1
+        while failed:
             ridged = matrix.copy()
             ridged.flat[:: len(matrix) + 1] += ridge
-            try:
-                self._cholesky = scipy.linalg.cholesky(ridged, lower=True, overwrite_a=True, check_finite=False)
-                break
-            except scipy.linalg.LinAlgError:
-                ridge *= 10.0
+            self._cholesky, failed = dpotrf(ridged, lower=True, clean=True, overwrite_a=True)
+            ridge *= 10.0
+            if failed and ridge > self.lift:
+                raise np.linalg.LinAlgError("the kernel matrix of the free samples is far from positive semidefinite")
         self.border = self.half_solve(border)
-        self.schur = np.linalg.pinv(self.border.T @ self.border, hermitian=True)
+        self.schur = np.linalg.inv(self.border.T @ self.border)
 
     def half_solve(self, right: FloatArray) -> FloatArray:
         """Return L^-1 right, shape (f, k), with L L' the lifted K_FF."""
-        return np.asarray(scipy.linalg.solve_triangular(self._cholesky, right, lower=True, check_finite=False))
+        return np.asarray(dtrtrs(self._cholesky, right, lower=True)[0])
 
     def solve(self, right: FloatArray, sums: FloatArray) -> FloatArray:
         """Return x with K_FF x + A q = right and A'x = sums; right is (f, k), sums (c, k)."""
         half = self.half_solve(right + self.lift * self.memberships[self.samples] @ sums)
         half -= self.border @ (self.schur @ (self.border.T @ half - sums))
-        return np.asarray(
-            scipy.linalg.solve_triangular(self._cholesky, half, lower=True, trans="T", check_finite=False)
-        )
+        return np.asarray(dtrtrs(self._cholesky, half, lower=True, trans=1)[0])
 
     def newton_step(self, multipliers: FloatArray, scores: FloatArray) -> tuple[FloatArray, float]:
         """Return the multipliers, shape (P, m), at the face's optimum or where a bound blocks the way, and the reach.

@@ -43,8 +43,14 @@ class Gram(ABC):
     single_precision_error: float = np.inf
 
     @abstractmethod
-    def block(self, rows: Samples, columns: Samples | None, dtype: npt.DTypeLike = np.float64) -> AnyFloatArray:
-        """Return K[rows][:, columns], all columns for None, in the given dtype."""
+    def block(
+        self,
+        rows: Samples,
+        columns: Samples | None,
+        dtype: npt.DTypeLike = np.float64,
+        out: AnyFloatArray | None = None,
+    ) -> AnyFloatArray:
+        """Return K[rows][:, columns], all columns for None, in the given dtype; written to out when given."""
 
     @property
     @abstractmethod
@@ -93,10 +99,19 @@ class Dense(Gram):
         self.matrix = matrix
         self.n_samples = matrix.shape[0]
 
-    def block(self, rows: Samples, columns: Samples | None, dtype: npt.DTypeLike = np.float64) -> AnyFloatArray:
+    def block(
+        self,
+        rows: Samples,
+        columns: Samples | None,
+        dtype: npt.DTypeLike = np.float64,
+        out: AnyFloatArray | None = None,
+    ) -> AnyFloatArray:
         """Return a copy of part of the matrix."""
         chosen = self.matrix[rows] if columns is None else self.matrix[np.ix_(rows, columns)]
-        return chosen.astype(dtype, copy=False)
+        if out is None:
+            return chosen.astype(dtype, copy=False)
+        out[...] = chosen
+        return out
 
     @property
     def diagonal(self) -> FloatArray:
@@ -136,13 +151,21 @@ class Computed(Gram):
         self.single_precision_error = kernel.single_precision_error(X)
         self._prepared: dict[Any, Rows] = {}
 
-    def block(self, rows: Samples, columns: Samples | None, dtype: npt.DTypeLike = np.float64) -> AnyFloatArray:
-        """Return the kernel's block; each thread fills a stretch of columns."""
+    def block(
+        self,
+        rows: Samples,
+        columns: Samples | None,
+        dtype: npt.DTypeLike = np.float64,
+        out: AnyFloatArray | None = None,
+    ) -> AnyFloatArray:
+        """Return the kernel's block; each thread fills a stretch of rows."""
         samples = self._rows(dtype)
         left = samples[rows]
         right = samples if columns is None else samples[columns]
         n_columns = right.shape[0]
-        out = np.empty((len(rows), n_columns), dtype=dtype)
+        if out is None:
+            out = np.empty((len(rows), n_columns), dtype=dtype)
+        filled = out
         n_threads = self.n_threads if out.size >= THREADED_SIZE else 1
         if n_threads == 1:
             return self.kernel.block(left, right, out)
@@ -150,7 +173,7 @@ class Computed(Gram):
         with ThreadPoolExecutor(n_threads) as pool:
             list(
                 pool.map(
-                    lambda first, last: self.kernel.block(left[first:last], right, out[first:last]),
+                    lambda first, last: self.kernel.block(left[first:last], right, filled[first:last]),
                     bounds[:-1],
                     bounds[1:],
                 )

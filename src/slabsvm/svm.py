@@ -205,7 +205,7 @@ class OneClassSlabSVM(KernelDetector):
 
     def _warn_of_collapse(self, rounding: float) -> None:
         width = self.rho_upper_ - self.rho_lower_
-        largest = max(abs(self.rho_lower_), abs(self.rho_upper_))
+        largest = max(abs(self.rho_lower_), abs(self.rho_upper_)) if np.isfinite(width) else 0.0
         nominal = self._nominal_recall()
         if self.status_ == "degenerate":
             warnings.warn(f"The fitted w is zero: {Status.DEGENERATE.value}.", SlabCollapseWarning, stacklevel=5)

@@ -54,6 +54,16 @@ class Pool:
         return self._rows is not None and len(self.members) == self.gram.n_samples
 
     @property
+    def could_hold_everything(self) -> bool:
+        """Whether all of K fits the memory."""
+        return self._bytes(self.gram.n_samples, self.gram.n_samples) <= self.cache_bytes
+
+    @property
+    def rows(self) -> npt.NDArray[np.floating[Any]]:
+        """The members' rows of K, shape (k, m); empty when they are not held."""
+        return self.block[:0] if self._rows is None else self._rows[: len(self.members)]
+
+    @property
     def largest(self) -> int:
         """How many members' block fits the memory."""
         return max(2, int(np.sqrt(self.cache_bytes / np.dtype(self.dtype).itemsize)))
@@ -64,7 +74,7 @@ class Pool:
         new = working[~self._is_member[working]]
         if len(new) == 0:
             return
-        if len(working) > NEARLY_ALL * n_samples and self._bytes(n_samples, n_samples) <= self.cache_bytes:
+        if len(working) > NEARLY_ALL * n_samples and self.could_hold_everything:
             self.admit_everything()
             return
         if len(self.members) + len(new) > max(GROWTH * len(working), SPACIOUS):
@@ -90,9 +100,10 @@ class Pool:
         n_samples = self.gram.n_samples
         self.members = np.arange(n_samples)
         self._is_member[:] = True
-        self.block = np.zeros((n_samples, padded(n_samples)), dtype=self.dtype)
+        self.block = np.empty((n_samples, padded(n_samples)), dtype=self.dtype)
+        self.block[:, n_samples:] = 0.0
         self._rows = self.block[:, :n_samples]
-        self._rows[...] = self.gram.block(self.members, None, self.dtype)
+        self.gram.block(self.members, None, self.dtype, out=self._rows)
 
     def product(self, beta: FloatArray) -> FloatArray:
         """Return K beta of all samples, shape (m,), for coefficients of the members, shape (k,)."""

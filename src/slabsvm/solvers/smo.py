@@ -18,6 +18,7 @@ import numpy as np
 from slabsvm.dual import Dual, FloatArray, Solution, Status, certified
 from slabsvm.faces import Face
 from slabsvm.gram import Gram, Samples
+from slabsvm.solvers.level import level_multipliers
 from slabsvm.solvers.pool import Pool, padded
 
 # Up to this many samples the whole of K is the working set's.
@@ -27,15 +28,18 @@ RATIO = 4
 SLACK = 10.0
 # Candidates: that part's share of support vectors on each side, and half as many again.
 MARGIN = 1.5
+# Where more than this share of samples are support vectors, candidates are no shortcut: all of K is wanted.
+CROWDED = 0.5
 # The samples that join the working set: at least this many, or as many as are free; a quarter for each of four sides.
 NEWCOMERS = 256
 # One call of the descent takes at most this many steps for each member; then the true scores have their say.
 STEPS_PER_MEMBER = 20
 # A call that took more steps than this for each member is followed by a Newton step on the face,
 TOILSOME = 8
-# repeated at most so often while bounds block it, unless more variables than this are free.
+# repeated at most so often while bounds block it,
 NEWTON_STEPS = 20
-LARGEST_FACE = 3000
+# while its cost, free variables cubed, is at most this many times that of the steps, steps times members.
+NEWTON_COST = 60
 # Rounds without a tenth less gap after which a fit is called stalled.
 PATIENCE = 20
 PROGRESS = 0.9
@@ -106,21 +110,29 @@ class Limits:
     cache_bytes: float
 
 
-def _solve(dual: Dual, gram: Gram, limits: Limits, start: FloatArray | None = None, steps: int = 0) -> Solution:
-    if start is None and dual.n_samples > SMALL:
-        start, steps = _promising_start(dual, gram, replace(limits, tol=SLACK * limits.tol))
+def _solve(dual: Dual, gram: Gram, limits: Limits, start: FloatArray | None = None) -> Solution:
+    if start is not None or dual.n_samples <= SMALL:
+        return _Descent(dual, gram, limits, steps=0).run(start)
+    loose = replace(limits, tol=SLACK * limits.tol)
+    part = np.arange(-(-dual.n_samples // RATIO))
+    rough = _solve(dual.restrict(part), gram.subset(part), loose)
+    crowded = float((rough.multipliers > 0).any(axis=0).mean()) > CROWDED
+    if crowded:
+        descent = _Descent(dual, gram, limits, rough.iterations)
+        if descent.pool.could_hold_everything:
+            descent.pool.admit_everything()
+            return descent.run(level_multipliers(dual, descent.pool.rows))
+    start, steps = _solved_on_candidates(dual, gram, rough, loose)
     return _Descent(dual, gram, limits, steps).run(start)
 
 
-def _promising_start(dual: Dual, gram: Gram, limits: Limits) -> tuple[FloatArray, int]:
-    """Return multipliers that are nearly optimal, and the steps that they took."""
-    part = np.arange(-(-dual.n_samples // RATIO))
-    rough = _solve(dual.restrict(part), gram.subset(part), limits)
+def _solved_on_candidates(dual: Dual, gram: Gram, rough: Solution, limits: Limits) -> tuple[FloatArray, int]:
+    """Return multipliers that are optimal over the candidates that a rough solution names, and all steps so far."""
     beta = np.zeros(dual.n_samples)
-    beta[part] = dual.beta(rough.multipliers)
+    beta[: rough.multipliers.shape[1]] = dual.beta(rough.multipliers)
     scores = dual.linear + gram.dot(beta, _cheapest_precision(gram))
     candidates = _candidates(dual, scores, rough)
-    if len(candidates) > dual.n_samples // 2:
+    if len(candidates) > CROWDED * dual.n_samples:
         return dual.fill(scores), rough.iterations
     few = dual.part(candidates)
     nearer = _Descent(few, gram.subset(candidates), limits, rough.iterations).run(few.fill(scores[candidates]))
@@ -189,9 +201,9 @@ class _Descent:
             before = self.steps
             self._descend()
             if self.steps - before >= TOILSOME * len(self.pool.members):
-                self._newton(NEWTON_STEPS)
+                self._newton(NEWTON_STEPS, worth=self.steps - before)
         if gap <= goal and self.pool.dtype is np.float64:
-            self._newton(1)
+            self._newton(1, worth=self.steps)
         return certified(
             dual,
             self.multipliers,
@@ -249,19 +261,22 @@ class _Descent:
         self.multipliers[:, members] = values
         self.scores += self.pool.product(self.dual.beta(values) - before)
 
-    def _newton(self, n_steps: int) -> None:
+    def _newton(self, n_steps: int, worth: int) -> None:
         """Go to the optimum of the face.
 
         Where a bound blocks the way, the variable stays there and the smaller face is tried: an active-set method that
-        only drops variables; the descent picks them up again. A step that rounding has made useless is not taken.
+        only drops variables; the descent picks them up again. A step that rounding has made useless is not taken, nor
+        one that costs much more than worth steps of the descent.
         """
         members = self.pool.members
         few = self.dual.part(members)
         before = self.multipliers[:, members]
         values, slopes = before, self.scores[members]
+        budget = NEWTON_COST * worth * len(members)
         for _ in range(n_steps):
             face = Face(few, values)
-            if not 2 <= len(face.samples) <= LARGEST_FACE:
+            budget -= len(face.samples) ** 3
+            if len(face.samples) < 2 or budget < 0:
                 break
             face.factor(self.pool.block[np.ix_(face.samples, face.samples)])
             values, reach = face.newton_step(values, slopes)
