@@ -296,7 +296,7 @@ def _gamma_value(gamma: Any, X: Any, weights: FloatArray) -> float:
         variance = float(share @ np.square(X - mean, dtype=np.float64).sum(axis=1))
     if not np.isfinite(variance):
         raise ValueError(
-            "gamma='scale' needs the variance of the features, which overflows float64. Scale the features, for example "
-            "with StandardScaler."
+            "gamma='scale' needs the variance of the features, which overflows float64. Scale the features, for "
+            "example with StandardScaler."
         )
     return 1.0 / (int(X.shape[1]) * variance) if variance > 0 else 1.0

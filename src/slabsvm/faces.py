@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg.lapack import dpotrf, dtrtrs
+from scipy.linalg.lapack import dpotrf, dtrtri, dtrtrs
 
 from slabsvm.dual import BoolArray, Dual, FloatArray
 
@@ -78,6 +78,10 @@ class Face:
     def half_solve(self, right: FloatArray) -> FloatArray:
         """Return L^-1 right, shape (f, k), with L L' the lifted K_FF."""
         return np.asarray(dtrtrs(self._cholesky, right, lower=True)[0])
+
+    def inverse_root(self) -> FloatArray:
+        """Return L^-1, shape (f, f)."""
+        return np.asarray(dtrtri(self._cholesky, lower=True)[0])
 
     def solve(self, right: FloatArray, sums: FloatArray) -> FloatArray:
         """Return x with K_FF x + A q = right and A'x = sums; right is (f, k), sums (c, k)."""

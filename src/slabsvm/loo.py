@@ -86,8 +86,7 @@ def _free_or_next(dual: Dual, solution: Solution) -> npt.NDArray[np.bool_]:
 
 def _free_spans(face: Face) -> FloatArray:
     """Return 1 / (M^-1)_ii of the free samples, shape (f,)."""
-    n_free = len(face.samples)
-    inverse_root = face.half_solve(np.eye(n_free))
+    inverse_root = face.inverse_root()
     coupling = inverse_root.T @ face.border
     diagonal = np.einsum("ij,ij->j", inverse_root, inverse_root)
     diagonal -= np.einsum("ij,jk,ik->i", coupling, face.schur, coupling)

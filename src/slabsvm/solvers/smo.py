@@ -34,6 +34,8 @@ CROWDED = 0.5
 NEWCOMERS = 256
 # One call of the descent takes at most this many steps for each member; then the true scores have their say.
 STEPS_PER_MEMBER = 20
+# The first call on all of K takes this many; then a start from equal scores is tried.
+WEARISOME = 4
 # A call that took more steps than this for each member is followed by a Newton step on the face,
 TOILSOME = 8
 # repeated at most so often while bounds block it,
@@ -121,7 +123,7 @@ def _solve(dual: Dual, gram: Gram, limits: Limits, start: FloatArray | None = No
         descent = _Descent(dual, gram, limits, rough.iterations)
         if descent.pool.could_hold_everything:
             descent.pool.admit_everything()
-            return descent.run(level_multipliers(dual, descent.pool.rows))
+            return descent.run(descent.level_start())
     start, steps = _solved_on_candidates(dual, gram, rough, loose)
     return _Descent(dual, gram, limits, steps).run(start)
 
@@ -170,6 +172,7 @@ class _Descent:
         if small:
             self.pool.admit_everything()
         self.history: list[tuple[int, float]] = []
+        self.levelled = False
 
     def run(self, start: FloatArray | None) -> Solution:
         """Return the solution that the rounds from a start lead to; from the scores of the mean, if None."""
@@ -200,7 +203,10 @@ class _Descent:
             self.pool.admit(working)
             before = self.steps
             self._descend()
-            if self.steps - before >= TOILSOME * len(self.pool.members):
+            toil = (self.steps - before) / len(self.pool.members)
+            if toil >= WEARISOME and self.pool.holds_everything and not self.levelled:
+                self._restart_level()
+            elif toil >= TOILSOME:
                 self._newton(NEWTON_STEPS, worth=self.steps - before)
         if gap <= goal and self.pool.dtype is np.float64:
             self._newton(1, worth=self.steps)
@@ -219,6 +225,19 @@ class _Descent:
         dual = self.dual
         mean = np.full(dual.n_samples, dual.signs @ dual.totals / dual.n_samples)
         return dual.fill(dual.linear + self._product(mean))
+
+    def level_start(self) -> FloatArray:
+        """Return multipliers near those of equal scores; needs all rows of K."""
+        self.levelled = True
+        return level_multipliers(self.dual, self.pool.rows)
+
+    def _restart_level(self) -> None:
+        """Go on from equal scores, if that is nearer to the optimum than where the descent has come."""
+        before = self.dual.gap(self.multipliers, self.scores)
+        level = self.level_start()
+        scores = self.dual.linear + self._product(self.dual.beta(level))
+        if self.dual.gap(level, scores) < before:
+            self.multipliers, self.scores = level, scores
 
     def _exact_scores(self) -> FloatArray:
         return self.dual.linear + self._product(self.dual.beta(self.multipliers))
@@ -254,12 +273,17 @@ class _Descent:
             (WHOLE_SHARE if whole else PART_SHARE) * self.limits.tol,
             0.0 if whole else GAP_SHARE,
             max(CURVATURE_FLOOR * self.mean_diagonal, np.finfo(np.float64).tiny),
-            min(self.limits.steps - self.steps, STEPS_PER_MEMBER * (len(members) + NEWCOMERS)),
+            min(self.limits.steps - self.steps, self._steps_at_once()),
         )
         self.steps += steps
         self._refuse_indefinite(curvature)
         self.multipliers[:, members] = values
         self.scores += self.pool.product(self.dual.beta(values) - before)
+
+    def _steps_at_once(self) -> int:
+        if self.pool.holds_everything and not self.levelled:
+            return WEARISOME * len(self.pool.members)
+        return STEPS_PER_MEMBER * (len(self.pool.members) + NEWCOMERS)
 
     def _newton(self, n_steps: int, worth: int) -> None:
         """Go to the optimum of the face.
