@@ -37,6 +37,7 @@ from slabsvm.experiments.data import load_letters
 from slabsvm.experiments.metrics import Counts
 
 RECORDS = Path(__file__).parent / "results" / "offsets.json"
+MARKS = ("<!-- tables -->", "<!-- end of tables -->")
 LETTER_FILE = Path("letter") / "letter-recognition.data"
 
 OFFSETS = ("training", "leave-one-out")
@@ -47,6 +48,9 @@ MOST_TRAINING, MOST_HELD_OUT, MOST_NOVEL = 250, 400, 600
 
 # Differences below this are ties.
 TIE = 0.005
+
+# Other points of the trade between recall and false acceptance.
+NU_LOWERS = (0.1, 0.3, 0.5, 0.7)
 
 SMALL_SIZES = (20, 50, 100, 200)
 SMALL_SPLITS = 20
@@ -257,6 +261,11 @@ def split(data: DataSet, known: Any, seed: int, n_training: int | None = None) -
     return Split(data.X[own[:m]], data.X[own[m : m + MOST_HELD_OUT]], data.X[novel])
 
 
+def operating_points() -> list[Model]:
+    """Return the default model with lower and lower nominal recalls."""
+    return [replace(DEFAULT_MODEL, nu_lower=nu_lower) for nu_lower in NU_LOWERS]
+
+
 def models(additive: bool) -> list[Model]:
     """Return what is measured: kernels by nu and epsilon. Without an upper plane nu_upper means nothing."""
     kernels: list[tuple[str, float | None]] = [("rbf", multiple) for multiple in GAMMA_MULTIPLES]
@@ -265,12 +274,12 @@ def models(additive: bool) -> list[Model]:
     return [Model(kernel, multiple, *slab) for kernel, multiple in kernels for slab in slabs]
 
 
-def measure(data: DataSet, known: Any, seed: int) -> list[Record]:
-    """Fit every model on one split, with both offsets, and report how each decides."""
+def measure(data: DataSet, known: Any, seed: int, some_models: Sequence[Model]) -> list[Record]:
+    """Fit models on one split, with both offsets, and report how each decides."""
     parts = split(data, known, seed)
     scaled = {kernel: parts.scaled(kernel) for kernel in ("rbf", "linear", *(ADDITIVE if data.additive else ()))}
     records = []
-    for model in models(data.additive):
+    for model in some_models:
         some = scaled[model.kernel]
         for offsets in OFFSETS:
             with warnings.catch_warnings():
@@ -303,7 +312,6 @@ def judged(model: Model, parts: Split, accept: Callable[[Array], Array]) -> Reco
     m, n = len(parts.train), len(parts.held_out)
     return {
         "m": m,
-        "recall": counts.recall,
         "bias": counts.recall - model.nominal_recall,
         "recall_error": abs(counts.recall - model.nominal_recall),
         "unavoidable": unavoidable_error(model.nominal_recall, m, n),
@@ -386,10 +394,7 @@ def summarised(records: Iterable[Record], by: Sequence[str]) -> list[Record]:
 
 MEASURED = (
     "m",
-    "degenerate",
-    "converged",
     "expected_recall",
-    "recall",
     "bias",
     "recall_error",
     "unavoidable",
@@ -405,9 +410,10 @@ def measured(letter_file: Path | None, n_jobs: int) -> Record:
     sets = data_sets(letter_file)
     run = Parallel(n_jobs=n_jobs)
     tasks = [(data, known, seed) for data in sets for known in data.known for seed in range(N_SPLITS)]
-    fits = [record for some in run(delayed(measure)(*task) for task in tasks) for record in some]
+    fits = [r for some in run(delayed(measure)(*task, models(task[0].additive)) for task in tasks) for r in some]
+    points = [r for some in run(delayed(measure)(*task, operating_points()) for task in tasks) for r in some]
     # A fit whose optimal w is 0 has no direction for planes to be put along, wherever they are put.
-    sound = [record for record in fits if not record["degenerate"]]
+    sound = [record for record in fits if record["converged"] and not record["degenerate"]]
     small_tasks = [
         (replace(data, known=()), data.known[seed % len(data.known)], seed)
         for data in sets
@@ -431,6 +437,7 @@ def measured(letter_file: Path | None, n_jobs: int) -> Record:
         "seconds": round(perf_counter() - begin),
         "fits": len(fits),
         "degenerate": len(fits) - len(sound),
+        "not_converged": sum(not record["converged"] for record in fits),
         "data": [
             {
                 "data": data.name,
@@ -443,49 +450,72 @@ def measured(letter_file: Path | None, n_jobs: int) -> Record:
             for data in sets
         ],
         "records": summarised(sound, ("data", *setting, "offsets")),
+        "points": summarised(points, ("data", "nu_lower", "offsets")),
         "small": summarised(small, ("m", "gamma_multiple", "nu_upper", "rule"))
         + summarised([{**r, "gamma_multiple": None} for r in small], ("m", "gamma_multiple", "nu_upper", "rule")),
     }
 
 
 def written(document: Record) -> str:
-    """Return the document as JSON, one record a line."""
+    """Return the document as JSON; a list of records is a table, with the fields' names first and one record a line."""
     lines = []
     for name, value in document.items():
         if isinstance(value, list):
-            inner = ",\n".join("  " + json.dumps(record) for record in value)
+            rows = [list(value[0]), *(list(record.values()) for record in value)]
+            inner = ",\n".join("  " + json.dumps(row, separators=(",", ":")) for row in rows)
             lines.append(f'"{name}": [\n{inner}\n]')
         else:
             lines.append(f'"{name}": {json.dumps(value)}')
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
+def read(text: str) -> Record:
+    """Return the document that was written as this text."""
+    document: Record = json.loads(text)
+    for name, value in document.items():
+        if isinstance(value, list):
+            document[name] = [dict(zip(value[0], row, strict=True)) for row in value[1:]]
+    return document
+
+
 # Report
 
 
 def report(document: Record) -> str:
-    """Return the tables, in Markdown."""
+    """Return the tables, in Markdown, to be read below a heading of the second level."""
     records = document["records"]
     default = [r for r in records if all(r[name] == value for name, value in asdict(DEFAULT_MODEL).items())]
     kernels = sorted({(r["kernel"], r["gamma_multiple"]) for r in records}, key=_kernel_order)
     slabs = sorted({(r["nu_upper"], r["epsilon"]) for r in records}, key=lambda s: (-s[1], s[0]))
     parts = [
-        f"{document['fits']} fits in {document['seconds']} s on {document['date']}, {document['degenerate']} of them "
-        "degenerate and left out.\n",
-        "## Every kernel and every nu\n",
+        "{fits} fits on {date}, in {seconds} s on {cores} cores. {not_converged} did not converge; {degenerate} were "
+        "degenerate (w = 0). Both are left out.\n".format(**document, cores=document["machine"]["cores"]),
+        "### The data\n",
+        _sizes(document["data"]),
+        "### Every kernel and every nu\n",
         _per_data_set(records),
-        "## The default model (rbf, gamma scale, nu .1/.01, epsilon 2/3)\n",
+        "### The default model (rbf, gamma scale, nu .1/.01, epsilon 2/3)\n",
         _per_data_set(default),
-        "## The best of the kernels and gammas for each data set and each of the two, nu .1/.01, epsilon 2/3\n",
-        _best(records),
-        "## By kernel\n",
+        "### The best of the kernels and gammas for each data set and each of the two, nu .1/.01, epsilon 2/3\n",
+        _best(
+            [r for r in records if (r["nu_upper"], r["epsilon"]) == (DEFAULT_MODEL.nu_upper, DEFAULT_MODEL.epsilon)],
+            lambda r: _kernel_name(r["kernel"], r["gamma_multiple"]),
+        ),
+        "### The default model at the best of nu_lower = .1, .3, .5, .7\n",
+        _best(document["points"], lambda r: f"nu_lower {r['nu_lower']:g}"),
+        "### By kernel\n",
         _by({_kernel_name(*k): [r for r in records if (r["kernel"], r["gamma_multiple"]) == k] for k in kernels}),
-        "## By slab\n",
+        "### By slab\n",
         _by({_slab_name(*s): [r for r in records if (r["nu_upper"], r["epsilon"]) == s] for s in slabs}),
-        "## Few samples\n",
+        "### Few samples\n",
         _few(document["small"]),
     ]
     return "\n".join(parts)
+
+
+def _sizes(data: Iterable[Record]) -> str:
+    rows = [[d["data"], *(f"{d[name]}" for name in ("samples", "features", "known", "training"))] for d in data]
+    return _table(["data set", "samples", "features", "classes learned", "training samples"], rows)
 
 
 def _kernel_order(kernel: tuple[str, float | None]) -> tuple[int, float]:
@@ -506,6 +536,11 @@ def _means(records: Iterable[Record]) -> dict[str, dict[str, Record]]:
     for record in summarised(records, ("data", "offsets")):
         means.setdefault(record["data"], {})[record["offsets"]] = record
     return means
+
+
+def _overall(means: dict[str, dict[str, Record]]) -> list[Record]:
+    """Return the mean over the data sets, for each of the offsets."""
+    return [{name: float(np.mean([p[o][name] for p in means.values()])) for name in MEASURED} for o in OFFSETS]
 
 
 HEAD = (
@@ -529,15 +564,7 @@ def _per_data_set(records: Iterable[Record]) -> str:
     """Tabulate both offsets for each data set, and count and test the differences."""
     means = _means(records)
     rows = [[name, *_cells(pair["training"], pair["leave-one-out"])] for name, pair in means.items()]
-    overall = [
-        {
-            name: float(np.mean([pair[offsets][name] for pair in means.values()]))
-            for name in MEASURED
-            if name in pair[offsets]
-        }
-        for offsets in OFFSETS
-        for pair in [next(iter(means.values()))]
-    ]
+    overall = _overall(means)
     rows.append(["**mean**", *_cells(*overall)])
     return _table(["data set", *HEAD], rows) + _tests(means)
 
@@ -564,20 +591,19 @@ def _p_value(gains: Array) -> str:
     return f"Wilcoxon p = {wilcoxon(gains).pvalue:.2g}" if np.any(gains) else "no difference"
 
 
-def _best(records: Iterable[Record]) -> str:
-    """Tabulate the best kernel and gamma by MCC for each data set, chosen with the test samples in sight."""
+def _best(records: Iterable[Record], name_of: Callable[[Record], str]) -> str:
+    """Tabulate the best record by MCC for each data set and each of the two, chosen with the test samples in sight."""
     best: dict[str, dict[str, Record]] = {}
     for r in records:
-        if (r["nu_upper"], r["epsilon"]) == (DEFAULT_MODEL.nu_upper, DEFAULT_MODEL.epsilon):
-            pair = best.setdefault(r["data"], {})
-            if r["offsets"] not in pair or r["mcc"] > pair[r["offsets"]]["mcc"]:
-                pair[r["offsets"]] = r
+        pair = best.setdefault(r["data"], {})
+        if r["offsets"] not in pair or r["mcc"] > pair[r["offsets"]]["mcc"]:
+            pair[r["offsets"]] = r
     rows = []
     for name, pair in best.items():
         row = [name]
         for offsets in OFFSETS:
             r = pair[offsets]
-            row += [_kernel_name(r["kernel"], r["gamma_multiple"]), f"{r['mcc']:.3f}", f"{r['bias']:+.3f}"]
+            row += [name_of(r), f"{r['mcc']:.3f}", f"{r['bias']:+.3f}"]
         rows.append(row)
     return _table(["data set", *(f"{o}: {c}" for o in OFFSETS for c in ("best", "MCC", "recall - nominal"))], rows) + (
         _tests(best)
@@ -589,7 +615,7 @@ def _by(groups: dict[str, list[Record]]) -> str:
     rows = []
     for title, records in groups.items():
         means = _means(records)
-        pairs = [{name: float(np.mean([p[o][name] for p in means.values()])) for name in MEASURED} for o in OFFSETS]
+        pairs = _overall(means)
         gains = np.array([p["leave-one-out"]["mcc"] - p["training"]["mcc"] for p in means.values()])
         rows.append([title, str(len(means)), f"{pairs[0]['expected_recall']:.2f}", *_cells(*pairs), _score(gains)])
     return _table(["", "data sets", "1 - n_SV/m", *HEAD, "MCC by data set"], rows)
@@ -616,11 +642,19 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
 
+def put_into(page: Path, tables: str) -> None:
+    """Replace what stands between the two marks of a page."""
+    before, rest = page.read_text(encoding="utf-8").split(MARKS[0])
+    after = rest.split(MARKS[1])[1]
+    page.write_text(f"{before}{MARKS[0]}\n{tables}{MARKS[1]}{after}", encoding="utf-8")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--data", type=Path, help="folder that holds letter/letter-recognition.data [$SLABSVM_DATA]")
     parser.add_argument("--records", type=Path, default=RECORDS, help="file of the records [%(default)s]")
     parser.add_argument("--read", action="store_true", help="print the tables of the records that are there")
+    parser.add_argument("--page", type=Path, help="page to put the tables into, between its marks")
     parser.add_argument("--jobs", type=int, default=2, help="processes [%(default)s]")
     arguments = parser.parse_args()
     if not arguments.read:
@@ -632,7 +666,10 @@ def main() -> None:
         document = measured(letter_file, arguments.jobs)
         arguments.records.parent.mkdir(parents=True, exist_ok=True)
         arguments.records.write_text(written(document), encoding="utf-8")
-    print(report(json.loads(arguments.records.read_text(encoding="utf-8"))))
+    tables = report(read(arguments.records.read_text(encoding="utf-8")))
+    print(tables)
+    if arguments.page:
+        put_into(arguments.page, tables)
 
 
 if __name__ == "__main__":
