@@ -1,0 +1,176 @@
+"""Closed-form leave-one-out scores against refits without each sample."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+import problems
+from slabsvm import OneClassSlabSVM
+from slabsvm.dual import Dual, Solution, one_class_slab
+from slabsvm.gram import Dense
+from slabsvm.loo import leave_one_out
+from slabsvm.solvers import smo
+
+TIGHT = 1e-12
+# Scores are compared in units of their spread under exact leave-one-out.
+EXACT = 1e-6
+N_CASES = 80
+
+
+def case(seed: int) -> tuple[Dual, np.ndarray]:
+    """Return one of many duals with its K: every kernel, both kinds of slab, small and large nus."""
+    rng = np.random.default_rng(seed)
+    kernel = tuple(problems.FORMULAS)[seed % 5]
+    m, d = int(rng.integers(15, 60)), int(rng.integers(2, 8))
+    if seed % 10 == 9:
+        m = 200
+    X = rng.gamma(16.0, 1 / 4, (m, d))
+    formula = problems.rbf(float(rng.choice([0.02, 0.2, 2.0]))) if kernel == "rbf" else problems.FORMULAS[kernel][0]
+    lower, upper = rng.uniform(0.05, 0.4), rng.uniform(0.03, 0.3)
+    return one_class_slab(np.ones(m), lower, upper, (0.0, 0.2, 2 / 3, 1.5)[seed // 5 % 4]), formula(X, X)
+
+
+def without(dual: Dual, i: int) -> Dual:
+    """Return the same program without sample i: the boxes of the others stay what they were."""
+    return Dual(dual.signs, np.delete(dual.caps, i, axis=1), dual.totals, np.delete(dual.linear, i))
+
+
+def plane_of(solution: Solution, i: int) -> int:
+    return int(solution.multipliers[:, i].argmax())
+
+
+def refitted_score(dual: Dual, K: np.ndarray, solution: Solution, i: int) -> float:
+    """Return the score of i under the model without it, measured from the plane that i supports."""
+    others = np.delete(np.arange(len(K)), i)
+    refit = smo.solve(without(dual, i), Dense(K[np.ix_(others, others)]), tol=TIGHT)
+    plane = plane_of(solution, i)
+    score = K[i, others] @ (dual.signs @ refit.multipliers)
+    return float(score - refit.offsets[plane] + solution.offsets[plane])
+
+
+def score_on_the_same_face(dual: Dual, K: np.ndarray, solution: Solution, i: int) -> float | None:
+    """Return the score of i without it, if the others' free multipliers can make up for it alone.
+
+    Independently of the closed form: solve for the free multipliers and both offsets, then look whether that point is
+    optimal. None where it is not, by some margin, or where the linear system is too ill-conditioned to tell.
+    """
+    v, caps, signs = np.delete(solution.multipliers, i, axis=1), np.delete(dual.caps, i, axis=1), dual.signs
+    others = np.delete(np.arange(len(K)), i)
+    among = K[np.ix_(others, others)]
+    free = (v > 0) & (v < caps)
+    if not free.any(axis=1).all() or (free.sum(axis=0) > 1).any():
+        return None
+    plane, sample = np.nonzero(free)
+    n, n_planes = len(plane), dual.n_planes
+    fixed = np.where(free, 0.0, v)
+    system = np.zeros((n + n_planes, n + n_planes))
+    size = np.abs(among).max()
+    system[:n, :n] = among[np.ix_(sample, sample)] * signs[plane] / size
+    system[np.arange(n), n + plane] = -1.0
+    system[n + plane, np.arange(n)] = 1.0
+    right = np.concatenate([-(among @ (signs @ fixed))[sample] / size, dual.totals - fixed.sum(axis=1)])
+    if np.linalg.cond(system) > 1e9:
+        return None
+    answer = np.linalg.solve(system, right)
+    moved = fixed.copy()
+    moved[plane, sample] = answer[:n]
+    rho = answer[n:] * size
+    scores = among @ (signs @ moved)
+    above = signs[:, None] * (scores - rho[:, None])
+    margin, slack = 1e-7 * caps.max(), 1e-7 * np.abs(scores).max()
+    boxed = (moved[free] >= margin).all() and (moved[free] <= caps[free] - margin).all()
+    sided = (above[(v == 0)] >= slack).all() and (above[(v == caps)] <= -slack).all()
+    if not (boxed and sided):
+        return None
+    p = plane_of(solution, i)
+    return float(K[i, others] @ (signs @ moved) - rho[p] + solution.offsets[p])
+
+
+@pytest.mark.parametrize("seed", range(N_CASES))
+def test_the_closed_form_is_exact_where_the_face_does_not_change(seed):
+    dual, K = case(seed)
+    gram = Dense(K)
+    solution = smo.solve(dual, gram, tol=TIGHT)
+    loo = leave_one_out(dual, gram, solution, np.ones(len(K)))
+    support = np.flatnonzero((solution.multipliers > 0).any(axis=0))
+    spread = np.abs(loo.scores - np.median(loo.scores)).mean() + 1e-12 * np.abs(loo.scores).max()
+    for i in support:
+        exact = score_on_the_same_face(dual, K, solution, i)
+        if exact is not None:
+            assert loo.scores[i] == pytest.approx(exact, abs=EXACT * spread)
+            assert refitted_score(dual, K, solution, i) == pytest.approx(exact, abs=1e-4 * spread)
+
+
+def test_for_enough_samples_of_every_kernel_the_face_does_not_change():
+    counts = dict.fromkeys(problems.FORMULAS, 0)
+    for seed in range(N_CASES):
+        dual, K = case(seed)
+        solution = smo.solve(dual, Dense(K), tol=TIGHT)
+        support = np.flatnonzero((solution.multipliers > 0).any(axis=0))
+        same = [score_on_the_same_face(dual, K, solution, i) is not None for i in support]
+        counts[tuple(problems.FORMULAS)[seed % 5]] += sum(same)
+    assert min(counts.values()) >= 15, counts
+
+
+@pytest.mark.parametrize("seed", range(0, N_CASES, 4))
+def test_leaving_out_a_sample_that_supports_nothing_changes_nothing(seed):
+    dual, K = case(seed)
+    solution = smo.solve(dual, Dense(K), tol=TIGHT)
+    loo = leave_one_out(dual, Dense(K), solution, np.ones(len(K)))
+    idle = np.flatnonzero((solution.multipliers == 0).all(axis=0))
+    np.testing.assert_array_equal(loo.scores[idle], solution.scores[idle])
+    np.testing.assert_array_equal(loo.removed[idle], 0.0)
+    for i in idle[:3]:
+        others = np.delete(np.arange(len(K)), i)
+        refit = smo.solve(without(dual, i), Dense(K[np.ix_(others, others)]), tol=TIGHT)
+        assert refit.objective == pytest.approx(solution.objective, rel=1e-9)
+
+
+def test_where_the_face_changes_the_closed_form_is_far_nearer_than_the_training_score():
+    closed, trained = [], []
+    for seed in range(40):
+        dual, K = case(seed)
+        gram = Dense(K)
+        solution = smo.solve(dual, gram, tol=TIGHT)
+        loo = leave_one_out(dual, gram, solution, np.ones(len(K)))
+        support = np.flatnonzero((solution.multipliers > 0).any(axis=0))
+        exact = solution.scores.copy()
+        exact[support] = [refitted_score(dual, K, solution, i) for i in support]
+        closed.append(np.abs(loo.scores - exact)[support] / exact.std())
+        trained.append(np.abs(solution.scores - exact)[support] / exact.std())
+    closed, trained = np.concatenate(closed), np.concatenate(trained)
+    assert np.median(closed) < 0.2 * np.median(trained)
+    assert closed.mean() < 0.5 * trained.mean()
+
+
+def test_a_collapsed_slab_of_digits_gets_its_scores_back():
+    digits, labels = load_digits(return_X_y=True)
+    X = digits[labels == 3][:120] / 16
+    K = problems.rbf(0.5)(X, X)
+    dual, gram = one_class_slab(np.ones(120), 0.1, 0.05, 2 / 3), Dense(K)
+    solution = smo.solve(dual, gram, tol=1e-9)
+    loo = leave_one_out(dual, gram, solution, np.ones(120))
+    exact = np.array([refitted_score(dual, K, solution, i) for i in range(120)])
+    assert solution.scores.std() < 0.1 * exact.std()
+    assert np.corrcoef(loo.scores, exact)[0, 1] > 0.99
+    assert np.median(np.abs(loo.scores - exact)) < 0.05 * exact.std()
+
+
+def test_planes_lie_at_the_quantiles_of_the_leave_one_out_scores():
+    X = np.random.default_rng(0).gamma(16.0, 1 / 4, (200, 4))
+    for nu_lower, nu_upper in ((0.1, 0.05), (0.3, 0.2)):
+        model = OneClassSlabSVM(gamma=1.0, nu_lower=nu_lower, nu_upper=nu_upper).fit(X)
+        assert (model.loo_scores_ < model.rho_lower_).sum() == pytest.approx(200 * nu_lower, abs=1)
+        assert (model.loo_scores_ > model.rho_upper_).sum() == pytest.approx(200 * nu_upper, abs=1)
+
+
+@pytest.mark.parametrize("kernel", problems.FORMULAS)
+def test_new_samples_are_accepted_as_often_as_the_nus_ask(kernel):
+    recalls = []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        X, new = rng.gamma(16.0, 1 / 4, (150, 5)), rng.gamma(16.0, 1 / 4, (500, 5))
+        model = OneClassSlabSVM(kernel=kernel, gamma=0.5, nu_lower=0.1, nu_upper=0.1, epsilon=0.2).fit(X)
+        recalls.append((model.predict(new) == 1).mean())
+    # 12 models of 150 samples: the mean of their recalls has a standard error of about .012.
+    assert np.mean(recalls) == pytest.approx(0.8, abs=0.035)
