@@ -5,16 +5,18 @@ A solver asks for blocks of K, for products K beta, for K's diagonal, and (inter
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 import scipy.sparse as sp
+from threadpoolctl import ThreadpoolController
 
 from slabsvm.kernels import Kernel, Rows
 
@@ -26,6 +28,40 @@ Samples = npt.NDArray[np.intp]
 PRODUCT_BYTES = 2**24
 # A block smaller than this is computed by one thread: starting others costs more.
 THREADED_SIZE = 2**18
+
+
+class _OneBlasThread:
+    """While any thread is inside, BLAS runs on one thread: rows are divided among Python's threads instead.
+
+    BLAS has one setting for the whole process. The first to enter keeps it and the last to leave restores it, so that
+    fits in concurrent threads do not restore each other's.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._limits: Any = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._inside == 0:
+                self._limits = _loaded_blas().limit(limits=1, user_api="blas")
+            self._inside += 1
+
+    def __exit__(self, *exception: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                self._limits.restore_original_limits()
+
+
+_ONE_BLAS_THREAD = _OneBlasThread()
+
+
+@cache
+def _loaded_blas() -> Any:
+    """Return the controller of the BLAS libraries that NumPy and SciPy loaded; finding them takes a millisecond."""
+    return ThreadpoolController()
 
 
 class Gram(ABC):
@@ -170,7 +206,7 @@ class Computed(Gram):
         if n_threads == 1:
             return self.kernel.block(left, right, out)
         bounds = np.linspace(0, len(rows), n_threads + 1).astype(int)
-        with ThreadPoolExecutor(n_threads) as pool:
+        with _ONE_BLAS_THREAD, ThreadPoolExecutor(n_threads) as pool:
             list(
                 pool.map(
                     lambda first, last: self.kernel.block(left[first:last], right, filled[first:last]),
