@@ -14,7 +14,7 @@ PACKAGE = Path(slabsvm.__file__).parent
 FLOORS = (
     ("_smo", "_additive", "kernels", "samples", "features", "dual", "faces"),
     ("gram", "loo"),
-    ("solvers", "solvers.pool", "solvers.smo", "solvers.interior"),
+    ("solvers", "solvers.pool", "solvers.level", "solvers.smo", "solvers.interior"),
     ("base", "svm", ""),
     (),
     (
