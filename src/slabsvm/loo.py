@@ -1,15 +1,19 @@
 """Closed-form leave-one-out scores: what each training sample would score under the model trained without it.
 
 A training sample has pulled its own score towards the planes, so planes put at quantiles of training scores reject too
-many new samples. With M the bordered matrix of the solution's face (`slabsvm.faces`), removing the part r_i of beta_i
-that belongs to sample i changes its score, measured from the plane it supports, by -r_i S_i^2 with
+many new samples. Let the part r_i of beta_i that belongs to sample i be taken away, while the other free multipliers
+stay optimal: with M the bordered matrix of the solution's face (`slabsvm.faces`) and A_i the planes that sample i
+supports, its score falls by r_i (S_i^2 + A_i'q_i), where
 
-    S_i^2 = 1 / (M^-1)_ii                                              for a free sample
-    S_i^2 = K_ii - k_i'M^-1 k_i,  k_i = (K_iF, membership of i)        for a sample at its bound
+    S_i^2 = 1 / (M^-1)_ii,              q_i = -S_i^2 (M^-1)_Ai            for a free sample
+    S_i^2 = K_ii - k_i'M^-1 k_i,        q_i = (M^-1 k_i)_A                for one at its bound, k_i = (K_iF, A_i)
 
-S_i is the distance of Phi(x_i) from the span of the free ones (Vapnik and Chapelle 2000, the span bound; Opper and
-Winther 2000). This is exact as long as the removal leaves the face what it is: every free multiplier inside its box,
-and every other sample on its side of its plane. A sample that is no support vector changes nothing.
+r_i S_i^2 is the fall measured from the sample's own plane, S_i being the distance of Phi(x_i) from the span of the
+free samples (Vapnik and Chapelle 2000, the span bound; Opper and Winther 2000); r_i A_i'q_i is how far that plane falls
+itself. Both count: the model without the sample is longer by about 1/m, which where K is close to the identity is more
+than all the spread of new samples' scores. This is exact as long as the removal leaves the face what it is: every free
+multiplier inside its box, and every other sample on its side of its plane. A sample that is no support vector changes
+nothing.
 
 The boxes stay what they were when a sample is left out. A sample of weight above 1 stands for that many equal ones, of
 which one is left out.
@@ -34,16 +38,16 @@ class LeaveOneOut:
     Attributes
     ----------
     scores : (m,) array
-        The score of each sample without it, measured from the plane it supports: what `Dual.offsets` takes.
+        The score of each sample under the model without it: what `Dual.offsets` takes to put the planes.
     removed : (m,) array
         r_i: the part of beta_i that is left out.
-    spans : (m,) array
-        S_i^2, for support vectors; 0 for the others, where it is not needed.
+    plane_shifts : (m,) array
+        How far the plane that the sample supports moves when it is left out.
     """
 
     scores: FloatArray
     removed: FloatArray
-    spans: FloatArray
+    plane_shifts: FloatArray
 
 
 def leave_one_out(dual: Dual, gram: Gram, solution: Solution, weights: FloatArray) -> LeaveOneOut:
@@ -61,15 +65,16 @@ def leave_one_out(dual: Dual, gram: Gram, solution: Solution, weights: FloatArra
     removed = dual.beta(np.maximum(0.0, multipliers - (dual.caps - one)))
     face = Face(dual, multipliers, _free_or_next(dual, solution))
     spans = np.zeros(dual.n_samples)
+    falls = np.zeros(dual.n_samples)
     if len(face.samples):
         face.factor(gram.block(face.samples, face.samples))
-        spans[face.samples] = _free_spans(face)
+        spans[face.samples], falls[face.samples] = _of_free(face)
         touched = removed != 0
         touched[face.samples] = False
         bound = np.flatnonzero(touched)
         if len(bound):
-            spans[bound] = _bound_spans(face, gram, bound)
-    return LeaveOneOut(solution.scores - removed * spans, removed, spans)
+            spans[bound], falls[bound] = _of_bound(face, gram, bound)
+    return LeaveOneOut(solution.scores - removed * (spans + falls), removed, -removed * falls)
 
 
 def _free_or_next(dual: Dual, solution: Solution) -> npt.NDArray[np.bool_]:
@@ -84,24 +89,26 @@ def _free_or_next(dual: Dual, solution: Solution) -> npt.NDArray[np.bool_]:
     return free
 
 
-def _free_spans(face: Face) -> FloatArray:
-    """Return 1 / (M^-1)_ii of the free samples, shape (f,)."""
+def _of_free(face: Face) -> tuple[FloatArray, FloatArray]:
+    """Return S_i^2 and A_i'q_i of the free samples, each of shape (f,)."""
     inverse_root = face.inverse_root()
-    coupling = inverse_root.T @ face.border
-    diagonal = np.einsum("ij,ij->j", inverse_root, inverse_root)
-    diagonal -= np.einsum("ij,jk,ik->i", coupling, face.schur, coupling)
+    coupling = face.border.T @ inverse_root
+    corner = face.schur @ coupling
+    diagonal = np.einsum("ij,ij->j", inverse_root, inverse_root) - np.einsum("ij,ij->j", coupling, corner)
     # A lone free sample can neither lose nor pass on its mass: its removal is beyond the closed form.
     tiny = 1e-10 / face.lift
-    return np.where(diagonal > tiny, 1.0 / np.maximum(diagonal, tiny), 0.0)
+    spans = np.where(diagonal > tiny, 1.0 / np.maximum(diagonal, tiny), 0.0)
+    return spans, -spans * np.einsum("ij,ji->i", face.memberships[face.samples], corner)
 
 
-def _bound_spans(face: Face, gram: Gram, bound: npt.NDArray[np.intp]) -> FloatArray:
-    """Return K_ii - k_i'M^-1 k_i of samples at their bounds, shape (b,)."""
+def _of_bound(face: Face, gram: Gram, bound: npt.NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
+    """Return S_i^2 and A_i'q_i of samples at their bounds, each of shape (b,)."""
     member = face.memberships[bound]
     rows = np.asarray(gram.block(bound, face.samples), dtype=np.float64)
     half = face.half_solve((rows + face.lift * (member @ face.memberships[face.samples].T)).T)
     rest = face.border.T @ half - member.T
+    corner = face.schur @ rest
     spans = gram.diagonal[bound] + face.lift * np.einsum("ij,ij->i", member, member)
     spans -= np.einsum("ij,ij->j", half, half)
-    spans += np.einsum("ij,ik,kj->j", rest, face.schur, rest)
-    return np.asarray(np.maximum(spans, 0.0))
+    spans += np.einsum("ij,ij->j", rest, corner)
+    return np.maximum(spans, 0.0), np.einsum("ij,ji->i", member, corner)

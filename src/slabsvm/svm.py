@@ -86,8 +86,8 @@ class OneClassSlabSVM(KernelDetector):
         1 - n_SV / n_samples: a lower bound, by leave-one-out, of the share of new positives that hyperplanes put by
         offsets="training" would accept.
     loo_scores_ : (n_samples,) array of float64
-        What each training sample scores under the model trained without it, in closed form and measured from the
-        hyperplane it supports; NaN where its weight is 0. Only with offsets="leave-one-out".
+        What each training sample scores under the model trained without it, in closed form; NaN where its weight is 0.
+        Only with offsets="leave-one-out".
     gamma_ : float
         gamma as a number. Only with kernel="rbf".
     n_features_in_ : int
