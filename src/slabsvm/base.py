@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -36,6 +37,15 @@ ROUNDING_UNITS = 1024
 ASYMMETRY = 1e-8
 
 
+@dataclass(frozen=True)
+class _Last:
+    """What a warm start needs of the last fit."""
+
+    keys: npt.NDArray[np.uint64]
+    dual: Dual
+    solution: Solution
+
+
 class KernelDetector(OutlierMixin, BaseEstimator, ABC):
     """An outlier detector whose scores are s(x) = sum_i beta_i k(x_i, x), with beta from a Dual."""
 
@@ -47,6 +57,7 @@ class KernelDetector(OutlierMixin, BaseEstimator, ABC):
     max_iter: int
     cache_size: float
     n_jobs: int | None
+    warm_start: bool
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "kernel": [StrOptions({*kernels.NAMED, "precomputed"}), callable],
@@ -57,6 +68,7 @@ class KernelDetector(OutlierMixin, BaseEstimator, ABC):
         "max_iter": [Interval(Integral, -1, None, closed="left")],
         "cache_size": [Interval(Real, 0.0, None, closed="neither")],
         "n_jobs": [Integral, None],
+        "warm_start": ["boolean"],
     }
 
     @abstractmethod
@@ -112,7 +124,8 @@ class KernelDetector(OutlierMixin, BaseEstimator, ABC):
                 "with StandardScaler."
             )
         dual = self._dual(distinct.weights, gram)
-        solution = self._solve(dual, gram)
+        solution = self._solve(dual, gram, self._carried_over(distinct, dual))
+        self._last = _Last(distinct.keys, dual, solution) if self.warm_start else None
         self._read_off(X, weights, distinct, dual=dual, gram=gram, solution=solution)
         return self
 
@@ -202,9 +215,22 @@ class KernelDetector(OutlierMixin, BaseEstimator, ABC):
             return Dense(np.asarray(X[np.ix_(distinct.representatives, distinct.representatives)], dtype=np.float64))
         return Computed(self._kernel, distinct_X, effective_n_jobs(self.n_jobs))
 
-    def _solve(self, dual: Dual, gram: Gram) -> Solution:
+    def _carried_over(self, distinct: Distinct, dual: Dual) -> FloatArray | None:
+        """Return the last fit's multipliers for the samples that are in both, as shares of their caps, or None."""
+        last: _Last | None = getattr(self, "_last", None)
+        if not self.warm_start or last is None or last.dual.n_planes != dual.n_planes:
+            return None
+        place = np.minimum(np.searchsorted(last.keys, distinct.keys), len(last.keys) - 1)
+        known = last.keys[place] == distinct.keys
+        if not known.any():
+            return None
+        shares = np.where(known, (last.solution.multipliers / last.dual.caps)[:, place], 0.0)
+        scores = np.where(known, last.solution.scores[place], np.median(last.solution.scores))
+        return dual.refill(shares * dual.caps, scores)
+
+    def _solve(self, dual: Dual, gram: Gram, start: FloatArray | None) -> Solution:
         solution = _solver(self.solver)(
-            dual, gram, tol=self.tol, max_iter=self.max_iter, cache_bytes=self.cache_size * 1e6
+            dual, gram, tol=self.tol, max_iter=self.max_iter, cache_bytes=self.cache_size * 1e6, start=start
         )
         if not solution.converged:
             warnings.warn(

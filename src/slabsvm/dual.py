@@ -151,6 +151,20 @@ class Dual:
                 values[:] = np.clip(values + missing * room / room.sum(), 0.0, caps)
         return projected
 
+    def refill(self, multipliers: FloatArray, scores: FloatArray) -> FloatArray:
+        """Return multipliers within their boxes whose rows have the right sums, changed where it matters least.
+
+        What is missing is given to the lowest sigma_p s that have room, what is too much is taken from the highest.
+        """
+        filled = np.clip(multipliers, 0.0, self.caps)
+        for sign, caps, total, values in zip(self.signs, self.caps, self.totals, filled, strict=True):
+            missing = total - values.sum()
+            order = np.argsort(sign * scores if missing > 0 else -sign * scores, kind="stable")
+            room = (caps - values if missing > 0 else values)[order]
+            moved = np.clip(abs(missing) - (np.cumsum(room) - room), 0.0, room)
+            values[order] += np.sign(missing) * moved
+        return filled
+
     def part(self, samples: npt.NDArray[np.intp]) -> Dual:
         """Return the program over some of the samples, all others being fixed at zero."""
         return Dual(self.signs, self.caps[:, samples], self.totals, self.linear[samples])

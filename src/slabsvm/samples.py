@@ -34,11 +34,14 @@ class Distinct:
         The weight of all rows that are equal to it.
     group : (n,) array of intp
         Which of the k each row is equal to; -1 for a row of weight 0.
+    keys : (k,) array of uint64
+        What each is known by in another data set, in ascending order: the hash of its content.
     """
 
     representatives: Samples
     weights: FloatArray
     group: Samples
+    keys: npt.NDArray[np.uint64]
 
     def spread(self, values: FloatArray, weights: FloatArray) -> FloatArray:
         """Return values (..., k) of the distinct samples divided among their rows, (..., n), by their weights."""
@@ -61,6 +64,7 @@ def distinct_rows(X: Any, weights: FloatArray) -> Distinct:
         representatives=rows[order[starts]],
         weights=np.bincount(group[rows], weights=weights[rows]).astype(np.float64),
         group=group,
+        keys=hashes[order[starts]],
     )
 
 
@@ -69,7 +73,7 @@ def each_its_own(weights: FloatArray) -> Distinct:
     rows = np.flatnonzero(weights > 0)
     group = np.full(len(weights), -1, dtype=np.intp)
     group[rows] = np.arange(len(rows))
-    return Distinct(rows, weights[rows], group)
+    return Distinct(rows, weights[rows], group, keys=rows.astype(np.uint64))
 
 
 def _row_hashes(X: Any) -> npt.NDArray[np.uint64]:

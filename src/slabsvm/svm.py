@@ -59,6 +59,9 @@ class OneClassSlabSVM(KernelDetector):
         Memory for rows of the kernel matrix, in MB.
     n_jobs : int or None, default=None
         Threads that compute large kernel blocks; None is 1 unless in a `joblib.parallel_config` context, -1 all.
+    warm_start : bool, default=False
+        Start the next fit from the last one's solution for the samples that are in both: for another nu, gamma or
+        epsilon, or for data of which a part is new. The solver "interior-point" has no use for it.
 
     Attributes
     ----------
@@ -134,6 +137,7 @@ class OneClassSlabSVM(KernelDetector):
         max_iter: int = -1,
         cache_size: float = 1000,
         n_jobs: int | None = None,
+        warm_start: bool = False,
     ) -> None:
         self.kernel = kernel
         self.gamma = gamma
@@ -146,6 +150,7 @@ class OneClassSlabSVM(KernelDetector):
         self.max_iter = max_iter
         self.cache_size = cache_size
         self.n_jobs = n_jobs
+        self.warm_start = warm_start
 
     def score_samples(self, X: Any) -> FloatArray:
         """Return minus the distance of each score from the slab's centre, shape (n_samples,), in the score's unit.
