@@ -4,9 +4,9 @@
 
 For 20 problems with each of five kernels (scikit-learn's bundled data, and a cloud; m <= 200; epsilon 0, .2, 2/3 and
 1.5) every support vector is left out in turn and the model refitted to a relative gap of 1e-11, with the boxes of the
-others unchanged. What is compared is the score of the sample left out, measured from the plane that it supports; errors
-are in units of the standard deviation of all exact leave-one-out scores of the same model. Samples that support nothing
-are exact and are not counted, nor are models whose w is zero.
+others unchanged. What is compared is the score of the sample left out; errors are in units of the standard deviation of
+all exact leave-one-out scores of the same model. Samples that support nothing are exact and are not counted, nor are
+models whose w is zero.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wi
 
 import slabsvm
 from slabsvm import kernels
-from slabsvm.dual import Dual, Solution, Status, one_class_slab
+from slabsvm.dual import Dual, Status, one_class_slab
 from slabsvm.gram import Dense
 from slabsvm.loo import leave_one_out
 from slabsvm.solvers import smo
@@ -57,14 +57,12 @@ def problems(kernel: str) -> list[tuple[Dual, np.ndarray]]:
     return found
 
 
-def refitted_score(dual: Dual, K: np.ndarray, solution: Solution, i: int) -> float:
-    """Return the score of i under the model without it, measured from the plane that i supports."""
+def refitted_score(dual: Dual, K: np.ndarray, i: int) -> float:
+    """Return the score of i under the model without it."""
     others = np.delete(np.arange(len(K)), i)
     rest = Dual(dual.signs, dual.caps[:, others], dual.totals, dual.linear[others])
     refit = smo.solve(rest, Dense(K[np.ix_(others, others)]), tol=TIGHT)
-    plane = int(solution.multipliers[:, i].argmax())
-    score = K[i, others] @ rest.beta(refit.multipliers)
-    return float(score - refit.offsets[plane] + solution.offsets[plane])
+    return float(K[i, others] @ rest.beta(refit.multipliers))
 
 
 def errors(dual: Dual, K: np.ndarray) -> dict[str, np.ndarray]:
@@ -76,7 +74,7 @@ def errors(dual: Dual, K: np.ndarray) -> dict[str, np.ndarray]:
     closed = leave_one_out(dual, gram, solution, np.ones(len(K))).scores
     support = np.flatnonzero((solution.multipliers > 0).any(axis=0))
     exact = solution.scores.copy()
-    exact[support] = [refitted_score(dual, K, solution, i) for i in support]
+    exact[support] = [refitted_score(dual, K, i) for i in support]
     spread, middle = exact.std(), exact.mean()
     return {
         "closed": np.abs(closed - exact)[support] / spread,

@@ -283,6 +283,7 @@ def test_large_problems_are_solved_to_a_tight_gap_too(kernel, m):
     assert solution.gap == pytest.approx(certificate.gap(dual, K, solution.multipliers), rel=1e-3, abs=1e-13 * K.max())
     # A cache of a few rows changes the way, not the place.
     bounded = smo.solve(dual, gram, tol=1e-6, cache_bytes=1e6)
+    assert bounded.status is Status.CONVERGED
     assert bounded.objective == pytest.approx(solution.objective, rel=2e-6)
 
 
