@@ -33,6 +33,8 @@ SCORED_BYTES = 2**24
 # Offsets are moved outwards by this many units of rounding, so that a sample on a plane counts as inside, as it should,
 # whatever rounding does to its score.
 ROUNDING_UNITS = 1024
+# Products of kernel values must be finite.
+LARGEST_KERNEL_VALUE = 1e120
 # A precomputed kernel matrix may be this far from symmetric, relative to its largest entry.
 ASYMMETRY = 1e-8
 
@@ -44,6 +46,15 @@ class _Last:
     keys: npt.NDArray[np.uint64]
     dual: Dual
     solution: Solution
+
+
+@dataclass(frozen=True)
+class _Expansion:
+    """What a prediction sums over: the distinct support vectors in their canonical order, and their coefficients."""
+
+    vectors: Any
+    coefficients: FloatArray
+    row_of_support: npt.NDArray[np.intp]
 
 
 class KernelDetector(OutlierMixin, BaseEstimator, ABC):
@@ -113,21 +124,32 @@ class KernelDetector(OutlierMixin, BaseEstimator, ABC):
             When the model will reject far more new positives than its parameters ask for.
         """
         del y
+        self._forget()
         X, weights = self._validated(X, sample_weight)
         distinct = each_its_own(weights) if self.kernel == "precomputed" else distinct_rows(X, weights)
         distinct_X = X[distinct.representatives]
         self._kernel = self._resolve_kernel(distinct_X, distinct.weights)
-        gram = self._gram(X, distinct_X, distinct)
-        if not np.isfinite(gram.diagonal).all():
+        with np.errstate(over="ignore"):
+            gram = self._gram(X, distinct_X, distinct)
+            gram.diagonal.max()
+        if not (gram.diagonal <= LARGEST_KERNEL_VALUE).all():
             raise ValueError(
-                "The kernel's values overflow float64 for samples as large as these. Scale the features, for example "
-                "with StandardScaler."
+                "The kernel's values would overflow float64 for samples as large as these. Scale the features, for "
+                "example with StandardScaler."
             )
         dual = self._dual(distinct.weights, gram)
         solution = self._solve(dual, gram, self._carried_over(distinct, dual))
         self._last = _Last(distinct.keys, dual, solution) if self.warm_start else None
         self._read_off(X, weights, distinct, dual=dual, gram=gram, solution=solution)
         return self
+
+    @property
+    def support_vectors_(self) -> Any:
+        """The support vectors, shape (n_SV, n_features), a row for each of support_; empty for a precomputed kernel."""
+        check_is_fitted(self)
+        if self._kernel is None:
+            return self._expansion.vectors
+        return self._expansion.vectors[self._expansion.row_of_support]
 
     def project(self, X: Any) -> FloatArray:
         """Return the score s(x) = sum_i beta_i k(x_i, x) of each row, shape (n_samples,): its position along w.
@@ -147,9 +169,9 @@ class KernelDetector(OutlierMixin, BaseEstimator, ABC):
         X = self._checked(X, reset=False)
         if self._kernel is None:
             return np.asarray(X[:, self.support_] @ self.dual_coef_[0], dtype=np.float64)
-        vectors, coefficients = self._expansion
-        right = self._kernel.prepare(vectors)
-        height = max(1, SCORED_BYTES // (8 * max(1, vectors.shape[0])))
+        right = self._kernel.prepare(self._expansion.vectors)
+        coefficients = self._expansion.coefficients
+        height = max(1, SCORED_BYTES // (8 * max(1, len(coefficients))))
         scores = np.empty(X.shape[0])
         for first in range(0, X.shape[0], height):
             some = self._kernel.prepare(X[first : first + height])
@@ -168,6 +190,12 @@ class KernelDetector(OutlierMixin, BaseEstimator, ABC):
     def predict(self, X: Any) -> npt.NDArray[np.intp]:
         """Return +1 for each row that is accepted and -1 for each that is not, shape (n_samples,)."""
         return np.where(self.decision_function(X) >= 0, 1, -1)
+
+    def _forget(self) -> None:
+        """Drop what only some fits leave, so that nothing stays of a fit with other parameters."""
+        for name in ("gamma_", "loo_scores_"):
+            if hasattr(self, name):
+                delattr(self, name)
 
     def _validated(self, X: Any, sample_weight: Any) -> tuple[Any, FloatArray]:
         X = self._checked(X, reset=True)
@@ -237,7 +265,7 @@ class KernelDetector(OutlierMixin, BaseEstimator, ABC):
                 f"{type(self).__name__} stopped at a relative duality gap of {solution.relative_gap:.2g}, "
                 f"where tol asks for {self.tol:.2g}, after {solution.iterations} iterations: {solution.status.value}.",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         return solution
 
@@ -250,14 +278,12 @@ class KernelDetector(OutlierMixin, BaseEstimator, ABC):
         rows = distinct.spread(solution.multipliers, weights)
         self.support_ = np.flatnonzero((rows > 0).any(axis=0))
         self.dual_coef_ = (dual.signs @ rows[:, self.support_])[None, :]
-        if self._kernel is None:
-            self.support_vectors_ = np.empty((0, 0))
-        else:
-            self.support_vectors_ = X[self.support_]
-            same = len(support) == len(self.support_)
-            vectors = self.support_vectors_ if same else X[distinct.representatives[support]]
-            coefficients = self.dual_coef_[0] if same else beta[support]
-            self._expansion = (vectors, coefficients)
+        place = np.cumsum(held) - 1
+        self._expansion = _Expansion(
+            vectors=np.empty((0, 0)) if self._kernel is None else X[distinct.representatives[support]],
+            coefficients=beta[support],
+            row_of_support=place[distinct.group[self.support_]],
+        )
         self.n_samples_fit_ = len(weights)
         self.n_iter_ = solution.iterations
         self.duality_gap_ = solution.gap

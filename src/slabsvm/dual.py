@@ -103,6 +103,11 @@ class Dual:
         """Return the objective's size that a relative gap is relative to, given the mean of K's diagonal."""
         return max(abs(objective), OBJECTIVE_FLOOR * self.largest_objective(mean_diagonal))
 
+    def relative(self, gap: float, objective: float, mean_diagonal: float) -> float:
+        """Return the gap over the scale; 0 where both are 0, as for K = 0."""
+        scale = self.scale(objective, mean_diagonal)
+        return gap / scale if scale > 0 else 0.0
+
     def goal(self, objective: float, mean_diagonal: float, tol: float) -> float:
         """Return the gap at which a solver may stop: tol times the scale, or what rounding leaves where w = 0."""
         rounding = ROUNDING_GAP * self.largest_objective(mean_diagonal)
@@ -281,10 +286,14 @@ def certified(
     iterations: int,
     unfinished: Status,
     history: tuple[tuple[int, float], ...] = (),
+    rounding: float = 0.0,
 ) -> Solution:
-    """Return the Solution of feasible multipliers and their scores; its status is read off the gap they reach."""
+    """Return the Solution of feasible multipliers and their scores; its status is read off the gap they reach.
+
+    The gap is reported no smaller than what the rounding of the scores can hide in it.
+    """
     objective = dual.objective(multipliers, scores)
-    gap = dual.gap(multipliers, scores)
+    gap = dual.gap(multipliers, scores) + rounding
     scale = dual.scale(objective, mean_diagonal)
     status = unfinished
     if gap <= dual.goal(objective, mean_diagonal, tol):
@@ -295,7 +304,7 @@ def certified(
         offsets=dual.offsets(scores),
         objective=objective,
         gap=gap,
-        relative_gap=gap / scale if scale > 0 else 0.0,
+        relative_gap=dual.relative(gap, objective, mean_diagonal),
         iterations=iterations,
         status=status,
         history=history,

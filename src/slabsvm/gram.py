@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 import scipy.sparse as sp
+from scipy.linalg.lapack import dpotrf
 from threadpoolctl import ThreadpoolController
 
 from slabsvm.kernels import Kernel, Rows
@@ -28,6 +29,14 @@ Samples = npt.NDArray[np.intp]
 PRODUCT_BYTES = 2**24
 # A block smaller than this is computed by one thread: starting others costs more.
 THREADED_SIZE = 2**18
+
+
+# Of a kernel that is not known to be one, so many samples are verified.
+VERIFIED = 2000
+# An eigenvalue or a squared distance below minus this share of the diagonal is no rounding.
+INDEFINITE = 1e-6
+NOT_SEMIDEFINITE = "The kernel matrix is not positive semidefinite"
+CONVEX = "The slab is a convex problem only for positive semidefinite kernels."
 
 
 class _OneBlasThread:
@@ -78,6 +87,31 @@ class Gram(ABC):
     n_samples: int
     single_precision_error: float = np.inf
 
+    def check(self) -> None:
+        """Raise ValueError where K is seen not to be symmetric positive semidefinite.
+
+        Of a matrix or a function of the user's, the leading VERIFIED samples' block is factored; a larger one may hide
+        what is wrong with it behind them.
+        """
+        if (least := self.diagonal.min()) < 0:
+            raise ValueError(
+                f"{NOT_SEMIDEFINITE}: its diagonal holds {least:.3g}, which would be a squared length. {CONVEX}"
+            )
+        if self._trusted:
+            return
+        some = np.arange(min(self.n_samples, VERIFIED))
+        block = np.array(self.block(some, some), dtype=np.float64)
+        largest = float(self.diagonal.max())
+        if np.abs(block - block.T).max() > INDEFINITE * largest:
+            raise ValueError("The kernel is not symmetric: k(x, z) and k(z, x) differ. A kernel must be symmetric.")
+        block.flat[:: len(some) + 1] += INDEFINITE * largest
+        if largest > 0 and dpotrf(block, lower=True, overwrite_a=True)[1] != 0:
+            raise ValueError(f"{NOT_SEMIDEFINITE}: it has a clearly negative eigenvalue. {CONVEX}")
+
+    @property
+    def _trusted(self) -> bool:
+        return False
+
     @abstractmethod
     def block(
         self,
@@ -115,7 +149,7 @@ class Gram(ABC):
         root = np.sqrt(damping)
         matrix = self._full * root[:, None] * root
         matrix.flat[:: self.n_samples + 1] += 1.0
-        factor = scipy.linalg.cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
+        factor = _factored(matrix)
 
         def solve(w: FloatArray) -> FloatArray:
             image = scipy.linalg.cho_solve(factor, root * (self._full @ w), check_finite=False)
@@ -216,6 +250,10 @@ class Computed(Gram):
             )
         return out
 
+    @property
+    def _trusted(self) -> bool:
+        return self.kernel.trusted
+
     @cached_property
     def diagonal(self) -> FloatArray:
         """K_ii, shape (m,)."""
@@ -238,7 +276,7 @@ class Computed(Gram):
         dense: FloatArray = features.toarray() if sp.issparse(features) else features
         matrix = dense.T @ (damping[:, None] * dense)
         matrix.flat[:: matrix.shape[0] + 1] += 1.0
-        factor = scipy.linalg.cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
+        factor = _factored(matrix)
         return lambda w: np.asarray(dense @ scipy.linalg.cho_solve(factor, dense.T @ w, check_finite=False))
 
     def _rows(self, dtype: npt.DTypeLike) -> Rows:
@@ -246,3 +284,17 @@ class Computed(Gram):
         if key not in self._prepared:
             self._prepared[key] = self.kernel.prepare(self.X, key)
         return self._prepared[key]
+
+
+def _factored(matrix: FloatArray) -> tuple[FloatArray, bool]:
+    """Return the Cholesky factor of a matrix whose eigenvalues are >= 1 but for rounding, which may outweigh the 1."""
+    ridge = 0.0
+    while True:
+        ridged = matrix.copy()
+        ridged.flat[:: len(matrix) + 1] *= 1.0 + ridge
+        factor, failed = dpotrf(ridged, lower=True, overwrite_a=True)
+        if failed == 0:
+            return factor, True
+        ridge = 10 * ridge + 1e-15
+        if ridge > 1.0:
+            raise np.linalg.LinAlgError("the damped kernel matrix cannot be factored")

@@ -33,10 +33,13 @@ class Kernel(ABC):
         Whether the kernel is defined for non-negative features only.
     explicit : bool
         Whether a prepared row is the sample's image in feature space, so that blocks are products of rows.
+    trusted : bool
+        Whether it is known to be symmetric and positive semidefinite.
     """
 
     non_negative = False
     explicit = False
+    trusted = True
 
     @classmethod
     def check(cls, X: Rows) -> None:
@@ -104,6 +107,8 @@ class RBF(Kernel):
     def prepare(self, X: Rows, dtype: npt.DTypeLike = np.float64) -> Rows:
         """Return the rows (sqrt(2 gamma) x, -gamma |x|^2, 1), shape (n, d + 2)."""
         n_samples, n_features = X.shape
+        if sp.issparse(X) and self.centre is not None:
+            X = X.toarray()
         if sp.issparse(X):
             norms = -self.gamma * _row_sums(X, power=2)
             ends = np.column_stack([norms, np.ones(n_samples)])
@@ -135,8 +140,11 @@ class RBF(Kernel):
 
     def single_precision_error(self, X: Rows) -> float:
         """Return the rounding error of the exponent of the sample farthest from the centre."""
-        rows = self.prepare(X, np.float32)
+        with np.errstate(over="ignore", invalid="ignore"):
+            rows = self.prepare(X, np.float32)
         norms = rows[:, [-2]].toarray() if sp.issparse(rows) else rows[:, -2]
+        if not np.isfinite(norms).all():
+            return np.inf
         return 4 * float(np.finfo(np.float32).eps) * float(-norms.min(initial=0.0))
 
 
@@ -201,6 +209,8 @@ class Chi2(_CompiledAdditive):
 
 class FromFunction(Kernel):
     """k given as a function of two arrays of rows, (n, d) and (n', d), that returns their (n, n') block."""
+
+    trusted = False
 
     def __init__(self, function: Callable[[Any, Any], Any]) -> None:
         self.function = function

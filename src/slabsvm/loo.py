@@ -97,7 +97,7 @@ def _of_free(face: Face) -> tuple[FloatArray, FloatArray]:
     diagonal = np.einsum("ij,ij->j", inverse_root, inverse_root) - np.einsum("ij,ij->j", coupling, corner)
     # A lone free sample can neither lose nor pass on its mass: its removal is beyond the closed form.
     tiny = 1e-10 / face.lift
-    spans = np.where(diagonal > tiny, 1.0 / np.maximum(diagonal, tiny), 0.0)
+    spans = np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=diagonal > tiny)
     return spans, -spans * np.einsum("ij,ji->i", face.memberships[face.samples], corner)
 
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.base import KernelDetector
 from slabsvm.dual import Dual, FloatArray, Status, one_class_slab
@@ -164,6 +165,7 @@ class OneClassSlabSVM(KernelDetector):
 
     def summary(self) -> str:
         """Return what was fitted and how well, in a few lines for a person to read."""
+        check_is_fitted(self)
         share = self.dual_coef_.shape[1]
         gamma = f" (gamma {self.gamma_:.4g})" if hasattr(self, "gamma_") else ""
         kernel = self.kernel if isinstance(self.kernel, str) else getattr(self.kernel, "__name__", "callable")
@@ -213,7 +215,7 @@ class OneClassSlabSVM(KernelDetector):
         largest = max(abs(self.rho_lower_), abs(self.rho_upper_)) if np.isfinite(width) else 0.0
         nominal = self._nominal_recall()
         if self.status_ == "degenerate":
-            warnings.warn(f"The fitted w is zero: {Status.DEGENERATE.value}.", SlabCollapseWarning, stacklevel=5)
+            warnings.warn(f"The fitted w is zero: {Status.DEGENERATE.value}.", SlabCollapseWarning, stacklevel=6)
         elif width <= NO_WIDTH * largest + 4 * rounding:
             warnings.warn(
                 f"The slab has no width: its hyperplanes are at {self.rho_lower_:.6g} and {self.rho_upper_:.6g}. "
@@ -221,7 +223,7 @@ class OneClassSlabSVM(KernelDetector):
                 "the identity that every sample was pulled onto both hyperplanes. Use offsets='leave-one-out' or a "
                 "smaller gamma, and check the features for constants.",
                 SlabCollapseWarning,
-                stacklevel=5,
+                stacklevel=6,
             )
         elif self.offsets == "training" and self.expected_recall_ < nominal - LOST_RECALL:
             warnings.warn(
@@ -229,5 +231,5 @@ class OneClassSlabSVM(KernelDetector):
                 f"expect as few as {self.expected_recall_:.0%} of new positives to be accepted, where nu asks for "
                 f"{nominal:.0%}. Use offsets='leave-one-out', a smaller gamma, or more samples.",
                 SlabCollapseWarning,
-                stacklevel=5,
+                stacklevel=6,
             )

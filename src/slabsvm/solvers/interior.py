@@ -17,11 +17,12 @@ from collections.abc import Callable
 import numpy as np
 
 from slabsvm.dual import Dual, FloatArray, Solution, Status, certified
+from slabsvm.faces import Face
 from slabsvm.gram import Gram
 
 # No multiplier is ever exactly at its bound; only a tight gap tells which ones belong there.
 TIGHTEST_TOL = 1e-10
-# Shares of the caps below which a multiplier is moved to its bound, the boldest first; the gap decides which is kept.
+# Shares of the caps below which a multiplier is moved to its bound; the gap decides which is kept.
 ROUNDING = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
 MAX_ITER = 100
 PATIENCE = 8
@@ -55,8 +56,14 @@ def solve(
     Returns
     -------
     Solution
+
+    Raises
+    ------
+    ValueError
+        When K is found to be indefinite.
     """
     del cache_bytes, start
+    gram.check()
     mean_diagonal = float(gram.diagonal.mean())
     limit = max_iter if max_iter >= 0 else MAX_ITER
     interior = _Interior(dual, gram)
@@ -69,8 +76,7 @@ def solve(
         scores = dual.linear + gram.dot(dual.beta(v))
         gap = dual.gap(v, scores)
         objective = dual.objective(v, scores)
-        scale = dual.scale(objective, mean_diagonal)
-        history.append((dual.n_samples, gap / scale if scale else 0.0))
+        history.append((dual.n_samples, dual.relative(gap, objective, mean_diagonal)))
         rounds_since = 0 if gap < 0.9 * best_gap else rounds_since + 1
         if gap < best_gap:
             best_gap, best = gap, v
@@ -79,11 +85,11 @@ def solve(
         if rounds_since >= PATIENCE or not interior.step():
             unfinished = Status.STALLED
             break
-    multipliers = _rounded(dual, gram, best, tol, mean_diagonal)
+    multipliers, scores = _at_the_vertex_of(dual, gram, best)
     return certified(
         dual,
         multipliers,
-        dual.linear + gram.dot(dual.beta(multipliers)),
+        scores,
         mean_diagonal=mean_diagonal,
         tol=tol,
         iterations=steps,
@@ -92,17 +98,26 @@ def solve(
     )
 
 
-def _rounded(dual: Dual, gram: Gram, v: FloatArray, tol: float, mean_diagonal: float) -> FloatArray:
-    """Return v with the multipliers that are nearly at a bound put there, as boldly as the gap allows."""
+def _at_the_vertex_of(dual: Dual, gram: Gram, v: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return v, and its scores, with what is nearly at a bound put there and the rest at the optimum of its face.
+
+    How near is near is tried out: the face whose optimum has the least gap is the right one.
+    """
     scores = dual.linear + gram.dot(dual.beta(v))
-    reached = dual.gap(v, scores)
-    allowed = max(reached, dual.goal(dual.objective(v, scores), mean_diagonal, min(tol, 10 * TIGHTEST_TOL)))
+    best = (dual.gap(v, scores), v, scores)
     for share in ROUNDING:
         rounded = np.where(v < share * dual.caps, 0.0, np.where(v > (1 - share) * dual.caps, dual.caps, v))
         rounded = dual.project_sums(rounded)
-        if dual.gap(rounded, dual.linear + gram.dot(dual.beta(rounded))) <= allowed:
-            return rounded
-    return v
+        scores = dual.linear + gram.dot(dual.beta(rounded))
+        for _ in range(2):
+            face = Face(dual, rounded)
+            if len(face.samples) >= 2:
+                face.factor(gram.block(face.samples, face.samples))
+                rounded, _ = face.newton_step(rounded, scores)
+                scores = dual.linear + gram.dot(dual.beta(rounded))
+            if (gap := dual.gap(rounded, scores)) < best[0]:
+                best = (gap, rounded, scores)
+    return best[1], best[2]
 
 
 class _Interior:
@@ -124,6 +139,13 @@ class _Interior:
 
     def step(self) -> bool:
         """Take one step; return whether it moved at all."""
+        try:
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                return self._step()
+        except np.linalg.LinAlgError:
+            return False
+
+    def _step(self) -> bool:
         dual, v, u, z, y = self.dual, self.v, self.u, self.z, self.y
         scores = dual.linear + self.gram.dot(dual.beta(v))
         slope_residual = -(dual.signs[:, None] * scores - self.lam[:, None] - z + y)

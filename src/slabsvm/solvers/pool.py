@@ -14,6 +14,8 @@ from slabsvm.gram import Gram, Samples
 GROWTH = 1.5
 # and is not, however small the working set, while it has no more members than this.
 SPACIOUS = 256
+# A block of so many members is held whatever the memory: a working set that lacks free variables makes no progress.
+LEAST_SPACE = 2048
 # A working set of this share of all samples takes in the rest, if all of K fits the memory.
 NEARLY_ALL = 0.5
 
@@ -65,8 +67,8 @@ class Pool:
 
     @property
     def largest(self) -> int:
-        """How many members' block fits the memory."""
-        return max(2, int(np.sqrt(self.cache_bytes / np.dtype(self.dtype).itemsize)))
+        """How many members' block fits the memory, and never too few to make progress."""
+        return max(LEAST_SPACE, int(np.sqrt(self.cache_bytes / np.dtype(self.dtype).itemsize)))
 
     def admit(self, working: Samples) -> None:
         """Make all of a working set members."""

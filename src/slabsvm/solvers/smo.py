@@ -17,7 +17,7 @@ import numpy as np
 
 from slabsvm.dual import Dual, FloatArray, Solution, Status, certified
 from slabsvm.faces import Face
-from slabsvm.gram import Gram, Samples
+from slabsvm.gram import CONVEX, INDEFINITE, NOT_SEMIDEFINITE, Gram, Samples
 from slabsvm.solvers.level import level_multipliers
 from slabsvm.solvers.pool import Pool, padded
 
@@ -41,7 +41,7 @@ TOILSOME = 8
 # repeated at most so often while bounds block it,
 NEWTON_STEPS = 20
 # while its cost, free variables cubed, is at most this many times that of the steps, steps times members.
-NEWTON_COST = 60
+NEWTON_COST = 300
 # Rounds without a tenth less gap after which a fit is called stalled.
 PATIENCE = 20
 PROGRESS = 0.9
@@ -52,12 +52,10 @@ PART_SHARE = 0.1
 GAP_SHARE = 0.3
 # A step divides by no curvature below this share of the mean of K's diagonal (duplicates have none at all).
 CURVATURE_FLOOR = 1e-12
-# A pair's curvature below minus this share, beyond rounding, is a proof that K is indefinite.
-INDEFINITE = 1e-6
 # float32 blocks are used where they are this exact relative to the diagonal,
 SINGLE_PRECISION_ERROR = 1e-5
-# and while the gap to reach, relative to the largest objective that the boxes allow, is above this.
-SINGLE_PRECISION_GAP = 2e-8
+# and while the gap to reach is above twice what their rounding hides, this share of the largest objective.
+SINGLE_PRECISION_GAP = 1e-8
 
 
 def solve(
@@ -94,11 +92,7 @@ def solve(
     ValueError
         When K is found to be indefinite.
     """
-    if (least := gram.diagonal.min()) < 0:
-        raise ValueError(
-            "The kernel matrix is not positive semidefinite: "
-            f"its diagonal holds {least:.3g}, which would be a squared length."
-        )
+    gram.check()
     limits = Limits(tol, max_iter if max_iter >= 0 else np.iinfo(np.int64).max, cache_bytes)
     return _solve(dual, gram, limits, start)
 
@@ -186,7 +180,7 @@ class _Descent:
             gap = float(dual.excess(self.multipliers, distances).sum())
             objective = dual.objective(self.multipliers, self.scores)
             goal = dual.goal(objective, self.mean_diagonal, self.limits.tol)
-            self.history.append((len(self.pool.members), gap / dual.scale(objective, self.mean_diagonal)))
+            self.history.append((len(self.pool.members), dual.relative(gap, objective, self.mean_diagonal)))
             rounds_since = 0 if gap < PROGRESS * least_gap else rounds_since + 1
             least_gap = min(gap, least_gap)
             if self._needs_double_precision(gap, goal, stalled=rounds_since >= PATIENCE):
@@ -194,7 +188,7 @@ class _Descent:
                 self.scores = self._exact_scores()
                 least_gap, rounds_since = np.inf, 0
                 continue
-            if gap <= goal or rounds_since >= PATIENCE:
+            if gap + self._rounding() <= goal or rounds_since >= PATIENCE:
                 break
             if self.steps >= self.limits.steps:
                 status = Status.ITERATION_LIMIT
@@ -219,6 +213,7 @@ class _Descent:
             iterations=self.steps,
             unfinished=status,
             history=tuple(self.history),
+            rounding=self._rounding(),
         )
 
     def _start_from_mean(self) -> FloatArray:
@@ -248,8 +243,13 @@ class _Descent:
     def _needs_double_precision(self, gap: float, goal: float, *, stalled: bool) -> bool:
         if self.pool.dtype is np.float64:
             return False
-        resolution = SINGLE_PRECISION_GAP * self.dual.largest_objective(self.mean_diagonal)
-        return stalled or (goal < resolution and gap <= 2 * resolution)
+        return stalled or (goal < 2 * self._rounding() and gap <= 4 * self._rounding())
+
+    def _rounding(self) -> float:
+        """Return the gap that float32 scores can hide; float64 scores hide nothing that matters."""
+        if self.pool.dtype is np.float64:
+            return 0.0
+        return SINGLE_PRECISION_GAP * self.dual.largest_objective(self.mean_diagonal)
 
     def _descend(self) -> None:
         """Improve the members' multipliers, by the compiled descent on their block of K."""
@@ -317,9 +317,7 @@ class _Descent:
         rounding = 0.0 if self.pool.dtype is np.float64 else 10 * self.gram.single_precision_error
         if curvature < -(INDEFINITE + rounding) * self.mean_diagonal:
             raise ValueError(
-                "The kernel matrix is not positive semidefinite: two samples have the squared distance "
-                f"{curvature:.3g} in feature space. The slab is a convex problem only for positive semidefinite "
-                "kernels."
+                f"{NOT_SEMIDEFINITE}: two samples have the squared distance {curvature:.3g} in feature space. {CONVEX}"
             )
 
 
