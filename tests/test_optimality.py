@@ -89,7 +89,7 @@ def assert_offsets_are_the_equality_multipliers(
         if not free.any():
             continue
         smallest = np.minimum(share, 1 - share)[free].max() * caps[free].min()
-        allowed = np.sqrt(2 * gaps * np.diagonal(problem.K).max()) + 2 * gaps / smallest + 1e-7 * size
+        allowed = np.sqrt(2 * gaps * np.diagonal(problem.K).max()) + 2 * gaps / smallest + 1e-7 * size + 1e-300
         assert abs(solution.offsets[p] - reference.offsets[p]) <= allowed
 
 
@@ -265,9 +265,11 @@ def test_gaps_reached_in_single_precision_are_true_in_double(gamma, epsilon, m):
     distances = np.square(X).sum(axis=1)
     K = np.exp(-gamma * np.maximum(distances[:, None] + distances - 2 * X @ X.T, 0))
     assert solution.status is Status.CONVERGED
-    # Right to 10 %, or to a thousandth of the gap that was asked for: nobody acts on less.
-    thousandth = 1e-3 * 1e-3 * solution.objective
-    assert solution.gap == pytest.approx(certificate.gap(dual, K, solution.multipliers), rel=0.1, abs=thousandth)
+    # What the rounding of float32 scores can hide is added to the gap: it is never reported too small, and too large by
+    # no more than that.
+    true_gap = certificate.gap(dual, K, solution.multipliers)
+    hidden = smo.SINGLE_PRECISION_GAP * dual.largest_objective(1.0)
+    assert true_gap <= solution.gap <= 1.1 * true_gap + 2 * hidden
 
 
 @pytest.mark.parametrize("m", [700, 2500])

@@ -39,7 +39,7 @@ WEARISOME = 4
 # A call that took more steps than this for each member is followed by a Newton step on the face,
 TOILSOME = 8
 # repeated at most so often while bounds block it,
-NEWTON_STEPS = 20
+NEWTON_STEPS = 60
 # while its cost, free variables cubed, is at most this many times that of the steps, steps times members.
 NEWTON_COST = 300
 # Rounds without a tenth less gap after which a fit is called stalled.
@@ -203,7 +203,10 @@ class _Descent:
             elif toil >= TOILSOME:
                 self._newton(NEWTON_STEPS, worth=self.steps - before)
         if gap <= goal and self.pool.dtype is np.float64:
+            reached = self.multipliers, self.scores
             self._newton(1, worth=self.steps)
+            if dual.gap(self.multipliers, self.scores) > gap:
+                self.multipliers, self.scores = reached
         return certified(
             dual,
             self.multipliers,
@@ -286,13 +289,13 @@ class _Descent:
         return STEPS_PER_MEMBER * (len(self.pool.members) + NEWCOMERS)
 
     def _newton(self, n_steps: int, worth: int) -> None:
-        """Go to the optimum of the face.
+        """Go to the optimum of the face, or some way towards it.
 
         Where a bound blocks the way, the variable stays there and the smaller face is tried: an active-set method that
-        only drops variables; the descent picks them up again. A step that rounding has made useless is not taken, nor
-        one that costs much more than worth steps of the descent.
+        only drops variables; the descent picks them up again. Nothing is done that costs much more than worth steps of
+        the descent, or that rounding has made useless.
         """
-        members = self.pool.members
+        members, block = self.pool.members, self.pool.block
         few = self.dual.part(members)
         before = self.multipliers[:, members]
         values, slopes = before, self.scores[members]
@@ -302,15 +305,18 @@ class _Descent:
             budget -= len(face.samples) ** 3
             if len(face.samples) < 2 or budget < 0:
                 break
-            face.factor(self.pool.block[np.ix_(face.samples, face.samples)])
+            face.factor(block[np.ix_(face.samples, face.samples)])
             values, reach = face.newton_step(values, slopes)
-            slopes = self.scores[members] + self.pool.block[: len(members), : len(members)] @ few.beta(values - before)
+            slopes = self.scores[members] + block[: len(members), : len(members)] @ few.beta(values - before)
             if reach == 1.0:
                 break
         improved = self.multipliers.copy()
         improved[:, members] = values
         scores = self.scores + self.pool.product(few.beta(values - before))
-        if self.dual.gap(improved, scores) < self.dual.gap(self.multipliers, self.scores):
+        # Either will do: far from the optimum a lower objective may come with a larger gap, and near it the objective
+        # is the same to within rounding.
+        nearer = self.dual.gap(improved, scores) < self.dual.gap(self.multipliers, self.scores)
+        if nearer or self.dual.objective(improved, scores) < self.dual.objective(self.multipliers, self.scores):
             self.multipliers, self.scores = improved, scores
 
     def _refuse_indefinite(self, curvature: float) -> None:

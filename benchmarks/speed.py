@@ -1,0 +1,258 @@
+"""How fast the slab trains, as ratios to a peer and to the machine's limit, measured in the same run.
+
+    python benchmarks/speed.py [--only WORD] [--repeats 5] [--data DIR]
+
+*limit*: the time to compute the kernel columns of the final support vectors once, by float32 matrix products and
+exponentials, on as many threads as the fit. *peer*: `sklearn.svm.OneClassSVM` on the same data, kernel and nu at tol
+1e-3; for epsilon = 0 it solves the same problem. Runs are interleaved: limit, ours, peer, limit, ours, peer ... Medians
+are quoted. A fit is the whole public call, leave-one-out planes included. Writes results/speed.json, prints a table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.datasets import load_digits, make_blobs
+from sklearn.svm import OneClassSVM
+
+import slabsvm
+from slabsvm import OneClassSlabSVM
+from slabsvm.gram import Computed
+
+RESULTS = Path(__file__).parent / "results" / "speed.json"
+N_JOBS = os.cpu_count() or 1
+
+
+@dataclass(frozen=True)
+class Case:
+    """One row of the table."""
+
+    name: str
+    data: str
+    m: int
+    parameters: dict[str, Any]
+    target: str = ""
+    gamma_times: float = 1.0
+    peer: bool = True
+    repeats: int = 5
+    peer_parameters: dict[str, Any] = field(default_factory=dict)
+
+
+def clouds(m: int, d: int, seed: int = 0) -> np.ndarray:
+    """Five Gaussian clouds of different widths: neither one ball nor noise."""
+    X, _ = make_blobs(m, d, centers=5, cluster_std=[1.0, 1.5, 2.0, 2.5, 3.0], center_box=(-4, 4), random_state=seed)
+    return X
+
+
+def shuttle_like(m: int) -> np.ndarray:
+    """Nine correlated, heavy-tailed integer features, as of a sensor log; many rows repeat nearly."""
+    rng = np.random.default_rng(1)
+    states = rng.normal(size=(m, 3)) @ rng.normal(size=(3, 9)) + 0.1 * rng.standard_t(3, size=(m, 9))
+    return np.round(20 * states)
+
+
+def digits_like(m: int) -> np.ndarray:
+    """scikit-learn's digits, 64 features, with noise so that m rows can be drawn."""
+    rng = np.random.default_rng(2)
+    images = load_digits().data
+    return images[rng.integers(0, len(images), m)] + rng.normal(scale=1.0, size=(m, images.shape[1]))
+
+
+def letters(folder: Path) -> np.ndarray:
+    """All rows of UCI Letter as one class."""
+    path = folder / "letter" / "letter-recognition.data"
+    return np.loadtxt(path, delimiter=",", usecols=range(1, 17)) / 15
+
+
+def spec(**changed: Any) -> dict[str, Any]:
+    return {"nu_lower": 0.1, "nu_upper": 0.05, "n_jobs": N_JOBS, **changed}
+
+
+ONE_PLANE = spec(epsilon=0.0)
+SLAB = spec()
+FINE = spec(tol=1e-6)
+
+CASES = [
+    Case("epsilon 0", "clouds 16", 20_000, ONE_PLANE, "peer >= 20, limit <= 2.5"),
+    Case("slab", "clouds 16", 20_000, SLAB, "peer >= 5, limit <= 6"),
+    Case("slab, gap 1e-6", "clouds 16", 20_000, FINE, "<= 3 x the slab's time", peer=False),
+    Case("epsilon 0", "clouds 784", 10_000, ONE_PLANE, "peer >= 20, limit <= 2.5"),
+    Case("slab", "clouds 784", 10_000, SLAB, "peer >= 5, limit <= 6"),
+    Case("slab, gap 1e-6", "clouds 784", 10_000, FINE, "<= 3 x the slab's time", peer=False),
+    Case("epsilon 0", "letter", 20_000, ONE_PLANE, "peer >= 20, limit <= 2.5"),
+    Case("slab", "letter", 20_000, SLAB, "peer >= 5, limit <= 6"),
+    Case("epsilon 0", "shuttle-like", 20_000, ONE_PLANE, "peer >= 20, limit <= 2.5"),
+    Case("slab", "shuttle-like", 20_000, SLAB, "peer >= 5, limit <= 6"),
+    Case("epsilon 0", "digits-like", 10_000, ONE_PLANE, "peer >= 20, limit <= 2.5"),
+    Case("slab", "digits-like", 10_000, SLAB, "peer >= 5, limit <= 6"),
+    Case("slab, gamma x 10", "clouds 16", 10_000, SLAB, "peer >= 1, limit <= 15", gamma_times=10),
+    Case("slab, gamma x 100", "clouds 16", 10_000, SLAB, "peer >= 1, limit <= 15", gamma_times=100),
+    Case("slab, gamma x 10", "letter", 10_000, SLAB, "peer >= 1, limit <= 15", gamma_times=10),
+    Case("slab, duplicated 10 x", "duplicated", 20_000, SLAB, "peer >= 1"),
+    Case("slab, unscaled", "unscaled", 10_000, SLAB, "peer >= 1"),
+    Case(
+        "slab, nu .001",
+        "clouds 16",
+        20_000,
+        spec(nu_lower=0.001, nu_upper=0.001),
+        "peer >= 1",
+        peer_parameters={"nu": 0.001},
+    ),
+    Case(
+        "slab, linear, d >= m",
+        "wide",
+        2_000,
+        spec(kernel="linear"),
+        "peer >= 1",
+        peer_parameters={"kernel": "linear"},
+    ),
+    Case("epsilon 0, small", "clouds 16", 100, spec(epsilon=0.0, n_jobs=None), "peer >= 1", repeats=200),
+    Case("slab, small", "clouds 16", 100, spec(n_jobs=None), "peer >= 1", repeats=200),
+    Case("epsilon 0, small", "clouds 16", 300, spec(epsilon=0.0, n_jobs=None), "peer >= 1", repeats=200),
+    Case("slab, small", "clouds 16", 300, spec(n_jobs=None), "peer >= 1", repeats=200),
+    Case("epsilon 0, small", "clouds 16", 1_000, spec(epsilon=0.0, n_jobs=None), "peer >= 1", repeats=200),
+    Case("slab, small", "clouds 16", 1_000, spec(n_jobs=None), "peer >= 1", repeats=200),
+    Case(
+        "slab, nu .02/.01, large",
+        "clouds 16",
+        50_000,
+        spec(nu_lower=0.02, nu_upper=0.01),
+        "",
+        peer=False,
+        repeats=3,
+    ),
+    Case(
+        "slab, nu .02/.01, large",
+        "clouds 16",
+        100_000,
+        spec(nu_lower=0.02, nu_upper=0.01),
+        "<= 4 x the time of 50,000",
+        peer=False,
+        repeats=3,
+    ),
+]
+
+
+def load(case: Case, folder: Path | None) -> np.ndarray | None:
+    m = case.m
+    if case.data == "letter":
+        return letters(folder)[:m] if folder else None
+    made: dict[str, Callable[[], np.ndarray]] = {
+        "clouds 16": lambda: clouds(m, 16),
+        "clouds 784": lambda: clouds(m, 784),
+        "shuttle-like": lambda: shuttle_like(m),
+        "digits-like": lambda: digits_like(m),
+        "duplicated": lambda: np.repeat(clouds(m // 10, 16), 10, axis=0),
+        "unscaled": lambda: clouds(m, 16) * np.logspace(-3, 3, 16),
+        "wide": lambda: clouds(m, 3 * m) + 5.0,
+    }
+    return made[case.data]()
+
+
+def seconds(action: Callable[[], Any]) -> float:
+    begin = time.perf_counter()
+    action()
+    return time.perf_counter() - begin
+
+
+def measure(case: Case, X: np.ndarray, repeats: int) -> dict[str, Any]:
+    """Return medians of interleaved runs of limit, ours and peer."""
+    gamma = case.gamma_times / (X.shape[1] * X.var())
+    ours = OneClassSlabSVM(**{"gamma": gamma, **case.parameters})
+    peer = OneClassSVM(gamma=gamma, **{"nu": case.parameters["nu_lower"], "cache_size": 1000, **case.peer_parameters})
+    ours.fit(X)
+    columns = Computed(ours._kernel, np.unique(X, axis=0), N_JOBS if case.m > 1000 else 1)
+    support = np.arange(len(np.unique(ours.support_vectors_, axis=0)))
+
+    def limit() -> None:
+        columns.block(support, None, np.float32)
+
+    times: dict[str, list[float]] = {"limit": [], "ours": [], "peer": []}
+    for _ in range(repeats):
+        times["limit"].append(seconds(limit))
+        times["ours"].append(seconds(lambda: ours.fit(X)))
+        if case.peer:
+            times["peer"].append(seconds(lambda: peer.fit(X)))
+    median = {name: float(np.median(values)) for name, values in times.items() if values}
+    record = {
+        "case": case.name,
+        "data": case.data,
+        "m": len(X),
+        "d": X.shape[1],
+        "seconds": median["ours"],
+        "limit_seconds": median["limit"],
+        "ours_over_limit": median["ours"] / median["limit"],
+        "relative_gap": ours.relative_gap_,
+        "status": ours.status_,
+        "n_support": len(ours.support_),
+        "repeats": repeats,
+        "target": case.target,
+    }
+    if case.peer:
+        record["peer_over_ours"] = median["peer"] / median["ours"]
+        if case.parameters.get("epsilon") == 0.0:
+            # libsvm scales its coefficients by nu m; its objective in our unit, from its own scores.
+            scale = case.parameters["nu_lower"] * len(X)
+            beta = peer.dual_coef_[0] / scale
+            scores = ours._kernel(peer.support_vectors_, peer.support_vectors_) @ beta
+            record["peer_objective_over_ours"] = float(0.5 * beta @ scores / ours.dual_objective_)
+    return record
+
+
+def show(record: dict[str, Any]) -> str:
+    peer = f"{record['peer_over_ours']:.1f}" if "peer_over_ours" in record else "-"
+    return (
+        f"| {record['case']} | {record['data']} | {record['m']:,} x {record['d']} | {record['seconds'] * 1e3:,.1f} ms "
+        f"| {peer} | {record['ours_over_limit']:.1f} | {record['relative_gap']:.0e} {record['status']} "
+        f"| {record['target'] or '-'} |"
+    )
+
+
+HEAD = (
+    "| case | data | size | time | peer / ours | ours / limit | gap | target |\n"
+    "| --- | --- | --- | ---: | ---: | ---: | --- | --- |"
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help="cases whose name or data contains this")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--data", type=Path, default=os.environ.get("SLABSVM_DATA"), help="folder with letter/")
+    arguments = parser.parse_args()
+    folder = Path(arguments.data) if arguments.data else None
+    warnings.simplefilter("ignore")
+    records = []
+    print(HEAD)
+    for case in CASES:
+        if arguments.only not in f"{case.name} {case.data} {case.m}":
+            continue
+        X = load(case, folder)
+        if X is None:
+            continue
+        records.append(measure(case, X, case.repeats if case.repeats != Case.repeats else arguments.repeats))
+        print(show(records[-1]), flush=True)
+    machine = {
+        "processor": platform.machine(),
+        "cores": N_JOBS,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "slabsvm": slabsvm.__version__,
+    }
+    if not arguments.only:
+        RESULTS.parent.mkdir(exist_ok=True)
+        RESULTS.write_text(json.dumps({"machine": machine, "records": records}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
