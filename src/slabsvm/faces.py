@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg.lapack import dpotrf, dtrtri, dtrtrs
+from scipy.linalg import get_lapack_funcs
 
 from slabsvm.dual import BoolArray, Dual, FloatArray
 
 # Added to K_FF's diagonal, relative to its mean: duplicates make K_FF singular, rounding makes it slightly indefinite.
-RIDGE = 1e-13
+RIDGE: dict[Any, float] = {np.float64: 1e-13, np.float32: 1e-6}
 
 
 class Face:
@@ -54,7 +54,7 @@ class Face:
             self.memberships = owners[self.free.any(axis=1)].T.astype(np.float64)
 
     def factor(self, gram_block: npt.NDArray[np.floating[Any]]) -> None:
-        """Factor M, given K_FF, shape (f, f); f^3/3 multiplications.
+        """Factor M, given K_FF, shape (f, f), in its precision; f^3/3 multiplications.
 
         Because A'x is given, K may be replaced by K + lift A A' without changing any answer. That makes it regular
         where M is and K_FF is not: with a linear kernel there are often more free samples than features.
@@ -62,13 +62,15 @@ class Face:
         border = self.memberships[self.samples]
         diagonal = float(np.diagonal(gram_block).mean())
         self.lift = diagonal if diagonal > 0 else 1.0
-        matrix = np.asarray(gram_block, dtype=np.float64) + self.lift * (border @ border.T)
-        ridge = RIDGE * self.lift
+        dtype = np.float32 if gram_block.dtype == np.float32 else np.float64
+        matrix = gram_block + (self.lift * (border @ border.T)).astype(dtype)
+        ridge = RIDGE[dtype] * self.lift
+        potrf, self._trtrs, self._trtri = get_lapack_funcs(("potrf", "trtrs", "trtri"), (matrix,))
         failed = 1
         while failed:
             ridged = matrix.copy()
-            ridged.flat[:: len(matrix) + 1] += ridge
-            self._cholesky, failed = dpotrf(ridged, lower=True, clean=True, overwrite_a=True)
+            ridged.flat[:: len(matrix) + 1] += dtype(ridge)
+            self._cholesky, failed = potrf(ridged, lower=True, clean=True, overwrite_a=True)
             ridge *= 10.0
             if failed and ridge > self.lift:
                 raise np.linalg.LinAlgError("the kernel matrix of the free samples is far from positive semidefinite")
@@ -77,17 +79,17 @@ class Face:
 
     def half_solve(self, right: FloatArray) -> FloatArray:
         """Return L^-1 right, shape (f, k), with L L' the lifted K_FF."""
-        return np.asarray(dtrtrs(self._cholesky, right, lower=True)[0])
+        return np.asarray(self._trtrs(self._cholesky, right, lower=True)[0], dtype=np.float64)
 
     def inverse_root(self) -> FloatArray:
         """Return L^-1, shape (f, f)."""
-        return np.asarray(dtrtri(self._cholesky, lower=True)[0])
+        return np.asarray(self._trtri(self._cholesky, lower=True)[0], dtype=np.float64)
 
     def solve(self, right: FloatArray, sums: FloatArray) -> FloatArray:
         """Return x with K_FF x + A q = right and A'x = sums; right is (f, k), sums (c, k)."""
         half = self.half_solve(right + self.lift * self.memberships[self.samples] @ sums)
         half -= self.border @ (self.schur @ (self.border.T @ half - sums))
-        return np.asarray(dtrtrs(self._cholesky, half, lower=True, trans=1)[0])
+        return np.asarray(self._trtrs(self._cholesky, half, lower=True, trans=1)[0], dtype=np.float64)
 
     def newton_step(self, multipliers: FloatArray, scores: FloatArray) -> tuple[FloatArray, float]:
         """Return the multipliers, shape (P, m), at the face's optimum or where a bound blocks the way, and the reach.
