@@ -1,0 +1,80 @@
+"""A warm start changes how long a fit takes, and not what it finds."""
+
+import numpy as np
+import pytest
+
+from slabsvm import OneClassSlabSVM
+from slabsvm.dual import one_class_slab
+
+TIGHT = 1e-9
+
+
+@pytest.fixture(name="X")
+def samples():
+    return np.random.default_rng(0).gamma(4.0, 1.0, (300, 5))
+
+
+def both_ways(X, first, then, data=None):
+    data = X if data is None else data
+    warm = OneClassSlabSVM(**{**first, "warm_start": True, "tol": TIGHT}).fit(X)
+    warm.set_params(**then).fit(data)
+    cold = OneClassSlabSVM(**{**first, **then, "tol": TIGHT}).fit(data)
+    return warm, cold
+
+
+@pytest.mark.parametrize(
+    "then",
+    [
+        {"nu_lower": 0.3},
+        {"nu_lower": 0.02},
+        {"nu_upper": 0.3},
+        {"gamma": 0.2},
+        {"epsilon": 0.3},
+        {"kernel": "intersection"},
+        {"epsilon": 0.0},
+        {"offsets": "training"},
+    ],
+    ids=str,
+)
+def test_a_warm_start_ends_where_a_cold_one_does(X, then):
+    warm, cold = both_ways(X, {"gamma": 0.1}, then)
+    assert warm.dual_objective_ == pytest.approx(cold.dual_objective_, rel=1e-8)
+    np.testing.assert_allclose(warm.decision_function(X), cold.decision_function(X), atol=1e-6)
+
+
+def test_data_of_which_a_part_is_new_may_be_given(X):
+    warm, cold = both_ways(X[:200], {"gamma": 0.1}, {}, data=X[100:])
+    assert warm.dual_objective_ == pytest.approx(cold.dual_objective_, rel=1e-8)
+    warm, cold = both_ways(X[:100], {"gamma": 0.1}, {}, data=X[200:])
+    assert warm.dual_objective_ == pytest.approx(cold.dual_objective_, rel=1e-8)
+
+
+def test_the_same_fit_again_takes_no_steps(X):
+    model = OneClassSlabSVM(warm_start=True, tol=1e-6).fit(X)
+    assert model.n_iter_ > 0
+    assert model.fit(X).n_iter_ == 0
+
+
+def test_a_nearby_model_takes_fewer_steps_from_a_warm_start(X):
+    model = OneClassSlabSVM(gamma=0.1, warm_start=True).fit(X)
+    warm = model.set_params(nu_lower=0.11).fit(X).n_iter_
+    assert warm < OneClassSlabSVM(gamma=0.1, nu_lower=0.11).fit(X).n_iter_
+
+
+def test_without_it_a_fit_starts_afresh(X):
+    model = OneClassSlabSVM().fit(X)
+    steps = model.n_iter_
+    assert model.fit(X).n_iter_ == steps
+
+
+def test_refilled_multipliers_are_feasible_and_keep_what_they_can():
+    rng = np.random.default_rng(1)
+    dual = one_class_slab(np.ones(40), 0.2, 0.1, 2 / 3)
+    scores = rng.normal(size=40)
+    for share in (0.0, 0.5, 1.5):
+        multipliers = share * dual.fill(scores)
+        filled = dual.refill(multipliers, scores)
+        assert (filled >= 0).all()
+        assert (filled <= dual.caps).all()
+        np.testing.assert_allclose(filled.sum(axis=1), dual.totals)
+    np.testing.assert_array_equal(dual.refill(dual.fill(scores), scores), dual.fill(scores))
