@@ -71,7 +71,7 @@ def errors(dual: Dual, K: np.ndarray) -> dict[str, np.ndarray]:
     solution = smo.solve(dual, gram, tol=TIGHT)
     if solution.status is Status.DEGENERATE:
         return {}
-    closed = leave_one_out(dual, gram, solution, np.ones(len(K))).scores
+    closed = leave_one_out(dual, gram, solution).scores
     support = np.flatnonzero((solution.multipliers > 0).any(axis=0))
     exact = solution.scores.copy()
     exact[support] = [refitted_score(dual, K, i) for i in support]

@@ -205,9 +205,10 @@ def test_one_sample_with_all_the_weight_is_a_point(X):
 
 
 @pytest.mark.parametrize("weight", [1e-200, 1e-30, 1e30, 1e200])
-def test_the_unit_of_weights_does_not_matter(weight, X):
-    model = OneClassSlabSVM(offsets="training").fit(X, sample_weight=np.full(60, weight))
-    expected = OneClassSlabSVM(offsets="training").fit(X).decision_function(X)
+@pytest.mark.parametrize("offsets", ["training", "leave-one-out"])
+def test_the_unit_of_weights_does_not_matter(offsets, weight, X):
+    model = OneClassSlabSVM(offsets=offsets).fit(X, sample_weight=np.full(60, weight))
+    expected = OneClassSlabSVM(offsets=offsets).fit(X).decision_function(X)
     np.testing.assert_allclose(model.decision_function(X), expected, atol=1e-9)
 
 

@@ -5,7 +5,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 import problems
-from slabsvm import OneClassSlabSVM
+from slabsvm import OneClassSlabSVM, loo
 from slabsvm.dual import Dual, Solution, one_class_slab
 from slabsvm.gram import Dense
 from slabsvm.loo import leave_one_out
@@ -84,13 +84,13 @@ def test_the_closed_form_is_exact_where_the_face_does_not_change(seed):
     dual, K = case(seed)
     gram = Dense(K)
     solution = smo.solve(dual, gram, tol=TIGHT)
-    loo = leave_one_out(dual, gram, solution, np.ones(len(K)))
+    closed = leave_one_out(dual, gram, solution)
     support = np.flatnonzero((solution.multipliers > 0).any(axis=0))
-    spread = np.abs(loo.scores - np.median(loo.scores)).mean() + 1e-12 * np.abs(loo.scores).max()
+    spread = np.abs(closed.scores - np.median(closed.scores)).mean() + 1e-12 * np.abs(closed.scores).max()
     for i in support:
         exact = score_on_the_same_face(dual, K, solution, i)
         if exact is not None:
-            assert loo.scores[i] == pytest.approx(exact, abs=EXACT * spread)
+            assert closed.scores[i] == pytest.approx(exact, abs=EXACT * spread)
             assert refitted_score(dual, K, i) == pytest.approx(exact, abs=1e-4 * spread)
 
 
@@ -109,10 +109,10 @@ def test_for_enough_samples_of_every_kernel_the_face_does_not_change():
 def test_leaving_out_a_sample_that_supports_nothing_changes_nothing(seed):
     dual, K = case(seed)
     solution = smo.solve(dual, Dense(K), tol=TIGHT)
-    loo = leave_one_out(dual, Dense(K), solution, np.ones(len(K)))
+    closed = leave_one_out(dual, Dense(K), solution)
     idle = np.flatnonzero((solution.multipliers == 0).all(axis=0))
-    np.testing.assert_array_equal(loo.scores[idle], solution.scores[idle])
-    np.testing.assert_array_equal(loo.removed[idle], 0.0)
+    np.testing.assert_array_equal(closed.scores[idle], solution.scores[idle])
+    np.testing.assert_array_equal(closed.removed[idle], 0.0)
     for i in idle[:3]:
         others = np.delete(np.arange(len(K)), i)
         refit = smo.solve(without(dual, i), Dense(K[np.ix_(others, others)]), tol=TIGHT)
@@ -125,11 +125,11 @@ def test_where_the_face_changes_the_closed_form_is_far_nearer_than_the_training_
         dual, K = case(seed)
         gram = Dense(K)
         solution = smo.solve(dual, gram, tol=TIGHT)
-        loo = leave_one_out(dual, gram, solution, np.ones(len(K)))
+        left_out = leave_one_out(dual, gram, solution)
         support = np.flatnonzero((solution.multipliers > 0).any(axis=0))
         exact = solution.scores.copy()
         exact[support] = [refitted_score(dual, K, i) for i in support]
-        closed.append(np.abs(loo.scores - exact)[support] / exact.std())
+        closed.append(np.abs(left_out.scores - exact)[support] / exact.std())
         trained.append(np.abs(solution.scores - exact)[support] / exact.std())
     closed, trained = np.concatenate(closed), np.concatenate(trained)
     assert np.median(closed) < 0.2 * np.median(trained)
@@ -142,11 +142,11 @@ def test_a_collapsed_slab_of_digits_gets_its_scores_back():
     K = problems.rbf(0.5)(X, X)
     dual, gram = one_class_slab(np.ones(120), 0.1, 0.05, 2 / 3), Dense(K)
     solution = smo.solve(dual, gram, tol=1e-9)
-    loo = leave_one_out(dual, gram, solution, np.ones(120))
+    closed = leave_one_out(dual, gram, solution)
     exact = np.array([refitted_score(dual, K, i) for i in range(120)])
     assert solution.scores.std() < 0.1 * exact.std()
-    assert np.corrcoef(loo.scores, exact)[0, 1] > 0.99
-    assert np.median(np.abs(loo.scores - exact)) < 0.05 * exact.std()
+    assert np.corrcoef(closed.scores, exact)[0, 1] > 0.99
+    assert np.median(np.abs(closed.scores - exact)) < 0.05 * exact.std()
 
 
 def test_planes_lie_at_the_quantiles_of_the_leave_one_out_scores():
@@ -167,3 +167,43 @@ def test_new_samples_are_accepted_as_often_as_the_nus_ask(kernel):
         recalls.append((model.predict(new) == 1).mean())
     # 12 models of 150 samples: the mean of their recalls has a standard error of about .012.
     assert np.mean(recalls) == pytest.approx(0.8, abs=0.035)
+
+
+def test_samples_given_twice_are_accepted_no_less():
+    X = np.random.default_rng(0).normal(size=(300, 8))
+    once = OneClassSlabSVM(nu_upper=0.05).fit(X[:150])
+    twice = OneClassSlabSVM(nu_upper=0.05).fit(np.concatenate([X[:150], X[:150]]))
+    np.testing.assert_allclose(twice.decision_function(X), once.decision_function(X), atol=1e-9)
+    assert (once.predict(X[150:]) == 1).mean() > 0.75
+
+
+@pytest.mark.parametrize("spread", [100, 300, 3000])
+def test_large_faces_of_far_apart_clusters_are_not_left_to_single_precision(spread):
+    rng = np.random.default_rng(0)
+    centres = spread * rng.normal(size=(40, 4))
+    X, new = (centres[rng.integers(0, 40, n)] + rng.normal(size=(n, 4)) for n in (1200, 1000))
+    model = OneClassSlabSVM(gamma=0.5).fit(X)
+    assert len(model.support_) > loo.LARGE
+    assert (model.predict(new) == 1).mean() == pytest.approx(0.89, abs=0.035)
+
+
+@pytest.mark.parametrize("size", [1e-24, 1.0, 1e20])
+def test_large_faces_of_any_scale_have_planes_of_that_scale(size, monkeypatch):
+    monkeypatch.setattr(loo, "LARGE", 500)
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(1100, 1300))
+    usual = OneClassSlabSVM(kernel="linear", epsilon=0.2).fit(X)
+    model = OneClassSlabSVM(kernel="linear", epsilon=0.2).fit(size * X)
+    assert len(model.support_) > loo.LARGE
+    assert model.rho_lower_ == pytest.approx(size**2 * usual.rho_lower_, rel=1e-3)
+    assert model.rho_upper_ == pytest.approx(size**2 * usual.rho_upper_, rel=1e-3)
+
+
+def test_single_precision_changes_leave_one_out_scores_of_a_large_face_by_little(monkeypatch):
+    X = np.random.default_rng(2).normal(size=(1500, 16))
+    single = OneClassSlabSVM(gamma=0.2).fit(X)
+    monkeypatch.setattr(loo, "LARGE", 10**9)
+    double = OneClassSlabSVM(gamma=0.2).fit(X)
+    assert len(single.support_) > 1000
+    error = np.abs(single.loo_scores_ - double.loo_scores_)
+    assert 0 < error.max() < 1e-3 * double.loo_scores_.std()

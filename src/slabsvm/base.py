@@ -23,7 +23,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from slabsvm import kernels
-from slabsvm.dual import Dual, FloatArray, Solution
+from slabsvm.dual import ROUNDING_GAP, Dual, FloatArray, Solution
 from slabsvm.gram import Computed, Dense, Gram
 from slabsvm.loo import leave_one_out
 from slabsvm.samples import Distinct, distinct_rows, each_its_own
@@ -106,6 +106,7 @@ class KernelDetector(OutlierMixin, BaseEstimator, ABC):
         y : ignored
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative; a weight of 2 means what two identical samples mean, and a weight of 0 leaves the sample out.
+            Only the ratios of weights count.
 
         Returns
         -------
@@ -221,7 +222,8 @@ class KernelDetector(OutlierMixin, BaseEstimator, ABC):
         )
         if sp.issparse(X):
             X = sp.csr_array(X)
-            X.sort_indices()
+            if not X.has_sorted_indices:
+                X = X.sorted_indices()
         if isinstance(self.kernel, str) and self.kernel != "precomputed":
             kernels.NAMED[self.kernel].check(X)
         return X
@@ -240,7 +242,9 @@ class KernelDetector(OutlierMixin, BaseEstimator, ABC):
 
     def _gram(self, X: Any, distinct_X: Any, distinct: Distinct) -> Gram:
         if self._kernel is None:
-            return Dense(np.asarray(X[np.ix_(distinct.representatives, distinct.representatives)], dtype=np.float64))
+            chosen = X[np.ix_(distinct.representatives, distinct.representatives)]
+            rounding = float(np.finfo(np.float32).eps) if X.dtype == np.float32 else ROUNDING_GAP
+            return Dense(np.asarray(chosen, dtype=np.float64), rounding)
         return Computed(self._kernel, distinct_X, effective_n_jobs(self.n_jobs))
 
     def _carried_over(self, distinct: Distinct, dual: Dual) -> FloatArray | None:
@@ -293,7 +297,7 @@ class KernelDetector(OutlierMixin, BaseEstimator, ABC):
         self.expected_recall_ = 1.0 - float(weights[self.support_].sum() / weights.sum())
         offsets = solution.offsets
         if self.offsets == "leave-one-out":
-            loo = leave_one_out(dual, gram, solution, distinct.weights)
+            loo = leave_one_out(dual, gram, solution)
             offsets = dual.offsets(loo.scores)
             self.loo_scores_ = np.where(distinct.group >= 0, loo.scores[distinct.group], np.nan)
         size = float(np.abs(beta).sum()) * float(gram.diagonal.max(initial=0.0))
@@ -345,7 +349,8 @@ def _gamma_value(gamma: Any, X: Any, weights: FloatArray) -> float:
         square = float(share @ np.asarray(X.multiply(X).sum(axis=1, dtype=np.float64)).ravel())
         variance = square - mean**2
     else:
-        variance = float(share @ np.square(X - mean, dtype=np.float64).sum(axis=1))
+        with np.errstate(over="ignore"):
+            variance = float(share @ np.square(X - mean, dtype=np.float64).sum(axis=1))
     if not np.isfinite(variance):
         raise ValueError(
             "gamma='scale' needs the variance of the features, which overflows float64. Scale the features, for "

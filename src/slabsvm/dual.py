@@ -108,11 +108,15 @@ class Dual:
         scale = self.scale(objective, mean_diagonal)
         return gap / scale if scale > 0 else 0.0
 
-    def goal(self, objective: float, mean_diagonal: float, tol: float) -> float:
-        """Return the gap at which a solver may stop: tol times the scale, or what rounding leaves where w = 0."""
-        rounding = ROUNDING_GAP * self.largest_objective(mean_diagonal)
+    def goal(self, objective: float, mean_diagonal: float, tol: float, resolution: float = ROUNDING_GAP) -> float:
+        """Return the gap at which a solver may stop: tol times the scale, or what rounding leaves where w = 0.
+
+        resolution is how exactly K is known, as a share of its diagonal.
+        """
         scale = self.scale(objective, mean_diagonal)
-        return tol * scale if scale == abs(objective) else max(tol * scale, rounding)
+        if scale == abs(objective):
+            return tol * scale
+        return max(tol * scale, resolution * self.largest_objective(mean_diagonal))
 
     def offsets(self, scores: FloatArray) -> FloatArray:
         """Return each plane's best offset for these scores, shape (P,): a quantile of them.
@@ -285,6 +289,7 @@ def certified(
     tol: float,
     iterations: int,
     unfinished: Status,
+    resolution: float = ROUNDING_GAP,
     history: tuple[tuple[int, float], ...] = (),
     rounding: float = 0.0,
 ) -> Solution:
@@ -296,7 +301,7 @@ def certified(
     gap = dual.gap(multipliers, scores) + rounding
     scale = dual.scale(objective, mean_diagonal)
     status = unfinished
-    if gap <= dual.goal(objective, mean_diagonal, tol):
+    if gap <= dual.goal(objective, mean_diagonal, tol, resolution):
         status = Status.CONVERGED if scale == abs(objective) else Status.DEGENERATE
     return Solution(
         multipliers=multipliers,

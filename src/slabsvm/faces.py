@@ -72,7 +72,7 @@ class Face:
             ridged.flat[:: len(matrix) + 1] += dtype(ridge)
             self._cholesky, failed = potrf(ridged, lower=True, clean=True, overwrite_a=True)
             ridge *= 10.0
-            if failed and ridge > self.lift:
+            if failed and not ridge <= self.lift:
                 raise np.linalg.LinAlgError("the kernel matrix of the free samples is far from positive semidefinite")
         self.border = self.half_solve(border)
         self.schur = np.linalg.inv(self.border.T @ self.border)

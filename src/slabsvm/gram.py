@@ -19,6 +19,7 @@ import scipy.sparse as sp
 from scipy.linalg.lapack import dpotrf
 from threadpoolctl import ThreadpoolController
 
+from slabsvm.dual import ROUNDING_GAP
 from slabsvm.kernels import Kernel, Rows
 
 FloatArray = npt.NDArray[np.float64]
@@ -82,10 +83,13 @@ class Gram(ABC):
         m.
     single_precision_error : float
         About how far float32 blocks are off, relative to the diagonal; inf where they may not be used.
+    rounding : float
+        How exactly K is known, as a share of its diagonal.
     """
 
     n_samples: int
     single_precision_error: float = np.inf
+    rounding: float = ROUNDING_GAP
 
     def check(self) -> None:
         """Raise ValueError where K is seen not to be symmetric positive semidefinite.
@@ -104,9 +108,13 @@ class Gram(ABC):
         largest = float(self.diagonal.max())
         if np.abs(block - block.T).max() > INDEFINITE * largest:
             raise ValueError("The kernel is not symmetric: k(x, z) and k(z, x) differ. A kernel must be symmetric.")
-        block.flat[:: len(some) + 1] += INDEFINITE * largest
+        # A matrix that was computed in float32, whatever its dtype now, has eigenvalues that are off by so much.
+        allowed = max(INDEFINITE, len(some) * float(np.finfo(np.float32).eps)) * largest
+        block.flat[:: len(some) + 1] += allowed
         if largest > 0 and dpotrf(block, lower=True, overwrite_a=True)[1] != 0:
-            raise ValueError(f"{NOT_SEMIDEFINITE}: it has a clearly negative eigenvalue. {CONVEX}")
+            raise ValueError(
+                f"{NOT_SEMIDEFINITE}: it has an eigenvalue below {-allowed:.2g}, more than rounding explains. {CONVEX}"
+            )
 
     @property
     def _trusted(self) -> bool:
@@ -163,11 +171,12 @@ class Gram(ABC):
 
 
 class Dense(Gram):
-    """K given as a matrix, shape (m, m)."""
+    """K given as a matrix, shape (m, m), of which each value is known to rounding times the diagonal."""
 
-    def __init__(self, matrix: FloatArray) -> None:
+    def __init__(self, matrix: FloatArray, rounding: float = ROUNDING_GAP) -> None:
         self.matrix = matrix
         self.n_samples = matrix.shape[0]
+        self.rounding = rounding
 
     def block(
         self,
@@ -190,7 +199,7 @@ class Dense(Gram):
 
     def subset(self, samples: Samples) -> Gram:
         """Return the principal block."""
-        return Dense(self.matrix[np.ix_(samples, samples)])
+        return Dense(self.matrix[np.ix_(samples, samples)], self.rounding)
 
     def dot(self, beta: FloatArray, dtype: npt.DTypeLike = np.float64) -> FloatArray:
         """Return K beta."""

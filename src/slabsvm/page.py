@@ -37,8 +37,12 @@ STRIP = 15  # pictures in a strip, at most
 def demo_page(digits: Digits, sweep: dict[float, list[Encounter]]) -> str:
     """The whole page as HTML.
 
-    Parameters ---------- digits : the split that the models were trained and tested on sweep : for each
-    multiple of the rule's gamma, the encounters there; the multiple 1 is the one that is shown
+    Parameters
+    ----------
+    digits : Digits
+        The split that the models were trained and tested on.
+    sweep : dict
+        For each multiple of the rule's gamma, the encounters there; the multiple 1 is the one that is shown.
     """
     met = sweep[1.0]
     slabs = [one for one in met if one.model == SLAB]

@@ -57,7 +57,7 @@ class OneClassSlabSVM(KernelDetector):
     max_iter : int, default=-1
         Limit on the solver's iterations, -1 for none ("interior-point": 100).
     cache_size : float, default=1000
-        Memory for rows of the kernel matrix, in MB.
+        Memory for rows of the kernel matrix, in MB; a block of 2,048 samples (16 to 32 MB) is held whatever it says.
     n_jobs : int or None, default=None
         Threads that compute large kernel blocks; None is 1 unless in a `joblib.parallel_config` context, -1 all.
     warm_start : bool, default=False
@@ -94,6 +94,8 @@ class OneClassSlabSVM(KernelDetector):
         Only with offsets="leave-one-out".
     gamma_ : float
         gamma as a number. Only with kernel="rbf".
+    n_samples_fit_ : int
+        Rows of the training data.
     n_features_in_ : int
     feature_names_in_ : (n_features_in_,) array of str
         Only when X has feature names that are all strings.
@@ -159,7 +161,7 @@ class OneClassSlabSVM(KernelDetector):
         At epsilon = 0, where there is no upper hyperplane, the score itself.
         """
         scores = self.project(X)
-        if self.epsilon == 0:
+        if np.isinf(self.rho_upper_):
             return scores
         return -np.abs(scores - 0.5 * (self.rho_lower_ + self.rho_upper_))
 
@@ -169,12 +171,16 @@ class OneClassSlabSVM(KernelDetector):
         share = self.dual_coef_.shape[1]
         gamma = f" (gamma {self.gamma_:.4g})" if hasattr(self, "gamma_") else ""
         kernel = self.kernel if isinstance(self.kernel, str) else getattr(self.kernel, "__name__", "callable")
+        if np.isinf(self.rho_upper_):
+            nus, slab = f"nu {self.nu_lower:g}, epsilon 0 (one-class SVM)", f"{self.rho_lower_:.6g} <= s"
+        else:
+            nus = f"nu {self.nu_lower:g} below and {self.nu_upper:g} above, epsilon {self.epsilon:.4g}"
+            slab = f"{self.rho_lower_:.6g} <= s <= {self.rho_upper_:.6g}"
         lines = [
-            f"{type(self).__name__}: {kernel} kernel{gamma}, nu {self.nu_lower:g} below and {self.nu_upper:g} above, "
-            f"epsilon {self.epsilon:.4g}",
-            f"  hyperplanes      {self.rho_lower_:.6g} <= s <= {self.rho_upper_:.6g}  ({self.offsets} offsets)",
+            f"{type(self).__name__}: {kernel} kernel{gamma}, {nus}",
+            f"  hyperplanes      {slab}  ({self.offsets} offsets)",
             f"  support vectors  {share} of {self.n_samples_fit_} samples ({share / self.n_samples_fit_:.1%})",
-            f"  expected recall  {self._nominal_recall():.1%} by the parameters; with training offsets at least "
+            f"  recall           {self._nominal_recall():.1%} by the parameters; with training offsets at least "
             f"{self.expected_recall_:.1%}, by leave-one-out",
             f"  certificate      objective {self.dual_objective_:.6g}, duality gap {self.duality_gap_:.2g} "
             f"(relative {self.relative_gap_:.2g}, tol {self.tol:g}), {self.status_} after {self.n_iter_} iterations",
@@ -211,25 +217,29 @@ class OneClassSlabSVM(KernelDetector):
         self._warn_of_collapse(rounding)
 
     def _warn_of_collapse(self, rounding: float) -> None:
+        text = self._trouble(rounding)
+        if text:
+            warnings.warn(text, SlabCollapseWarning, stacklevel=6)
+
+    def _trouble(self, rounding: float) -> str:
+        """Return what is wrong with the slab and what to do, or nothing."""
+        if self.status_ == "degenerate":
+            return f"The fitted w is zero: {Status.DEGENERATE.value}."
         width = self.rho_upper_ - self.rho_lower_
         largest = max(abs(self.rho_lower_), abs(self.rho_upper_)) if np.isfinite(width) else 0.0
-        nominal = self._nominal_recall()
-        if self.status_ == "degenerate":
-            warnings.warn(f"The fitted w is zero: {Status.DEGENERATE.value}.", SlabCollapseWarning, stacklevel=6)
-        elif width <= NO_WIDTH * largest + 4 * rounding:
-            warnings.warn(
+        remedy = "offsets='leave-one-out', a smaller gamma" if self.offsets == "training" else "a smaller gamma"
+        if width <= NO_WIDTH * largest + 4 * rounding:
+            return (
                 f"The slab has no width: its hyperplanes are at {self.rho_lower_:.6g} and {self.rho_upper_:.6g}. "
                 "Either all samples are (nearly) the same point of feature space, or the kernel matrix is so close to "
-                "the identity that every sample was pulled onto both hyperplanes. Use offsets='leave-one-out' or a "
-                "smaller gamma, and check the features for constants.",
-                SlabCollapseWarning,
-                stacklevel=6,
+                "the identity that the scores of different samples do not differ by more than rounding. Use "
+                f"{remedy}, and check the features for constants."
             )
-        elif self.offsets == "training" and self.expected_recall_ < nominal - LOST_RECALL:
-            warnings.warn(
+        nominal = self._nominal_recall()
+        if self.offsets == "training" and self.expected_recall_ < nominal - LOST_RECALL:
+            return (
                 f"{1 - self.expected_recall_:.0%} of the training samples are support vectors. With offsets='training' "
                 f"expect as few as {self.expected_recall_:.0%} of new positives to be accepted, where nu asks for "
-                f"{nominal:.0%}. Use offsets='leave-one-out', a smaller gamma, or more samples.",
-                SlabCollapseWarning,
-                stacklevel=6,
+                f"{nominal:.0%}. Use {remedy}, or more samples."
             )
+        return ""

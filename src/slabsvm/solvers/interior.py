@@ -25,7 +25,9 @@ TIGHTEST_TOL = 1e-10
 # Shares of the caps below which a multiplier is moved to its bound; the gap decides which is kept.
 ROUNDING = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
 MAX_ITER = 100
+# Rounds without a tenth less gap after which a fit is called stalled.
 PATIENCE = 8
+PROGRESS = 0.9
 # A step keeps this share of the way to the boundary.
 STEP_SHARE = 0.995
 
@@ -77,10 +79,10 @@ def solve(
         gap = dual.gap(v, scores)
         objective = dual.objective(v, scores)
         history.append((dual.n_samples, dual.relative(gap, objective, mean_diagonal)))
-        rounds_since = 0 if gap < 0.9 * best_gap else rounds_since + 1
+        rounds_since = 0 if gap < PROGRESS * best_gap else rounds_since + 1
         if gap < best_gap:
             best_gap, best = gap, v
-        if gap <= dual.goal(objective, mean_diagonal, min(tol, TIGHTEST_TOL)):
+        if gap <= dual.goal(objective, mean_diagonal, min(tol, TIGHTEST_TOL), gram.rounding):
             break
         if rounds_since >= PATIENCE or not interior.step():
             unfinished = Status.STALLED
@@ -91,6 +93,7 @@ def solve(
         multipliers,
         scores,
         mean_diagonal=mean_diagonal,
+        resolution=gram.rounding,
         tol=tol,
         iterations=steps,
         unfinished=unfinished,

@@ -32,6 +32,9 @@ MARGIN = 1.5
 CROWDED = 0.5
 # The samples that join the working set: at least this many, or as many as are free; a quarter for each of four sides.
 NEWCOMERS = 256
+# Scores within so many float32 roundings of a plane are at last computed in float64, in pieces of so many bytes.
+RESOLVED = 32
+RESOLVED_BYTES = 2**25
 # One call of the descent takes at most this many steps for each member; then the true scores have their say.
 STEPS_PER_MEMBER = 20
 # The first call on all of K takes this many; then a start from equal scores is tried.
@@ -179,7 +182,7 @@ class _Descent:
             distances = dual.distances(self.scores)
             gap = float(dual.excess(self.multipliers, distances).sum())
             objective = dual.objective(self.multipliers, self.scores)
-            goal = dual.goal(objective, self.mean_diagonal, self.limits.tol)
+            goal = dual.goal(objective, self.mean_diagonal, self.limits.tol, self.gram.rounding)
             self.history.append((len(self.pool.members), dual.relative(gap, objective, self.mean_diagonal)))
             rounds_since = 0 if gap < PROGRESS * least_gap else rounds_since + 1
             least_gap = min(gap, least_gap)
@@ -207,11 +210,14 @@ class _Descent:
             self._newton(1, worth=self.steps)
             if dual.gap(self.multipliers, self.scores) > gap:
                 self.multipliers, self.scores = reached
+        if self.pool.dtype is np.float32:
+            self._resolve_planes()
         return certified(
             dual,
             self.multipliers,
             self.scores,
             mean_diagonal=self.mean_diagonal,
+            resolution=self.gram.rounding,
             tol=self.limits.tol,
             iterations=self.steps,
             unfinished=status,
@@ -318,6 +324,18 @@ class _Descent:
         nearer = self.dual.gap(improved, scores) < self.dual.gap(self.multipliers, self.scores)
         if nearer or self.dual.objective(improved, scores) < self.dual.objective(self.multipliers, self.scores):
             self.multipliers, self.scores = improved, scores
+
+    def _resolve_planes(self) -> None:
+        """Compute the scores of samples near a plane in float64, so that the offsets part them as predictions will."""
+        beta = self.dual.beta(self.multipliers)
+        size = self.mean_diagonal * float(np.abs(beta).sum())
+        distances = np.abs(self.dual.distances(self.scores)).min(axis=0)
+        near = np.flatnonzero(distances <= RESOLVED * float(np.finfo(np.float32).eps) * size)
+        support = np.flatnonzero(beta)
+        height = max(1, RESOLVED_BYTES // (8 * max(1, len(support))))
+        for first in range(0, len(near), height):
+            some = near[first : first + height]
+            self.scores[some] = self.dual.linear[some] + self.gram.block(some, support) @ beta[support]
 
     def _refuse_indefinite(self, curvature: float) -> None:
         rounding = 0.0 if self.pool.dtype is np.float64 else 10 * self.gram.single_precision_error
