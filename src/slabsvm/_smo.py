@@ -13,7 +13,6 @@ import numpy as np
 from numba import njit
 
 LANES = 64  # the padded length of every row is a multiple of it
-FAR = 1e30  # added to the score of a variable that may not move that way; finite, so that infinities need no care
 LONGEST = 10  # variables that a conjugate direction may move before it starts afresh
 INDEPENDENT = 1e-3  # a conjugate step must keep this share of its pair's own curvature, or rounding governs it
 
@@ -31,8 +30,9 @@ def _follow(scores: Any, image: Any, row_up: Any, row_down: Any, gain: Any, mixi
 @_compiled
 def _extremes(scores: Any, sign: Any, rise: Any, fall: Any, lows: Any, highs: Any) -> None:
     """Reduce sign * scores to LANES minima over samples that can rise, and LANES maxima over samples that can fall."""
-    lows[:] = FAR
-    highs[:] = -FAR
+    far = np.finfo(scores.dtype).max / 4
+    lows[:] = far
+    highs[:] = -far
     for first in range(0, scores.shape[0], LANES):
         block = scores[first : first + LANES]
         can_rise = rise[first : first + LANES]
@@ -134,12 +134,14 @@ def descend(
     n_planes, n = values.shape
     padded = scores.shape[0]
     dtype = scores.dtype
-    rise = np.full((n_planes, padded), FAR, dtype)
-    fall = np.full((n_planes, padded), -FAR, dtype)
+    # Added to the score of a variable that may not move that way; finite, so that infinities need no care.
+    far = np.finfo(dtype).max / 4
+    rise = np.full((n_planes, padded), far, dtype)
+    fall = np.full((n_planes, padded), -far, dtype)
     for p in range(n_planes):
         for i in range(n):
-            rise[p, i] = 0.0 if values[p, i] < caps[p, i] else FAR
-            fall[p, i] = 0.0 if values[p, i] > 0.0 else -FAR
+            rise[p, i] = 0.0 if values[p, i] < caps[p, i] else far
+            fall[p, i] = 0.0 if values[p, i] > 0.0 else -far
     lows = np.empty((n_planes, LANES), dtype)
     highs = np.empty((n_planes, LANES), dtype)
     folded = np.empty(LANES, dtype)
@@ -231,8 +233,8 @@ def descend(
             if k == blocking:
                 value = caps[p, i] if amount[k] > 0.0 else 0.0
             values[p, i] = value
-            rise[p, i] = 0.0 if value < caps[p, i] else FAR
-            fall[p, i] = 0.0 if value > 0.0 else -FAR
+            rise[p, i] = 0.0 if value < caps[p, i] else far
+            fall[p, i] = 0.0 if value > 0.0 else -far
         scalars[0] = mixing
         scalars[1] = length
         _follow(scores, image, gram[up], gram[down], sign, scalars[0], scalars[1])
