@@ -117,14 +117,16 @@ def test_the_papers_gammas_are_complete():
     assert len(set(paper.planes_cells(letters))) == 520
 
 
-def test_the_toy_shares_are_near_the_papers_for_every_epsilon():
+def test_the_toy_shares_are_what_the_page_on_reproduction_says():
     cells = toy.toy_cells()
     assert len(cells) == len(set(cells)) == 200
     for kernel in toy.KERNELS:
         for epsilon in toy.EPSILONS:
-            chosen = [cell for cell in cells[::4] if (cell.kernel, cell.epsilon) == (kernel, epsilon)]
+            chosen = [cell for cell in cells if (cell.kernel, cell.epsilon) == (kernel, epsilon)]
             shares = [toy.toy_measure(cell)["share_inside"] for cell in chosen]
-            assert 0.89 <= np.mean(shares) <= 0.94
+            # What docs/reproduction.md says; the paper's are .91 to .92 and .90.
+            low, high = {"linear": (0.904, 0.908), "rbf": (0.911, 0.919)}[kernel]
+            assert low <= np.mean(shares) <= high
 
 
 def test_the_distances_are_those_of_the_chi_distribution():
