@@ -296,11 +296,15 @@ class KernelDetector(OutlierMixin, BaseEstimator, ABC):
         self.status_ = solution.status.name.lower().replace("_", " ")
         self.expected_recall_ = 1.0 - float(weights[self.support_].sum() / weights.sum())
         offsets = solution.offsets
+        # What a score's rounding is measured by: the sum's largest terms, where training samples lie on the planes and
+        # a new score must meet theirs; with leave-one-out planes, which may lie far below those terms, the sizes of the
+        # planes and of the training scores that they were subtracted from.
+        size = float(np.abs(beta).sum()) * float(gram.diagonal.max(initial=0.0))
         if self.offsets == "leave-one-out":
             loo = leave_one_out(dual, gram, solution)
             offsets = dual.offsets(loo.scores)
             self.loo_scores_ = np.where(distinct.group >= 0, loo.scores[distinct.group], np.nan)
-        size = float(np.abs(beta).sum()) * float(gram.diagonal.max(initial=0.0))
+            size = float(np.abs(offsets).max() + np.abs(solution.scores).max())
         self._set_planes(offsets, ROUNDING_UNITS * float(np.finfo(np.float64).eps) * size)
 
     def __sklearn_tags__(self) -> Any:
