@@ -181,6 +181,8 @@ def test_an_indefinite_callable_is_refused(X):
 def test_a_callable_that_returns_nonsense_is_refused(X):
     with refused(r"(?s)shape \(60,\).*must return the block of all pairs, of shape \(60, 60\)"):
         OneClassSlabSVM(kernel=lambda A, _: A[:, 0]).fit(X)
+    with refused("two arrays of rows, not two samples"):
+        OneClassSlabSVM(kernel=lambda a, b: float(a @ b)).fit(X)
     with refused("NaN or infinity"):
         OneClassSlabSVM(kernel=lambda A, B: np.full((len(A), len(B)), np.nan)).fit(X)
 

@@ -217,7 +217,13 @@ class FromFunction(Kernel):
 
     def block(self, left: Rows, right: Rows, out: FloatArray | None = None) -> FloatArray:
         """Return the function's block, checked for its shape and for finite values."""
-        values = np.asarray(self.function(left, right), dtype=np.float64)
+        try:
+            values = np.asarray(self.function(left, right), dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"The kernel function failed on arrays of rows of shapes {left.shape} and {right.shape} ({error}). It must "
+                "take two arrays of rows, not two samples, and return the block of all pairs."
+            ) from error
         expected = (left.shape[0], right.shape[0])
         if values.shape != expected:
             raise ValueError(
