@@ -221,8 +221,8 @@ class FromFunction(Kernel):
             values = np.asarray(self.function(left, right), dtype=np.float64)
         except (TypeError, ValueError) as error:
             raise ValueError(
-                f"The kernel function failed on arrays of rows of shapes {left.shape} and {right.shape} ({error}). It must "
-                "take two arrays of rows, not two samples, and return the block of all pairs."
+                f"The kernel function failed on arrays of rows of shapes {left.shape} and {right.shape} ({error}). It "
+                "must take two arrays of rows, not two samples, and return the block of all pairs."
             ) from error
         expected = (left.shape[0], right.shape[0])
         if values.shape != expected:
