@@ -4,8 +4,9 @@ The problem is the Dual. Of a large one, a part is solved first; its scores tell
 vectors; these candidates are solved next; then rounds over all samples close the gap. In a round, the working set is
 every variable strictly inside its box (a smaller set was measured to converge 2 to 20 times slower, or not at all) and
 the samples that violate optimality most; its block of K is handed to the compiled descent, and one product brings the
-scores of all samples up to date. The promise: the multipliers are feasible, and the gap that is reported comes from the
-scores of all samples, whatever happened on the way.
+scores of all samples up to date. Where most samples become support vectors the slab has collapsed, or nearly: there the
+start is equal scores (`slabsvm.solvers.level`) on all of K. The promise: the multipliers are feasible, and the gap that
+is reported comes from the scores of all samples, whatever happened on the way.
 """
 
 from __future__ import annotations
