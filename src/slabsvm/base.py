@@ -122,7 +122,8 @@ class KernelDetector(OutlierMixin, BaseEstimator, ABC):
         sklearn.exceptions.ConvergenceWarning
             When the fit stopped before its duality gap was within tol.
         slabsvm.SlabCollapseWarning
-            When the model will reject far more new positives than its parameters ask for.
+            When w is zero, when the slab has no width, or when planes put by offsets="training" will reject far more
+            new positives than the parameters ask for.
         """
         del y
         self._forget()

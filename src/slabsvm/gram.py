@@ -30,8 +30,6 @@ Samples = npt.NDArray[np.intp]
 PRODUCT_BYTES = 2**24
 # A block smaller than this is computed by one thread: starting others costs more.
 THREADED_SIZE = 2**18
-
-
 # Of a kernel that is not known to be one, so many samples are verified.
 VERIFIED = 2000
 # An eigenvalue or a squared distance below minus this share of the diagonal is no rounding.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -39,10 +40,8 @@ class PlotsMissingError(ImportError):
 
 def require_matplotlib() -> None:
     """Raise PlotsMissingError, which names what to install, when figures cannot be drawn."""
-    try:
-        import matplotlib  # noqa: F401  # only whether it is there
-    except ImportError as error:
-        raise PlotsMissingError("Figures need matplotlib. Install it with: pip install 'slabsvm[plots]'") from error
+    if find_spec("matplotlib") is None:
+        raise PlotsMissingError("Figures need matplotlib. Install it with: pip install 'slabsvm[plots]'")
 
 
 def letter_heat_map(records: Sequence[Record], path: Path) -> None:

@@ -73,7 +73,8 @@ def solve(
     history: list[tuple[int, float]] = []
     rounds_since = 0
     unfinished = Status.ITERATION_LIMIT
-    for steps in range(limit + 1):  # noqa: B007  # the count outlives the loop
+    steps = 0
+    while True:
         v = dual.project_sums(interior.v)
         scores = dual.linear + gram.dot(dual.beta(v))
         gap = dual.gap(v, scores)
@@ -84,9 +85,12 @@ def solve(
             best_gap, best = gap, v
         if gap <= dual.goal(objective, mean_diagonal, min(tol, TIGHTEST_TOL), gram.rounding):
             break
+        if steps >= limit:
+            break
         if rounds_since >= PATIENCE or not interior.step():
             unfinished = Status.STALLED
             break
+        steps += 1
     multipliers, scores = _at_the_vertex_of(dual, gram, best)
     return certified(
         dual,
