@@ -12,10 +12,10 @@ import slabsvm
 PACKAGE = Path(slabsvm.__file__).parent
 # The floors, from the ground up, and on each the files from the first to the last.
 FLOORS = (
-    ("_smo", "_additive", "kernels", "samples", "features", "dual", "faces"),
-    ("gram", "loo"),
+    ("_smo", "_additive", "_secular", "kernels", "samples", "features", "dual", "faces", "subspace"),
+    ("gram", "loo", "expansion"),
     ("solvers", "solvers.pool", "solvers.level", "solvers.smo", "solvers.interior"),
-    ("base", "svm", ""),
+    ("base", "support", "svm", "sphere", "density", ""),
     (),
     (
         "experiments",

@@ -2,22 +2,41 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from slabsvm.svm import OneClassSlabSVM, SlabCollapseWarning
+    from slabsvm.base import SlabCollapseWarning
+    from slabsvm.density import KernelDensityDetector, KernelPCADetector
+    from slabsvm.sphere import SVDD
+    from slabsvm.svm import OneClassSlabSVM, OneClassSVM
 
-__all__ = ["OneClassSlabSVM", "SlabCollapseWarning", "__version__"]
+__all__ = [
+    "SVDD",
+    "KernelDensityDetector",
+    "KernelPCADetector",
+    "OneClassSVM",
+    "OneClassSlabSVM",
+    "SlabCollapseWarning",
+    "__version__",
+]
 
 __version__ = "0.1.0.dev0"
 
+# Fetched on first use, so that `slabsvm --help` does not wait for scikit-learn.
+_HOMES = {
+    "SVDD": "sphere",
+    "KernelDensityDetector": "density",
+    "KernelPCADetector": "density",
+    "OneClassSVM": "svm",
+    "OneClassSlabSVM": "svm",
+    "SlabCollapseWarning": "base",
+}
+
 
 def __getattr__(name: str) -> Any:
-    # Fetched on first use, so that `slabsvm --help` does not wait for scikit-learn.
-    if name in __all__:
-        from slabsvm import svm
-
-        return getattr(svm, name)
+    if name in _HOMES:
+        return getattr(importlib.import_module(f"slabsvm.{_HOMES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -1,15 +1,13 @@
-"""The abstract kernel detector: scikit-learn's outlier contract on top of one Dual, one Gram and one solver.
+"""The abstract detectors: scikit-learn's outlier contract, and what all models of a kernel share.
 
-A subclass states its Dual, and how offsets and scores become a decision. Fitting is four lines: gram, dual, solve, and
-read off the planes and the support.
+`Detector` validates, merges equal rows, and turns scores into decisions; `KernelDetector` adds the kernel and access to
+its matrix. A model states how it learns from distinct samples and how it scores.
 """
 
 from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -18,81 +16,51 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator, OutlierMixin, _fit_context
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from slabsvm import kernels
-from slabsvm.dual import ROUNDING_GAP, Dual, FloatArray, Solution
+from slabsvm.dual import ROUNDING_GAP, FloatArray
 from slabsvm.gram import Computed, Dense, Gram
-from slabsvm.loo import leave_one_out
 from slabsvm.samples import Distinct, distinct_rows, each_its_own
 
-# Rows of new data that are scored in one piece.
-SCORED_BYTES = 2**24
-# Offsets are moved outwards by this many units of rounding, so that a sample on a plane counts as inside, as it should,
-# whatever rounding does to its score.
+# Offsets are moved outwards by this many units of rounding, so that a sample on a boundary counts as inside, as it
+# should, whatever rounding does to its score.
 ROUNDING_UNITS = 1024
 # Products of kernel values must be finite.
 LARGEST_KERNEL_VALUE = 1e120
-# A precomputed kernel matrix may be this far from symmetric, relative to its largest entry.
+# A precomputed kernel matrix may be this far from symmetric, relative to its largest entry, and its diagonal this far
+# from constant where it must be constant.
 ASYMMETRY = 1e-8
+# What only some fits leave.
+SOMETIMES = ("gamma_", "loo_scores_")
 
 
-@dataclass(frozen=True)
-class _Last:
-    """What a warm start needs of the last fit."""
-
-    keys: npt.NDArray[np.uint64]
-    dual: Dual
-    solution: Solution
+class SlabCollapseWarning(UserWarning):
+    """The model is so narrow, or its training samples so much on its boundary, that it will reject many new ones."""
 
 
-@dataclass(frozen=True)
-class _Expansion:
-    """What a prediction sums over: the distinct support vectors in their canonical order, and their coefficients."""
+class Detector(OutlierMixin, BaseEstimator, ABC):
+    """An outlier detector that learns from distinct positive samples and their weights."""
 
-    vectors: Any
-    coefficients: FloatArray
-    row_of_support: npt.NDArray[np.intp]
-
-
-class KernelDetector(OutlierMixin, BaseEstimator, ABC):
-    """An outlier detector whose scores are s(x) = sum_i beta_i k(x_i, x), with beta from a Dual."""
-
-    kernel: Any
-    gamma: Any
+    offset_: float
     offsets: str
-    solver: str
-    tol: float
-    max_iter: int
-    cache_size: float
-    n_jobs: int | None
-    warm_start: bool
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "kernel": [StrOptions({*kernels.NAMED, "precomputed"}), callable],
-        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")],
         "offsets": [StrOptions({"leave-one-out", "training"})],
-        "solver": [StrOptions({"smo", "interior-point"})],
-        "tol": [Interval(Real, 0.0, None, closed="neither")],
-        "max_iter": [Interval(Integral, -1, None, closed="left")],
-        "cache_size": [Interval(Real, 0.0, None, closed="neither")],
-        "n_jobs": [Integral, None],
-        "warm_start": ["boolean"],
     }
 
     @abstractmethod
-    def _dual(self, weights: FloatArray, gram: Gram) -> Dual:
-        """Return the program to solve for samples of these weights."""
+    def _learn(self, X: Any, weights: FloatArray, distinct: Distinct) -> None:
+        """Learn from validated rows and their weights, which distinct has merged, and set offset_."""
 
     @abstractmethod
-    def _set_planes(self, offsets: FloatArray, rounding: float) -> None:
-        """Store the offsets of the Dual's planes, moved outwards by rounding, and what follows from them."""
+    def _trouble(self) -> str:
+        """Return what is wrong with the fitted model and what to do, or nothing."""
 
     @abstractmethod
-    def _nominal_recall(self) -> float:
-        """Return the share of new positives that the parameters ask to be accepted."""
+    def score_samples(self, X: Any) -> FloatArray:
+        """Return how normal each row is, shape (n_samples,): the larger the more normal."""
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -106,7 +74,7 @@ class KernelDetector(OutlierMixin, BaseEstimator, ABC):
         y : ignored
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative; a weight of 2 means what two identical samples mean, and a weight of 0 leaves the sample out.
-            Only the ratios of weights count.
+            Only the ratios of weights count (but for SVDD's C, which is a bound for a weight of 1).
 
         Returns
         -------
@@ -120,69 +88,20 @@ class KernelDetector(OutlierMixin, BaseEstimator, ABC):
         Warns
         -----
         sklearn.exceptions.ConvergenceWarning
-            When the fit stopped before its duality gap was within tol.
+            When a solver stopped before its duality gap was within tol.
         slabsvm.SlabCollapseWarning
-            When w is zero, when the slab has no width, or when planes put by offsets="training" will reject far more
-            new positives than the parameters ask for.
+            When the model has no width, or when offsets="training" will reject far more new positives than the
+            parameters ask for.
         """
         del y
-        self._forget()
+        for name in SOMETIMES:
+            self.__dict__.pop(name, None)
         X, weights = self._validated(X, sample_weight)
-        distinct = each_its_own(weights) if self.kernel == "precomputed" else distinct_rows(X, weights)
-        distinct_X = X[distinct.representatives]
-        self._kernel = self._resolve_kernel(distinct_X, distinct.weights)
-        with np.errstate(over="ignore"):
-            gram = self._gram(X, distinct_X, distinct)
-            gram.diagonal.max()
-        if not (gram.diagonal <= LARGEST_KERNEL_VALUE).all():
-            raise ValueError(
-                "The kernel's values would overflow float64 for samples as large as these. Scale the features, for "
-                "example with StandardScaler."
-            )
-        dual = self._dual(distinct.weights, gram)
-        solution = self._solve(dual, gram, self._carried_over(distinct, dual))
-        self._last = _Last(distinct.keys, dual, solution) if self.warm_start else None
-        self._read_off(X, weights, distinct, dual=dual, gram=gram, solution=solution)
+        self.n_samples_fit_ = len(weights)
+        self._learn(X, weights, self._distinct(X, weights))
+        if trouble := self._trouble():
+            warnings.warn(trouble, SlabCollapseWarning, stacklevel=3)
         return self
-
-    @property
-    def support_vectors_(self) -> Any:
-        """The support vectors, shape (n_SV, n_features), a row for each of support_; empty for a precomputed kernel."""
-        check_is_fitted(self)
-        if self._kernel is None:
-            return self._expansion.vectors
-        return self._expansion.vectors[self._expansion.row_of_support]
-
-    def project(self, X: Any) -> FloatArray:
-        """Return the score s(x) = sum_i beta_i k(x_i, x) of each row, shape (n_samples,): its position along w.
-
-        Parameters
-        ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
-            With kernel="precomputed" the kernel values between these rows and all training rows, of shape
-            (n_samples, n_training_samples).
-
-        Returns
-        -------
-        scores : (n_samples,) array of float64
-            In the unit of rho_lower_ and rho_upper_.
-        """
-        check_is_fitted(self)
-        X = self._checked(X, reset=False)
-        if self._kernel is None:
-            return np.asarray(X[:, self.support_] @ self.dual_coef_[0], dtype=np.float64)
-        right = self._kernel.prepare(self._expansion.vectors)
-        coefficients = self._expansion.coefficients
-        height = max(1, SCORED_BYTES // (8 * max(1, len(coefficients))))
-        scores = np.empty(X.shape[0])
-        for first in range(0, X.shape[0], height):
-            some = self._kernel.prepare(X[first : first + height])
-            scores[first : first + height] = self._kernel.block(some, right) @ coefficients
-        return scores
-
-    @abstractmethod
-    def score_samples(self, X: Any) -> FloatArray:
-        """Return how normal each row is, shape (n_samples,): the larger the more normal."""
 
     def decision_function(self, X: Any) -> FloatArray:
         """Return score_samples(X) - offset_, shape (n_samples,): >= 0 for rows that are accepted."""
@@ -193,16 +112,8 @@ class KernelDetector(OutlierMixin, BaseEstimator, ABC):
         """Return +1 for each row that is accepted and -1 for each that is not, shape (n_samples,)."""
         return np.where(self.decision_function(X) >= 0, 1, -1)
 
-    def _forget(self) -> None:
-        """Drop what only some fits leave, so that nothing stays of a fit with other parameters."""
-        for name in ("gamma_", "loo_scores_"):
-            if hasattr(self, name):
-                delattr(self, name)
-
     def _validated(self, X: Any, sample_weight: Any) -> tuple[Any, FloatArray]:
         X = self._checked(X, reset=True)
-        if self.kernel == "precomputed":
-            X = _symmetric(X)
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         if weights.sum() == 0:
             raise ValueError(
@@ -211,12 +122,12 @@ class KernelDetector(OutlierMixin, BaseEstimator, ABC):
             )
         return X, weights
 
-    def _checked(self, X: Any, *, reset: bool) -> Any:
+    def _checked(self, X: Any, *, reset: bool, accept_sparse: str | bool = "csr") -> Any:
         X = validate_data(
             self,
             X,
             reset=reset,
-            accept_sparse=False if self.kernel == "precomputed" else "csr",
+            accept_sparse=accept_sparse,
             dtype=[np.float64, np.float32],
             order="C",
             ensure_min_samples=2 if reset else 1,
@@ -225,9 +136,62 @@ class KernelDetector(OutlierMixin, BaseEstimator, ABC):
             X = sp.csr_array(X)
             if not X.has_sorted_indices:
                 X = X.sorted_indices()
-        if isinstance(self.kernel, str) and self.kernel != "precomputed":
+        return X
+
+    def _distinct(self, X: Any, weights: FloatArray) -> Distinct:
+        return distinct_rows(X, weights)
+
+    def __sklearn_tags__(self) -> Any:
+        """Return what scikit-learn wants to know about the input."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+class KernelDetector(Detector):
+    """A detector that knows its samples by a kernel alone."""
+
+    kernel: Any
+    gamma: Any
+    n_jobs: int | None
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **Detector._parameter_constraints,
+        "kernel": [StrOptions({*kernels.NAMED, "precomputed"}), callable],
+        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")],
+        "n_jobs": [Integral, None],
+    }
+
+    def _checked(self, X: Any, *, reset: bool, accept_sparse: str | bool = "csr") -> Any:
+        given = self.kernel == "precomputed"
+        X = super()._checked(X, reset=reset, accept_sparse=False if given else accept_sparse)
+        if given and reset:
+            X = _symmetric(X)
+        if isinstance(self.kernel, str) and not given:
             kernels.NAMED[self.kernel].check(X)
         return X
+
+    def _distinct(self, X: Any, weights: FloatArray) -> Distinct:
+        return each_its_own(weights) if self.kernel == "precomputed" else distinct_rows(X, weights)
+
+    def _gram(self, X: Any, distinct: Distinct) -> Gram:
+        """Return access to K over the distinct samples, and keep their kernel for predictions."""
+        samples = X[distinct.representatives]
+        self._kernel = self._resolve_kernel(samples, distinct.weights)
+        with np.errstate(over="ignore"):
+            if self._kernel is None:
+                chosen = X[np.ix_(distinct.representatives, distinct.representatives)]
+                rounding = float(np.finfo(np.float32).eps) if X.dtype == np.float32 else ROUNDING_GAP
+                gram: Gram = Dense(np.asarray(chosen, dtype=np.float64), rounding)
+            else:
+                gram = Computed(self._kernel, samples, effective_n_jobs(self.n_jobs))
+            largest = gram.diagonal.max()
+        if not largest <= LARGEST_KERNEL_VALUE:
+            raise ValueError(
+                "The kernel's values would overflow float64 for samples as large as these. Scale the features, for "
+                "example with StandardScaler."
+            )
+        return gram
 
     def _resolve_kernel(self, X: Any, weights: FloatArray) -> kernels.Kernel | None:
         if self.kernel == "precomputed":
@@ -241,72 +205,27 @@ class KernelDetector(OutlierMixin, BaseEstimator, ABC):
         self.gamma_ = gamma
         return kernels.RBF(gamma, centre)
 
-    def _gram(self, X: Any, distinct_X: Any, distinct: Distinct) -> Gram:
-        if self._kernel is None:
-            chosen = X[np.ix_(distinct.representatives, distinct.representatives)]
-            rounding = float(np.finfo(np.float32).eps) if X.dtype == np.float32 else ROUNDING_GAP
-            return Dense(np.asarray(chosen, dtype=np.float64), rounding)
-        return Computed(self._kernel, distinct_X, effective_n_jobs(self.n_jobs))
+    def _samples_of(self, X: Any, rows: npt.NDArray[np.intp]) -> Any:
+        """Return what an `Expansion` over these training rows is over: the rows, or a kernel matrix's columns."""
+        return rows if self._kernel is None else X[rows]
 
-    def _carried_over(self, distinct: Distinct, dual: Dual) -> FloatArray | None:
-        """Return the last fit's multipliers for the samples that are in both, as shares of their caps, or None."""
-        last: _Last | None = getattr(self, "_last", None)
-        if not self.warm_start or last is None or last.dual.n_planes != dual.n_planes:
-            return None
-        place = np.minimum(np.searchsorted(last.keys, distinct.keys), len(last.keys) - 1)
-        known = last.keys[place] == distinct.keys
-        if not known.any():
-            return None
-        shares = np.where(known, (last.solution.multipliers / last.dual.caps)[:, place], 0.0)
-        scores = np.where(known, last.solution.scores[place], np.median(last.solution.scores))
-        return dual.refill(shares * dual.caps, scores)
-
-    def _solve(self, dual: Dual, gram: Gram, start: FloatArray | None) -> Solution:
-        solution = _solver(self.solver)(
-            dual, gram, tol=self.tol, max_iter=self.max_iter, cache_bytes=self.cache_size * 1e6, start=start
-        )
-        if not solution.converged:
-            warnings.warn(
-                f"{type(self).__name__} stopped at a relative duality gap of {solution.relative_gap:.2g}, "
-                f"where tol asks for {self.tol:.2g}, after {solution.iterations} iterations: {solution.status.value}.",
-                ConvergenceWarning,
-                stacklevel=4,
+    def _keep_length(self, gram: Gram) -> None:
+        """Keep what k(x, x) of new rows will be taken for where only k(x, x_i) is given: K's constant diagonal."""
+        self._length = float(gram.diagonal[0])
+        spread = float(np.ptp(gram.diagonal))
+        allowed = max(ASYMMETRY, 16 * gram.rounding) * float(gram.diagonal.max())
+        if self._kernel is None and spread > allowed:
+            raise ValueError(
+                f"{type(self).__name__} needs k(x, x) of new samples, which the rows of a precomputed kernel do not "
+                "hold. It is known only where the training matrix has a constant diagonal; this one's differs by "
+                f"{spread:.3g}. Divide each entry by sqrt(K_ii K_jj), or pass the kernel as a function."
             )
-        return solution
 
-    def _read_off(
-        self, X: Any, weights: FloatArray, distinct: Distinct, *, dual: Dual, gram: Gram, solution: Solution
-    ) -> None:
-        beta = dual.beta(solution.multipliers)
-        held = (solution.multipliers > 0).any(axis=0)
-        support = np.flatnonzero(held)
-        rows = distinct.spread(solution.multipliers, weights)
-        self.support_ = np.flatnonzero((rows > 0).any(axis=0))
-        self.dual_coef_ = (dual.signs @ rows[:, self.support_])[None, :]
-        place = np.cumsum(held) - 1
-        self._expansion = _Expansion(
-            vectors=np.empty((0, 0)) if self._kernel is None else X[distinct.representatives[support]],
-            coefficients=beta[support],
-            row_of_support=place[distinct.group[self.support_]],
-        )
-        self.n_samples_fit_ = len(weights)
-        self.n_iter_ = solution.iterations
-        self.duality_gap_ = solution.gap
-        self.relative_gap_ = solution.relative_gap
-        self.dual_objective_ = solution.objective
-        self.status_ = solution.status.name.lower().replace("_", " ")
-        self.expected_recall_ = 1.0 - float(weights[self.support_].sum() / weights.sum())
-        offsets = solution.offsets
-        # What a score's rounding is measured by: the sum's largest terms, where training samples lie on the planes and
-        # a new score must meet theirs; with leave-one-out planes, which may lie far below those terms, the sizes of the
-        # planes and of the training scores that they were subtracted from.
-        size = float(np.abs(beta).sum()) * float(gram.diagonal.max(initial=0.0))
-        if self.offsets == "leave-one-out":
-            loo = leave_one_out(dual, gram, solution)
-            offsets = dual.offsets(loo.scores)
-            self.loo_scores_ = np.where(distinct.group >= 0, loo.scores[distinct.group], np.nan)
-            size = float(np.abs(offsets).max() + np.abs(solution.scores).max())
-        self._set_planes(offsets, ROUNDING_UNITS * float(np.finfo(np.float64).eps) * size)
+    def _squared_lengths(self, X: Any) -> FloatArray:
+        """Return k(x, x) of each validated row, shape (n_samples,)."""
+        if self._kernel is None:
+            return np.full(X.shape[0], self._length)
+        return self._kernel.diagonal(X)
 
     def __sklearn_tags__(self) -> Any:
         """Return what scikit-learn wants to know about the input."""
@@ -318,10 +237,14 @@ class KernelDetector(OutlierMixin, BaseEstimator, ABC):
         return tags
 
 
-def _solver(name: str) -> Callable[..., Solution]:
-    from slabsvm.solvers import interior, smo
+def by_row(distinct: Distinct, values: FloatArray) -> FloatArray:
+    """Return the values of distinct samples for each row, shape (n_samples,); NaN where a row's weight is 0."""
+    return np.where(distinct.group >= 0, values[distinct.group], np.nan)
 
-    return {"smo": smo.solve, "interior-point": interior.solve}[name]
+
+def rounding_of(size: float) -> float:
+    """Return how far an offset is moved outwards for scores that are sums of terms of this size."""
+    return ROUNDING_UNITS * float(np.finfo(np.float64).eps) * size
 
 
 def _symmetric(K: FloatArray) -> FloatArray:

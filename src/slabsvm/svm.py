@@ -1,31 +1,23 @@
-"""The one-class slab support vector machine."""
+"""The one-class slab support vector machine, and the one-class support vector machine that it grew from."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.base import KernelDetector
-from slabsvm.dual import Dual, FloatArray, Status, one_class_slab
+from slabsvm.dual import Dual, FloatArray, Status, one_class, one_class_slab
 from slabsvm.gram import Gram
+from slabsvm.support import SupportVectorDetector
 
 # Planes nearer to each other than this, relative to their offsets, have no slab between them.
 NO_WIDTH = 1e-6
-# A model of which this much less recall is to be expected than its parameters ask for is warned of.
-LOST_RECALL = 0.1
 
 
-class SlabCollapseWarning(UserWarning):
-    """The slab is so narrow, or its training samples so much on its planes, that it will reject many new positives."""
-
-
-class OneClassSlabSVM(KernelDetector):
+class OneClassSlabSVM(SupportVectorDetector):
     """One-class slab support vector machine: accept what lies between two parallel hyperplanes.
 
     In the kernel's feature space, the slab rho_lower <= <w, Phi(x)> <= rho_upper holds most of the training samples,
@@ -120,7 +112,7 @@ class OneClassSlabSVM(KernelDetector):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **KernelDetector._parameter_constraints,
+        **SupportVectorDetector._parameter_constraints,
         "nu_lower": [Interval(Real, 0.0, 1.0, closed="right")],
         "nu_upper": [Interval(Real, 0.0, 1.0, closed="neither")],
         "epsilon": [Interval(Real, 0.0, None, closed="left")],
@@ -142,18 +134,20 @@ class OneClassSlabSVM(KernelDetector):
         n_jobs: int | None = None,
         warm_start: bool = False,
     ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
+        super().__init__(
+            kernel=kernel,
+            gamma=gamma,
+            offsets=offsets,
+            solver=solver,
+            tol=tol,
+            max_iter=max_iter,
+            cache_size=cache_size,
+            n_jobs=n_jobs,
+            warm_start=warm_start,
+        )
         self.nu_lower = nu_lower
         self.nu_upper = nu_upper
         self.epsilon = epsilon
-        self.offsets = offsets
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.cache_size = cache_size
-        self.n_jobs = n_jobs
-        self.warm_start = warm_start
 
     def score_samples(self, X: Any) -> FloatArray:
         """Return minus the distance of each score from the slab's centre, shape (n_samples,), in the score's unit.
@@ -164,28 +158,6 @@ class OneClassSlabSVM(KernelDetector):
         if np.isinf(self.rho_upper_):
             return scores
         return -np.abs(scores - 0.5 * (self.rho_lower_ + self.rho_upper_))
-
-    def summary(self) -> str:
-        """Return what was fitted and how well, in a few lines for a person to read."""
-        check_is_fitted(self)
-        share = self.dual_coef_.shape[1]
-        gamma = f" (gamma {self.gamma_:.4g})" if hasattr(self, "gamma_") else ""
-        kernel = self.kernel if isinstance(self.kernel, str) else getattr(self.kernel, "__name__", "callable")
-        if np.isinf(self.rho_upper_):
-            nus, slab = f"nu {self.nu_lower:g}, epsilon 0 (one-class SVM)", f"{self.rho_lower_:.6g} <= s"
-        else:
-            nus = f"nu {self.nu_lower:g} below and {self.nu_upper:g} above, epsilon {self.epsilon:.4g}"
-            slab = f"{self.rho_lower_:.6g} <= s <= {self.rho_upper_:.6g}"
-        lines = [
-            f"{type(self).__name__}: {kernel} kernel{gamma}, {nus}",
-            f"  hyperplanes      {slab}  ({self.offsets} offsets)",
-            f"  support vectors  {share} of {self.n_samples_fit_} samples ({share / self.n_samples_fit_:.1%})",
-            f"  recall           {self._nominal_recall():.1%} by the parameters; with training offsets at least "
-            f"{self.expected_recall_:.1%}, by leave-one-out",
-            f"  certificate      objective {self.dual_objective_:.6g}, duality gap {self.duality_gap_:.2g} "
-            f"(relative {self.relative_gap_:.2g}, tol {self.tol:g}), {self.status_} after {self.n_iter_} iterations",
-        ]
-        return "\n".join(lines)
 
     def _dual(self, weights: FloatArray, gram: Gram) -> Dual:
         del gram
@@ -210,36 +182,143 @@ class OneClassSlabSVM(KernelDetector):
     def _nominal_recall(self) -> float:
         return 1.0 - self.nu_lower - (0.0 if self.epsilon == 0 else self.nu_upper)
 
-    def _set_planes(self, offsets: FloatArray, rounding: float) -> None:
-        self.rho_lower_ = float(offsets[0]) - rounding
-        self.rho_upper_ = float(offsets[1]) + rounding if len(offsets) > 1 else np.inf
+    def _set_planes(self, offsets: FloatArray) -> None:
+        self.rho_lower_ = float(offsets[0]) - self._rounding
+        self.rho_upper_ = float(offsets[1]) + self._rounding if len(offsets) > 1 else np.inf
         self.offset_ = self.rho_lower_ if self.epsilon == 0 else -0.5 * (self.rho_upper_ - self.rho_lower_)
-        self._warn_of_collapse(rounding)
 
-    def _warn_of_collapse(self, rounding: float) -> None:
-        text = self._trouble(rounding)
-        if text:
-            warnings.warn(text, SlabCollapseWarning, stacklevel=6)
+    def _statement(self) -> tuple[str, str]:
+        if np.isinf(self.rho_upper_):
+            nus = f"nu {self.nu_lower:g}, epsilon 0 (one-class SVM)"
+            return nus, f"hyperplanes      {self.rho_lower_:.6g} <= s"
+        nus = f"nu {self.nu_lower:g} below and {self.nu_upper:g} above, epsilon {self.epsilon:.4g}"
+        return nus, f"hyperplanes      {self.rho_lower_:.6g} <= s <= {self.rho_upper_:.6g}"
 
-    def _trouble(self, rounding: float) -> str:
-        """Return what is wrong with the slab and what to do, or nothing."""
+    def _trouble(self) -> str:
         if self.status_ == "degenerate":
             return f"The fitted w is zero: {Status.DEGENERATE.value}."
         width = self.rho_upper_ - self.rho_lower_
         largest = max(abs(self.rho_lower_), abs(self.rho_upper_)) if np.isfinite(width) else 0.0
-        remedy = "offsets='leave-one-out', a smaller gamma" if self.offsets == "training" else "a smaller gamma"
-        if width <= NO_WIDTH * largest + 4 * rounding:
+        if width <= NO_WIDTH * largest + 4 * self._rounding:
             return (
                 f"The slab has no width: its hyperplanes are at {self.rho_lower_:.6g} and {self.rho_upper_:.6g}. "
                 "Either all samples are (nearly) the same point of feature space, or the kernel matrix is so close to "
                 "the identity that the scores of different samples do not differ by more than rounding. Use "
-                f"{remedy}, and check the features for constants."
+                f"{self._remedy()}, and check the features for constants."
             )
-        nominal = self._nominal_recall()
-        if self.offsets == "training" and self.expected_recall_ < nominal - LOST_RECALL:
+        return self._lost_recall(self._remedy())
+
+
+class OneClassSVM(SupportVectorDetector):
+    """One-class support vector machine: accept what lies beyond a hyperplane, seen from the origin.
+
+    In the kernel's feature space, the hyperplane <w, Phi(x)> = rho is as far from the origin as it can be while all but
+    a share nu of the training samples, which are all of the target class, lie beyond it. It is the one-class slab SVM
+    without its upper plane (epsilon = 0), and scikit-learn's `OneClassSVM` with additive kernels, weights that mean
+    repetition, a certificate, and an offset that new samples see too.
+
+    Parameters
+    ----------
+    kernel : {"rbf", "linear", "intersection", "hellinger", "chi2", "precomputed"} or callable, default="rbf"
+        As for `OneClassSlabSVM`.
+    gamma : {"scale", "auto"} or float > 0, default="scale"
+        exp(-gamma |x - z|^2) for the RBF kernel; "scale" is 1 / (n_features * variance of X), "auto" 1 / n_features.
+    nu : float in (0, 1], default=0.1
+        The share of samples that may lie on the wrong side of the hyperplane.
+    offsets : {"leave-one-out", "training"}, default="leave-one-out"
+        Where the hyperplane is put: at the nu-quantile of closed-form leave-one-out scores, so that the share of *new*
+        positives that is accepted is near 1 - nu, or of the training scores, as in [1]_ and scikit-learn.
+    solver : {"smo", "interior-point"}, default="smo"
+        "interior-point" holds an n_samples x n_samples matrix.
+    tol : float > 0, default=1e-3
+        The duality gap to reach, relative to the objective.
+    max_iter : int, default=-1
+        Limit on the solver's iterations, -1 for none ("interior-point": 100).
+    cache_size : float, default=1000
+        Memory for rows of the kernel matrix, in MB.
+    n_jobs : int or None, default=None
+        Threads that compute large kernel blocks; None is 1 unless in a `joblib.parallel_config` context, -1 all.
+    warm_start : bool, default=False
+        Start the next fit from the last one's solution for the samples that are in both.
+
+    Attributes
+    ----------
+    rho_, offset_ : float
+        The hyperplane's offset, in the unit of `score_samples`; two names for one number.
+    dual_coef_ : (1, n_SV) array of float64
+        The multipliers alpha of the support vectors; they sum to 1. (scikit-learn's sum to nu * n_samples.)
+    support_, support_vectors_, n_iter_, duality_gap_, relative_gap_, dual_objective_, status_, expected_recall_,
+    loo_scores_, gamma_, n_samples_fit_, n_features_in_, feature_names_in_
+        As for `OneClassSlabSVM`.
+
+    References
+    ----------
+    .. [1] B. Schoelkopf, J. Platt, J. Shawe-Taylor, A. Smola, R. Williamson, "Estimating the support of a
+       high-dimensional distribution", Neural Computation 13, 2001, eqs. (3.10)-(3.13).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from slabsvm import OneClassSVM
+    >>> X = np.random.default_rng(0).gamma(4.0, size=(200, 3))
+    >>> model = OneClassSVM(kernel="intersection", nu=0.05).fit(X)
+    >>> model.predict([[4.0, 4.0, 4.0], [0.1, 0.1, 9.0]])
+    array([ 1, -1])
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **SupportVectorDetector._parameter_constraints,
+        "nu": [Interval(Real, 0.0, 1.0, closed="right")],
+    }
+
+    def __init__(
+        self,
+        *,
+        kernel: str | Callable[[Any, Any], Any] = "rbf",
+        gamma: str | float = "scale",
+        nu: float = 0.1,
+        offsets: str = "leave-one-out",
+        solver: str = "smo",
+        tol: float = 1e-3,
+        max_iter: int = -1,
+        cache_size: float = 1000,
+        n_jobs: int | None = None,
+        warm_start: bool = False,
+    ) -> None:
+        super().__init__(
+            kernel=kernel,
+            gamma=gamma,
+            offsets=offsets,
+            solver=solver,
+            tol=tol,
+            max_iter=max_iter,
+            cache_size=cache_size,
+            n_jobs=n_jobs,
+            warm_start=warm_start,
+        )
+        self.nu = nu
+
+    def score_samples(self, X: Any) -> FloatArray:
+        """Return <w, Phi(x)> = sum_i alpha_i k(x_i, x) of each row, shape (n_samples,), in the kernel's unit."""
+        return self.project(X)
+
+    def _dual(self, weights: FloatArray, gram: Gram) -> Dual:
+        del gram
+        return one_class(weights, self.nu)
+
+    def _nominal_recall(self) -> float:
+        return 1.0 - self.nu
+
+    def _set_planes(self, offsets: FloatArray) -> None:
+        self.rho_ = self.offset_ = float(offsets[0]) - self._rounding
+
+    def _statement(self) -> tuple[str, str]:
+        return f"nu {self.nu:g}", f"hyperplane       {self.rho_:.6g} <= s"
+
+    def _trouble(self) -> str:
+        if self.status_ == "degenerate":
             return (
-                f"{1 - self.expected_recall_:.0%} of the training samples are support vectors. With offsets='training' "
-                f"expect as few as {self.expected_recall_:.0%} of new positives to be accepted, where nu asks for "
-                f"{nominal:.0%}. Use {remedy}, or more samples."
+                "The fitted w is zero to within rounding: the origin of feature space lies within the samples' cloud, "
+                "and no hyperplane parts it from them. Use kernel='rbf', a larger nu, or SVDD, which needs no origin."
             )
-        return ""
+        return self._lost_recall(self._remedy())

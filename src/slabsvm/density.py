@@ -1,0 +1,316 @@
+"""Detectors without a program to solve: reconstruction error of kernel PCA, and kernel density."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.special import logsumexp
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from slabsvm.base import LARGEST_KERNEL_VALUE, Detector, KernelDetector, by_row, rounding_of
+from slabsvm.dual import FloatArray, one_class
+from slabsvm.expansion import BLOCK_BYTES, Expansion
+from slabsvm.kernels import RBF
+from slabsvm.samples import Distinct
+from slabsvm.subspace import centred, components, errors, left_out_errors
+
+# Reconstruction errors below this share of the cloud's variance are no errors: the components span all samples.
+NO_ERROR = 1e-10
+
+
+class KernelPCADetector(KernelDetector):
+    """Kernel PCA novelty detector: accept what the leading principal components reconstruct.
+
+    In the kernel's feature space, the training samples, which are all of the target class, lie near the subspace
+    through their mean that their leading principal components span; a sample's score is minus its squared distance
+    from it.
+
+    Parameters
+    ----------
+    kernel : {"rbf", "linear", "intersection", "hellinger", "chi2", "precomputed"} or callable, default="rbf"
+        As for `OneClassSlabSVM`. A precomputed matrix must have a constant diagonal, since k(x, x) of a new sample
+        cannot be given with it; other matrices are refused.
+    gamma : {"scale", "auto"} or float > 0, default="scale"
+        exp(-gamma |x - z|^2) for the RBF kernel; "scale" is 1 / (n_features * variance of X), "auto" 1 / n_features.
+    n_components : int >= 1 or float in (0, 1), default=0.9
+        The dimension of the subspace; a float takes as many components as explain this share of the variance in feature
+        space. An int above the rank of the centred kernel matrix is refused.
+    nu : float in (0, 1], default=0.1
+        The share of samples that may be rejected.
+    offsets : {"leave-one-out", "training"}, default="leave-one-out"
+        Where the threshold is put: at the nu-quantile of what each training sample would score under the mean and the
+        components of the others, exactly and without refits, so that the share of *new* positives that is accepted is
+        near 1 - nu; or of the training scores. The components are chosen to reconstruct the training samples, so that
+        training scores flatter the model, the more the more components it has.
+    n_jobs : int or None, default=None
+        Threads that compute large kernel blocks; None is 1 unless in a `joblib.parallel_config` context, -1 all.
+
+    Attributes
+    ----------
+    n_components_ : int
+        The dimension of the subspace.
+    explained_variance_ratio_ : (n_components_,) array of float64
+        Each component's share of the variance in feature space.
+    offset_ : float
+        Minus the largest squared distance that is accepted.
+    loo_scores_ : (n_samples,) array of float64
+        What each training sample scores without itself; NaN where its weight is 0. Only with offsets="leave-one-out".
+    gamma_ : float
+        gamma as a number. Only with kernel="rbf".
+    n_samples_fit_ : int
+    n_features_in_ : int
+    feature_names_in_ : (n_features_in_,) array of str
+
+    Notes
+    -----
+    `fit` holds two n x n matrices of the n distinct training samples and finds eigenvectors, n^3 operations; with
+    offsets="training" and few components n^2. A prediction is one block of kernel values against all training samples.
+
+    References
+    ----------
+    .. [1] H. Hoffmann, "Kernel PCA for novelty detection", Pattern Recognition 40, 2007, eqs. (4)-(10).
+    .. [2] G. Golub, "Some modified matrix eigenvalue problems", SIAM Review 15, 1973: the rank-one change on which
+       offsets="leave-one-out" rests.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from slabsvm import KernelPCADetector
+    >>> angle = np.random.default_rng(0).uniform(0, 2 * np.pi, 200)
+    >>> ring = np.column_stack([np.cos(angle), np.sin(angle)])
+    >>> KernelPCADetector(gamma=1.0).fit(ring).predict([[1.0, 0.0], [0.0, 0.0]])
+    array([ 1, -1])
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **KernelDetector._parameter_constraints,
+        "n_components": [Interval(Integral, 1, None, closed="left"), Interval(Real, 0.0, 1.0, closed="neither")],
+        "nu": [Interval(Real, 0.0, 1.0, closed="right")],
+    }
+
+    def __init__(
+        self,
+        *,
+        kernel: str | Callable[[Any, Any], Any] = "rbf",
+        gamma: str | float = "scale",
+        n_components: float = 0.9,
+        nu: float = 0.1,
+        offsets: str = "leave-one-out",
+        n_jobs: int | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.gamma = gamma
+        self.n_components = n_components
+        self.nu = nu
+        self.offsets = offsets
+        self.n_jobs = n_jobs
+
+    def score_samples(self, X: Any) -> FloatArray:
+        """Return minus each row's squared distance from the subspace, shape (n_samples,), in the kernel's unit."""
+        check_is_fitted(self)
+        X = self._checked(X, reset=False)
+        scores = np.empty(X.shape[0])
+        for rows, sums in self._expansion.chunks(X):
+            # <Phi(x), mu> in the last column: f(x) = Phi(x) - mu has |f|^2 = k(x, x) - 2 <Phi(x), mu> + |mu|^2.
+            along_mean = sums[:, -1]
+            lengths = self._squared_lengths(X[rows]) - 2 * along_mean + self._squared_mean
+            projections = sums[:, :-1] - self._shift - np.outer(along_mean - self._squared_mean, self._sums)
+            scores[rows] = -errors(lengths, projections)
+        return scores
+
+    def _learn(self, X: Any, weights: FloatArray, distinct: Distinct) -> None:
+        del weights
+        gram = self._gram(X, distinct)
+        self._keep_length(gram)
+        gram.check()
+        every = np.arange(gram.n_samples)
+        largest = float(gram.diagonal.max())
+        cloud = centred(np.array(gram.block(every, None), dtype=np.float64), distinct.weights)
+        variance = float(cloud.shares @ np.diagonal(cloud.matrix))
+        whole = self.offsets == "leave-one-out" or not isinstance(self.n_components, Integral)
+        found = components(cloud, None if whole else int(self.n_components), gram.rounding)
+        q = self._dimension(found.variances, variance)
+        leading = found.coefficients[:, :q]
+        self.n_components_ = q
+        self.explained_variance_ratio_ = found.variances[:q] / variance if variance > 0 else np.zeros(q)
+        self._expansion = Expansion(
+            self._kernel,
+            self._samples_of(X, distinct.representatives),
+            np.column_stack([leading, cloud.shares]),
+        )
+        self._shift, self._sums = cloud.means @ leading, leading.sum(axis=0)
+        self._squared_mean = cloud.squared_mean
+        error = errors(np.diagonal(cloud.matrix), cloud.matrix @ leading)
+        self._no_error = float(error.max()) <= max(NO_ERROR, 16 * gram.rounding) * max(variance, largest * 1e-6)
+        if self.offsets == "leave-one-out":
+            error = left_out_errors(cloud, found, q)
+            self.loo_scores_ = by_row(distinct, -error)
+        self.offset_ = _quantile(-error, distinct, self.nu) - rounding_of(largest)
+
+    def _dimension(self, variances: FloatArray, total: float) -> int:
+        if isinstance(self.n_components, Integral):
+            wanted = int(self.n_components)
+            if wanted > len(variances):
+                raise ValueError(
+                    f"n_components={wanted} is more than the {len(variances)} components that the training samples "
+                    "have in feature space: use at most as many, or a share of the variance such as n_components=0.9."
+                )
+            return wanted
+        explained = np.cumsum(variances)
+        return min(int(np.searchsorted(explained, self.n_components * total)) + 1, len(variances))
+
+    def _trouble(self) -> str:
+        if self._no_error and (self.offsets == "training" or self.n_components_ == 0):
+            return (
+                "The components reconstruct every training sample without error, so that a threshold for new samples "
+                "cannot be read off them. Use fewer components, offsets='leave-one-out' or more samples, and check the "
+                "features for constants."
+            )
+        return ""
+
+
+class KernelDensityDetector(Detector):
+    """Kernel density detector: accept where the training samples lie densely.
+
+    The density is the mean of Gaussians of one bandwidth around the training samples, which are all of the target
+    class; a sample's score is its logarithm.
+
+    Parameters
+    ----------
+    bandwidth : {"scott", "silverman"} or float > 0, default="scott"
+        The Gaussians' standard deviation h, in the unit of the features. "scott" is sigma n^(-1/(d+4)) [2]_,
+        "silverman" sigma (4/((d+2) n))^(1/(d+4)) [1]_, with d features, sigma^2 the mean of their variances, and n the
+        number of distinct samples ((sum w)^2 / sum w^2 where they weigh differently). For features of mean variance 1,
+        and samples that differ, these are scikit-learn's rules. Both are made for one bell-shaped cloud; several
+        clusters want less.
+    nu : float in (0, 1], default=0.1
+        The share of samples that may be rejected.
+    offsets : {"leave-one-out", "training"}, default="leave-one-out"
+        Where the threshold is put: at the nu-quantile of the training samples' log densities, each without its own
+        Gaussian, so that the share of *new* positives that is accepted is near 1 - nu; or with it.
+
+    Attributes
+    ----------
+    bandwidth_ : float
+        h.
+    offset_ : float
+        The least log density that is accepted.
+    loo_scores_ : (n_samples,) array of float64
+        The log density at each training sample by the others; NaN where its weight is 0. Only with
+        offsets="leave-one-out".
+    n_samples_fit_ : int
+    n_features_in_ : int
+    feature_names_in_ : (n_features_in_,) array of str
+
+    References
+    ----------
+    .. [1] B. W. Silverman, "Density estimation for statistics and data analysis", 1986, section 4.3.2, eq. (4.14) and
+       table 4.1, with the single scale parameter that it proposes.
+    .. [2] D. W. Scott, "Multivariate density estimation", 1992, eq. (6.42), with the same scale.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from slabsvm import KernelDensityDetector
+    >>> X = np.random.default_rng(0).normal(size=(200, 2))
+    >>> KernelDensityDetector().fit(X).predict([[0.0, 0.0], [9.0, 9.0]])
+    array([ 1, -1])
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **Detector._parameter_constraints,
+        "bandwidth": [StrOptions({"scott", "silverman"}), Interval(Real, 0.0, None, closed="neither")],
+        "nu": [Interval(Real, 0.0, 1.0, closed="right")],
+    }
+
+    def __init__(self, *, bandwidth: str | float = "scott", nu: float = 0.1, offsets: str = "leave-one-out") -> None:
+        self.bandwidth = bandwidth
+        self.nu = nu
+        self.offsets = offsets
+
+    def score_samples(self, X: Any) -> FloatArray:
+        """Return the logarithm of the density at each row, shape (n_samples,); -inf where it underflows even so."""
+        check_is_fitted(self)
+        return self._log_density(self._checked(X, reset=False))
+
+    def _learn(self, X: Any, weights: FloatArray, distinct: Distinct) -> None:
+        del weights
+        self._samples = X[distinct.representatives]
+        shares = distinct.weights / distinct.weights.sum()
+        self._log_shares = np.log(shares)
+        scale = _mean_deviation(self._samples, shares)
+        self.bandwidth_ = self._bandwidth(scale, shares)
+        self._one_point = scale == 0
+        centre = None if sp.issparse(X) else np.average(self._samples, axis=0, weights=shares)
+        self._kernel = RBF(0.5 / self.bandwidth_**2, centre)
+        left_out = self.offsets == "leave-one-out" and len(shares) > 1
+        scores = self._log_density(self._samples, without_own=left_out)
+        if left_out:
+            scores -= np.log1p(-shares)
+        if self.offsets == "leave-one-out":
+            self.loo_scores_ = by_row(distinct, scores)
+        self.offset_ = _quantile(scores, distinct, self.nu)
+        self.offset_ -= rounding_of(max(1.0, abs(self.offset_)))
+
+    def _bandwidth(self, scale: float, shares: FloatArray) -> float:
+        if not isinstance(self.bandwidth, str):
+            return float(self.bandwidth)
+        d = self.n_features_in_
+        n = 1.0 / float(shares @ shares)
+        factor = 1.0 if self.bandwidth == "scott" else (4.0 / (d + 2.0)) ** (1.0 / (d + 4.0))
+        return float((scale if scale > 0 else 1.0) * factor * n ** (-1.0 / (d + 4.0)))
+
+    def _log_density(self, X: Any, *, without_own: bool = False) -> FloatArray:
+        """Return the log density at each row; without_own leaves out the Gaussian around the row of the same number."""
+        right = self._kernel.prepare(self._samples)
+        n_samples, d = self._samples.shape
+        order = np.r_[:d, d + 1, d]
+        swapped = right[:, order].T
+        height = max(1, BLOCK_BYTES // (8 * n_samples))
+        scores = np.empty(X.shape[0])
+        for first in range(0, X.shape[0], height):
+            rows = slice(first, min(first + height, X.shape[0]))
+            product = self._kernel.prepare(X[rows]) @ swapped
+            exponents = product.toarray() if sp.issparse(product) else product
+            np.minimum(exponents, 0.0, out=exponents)
+            exponents += self._log_shares
+            if without_own:
+                exponents[np.arange(len(exponents)), np.arange(first, rows.stop)] = -np.inf
+            scores[rows] = logsumexp(exponents, axis=1)
+        constant: float = d * (np.log(self.bandwidth_) + 0.5 * np.log(2 * np.pi))
+        return np.asarray(scores - constant)
+
+    def _trouble(self) -> str:
+        if self._one_point:
+            return (
+                "All samples are the same point, so that the features have no scale to take a bandwidth from. Check "
+                "the features for constants."
+            )
+        return ""
+
+
+def _quantile(scores: FloatArray, distinct: Distinct, nu: float) -> float:
+    """Return the nu-quantile of the distinct samples' scores: where a one-class SVM would put its plane."""
+    return float(one_class(distinct.weights, nu).offsets(scores)[0])
+
+
+def _mean_deviation(X: Any, shares: FloatArray) -> float:
+    """Return the root of the mean of the features' variances."""
+    mean = shares @ X
+    with np.errstate(over="ignore"):
+        if sp.issparse(X):
+            squares = np.asarray(shares @ X.multiply(X)).ravel() - np.square(mean)
+        else:
+            squares = shares @ np.square(X - mean, dtype=np.float64)
+    variance = float(np.mean(np.maximum(squares, 0.0)))
+    if not variance <= LARGEST_KERNEL_VALUE:
+        raise ValueError(
+            "Squared distances between samples as large as these would overflow float64. Scale the features, for "
+            "example with StandardScaler."
+        )
+    return float(np.sqrt(variance))

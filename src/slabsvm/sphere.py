@@ -1,0 +1,179 @@
+"""Support vector data description: the smallest ball around most of the samples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import check_is_fitted
+
+from slabsvm.dual import Dual, FloatArray, hypersphere
+from slabsvm.gram import Gram
+from slabsvm.support import SupportVectorDetector
+
+# C is compared with the least that is feasible up to this relative rounding error.
+FEASIBLE = 1e-12
+
+
+class SVDD(SupportVectorDetector):
+    """Support vector data description: accept what lies in the smallest ball around most of the training samples.
+
+    In the kernel's feature space, the ball |Phi(x) - a| <= R holds all but a share nu of the training samples, which
+    are all of the target class; the centre a = sum_i alpha_i Phi(x_i) is known by its coefficients alone. Where k(x, x)
+    is constant, as for the RBF kernel, it is the one-class SVM in other words: the same coefficients, twice its
+    decision function.
+
+    Parameters
+    ----------
+    kernel : {"rbf", "linear", "intersection", "hellinger", "chi2", "precomputed"} or callable, default="rbf"
+        As for `OneClassSlabSVM`. A precomputed matrix must have a constant diagonal, since k(x, x) of a new sample
+        cannot be given with it; other matrices are refused.
+    gamma : {"scale", "auto"} or float > 0, default="scale"
+        exp(-gamma |x - z|^2) for the RBF kernel; "scale" is 1 / (n_features * variance of X), "auto" 1 / n_features.
+    nu : float in (0, 1], default=0.1
+        The share of samples that may lie outside: each multiplier is at most 1 / (nu * n_samples).
+    C : float > 0 or None, default=None
+        The bound of a multiplier, in place of nu, as in [1]_: C * w_i for a sample of weight w_i, so that the unit of
+        weights counts. At least 1 / (sum of weights), which lies at nu = 1; from 1 on (for weights of 1) no training
+        sample may lie outside. None: nu holds.
+    offsets : {"leave-one-out", "training"}, default="leave-one-out"
+        What R^2 is a quantile of: closed-form leave-one-out distances, so that the share of *new* positives that is
+        accepted is near 1 - nu, or the training samples' distances, as in [1]_. "leave-one-out" holds |a| at what it
+        is: what the centre's own length would become without a sample moves all distances alike, new ones too.
+    solver : {"smo", "interior-point"}, default="smo"
+        "interior-point" holds an n_samples x n_samples matrix.
+    tol : float > 0, default=1e-3
+        The duality gap to reach, relative to the objective.
+    max_iter : int, default=-1
+        Limit on the solver's iterations, -1 for none ("interior-point": 100).
+    cache_size : float, default=1000
+        Memory for rows of the kernel matrix, in MB.
+    n_jobs : int or None, default=None
+        Threads that compute large kernel blocks; None is 1 unless in a `joblib.parallel_config` context, -1 all.
+    warm_start : bool, default=False
+        Start the next fit from the last one's solution for the samples that are in both.
+
+    Attributes
+    ----------
+    radius_ : float
+        R, a distance in feature space; 0 where every sample is farther from the centre than leave-one-out allows.
+    offset_ : float
+        -R^2, in the unit of `score_samples` and of the kernel.
+    nu_ : float
+        The share that C stands for, or nu.
+    dual_coef_ : (1, n_SV) array of float64
+        The multipliers alpha of the support vectors; they sum to 1.
+    dual_objective_ : float
+        1/2 alpha'K alpha - 1/2 alpha'diag(K): minus half of R^2 plus what lies outside.
+    loo_scores_ : (n_samples,) array of float64
+        Minus the squared distance of each training sample from the centre found without it, in closed form; NaN where
+        its weight is 0. Only with offsets="leave-one-out".
+    support_, support_vectors_, n_iter_, duality_gap_, relative_gap_, status_, expected_recall_, gamma_,
+    n_samples_fit_, n_features_in_, feature_names_in_
+        As for `OneClassSlabSVM`.
+
+    References
+    ----------
+    .. [1] D. Tax, R. Duin, "Support vector data description", Machine Learning 54, 2004.
+    .. [2] W.-C. Chang, C.-P. Lee, C.-J. Lin, "A revisit to support vector data description", technical report,
+       National Taiwan University, 2013: the values of C that make sense.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from slabsvm import SVDD
+    >>> X = np.random.default_rng(0).normal(size=(200, 2))
+    >>> model = SVDD(kernel="linear", nu=0.05).fit(X)
+    >>> model.predict([[0.0, 0.0], [9.0, 9.0]])
+    array([ 1, -1])
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **SupportVectorDetector._parameter_constraints,
+        "nu": [Interval(Real, 0.0, 1.0, closed="right")],
+        "C": [Interval(Real, 0.0, None, closed="neither"), None],
+    }
+
+    def __init__(
+        self,
+        *,
+        kernel: str | Callable[[Any, Any], Any] = "rbf",
+        gamma: str | float = "scale",
+        nu: float = 0.1,
+        C: float | None = None,
+        offsets: str = "leave-one-out",
+        solver: str = "smo",
+        tol: float = 1e-3,
+        max_iter: int = -1,
+        cache_size: float = 1000,
+        n_jobs: int | None = None,
+        warm_start: bool = False,
+    ) -> None:
+        super().__init__(
+            kernel=kernel,
+            gamma=gamma,
+            offsets=offsets,
+            solver=solver,
+            tol=tol,
+            max_iter=max_iter,
+            cache_size=cache_size,
+            n_jobs=n_jobs,
+            warm_start=warm_start,
+        )
+        self.nu = nu
+        self.C = C
+
+    def score_samples(self, X: Any) -> FloatArray:
+        """Return -|Phi(x) - a|^2 of each row, shape (n_samples,): minus its squared distance from the centre."""
+        check_is_fitted(self)
+        X = self._checked(X, reset=False)
+        scores: FloatArray = 2 * self._expansion(X) - self._squared_lengths(X) - self._squared_norm
+        return scores
+
+    def _dual(self, weights: FloatArray, gram: Gram) -> Dual:
+        self._keep_length(gram)
+        self.nu_ = self._share_outside(weights)
+        # A multiplier cannot exceed 1, so that a bound beyond it binds nothing.
+        no_bound = float(weights.min() / weights.sum())
+        return hypersphere(weights, max(self.nu_, no_bound), gram.diagonal)
+
+    def _share_outside(self, weights: FloatArray) -> float:
+        """Return the nu that C stands for, or nu."""
+        if self.C is None:
+            return self.nu
+        total = float(weights.sum())
+        share = 1.0 / (self.C * total) if self.C * total > 0 else np.inf
+        if share > 1.0 + FEASIBLE:
+            raise ValueError(
+                f"C must be at least 1 / (sum of weights) = {1.0 / total:.4g}, got {self.C:.4g}: the multipliers, each "
+                "at most C times its sample's weight, could not sum to 1. C is 1 / (nu * sum of weights); give nu "
+                "instead to state the share of samples that may lie outside."
+            )
+        return min(share, 1.0)
+
+    def _nominal_recall(self) -> float:
+        return 1.0 - self.nu_
+
+    def _set_planes(self, offsets: FloatArray) -> None:
+        # |Phi(x) - a|^2 = |a|^2 - 2 s(x), with s the Dual's score.
+        squared_radius = self._squared_norm - 2.0 * (float(offsets[0]) - self._rounding)
+        self.offset_ = -squared_radius
+        self.radius_ = float(np.sqrt(max(squared_radius, 0.0)))
+        if self.offsets == "leave-one-out":
+            self.loo_scores_ = 2.0 * self.loo_scores_ - self._squared_norm
+
+    def _statement(self) -> tuple[str, str]:
+        bound = f"nu {self.nu:g}" if self.C is None else f"C {self.C:g} (nu {self.nu_:.4g})"
+        return bound, f"ball             |Phi(x) - a| <= {self.radius_:.6g}"
+
+    def _trouble(self) -> str:
+        if self.status_ == "degenerate":
+            return (
+                "The ball has no radius that rounding does not hide: either all samples are (nearly) the same point of "
+                "feature space, or their cloud is far from the origin for its size. Check the features for constants, "
+                "and centre them, for example with StandardScaler."
+            )
+        return self._lost_recall(self._remedy())

@@ -1,0 +1,132 @@
+"""The principal subspace of a weighted cloud in feature space, known by its kernel matrix alone.
+
+With shares p_i that sum to 1, mean mu = sum p_i Phi_i, centred vectors f_i = Phi_i - mu and K~ their kernel matrix, the
+cloud's covariance sum p_i f_i f_i' has the nonzero eigenvalues of P^(1/2) K~ P^(1/2). With u an eigenvector of that
+matrix and v its eigenvalue, sum_i a_i f_i is a unit vector along the component, for a = P^(1/2) u / v^(1/2).
+
+Reconstruction error of x: |Phi(x) - mu|^2 less its squared projections on the first q components (Hoffmann 2007).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import scipy.linalg
+import scipy.sparse.linalg
+
+FloatArray = npt.NDArray[np.float64]
+
+# Of matrices larger than this, a few leading eigenvectors are found by Lanczos iterations.
+LANCZOS_SIZE = 1000
+LANCZOS_SHARE = 0.05
+# Poles of no weight have this share of the rest, so that each interval between poles has its eigenvalue inside.
+NO_WEIGHT = 1e-14
+
+
+@dataclass(frozen=True)
+class Centred:
+    """A kernel matrix seen from the weighted mean.
+
+    Attributes
+    ----------
+    matrix : (k, k) array
+        K~.
+    shares : (k,) array
+        p, summing to 1.
+    means : (k,) array
+        (K p)_i = <Phi_i, mu>.
+    squared_mean : float
+        |mu|^2 = p'Kp.
+    """
+
+    matrix: FloatArray
+    shares: FloatArray
+    means: FloatArray
+    squared_mean: float
+
+
+def centred(K: FloatArray, weights: FloatArray) -> Centred:
+    """Return K, (k, k), seen from the mean of its samples with these weights, (k,), all > 0; K is overwritten."""
+    shares = weights / weights.sum()
+    means = K @ shares
+    squared_mean = float(shares @ means)
+    K -= means[:, None]
+    K -= means
+    K += squared_mean
+    return Centred(K, shares, means, squared_mean)
+
+
+@dataclass(frozen=True)
+class Components:
+    """The leading components of a cloud.
+
+    Attributes
+    ----------
+    variances : (q,) array
+        Descending.
+    coefficients : (k, q) array
+        a: the component is sum_i a_i f_i, a unit vector.
+    least : float
+        A variance up to this cannot be told from rounding.
+    """
+
+    variances: FloatArray
+    coefficients: FloatArray
+    least: float
+
+
+def components(cloud: Centred, n_wanted: int | None, rounding: float) -> Components:
+    """Return the n_wanted leading components, or for None all whose variance is no rounding.
+
+    rounding is how exactly K is known, relative to its diagonal.
+    """
+    k = len(cloud.shares)
+    root = np.sqrt(cloud.shares)
+    matrix = root[:, None] * cloud.matrix * root
+    if n_wanted is not None and k > LANCZOS_SIZE and n_wanted < LANCZOS_SHARE * k:
+        start = np.random.default_rng(0).normal(size=k)
+        variances, vectors = scipy.sparse.linalg.eigsh(matrix, n_wanted, which="LA", v0=start)
+    else:
+        variances, vectors = scipy.linalg.eigh(matrix, driver="evd", overwrite_a=True, check_finite=False)
+    order = np.argsort(-variances)[:n_wanted]
+    variances, vectors = variances[order], vectors[:, order]
+    size = cloud.squared_mean + max(float(variances[0]), 0.0)
+    least = max(k * float(np.finfo(np.float64).eps), rounding) * size
+    kept = variances > least
+    variances, vectors = variances[kept], vectors[:, kept]
+    return Components(variances, root[:, None] * vectors / np.sqrt(variances), least)
+
+
+def errors(lengths: FloatArray, projections: FloatArray) -> FloatArray:
+    """Return the reconstruction errors, (n,), from |f|^2, (n,), and the projections on the components, (n, q)."""
+    found: FloatArray = np.maximum(lengths - np.einsum("ij,ij->i", projections, projections), 0.0)
+    return found
+
+
+def left_out_errors(cloud: Centred, everything: Components, n_components: int) -> FloatArray:
+    """Return each sample's error under the mean and the n_components components of the others, shape (k,): exactly.
+
+    Without sample i the mean moves to mu - c_i f_i with c_i = p_i/(1 - p_i), and (1 - p_i) times the covariance is
+    Lambda - c_i z z' in the coordinates z of f_i along all components, Lambda their variances: a diagonal matrix less a
+    rank-one matrix (Golub 1973). The error is |z|^2 less z's part along its leading eigenvectors, over (1 - p_i)^2. A
+    sample with all the weight leaves nothing behind: it keeps its error.
+    """
+    from slabsvm import _secular
+
+    coordinates = cloud.matrix @ everything.coefficients
+    squares = np.square(coordinates)
+    lengths = squares.sum(axis=1)
+    rest = 1.0 - cloud.shares
+    alone = rest <= 0
+    scale = np.divide(cloud.shares, rest, out=np.zeros_like(rest), where=~alone)
+    weighted = scale[:, None] * squares
+    floor = NO_WEIGHT * np.maximum(weighted.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny / NO_WEIGHT)
+    mass = np.zeros(len(squares))
+    if n_components:
+        poles = np.append(everything.variances, -everything.variances[0])
+        _secular.leading_mass(poles, np.maximum(weighted, floor), n_components, everything.least, mass)
+    kept = np.divide(mass, scale, out=lengths.copy(), where=~alone & (lengths > 0))
+    left_out: FloatArray = np.maximum(lengths - kept, 0.0) / np.where(alone, 1.0, rest**2)
+    return left_out
