@@ -45,6 +45,9 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
 
     offset_: float
     offsets: str
+    loo_scores_: FloatArray
+    # By how much offset_ was moved outwards.
+    _rounding: float
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "offsets": [StrOptions({"leave-one-out", "training"})],
@@ -111,6 +114,18 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
     def predict(self, X: Any) -> npt.NDArray[np.intp]:
         """Return +1 for each row that is accepted and -1 for each that is not, shape (n_samples,)."""
         return np.where(self.decision_function(X) >= 0, 1, -1)
+
+    def _nothing_told_apart(self) -> str:
+        """Return a warning where no sample scores differently from any other without itself, or nothing."""
+        if self.offsets == "leave-one-out" and np.nanmax(self.loo_scores_) - np.nanmin(self.loo_scores_) <= (
+            4 * self._rounding
+        ):
+            return (
+                "Without itself, every training sample scores the same to within rounding, and so may all new ones. "
+                "Either all samples are (nearly) the same point of feature space, or the kernel matrix is the identity "
+                "as far as rounding lets see. Use a smaller gamma, and check the features for constants."
+            )
+        return ""
 
     def _validated(self, X: Any, sample_weight: Any) -> tuple[Any, FloatArray]:
         X = self._checked(X, reset=True)

@@ -150,7 +150,8 @@ class KernelPCADetector(KernelDetector):
         if self.offsets == "leave-one-out":
             error = left_out_errors(cloud, found, q)
             self.loo_scores_ = by_row(distinct, -error)
-        self.offset_ = _quantile(-error, distinct, self.nu) - rounding_of(largest)
+        self._rounding = rounding_of(largest)
+        self.offset_ = _quantile(-error, distinct, self.nu) - self._rounding
 
     def _dimension(self, variances: FloatArray, total: float) -> int:
         if isinstance(self.n_components, Integral):
@@ -171,7 +172,7 @@ class KernelPCADetector(KernelDetector):
                 "cannot be read off them. Use fewer components, offsets='leave-one-out' or more samples, and check the "
                 "features for constants."
             )
-        return ""
+        return self._nothing_told_apart()
 
 
 class KernelDensityDetector(Detector):
@@ -254,8 +255,9 @@ class KernelDensityDetector(Detector):
             scores -= np.log1p(-shares)
         if self.offsets == "leave-one-out":
             self.loo_scores_ = by_row(distinct, scores)
-        self.offset_ = _quantile(scores, distinct, self.nu)
-        self.offset_ -= rounding_of(max(1.0, abs(self.offset_)))
+        offset = _quantile(scores, distinct, self.nu)
+        self._rounding = rounding_of(1.0 + abs(offset))
+        self.offset_ = offset - self._rounding
 
     def _bandwidth(self, scale: float, shares: FloatArray) -> float:
         if not isinstance(self.bandwidth, str):

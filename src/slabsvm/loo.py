@@ -15,6 +15,15 @@ than all the spread of new samples' scores. This is exact as long as the removal
 multiplier inside its box, and every other sample on its side of its plane. A sample that is no support vector changes
 nothing.
 
+Where the program has a linear term c (the hypersphere), its change c'(beta without i - beta) is added to the score. A
+squared distance from the centre a is k(x, x) - 2 <Phi(x), a> + |a|^2, and with |a|^2 = -2 c'beta - V, where V is the
+support vectors' mean squared distance from a (minus twice the objective), the sum of both is that distance under the
+model without i but for V, which is held at what it is: its change moves the distances of all samples alike, and where K
+is close to the identity it is more than all their spread. The sum does not depend on where the origin is, which neither
+of its terms can say of itself, and where K's diagonal is constant c'beta does not change. With M (x, q) = (c_F, 0),
+
+    c' (beta without i - beta) = -r_i S_i^2 x_i     for a free sample,     -r_i (c_i - k_i'x - A_i'q)     at its bound
+
 The boxes stay what they were when a sample is left out. What is left out is a distinct sample with all its weight: were
 one of two equal samples left out, the other would hold its place, and nothing would be seen of how new samples fare.
 """
@@ -43,7 +52,8 @@ class LeaveOneOut:
     Attributes
     ----------
     scores : (m,) array
-        The score of each sample under the model without it: what `Dual.offsets` takes to put the planes.
+        The score of each sample under the model without it, and the change of c'beta: what `Dual.offsets` takes to put
+        the planes.
     removed : (m,) array
         beta_i: what is left out.
     """
@@ -79,14 +89,31 @@ def _through(face: Face, dual: Dual, gram: Gram, solution: Solution, precision: 
     spans = np.zeros(dual.n_samples)
     falls = np.zeros(dual.n_samples)
     if len(face.samples):
-        face.factor(gram.block(face.samples, face.samples, precision))
+        block = gram.block(face.samples, face.samples, precision)
+        face.factor(block)
         spans[face.samples], falls[face.samples] = _of_free(face)
         touched = removed != 0
         touched[face.samples] = False
         bound = np.flatnonzero(touched)
         if len(bound):
             spans[bound], falls[bound] = _of_bound(face, gram, bound)
+        if dual.linear.any():
+            falls += _of_linear_term(face, block, gram, spans, bound)
     return LeaveOneOut(solution.scores - removed * (spans + falls), removed)
+
+
+def _of_linear_term(
+    face: Face, block: npt.NDArray[np.floating[Any]], gram: Gram, spans: FloatArray, bound: npt.NDArray[np.intp]
+) -> FloatArray:
+    """Return by how much c'beta falls for each sample that is left out, per unit of its multiplier, shape (m,)."""
+    linear, border = face.dual.linear, face.memberships[face.samples]
+    answer = face.solve(linear[face.samples, None], np.zeros((border.shape[1], 1)))[:, 0]
+    shift = np.linalg.lstsq(border, linear[face.samples] - block @ answer)[0]
+    falls = np.zeros(len(linear))
+    falls[face.samples] = spans[face.samples] * answer
+    if len(bound):
+        falls[bound] = linear[bound] - gram.block(bound, face.samples) @ answer - face.memberships[bound] @ shift
+    return falls
 
 
 def _free_or_next(dual: Dual, solution: Solution) -> npt.NDArray[np.bool_]:

@@ -41,8 +41,7 @@ class SVDD(SupportVectorDetector):
         sample may lie outside. None: nu holds.
     offsets : {"leave-one-out", "training"}, default="leave-one-out"
         What R^2 is a quantile of: closed-form leave-one-out distances, so that the share of *new* positives that is
-        accepted is near 1 - nu, or the training samples' distances, as in [1]_. "leave-one-out" holds |a| at what it
-        is: what the centre's own length would become without a sample moves all distances alike, new ones too.
+        accepted is near 1 - nu, or the training samples' distances, as in [1]_.
     solver : {"smo", "interior-point"}, default="smo"
         "interior-point" holds an n_samples x n_samples matrix.
     tol : float > 0, default=1e-3
@@ -69,8 +68,9 @@ class SVDD(SupportVectorDetector):
     dual_objective_ : float
         1/2 alpha'K alpha - 1/2 alpha'diag(K): minus half of R^2 plus what lies outside.
     loo_scores_ : (n_samples,) array of float64
-        Minus the squared distance of each training sample from the centre found without it, in closed form; NaN where
-        its weight is 0. Only with offsets="leave-one-out".
+        Minus the squared distance of each training sample from the centre found without it, in closed form, but for the
+        change of the objective, which moves the distances of all samples alike (`slabsvm.loo`); NaN where its weight is
+        0. Only with offsets="leave-one-out".
     support_, support_vectors_, n_iter_, duality_gap_, relative_gap_, status_, expected_recall_, gamma_,
     n_samples_fit_, n_features_in_, feature_names_in_
         As for `OneClassSlabSVM`.
@@ -176,4 +176,4 @@ class SVDD(SupportVectorDetector):
                 "feature space, or their cloud is far from the origin for its size. Check the features for constants, "
                 "and centre them, for example with StandardScaler."
             )
-        return self._lost_recall(self._remedy())
+        return self._nothing_told_apart() or self._lost_recall()

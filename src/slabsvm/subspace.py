@@ -106,27 +106,27 @@ def errors(lengths: FloatArray, projections: FloatArray) -> FloatArray:
 
 
 def left_out_errors(cloud: Centred, everything: Components, n_components: int) -> FloatArray:
-    """Return each sample's error under the mean and the n_components components of the others, shape (k,): exactly.
+    """Return each sample's error under the mean and the n_components components of the others, shape (k,).
 
     Without sample i the mean moves to mu - c_i f_i with c_i = p_i/(1 - p_i), and (1 - p_i) times the covariance is
     Lambda - c_i z z' in the coordinates z of f_i along all components, Lambda their variances: a diagonal matrix less a
-    rank-one matrix (Golub 1973). The error is |z|^2 less z's part along its leading eigenvectors, over (1 - p_i)^2. A
-    sample with all the weight leaves nothing behind: it keeps its error.
+    rank-one matrix (Golub 1973). With e what |z|^2 is more than z's part along its leading eigenvectors, the error is
+    e (1 + c_i)^2; e (1 + 2 c_i) is returned. The rest is how far the mean itself has moved off the subspace, which adds
+    to the errors of all samples alike, and where K is close to the identity is more than all their spread. A sample with
+    all the weight leaves nothing behind: it keeps its error.
     """
     from slabsvm import _secular
 
-    coordinates = cloud.matrix @ everything.coefficients
-    squares = np.square(coordinates)
+    squares = np.square(cloud.matrix @ everything.coefficients)
     lengths = squares.sum(axis=1)
     rest = 1.0 - cloud.shares
-    alone = rest <= 0
-    scale = np.divide(cloud.shares, rest, out=np.zeros_like(rest), where=~alone)
-    weighted = scale[:, None] * squares
-    floor = NO_WEIGHT * np.maximum(weighted.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny / NO_WEIGHT)
-    mass = np.zeros(len(squares))
-    if n_components:
-        poles = np.append(everything.variances, -everything.variances[0])
-        _secular.leading_mass(poles, np.maximum(weighted, floor), n_components, everything.least, mass)
-    kept = np.divide(mass, scale, out=lengths.copy(), where=~alone & (lengths > 0))
-    left_out: FloatArray = np.maximum(lengths - kept, 0.0) / np.where(alone, 1.0, rest**2)
-    return left_out
+    passed_on = np.divide(cloud.shares, rest, out=np.zeros_like(rest), where=rest > 0)
+    if not n_components:
+        return lengths * (1.0 + 2.0 * passed_on)
+    weighted = passed_on[:, None] * squares
+    floor = np.maximum(NO_WEIGHT * weighted.sum(axis=1, keepdims=True), float(np.finfo(np.float64).tiny))
+    poles = np.append(everything.variances, -everything.variances[0])
+    mass = np.empty(len(squares))
+    _secular.leading_mass(poles, np.maximum(weighted, floor), n_components, everything.least, mass)
+    kept = np.divide(mass, passed_on, out=np.zeros_like(mass), where=passed_on > 0)
+    return np.maximum(lengths - kept, 0.0) * (1.0 + 2.0 * passed_on)

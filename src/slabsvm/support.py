@@ -200,14 +200,14 @@ class SupportVectorDetector(KernelDetector):
         self._rounding = rounding_of(size + float(np.abs(dual.linear).max()))
         self._set_planes(offsets)
 
-    def _lost_recall(self, remedy: str) -> str:
+    def _lost_recall(self) -> str:
         """Return a warning where training offsets will reject far more new positives than asked for, or nothing."""
         nominal = self._nominal_recall()
         if self.offsets == "training" and self.expected_recall_ < nominal - LOST_RECALL:
             return (
                 f"{1 - self.expected_recall_:.0%} of the training samples are support vectors. With offsets='training' "
                 f"expect as few as {self.expected_recall_:.0%} of new positives to be accepted, where nu asks for "
-                f"{nominal:.0%}. Use {remedy}, or more samples."
+                f"{nominal:.0%}. Use {self._remedy()}, or more samples."
             )
         return ""
 

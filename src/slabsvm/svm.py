@@ -206,7 +206,7 @@ class OneClassSlabSVM(SupportVectorDetector):
                 "the identity that the scores of different samples do not differ by more than rounding. Use "
                 f"{self._remedy()}, and check the features for constants."
             )
-        return self._lost_recall(self._remedy())
+        return self._lost_recall()
 
 
 class OneClassSVM(SupportVectorDetector):
@@ -321,4 +321,4 @@ class OneClassSVM(SupportVectorDetector):
                 "The fitted w is zero to within rounding: the origin of feature space lies within the samples' cloud, "
                 "and no hyperplane parts it from them. Use kernel='rbf', a larger nu, or SVDD, which needs no origin."
             )
-        return self._lost_recall(self._remedy())
+        return self._nothing_told_apart() or self._lost_recall()
