@@ -8,13 +8,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from slabsvm.base import SlabCollapseWarning
     from slabsvm.density import KernelDensityDetector, KernelPCADetector
+    from slabsvm.selection.folds import DistinctKFold, LeakageWarning
+    from slabsvm.selection.search import LabelFreeSearchCV
     from slabsvm.sphere import SVDD
     from slabsvm.svm import OneClassSlabSVM, OneClassSVM
 
 __all__ = [
     "SVDD",
+    "DistinctKFold",
     "KernelDensityDetector",
     "KernelPCADetector",
+    "LabelFreeSearchCV",
+    "LeakageWarning",
     "OneClassSVM",
     "OneClassSlabSVM",
     "SlabCollapseWarning",
@@ -26,8 +31,11 @@ __version__ = "0.1.0.dev0"
 # Fetched on first use, so that `slabsvm --help` does not wait for scikit-learn.
 _HOMES = {
     "SVDD": "sphere",
+    "DistinctKFold": "selection.folds",
     "KernelDensityDetector": "density",
     "KernelPCADetector": "density",
+    "LabelFreeSearchCV": "selection.search",
+    "LeakageWarning": "selection.folds",
     "OneClassSVM": "svm",
     "OneClassSlabSVM": "svm",
     "SlabCollapseWarning": "base",

@@ -1,0 +1,110 @@
+"""Rules that give the RBF kernel's gamma from the data alone, without any search: a first guess, or a grid's middle.
+
+Each takes X, a dense array or CSR matrix of shape (n_samples, n_features), and returns gamma of
+k(x, z) = exp(-gamma |x - z|^2) as a float; a bandwidth sigma is gamma = 1 / (2 sigma^2). Features should be of one
+scale. Where all rows are equal every rule gives 1, since no gamma makes a difference then.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from scipy.spatial.distance import pdist
+
+FloatArray = npt.NDArray[np.float64]
+
+# Distances are taken between so many rows at most, drawn without replacement: 2 million pairs.
+PAIRED_ROWS = 2000
+# delta of the mean criterion, as its paper sets it.
+MEAN_CRITERION_DELTA = np.sqrt(2.0) * 1e-6
+# Coefficients, from the highest power, of the modified mean criterion's delta as a polynomial of 1 / log(N - 1).
+MODIFIED_DELTA = (-0.14818008, 0.284623624, -0.252853808, 0.159059498, -0.001381145)
+
+
+def scale(X: Any) -> float:
+    """1 / (n_features * variance of all entries): scikit-learn's gamma="scale"."""
+    return _inverse(X.shape[1] * float(_moments(X)[1]))
+
+
+def median_heuristic(X: Any) -> float:
+    """1 / (2 median |x - z|^2) over pairs of rows that differ (Gretton et al., JMLR 13, 2012; Garreau et al. 2017)."""
+    squared = _squared_distances(X)
+    return _inverse(2.0 * float(np.median(squared[squared > 0]))) if (squared > 0).any() else 1.0
+
+
+def mean_criterion(X: Any) -> float:
+    """log((N - 1) / delta^2) / (2 mean |x - z|^2), delta = sqrt(2) 1e-6 (Chaudhuri et al., ICDM Workshops 2017)."""
+    return _spread_rule(X, MEAN_CRITERION_DELTA)
+
+
+def modified_mean_criterion(X: Any) -> float:
+    """The mean criterion with a delta that depends on N, for N >= 4 (Liao et al., SPIE 10644, 2018)."""
+    return _spread_rule(X, float(np.polyval(MODIFIED_DELTA, 1.0 / np.log(max(X.shape[0], 4) - 1.0))))
+
+
+def scott(X: Any) -> float:
+    """1 / (2 h^2 variance), h = n^(-1 / (d + 4)), variance the features' mean one (Scott 1992, section 6.3)."""
+    n_samples, n_features = X.shape
+    return _inverse(2.0 * n_samples ** (-2.0 / (n_features + 4)) * _mean_variance(X))
+
+
+def silverman(X: Any) -> float:
+    """1 / (2 h^2 variance), h = (n (d + 2) / 4)^(-1 / (d + 4)) (Silverman 1986, section 4.3.2)."""
+    n_samples, n_features = X.shape
+    return _inverse(2.0 * (n_samples * (n_features + 2) / 4.0) ** (-2.0 / (n_features + 4)) * _mean_variance(X))
+
+
+RULES = {
+    "scale": scale,
+    "median": median_heuristic,
+    "mean": mean_criterion,
+    "modified mean": modified_mean_criterion,
+    "scott": scott,
+    "silverman": silverman,
+}
+
+
+def _spread_rule(X: Any, delta: float) -> float:
+    """Return log((N - 1) / delta^2) / (2 mean |x - z|^2); its mean over pairs is 2 N / (N - 1) sum variance_j."""
+    n_samples, n_features = X.shape
+    mean_squared = 2.0 * n_samples / max(n_samples - 1, 1) * n_features * _mean_variance(X)
+    return _inverse(2.0 * mean_squared / np.log(max(n_samples - 1, 2) / delta**2))
+
+
+def _mean_variance(X: Any) -> float:
+    """Return the mean of the features' variances."""
+    means, _ = _moments(X)
+    if sp.issparse(X):
+        squares = np.asarray(X.multiply(X).mean(axis=0), dtype=np.float64).ravel()
+        return float(np.maximum(squares - means**2, 0.0).mean())
+    return float(np.var(X, axis=0, dtype=np.float64).mean())
+
+
+def _moments(X: Any) -> tuple[FloatArray, float]:
+    """Return the features' means, and the variance of all entries."""
+    means = np.asarray(X.mean(axis=0, dtype=np.float64)).ravel()
+    if sp.issparse(X):
+        square = float(X.multiply(X).sum(dtype=np.float64)) / (X.shape[0] * X.shape[1])
+        return means, max(square - float(means.mean()) ** 2, 0.0)
+    return means, float(np.var(X, dtype=np.float64))
+
+
+def _squared_distances(X: Any) -> FloatArray:
+    """Return |x - z|^2 over the pairs of at most PAIRED_ROWS rows, drawn with a fixed seed."""
+    n_samples = X.shape[0]
+    if n_samples > PAIRED_ROWS:
+        X = X[np.sort(np.random.default_rng(0).choice(n_samples, PAIRED_ROWS, replace=False))]
+    return np.asarray(pdist(X.toarray() if sp.issparse(X) else X, "sqeuclidean"), dtype=np.float64)
+
+
+def _inverse(value: float) -> float:
+    """Return 1 / value, and 1 where value is 0: the samples do not differ."""
+    if not np.isfinite(value):
+        raise ValueError(
+            "The spread of the features overflows float64 or is no number, so that no bandwidth follows from it. Scale "
+            "the features, for example with StandardScaler, and fill in what is missing."
+        )
+    return 1.0 / value if value > 0 else 1.0

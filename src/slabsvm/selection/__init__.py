@@ -1,0 +1,1 @@
+"""Choosing a detector and its parameters with positives alone."""

@@ -1,0 +1,120 @@
+"""Run the cells of a search: in threads, with a journal, and with word of the progress."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from threading import Lock
+from time import perf_counter
+
+import joblib
+from joblib import Parallel, delayed
+from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import threadpool_limits
+
+from slabsvm.base import SlabCollapseWarning
+from slabsvm.journal import Journal
+from slabsvm.selection.judging import Outcome, Search, fit_and_judge
+
+Progress = Callable[[int, int, float], object]
+Cell = tuple[int, int]  # a candidate and a part
+
+
+class _Recorder:
+    """Keeps what came of each cell: in memory, in the journal, and as progress."""
+
+    def __init__(self, search: Search, journal: str | os.PathLike[str] | None, progress: Progress | None) -> None:
+        self.total = len(search.candidates) * len(search.parts)
+        self.outcomes: dict[Cell, Outcome] = {}
+        self._progress = progress
+        self._lock = Lock()
+        self._begin = perf_counter()
+        self._journal = None if journal is None else Journal(journal)
+        self._keys: dict[Cell, str] = {}
+        if self._journal is not None:
+            self._keys = _keys(search)
+            cells = {key: cell for cell, key in self._keys.items()}
+            for record in self._journal.records():
+                cell = cells.get(record.get("cell", ""))
+                if cell is not None:
+                    self.outcomes[cell] = Outcome(record["measured"], record["fit_time"], record["score_time"])
+        self._known = len(self.outcomes)
+
+    def keep(self, cell: Cell, outcome: Outcome) -> None:
+        """Keep an outcome; a failure is not written down, so that it is tried again."""
+        with self._lock:
+            self.outcomes[cell] = outcome
+            if self._journal is not None and not outcome.failure:
+                kept = {name: value for name, value in asdict(outcome).items() if name != "failure"}
+                self._journal.append({"cell": self._keys[cell], **kept})
+            if self._progress is not None:
+                done = len(self.outcomes)
+                seconds = (perf_counter() - self._begin) / (done - self._known)
+                self._progress(done, self.total, seconds * (self.total - done))
+
+
+def run_cells(
+    search: Search,
+    *,
+    n_jobs: int | None,
+    journal: str | os.PathLike[str] | None,
+    progress: Progress | None,
+    raises: bool,
+) -> list[list[Outcome]]:
+    """Return the outcome of every candidate on every part, computing those that the journal does not hold.
+
+    Threads share the data, each with one BLAS thread; the solvers release the interpreter's lock.
+    """
+    recorder = _Recorder(search, journal, progress)
+    missing = [
+        (candidate, part)
+        for part in range(len(search.parts))
+        for candidate in range(len(search.candidates))
+        if (candidate, part) not in recorder.outcomes
+    ]
+    with _expected_warnings(), threadpool_limits(1, "blas"):
+        Parallel(n_jobs=n_jobs, require="sharedmem")(
+            delayed(_run_alone)(search, cell, recorder, raises) for cell in missing
+        )
+    outcomes = recorder.outcomes
+    return [[outcomes[c, p] for p in range(len(search.parts))] for c in range(len(search.candidates))]
+
+
+def _run_alone(search: Search, cell: Cell, recorder: _Recorder, raises: bool) -> None:
+    try:
+        outcome = fit_and_judge(search, *cell)
+    except Exception as error:
+        if raises:
+            raise
+        outcome = Outcome({}, failure=f"{type(error).__name__}: {error}")
+    recorder.keep(cell, outcome)
+
+
+@contextmanager
+def _expected_warnings() -> Iterator[None]:
+    """Silence what a grid provokes on purpose; of the candidate that is chosen, the refit warns."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SlabCollapseWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        yield
+
+
+def _keys(search: Search) -> dict[Cell, str]:
+    """Return a name for each cell that depends on all that its outcome depends on."""
+    try:
+        common = joblib.hash((search.estimator, search.X, dict(search.fit_params), repr(search.criterion)))
+        parts = [joblib.hash(part) for part in search.parts]
+        candidates = [joblib.hash(dict(candidate)) for candidate in search.candidates]
+    except Exception as error:
+        raise ValueError(
+            f"A journal names its cells by the estimator, the data and the parameters, of which something cannot be "
+            f"pickled ({error}). Define functions at the top of a module, or leave journal out."
+        ) from error
+    return {
+        (candidate, part): f"{common}-{candidate_name}-{part_name}"
+        for candidate, candidate_name in enumerate(candidates)
+        for part, part_name in enumerate(parts)
+    }

@@ -1,0 +1,127 @@
+"""One cell of a search: a candidate fitted on a part of the data, and how it answers the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import singledispatch
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+from sklearn.utils.metaestimators import _safe_split
+from sklearn.utils.validation import _check_method_params
+
+from slabsvm.base import Detector
+from slabsvm.selection.criteria import Answer, Criterion, Measured
+from slabsvm.selection.strangers import Strangers
+from slabsvm.svm import OneClassSlabSVM
+
+FloatArray = npt.NDArray[np.float64]
+Rows = npt.NDArray[np.intp]
+Parameters = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Part:
+    """One division of the rows.
+
+    Attributes
+    ----------
+    train : rows to learn from
+    held_out : rows to be asked about; None where the detector's own leave-one-out scores answer for those it learned
+    strangers : what else it is asked about, or None
+    """
+
+    train: Rows
+    held_out: Rows | None
+    strangers: Strangers | None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one cell: what the criterion measured, seconds, or why there is nothing."""
+
+    measured: Measured
+    fit_time: float = np.nan
+    score_time: float = np.nan
+    failure: str = ""
+
+
+@dataclass(frozen=True)
+class Search:
+    """What every cell is a part of."""
+
+    estimator: Any
+    candidates: Sequence[Parameters]
+    parts: Sequence[Part]
+    X: Any
+    fit_params: Mapping[str, Any]
+    criterion: Criterion
+
+
+def fit_and_judge(search: Search, candidate: int, part: int) -> Outcome:
+    """Fit a fresh clone of the estimator with a candidate's parameters, and judge it."""
+    division = search.parts[part]
+    parameters = clone(dict(search.candidates[candidate]), safe=False)
+    detector = clone(search.estimator).set_params(**parameters)
+    train_X, _ = _safe_split(detector, search.X, None, division.train)
+    held_out = None
+    if division.held_out is not None:
+        held_out, _ = _safe_split(detector, search.X, None, division.held_out, division.train)
+    begin = perf_counter()
+    detector.fit(train_X, **_check_method_params(search.X, search.fit_params, indices=division.train))
+    fitted = perf_counter()
+    positives = left_out_answer(detector) if held_out is None else answer(detector, held_out)
+    strangers = None if division.strangers is None else answer(detector, division.strangers.X)
+    measured = search.criterion.measure(positives, strangers, division.strangers)
+    return Outcome(measured, fitted - begin, perf_counter() - fitted)
+
+
+def answer(detector: Any, X: Any) -> Answer:
+    """Return how a detector answers rows; one without decision_function is asked for scores and for predictions."""
+    if hasattr(detector, "decision_function"):
+        values = _as_values(detector.decision_function(X), detector)
+        return Answer(values, values >= 0)
+    accepted = np.asarray(detector.predict(X)) == 1
+    if hasattr(detector, "score_samples"):
+        return Answer(_as_values(detector.score_samples(X), detector), accepted)
+    return Answer(accepted.astype(np.float64), accepted)
+
+
+def left_out_answer(detector: Any) -> Answer:
+    """Return how a fitted detector would answer each of its training rows, had it not learned that one."""
+    final = detector[-1] if isinstance(detector, Pipeline) else detector
+    if not isinstance(final, Detector) or not hasattr(final, "loo_scores_"):
+        raise ValueError(
+            f"cv='leave-one-out' needs the closed-form leave-one-out scores of this package's detectors fitted with "
+            f"offsets='leave-one-out'; {type(final).__name__} has none here. Use a number of folds."
+        )
+    values = left_out_values(final)
+    values = values[np.isfinite(values)]
+    return Answer(values, values >= 0)
+
+
+@singledispatch
+def left_out_values(detector: Any) -> FloatArray:
+    """Return the decision_function of each training row, had the detector not learned it."""
+    return np.asarray(detector.loo_scores_ - detector.offset_)
+
+
+@left_out_values.register
+def _of_a_slab(detector: OneClassSlabSVM) -> FloatArray:
+    scores = detector.loo_scores_
+    return np.asarray(np.minimum(scores - detector.rho_lower_, detector.rho_upper_ - scores))
+
+
+def _as_values(values: Any, detector: Any) -> FloatArray:
+    numbers: FloatArray = np.asarray(values, dtype=np.float64)
+    if numbers.ndim != 1:
+        raise ValueError(
+            f"{type(detector).__name__} answers with an array of shape {numbers.shape} where a detector gives one "
+            "number for each row. A search with positives alone is for one-class detectors."
+        )
+    return numbers
