@@ -27,6 +27,14 @@ def assert_plain_error(result: Result, *parts: str) -> None:
         assert part in text
 
 
+def assert_one_page(page: str, figures: int) -> None:
+    """Nothing comes from elsewhere, and no place of the template is left open."""
+    assert not re.search(r'(src|href)="(?!data:|#)', page)
+    assert "http" not in page
+    assert not re.search(r"\$\w", page)
+    assert page.count('src="data:image/png;base64,') == figures
+
+
 @pytest.fixture
 def small_toy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(toy, "SEEDS", range(2))
@@ -56,10 +64,7 @@ def test_demo_writes_one_page_that_holds_everything(tmp_path):
     page = (tmp_path / "new" / "folder" / "digits.html").read_text()
     assert page.count('<section class="card"') == 10
     assert page.count("data:image/png;base64,") >= 30
-    # Nothing comes from elsewhere, and no place of the template is left open.
-    assert not re.search(r'(src|href)="(?!data:|#)', page)
-    assert "http" not in page
-    assert not re.search(r"\$\w", page)
+    assert_one_page(page, figures=page.count("<img"))
     assert "median" in result.output
     assert "digits.html" in result.output
     assert len((tmp_path / "new" / "folder" / "digits.csv").read_text().splitlines()) == 1 + 180
@@ -74,7 +79,8 @@ def test_demo_needs_no_matplotlib(tmp_path, monkeypatch):
 def test_reproduce_toy_writes_records_table_figures_and_does_not_compute_twice(tmp_path, monkeypatch):
     result = run("reproduce", "toy", "--output", tmp_path, "--jobs", "1")
     assert result.exit_code == 0, result.output
-    names = {"toy.jsonl", "toy.csv", "toy.md", "toy-epsilon.png", "toy-slabs.png", "toy-distances.png"}
+    names = {f"toy.{kind}" for kind in ("jsonl", "csv", "md", "html")}
+    names |= {"toy-epsilon.png", "toy-slabs.png", "toy-distances.png"}
     assert {path.name for path in tmp_path.iterdir()} == names
     records = [json.loads(line) for line in (tmp_path / "toy.jsonl").read_text().splitlines()]
     assert len(records) == 20
@@ -86,6 +92,20 @@ def test_reproduce_toy_writes_records_table_figures_and_does_not_compute_twice(t
     assert again.exit_code == 0, again.output
     assert "nothing to compute" in again.output
     assert (tmp_path / "toy.md").exists()
+
+
+@pytest.mark.usefixtures("small_toy")
+def test_a_report_is_one_page_with_its_figures_in_it(tmp_path):
+    assert run("reproduce", "toy", "--output", tmp_path, "--jobs", "1").exit_code == 0
+    assert_one_page((tmp_path / "toy.html").read_text(), figures=3)
+
+
+@pytest.mark.usefixtures("small_toy")
+def test_results_of_other_code_are_not_used_and_that_is_said(tmp_path):
+    (tmp_path / "toy.jsonl").write_text(json.dumps({"kernel": "linear", "version": "0.0.1"}) + "\n")
+    result = run("reproduce", "toy", "--output", tmp_path, "--jobs", "1", "--no-figures")
+    assert "are of other code or another setting, and are not used" in " ".join(result.output.split())
+    assert "20 fits took" in result.output
 
 
 @pytest.mark.usefixtures("small_toy")
@@ -156,10 +176,16 @@ def test_reproduce_letter_on_three_letters_draws_and_tells_everything(tmp_path, 
     monkeypatch.setattr(paper, "LETTERS", ("A", "I", "Z"))
     monkeypatch.setattr(paper, "PLANES_GAMMAS", (1.0, 16.0))
     for experiment, figures in (
-        ("letter", ["letter-training-heat-map.png", "letter-training-medians.png"]),
+        ("letter", ["letter-training-heat-maps.png", "letter-training-medians.png"]),
         ("planes", ["planes.png"]),
     ):
         result = run("reproduce", experiment, "--output", tmp_path, "--jobs", "2")
         assert result.exit_code == 0, result.output
-        assert "fits reached a relative duality gap of" in " ".join(result.output.split())
         assert all((tmp_path / name).stat().st_size > 10_000 for name in figures)
+        name = {"letter": "letter-training"}.get(experiment, experiment)
+        assert "fits reached a relative duality gap of" in (tmp_path / f"{name}.md").read_text()
+        assert_one_page((tmp_path / f"{name}.html").read_text(), len(figures))
+    report = (tmp_path / "letter-training.md").read_text()
+    assert report.count("| OCSSVM |") == 1 + 5
+    assert "| SVDD | hellinger |" in report
+    assert "unknown" in report

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -92,7 +91,8 @@ def demo(output: Path) -> None:
         check_folder(output)
         from slabsvm.experiments import digits as experiment
         from slabsvm.page import demo_page
-        from slabsvm.report import digits_grid, write_csv
+        from slabsvm.report import write_csv
+        from slabsvm.tables import digits_grid
 
         digits = experiment.split_digits()
         sweep = {}
@@ -107,7 +107,7 @@ def demo(output: Path) -> None:
         click.echo(f"Open {page} in a browser: what each model accepts and rejects, in pictures.")
 
 
-@reproduce.command(short_help="Table 1 on UCI Letter, all five kernels.")
+@reproduce.command(short_help="Table 1 on UCI Letter: five methods, five kernels.")
 @output_option("slabsvm-letter")
 @data_option
 @click.option(
@@ -119,34 +119,25 @@ def demo(output: Path) -> None:
 )
 @run_options
 def letter(*, output: Path, data: Path | None, offsets: str, jobs: int | None, fresh: bool, figures: bool) -> None:
-    """Table 1 of the paper: 26 letters, five kernels, Matthews correlation on the test rows."""
+    """Table 1 of the paper: 26 letters, five methods, five kernels, Matthews correlation on the test rows.
+
+    Every cell is set beside the paper's value, with a verdict and what is known of the difference.
+    """
     with plain_errors():
         prepare(output, figures)
-        from slabsvm import plots, report
-        from slabsvm.experiments import paper
+        from slabsvm import letter_plots, letter_report
+        from slabsvm.experiments import paper, table_one
 
-        letters = load(data)
-        cells = paper.letter_cells(letters, offsets)
-        name = f"letter-{offsets}"
+        letters, name = load(data), f"letter-{offsets}"
+        table = table_one.table_cells(letters, offsets)
+        cells = [*table, *(table_one.convention_cells(letters) if offsets == "training" else [])]
         records = run_cells(
             name, cells=cells, measure=paper.letter_measure(letters), output=output, jobs=jobs, fresh=fresh
         )
-        grids = [report.letter_grid(records), report.letter_by_letter_grid(records)]
-        show(grids[0])
-        charts = {
-            f"{name}-heat-map": partial(plots.letter_heat_map, records),
-            f"{name}-medians": partial(plots.letter_medians_chart, records),
-        }
-        drawn = draw(output, charts, figures)
-        finish(
-            output,
-            name,
-            title="The slab on UCI Letter",
-            setting=paper.SETTING,
-            grids=grids,
-            drawn=drawn,
-            records=records,
-        )
+        records, conventions = records[: len(table)], records[len(table) :]
+        show(letter_report.table_grid(records))
+        pictures = draw(output, letter_plots.charts(records, name), figures)
+        finish(output, name, letter_report.letter_report(records, conventions, pictures, offsets), records)
 
 
 @reproduce.command(short_help="What the paper's planes cost, and the cure.")
@@ -157,31 +148,17 @@ def planes(*, output: Path, data: Path | None, jobs: int | None, fresh: bool, fi
     """The paper's planes against leave-one-out planes on Letter, for gamma from 1 to 32."""
     with plain_errors():
         prepare(output, figures)
-        from slabsvm import plots, report
+        from slabsvm import plots, tables
         from slabsvm.experiments import paper
+        from slabsvm.report import Report
 
         letters = load(data)
-        cells = paper.planes_cells(letters)
-        records = run_cells(
-            "planes",
-            cells=cells,
-            measure=paper.letter_measure(letters),
-            output=output,
-            jobs=jobs,
-            fresh=fresh,
-        )
-        grid = report.planes_grid(records)
+        cells, measure = paper.planes_cells(letters), paper.letter_measure(letters)
+        records = run_cells("planes", cells=cells, measure=measure, output=output, jobs=jobs, fresh=fresh)
+        grid = tables.planes_grid(records)
         show(grid)
-        drawn = draw(output, {"planes": partial(plots.planes_chart, records)}, figures)
-        finish(
-            output,
-            "planes",
-            title="What the planes cost",
-            setting=paper.SETTING,
-            grids=[grid],
-            drawn=drawn,
-            records=records,
-        )
+        pictures = draw(output, plots.planes_charts(records), figures)
+        finish(output, "planes", Report("What the planes cost", [paper.SETTING], [*pictures, grid]), records)
 
 
 @reproduce.command("toy", short_help="The toy table and its figures.")
@@ -191,26 +168,13 @@ def toy_command(*, output: Path, jobs: int | None, fresh: bool, figures: bool) -
     """The paper's toy data: the share of points inside for five epsilons, and the figures."""
     with plain_errors():
         prepare(output, figures)
-        from slabsvm import plots, report
+        from slabsvm import plots, tables
         from slabsvm.experiments import toy
+        from slabsvm.report import Report
 
-        records = run_cells(
-            "toy", cells=toy.toy_cells(), measure=toy.toy_measure, output=output, jobs=jobs, fresh=fresh
-        )
-        grid = report.toy_grid(records)
+        cells = toy.toy_cells()
+        records = run_cells("toy", cells=cells, measure=toy.toy_measure, output=output, jobs=jobs, fresh=fresh)
+        grid = tables.toy_grid(records)
         show(grid)
-        charts = {
-            "toy-epsilon": plots.toy_planes_chart,
-            "toy-slabs": plots.toy_slabs_chart,
-            "toy-distances": plots.toy_distances_chart,
-        }
-        drawn = draw(output, charts, figures)
-        finish(
-            output,
-            "toy",
-            title="The slab on toy data",
-            setting=toy.SETTING,
-            grids=[grid],
-            drawn=drawn,
-            records=records,
-        )
+        pictures = draw(output, plots.toy_charts(), figures)
+        finish(output, "toy", Report("The slab on toy data", [toy.SETTING], [*pictures, grid]), records)

@@ -6,7 +6,6 @@ import base64
 import struct
 import zlib
 from html import escape
-from importlib.resources import files
 from itertools import pairwise
 from statistics import median
 from string import Template
@@ -30,6 +29,7 @@ from slabsvm.experiments.digits import (
     median_mcc,
 )
 from slabsvm.palette import MODEL_COLOURS
+from slabsvm.report import page_file
 
 STRIP = 15  # pictures in a strip, at most
 
@@ -46,8 +46,8 @@ def demo_page(digits: Digits, sweep: dict[float, list[Encounter]]) -> str:
     """
     met = sweep[1.0]
     slabs = [one for one in met if one.model == SLAB]
-    template = Template(files("slabsvm").joinpath("page.html").read_text(encoding="utf-8"))
-    return template.substitute(
+    return Template(page_file("page.html")).substitute(
+        style=page_file("page.css"),
         n_train=len(digits.train),
         n_test=len(digits.test),
         n_each=round(len(digits.train) / 10),

@@ -12,3 +12,5 @@ MODEL_COLOURS = {
     "one-class SVM (scikit-learn)": NOVEL,
     "one-class SVM, leave-one-out plane": SAND,
 }
+
+METHOD_COLOURS = {"KDE": SOFT, "KPCA": GREEN, "SVDD": SAND, "OCSVM": NOVEL, "OCSSVM": KNOWN}

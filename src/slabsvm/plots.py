@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,11 @@ import numpy as np
 from scipy.stats import chi
 
 from slabsvm.experiments import paper, toy
-from slabsvm.experiments.protocol import TIE, Record
+from slabsvm.experiments.methods import TIE
+from slabsvm.experiments.protocol import Record
 from slabsvm.palette import GREEN, INK, KNOWN, LINE, NOVEL, SAND, SEQUENCE, SOFT, VIOLET
-from slabsvm.report import PLANES, letter_medians, planes_values
+from slabsvm.report import Chart
+from slabsvm.tables import PLANES, planes_values
 
 _STYLE: Any = {
     "font.size": 10,
@@ -44,59 +47,17 @@ def require_matplotlib() -> None:
         raise PlotsMissingError("Figures need matplotlib. Install it with: pip install 'slabsvm[plots]'")
 
 
-def letter_heat_map(records: Sequence[Record], path: Path) -> None:
-    """Draw the Matthews correlation of every letter with every kernel; the last column is the median."""
-    mcc = {(record["kernel"], record["known"]): record["mcc"] for record in records}
-    medians = letter_medians(records)
-    values = np.array([[*(mcc[k, c] for c in paper.LETTERS), np.nan, medians[k]] for k in paper.KERNELS])
-    with _figure(path, 11, 2.9) as figure:
-        axes = figure.add_subplot()
-        axes.pcolormesh(values, cmap=_colour_map(), vmin=0, vmax=max(0.6, np.nanmax(values)), edgecolor="white", lw=1)
-        for (row, column), value in np.ndenumerate(values):
-            if np.isfinite(value):
-                # Two digits are what fits; the leading zero says nothing. A correlation can be below 0.
-                text = f"{value:.2f}".replace("0.", ".")
-                colour = "white" if value > 0.36 else INK
-                axes.text(column + 0.5, row + 0.5, text, ha="center", va="center", size=7.5, color=colour)
-        n_letters = len(paper.LETTERS)
-        axes.set_xticks([*(np.arange(n_letters) + 0.5), n_letters + 1.5], [*paper.LETTERS, "median"])
-        axes.set_yticks(np.arange(len(paper.KERNELS)) + 0.5, paper.KERNELS)
-        axes.tick_params(length=0, labelcolor=INK)
-        axes.invert_yaxis()
-        axes.spines[:].set_visible(False)
-        axes.set_title(f"UCI Letter: Matthews correlation on the test rows ({records[0]['offsets']} offsets)", pad=10)
-
-
-def letter_medians_chart(records: Sequence[Record], path: Path) -> None:
-    """Draw every letter as a point, the median of each kernel as a bar, and the paper's median beside it."""
-    medians = letter_medians(records)
-    with _figure(path, 7.2, 3.8) as figure:
-        axes = figure.add_subplot()
-        for place, kernel in enumerate(paper.KERNELS):
-            values = sorted(record["mcc"] for record in records if record["kernel"] == kernel)
-            # Spread by rank, up and down in turn: no chance in the figure, and neighbours in value stay
-            # apart.
-            shift = 0.16 * np.sin(2.4 * np.arange(len(values)))
-            axes.scatter(place + shift, values, s=16, color=KNOWN, alpha=0.35, lw=0)
-            axes.hlines(medians[kernel], place - 0.3, place + 0.3, color=KNOWN, lw=2.6)
-            axes.text(place + 0.33, medians[kernel], f"{medians[kernel]:.4f}", va="center", size=9, color=KNOWN)
-            axes.scatter(place - 0.36, paper.PAPER_MEDIANS[kernel], s=46, marker="D", color=NOVEL, lw=0, zorder=3)
-        axes.scatter([], [], s=16, color=KNOWN, alpha=0.5, lw=0, label="a letter")
-        axes.plot([], [], color=KNOWN, lw=2.6, label="median, here")
-        axes.scatter([], [], s=46, marker="D", color=NOVEL, lw=0, label="median, in the paper")
-        axes.legend(loc="upper right")
-        axes.axhline(0, color=LINE, lw=1, zorder=0)
-        axes.set_xticks(range(len(paper.KERNELS)), paper.KERNELS)
-        axes.tick_params(axis="x", length=0, labelcolor=INK)
-        axes.set_ylabel("Matthews correlation")
-        axes.set_title(f"UCI Letter, {len(paper.LETTERS)} letters ({records[0]['offsets']} offsets)")
+def planes_charts(records: Sequence[Record]) -> list[Chart]:
+    """The figure of the planes."""
+    caption = "Median over the letters, and recall pooled over them, for each kind of planes."
+    return [Chart("planes", "MCC and recall against gamma", caption, partial(planes_chart, records))]
 
 
 def planes_chart(records: Sequence[Record], path: Path) -> None:
     """Draw median MCC and pooled recall against gamma, for each kind of planes."""
     values = np.array([planes_values(records, gamma) for gamma in paper.PLANES_GAMMAS])
-    with _figure(path, 10, 4.1) as figure:
-        left, right = figure.subplots(1, 2)
+    with figure(path, 10, 4.1) as drawing:
+        left, right = drawing.subplots(1, 2)
         for column, ((name, _, _), colour) in enumerate(zip(PLANES, PLANES_COLOURS, strict=True)):
             for axes, measure in ((left, 0), (right, 1)):
                 axes.plot(paper.PLANES_GAMMAS, values[:, column, measure], "o-", ms=5, color=colour, label=name)
@@ -120,14 +81,28 @@ def planes_chart(records: Sequence[Record], path: Path) -> None:
             axes.grid(axis="y", color=LINE, lw=0.8)
             axes.set_title(title)
         handles, labels = left.get_legend_handles_labels()
-        figure.legend(handles, labels, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=3)
-        figure.subplots_adjust(wspace=0.18)
+        drawing.legend(handles, labels, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=3)
+        drawing.subplots_adjust(wspace=0.18)
+
+
+def toy_charts() -> list[Chart]:
+    """The figures of the toy experiment."""
+    return [
+        Chart("toy-epsilon", "How little epsilon changes", "One draw; a pair of lines is a slab.", toy_planes_chart),
+        Chart("toy-slabs", "What the slab accepts", "One draw at epsilon 4/6; orange is outside.", toy_slabs_chart),
+        Chart(
+            "toy-distances",
+            "Why a slab",
+            "Distances of 20,000 standard normal samples, and their exact density.",
+            toy_distances_chart,
+        ),
+    ]
 
 
 def toy_planes_chart(path: Path, seed: int = 0) -> None:
     """Draw both planes for each epsilon, with the linear and with the RBF kernel."""
-    with _figure(path, 10, 5.2) as figure:
-        for axes, kernel in zip(figure.subplots(1, 2), toy.KERNELS, strict=True):
+    with figure(path, 10, 5.2) as drawing:
+        for axes, kernel in zip(drawing.subplots(1, 2), toy.KERNELS, strict=True):
             for number, epsilon in enumerate(toy.EPSILONS):
                 slab, X = toy.toy_fit(toy.ToyCell(kernel, epsilon, seed))
                 grid, scores = _score_field(slab, X)
@@ -136,13 +111,13 @@ def toy_planes_chart(path: Path, seed: int = 0) -> None:
                 axes.plot([], [], color=SEQUENCE[number], lw=1.6, label=f"{number + 1}/6")
             _draw_points(axes, X)
             axes.set_title(f"{_KERNEL_TITLES[kernel]}: both planes for five epsilons")
-        figure.axes[1].legend(title="epsilon", loc="center left", bbox_to_anchor=(1, 0.5))
+        drawing.axes[1].legend(title="epsilon", loc="center left", bbox_to_anchor=(1, 0.5))
 
 
 def toy_slabs_chart(path: Path, seed: int = 0, epsilon: float = 4 / 6) -> None:
     """Draw the inside of the slab: a band with the linear kernel, a doughnut with the RBF kernel."""
-    with _figure(path, 10, 5.2) as figure:
-        for axes, kernel in zip(figure.subplots(1, 2), toy.KERNELS, strict=True):
+    with figure(path, 10, 5.2) as drawing:
+        for axes, kernel in zip(drawing.subplots(1, 2), toy.KERNELS, strict=True):
             slab, X = toy.toy_fit(toy.ToyCell(kernel, epsilon, seed, nu_upper=toy.RING_NU_UPPER))
             grid, scores = _score_field(slab, X)
             levels = [slab.rho_lower_, slab.rho_upper_]
@@ -158,8 +133,8 @@ def toy_slabs_chart(path: Path, seed: int = 0, epsilon: float = 4 / 6) -> None:
 def toy_distances_chart(path: Path) -> None:
     """Draw the density of the Mahalanobis distance of normal samples in 2 and in 16 dimensions."""
     grid = np.linspace(0, 7, 400)
-    with _figure(path, 7.2, 3.6) as figure:
-        axes = figure.add_subplot()
+    with figure(path, 7.2, 3.6) as drawing:
+        axes = drawing.add_subplot()
         for n_features, colour, at in ((2, NOVEL, 1.0), (16, KNOWN, 3.87)):
             axes.hist(toy.mahalanobis_distances(n_features), bins=70, density=True, color=colour, alpha=0.22, lw=0)
             density = chi(n_features).pdf(grid)
@@ -176,19 +151,20 @@ _KERNEL_TITLES = {"linear": "Linear kernel", "rbf": "RBF kernel"}
 
 
 @contextmanager
-def _figure(path: Path, width: float, height: float) -> Iterator[Any]:
+def figure(path: Path, width: float, height: float) -> Iterator[Any]:
     """A figure of `width` by `height` inches in the house's style, saved to `path` at the end."""
     require_matplotlib()
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
     with rc_context(_STYLE):
-        figure = Figure(figsize=(width, height))
-        yield figure
-        figure.savefig(path)
+        drawing = Figure(figsize=(width, height))
+        yield drawing
+        drawing.savefig(path)
 
 
-def _colour_map() -> Any:
+def colour_map() -> Any:
+    """The house's colours from paper to ink, for values from low to high."""
     from matplotlib.colors import LinearSegmentedColormap
 
     return LinearSegmentedColormap.from_list("slabsvm", ["#f7f6f2", *SEQUENCE])

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -14,9 +15,10 @@ import click
 if TYPE_CHECKING:
     from slabsvm.experiments.data import Letters
     from slabsvm.experiments.protocol import Record
-    from slabsvm.report import Grid
+    from slabsvm.report import Chart, Grid, Picture, Report
 
 INTERRUPTED = 130  # the exit status by which shells know an interruption
+PLAIN_SECONDS = 30.0  # between lines of progress where nobody sees a bar
 
 
 @contextmanager
@@ -75,6 +77,7 @@ def run_cells(
     output: Path,
     jobs: int | None,
     fresh: bool,
+    what: str = "fits",
 ) -> list[Record]:
     """Run the cells with progress, or read the records of those that were run before; says which it was."""
     from joblib import cpu_count
@@ -90,9 +93,11 @@ def run_cells(
         return run(cells, measure, journal)
     if kept:
         click.echo(f"Going on: {kept} of {len(cells)} results are in {journal} already.")
+    elif journal.exists():
+        click.echo(f"The results in {journal} are of other code or another setting, and are not used.")
     begin = perf_counter()
     try:
-        with progress(f"Fitting {len(cells)} models", len(cells)) as advance:
+        with progress(f"Running {len(cells)} {what}", len(cells), kept) as advance:
             records = run(cells, measure, journal, n_jobs=threads, advance=advance)
     except KeyboardInterrupt:
         kept = len(known_records(journal, cells))
@@ -102,20 +107,50 @@ def run_cells(
         )
         raise SystemExit(INTERRUPTED) from None
     seconds, plural = perf_counter() - begin, "s" if threads > 1 else ""
-    click.echo(f"{len(cells) - kept} fits and their predictions took {seconds:.1f} s on {threads} thread{plural}.")
+    click.echo(f"{len(cells) - kept} {what} took {duration(seconds)} on {threads} thread{plural}.")
     return records
 
 
+def duration(seconds: float) -> str:
+    """Say a time as a person would."""
+    return f"{seconds:.1f} s" if seconds < 60 else f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
+
+
 @contextmanager
-def progress(label: str, total: int) -> Iterator[Callable[[], None]]:
-    """A progress bar with the time left, on standard error; gives the function to call after each step."""
+def progress(label: str, total: int, done: int = 0) -> Iterator[Callable[[], None]]:
+    """Show progress and the time left on standard error; gives the function to call after each step.
+
+    A bar on a terminal; elsewhere, where a bar cannot be drawn, a line now and then.
+    """
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield _plain_progress(label, total, done)
+        return
     columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()]
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(label, total=total)
+    # Steps may take ten seconds and differ much: the time left is estimated from all of them.
+    with Progress(*columns, console=console, transient=True, speed_estimate_period=3600) as bar:
+        task = bar.add_task(label, total=total, completed=done)
         yield lambda: bar.advance(task)
+
+
+def _plain_progress(label: str, total: int, done: int) -> Callable[[], None]:
+    begin = last = perf_counter()
+    count = done
+
+    def advance() -> None:
+        nonlocal count, last
+        count += 1
+        now = perf_counter()
+        if now - last < PLAIN_SECONDS or count == total:
+            return
+        last = now
+        left = (now - begin) / (count - done) * (total - count)
+        click.echo(f"{label}: {count} done, about {duration(left)} left", err=True)
+
+    return advance
 
 
 def show(grid: Grid) -> None:
@@ -129,37 +164,32 @@ def show(grid: Grid) -> None:
         console.print(note, markup=False)
 
 
-def draw(output: Path, charts: Mapping[str, Callable[[Path], None]], figures: bool) -> list[Path]:
-    """Draw the charts, by name, as PNG files in the output folder; returns their paths."""
+def draw(output: Path, charts: Sequence[Chart], figures: bool) -> list[Picture]:
+    """Draw the charts as PNG files in the output folder."""
+    from slabsvm.report import Picture
+
     if not figures:
         return []
-    drawn = []
-    for name, chart in charts.items():
-        path = output / f"{name}.png"
-        chart(path)
-        drawn.append(path)
-    return drawn
+    pictures = []
+    for chart in charts:
+        path = output / f"{chart.name}.png"
+        chart.draw(path)
+        pictures.append(Picture(chart.title, path, chart.caption))
+    return pictures
 
 
-def finish(
-    output: Path,
-    name: str,
-    *,
-    title: str,
-    setting: str,
-    grids: Sequence[Grid],
-    drawn: Sequence[Path],
-    records: Sequence[Record],
-) -> None:
+def finish(output: Path, name: str, report: Report, records: Sequence[Record]) -> None:
     """Write the CSV file and the report of an experiment, and say where everything is."""
     from slabsvm import __version__
-    from slabsvm.report import write_csv, write_report
+    from slabsvm.report import Prose, write_csv
 
     write_csv(records, output / f"{name}.csv")
     origin = (
         f"Made by slabsvm {__version__} from `{name}.jsonl`, one record a line; `{name}.csv` has the same "
         "as a table. Run the command again to render this anew: what is recorded is not computed twice."
     )
-    pictures = [f"![{path.stem}]({path.name})" for path in drawn]
-    write_report(title, [setting, *pictures, *(grid.markdown() for grid in grids), origin], output / f"{name}.md")
-    click.echo(f"\nReport, figures, CSV and JSON records are in {output}: begin with {output / f'{name}.md'}")
+    report = replace(report, parts=[*report.parts, Prose("Where this comes from", [origin])])
+    for kind, text in (("md", report.markdown()), ("html", report.html())):
+        (output / f"{name}.{kind}").write_text(text, encoding="utf-8")
+    click.echo(f"\nThe report is {output / f'{name}.html'}, one page with everything in it;")
+    click.echo("Markdown, figures, CSV and JSON records are beside it.")

@@ -13,8 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from slabsvm import OneClassSlabSVM, __version__
-from slabsvm.experiments.protocol import TIE, Record
+from slabsvm import OneClassSlabSVM
+from slabsvm.experiments.methods import TIE
+from slabsvm.experiments.protocol import Record
+from slabsvm.experiments.provenance import VERSION
 
 EPSILONS = tuple(k / 6 for k in range(1, 6))
 KERNELS = ("linear", "rbf")
@@ -45,7 +47,7 @@ class ToyCell:
     nu_upper: float = NU_UPPER
     gamma: float = GAMMA
     tol: float = 1e-10
-    version: str = __version__
+    version: str = VERSION
 
 
 def toy_cells() -> list[ToyCell]:
