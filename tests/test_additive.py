@@ -1,13 +1,16 @@
 """Scores by tables of one-dimensional functions are the sums over support vectors that they stand for."""
 
+import pickle
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.base import clone
 
 import problems
-from slabsvm import _lookup
+from slabsvm import SVDD, OneClassSlabSVM, OneClassSVM, _lookup
 from slabsvm.additive import PIECE_ERROR, Chi2Table, IntersectionTable, knots
 
 SPREADS = {
@@ -181,3 +184,39 @@ def test_compiled_lookups_do_what_their_python_text_says(spread):
             of_columns.py_func(columns, table, found[2])
             of_csr.py_func(csr.indptr, csr.indices, csr.data, table, found[3])
         np.testing.assert_allclose(found, found[[2]].repeat(4, axis=0), rtol=0, atol=1e-12 * size_of(V, beta))
+
+
+@pytest.fixture(name="X")
+def histograms() -> np.ndarray:
+    return np.random.default_rng(0).gamma(4.0, 1.0, (300, 6))
+
+
+@pytest.mark.parametrize("detector", [OneClassSlabSVM(offsets="training", nu_upper=0.1), OneClassSVM(), SVDD()])
+@pytest.mark.parametrize("share", [1e-2, 1e-6])
+def test_a_chi2_model_is_within_its_tolerance_of_the_exact_one(detector, share, X):
+    new = np.random.default_rng(1).gamma(2.0, 3.0, (500, 6))
+    exact, table = (clone(detector).set_params(kernel="chi2", prediction_tol=tol).fit(X) for tol in (0.0, share))
+    np.testing.assert_array_equal(table.dual_coef_, exact.dual_coef_)
+    span = np.ptp(exact.project(X))
+    error = np.abs(table.project(new) - exact.project(new)).max()
+    assert 0 < error <= share * span
+    # What lies on a plane is inside, whatever the table's error does to its score.
+    assert (table.predict(X) >= exact.predict(X)).all()
+
+
+@pytest.mark.parametrize("kernel", ["linear", "hellinger", "intersection", "chi2"])
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array], ids=["dense", "csr"])
+def test_models_of_linear_and_additive_kernels_keep_no_training_rows(kernel, form, X):
+    model = OneClassSlabSVM(kernel=kernel, epsilon=0.2).fit(form(X))
+    with pytest.raises(AttributeError, match=rf"(?s){kernel}.*does not keep.*X\[model\.support_\]"):
+        _ = model.support_vectors_
+    kept = pickle.dumps(model)
+    assert not any(row.tobytes() in kept for row in X)
+
+
+def test_models_of_other_kernels_keep_their_support_vectors(X):
+    for data in (X, sp.csr_array(X)):
+        model = OneClassSlabSVM().fit(data)
+        assert type(model.support_vectors_) is type(data)
+        assert (model.support_vectors_ != data[model.support_]).sum() == 0
+    assert OneClassSlabSVM(kernel="precomputed").fit(X @ X.T).support_vectors_.shape == (0, 0)

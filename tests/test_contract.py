@@ -80,11 +80,10 @@ def test_decision_is_score_less_offset_and_prediction_its_sign(kernel, X, new):
 
 @by_kernel
 def test_a_score_is_the_kernel_expansion_over_the_support_vectors(kernel, X, new):
-    model = OneClassSlabSVM(kernel=kernel, gamma=0.5).fit(X)
+    model = OneClassSlabSVM(kernel=kernel, gamma=0.5, prediction_tol=0).fit(X)
     formula, _ = problems.FORMULAS[kernel]
-    expansion = formula(new, model.support_vectors_) @ model.dual_coef_[0]
+    expansion = formula(new, X[model.support_]) @ model.dual_coef_[0]
     np.testing.assert_allclose(model.project(new), expansion, rtol=1e-9, atol=1e-12)
-    np.testing.assert_array_equal(model.support_vectors_, X[model.support_])
     assert model.dual_coef_.sum() == pytest.approx(1 - 2 / 3)
     K = formula(X, X)
     beta = np.zeros(len(X))
@@ -178,7 +177,6 @@ def test_sparse_rows_mean_what_dense_rows_mean(kernel):
         np.testing.assert_allclose(sparse.decision_function(form(new)), expected, atol=allowed)
         np.testing.assert_allclose(sparse.decision_function(new), expected, atol=allowed)
         np.testing.assert_allclose(dense.decision_function(form(new)), expected, atol=1e-12)
-        assert sp.issparse(sparse.support_vectors_)
 
 
 @by_kernel

@@ -14,6 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from slabsvm.additive import Chi2Table, IntersectionTable, Projection, WeightVector
+
 FloatArray = npt.NDArray[np.floating[Any]]
 Rows = Any  # a dense array or CSR matrix: whatever has rows that an index array can pick
 
@@ -67,6 +69,14 @@ class Kernel(ABC):
         """Return about how far float32 blocks over X would be off, relative to the diagonal; inf to forbid them."""
         del X
         return np.inf
+
+    def projection(self, vectors: Rows, coefficients: npt.NDArray[np.float64], allowed: float) -> Projection | None:
+        """Return x -> sum_i c_i k(v_i, x) without the v_i, off by no more than allowed; None where they are needed.
+
+        vectors are (n, d) and not prepared, coefficients (n,).
+        """
+        del allowed
+        return WeightVector(self.prepare, vectors, coefficients) if self.explicit else None
 
     def __call__(self, X: Rows, Z: Rows) -> FloatArray:
         """Return k between the rows of X and of Z (neither prepared), shape (n_X, n_Z), in float64."""
@@ -197,6 +207,11 @@ class Intersection(_CompiledAdditive):
 
     loop = "intersection_rows"
 
+    def projection(self, vectors: Rows, coefficients: npt.NDArray[np.float64], allowed: float) -> Projection:
+        """Return the exact table."""
+        del allowed
+        return IntersectionTable(vectors, coefficients)
+
 
 class Chi2(_CompiledAdditive):
     """k(x, z) = sum_j 2 x_j z_j / (x_j + z_j) with 0/0 = 0, for non-negative features (Vedaldi, Zisserman 2012).
@@ -205,6 +220,10 @@ class Chi2(_CompiledAdditive):
     """
 
     loop = "chi2_rows"
+
+    def projection(self, vectors: Rows, coefficients: npt.NDArray[np.float64], allowed: float) -> Projection:
+        """Return the table of that precision, the exact sum for 0."""
+        return Chi2Table(vectors, coefficients, allowed)
 
 
 class FromFunction(Kernel):

@@ -50,6 +50,8 @@ class SVDD(SupportVectorDetector):
         Limit on the solver's iterations, -1 for none ("interior-point": 100).
     cache_size : float, default=1000
         Memory for rows of the kernel matrix, in MB.
+    prediction_tol : float in [0, 1), default=1e-6
+        As for `OneClassSlabSVM`.
     n_jobs : int or None, default=None
         Threads that compute large kernel blocks; None is 1 unless in a `joblib.parallel_config` context, -1 all.
     warm_start : bool, default=False
@@ -109,6 +111,7 @@ class SVDD(SupportVectorDetector):
         tol: float = 1e-3,
         max_iter: int = -1,
         cache_size: float = 1000,
+        prediction_tol: float = 1e-6,
         n_jobs: int | None = None,
         warm_start: bool = False,
     ) -> None:
@@ -120,6 +123,7 @@ class SVDD(SupportVectorDetector):
             tol=tol,
             max_iter=max_iter,
             cache_size=cache_size,
+            prediction_tol=prediction_tol,
             n_jobs=n_jobs,
             warm_start=warm_start,
         )

@@ -19,6 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from slabsvm.additive import Projection
 from slabsvm.base import KernelDetector, by_row, rounding_of
 from slabsvm.dual import Dual, FloatArray, Solution
 from slabsvm.expansion import Expansion
@@ -48,6 +49,7 @@ class SupportVectorDetector(KernelDetector):
         "tol": [Interval(Real, 0.0, None, closed="neither")],
         "max_iter": [Interval(Integral, -1, None, closed="left")],
         "cache_size": [Interval(Real, 0.0, None, closed="neither")],
+        "prediction_tol": [Interval(Real, 0.0, 1.0, closed="left")],
         "warm_start": ["boolean"],
     }
 
@@ -61,6 +63,7 @@ class SupportVectorDetector(KernelDetector):
         tol: float,
         max_iter: int,
         cache_size: float,
+        prediction_tol: float,
         n_jobs: int | None,
         warm_start: bool,
     ) -> None:
@@ -71,6 +74,7 @@ class SupportVectorDetector(KernelDetector):
         self.tol = tol
         self.max_iter = max_iter
         self.cache_size = cache_size
+        self.prediction_tol = prediction_tol
         self.n_jobs = n_jobs
         self.warm_start = warm_start
 
@@ -92,10 +96,18 @@ class SupportVectorDetector(KernelDetector):
 
     @property
     def support_vectors_(self) -> Any:
-        """The support vectors, shape (n_SV, n_features), a row for each of support_; empty for a precomputed kernel."""
+        """The support vectors, shape (n_SV, n_features), a row for each of support_; empty for a precomputed kernel.
+
+        With a linear or an additive kernel the model needs and keeps none of them: X[model.support_] are they.
+        """
         check_is_fitted(self)
         if self._kernel is None:
             return np.empty((0, 0))
+        if not isinstance(self._expansion, Expansion):
+            raise AttributeError(
+                f"A model with kernel={self.kernel!r} does not keep its support vectors: it predicts from a weight "
+                "vector, or from a table for each feature. They are X[model.support_], with X the training data."
+            )
         return self._expansion.samples[self._row_of_support]
 
     def project(self, X: Any) -> FloatArray:
@@ -175,7 +187,10 @@ class SupportVectorDetector(KernelDetector):
         self.support_ = np.flatnonzero((rows > 0).any(axis=0))
         self.dual_coef_ = (dual.signs @ rows[:, self.support_])[None, :]
         samples = self._samples_of(X, distinct.representatives[support])
-        self._expansion = Expansion(self._kernel, samples, beta[support])
+        self._expansion: Expansion | Projection = Expansion(self._kernel, samples, beta[support])
+        if self._kernel is not None:
+            allowed = self.prediction_tol * float(np.ptp(solution.scores))
+            self._expansion = self._kernel.projection(samples, beta[support], allowed) or self._expansion
         place = np.cumsum(held) - 1
         self._row_of_support = place[distinct.group[self.support_]]
         self._squared_norm = float(beta @ (solution.scores - dual.linear))
@@ -197,7 +212,8 @@ class SupportVectorDetector(KernelDetector):
             offsets = dual.offsets(loo.scores)
             self.loo_scores_ = by_row(distinct, loo.scores)
             size = float(np.abs(offsets).max() + np.abs(solution.scores).max())
-        self._rounding = rounding_of(size + float(np.abs(dual.linear).max()))
+        # A table's error moves scores as rounding does.
+        self._rounding = rounding_of(size + float(np.abs(dual.linear).max())) + self._expansion.error
         self._set_planes(offsets)
 
     def _lost_recall(self) -> str:

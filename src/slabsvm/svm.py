@@ -50,6 +50,9 @@ class OneClassSlabSVM(SupportVectorDetector):
         Limit on the solver's iterations, -1 for none ("interior-point": 100).
     cache_size : float, default=1000
         Memory for rows of the kernel matrix, in MB; a block of 2,048 samples (16 to 32 MB) is held whatever it says.
+    prediction_tol : float in [0, 1), default=1e-6
+        How far scores of new samples may be off with kernel="chi2", relative to the range of the training scores: they
+        are interpolated in tables. 0 computes them exactly, which other kernels always do.
     n_jobs : int or None, default=None
         Threads that compute large kernel blocks; None is 1 unless in a `joblib.parallel_config` context, -1 all.
     warm_start : bool, default=False
@@ -67,7 +70,8 @@ class OneClassSlabSVM(SupportVectorDetector):
     support_ : (n_SV,) array of int
         Their rows in X.
     support_vectors_ : (n_SV, n_features) array or CSR matrix
-        Empty for a precomputed kernel.
+        Empty for a precomputed kernel. Not there for linear and additive kernels, which predict without them: the model
+        keeps no training rows, and X[support_] are they.
     n_iter_ : int
         The solver's iterations.
     duality_gap_ : float
@@ -131,6 +135,7 @@ class OneClassSlabSVM(SupportVectorDetector):
         tol: float = 1e-3,
         max_iter: int = -1,
         cache_size: float = 1000,
+        prediction_tol: float = 1e-6,
         n_jobs: int | None = None,
         warm_start: bool = False,
     ) -> None:
@@ -142,6 +147,7 @@ class OneClassSlabSVM(SupportVectorDetector):
             tol=tol,
             max_iter=max_iter,
             cache_size=cache_size,
+            prediction_tol=prediction_tol,
             n_jobs=n_jobs,
             warm_start=warm_start,
         )
@@ -236,6 +242,8 @@ class OneClassSVM(SupportVectorDetector):
         Limit on the solver's iterations, -1 for none ("interior-point": 100).
     cache_size : float, default=1000
         Memory for rows of the kernel matrix, in MB.
+    prediction_tol : float in [0, 1), default=1e-6
+        As for `OneClassSlabSVM`.
     n_jobs : int or None, default=None
         Threads that compute large kernel blocks; None is 1 unless in a `joblib.parallel_config` context, -1 all.
     warm_start : bool, default=False
@@ -282,6 +290,7 @@ class OneClassSVM(SupportVectorDetector):
         tol: float = 1e-3,
         max_iter: int = -1,
         cache_size: float = 1000,
+        prediction_tol: float = 1e-6,
         n_jobs: int | None = None,
         warm_start: bool = False,
     ) -> None:
@@ -293,6 +302,7 @@ class OneClassSVM(SupportVectorDetector):
             tol=tol,
             max_iter=max_iter,
             cache_size=cache_size,
+            prediction_tol=prediction_tol,
             n_jobs=n_jobs,
             warm_start=warm_start,
         )
