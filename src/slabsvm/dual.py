@@ -19,7 +19,9 @@ therefore lives in the scores alone, and an inner loop that updates scores never
 from __future__ import annotations
 
 import enum
+import math
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -69,6 +71,12 @@ class Dual:
         """The number of samples, m."""
         return int(self.caps.shape[1])
 
+    @cached_property
+    def _equal_caps(self) -> BoolArray:
+        """Which planes have the same cap for all samples."""
+        equal: BoolArray = self.caps.min(axis=1) == self.caps.max(axis=1)
+        return equal
+
     def beta(self, multipliers: FloatArray) -> FloatArray:
         """Return beta = sum_p sigma_p v_p, shape (m,), for multipliers of shape (P, m)."""
         combined: FloatArray = self.signs @ multipliers
@@ -78,9 +86,9 @@ class Dual:
         """Return 1/2 beta'K beta + c'beta, which is 1/2 beta'(s + c)."""
         return float(0.5 * self.beta(multipliers) @ (scores + self.linear))
 
-    def distances(self, scores: FloatArray) -> FloatArray:
-        """Return sigma_p (s - rho_p) for the best offsets, shape (P, m): how far each sample is above the plane."""
-        distances: FloatArray = self.signs[:, None] * (scores - self.offsets(scores)[:, None])
+    def distances(self, scores: FloatArray, offsets: FloatArray) -> FloatArray:
+        """Return sigma_p (s - rho_p), shape (P, m): how far each sample is above the plane."""
+        distances: FloatArray = self.signs[:, None] * (scores - offsets[:, None])
         return distances
 
     def excess(self, multipliers: FloatArray, distances: FloatArray) -> FloatArray:
@@ -93,7 +101,7 @@ class Dual:
 
     def gap(self, multipliers: FloatArray, scores: FloatArray) -> float:
         """Return the duality gap of feasible multipliers with scores s = K beta + c; zero exactly at an optimum."""
-        return float(self.excess(multipliers, self.distances(scores)).sum())
+        return Point(self, multipliers, scores).gap
 
     def largest_objective(self, mean_diagonal: float) -> float:
         """Return the size of the largest objective that the boxes allow, given the mean of K's diagonal."""
@@ -127,8 +135,8 @@ class Dual:
         """
         return np.array(
             [
-                sign * _weighted_quantile(sign * scores, caps, total)
-                for sign, caps, total in zip(self.signs, self.caps, self.totals, strict=True)
+                sign * _weighted_quantile(sign * scores, caps, total, equal=equal)
+                for sign, caps, total, equal in zip(self.signs, self.caps, self.totals, self._equal_caps, strict=True)
             ]
         )
 
@@ -220,6 +228,48 @@ def hypersphere(weights: FloatArray, nu: float, diagonal: FloatArray) -> Dual:
     return Dual(sphere.signs, sphere.caps, sphere.totals, -0.5 * diagonal)
 
 
+@dataclass(frozen=True)
+class Point:
+    """Feasible multipliers, shape (P, m), with their scores, shape (m,); what follows is computed once, if asked for.
+
+    Attributes
+    ----------
+    dual : Dual
+    multipliers : (P, m) array
+    scores : (m,) array
+        s = K beta + c.
+    """
+
+    dual: Dual
+    multipliers: FloatArray
+    scores: FloatArray
+
+    @cached_property
+    def beta(self) -> FloatArray:
+        """sum_p sigma_p v_p, shape (m,)."""
+        return self.dual.beta(self.multipliers)
+
+    @cached_property
+    def objective(self) -> float:
+        """The Dual's objective."""
+        return self.dual.objective(self.multipliers, self.scores)
+
+    @cached_property
+    def offsets(self) -> FloatArray:
+        """Each plane's best offset, shape (P,)."""
+        return self.dual.offsets(self.scores)
+
+    @cached_property
+    def distances(self) -> FloatArray:
+        """How far each sample is above each plane, shape (P, m)."""
+        return self.dual.distances(self.scores, self.offsets)
+
+    @cached_property
+    def gap(self) -> float:
+        """The duality gap."""
+        return float(self.dual.excess(self.multipliers, self.distances).sum())
+
+
 class Status(enum.Enum):
     """Why a solver stopped; the text is what a user should know and do."""
 
@@ -281,9 +331,7 @@ class Solution:
 
 
 def certified(
-    dual: Dual,
-    multipliers: FloatArray,
-    scores: FloatArray,
+    point: Point,
     *,
     mean_diagonal: float,
     tol: float,
@@ -293,20 +341,19 @@ def certified(
     history: tuple[tuple[int, float], ...] = (),
     rounding: float = 0.0,
 ) -> Solution:
-    """Return the Solution of feasible multipliers and their scores; its status is read off the gap they reach.
+    """Return the Solution at a point; its status is read off the gap.
 
     The gap is reported no smaller than what the rounding of the scores can hide in it.
     """
-    objective = dual.objective(multipliers, scores)
-    gap = dual.gap(multipliers, scores) + rounding
-    scale = dual.scale(objective, mean_diagonal)
+    dual, objective, gap = point.dual, point.objective, point.gap + rounding
     status = unfinished
     if gap <= dual.goal(objective, mean_diagonal, tol, resolution):
-        status = Status.CONVERGED if scale == abs(objective) else Status.DEGENERATE
+        on_scale = dual.scale(objective, mean_diagonal) == abs(objective)
+        status = Status.CONVERGED if on_scale else Status.DEGENERATE
     return Solution(
-        multipliers=multipliers,
-        scores=scores,
-        offsets=dual.offsets(scores),
+        multipliers=point.multipliers,
+        scores=point.scores,
+        offsets=point.offsets,
         objective=objective,
         gap=gap,
         relative_gap=dual.relative(gap, objective, mean_diagonal),
@@ -316,12 +363,12 @@ def certified(
     )
 
 
-def _weighted_quantile(values: FloatArray, weights: FloatArray, total: float) -> float:
+def _weighted_quantile(values: FloatArray, weights: FloatArray, total: float, *, equal: bool) -> float:
     """Return where the weights of the lowest values sum to total; the midpoint where that is an interval."""
     slack = MASS_ROUNDING * total
     last = len(values) - 1
-    if weights.min() == weights.max():
-        ranks = [min(int(np.ceil((total + d) / weights[0])) - 1, last) for d in (-slack, slack)]
+    if equal:
+        ranks = [min(math.ceil((total + d) / weights[0]) - 1, last) for d in (-slack, slack)]
         return float(0.5 * np.partition(values, ranks)[ranks].sum())
     order = np.argsort(values)
     mass = np.cumsum(weights[order])

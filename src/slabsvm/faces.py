@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import get_lapack_funcs
+from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
 from slabsvm.dual import BoolArray, Dual, FloatArray
 
@@ -54,7 +54,7 @@ class Face:
             self.memberships = owners[self.free.any(axis=1)].T.astype(np.float64)
 
     def factor(self, gram_block: npt.NDArray[np.floating[Any]]) -> None:
-        """Factor M, given K_FF, shape (f, f), in its precision; f^3/3 multiplications.
+        """Factor M, given K_FF, shape (f, f), in its precision; f^3/3 multiplications. K_FF is overwritten.
 
         Because A'x is given, K may be replaced by K + lift A A' without changing any answer. That makes it regular
         where M is and K_FF is not: with a linear kernel there are often more free samples than features.
@@ -62,14 +62,17 @@ class Face:
         border = self.memberships[self.samples]
         diagonal = float(np.diagonal(gram_block).mean())
         self.lift = diagonal if diagonal > 0 else 1.0
-        dtype = np.float32 if gram_block.dtype == np.float32 else np.float64
-        matrix = gram_block + (self.lift * (border @ border.T)).astype(dtype)
-        ridge = RIDGE[dtype] * self.lift
-        potrf, self._trtrs, self._trtri = get_lapack_funcs(("potrf", "trtrs", "trtri"), (matrix,))
+        # K is symmetric: its transpose is the same matrix in the order that LAPACK wants.
+        lifted = gram_block.T
+        potrf, self._trtrs, self._trtri = get_lapack_funcs(("potrf", "trtrs", "trtri"), (lifted,))
+        (add_square,) = get_blas_funcs(("syr",), (lifted,))
+        for members in border.T:
+            lifted = add_square(self.lift, members, lower=True, a=lifted, overwrite_a=True)
+        ridge = RIDGE[np.float32 if lifted.dtype == np.float32 else np.float64] * self.lift
         failed = 1
         while failed:
-            ridged = matrix.copy()
-            ridged.flat[:: len(matrix) + 1] += dtype(ridge)
+            ridged = lifted.copy(order="F")
+            ridged.reshape(-1, order="A")[:: len(lifted) + 1] += ridge
             self._cholesky, failed = potrf(ridged, lower=True, clean=True, overwrite_a=True)
             ridge *= 10.0
             if failed and not ridge <= self.lift:

@@ -30,6 +30,8 @@ Samples = npt.NDArray[np.intp]
 PRODUCT_BYTES = 2**24
 # A block smaller than this is computed by one thread: starting others costs more.
 THREADED_SIZE = 2**18
+# Blocks that would be further off than this, relative to the diagonal, are not computed in float32.
+COARSE = 1e-5
 # Of a kernel that is not known to be one, so many samples are verified.
 VERIFIED = 2000
 # An eigenvalue or a squared distance below minus this share of the diagonal is no rounding.
@@ -40,6 +42,9 @@ CONVEX = "The slab is a convex problem only for positive semidefinite kernels."
 
 class _OneBlasThread:
     """While any thread is inside, BLAS runs on one thread: rows are divided among Python's threads instead.
+
+    BLAS's own threads were measured to slow down all that a descent asks of it, small solves sevenfold; they serve for
+    the factorisation of large matrices.
 
     BLAS has one setting for the whole process. The first to enter keeps it and the last to leave restores it, so that
     fits in concurrent threads do not restore each other's.
@@ -63,7 +68,7 @@ class _OneBlasThread:
                 self._limits.restore_original_limits()
 
 
-_ONE_BLAS_THREAD = _OneBlasThread()
+ONE_BLAS_THREAD = _OneBlasThread()
 
 
 @cache
@@ -79,14 +84,14 @@ class Gram(ABC):
     ----------
     n_samples : int
         m.
-    single_precision_error : float
-        About how far float32 blocks are off, relative to the diagonal; inf where they may not be used.
     rounding : float
         How exactly K is known, as a share of its diagonal.
+    cheap_products : bool
+        Whether K beta costs less than reading the rows of K that it takes, so that no rows need be kept.
     """
 
     n_samples: int
-    single_precision_error: float = np.inf
+    cheap_products: bool = False
     rounding: float = ROUNDING_GAP
 
     def check(self) -> None:
@@ -132,6 +137,11 @@ class Gram(ABC):
     @abstractmethod
     def diagonal(self) -> FloatArray:
         """K_ii, shape (m,)."""
+
+    @property
+    def single_precision_error(self) -> float:
+        """About how far float32 blocks are off, relative to the diagonal; inf where they may not be used."""
+        return np.inf
 
     @abstractmethod
     def subset(self, samples: Samples) -> Gram:
@@ -225,7 +235,6 @@ class Computed(Gram):
         self.X = X
         self.n_threads = n_threads
         self.n_samples = X.shape[0]
-        self.single_precision_error = kernel.single_precision_error(X)
         self._prepared: dict[Any, Rows] = {}
         # Threads live as long as the fit that needs them; to start them anew for each block was measured at 1.7 ms.
         self._threads = ThreadPoolExecutor(n_threads) if n_threads > 1 else None
@@ -238,9 +247,8 @@ class Computed(Gram):
         out: AnyFloatArray | None = None,
     ) -> AnyFloatArray:
         """Return the kernel's block; each thread fills a stretch of rows."""
-        samples = self._rows(dtype)
-        left = samples[rows]
-        right = samples if columns is None else samples[columns]
+        rounded = np.dtype(dtype) == np.float32 and self._coarse
+        left, right = self._sides(rows, columns, np.dtype(np.float64 if rounded else dtype))
         n_columns = right.shape[0]
         if out is None:
             out = np.empty((len(rows), n_columns), dtype=dtype)
@@ -248,7 +256,7 @@ class Computed(Gram):
         if self._threads is None or out.size < THREADED_SIZE:
             return self.kernel.block(left, right, out)
         bounds = np.linspace(0, len(rows), self.n_threads + 1).astype(int)
-        with _ONE_BLAS_THREAD:
+        with ONE_BLAS_THREAD:
             list(
                 self._threads.map(
                     lambda first, last: self.kernel.block(left[first:last], right, filled[first:last]),
@@ -262,6 +270,25 @@ class Computed(Gram):
     def _trusted(self) -> bool:
         return self.kernel.trusted
 
+    @property
+    def single_precision_error(self) -> float:
+        """That of blocks computed in float32 or, where these are too coarse, in float64 and rounded."""
+        if not self.kernel.single_precision:
+            return np.inf
+        return float(np.finfo(np.float32).eps) if self._coarse else self._float32_error
+
+    @property
+    def _coarse(self) -> bool:
+        return self._float32_error > COARSE
+
+    @cached_property
+    def _float32_error(self) -> float:
+        """How far blocks computed in float32 are off."""
+        error = self.kernel.single_precision_error(self._prepared_rows(np.float32))
+        if error > COARSE:
+            del self._prepared[np.dtype(np.float32)]
+        return error
+
     @cached_property
     def diagonal(self) -> FloatArray:
         """K_ii, shape (m,)."""
@@ -273,7 +300,8 @@ class Computed(Gram):
         part.kernel, part.X = self.kernel, self.X[samples]
         part.n_threads, part._threads = self.n_threads, self._threads
         part.n_samples = len(samples)
-        part.single_precision_error = self.single_precision_error
+        if self.kernel.single_precision:
+            part._float32_error = self._float32_error
         part._prepared = {dtype: rows[samples] for dtype, rows in self._prepared.items()}
         return part
 
@@ -281,17 +309,26 @@ class Computed(Gram):
         """Return the map of `Gram.damped`; where K = Z Z' with Z of few columns, by a d x d Cholesky."""
         if not (self.kernel.explicit and self.X.shape[1] < self.n_samples):
             return super().damped(damping)
-        features = self._rows(np.float64)
+        features = self._prepared_rows(np.float64)
         dense: FloatArray = features.toarray() if sp.issparse(features) else features
         matrix = dense.T @ (damping[:, None] * dense)
         matrix.flat[:: matrix.shape[0] + 1] += 1.0
         factor = _factored(matrix)
         return lambda w: np.asarray(dense @ scipy.linalg.cho_solve(factor, dense.T @ w, check_finite=False))
 
-    def _rows(self, dtype: npt.DTypeLike) -> Rows:
+    def _sides(self, rows: Samples, columns: Samples | None, dtype: np.dtype[Any]) -> tuple[Rows, Rows]:
+        if columns is None or dtype in self._prepared:
+            samples = self._prepared_rows(dtype)
+            return samples[rows], samples if columns is None else samples[columns]
+        # A few float64 values, in a fit in float32, are not worth preparing all samples for.
+        return self.kernel.prepare(self.X[rows], dtype), self.kernel.prepare(self.X[columns], dtype)
+
+    def _prepared_rows(self, dtype: npt.DTypeLike) -> Rows:
         key = np.dtype(dtype)
         if key not in self._prepared:
-            self._prepared[key] = self.kernel.prepare(self.X, key)
+            # What overflows float32 is told by single_precision_error.
+            with np.errstate(over="ignore", invalid="ignore"):
+                self._prepared[key] = self.kernel.prepare(self.X, key)
         return self._prepared[key]
 
 

@@ -37,11 +37,14 @@ class Kernel(ABC):
         Whether a prepared row is the sample's image in feature space, so that blocks are products of rows.
     trusted : bool
         Whether it is known to be symmetric and positive semidefinite.
+    single_precision : bool
+        Whether float32 blocks are worth their rounding error.
     """
 
     non_negative = False
     explicit = False
     trusted = True
+    single_precision = False
 
     @classmethod
     def check(cls, X: Rows) -> None:
@@ -59,16 +62,18 @@ class Kernel(ABC):
 
     @abstractmethod
     def block(self, left: Rows, right: Rows, out: FloatArray | None = None) -> FloatArray:
-        """Return k between prepared rows, shape (n_left, n_right), in their dtype; written to out when given."""
+        """Return k between prepared rows, shape (n_left, n_right), in their dtype; written to out when given.
+
+        An out of float32 for rows of float64 is rounded to.
+        """
 
     @abstractmethod
     def diagonal(self, X: Rows) -> npt.NDArray[np.float64]:
         """Return k(x, x) of each row of X (not prepared), shape (n,)."""
 
-    def single_precision_error(self, X: Rows) -> float:
-        """Return about how far float32 blocks over X would be off, relative to the diagonal; inf to forbid them."""
-        del X
-        return np.inf
+    def single_precision_error(self, rows: Rows) -> float:
+        """Return about how far blocks of these rows, prepared in float32, are off, relative to the diagonal."""
+        raise NotImplementedError
 
     def projection(self, vectors: Rows, coefficients: npt.NDArray[np.float64], allowed: float) -> Projection | None:
         """Return x -> sum_i c_i k(v_i, x) without the v_i, off by no more than allowed; None where they are needed.
@@ -110,6 +115,8 @@ class RBF(Kernel):
         Subtracted from every row; None for sparse data, whose zeros it would destroy.
     """
 
+    single_precision = True
+
     def __init__(self, gamma: float, centre: FloatArray | None = None) -> None:
         self.gamma = gamma
         self.centre = centre
@@ -132,26 +139,24 @@ class RBF(Kernel):
         return rows
 
     def block(self, left: Rows, right: Rows, out: FloatArray | None = None) -> FloatArray:
-        """Return exp of the product of left with right, whose last two columns change places."""
-        swapped = sp.csr_array(right) if sp.issparse(right) else right
-        order = np.arange(right.shape[1])
-        order[-2:] = order[:-3:-1]
-        swapped = swapped[:, order]
+        """Return exp of the product of left with right, after the last two columns of one have changed places."""
+        if left.shape[0] <= right.shape[0]:
+            left = _ends_exchanged(left)
+        else:
+            right = _ends_exchanged(right)
         if out is None:
             out = np.empty((left.shape[0], right.shape[0]), dtype=left.dtype)
         for rows in _tiles(left.shape[0], right.shape[0] * out.itemsize):
-            values = _product(left[rows], swapped, out[rows])
-            np.exp(values, out=values)
+            values = _product(left[rows], right, out[rows] if out.dtype == left.dtype else None)
+            np.exp(values, out=out[rows], casting="same_kind")
         return out
 
     def diagonal(self, X: Rows) -> npt.NDArray[np.float64]:
         """Return ones."""
         return np.ones(X.shape[0])
 
-    def single_precision_error(self, X: Rows) -> float:
+    def single_precision_error(self, rows: Rows) -> float:
         """Return the rounding error of the exponent of the sample farthest from the centre."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            rows = self.prepare(X, np.float32)
         norms = rows[:, [-2]].toarray() if sp.issparse(rows) else rows[:, -2]
         if not np.isfinite(norms).all():
             return np.inf
@@ -283,6 +288,17 @@ def _product(left: Rows, right: Rows, out: FloatArray | None) -> FloatArray:
         dense = some.toarray() if sp.issparse(some) else some
         out[:, columns] = left @ np.ascontiguousarray(dense.T)
     return out
+
+
+def _ends_exchanged(rows: Rows) -> Rows:
+    """Return a copy of the rows in which the last two columns have changed places."""
+    if sp.issparse(rows):
+        order = np.arange(rows.shape[1])
+        order[-2:] = order[:-3:-1]
+        return sp.csr_array(rows)[:, order]
+    exchanged = rows.copy()
+    exchanged[:, -2:] = rows[:, :-3:-1]
+    return exchanged
 
 
 def _row_sums(X: Rows, power: int = 1) -> npt.NDArray[np.float64]:

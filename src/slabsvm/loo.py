@@ -38,11 +38,10 @@ import numpy.typing as npt
 
 from slabsvm.dual import Dual, FloatArray, Solution
 from slabsvm.faces import Face
-from slabsvm.gram import Gram
+from slabsvm.gram import ONE_BLAS_THREAD, Gram
 
-# A face of more samples is factored in float32, at half the time and memory, where blocks of K are that exact.
+# A face of more samples is factored in float32, at half the time and memory, where the kernel allows such blocks.
 LARGE = 1000
-SINGLE_PRECISION_ERROR = 1e-5
 
 
 @dataclass(frozen=True)
@@ -71,8 +70,10 @@ def leave_one_out(dual: Dual, gram: Gram, solution: Solution) -> LeaveOneOut:
     solution : its optimum, to within its gap
     """
     face = Face(dual, solution.multipliers, _free_or_next(dual, solution))
-    crude = len(face.samples) > LARGE and gram.single_precision_error <= SINGLE_PRECISION_ERROR
-    if crude:
+    if len(face.samples) <= LARGE:
+        with ONE_BLAS_THREAD:
+            return _through(face, dual, gram, solution, np.float64)
+    if gram.single_precision_error < np.inf:
         try:
             left_out = _through(face, dual, gram, solution, np.float32)
         except np.linalg.LinAlgError:

@@ -9,6 +9,7 @@ of the samples needs, and it makes a fit independent of the order of the rows.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -80,7 +81,7 @@ def each_its_own(weights: FloatArray) -> Distinct:
 def _row_hashes(X: Any) -> npt.NDArray[np.uint64]:
     """Return a hash of each row: its bits times odd random numbers, modulo 2^64, mixed."""
     n_samples, n_features = X.shape
-    multipliers = np.random.default_rng(0).integers(0, 2**63, n_features, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+    multipliers = _odd_numbers(n_features)
     hashes = np.empty(n_samples, dtype=np.uint64)
     if sp.issparse(X):
         bits = _mixed(_bits(X.data)) * multipliers[X.indices]
@@ -91,6 +92,12 @@ def _row_hashes(X: Any) -> npt.NDArray[np.uint64]:
         bits = _mixed(_bits(X[first : first + height]))
         hashes[first : first + height] = (bits * multipliers).sum(axis=1, dtype=np.uint64)
     return _mixed(hashes)
+
+
+@lru_cache(maxsize=8)
+def _odd_numbers(count: int) -> npt.NDArray[np.uint64]:
+    """Return the same random odd numbers for the same count."""
+    return np.random.default_rng(0).integers(0, 2**63, count, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
 
 
 def _bits(values: npt.NDArray[np.floating[Any]]) -> npt.NDArray[np.uint64]:

@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from slabsvm.dual import Dual, FloatArray, Solution, Status, certified
+from slabsvm.dual import Dual, FloatArray, Point, Solution, Status, certified
 from slabsvm.faces import Face
 from slabsvm.gram import Gram
 
@@ -91,11 +91,8 @@ def solve(
             unfinished = Status.STALLED
             break
         steps += 1
-    multipliers, scores = _at_the_vertex_of(dual, gram, best)
     return certified(
-        dual,
-        multipliers,
-        scores,
+        _at_the_vertex_of(dual, gram, best),
         mean_diagonal=mean_diagonal,
         resolution=gram.rounding,
         tol=tol,
@@ -105,26 +102,26 @@ def solve(
     )
 
 
-def _at_the_vertex_of(dual: Dual, gram: Gram, v: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _at_the_vertex_of(dual: Dual, gram: Gram, v: FloatArray) -> Point:
     """Return v, and its scores, with what is nearly at a bound put there and the rest at the optimum of its face.
 
     How near is near is tried out: the face whose optimum has the least gap is the right one.
     """
-    scores = dual.linear + gram.dot(dual.beta(v))
-    best = (dual.gap(v, scores), v, scores)
+
+    def at(multipliers: FloatArray) -> Point:
+        return Point(dual, multipliers, dual.linear + gram.dot(dual.beta(multipliers)))
+
+    best = at(v)
     for share in ROUNDING:
         rounded = np.where(v < share * dual.caps, 0.0, np.where(v > (1 - share) * dual.caps, dual.caps, v))
-        rounded = dual.project_sums(rounded)
-        scores = dual.linear + gram.dot(dual.beta(rounded))
+        point = at(dual.project_sums(rounded))
         for _ in range(2):
-            face = Face(dual, rounded)
+            face = Face(dual, point.multipliers)
             if len(face.samples) >= 2:
                 face.factor(gram.block(face.samples, face.samples))
-                rounded, _ = face.newton_step(rounded, scores)
-                scores = dual.linear + gram.dot(dual.beta(rounded))
-            if (gap := dual.gap(rounded, scores)) < best[0]:
-                best = (gap, rounded, scores)
-    return best[1], best[2]
+                point = at(face.newton_step(point.multipliers, point.scores)[0])
+            best = min(best, point, key=lambda one: one.gap)
+    return best
 
 
 class _Interior:

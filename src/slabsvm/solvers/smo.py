@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from slabsvm.dual import Dual, FloatArray, Solution, Status, certified
+from slabsvm.dual import Dual, FloatArray, Point, Solution, Status, certified
 from slabsvm.faces import Face
-from slabsvm.gram import CONVEX, INDEFINITE, NOT_SEMIDEFINITE, Gram, Samples
+from slabsvm.gram import CONVEX, INDEFINITE, NOT_SEMIDEFINITE, ONE_BLAS_THREAD, Gram, Samples
 from slabsvm.solvers.level import level_multipliers
 from slabsvm.solvers.pool import Pool, padded
 
@@ -56,9 +56,8 @@ PART_SHARE = 0.1
 GAP_SHARE = 0.3
 # A step divides by no curvature below this share of the mean of K's diagonal (duplicates have none at all).
 CURVATURE_FLOOR = 1e-12
-# float32 blocks are used where they are this exact relative to the diagonal,
-SINGLE_PRECISION_ERROR = 1e-5
-# and while the gap to reach is above twice what their rounding hides, this share of the largest objective.
+# float32 blocks serve while the gap to reach is above twice what their rounding hides, this share of the largest
+# objective.
 SINGLE_PRECISION_GAP = 1e-8
 
 
@@ -98,7 +97,8 @@ def solve(
     """
     gram.check()
     limits = Limits(tol, max_iter if max_iter >= 0 else np.iinfo(np.int64).max, cache_bytes)
-    return _solve(dual, gram, limits, start)
+    with ONE_BLAS_THREAD:
+        return _solve(dual, gram, limits, start)
 
 
 @dataclass(frozen=True)
@@ -116,29 +116,12 @@ def _solve(dual: Dual, gram: Gram, limits: Limits, start: FloatArray | None = No
     loose = replace(limits, tol=SLACK * limits.tol)
     part = np.arange(-(-dual.n_samples // RATIO))
     rough = _solve(dual.restrict(part), gram.subset(part), loose)
+    descent = _Descent(dual, gram, limits, rough.iterations)
     crowded = float((rough.multipliers > 0).any(axis=0).mean()) > CROWDED
-    if crowded:
-        descent = _Descent(dual, gram, limits, rough.iterations)
-        if descent.pool.could_hold_everything:
-            descent.pool.admit_everything()
-            return descent.run(descent.level_start())
-    start, steps = _solved_on_candidates(dual, gram, rough, loose)
-    return _Descent(dual, gram, limits, steps).run(start)
-
-
-def _solved_on_candidates(dual: Dual, gram: Gram, rough: Solution, limits: Limits) -> tuple[FloatArray, int]:
-    """Return multipliers that are optimal over the candidates that a rough solution names, and all steps so far."""
-    beta = np.zeros(dual.n_samples)
-    beta[: rough.multipliers.shape[1]] = dual.beta(rough.multipliers)
-    scores = dual.linear + gram.dot(beta, _cheapest_precision(gram))
-    candidates = _candidates(dual, scores, rough)
-    if len(candidates) > CROWDED * dual.n_samples:
-        return dual.fill(scores), rough.iterations
-    few = dual.part(candidates)
-    nearer = _Descent(few, gram.subset(candidates), limits, rough.iterations).run(few.fill(scores[candidates]))
-    start = np.zeros_like(dual.caps)
-    start[:, candidates] = nearer.multipliers
-    return start, nearer.iterations
+    if crowded and descent.pool.could_hold_everything:
+        descent.pool.admit_everything()
+        return descent.run(descent.level_start())
+    return descent.run(descent.start_from_candidates(rough, loose))
 
 
 def _candidates(dual: Dual, scores: FloatArray, rough: Solution) -> Samples:
@@ -153,7 +136,7 @@ def _candidates(dual: Dual, scores: FloatArray, rough: Solution) -> Samples:
 
 
 def _cheapest_precision(gram: Gram) -> type[np.floating[Any]]:
-    return np.float32 if gram.single_precision_error <= SINGLE_PRECISION_ERROR else np.float64
+    return np.float32 if gram.single_precision_error < np.inf else np.float64
 
 
 class _Descent:
@@ -175,21 +158,18 @@ class _Descent:
     def run(self, start: FloatArray | None) -> Solution:
         """Return the solution that the rounds from a start lead to; from the scores of the mean, if None."""
         dual = self.dual
-        self.multipliers = self._start_from_mean() if start is None else start.copy()
-        self.scores = self._exact_scores()
+        self.point = self._at(self._start_from_mean() if start is None else start)
         status = Status.STALLED
         least_gap, rounds_since = np.inf, 0
         while True:
-            distances = dual.distances(self.scores)
-            gap = float(dual.excess(self.multipliers, distances).sum())
-            objective = dual.objective(self.multipliers, self.scores)
+            gap, objective = self.point.gap, self.point.objective
             goal = dual.goal(objective, self.mean_diagonal, self.limits.tol, self.gram.rounding)
             self.history.append((len(self.pool.members), dual.relative(gap, objective, self.mean_diagonal)))
             rounds_since = 0 if gap < PROGRESS * least_gap else rounds_since + 1
             least_gap = min(gap, least_gap)
             if self._needs_double_precision(gap, goal, stalled=rounds_since >= PATIENCE):
                 self.pool = Pool(self.gram, np.float64, self.limits.cache_bytes)
-                self.scores = self._exact_scores()
+                self.point = self._at(self.point.multipliers)
                 least_gap, rounds_since = np.inf, 0
                 continue
             if gap + self._rounding() <= goal or rounds_since >= PATIENCE:
@@ -197,8 +177,8 @@ class _Descent:
             if self.steps >= self.limits.steps:
                 status = Status.ITERATION_LIMIT
                 break
-            working = _working_set(dual, self.multipliers, distances, self.pool.largest)
-            self.pool.admit(working)
+            if not self.pool.holds_everything:
+                self.pool.admit(_working_set(self.point, self.pool.largest))
             before = self.steps
             self._descend()
             toil = (self.steps - before) / len(self.pool.members)
@@ -207,16 +187,13 @@ class _Descent:
             elif toil >= TOILSOME:
                 self._newton(NEWTON_STEPS, worth=self.steps - before)
         if gap <= goal and self.pool.dtype is np.float64:
-            reached = self.multipliers, self.scores
+            reached = self.point
             self._newton(1, worth=self.steps)
-            if dual.gap(self.multipliers, self.scores) > gap:
-                self.multipliers, self.scores = reached
+            self.point = min(reached, self.point, key=lambda point: point.gap)
         if self.pool.dtype is np.float32:
             self._resolve_planes()
         return certified(
-            dual,
-            self.multipliers,
-            self.scores,
+            self.point,
             mean_diagonal=self.mean_diagonal,
             resolution=self.gram.rounding,
             tol=self.limits.tol,
@@ -226,29 +203,46 @@ class _Descent:
             rounding=self._rounding(),
         )
 
+    def _at(self, multipliers: FloatArray) -> Point:
+        return Point(self.dual, multipliers, self.dual.linear + self.pool.product(self.dual.beta(multipliers)))
+
+    def _moved(self, members: Samples, values: FloatArray) -> Point:
+        """Return the point at which some samples have other multipliers, shape (P, k), by a product with the change."""
+        multipliers = self.point.multipliers.copy()
+        multipliers[:, members] = values
+        beta = self.dual.beta(multipliers)
+        return Point(self.dual, multipliers, self.point.scores + self.pool.product(beta - self.point.beta))
+
     def _start_from_mean(self) -> FloatArray:
         dual = self.dual
         mean = np.full(dual.n_samples, dual.signs @ dual.totals / dual.n_samples)
-        return dual.fill(dual.linear + self._product(mean))
+        return dual.fill(dual.linear + self.pool.product(mean))
 
     def level_start(self) -> FloatArray:
         """Return multipliers near those of equal scores; needs all rows of K."""
         self.levelled = True
-        return level_multipliers(self.dual, self.pool.rows)
+        return level_multipliers(self.dual, self.pool.matrix)
+
+    def start_from_candidates(self, rough: Solution, limits: Limits) -> FloatArray:
+        """Return multipliers that are optimal over the candidates that the first samples' rough solution names."""
+        dual = self.dual
+        beta = np.zeros(dual.n_samples)
+        beta[: rough.multipliers.shape[1]] = dual.beta(rough.multipliers)
+        scores = dual.linear + self.pool.product(beta)
+        candidates = _candidates(dual, scores, rough)
+        if len(candidates) > CROWDED * dual.n_samples:
+            return dual.fill(scores)
+        few = dual.part(candidates)
+        descent = _Descent(few, self.gram.subset(candidates), limits, self.steps)
+        nearer = descent.run(few.fill(scores[candidates]))
+        self.steps = nearer.iterations
+        start = np.zeros_like(dual.caps)
+        start[:, candidates] = nearer.multipliers
+        return start
 
     def _restart_level(self) -> None:
         """Go on from equal scores, if that is nearer to the optimum than where the descent has come."""
-        before = self.dual.gap(self.multipliers, self.scores)
-        level = self.level_start()
-        scores = self.dual.linear + self._product(self.dual.beta(level))
-        if self.dual.gap(level, scores) < before:
-            self.multipliers, self.scores = level, scores
-
-    def _exact_scores(self) -> FloatArray:
-        return self.dual.linear + self._product(self.dual.beta(self.multipliers))
-
-    def _product(self, beta: FloatArray) -> FloatArray:
-        return self.pool.product(beta) if self.pool.holds_everything else self.gram.dot(beta, self.pool.dtype)
+        self.point = min(self.point, self._at(self.level_start()), key=lambda point: point.gap)
 
     def _needs_double_precision(self, gap: float, goal: float, *, stalled: bool) -> bool:
         if self.pool.dtype is np.float64:
@@ -267,18 +261,18 @@ class _Descent:
 
         members, block = self.pool.members, self.pool.block
         whole = self.pool.holds_everything
-        values = np.ascontiguousarray(self.multipliers[:, members])
-        before = self.dual.beta(values)
+        values = np.ascontiguousarray(self.point.multipliers[:, members])
+        scores = self.point.scores[members]
         # Scores matter up to a constant; near their middle, float32 resolves the differences best.
         shifted = np.zeros(padded(len(members)), dtype=block.dtype)
-        shifted[: len(members)] = self.scores[members] - np.median(self.scores[members])
+        shifted[: len(members)] = scores - np.median(scores)
         steps, curvature = _smo.descend(
             block,
             shifted,
             values,
             np.ascontiguousarray(self.dual.caps[:, members]),
             self.dual.signs.astype(block.dtype),
-            self.dual.objective(self.multipliers, self.scores),
+            self.point.objective,
             self.dual.scale(0.0, self.mean_diagonal),
             (WHOLE_SHARE if whole else PART_SHARE) * self.limits.tol,
             0.0 if whole else GAP_SHARE,
@@ -287,8 +281,7 @@ class _Descent:
         )
         self.steps += steps
         self._refuse_indefinite(curvature)
-        self.multipliers[:, members] = values
-        self.scores += self.pool.product(self.dual.beta(values) - before)
+        self.point = self._moved(members, values)
 
     def _steps_at_once(self) -> int:
         if self.pool.holds_everything and not self.levelled:
@@ -304,8 +297,8 @@ class _Descent:
         """
         members, block = self.pool.members, self.pool.block
         few = self.dual.part(members)
-        before = self.multipliers[:, members]
-        values, slopes = before, self.scores[members]
+        before = self.point.multipliers[:, members]
+        values, slopes = before, self.point.scores[members]
         budget = NEWTON_COST * worth * len(members)
         for _ in range(n_steps):
             face = Face(few, values)
@@ -314,29 +307,27 @@ class _Descent:
                 break
             face.factor(block[np.ix_(face.samples, face.samples)])
             values, reach = face.newton_step(values, slopes)
-            slopes = self.scores[members] + block[: len(members), : len(members)] @ few.beta(values - before)
+            slopes = self.point.scores[members] + block[: len(members), : len(members)] @ few.beta(values - before)
             if reach == 1.0:
                 break
-        improved = self.multipliers.copy()
-        improved[:, members] = values
-        scores = self.scores + self.pool.product(few.beta(values - before))
+        improved = self._moved(members, values)
         # Either will do: far from the optimum a lower objective may come with a larger gap, and near it the objective
         # is the same to within rounding.
-        nearer = self.dual.gap(improved, scores) < self.dual.gap(self.multipliers, self.scores)
-        if nearer or self.dual.objective(improved, scores) < self.dual.objective(self.multipliers, self.scores):
-            self.multipliers, self.scores = improved, scores
+        if improved.gap < self.point.gap or improved.objective < self.point.objective:
+            self.point = improved
 
     def _resolve_planes(self) -> None:
         """Compute the scores of samples near a plane in float64, so that the offsets part them as predictions will."""
-        beta = self.dual.beta(self.multipliers)
+        beta, scores = self.point.beta, self.point.scores.copy()
         size = self.mean_diagonal * float(np.abs(beta).sum())
-        distances = np.abs(self.dual.distances(self.scores)).min(axis=0)
+        distances = np.abs(self.point.distances).min(axis=0)
         near = np.flatnonzero(distances <= RESOLVED * float(np.finfo(np.float32).eps) * size)
         support = np.flatnonzero(beta)
         height = max(1, RESOLVED_BYTES // (8 * max(1, len(support))))
         for first in range(0, len(near), height):
             some = near[first : first + height]
-            self.scores[some] = self.dual.linear[some] + self.gram.block(some, support) @ beta[support]
+            scores[some] = self.dual.linear[some] + self.gram.block(some, support) @ beta[support]
+        self.point = Point(self.dual, self.point.multipliers, scores)
 
     def _refuse_indefinite(self, curvature: float) -> None:
         rounding = 0.0 if self.pool.dtype is np.float64 else 10 * self.gram.single_precision_error
@@ -346,13 +337,14 @@ class _Descent:
             )
 
 
-def _working_set(dual: Dual, multipliers: FloatArray, distances: FloatArray, largest: int) -> Samples:
+def _working_set(point: Point, largest: int) -> Samples:
     """Return the samples with a free variable, and on each side of each plane the worst violators that can move.
 
     Of more samples than largest, those that violate optimality most.
     """
-    can_rise = multipliers < dual.caps
-    can_fall = multipliers > 0
+    distances = point.distances
+    can_rise = point.multipliers < point.dual.caps
+    can_fall = point.multipliers > 0
     chosen = np.asarray((can_rise & can_fall).any(axis=0))
     n_each = max(NEWCOMERS, int(np.count_nonzero(chosen))) // 4
     for movable, merits in ((can_rise, -distances), (can_fall, distances)):

@@ -1,0 +1,98 @@
+"""Rows of K that were computed, kept while they fit the memory: what one stage computes, the next need not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from slabsvm.dual import FloatArray
+from slabsvm.gram import AnyFloatArray, Gram, Samples
+
+# Of a piece of rows, the moved ones are copied out for a product while they are fewer than this share.
+FEW = 0.4
+
+
+class Rows:
+    """Rows of K, in the pieces in which they came; none is ever copied to make room for another.
+
+    Parameters
+    ----------
+    gram : Gram
+    dtype : float32 or float64
+    """
+
+    def __init__(self, gram: Gram, dtype: type[np.floating[Any]]) -> None:
+        self.gram = gram
+        self.dtype = dtype
+        self.nbytes = 0
+        self._pieces: list[tuple[Samples, npt.NDArray[np.floating[Any]]]] = []
+        self._piece = np.full(gram.n_samples, -1, dtype=np.intp)
+        self._place = np.zeros(gram.n_samples, dtype=np.intp)
+
+    def add(self, samples: Samples, rows: AnyFloatArray) -> None:
+        """Keep the rows of these samples, shape (k, m), of which none is here yet."""
+        self._piece[samples] = len(self._pieces)
+        self._place[samples] = np.arange(len(samples))
+        self._pieces.append((samples, rows))
+        self.nbytes += rows.nbytes
+
+    def fetch(self, samples: Samples, capacity: float) -> None:
+        """Have the rows of these samples, as many as fit in capacity bytes; others are dropped when there is no room.
+
+        Where products cost no rows, none are kept.
+        """
+        if self.gram.cheap_products:
+            return
+        missing = samples[self._piece[samples] < 0]
+        bytes_per_row = self.gram.n_samples * np.dtype(self.dtype).itemsize
+        if self.nbytes + len(missing) * bytes_per_row > capacity:
+            self._keep_only(samples)
+            missing = missing[: max(0, int((capacity - self.nbytes) // bytes_per_row))]
+        if len(missing):
+            self.add(missing, self.gram.block(missing, None, self.dtype))
+
+    def block(self, samples: Samples, columns: Samples) -> AnyFloatArray:
+        """Return K[samples][:, columns], from the rows that are here and, for others, from the gram."""
+        values = np.empty((len(samples), len(columns)), dtype=self.dtype)
+        piece = self._piece[samples]
+        for number in np.unique(piece):
+            some = piece == number
+            if number < 0:
+                values[some] = self.gram.block(samples[some], columns, self.dtype)
+            else:
+                rows = self._pieces[number][1]
+                for target, place in zip(np.flatnonzero(some), self._place[samples[some]], strict=True):
+                    rows[place].take(columns, out=values[target], mode="clip")
+        return values
+
+    def product(self, beta: FloatArray) -> FloatArray:
+        """Return K beta, shape (m,), for beta of shape (m,); sums over pieces are in float64."""
+        if self.gram.cheap_products:
+            return self.gram.dot(beta, self.dtype)
+        total = np.zeros(self.gram.n_samples)
+        coefficients = beta.astype(self.dtype)
+        for samples, rows in self._pieces:
+            some = coefficients[samples]
+            moved = np.flatnonzero(some)
+            if len(moved) > FEW * len(samples):
+                total += some @ rows
+            elif len(moved):
+                total += some[moved] @ rows[moved]
+        elsewhere = np.flatnonzero((beta != 0) & (self._piece < 0))
+        if len(elsewhere):
+            passing = np.zeros_like(beta)
+            passing[elsewhere] = beta[elsewhere]
+            total += self.gram.dot(passing, self.dtype)
+        return total
+
+    def _keep_only(self, samples: Samples) -> None:
+        wanted = np.zeros(self.gram.n_samples, dtype=bool)
+        wanted[samples] = True
+        pieces, self._pieces, self.nbytes = self._pieces, [], 0
+        self._piece[:] = -1
+        for members, rows in pieces:
+            kept = np.flatnonzero(wanted[members])
+            if len(kept):
+                self.add(members[kept], rows if len(kept) == len(members) else rows[kept])
