@@ -28,7 +28,7 @@ FLOORS = (
         "bandwidth",
     ),
     ("gram", "loo", "expansion"),
-    ("solvers", "solvers.pool", "solvers.level", "solvers.smo", "solvers.interior"),
+    ("solvers", "solvers.rows", "solvers.pool", "solvers.level", "solvers.smo", "solvers.interior"),
     (
         "base",
         "support",
