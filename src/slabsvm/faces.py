@@ -54,7 +54,7 @@ class Face:
             self.memberships = owners[self.free.any(axis=1)].T.astype(np.float64)
 
     def factor(self, gram_block: npt.NDArray[np.floating[Any]]) -> None:
-        """Factor M, given K_FF, shape (f, f), in its precision; f^3/3 multiplications. K_FF is overwritten.
+        """Factor M, given K_FF, shape (f, f), in its precision; f^3/3 multiplications.
 
         Because A'x is given, K may be replaced by K + lift A A' without changing any answer. That makes it regular
         where M is and K_FF is not: with a linear kernel there are often more free samples than features.
@@ -62,18 +62,17 @@ class Face:
         border = self.memberships[self.samples]
         diagonal = float(np.diagonal(gram_block).mean())
         self.lift = diagonal if diagonal > 0 else 1.0
-        # K is symmetric: its transpose is the same matrix in the order that LAPACK wants.
-        lifted = gram_block.T
-        potrf, self._trtrs, self._trtri = get_lapack_funcs(("potrf", "trtrs", "trtri"), (lifted,))
-        (add_square,) = get_blas_funcs(("syr",), (lifted,))
-        for members in border.T:
-            lifted = add_square(self.lift, members, lower=True, a=lifted, overwrite_a=True)
-        ridge = RIDGE[np.float32 if lifted.dtype == np.float32 else np.float64] * self.lift
+        potrf, self._trtrs, self._trtri = get_lapack_funcs(("potrf", "trtrs", "trtri"), (gram_block,))
+        (add_square,) = get_blas_funcs(("syr",), (gram_block,))
+        ridge = RIDGE[np.float32 if gram_block.dtype == np.float32 else np.float64] * self.lift
         failed = 1
         while failed:
-            ridged = lifted.copy(order="F")
-            ridged.reshape(-1, order="A")[:: len(lifted) + 1] += ridge
-            self._cholesky, failed = potrf(ridged, lower=True, clean=True, overwrite_a=True)
+            # K is symmetric: its transpose is the same matrix in the order that LAPACK wants.
+            lifted = gram_block.T.copy(order="F")
+            lifted.reshape(-1, order="A")[:: len(lifted) + 1] += ridge
+            for members in border.T:
+                lifted = add_square(self.lift, members, lower=True, a=lifted, overwrite_a=True)
+            self._cholesky, failed = potrf(lifted, lower=True, clean=True, overwrite_a=True)
             ridge *= 10.0
             if failed and not ridge <= self.lift:
                 raise np.linalg.LinAlgError("the kernel matrix of the free samples is far from positive semidefinite")
