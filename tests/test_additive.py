@@ -152,10 +152,14 @@ def test_knots_merge_equal_values_and_forget_zeros_and_rows():
     assert weights.tolist() == [100.0, 10.0, 11.0]
 
 
+# Products of two of them neither overflow nor underflow in the plain formula that the tables are compared with.
+numbers = st.just(0.0) | st.floats(1e-100, 1e100)
+
+
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(
-    values=st.lists(st.floats(0, 1e100), min_size=1, max_size=120),
-    asked=st.lists(st.floats(0, 1e100), min_size=1, max_size=20),
+    values=st.lists(numbers, min_size=1, max_size=120),
+    asked=st.lists(numbers, min_size=1, max_size=20),
     seed=st.integers(0, 1000),
 )
 def test_tables_of_any_values_are_sums_over_them(values, asked, seed):
