@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from slabsvm import kernels
+from slabsvm import SVDD, KernelDensityDetector, KernelPCADetector, OneClassSlabSVM, OneClassSVM, kernels
 from slabsvm.dual import Dual, hypersphere, one_class, one_class_slab
 from slabsvm.gram import Computed, Dense, Gram
 
@@ -218,3 +219,13 @@ def everything() -> list[Problem]:
 
 def by_name(problem: Any) -> str:
     return problem.name if isinstance(problem, Problem) else str(problem)
+
+
+# Every detector of the package, as a user meets it: a name and what makes one.
+FAMILY: dict[str, Callable[..., Any]] = {
+    "one-class slab SVM": partial(OneClassSlabSVM, nu_lower=0.05, nu_upper=0.05, epsilon=0.2),
+    "one-class SVM": OneClassSVM,
+    "SVDD": SVDD,
+    "kernel PCA": KernelPCADetector,
+    "kernel density": KernelDensityDetector,
+}

@@ -9,7 +9,8 @@ from numba import njit
 
 STEPS = 80  # of the iteration, which mostly takes four; where it fails the bracket is halved
 ROUNDING = 1e-13  # the equation is solved to this share of its largest terms
-COINCIDENT = 1e-15  # poles that are this near to each other have no eigenvector between them that y is part of
+COINCIDENT = 1e-13  # poles that are this near to each other, of the first, have no eigenvector between them that y has
+EDGE = 1e-14  # nor have eigenvalues this near to a pole, relative to the next: y has no weight there
 
 _compiled = njit(cache=True, nogil=True, fastmath={"nnan", "nsz", "reassoc", "contract"})
 
@@ -30,7 +31,7 @@ def _sums(poles: Any, squares: Any, mu_pole: float, below_it: float, first: int,
 def leading_mass(poles: Any, squares: Any, n_leading: int, least: float, out: Any) -> None:
     """Write, for each row y^2 of squares, the part of |y|^2 along the leading eigenvectors of diag(poles) - y y'.
 
-    poles : (r + 1,) descending, the last of them below every eigenvalue; squares : (m, r), all > 0; out : (m,).
+    poles : (r + 1,) descending, the last of them below every eigenvalue; squares : (m, r); out : (m,).
     Eigenvalues up to least count as none.
 
     The k-th eigenvalue mu lies between the k-th pole and the next, where 1 = sum_j y_j^2 / (pole_j - mu); its
@@ -46,7 +47,7 @@ def leading_mass(poles: Any, squares: Any, n_leading: int, least: float, out: An
             pole, width = poles[k], poles[k] - poles[k + 1]
             if width <= COINCIDENT * poles[0]:
                 continue
-            low, high, t, slope = 0.0, width, 0.5 * width, 1.0
+            low, high, t, slope = 0.0, width, 0.5 * width, np.inf
             for _ in range(STEPS):
                 above, above_slope = _sums(poles, row, pole, t, 0, k + 1)
                 below, below_slope = _sums(poles, row, pole, t, k + 1, rank)
@@ -59,11 +60,18 @@ def leading_mass(poles: Any, squares: Any, n_leading: int, least: float, out: An
                     low = t
                 else:
                     high = t
+                if high <= EDGE * width or low >= (1.0 - EDGE) * width:
+                    slope = np.inf
+                    break
                 near, far = t * t * above_slope, (width - t) * (width - t) * below_slope
                 constant = 1.0 - (above - near / t) - (below + far / (width - t))
                 middle = constant * width + near + far
                 root = np.sqrt((constant * width - near + far) ** 2 + 4.0 * near * far)
-                step = 2.0 * near * width / (middle + root) if middle > 0 else (middle - root) / (2.0 * constant)
+                step = 0.0
+                if middle > 0:
+                    step = 2.0 * near * width / (middle + root)
+                elif constant < 0:
+                    step = (middle - root) / (2.0 * constant)
                 t = step if low < step < high else 0.5 * (low + high)
             if pole - t > least:
                 total += 1.0 / slope

@@ -130,7 +130,11 @@ class KernelPCADetector(KernelDetector):
         gram.check()
         every = np.arange(gram.n_samples)
         largest = float(gram.diagonal.max())
-        cloud = centred(np.array(gram.block(every, None), dtype=np.float64), distinct.weights)
+        K = np.array(gram.block(every, None), dtype=np.float64)
+        # Where a block's own diagonal is off, so may be the kernel values of new samples near training samples.
+        self._rounding = rounding_of(largest) + float(np.abs(np.diagonal(K) - gram.diagonal).max())
+        np.fill_diagonal(K, gram.diagonal)
+        cloud = centred(K, distinct.weights)
         variance = float(cloud.shares @ np.diagonal(cloud.matrix))
         whole = self.offsets == "leave-one-out" or not isinstance(self.n_components, Integral)
         found = components(cloud, None if whole else int(self.n_components), gram.rounding)
@@ -150,7 +154,6 @@ class KernelPCADetector(KernelDetector):
         if self.offsets == "leave-one-out":
             error = left_out_errors(cloud, found, q)
             self.loo_scores_ = by_row(distinct, -error)
-        self._rounding = rounding_of(largest)
         self.offset_ = _quantile(-error, distinct, self.nu) - self._rounding
 
     def _dimension(self, variances: FloatArray, total: float) -> int:
@@ -248,7 +251,14 @@ class KernelDensityDetector(Detector):
         self.bandwidth_ = self._bandwidth(scale, shares)
         self._one_point = scale == 0
         centre = None if sp.issparse(X) else np.average(self._samples, axis=0, weights=shares)
-        self._kernel = RBF(0.5 / self.bandwidth_**2, centre)
+        self._kernel = RBF(0.5 / self.bandwidth_ / self.bandwidth_, centre)
+        with np.errstate(over="ignore"):
+            norms = _column(self._kernel.prepare(self._samples), self.n_features_in_)
+        if not np.isfinite(norms).all():
+            raise ValueError(
+                f"The bandwidth {self.bandwidth_:.4g} is so small for samples as large as these that squared distances "
+                "in its unit overflow float64. Scale the features, for example with StandardScaler, or raise bandwidth."
+            )
         left_out = self.offsets == "leave-one-out" and len(shares) > 1
         scores = self._log_density(self._samples, without_own=left_out)
         if left_out:
@@ -277,9 +287,13 @@ class KernelDensityDetector(Detector):
         scores = np.empty(X.shape[0])
         for first in range(0, X.shape[0], height):
             rows = slice(first, min(first + height, X.shape[0]))
-            product = self._kernel.prepare(X[rows]) @ swapped
+            with np.errstate(over="ignore", invalid="ignore"):
+                left = self._kernel.prepare(X[rows])
+                product = left @ swapped
             exponents = product.toarray() if sp.issparse(product) else product
             np.minimum(exponents, 0.0, out=exponents)
+            # Rows whose squared distances overflow float64 have no density, whatever the product made of them.
+            exponents[~np.isfinite(_column(left, d))] = -np.inf
             exponents += self._log_shares
             if without_own:
                 exponents[np.arange(len(exponents)), np.arange(first, rows.stop)] = -np.inf
@@ -301,12 +315,17 @@ def _quantile(scores: FloatArray, distinct: Distinct, nu: float) -> float:
     return float(one_class(distinct.weights, nu).offsets(scores)[0])
 
 
+def _column(rows: Any, column: int) -> FloatArray:
+    """Return one column of dense or CSR rows, shape (n,)."""
+    return np.asarray(rows[:, [column]].toarray().ravel() if sp.issparse(rows) else rows[:, column])
+
+
 def _mean_deviation(X: Any, shares: FloatArray) -> float:
     """Return the root of the mean of the features' variances."""
     mean = shares @ X
     with np.errstate(over="ignore"):
         if sp.issparse(X):
-            squares = np.asarray(shares @ X.multiply(X)).ravel() - np.square(mean)
+            squares = np.asarray(shares @ X.astype(np.float64).power(2)).ravel() - np.square(mean)
         else:
             squares = shares @ np.square(X - mean, dtype=np.float64)
     variance = float(np.mean(np.maximum(squares, 0.0)))

@@ -21,8 +21,6 @@ FloatArray = npt.NDArray[np.float64]
 # Of matrices larger than this, a few leading eigenvectors are found by Lanczos iterations.
 LANCZOS_SIZE = 1000
 LANCZOS_SHARE = 0.05
-# Poles of no weight have this share of the rest, so that each interval between poles has its eigenvalue inside.
-NO_WEIGHT = 1e-14
 
 
 @dataclass(frozen=True)
@@ -112,21 +110,20 @@ def left_out_errors(cloud: Centred, everything: Components, n_components: int) -
     Lambda - c_i z z' in the coordinates z of f_i along all components, Lambda their variances: a diagonal matrix less a
     rank-one matrix (Golub 1973). With e what |z|^2 is more than z's part along its leading eigenvectors, the error is
     e (1 + c_i)^2; e (1 + 2 c_i) is returned. The rest is how far the mean itself has moved off the subspace, which adds
-    to the errors of all samples alike, and where K is close to the identity is more than all their spread. A sample with
-    all the weight leaves nothing behind: it keeps its error.
+    to the errors of all samples alike, and where K is close to the identity is more than all their spread. A sample
+    with all the weight leaves nothing behind: it keeps its error.
     """
     from slabsvm import _secular
 
-    squares = np.square(cloud.matrix @ everything.coefficients)
-    lengths = squares.sum(axis=1)
+    squares: FloatArray = np.square(cloud.matrix @ everything.coefficients)
+    lengths: FloatArray = squares.sum(axis=1)
     rest = 1.0 - cloud.shares
-    passed_on = np.divide(cloud.shares, rest, out=np.zeros_like(rest), where=rest > 0)
+    passed_on: FloatArray = np.divide(cloud.shares, rest, out=np.zeros_like(rest), where=rest > 0)
+    growth: FloatArray = 1.0 + 2.0 * passed_on
     if not n_components:
-        return lengths * (1.0 + 2.0 * passed_on)
-    weighted = passed_on[:, None] * squares
-    floor = np.maximum(NO_WEIGHT * weighted.sum(axis=1, keepdims=True), float(np.finfo(np.float64).tiny))
+        return lengths * growth
     poles = np.append(everything.variances, -everything.variances[0])
     mass = np.empty(len(squares))
-    _secular.leading_mass(poles, np.maximum(weighted, floor), n_components, everything.least, mass)
+    _secular.leading_mass(poles, passed_on[:, None] * squares, n_components, everything.least, mass)
     kept = np.divide(mass, passed_on, out=np.zeros_like(mass), where=passed_on > 0)
-    return np.maximum(lengths - kept, 0.0) * (1.0 + 2.0 * passed_on)
+    return np.maximum(lengths - kept, 0.0) * growth

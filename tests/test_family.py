@@ -1,0 +1,411 @@
+"""The rivals of the slab: each against its definition, against an independent implementation, and against refits."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.neighbors import KernelDensity
+from sklearn.svm import OneClassSVM as LibSVM
+
+import conic
+import problems
+from slabsvm import (
+    SVDD,
+    KernelDensityDetector,
+    KernelPCADetector,
+    OneClassSlabSVM,
+    OneClassSVM,
+    SlabCollapseWarning,
+)
+from slabsvm.dual import Dual, hypersphere
+from slabsvm.gram import Dense
+from slabsvm.loo import leave_one_out
+from slabsvm.solvers import smo
+from slabsvm.subspace import LANCZOS_SIZE
+
+KERNELS = tuple(problems.FORMULAS)
+by_kernel = pytest.mark.parametrize("kernel", KERNELS)
+by_offsets = pytest.mark.parametrize("offsets", ["leave-one-out", "training"])
+
+
+@pytest.fixture(scope="module", name="X")
+def positives() -> np.ndarray:
+    return np.random.default_rng(0).gamma(64.0, 1 / 16, (120, 4))
+
+
+@pytest.fixture(scope="module", name="new")
+def positives_and_novelties() -> np.ndarray:
+    return np.random.default_rng(1).gamma(32.0, 1 / 8, (60, 4))
+
+
+def full(model) -> np.ndarray:
+    """Return the multiplier of every training sample."""
+    alpha = np.zeros(model.n_samples_fit_)
+    alpha[model.support_] = model.dual_coef_[0]
+    return alpha
+
+
+# The one-class SVM
+
+
+@by_kernel
+@by_offsets
+def test_the_one_class_svm_is_the_slab_without_an_upper_plane_to_the_last_bit(kernel, offsets, X, new):
+    slab = OneClassSlabSVM(kernel=kernel, epsilon=0, nu_lower=0.2, offsets=offsets).fit(X)
+    svm = OneClassSVM(kernel=kernel, nu=0.2, offsets=offsets).fit(X)
+    np.testing.assert_array_equal(svm.decision_function(new), slab.decision_function(new))
+    np.testing.assert_array_equal(svm.dual_coef_, slab.dual_coef_)
+    assert svm.rho_ == svm.offset_ == slab.rho_lower_
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "linear", "precomputed"])
+@pytest.mark.parametrize("nu", [0.04, 0.11, 0.51])
+def test_where_scikit_learn_has_the_one_class_svm_they_agree(kernel, nu, X, new):
+    fitted, asked = X, new
+    if kernel == "precomputed":
+        fitted, asked = problems.rbf(0.1)(X, X), problems.rbf(0.1)(new, X)
+    peer = LibSVM(kernel=kernel, gamma=0.1, nu=nu, tol=1e-10).fit(fitted)
+    svm = OneClassSVM(kernel=kernel, gamma=0.1, nu=nu, tol=1e-10, offsets="training")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("warnings.warn", lambda *_args, **_kwargs: None)  # training offsets are what is compared
+        svm.fit(fitted)
+    # libsvm's coefficients sum to nu m, ours to 1.
+    unit = nu * len(X)
+    expected = peer.decision_function(asked) / unit
+    np.testing.assert_allclose(svm.decision_function(asked), expected, atol=1e-6 * np.abs(svm.project(asked)).max())
+    if kernel != "linear":  # where K has a null space the coefficients are not unique
+        theirs = np.zeros(len(X))
+        theirs[peer.support_] = peer.dual_coef_[0] / unit
+        np.testing.assert_allclose(full(svm), theirs, atol=1e-5 / unit)
+
+
+# SVDD
+
+
+@by_kernel
+@pytest.mark.parametrize("parameters", [{"nu": 0.1}, {"nu": 0.5}, {"C": 0.03}, {"C": 2.0}], ids=str)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_svdd_reaches_the_optimum_that_a_conic_solver_finds(kernel, parameters, weighted, X):
+    formula, _ = problems.FORMULAS[kernel]
+    weights = np.random.default_rng(3).uniform(0.5, 2.0, len(X)) if weighted else np.ones(len(X))
+    model = SVDD(kernel=kernel, gamma=0.5, tol=1e-10, **parameters).fit(X, sample_weight=weights)
+    K = formula(X, X)
+    caps = parameters["C"] * weights if "C" in parameters else weights / (parameters["nu"] * weights.sum())
+    reference = conic.solve(Dual(np.ones(1), np.minimum(caps, 1.0)[None], np.ones(1), -0.5 * np.diagonal(K)), K)
+    assert model.dual_objective_ == pytest.approx(reference.objective, rel=1e-8)
+    assert model.dual_coef_.sum() == pytest.approx(1.0)
+    assert (full(model) <= caps * (1 + 1e-12)).all()
+
+
+@by_kernel
+@by_offsets
+def test_the_score_of_svdd_is_the_squared_distance_from_its_centre(kernel, offsets, X, new):
+    formula, _ = problems.FORMULAS[kernel]
+    model = SVDD(kernel=kernel, gamma=0.5, nu=0.2, offsets=offsets).fit(X)
+    alpha = full(model)
+    lengths = np.array([formula(x[None], x[None])[0, 0] for x in new])
+    expected = lengths - 2 * formula(new, X) @ alpha + alpha @ formula(X, X) @ alpha
+    np.testing.assert_allclose(-model.score_samples(new), expected, atol=1e-10 * np.abs(lengths).max())
+    assert model.radius_ == pytest.approx(np.sqrt(-model.offset_))
+    inside = np.sqrt(np.maximum(expected, 0)) <= model.radius_ * (1 + 1e-12)
+    np.testing.assert_array_equal(model.predict(new) == 1, inside)
+
+
+def test_the_samples_of_svdd_lie_where_their_multipliers_say(X):
+    model = SVDD(kernel="intersection", nu=0.2, tol=1e-12, offsets="training").fit(X)
+    distance, alpha, cap = np.sqrt(-model.score_samples(X)), full(model), 1 / (0.2 * len(X))
+    free = (alpha > 1e-6 * cap) & (alpha < cap * (1 - 1e-6))
+    assert free.sum() >= 2
+    np.testing.assert_allclose(distance[free], model.radius_, rtol=1e-6)
+    assert (distance[alpha == 0] <= model.radius_).all()
+    assert (distance[alpha >= cap] >= model.radius_ * (1 - 1e-6)).all()
+
+
+@by_offsets
+@pytest.mark.parametrize("nu", [0.05, 0.2, 0.5])
+@pytest.mark.parametrize("gamma", [0.05, 0.5, 5.0])
+def test_where_all_samples_are_equally_long_svdd_is_the_one_class_svm(offsets, nu, gamma, X, new):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("warnings.warn", lambda *_args, **_kwargs: None)
+        svdd, svm = (model(gamma=gamma, nu=nu, offsets=offsets, tol=1e-12).fit(X) for model in (SVDD, OneClassSVM))
+    np.testing.assert_allclose(full(svdd), full(svm), atol=1e-8 / (nu * len(X)))
+    both = np.concatenate([X, new])
+    np.testing.assert_allclose(svdd.decision_function(both), 2 * svm.decision_function(both), atol=1e-8)
+    np.testing.assert_array_equal(np.argsort(svdd.score_samples(new)), np.argsort(svm.score_samples(new)))
+
+
+def test_where_they_are_not_it_is_another_model(X, new):
+    svdd, svm = (model(kernel="linear", nu=0.2).fit(X) for model in (SVDD, OneClassSVM))
+    assert (svdd.predict(new) != svm.predict(new)).mean() > 0.1
+
+
+def test_a_c_is_a_nu_in_other_words(X, new):
+    by_nu = SVDD(kernel="chi2", nu=0.25).fit(X)
+    by_c = SVDD(kernel="chi2", nu=0.9, C=1 / (0.25 * len(X))).fit(X)
+    np.testing.assert_allclose(by_c.decision_function(new), by_nu.decision_function(new), atol=1e-12)
+    assert by_c.nu_ == pytest.approx(0.25)
+    assert by_nu.nu_ == 0.25
+
+
+@pytest.mark.parametrize("C", [1.0, 5.0, 1e300])
+def test_from_c_of_one_on_the_ball_holds_every_training_sample(C, X):
+    soft = SVDD(kernel="linear", C=0.05, offsets="training").fit(X)
+    hard = SVDD(kernel="linear", C=C, offsets="training", tol=1e-9).fit(X)
+    assert (hard.predict(X) == 1).all()
+    assert hard.radius_ >= soft.radius_
+    np.testing.assert_allclose(
+        hard.decision_function(X),
+        SVDD(kernel="linear", C=1.0, offsets="training", tol=1e-9).fit(X).decision_function(X),
+        atol=1e-6,
+    )
+
+
+@by_offsets
+@pytest.mark.parametrize("shift", [10.0, 100.0, 1000.0])
+def test_a_ball_and_a_subspace_do_not_care_where_the_origin_is(offsets, shift, X, new):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("warnings.warn", lambda *_args, **_kwargs: None)
+        for model in (
+            SVDD(kernel="linear", tol=1e-9, offsets=offsets),
+            KernelPCADetector(kernel="linear", n_components=2, offsets=offsets),
+        ):
+            here, there = clone(model).fit(X), clone(model).fit(X + shift)
+            expected = here.decision_function(new)
+            # Squares of numbers as large as the shift are rounded, and differences of them are distances.
+            rounding = 1e-12 * shift**2
+            np.testing.assert_allclose(there.decision_function(new + shift), expected, atol=1e-7 + 16 * rounding)
+
+
+def refitted_sphere_score(dual: Dual, K: np.ndarray, beta: np.ndarray, i: int) -> tuple[float, np.ndarray]:
+    """Return the score of i without it, with the change of c'beta, and the multipliers of the others."""
+    others = np.delete(np.arange(len(K)), i)
+    part = Dual(dual.signs, dual.caps[:, others], dual.totals, dual.linear[others])
+    refit = smo.solve(part, Dense(K[np.ix_(others, others)]), tol=1e-12).multipliers[0]
+    return float(K[i, others] @ refit + dual.linear[i] + dual.linear[others] @ refit - dual.linear @ beta), refit
+
+
+def sphere(seed: int) -> tuple[Dual, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    kernel = KERNELS[seed % 5]
+    X = rng.gamma(16.0, 1 / 4, (40, int(rng.integers(4, 40))))
+    formula = problems.rbf(float(rng.choice([0.02, 0.2]))) if kernel == "rbf" else problems.FORMULAS[kernel][0]
+    K = formula(X, X)
+    return hypersphere(np.ones(40), float(rng.uniform(0.05, 0.4)), np.diagonal(K).copy()), K
+
+
+def test_leave_one_out_distances_are_exact_where_the_face_does_not_change():
+    counts = dict.fromkeys(KERNELS, 0)
+    for seed in range(40):
+        dual, K = sphere(seed)
+        solution = smo.solve(dual, Dense(K), tol=1e-12)
+        closed, beta, cap = leave_one_out(dual, Dense(K), solution), solution.multipliers[0], dual.caps[0, 0]
+        for i in np.flatnonzero(beta > 0):
+            exact, refit = refitted_sphere_score(dual, K, beta, i)
+            before = np.delete(beta, i)
+            same_face = ((before <= 0) == (refit <= 0)).all() and ((before >= cap) == (refit >= cap)).all()
+            if same_face and ((refit > 0) & (refit < cap)).any():
+                counts[KERNELS[seed % 5]] += 1
+                assert closed.scores[i] == pytest.approx(
+                    exact, abs=1e-6 * abs(closed.scores[i] - solution.scores[i]) + 1e-9
+                )
+    assert min(counts.values()) >= 5, counts
+
+
+def test_where_the_face_changes_they_are_far_nearer_than_training_distances():
+    closed_error, training_error = [], []
+    for seed in range(40):
+        dual, K = sphere(seed)
+        solution = smo.solve(dual, Dense(K), tol=1e-12)
+        closed, beta = leave_one_out(dual, Dense(K), solution), solution.multipliers[0]
+        support = np.flatnonzero(beta > 0)
+        exact = np.array([refitted_sphere_score(dual, K, beta, i)[0] for i in support])
+        closed_error.append(np.abs(closed.scores[support] - exact) / solution.scores.std())
+        training_error.append(np.abs(solution.scores[support] - exact) / solution.scores.std())
+    closed_error, training_error = np.concatenate(closed_error), np.concatenate(training_error)
+    assert np.median(closed_error) < 0.25 * np.median(training_error)
+    assert closed_error.mean() < 0.5 * training_error.mean()
+
+
+# Kernel PCA
+
+
+def subspace_errors(formula, X, new, q, weights=None) -> np.ndarray:
+    """Hoffmann's reconstruction error by its definition, with every matrix written out."""
+    p = np.full(len(X), 1 / len(X)) if weights is None else weights / weights.sum()
+    K, k, ones = formula(X, X), formula(new, X), np.ones(len(X))
+    centred = K - np.outer(ones, p @ K) - np.outer(K @ p, ones) + p @ K @ p
+    root = np.sqrt(p)
+    variances, vectors = np.linalg.eigh(root[:, None] * centred * root)
+    variances, vectors = variances[::-1][:q], vectors[:, ::-1][:, :q]
+    coefficients = root[:, None] * vectors / np.sqrt(variances)
+    rows = k - (k @ p)[:, None] - K @ p + p @ K @ p
+    lengths = np.array([formula(x[None], x[None])[0, 0] for x in new]) - 2 * k @ p + p @ K @ p
+    return lengths - np.square(rows @ coefficients).sum(axis=1)
+
+
+@by_kernel
+@pytest.mark.parametrize("q", [1, 3])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_score_of_kernel_pca_is_the_reconstruction_error_by_its_definition(kernel, q, weighted, X, new):
+    formula, _ = problems.FORMULAS[kernel]
+    weights = np.random.default_rng(3).uniform(0.5, 2.0, len(X)) if weighted else None
+    model = KernelPCADetector(kernel=kernel, gamma=0.5, n_components=q).fit(X, sample_weight=weights)
+    size = float(np.abs(formula(new, new)).max())
+    for rows in (X, new):
+        expected = subspace_errors(formula, X, rows, q, weights)
+        np.testing.assert_allclose(-model.score_samples(rows), expected, atol=1e-10 * size)
+        unit = KernelPCADetector(kernel=lambda A, B: formula(A, B) / size, n_components=q).fit(X, sample_weight=weights)
+        np.testing.assert_allclose(-unit.score_samples(rows), expected / size, atol=1e-10)
+
+
+def test_many_components_agree_with_the_definition_too(X, new):
+    for q in (10, 60, 119):
+        model = KernelPCADetector(gamma=0.5, n_components=q).fit(X)
+        np.testing.assert_allclose(-model.score_samples(new), subspace_errors(problems.rbf(0.5), X, new, q), atol=1e-10)
+
+
+def test_a_share_of_the_variance_takes_the_fewest_components_that_explain_it(X):
+    ratios = KernelPCADetector(gamma=0.5, n_components=119).fit(X).explained_variance_ratio_
+    assert ratios.sum() == pytest.approx(1.0)
+    assert (np.diff(ratios) <= 0).all()
+    for share in (0.05, 0.5, 0.9, 0.99):
+        model = KernelPCADetector(gamma=0.5, n_components=share).fit(X)
+        assert model.n_components_ == (np.cumsum(ratios) < share).sum() + 1
+        assert model.explained_variance_ratio_.sum() >= share
+
+
+@by_kernel
+@pytest.mark.parametrize("weighted", [False, True])
+def test_leave_one_out_errors_of_kernel_pca_are_those_of_refits(kernel, weighted, X):
+    formula, _ = problems.FORMULAS[kernel]
+    X = X[:40]
+    weights = np.random.default_rng(3).integers(1, 4, len(X)).astype(float) if weighted else np.ones(len(X))
+    for q in (1, 2) if kernel in ("linear", "hellinger") else (1, 3, 8):
+        model = KernelPCADetector(kernel=kernel, gamma=0.5, n_components=q).fit(X, sample_weight=weights)
+        for i in range(0, len(X), 3):
+            others = np.delete(np.arange(len(X)), i)
+            exact = subspace_errors(formula, X[others], X[i : i + 1], q, weights[others])[0]
+            # What the mean itself moved off the subspace is not counted: the docstring of the closed form.
+            passed_on = weights[i] / weights[others].sum()
+            expected = exact * (1 + 2 * passed_on) / (1 + passed_on) ** 2
+            assert -model.loo_scores_[i] == pytest.approx(expected, rel=1e-8, abs=1e-10 * formula(X, X).max())
+
+
+def test_with_all_components_the_left_out_error_is_the_distance_from_the_span_of_the_others():
+    X = np.random.default_rng(0).normal(size=(25, 3))
+    model = KernelPCADetector(gamma=0.5, n_components=24).fit(X)
+    K = problems.rbf(0.5)(X, X)
+    bordered = np.block([[K, np.ones((25, 1))], [np.ones((1, 25)), np.zeros((1, 1))]])
+    distance = 1 / np.diagonal(np.linalg.inv(bordered))[:25]
+    growth = (1 + 2 / 24) / (1 + 1 / 24) ** 2
+    np.testing.assert_allclose(-model.loo_scores_, distance * growth, rtol=1e-8)
+
+
+def test_few_components_of_many_samples_are_those_of_the_whole_spectrum():
+    X = np.random.default_rng(0).normal(size=(LANCZOS_SIZE + 200, 3))
+    few = KernelPCADetector(n_components=5, offsets="training").fit(X)
+    whole = KernelPCADetector(n_components=5).fit(X)
+    np.testing.assert_allclose(few.score_samples(X), whole.score_samples(X), atol=1e-10)
+    again = KernelPCADetector(n_components=5, offsets="training").fit(X)
+    np.testing.assert_array_equal(few.score_samples(X), again.score_samples(X))
+
+
+# Kernel density
+
+
+@pytest.mark.parametrize("bandwidth", [0.1, 1.0, 7.5, "scott", "silverman"])
+@pytest.mark.parametrize("weighted", [False, True])
+@by_offsets
+def test_log_densities_are_scikit_learns_near_and_far(bandwidth, weighted, offsets):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(150, 3))
+    weights = rng.uniform(0.5, 2.0, 150) if weighted else None
+    model = KernelDensityDetector(bandwidth=bandwidth, offsets=offsets).fit(X, sample_weight=weights)
+    # One leaf: with its trees, scikit-learn 1.9 is off by up to .01 of the log density far out.
+    peer = KernelDensity(bandwidth=model.bandwidth_, rtol=0, atol=0, leaf_size=150).fit(X, sample_weight=weights)
+    for size in (0.5, 2.0, 1e2, 1e4):  # where the density underflows its logarithm does not
+        new = size * rng.normal(size=(50, 3))
+        np.testing.assert_allclose(model.score_samples(new), peer.score_samples(new), rtol=1e-10)
+
+
+@pytest.mark.parametrize("rule", ["scott", "silverman"])
+@pytest.mark.parametrize("d", [1, 3, 16])
+def test_bandwidth_rules_are_scikit_learns_for_features_of_unit_variance(rule, d):
+    X = np.random.default_rng(d).normal(size=(150, d))
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    peer = KernelDensity(bandwidth=rule).fit(X).bandwidth_
+    constant = {"scott": 1.0, "silverman": (4 / (d + 2)) ** (1 / (d + 4))}[rule]
+    assert KernelDensityDetector(bandwidth=rule).fit(X).bandwidth_ == pytest.approx(peer)
+    assert peer == pytest.approx(constant * 150 ** (-1 / (d + 4)))
+    assert KernelDensityDetector(bandwidth=rule).fit(30 * X).bandwidth_ == pytest.approx(30 * peer)
+
+
+def test_leave_one_out_densities_are_those_of_refits():
+    rng = np.random.default_rng(0)
+    X, weights = rng.normal(size=(40, 2)), rng.uniform(0.5, 2.0, 40)
+    X[0] = 1e3  # its own Gaussian is all that it has
+    model = KernelDensityDetector(bandwidth=0.3).fit(X, sample_weight=weights)
+    for i in range(40):
+        others = np.delete(np.arange(40), i)
+        peer = KernelDensity(bandwidth=0.3, rtol=0, atol=0).fit(X[others], sample_weight=weights[others])
+        assert model.loo_scores_[i] == pytest.approx(peer.score_samples(X[i : i + 1])[0], rel=1e-10)
+
+
+def test_rows_too_far_for_float64_have_no_density():
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    for data in (X, sp.csr_array(X)):
+        model = KernelDensityDetector().fit(data)
+        far = np.array([[1e200, 1e200], [-1e300, 0.0], [0.0, 0.0]])
+        scores = model.score_samples(far if data is X else sp.csr_array(far))
+        np.testing.assert_array_equal(scores[:2], -np.inf)
+        assert np.isfinite(scores[2])
+        np.testing.assert_array_equal(model.predict(far), [-1, -1, 1])
+
+
+# What all have in common
+
+
+@pytest.mark.parametrize("name", problems.FAMILY)
+def test_new_samples_are_accepted_as_often_as_nu_asks(name):
+    recalls = []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        X, new = rng.gamma(16.0, 1 / 4, (150, 5)), rng.gamma(16.0, 1 / 4, (500, 5))
+        recalls.append((problems.FAMILY[name]().fit(X).predict(new) == 1).mean())
+    # 12 models of 150 samples: the mean of their recalls has a standard error of about .01.
+    assert np.mean(recalls) == pytest.approx(0.9, abs=0.03)
+
+
+@pytest.mark.parametrize("model", [SVDD, KernelPCADetector])
+def test_a_precomputed_matrix_must_tell_how_long_new_samples_are(model, X, new):
+    K = problems.linear(X, X)
+    with pytest.raises(ValueError, match=r"(?s)k\(x, x\) of new samples.*constant diagonal.*sqrt\(K_ii K_jj\)"):
+        model(kernel="precomputed").fit(K)
+
+    def cosine(A, B):
+        return A @ B.T / np.outer(np.linalg.norm(A, axis=1), np.linalg.norm(B, axis=1))
+
+    given = model(kernel="precomputed").fit(cosine(X, X))
+    called = model(kernel=cosine).fit(X)
+    np.testing.assert_allclose(
+        given.decision_function(cosine(new, X)), called.decision_function(new), rtol=1e-4, atol=1e-9
+    )
+
+
+@pytest.mark.parametrize("model", [OneClassSVM, SVDD, KernelPCADetector])
+def test_a_kernel_that_tells_nothing_apart_is_warned_of(model):
+    X = np.random.default_rng(0).normal(size=(60, 20))
+    with pytest.warns(SlabCollapseWarning, match="(?s)scores the same to within rounding.*smaller gamma"):
+        model(gamma=1e3).fit(X)
+
+
+@pytest.mark.parametrize("model", [OneClassSVM, SVDD])
+def test_training_offsets_that_will_reject_new_samples_are_warned_of(model):
+    X = np.random.default_rng(0).normal(size=(200, 10))
+    with pytest.warns(SlabCollapseWarning, match="(?s)support vectors.*offsets='leave-one-out'"):
+        model(gamma=5.0, offsets="training").fit(X)
+
+
+def test_components_that_leave_no_error_are_warned_of_with_training_offsets(X):
+    with pytest.warns(SlabCollapseWarning, match="(?s)without error.*fewer components"):
+        KernelPCADetector(kernel="linear", n_components=4, offsets="training").fit(X)
