@@ -27,7 +27,7 @@ FLOORS = (
         "journal",
         "bandwidth",
     ),
-    ("gram", "loo", "expansion"),
+    ("gram", "products", "loo", "expansion"),
     ("solvers", "solvers.rows", "solvers.pool", "solvers.level", "solvers.smo", "solvers.interior"),
     (
         "base",

@@ -106,3 +106,22 @@ def chi2_rows(indptr: Any, indices: Any, data: Any, right: Any, out: Any) -> Non
                 position += 1
             for j in range(last - first):
                 sums[j] = twice * sums[j] if sums[j] > negligible else 0.0
+
+
+@_compiled
+def intersection_products(starts: Any, order: Any, values: Any, beta: Any, first: int, last: int, out: Any) -> None:
+    """Add to out (m,) sum_j sum_i beta_i min(x_ij, x_kj) over the features j from first to last, for all k.
+
+    order holds each feature's samples with x > 0, ascending from starts[j] to starts[j + 1], and values their x. With
+    the samples below k behind it and those above ahead, k's sum is that of beta x behind and x_k times beta ahead.
+    """
+    for j in range(first, last):
+        ahead = 0.0
+        for place in range(starts[j], starts[j + 1]):
+            ahead += beta[order[place]]
+        behind = 0.0
+        for place in range(starts[j], starts[j + 1]):
+            weight, value = beta[order[place]], values[place]
+            behind += weight * value
+            ahead -= weight
+            out[order[place]] += behind + ahead * value

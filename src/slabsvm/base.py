@@ -21,7 +21,8 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from slabsvm import kernels
 from slabsvm.dual import ROUNDING_GAP, FloatArray
-from slabsvm.gram import Computed, Dense, Gram
+from slabsvm.gram import Dense, Gram
+from slabsvm.products import gram_of
 from slabsvm.samples import Distinct, distinct_rows, each_its_own
 
 # Offsets are moved outwards by this many units of rounding, so that a sample on a boundary counts as inside, as it
@@ -199,7 +200,7 @@ class KernelDetector(Detector):
                 rounding = float(np.finfo(np.float32).eps) if X.dtype == np.float32 else ROUNDING_GAP
                 gram: Gram = Dense(np.asarray(chosen, dtype=np.float64), rounding)
             else:
-                gram = Computed(self._kernel, samples, effective_n_jobs(self.n_jobs))
+                gram = gram_of(self._kernel, samples, effective_n_jobs(self.n_jobs))
             largest = gram.diagonal.max()
         if not largest <= LARGEST_KERNEL_VALUE:
             raise ValueError(

@@ -296,7 +296,7 @@ class Computed(Gram):
 
     def subset(self, samples: Samples) -> Gram:
         """Return K over some of the samples."""
-        part = Computed.__new__(Computed)
+        part = type(self).__new__(type(self))
         part.kernel, part.X = self.kernel, self.X[samples]
         part.n_threads, part._threads = self.n_threads, self._threads
         part.n_samples = len(samples)

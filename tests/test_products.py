@@ -1,0 +1,72 @@
+"""Products K beta by shorter ways are the products of K."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import problems
+from slabsvm import OneClassSlabSVM, _additive, base, kernels
+from slabsvm.gram import Computed
+from slabsvm.products import Sorted, Thin, gram_of
+
+CHEAP = {"linear": Thin, "hellinger": Thin, "intersection": Sorted}
+
+
+def samples(kind: str) -> np.ndarray:
+    rng = np.random.default_rng(0)
+    return {
+        "histograms": rng.dirichlet(np.full(7, 0.3), 150),
+        "ties": rng.integers(0, 4, (150, 7)).astype(float),
+        "sparse": rng.gamma(1.0, 1.0, (150, 7)) * (rng.random((150, 7)) < 0.1),
+        "zeros": np.zeros((150, 7)),
+        "scales": rng.gamma(1.0, 1.0, (150, 7)) * np.logspace(-100, 100, 7),
+    }[kind]
+
+
+@pytest.mark.parametrize("kind", ["histograms", "ties", "sparse", "zeros", "scales"])
+@pytest.mark.parametrize("kernel", CHEAP)
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array], ids=["dense", "csr"])
+@pytest.mark.parametrize("n_threads", [1, 3, 20])
+def test_cheap_products_are_products(kind, kernel, form, n_threads):
+    X = samples(kind)
+    formula, instance = problems.FORMULAS[kernel]
+    gram = gram_of(instance, form(X), n_threads)
+    assert type(gram) is CHEAP[kernel]
+    K = formula(X, X)
+    rng = np.random.default_rng(1)
+    for beta in (rng.normal(size=150), np.where(rng.random(150) < 0.05, 1.0, 0.0), np.zeros(150)):
+        expected = K @ beta
+        allowed = 1e-13 * np.abs(beta).sum() * K.max()
+        np.testing.assert_allclose(gram.dot(beta), expected, rtol=0, atol=allowed)
+        some = rng.permutation(150)[:40]
+        part = gram.subset(some)
+        assert type(part) is CHEAP[kernel]
+        np.testing.assert_allclose(part.dot(beta[some]), K[np.ix_(some, some)] @ beta[some], rtol=0, atol=allowed)
+
+
+def test_kernels_without_a_shorter_way_are_computed_in_blocks():
+    for kernel in (kernels.RBF(1.0), kernels.Chi2(), kernels.FromFunction(problems.linear)):
+        assert type(gram_of(kernel, np.ones((3, 2)), 1)) is Computed
+
+
+@pytest.mark.parametrize("kernel", CHEAP)
+@pytest.mark.parametrize("epsilon", [0.0, 0.2])
+def test_fits_by_cheap_products_are_those_by_blocks(kernel, epsilon, monkeypatch):
+    X = np.random.default_rng(0).gamma(4.0, 1.0, (1500, 8))
+    model = OneClassSlabSVM(kernel=kernel, epsilon=epsilon, nu_upper=0.05, tol=1e-8)
+    cheap = model.fit(X).decision_function(X)
+    assert model.status_ == "converged"
+    objective = model.dual_objective_
+    monkeypatch.setattr(base, "gram_of", Computed)
+    dear = model.fit(X).decision_function(X)
+    assert objective == pytest.approx(model.dual_objective_, rel=2e-8)
+    np.testing.assert_allclose(cheap, dear, atol=1e-3 * np.ptp(dear))
+
+
+def test_compiled_products_do_what_their_python_text_says():
+    X = samples("ties")
+    gram = Sorted(kernels.Intersection(), X)
+    beta = np.random.default_rng(0).normal(size=150)
+    sums = np.zeros(150)
+    _additive.intersection_products.py_func(*gram._sorted, beta, 0, X.shape[1], sums)
+    np.testing.assert_allclose(sums, gram.dot(beta), atol=1e-12)
