@@ -31,8 +31,9 @@ def _follow(scores: Any, image: Any, row_up: Any, row_down: Any, gain: Any, mixi
 def _extremes(scores: Any, sign: Any, rise: Any, fall: Any, lows: Any, highs: Any) -> None:
     """Reduce sign * scores to LANES minima over samples that can rise, and LANES maxima over samples that can fall."""
     far = np.finfo(scores.dtype).max / 4
-    lows[:] = far
-    highs[:] = -far
+    for lane in range(LANES):
+        lows[lane] = far
+        highs[lane] = -far
     for first in range(0, scores.shape[0], LANES):
         block = scores[first : first + LANES]
         can_rise = rise[first : first + LANES]
@@ -136,12 +137,12 @@ def descend(
     dtype = scores.dtype
     # Added to the score of a variable that may not move that way; finite, so that infinities need no care.
     far = np.finfo(dtype).max / 4
-    rise = np.full((n_planes, padded), far, dtype)
-    fall = np.full((n_planes, padded), -far, dtype)
+    rise = np.empty((n_planes, padded), dtype)
+    fall = np.empty((n_planes, padded), dtype)
     for p in range(n_planes):
-        for i in range(n):
-            rise[p, i] = 0.0 if values[p, i] < caps[p, i] else far
-            fall[p, i] = 0.0 if values[p, i] > 0.0 else -far
+        for i in range(padded):
+            rise[p, i] = 0.0 if i < n and values[p, i] < caps[p, i] else far
+            fall[p, i] = 0.0 if i < n and values[p, i] > 0.0 else -far
     lows = np.empty((n_planes, LANES), dtype)
     highs = np.empty((n_planes, LANES), dtype)
     folded = np.empty(LANES, dtype)
@@ -155,7 +156,10 @@ def descend(
     lowest_curvature = 0.0
     check_every = max(32, n // 4)
     target = 0.0
-    resolution = 4.0 * np.finfo(dtype).eps * np.float64(np.abs(scores).max())
+    largest = 0.0
+    for i in range(n):
+        largest = max(largest, abs(np.float64(scores[i])))
+    resolution = 4.0 * np.finfo(dtype).eps * largest
 
     for steps in range(max_steps + 1):
         worst = 0

@@ -83,9 +83,9 @@ class Face:
         """Return L^-1 right, shape (f, k), with L L' the lifted K_FF."""
         return np.asarray(self._trtrs(self._cholesky, right, lower=True)[0], dtype=np.float64)
 
-    def inverse_root(self) -> FloatArray:
-        """Return L^-1, shape (f, f)."""
-        return np.asarray(self._trtri(self._cholesky, lower=True)[0], dtype=np.float64)
+    def inverse_root(self) -> npt.NDArray[np.floating[Any]]:
+        """Return L^-1, shape (f, f), in K_FF's precision."""
+        return np.asarray(self._trtri(self._cholesky, lower=True)[0])
 
     def solve(self, right: FloatArray, sums: FloatArray) -> FloatArray:
         """Return x with K_FF x + A q = right and A'x = sums; right is (f, k), sums (c, k)."""

@@ -132,9 +132,10 @@ def _free_or_next(dual: Dual, solution: Solution) -> npt.NDArray[np.bool_]:
 def _of_free(face: Face) -> tuple[FloatArray, FloatArray]:
     """Return S_i^2 and A_i'q_i of the free samples, each of shape (f,)."""
     inverse_root = face.inverse_root()
-    coupling = face.border.T @ inverse_root
+    coupling = np.asarray(face.border.T.astype(inverse_root.dtype) @ inverse_root, dtype=np.float64)
     corner = face.schur @ coupling
-    diagonal = np.einsum("ij,ij->j", inverse_root, inverse_root) - np.einsum("ij,ij->j", coupling, corner)
+    diagonal = np.asarray(np.einsum("ij,ij->j", inverse_root, inverse_root), dtype=np.float64)
+    diagonal -= np.einsum("ij,ij->j", coupling, corner)
     # A lone free sample can neither lose nor pass on its mass: its removal is beyond the closed form.
     tiny = 1e-10 / face.lift
     spans = np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=diagonal > tiny)

@@ -18,10 +18,13 @@ from slabsvm.dual import Dual, FloatArray
 # A start needs no more than this: further products were measured to cost more than the steps they save.
 MAX_PRODUCTS = 20
 TOL = 1e-4
+# Where so many products leave a residual above this share of the right-hand side, K is too ill-conditioned for it.
+PROBE = 8
+HOPELESS = 0.2
 
 
-def level_multipliers(dual: Dual, K: npt.NDArray[np.floating[Any]]) -> FloatArray:
-    """Return feasible multipliers, shape (P, m), near those of equal scores.
+def level_multipliers(dual: Dual, K: npt.NDArray[np.floating[Any]]) -> FloatArray | None:
+    """Return feasible multipliers, shape (P, m), near those of equal scores; None where they are not to be had.
 
     Parameters
     ----------
@@ -30,6 +33,8 @@ def level_multipliers(dual: Dual, K: npt.NDArray[np.floating[Any]]) -> FloatArra
     K : (m, m) array
     """
     beta = _conjugate_gradients(K)
+    if beta is None:
+        return None
     total = float(dual.signs @ dual.totals)
     if beta.sum() != 0:
         beta *= total / beta.sum()
@@ -44,14 +49,16 @@ def level_multipliers(dual: Dual, K: npt.NDArray[np.floating[Any]]) -> FloatArra
     return dual.project_sums(multipliers)
 
 
-def _conjugate_gradients(K: npt.NDArray[np.floating[Any]]) -> FloatArray:
-    """Return x with K x = 1 nearly, shape (m,)."""
+def _conjugate_gradients(K: npt.NDArray[np.floating[Any]]) -> FloatArray | None:
+    """Return x with K x = 1 nearly, shape (m,); None where a few products show that it would take too many."""
     residual = np.ones(len(K), dtype=K.dtype)
     x = np.zeros_like(residual)
     direction = residual.copy()
     square = float(residual @ residual)
-    enough = TOL**2 * square
-    for _ in range(MAX_PRODUCTS):
+    enough, hopeless = TOL**2 * square, HOPELESS**2 * square
+    for count in range(MAX_PRODUCTS):
+        if count == PROBE and square > hopeless:
+            return None
         image = direction @ K
         curvature = float(direction @ image)
         if curvature <= 0:

@@ -98,7 +98,9 @@ def solve(
     gram.check()
     limits = Limits(tol, max_iter if max_iter >= 0 else np.iinfo(np.int64).max, cache_bytes)
     with ONE_BLAS_THREAD:
-        return _solve(dual, gram, limits, start)
+        if start is not None or dual.n_samples <= SMALL:
+            return _Descent(dual, gram, limits, 0, np.float64 if dual.n_samples <= SMALL else None).run(start)
+        return _solve(dual, gram, limits)
 
 
 @dataclass(frozen=True)
@@ -110,18 +112,19 @@ class Limits:
     cache_bytes: float
 
 
-def _solve(dual: Dual, gram: Gram, limits: Limits, start: FloatArray | None = None) -> Solution:
-    if start is not None or dual.n_samples <= SMALL:
-        return _Descent(dual, gram, limits, steps=0).run(start)
+def _solve(dual: Dual, gram: Gram, limits: Limits) -> Solution:
+    if dual.n_samples <= SMALL:
+        return _Descent(dual, gram, limits).run(None)
     loose = replace(limits, tol=SLACK * limits.tol)
     part = np.arange(-(-dual.n_samples // RATIO))
     rough = _solve(dual.restrict(part), gram.subset(part), loose)
     descent = _Descent(dual, gram, limits, rough.iterations)
     crowded = float((rough.multipliers > 0).any(axis=0).mean()) > CROWDED
+    start = None
     if crowded and descent.pool.could_hold_everything:
         descent.pool.admit_everything()
-        return descent.run(descent.level_start())
-    return descent.run(descent.start_from_candidates(rough, loose))
+        start = descent.level_start()
+    return descent.run(descent.start_from_candidates(rough, loose) if start is None else start)
 
 
 def _candidates(dual: Dual, scores: FloatArray, rough: Solution) -> Samples:
@@ -142,15 +145,21 @@ def _cheapest_precision(gram: Gram) -> type[np.floating[Any]]:
 class _Descent:
     """The rounds over all samples: choose a working set, descend on its block of K, update all scores."""
 
-    def __init__(self, dual: Dual, gram: Gram, limits: Limits, steps: int) -> None:
+    def __init__(
+        self,
+        dual: Dual,
+        gram: Gram,
+        limits: Limits,
+        steps: int = 0,
+        dtype: type[np.floating[Any]] | None = None,
+    ) -> None:
         self.dual = dual
         self.gram = gram
         self.limits = limits
         self.steps = steps
         self.mean_diagonal = float(gram.diagonal.mean())
-        small = dual.n_samples <= SMALL
-        self.pool = Pool(gram, np.float64 if small else _cheapest_precision(gram), limits.cache_bytes)
-        if small:
+        self.pool = Pool(gram, dtype or _cheapest_precision(gram), limits.cache_bytes)
+        if dual.n_samples <= SMALL:
             self.pool.admit_everything()
         self.history: list[tuple[int, float]] = []
         self.levelled = False
@@ -218,8 +227,8 @@ class _Descent:
         mean = np.full(dual.n_samples, dual.signs @ dual.totals / dual.n_samples)
         return dual.fill(dual.linear + self.pool.product(mean))
 
-    def level_start(self) -> FloatArray:
-        """Return multipliers near those of equal scores; needs all rows of K."""
+    def level_start(self) -> FloatArray | None:
+        """Return multipliers near those of equal scores, or None; needs all rows of K."""
         self.levelled = True
         return level_multipliers(self.dual, self.pool.matrix)
 
@@ -242,7 +251,8 @@ class _Descent:
 
     def _restart_level(self) -> None:
         """Go on from equal scores, if that is nearer to the optimum than where the descent has come."""
-        self.point = min(self.point, self._at(self.level_start()), key=lambda point: point.gap)
+        if (start := self.level_start()) is not None:
+            self.point = min(self.point, self._at(start), key=lambda point: point.gap)
 
     def _needs_double_precision(self, gap: float, goal: float, *, stalled: bool) -> bool:
         if self.pool.dtype is np.float64:
