@@ -46,6 +46,7 @@ FLOORS = (
         "selection.cells",
         "selection.results",
         "selection.search",
+        "selection.auto",
         "",
     ),
     (),
@@ -60,8 +61,22 @@ FLOORS = (
         "experiments.digits",
         "experiments.paper",
         "experiments.table_one",
+        "experiments.fair",
     ),
-    ("palette", "report", "tables", "plots", "letter_report", "letter_plots", "terminal", "page", "cli"),
+    (
+        "palette",
+        "report",
+        "tables",
+        "plots",
+        "selection_plot",
+        "letter_report",
+        "letter_plots",
+        "fair_report",
+        "fair_plots",
+        "terminal",
+        "page",
+        "cli",
+    ),
 )
 ORDER = {name: place for place, name in enumerate(name for floor in FLOORS for name in floor)}
 ESTIMATORS = ORDER["base"]
@@ -120,7 +135,7 @@ def test_scikit_learn_begins_at_the_estimators(name):
 @pytest.mark.parametrize("name", sorted(modules()))
 def test_matplotlib_is_for_plots_and_reports(name):
     uses = any(imported.split(".")[0] == "matplotlib" for imported in imports(name, modules()[name]))
-    assert not uses or name in ("plots", "report")
+    assert not uses or name in ("plots", "report", "selection_plot")
 
 
 @pytest.mark.parametrize("name", sorted(modules()))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from slabsvm.base import SlabCollapseWarning
     from slabsvm.density import KernelDensityDetector, KernelPCADetector
+    from slabsvm.selection.auto import AutoSlabSVM
     from slabsvm.selection.folds import DistinctKFold, LeakageWarning
     from slabsvm.selection.search import LabelFreeSearchCV
     from slabsvm.sphere import SVDD
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SVDD",
+    "AutoSlabSVM",
     "DistinctKFold",
     "KernelDensityDetector",
     "KernelPCADetector",
@@ -31,6 +33,7 @@ __version__ = "0.1.0.dev0"
 # Fetched on first use, so that `slabsvm --help` does not wait for scikit-learn.
 _HOMES = {
     "SVDD": "sphere",
+    "AutoSlabSVM": "selection.auto",
     "DistinctKFold": "selection.folds",
     "KernelDensityDetector": "density",
     "KernelPCADetector": "density",

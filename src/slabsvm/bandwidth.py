@@ -32,7 +32,7 @@ def scale(X: Any) -> float:
 def median_heuristic(X: Any) -> float:
     """1 / (2 median |x - z|^2) over pairs of rows that differ (Gretton et al., JMLR 13, 2012; Garreau et al. 2017)."""
     squared = _squared_distances(X)
-    return _inverse(2.0 * float(np.median(squared[squared > 0]))) if (squared > 0).any() else 1.0
+    return _inverse(2.0 * float(np.median(squared[squared != 0]))) if squared.any() else 1.0
 
 
 def mean_criterion(X: Any) -> float:

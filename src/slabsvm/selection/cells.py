@@ -11,6 +11,7 @@ from threading import Lock
 from time import perf_counter
 
 import joblib
+import numpy as np
 from joblib import Parallel, delayed
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
@@ -18,6 +19,7 @@ from threadpoolctl import threadpool_limits
 from slabsvm.base import SlabCollapseWarning
 from slabsvm.journal import Journal
 from slabsvm.selection.judging import Outcome, Search, fit_and_judge
+from slabsvm.selection.reuse import Chain, chains
 
 Progress = Callable[[int, int, float], object]
 Cell = tuple[int, int]  # a candidate and a part
@@ -62,6 +64,7 @@ def run_cells(
     n_jobs: int | None,
     journal: str | os.PathLike[str] | None,
     progress: Progress | None,
+    reuse: bool,
     raises: bool,
 ) -> list[list[Outcome]]:
     """Return the outcome of every candidate on every part, computing those that the journal does not hold.
@@ -75,10 +78,12 @@ def run_cells(
         for candidate in range(len(search.candidates))
         if (candidate, part) not in recorder.outcomes
     ]
+    linked = chains(search, missing) if reuse else []
+    in_chains = {(candidate, chain.part) for chain in linked for candidate in chain.candidates}
+    tasks = [delayed(_run_chain)(chain, recorder, raises) for chain in linked]
+    tasks += [delayed(_run_alone)(search, cell, recorder, raises) for cell in missing if cell not in in_chains]
     with _expected_warnings(), threadpool_limits(1, "blas"):
-        Parallel(n_jobs=n_jobs, require="sharedmem")(
-            delayed(_run_alone)(search, cell, recorder, raises) for cell in missing
-        )
+        Parallel(n_jobs=n_jobs, require="sharedmem")(tasks)
     outcomes = recorder.outcomes
     return [[outcomes[c, p] for p in range(len(search.parts))] for c in range(len(search.candidates))]
 
@@ -91,6 +96,17 @@ def _run_alone(search: Search, cell: Cell, recorder: _Recorder, raises: bool) ->
             raise
         outcome = Outcome({}, failure=f"{type(error).__name__}: {error}")
     recorder.keep(cell, outcome)
+
+
+def _run_chain(chain: Chain, recorder: _Recorder, raises: bool) -> None:
+    try:
+        for candidate, outcome in chain.run():
+            recorder.keep((candidate, chain.part), outcome)
+    except (ValueError, TypeError, np.linalg.LinAlgError):
+        # What a chain cannot do, independent fits do, or refuse in the words of the detector.
+        for candidate in chain.candidates:
+            if (candidate, chain.part) not in recorder.outcomes:
+                _run_alone(chain.search, (candidate, chain.part), recorder, raises)
 
 
 @contextmanager

@@ -124,25 +124,29 @@ class TightestAtRecall(WithStrangers):
     With strangers that carry volume this is the classical rule: the smallest volume that holds a given share of the
     positives (the minimum volume set; Polonik 1997, Scott and Nowak 2006).
 
-    Candidates that miss the recall rank below all that meet it, by how much they miss. It fails where no candidate
-    meets it, where strangers of this kind are all rejected by candidates that differ (the largest recall then decides),
-    and where the negatives differ from positives in a way that strangers do not.
+    A candidate keeps the recall unless it is measured below it by more than chance explains. Otherwise, of candidates
+    that are asked for just this recall, some keep it by luck alone, and luck would choose among them. Those that miss
+    it rank below all that keep it, by how much they miss. It fails where no candidate keeps it, where strangers of this
+    kind are all rejected by candidates that differ (the largest recall then decides), and where the negatives differ
+    from positives in a way that strangers do not.
 
     Parameters
     ----------
     kind : {"swaps", "marginals", "shifting", "volume"}, default="swaps"
         How strangers are made, see `slabsvm.selection.strangers`.
     recall : float in (0, 1], default=0.8
-        The share of new positives that must be accepted. Below what the detectors are asked for (1 - nu): a candidate
-        is not refused because its folds had bad luck.
+        The share of new positives that must be accepted.
     n_strangers : int, default=1000
         In each fold.
+    slack : float >= 0, default=2.0
+        By how many standard deviations of a binomial share the measured recall may be below it.
     """
 
-    def __init__(self, kind: str = "swaps", recall: float = 0.8, n_strangers: int = 1000) -> None:
+    def __init__(self, kind: str = "swaps", recall: float = 0.8, n_strangers: int = 1000, slack: float = 2.0) -> None:
         self.kind = kind
         self.recall = recall
         self.n_strangers = n_strangers
+        self.slack = slack
 
     def measure(self, positives: Answer, strangers: Answer | None, made: Strangers | None) -> Measured:
         """Return the recall and the share of strangers that are accepted, or the logarithm of the accepted volume."""
@@ -156,9 +160,10 @@ class TightestAtRecall(WithStrangers):
         self, measured: Mapping[str, FloatArray], candidates: Sequence[Mapping[str, Any]], n_held_out: int
     ) -> FloatArray:
         """Return minus the acceptance where recall is kept; below all of these, by how much it is missed, elsewhere."""
-        del candidates, n_held_out
+        del candidates
         tightness = -measured["log_volume" if "log_volume" in measured else "acceptance"]
-        missing = np.maximum(self.recall - measured["recall"], 0.0)
+        least = self.recall - self.slack * np.sqrt(self.recall * (1.0 - self.recall) / n_held_out)
+        missing = np.maximum(least - measured["recall"], 0.0)
         kept = missing == 0
         floor = tightness[kept].min() if kept.any() else 0.0
         return np.asarray(np.where(kept, tightness, floor - 1.0 - missing))

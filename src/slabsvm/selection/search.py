@@ -81,6 +81,10 @@ class LabelFreeSearchCV(MetaEstimatorMixin, OutlierMixin, BaseEstimator):
     progress : callable or None, default=None
         Called after every finished fit with the number of finished ones, the number of all, and an estimate of the
         seconds left; from the thread that finished it, one call at a time.
+    reuse : bool, default=True
+        Fit RBF support vector detectors of this package from squared distances that are computed once for each fold,
+        each from the last one's solution. The outcome is that of independent fits to within the solver's tolerance. It
+        holds two matrices of (training rows + held-out rows + strangers) x training rows.
 
     Attributes
     ----------
@@ -120,7 +124,7 @@ class LabelFreeSearchCV(MetaEstimatorMixin, OutlierMixin, BaseEstimator):
         "cv": [
             Interval(Integral, 2, None, closed="left"),
             StrOptions({LEAVE_ONE_OUT}),
-            HasMethods(["split"]),
+            HasMethods(["split", "get_n_splits"]),
             "array-like",
         ],
         "n_jobs": [Integral, None],
@@ -129,6 +133,7 @@ class LabelFreeSearchCV(MetaEstimatorMixin, OutlierMixin, BaseEstimator):
         "error_score": [StrOptions({"raise"}), Real],
         "journal": [str, os.PathLike, None],
         "progress": [callable, None],
+        "reuse": ["boolean"],
     }
 
     def __init__(
@@ -144,6 +149,7 @@ class LabelFreeSearchCV(MetaEstimatorMixin, OutlierMixin, BaseEstimator):
         error_score: float | str = np.nan,
         journal: str | os.PathLike[str] | None = None,
         progress: Progress | None = None,
+        reuse: bool = True,
     ) -> None:
         self.estimator = estimator
         self.param_grid = param_grid
@@ -155,6 +161,7 @@ class LabelFreeSearchCV(MetaEstimatorMixin, OutlierMixin, BaseEstimator):
         self.error_score = error_score
         self.journal = journal
         self.progress = progress
+        self.reuse = reuse
 
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any = None, **fit_params: Any) -> Self:
@@ -203,6 +210,7 @@ class LabelFreeSearchCV(MetaEstimatorMixin, OutlierMixin, BaseEstimator):
             n_jobs=self.n_jobs,
             journal=self.journal,
             progress=self.progress,
+            reuse=self.reuse,
             raises=self.error_score == "raise",
         )
         self.cv_results_ = self._results(candidates, parts, outcomes)

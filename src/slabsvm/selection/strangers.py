@@ -31,9 +31,10 @@ Rows = npt.NDArray[np.intp]
 
 # A positive is at the edge where at least this share of its neighbours is on one side of it.
 EDGE_SHARE = 0.95
-# Widths of the Gaussians from which volume is sampled, in standard deviations of the positives. The narrow ones reach
-# tight regions, the wide ones loose regions.
-VOLUME_WIDTHS = (0.1, 0.2, 0.4, 0.7, 1.0, 1.5, 2.2)
+# Volume is sampled from Gaussians around the positives, of these widths in standard deviations, and around their mean:
+# the former reach tight regions near the positives, the latter what they enclose and what lies around them.
+WIDTHS_AROUND_POSITIVES = (0.1, 0.2, 0.4, 0.8)
+WIDTHS_AROUND_MEAN = (0.3, 0.5, 0.7, 0.85, 1.0, 1.2, 1.5, 2.0)
 # Of the covariance that shapes them, this share is taken from its diagonal.
 SHRINKAGE = 0.1
 DENSITY_BLOCK = 2**22
@@ -127,10 +128,10 @@ def shifting(X: Any, n_strangers: int, generator: np.random.Generator) -> Strang
 def volume(X: Any, n_strangers: int, generator: np.random.Generator) -> Strangers:
     """Return points around the positives and the volume that each stands for: 1 / (n q(x)), q being their density.
 
-    q is an even mixture of Gaussians around the positives, of their (shrunk) covariance times widths from a tenth to
-    twice the standard deviation. A box, from which volume is commonly sampled, is empty of positives where there are
-    more than a few features: its share that a detector accepts is 1e-16 and never met. These points lie where
-    detectors decide.
+    q is an even mixture of Gaussians of the positives' (shrunk) covariance, times widths from a tenth to twice the
+    standard deviation, around the positives and around their mean. A box, from which volume is commonly sampled, is
+    empty of positives where there are more than a few features: the share of it that a detector accepts is 1e-16 and
+    never met. These points lie where detectors decide.
 
     It fails where positives are discrete or lie on a surface of fewer dimensions: volume then has little to do with
     them. Features that are constant are left out of it. The variance grows with the number of features, most for loose
@@ -142,9 +143,11 @@ def volume(X: Any, n_strangers: int, generator: np.random.Generator) -> Stranger
     root = np.linalg.cholesky(_shrunk_covariance(inner))
     white = np.linalg.solve(root, inner.T).T
     n_features = white.shape[1]
-    centres = generator.integers(len(white), size=n_strangers)
-    widths = np.array(VOLUME_WIDTHS)[np.arange(n_strangers) % len(VOLUME_WIDTHS)]
-    points = white[centres] + widths[:, None] * generator.standard_normal((n_strangers, n_features))
+    number = np.arange(n_strangers) % (len(WIDTHS_AROUND_POSITIVES) + len(WIDTHS_AROUND_MEAN))
+    widths = np.array(WIDTHS_AROUND_POSITIVES + WIDTHS_AROUND_MEAN)[number]
+    points = widths[:, None] * generator.standard_normal((n_strangers, n_features))
+    near = number < len(WIDTHS_AROUND_POSITIVES)
+    points[near] += white[generator.integers(len(white), size=int(near.sum()))]
     made = np.repeat(table[:1], n_strangers, axis=0)
     made[:, varying] = points @ root.T + means[varying]
     return Strangers(_like(X, made), -np.log(n_strangers) - _log_density(points, white))
@@ -159,20 +162,21 @@ MAKERS: dict[str, Callable[[Any, int, np.random.Generator], Strangers]] = {
 
 
 def _log_density(points: FloatArray, centres: FloatArray) -> FloatArray:
-    """Return the log density of the mixture of Gaussians around the centres, an even share for each width."""
+    """Return the log density of the even mixture of Gaussians around the centres, and around 0."""
     n_features = points.shape[1]
     densities = np.empty(len(points))
-    height = max(1, DENSITY_BLOCK // (len(centres) * len(VOLUME_WIDTHS)))
-    squares = (centres**2).sum(axis=1)
+    height = max(1, DENSITY_BLOCK // len(centres))
+    squares, norms = (centres**2).sum(axis=1), (points**2).sum(axis=1)
     for first in range(0, len(points), height):
-        some = points[first : first + height]
-        squared = np.maximum((some**2).sum(axis=1)[:, None] - 2 * some @ centres.T + squares, 0.0)
+        some = slice(first, first + height)
+        squared = np.maximum(norms[some, None] - 2 * points[some] @ centres.T + squares, 0.0)
         exponents = [
-            logsumexp(-0.5 * squared / width**2, axis=1) - n_features * np.log(width) for width in VOLUME_WIDTHS
+            logsumexp(-0.5 * squared / width**2, axis=1) - n_features * np.log(width) - np.log(len(centres))
+            for width in WIDTHS_AROUND_POSITIVES
         ]
-        densities[first : first + height] = logsumexp(exponents, axis=0)
-    constant = 0.5 * n_features * np.log(2 * np.pi) + np.log(len(centres) * len(VOLUME_WIDTHS))
-    return np.asarray(densities - constant)
+        exponents += [-0.5 * norms[some] / width**2 - n_features * np.log(width) for width in WIDTHS_AROUND_MEAN]
+        densities[some] = logsumexp(exponents, axis=0) - np.log(len(exponents))
+    return np.asarray(densities - 0.5 * n_features * np.log(2 * np.pi))
 
 
 def _shrunk_covariance(centred: FloatArray) -> FloatArray:

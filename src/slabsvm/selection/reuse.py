@@ -1,0 +1,187 @@
+"""Fit many RBF candidates on one part of the data without computing anything twice.
+
+Independent fits of a grid compute the same distances over and over: between the training rows, and between them and
+every row that is asked about. Here they are computed once for each part; each gamma costs one exponential of them, and
+each nu none. Each fit starts from the last one's solution. The detector itself does all the rest: it is handed the
+kernel's values where it would have computed them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import clone
+from sklearn.metrics.pairwise import euclidean_distances
+from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing
+
+from slabsvm.base import _gamma_value
+from slabsvm.gram import Dense, Gram
+from slabsvm.samples import Distinct, distinct_rows
+from slabsvm.selection.criteria import Answer
+from slabsvm.selection.judging import Outcome, Parameters, Search, answer, left_out_answer
+from slabsvm.support import SupportVectorDetector
+
+FloatArray = npt.NDArray[np.float64]
+
+
+class _Known(Dense):
+    """An RBF kernel matrix: symmetric and positive semidefinite by construction."""
+
+    @property
+    def _trusted(self) -> bool:
+        return True
+
+
+class _Handed(SupportVectorDetector):
+    """A detector to whose `_learn` and `score_samples` the kernel's values are handed in place of the rows."""
+
+    def _gram(self, X: Any, distinct: Distinct) -> Gram:
+        del distinct
+        self._kernel = None
+        return _Known(X)
+
+    def _checked(self, X: Any, *, reset: bool, accept_sparse: str | bool = "csr") -> Any:
+        del reset, accept_sparse
+        return X
+
+
+@cache
+def _handed(model: Any) -> Any:
+    """Return the model's class with kernel values handed to it."""
+    return type(f"Handed{model.__name__}", (_Handed, model), {})
+
+
+class _Distances:
+    """Squared distances of one part's rows from its distinct training rows, and the kernel's values at a gamma."""
+
+    def __init__(self, distinct: Distinct, rows: Any, asked: Sequence[Any]) -> None:
+        self.rows = rows
+        self._group = distinct.group
+        self.weights = distinct.weights
+        n_samples = rows.shape[0]
+        every = np.arange(n_samples)
+        self.distinct = Distinct(every, distinct.weights, every, keys=every.astype(np.uint64))
+        self._squared = np.concatenate([euclidean_distances(some, rows, squared=True) for some in (rows, *asked)])
+        self._squared.flat[:: n_samples + 1][:n_samples] = 0.0
+        self._values = np.empty_like(self._squared)
+        self._gamma = np.nan
+        sizes = [n_samples, *(some.shape[0] for some in asked)]
+        self._bounds = np.cumsum([0, *sizes])
+
+    def at(self, gamma: float) -> list[FloatArray]:
+        """Return exp(-gamma |x - z|^2) between the training rows, and between each of what is asked about and them."""
+        if gamma != self._gamma:
+            self._gamma = gamma
+            np.exp(np.multiply(self._squared, -gamma, out=self._values), out=self._values)
+        return [self._values[a:b] for a, b in zip(self._bounds[:-1], self._bounds[1:], strict=True)]
+
+    def of_rows(self, known: Answer) -> Answer:
+        """Return what is answered for distinct rows for every row."""
+        return Answer(known.values[self._group], known.accepted[self._group])
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Candidates to be fitted on one part, one after the other, that differ in the detector's parameters alone.
+
+    Attributes
+    ----------
+    search : Search
+    part : int
+    candidates : their numbers, neighbours in parameters next to each other
+    model : the first candidate's, not fitted
+    """
+
+    search: Search
+    part: int
+    candidates: Sequence[int]
+    model: Any
+
+    def run(self) -> Iterator[tuple[int, Outcome]]:
+        """Fit and judge each candidate; gives its number and what came of it."""
+        criterion, division = self.search.criterion, self.search.parts[self.part]
+        begin = perf_counter()
+        distances = self._distances()
+        shared = (perf_counter() - begin) / len(self.candidates)
+        first, prefix = _final(self.model), _prefix(self.model)
+        detector: Any = _handed(first.__class__)(**first.get_params(deep=False)).set_params(warm_start=True)
+        for candidate in self.candidates:
+            begin = perf_counter()
+            detector.set_params(**_own(self.search.candidates[candidate], prefix))
+            detector._validate_params()
+            kernel, *asked = distances.at(_gamma_value(detector.gamma, distances.rows, distances.weights))
+            detector.n_samples_fit_ = len(kernel)
+            detector._learn(kernel, distances.weights, distances.distinct)
+            fitted = perf_counter()
+            answers = [answer(detector, some) for some in asked]
+            positives = distances.of_rows(left_out_answer(detector)) if division.held_out is None else answers[0]
+            strangers = None if division.strangers is None else answers[-1]
+            measured = criterion.measure(positives, strangers, division.strangers)
+            yield candidate, Outcome(measured, shared + fitted - begin, perf_counter() - fitted)
+
+    def _distances(self) -> _Distances:
+        """Return the distances between the rows as the steps before the detector pass them on."""
+        search, division, model = self.search, self.search.parts[self.part], self.model
+        train = _safe_indexing(search.X, division.train)
+        asked = [] if division.held_out is None else [_safe_indexing(search.X, division.held_out)]
+        asked += [] if division.strangers is None else [division.strangers.X]
+        if isinstance(model, Pipeline) and len(model) > 1:
+            head = clone(model[:-1])
+            train = head.fit_transform(train)
+            asked = [head.transform(some) for some in asked]
+        detector = clone(_final(model))
+        train = detector._checked(train, reset=True)
+        asked = [detector._checked(some, reset=False) for some in asked]
+        distinct = distinct_rows(train, np.ones(train.shape[0]))
+        return _Distances(distinct, train[distinct.representatives], asked)
+
+
+def chains(search: Search, cells: Sequence[tuple[int, int]]) -> list[Chain]:
+    """Return chains over those of the cells, pairs of a candidate and a part, that can share distances."""
+    if search.fit_params or not isinstance(_final(search.estimator), SupportVectorDetector):
+        return []
+    prefix = _prefix(search.estimator)
+    linked = defaultdict(list)
+    for candidate, part in cells:
+        parameters = search.candidates[candidate]
+        own = _own(parameters, prefix)
+        if own.get("kernel", _final(search.estimator).kernel) == "rbf":
+            # What is not the detector's, the steps before it and the detector itself, must be the same along a chain.
+            rest = {name: value for name, value in parameters.items() if name.removeprefix(prefix) not in own}
+            alike = (part, repr(sorted(rest.items())), "gamma" in own, repr(sorted(own)))
+            linked[alike].append((_place(own), candidate))
+    return [
+        Chain(search, alike[0], [candidate for _, candidate in sorted(members)], _model(search, members[0][1]))
+        for alike, members in linked.items()
+    ]
+
+
+def _own(parameters: Parameters, prefix: str) -> dict[str, Any]:
+    """Return those of a candidate's parameters that are the detector's, by its own names."""
+    return {name.removeprefix(prefix): value for name, value in parameters.items() if name.startswith(prefix)}
+
+
+def _place(own: Parameters) -> tuple[float, str]:
+    """Return where a candidate stands in a chain: by its gamma, if that is a number, then by the rest."""
+    gamma = own.get("gamma", 0.0)
+    return (0.0 if isinstance(gamma, str) else float(gamma), repr(sorted(own.items())))
+
+
+def _model(search: Search, candidate: int) -> Any:
+    return clone(search.estimator).set_params(**clone(dict(search.candidates[candidate]), safe=False))
+
+
+def _final(model: Any) -> Any:
+    return model[-1] if isinstance(model, Pipeline) else model
+
+
+def _prefix(model: Any) -> str:
+    return f"{model.steps[-1][0]}__" if isinstance(model, Pipeline) else ""
