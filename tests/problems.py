@@ -223,7 +223,7 @@ def by_name(problem: Any) -> str:
 
 # Every detector of the package, as a user meets it: a name and what makes one.
 FAMILY: dict[str, Callable[..., Any]] = {
-    "one-class slab SVM": partial(OneClassSlabSVM, nu_lower=0.05, nu_upper=0.05, epsilon=0.2),
+    "one-class slab SVM": partial(OneClassSlabSVM, nu_lower=0.05, nu_upper=0.05),
     "one-class SVM": OneClassSVM,
     "SVDD": SVDD,
     "kernel PCA": KernelPCADetector,

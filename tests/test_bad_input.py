@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 import problems
-from slabsvm import OneClassSlabSVM, SlabCollapseWarning
+from slabsvm import SVDD, KernelDensityDetector, KernelPCADetector, OneClassSlabSVM, SlabCollapseWarning
 
 ADDITIVE = ("intersection", "hellinger", "chi2")
 by_solver = pytest.mark.parametrize("solver", ["smo", "interior-point"])
@@ -339,3 +339,180 @@ def test_outliers_far_away_do_no_harm(X):
         formula, _ = problems.FORMULAS[kernel]
         expansion = formula(far, far[model.support_]) @ model.dual_coef_[0]
         np.testing.assert_allclose(model.project(far), expansion, rtol=1e-6, atol=1e-9)
+
+
+# Every detector refuses what the slab refuses.
+
+by_name = pytest.mark.parametrize("name", problems.FAMILY)
+
+
+@by_name
+@pytest.mark.parametrize(("value", "word"), [(np.nan, "NaN"), (np.inf, "infinity"), (-np.inf, "infinity")])
+def test_every_detector_refuses_values_that_are_no_numbers(name, value, word, X):
+    make = problems.FAMILY[name]
+    model, bad = make().fit(X), X.copy()
+    bad[3, 1] = value
+    for data in (bad, sp.csr_array(bad), bad.astype(np.float32)):
+        for act in (make().fit, model.predict):
+            with refused(word):
+                act(data)
+
+
+@by_name
+def test_every_detector_refuses_shapes_and_weights_that_make_no_sense(name, X):
+    make = problems.FAMILY[name]
+    for data, words in (
+        (np.empty((0, 3)), "0 sample"),
+        (np.empty((5, 0)), "0 feature"),
+        (X[:1], r"1 sample.*minimum of 2"),
+        (X[0], "1D array"),
+    ):
+        with refused(words):
+            make().fit(data)
+    with refused("2 features.*expecting 3"):
+        make().fit(X).predict(X[:, :2])
+    for weights, words in (
+        (np.zeros(60), "(?i)weights.*zero"),
+        (np.r_[-1.0, np.ones(59)], "(?i)negative"),
+        (np.ones(59), r"sample_weight.*shape"),
+        (np.r_[np.nan, np.ones(59)], "NaN"),
+    ):
+        with refused(words):
+            make().fit(X, sample_weight=weights)
+    with refused("not fitted yet", NotFittedError):
+        make().score_samples(X)
+
+
+@by_name
+@pytest.mark.parametrize("offsets", ["leave-one-out", "training"])
+def test_every_detector_warns_of_samples_that_are_all_equal(name, offsets):
+    same = np.tile([[1.0, 2.0, 3.0]], (20, 1))
+    model = problems.FAMILY[name](offsets=offsets)
+    with pytest.warns(SlabCollapseWarning) as caught:
+        model.fit(same)
+    assert "features for constants" in str(caught[0].message) or "more samples" in str(caught[0].message)
+    assert caught[0].filename == __file__
+    assert (model.predict(same) == 1).all()
+    assert np.isfinite(model.decision_function(same + 1)).all()
+
+
+@by_name
+@pytest.mark.parametrize("offsets", ["leave-one-out", "training"])
+@pytest.mark.parametrize("weight", [1e-200, 1e-30, 1e30, 1e200])
+def test_for_every_detector_the_unit_of_weights_does_not_matter(name, offsets, weight, X):
+    make = problems.FAMILY[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SlabCollapseWarning)
+        model = make(offsets=offsets).fit(X, sample_weight=np.full(60, weight))
+        expected = make(offsets=offsets).fit(X).decision_function(X)
+    np.testing.assert_allclose(model.decision_function(X), expected, atol=1e-9)
+
+
+@by_name
+def test_every_detector_takes_constant_features_and_two_samples(name, X):
+    make = problems.FAMILY[name]
+    constant = np.column_stack([X, np.full(60, 3.0), np.zeros(60)])
+    assert np.isfinite(make().fit(constant).decision_function(constant)).all()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SlabCollapseWarning)
+        assert np.isfinite(make().fit(X[:2]).decision_function(X)).all()
+    wide = np.random.default_rng(0).gamma(2.0, 1.0, (12, 3000))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SlabCollapseWarning)
+        assert np.isfinite(make().fit(wide).decision_function(wide)).all()
+
+
+@by_name
+@pytest.mark.parametrize("kernel", ["rbf", "linear", "intersection"])
+@pytest.mark.parametrize("size", [1e-150, 1e-100, 1e-30, 1e30, 1e100, 1e150])
+def test_no_detector_gives_nan_in_silence_at_any_scale(name, kernel, size, X):
+    parameters = {} if name == "kernel density" else {"kernel": kernel}
+    model, usual = problems.FAMILY[name](**parameters), problems.FAMILY[name](**parameters).fit(X)
+    refusal, decision = "", np.zeros(60)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            decision = model.fit(size * X).decision_function(size * X)
+        except ValueError as error:
+            refusal = str(error)
+    assert not [warning for warning in caught if issubclass(warning.category, RuntimeWarning)]
+    if refusal:
+        assert "scale" in refusal.lower()
+    elif not caught:
+        assert np.isfinite(decision).all()
+        assert (model.predict(size * X) == usual.predict(X)).mean() > 0.95
+    else:
+        assert any(issubclass(warning.category, (ConvergenceWarning, SlabCollapseWarning)) for warning in caught)
+
+
+@pytest.mark.parametrize(
+    ("model", "name", "value"),
+    [
+        (problems.FAMILY["one-class SVM"], "nu", 0),
+        (problems.FAMILY["one-class SVM"], "nu", 1.01),
+        (problems.FAMILY["one-class SVM"], "nu", np.nan),
+        (problems.FAMILY["one-class SVM"], "kernel", "gaussian"),
+        (SVDD, "nu", -0.1),
+        (SVDD, "C", 0),
+        (SVDD, "C", np.inf),
+        (SVDD, "C", "large"),
+        (SVDD, "solver", "libsvm"),
+        (KernelPCADetector, "n_components", 0),
+        (KernelPCADetector, "n_components", 1.0),
+        (KernelPCADetector, "n_components", 1.5),
+        (KernelPCADetector, "n_components", None),
+        (KernelPCADetector, "gamma", -1.0),
+        (KernelPCADetector, "nu", 0.0),
+        (KernelPCADetector, "offsets", "loo"),
+        (KernelDensityDetector, "bandwidth", 0),
+        (KernelDensityDetector, "bandwidth", np.inf),
+        (KernelDensityDetector, "bandwidth", "wide"),
+        (KernelDensityDetector, "nu", 2),
+        (KernelDensityDetector, "offsets", "out-of-fold"),
+    ],
+)
+def test_parameters_of_every_detector_outside_their_range_are_named(model, name, value, X):
+    with refused(f"The '{name}' parameter of {model.__name__} must be"):
+        model(**{name: value}).fit(X)
+
+
+def test_a_c_that_no_multipliers_satisfy_is_refused_with_the_least_that_some_do(X):
+    with refused(r"(?s)C must be at least 1 / \(sum of weights\) = 0\.01667, got 0\.01"):
+        SVDD(C=0.01).fit(X)
+    with refused(r"= 0\.005556, got 0\.005"):
+        SVDD(C=0.005).fit(X, sample_weight=np.full(60, 3.0))
+    assert SVDD(C=1 / 60, kernel="linear").fit(X).nu_ == 1.0
+
+
+def test_more_components_than_there_are_are_refused_with_their_number(X):
+    with refused(r"(?s)n_components=4 is more than the 3 components.*n_components=0\.9"):
+        KernelPCADetector(kernel="linear", n_components=4).fit(X)
+    with refused("more than the 59 components"):
+        KernelPCADetector(gamma=1.0, n_components=60).fit(X)
+    with refused("more than the 0 components"):
+        KernelPCADetector(n_components=1).fit(np.ones((20, 3)))
+
+
+def test_a_bandwidth_that_float64_cannot_square_is_refused(X):
+    for bandwidth in (1e-170, 1e-155):
+        with refused("(?s)bandwidth.*so small.*Scale the features.*raise bandwidth"):
+            KernelDensityDetector(bandwidth=bandwidth).fit(X)
+
+
+@pytest.mark.parametrize("model", [SVDD, KernelPCADetector])
+def test_indefinite_kernels_are_refused_by_all(model, X):
+    with refused("positive semidefinite"):
+        model(kernel=lambda A, B: 1 + np.hypot.reduce(A[:, None] - B[None], axis=2)).fit(X)
+
+
+@pytest.mark.parametrize("model", [SVDD, problems.FAMILY["one-class SVM"]])
+def test_the_others_warn_of_running_out_of_iterations_too(model, X):
+    with pytest.warns(ConvergenceWarning, match="raise max_iter") as caught:
+        model(max_iter=1, tol=1e-9).fit(X)
+    assert caught[0].filename == __file__
+
+
+def test_a_hyperplane_through_a_cloud_around_the_origin_is_warned_of():
+    X = np.random.default_rng(0).normal(size=(200, 2))
+    with pytest.warns(SlabCollapseWarning, match="(?s)w is zero.*origin.*SVDD"):
+        problems.FAMILY["one-class SVM"](kernel="linear", nu=0.5).fit(np.concatenate([X, -X]))

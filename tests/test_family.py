@@ -406,6 +406,9 @@ def test_training_offsets_that_will_reject_new_samples_are_warned_of(model):
         model(gamma=5.0, offsets="training").fit(X)
 
 
-def test_components_that_leave_no_error_are_warned_of_with_training_offsets(X):
-    with pytest.warns(SlabCollapseWarning, match="(?s)without error.*fewer components"):
-        KernelPCADetector(kernel="linear", n_components=4, offsets="training").fit(X)
+def test_components_that_leave_no_error_are_warned_of(X):
+    for offsets in ("leave-one-out", "training"):
+        with pytest.warns(SlabCollapseWarning, match=f"(?s)without error.*{offsets} scores.*fewer components"):
+            KernelPCADetector(kernel="linear", n_components=4, offsets=offsets).fit(X)
+    with pytest.warns(SlabCollapseWarning, match="(?s)without error.*training scores.*fewer components"):
+        KernelPCADetector(gamma=0.5, n_components=119, offsets="training").fit(X)

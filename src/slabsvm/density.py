@@ -150,10 +150,10 @@ class KernelPCADetector(KernelDetector):
         self._shift, self._sums = cloud.means @ leading, leading.sum(axis=0)
         self._squared_mean = cloud.squared_mean
         error = errors(np.diagonal(cloud.matrix), cloud.matrix @ leading)
-        self._no_error = float(error.max()) <= max(NO_ERROR, 16 * gram.rounding) * max(variance, largest * 1e-6)
         if self.offsets == "leave-one-out":
             error = left_out_errors(cloud, found, q)
             self.loo_scores_ = by_row(distinct, -error)
+        self._no_error = float(error.max()) <= max(NO_ERROR * variance, 16 * gram.rounding * largest)
         self.offset_ = _quantile(-error, distinct, self.nu) - self._rounding
 
     def _dimension(self, variances: FloatArray, total: float) -> int:
@@ -169,11 +169,11 @@ class KernelPCADetector(KernelDetector):
         return min(int(np.searchsorted(explained, self.n_components * total)) + 1, len(variances))
 
     def _trouble(self) -> str:
-        if self._no_error and (self.offsets == "training" or self.n_components_ == 0):
+        if self._no_error:
             return (
-                "The components reconstruct every training sample without error, so that a threshold for new samples "
-                "cannot be read off them. Use fewer components, offsets='leave-one-out' or more samples, and check the "
-                "features for constants."
+                f"The components reconstruct every training sample without error ({self.offsets} scores), so that no "
+                "threshold for new samples can be read off them. Use fewer components, a kernel of more dimensions "
+                "than the samples fill, or offsets='leave-one-out', and check the features for constants."
             )
         return self._nothing_told_apart()
 
