@@ -1,5 +1,7 @@
 """scikit-learn's contract, its peers and its habits, kept by the estimator."""
 
+import doctest
+import importlib
 import io
 import os
 import pickle
@@ -573,3 +575,10 @@ def test_the_summaries_of_the_others_say_what_was_fitted(name, X):
     text = problems.FAMILY[name]().fit(X).summary()
     for words in ("rbf kernel", "nu 0.1", "support vectors", "recall", "duality gap", "converged"):
         assert words in text
+
+
+@pytest.mark.parametrize("module", ["svm", "sphere", "density"])
+def test_the_examples_of_the_docstrings_give_what_they_show(module):
+    results = doctest.testmod(importlib.import_module(f"slabsvm.{module}"))
+    assert results.attempted > 0
+    assert results.failed == 0

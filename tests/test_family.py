@@ -16,6 +16,7 @@ from slabsvm import (
     OneClassSlabSVM,
     OneClassSVM,
     SlabCollapseWarning,
+    _secular,
 )
 from slabsvm.dual import Dual, hypersphere
 from slabsvm.gram import Dense
@@ -122,16 +123,18 @@ def test_the_samples_of_svdd_lie_where_their_multipliers_say(X):
 
 
 @by_offsets
+@pytest.mark.parametrize("tol", [1e-3, 1e-12])
 @pytest.mark.parametrize("nu", [0.05, 0.2, 0.5])
 @pytest.mark.parametrize("gamma", [0.05, 0.5, 5.0])
-def test_where_all_samples_are_equally_long_svdd_is_the_one_class_svm(offsets, nu, gamma, X, new):
+def test_where_all_samples_are_equally_long_svdd_is_the_one_class_svm(offsets, tol, nu, gamma, *, X, new):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("warnings.warn", lambda *_args, **_kwargs: None)
-        svdd, svm = (model(gamma=gamma, nu=nu, offsets=offsets, tol=1e-12).fit(X) for model in (SVDD, OneClassSVM))
+        svdd, svm = (model(gamma=gamma, nu=nu, offsets=offsets, tol=tol).fit(X) for model in (SVDD, OneClassSVM))
     np.testing.assert_allclose(full(svdd), full(svm), atol=1e-8 / (nu * len(X)))
     both = np.concatenate([X, new])
     np.testing.assert_allclose(svdd.decision_function(both), 2 * svm.decision_function(both), atol=1e-8)
     np.testing.assert_array_equal(np.argsort(svdd.score_samples(new)), np.argsort(svm.score_samples(new)))
+    np.testing.assert_array_equal(svdd.predict(both), svm.predict(both))
 
 
 def test_where_they_are_not_it_is_another_model(X, new):
@@ -412,3 +415,23 @@ def test_components_that_leave_no_error_are_warned_of(X):
             KernelPCADetector(kernel="linear", n_components=4, offsets=offsets).fit(X)
     with pytest.warns(SlabCollapseWarning, match="(?s)without error.*training scores.*fewer components"):
         KernelPCADetector(gamma=0.5, n_components=119, offsets="training").fit(X)
+
+
+def test_the_compiled_secular_equation_is_its_plain_form_and_numpys_eigenvectors():
+    rng = np.random.default_rng(0)
+    poles = np.append(np.sort(rng.exponential(size=12))[::-1], -1.0)
+    poles[4] = poles[3]  # a double eigenvalue, one of whose eigenvectors y has no part of
+    rows = rng.normal(size=(8, 12)) * np.sqrt(poles[:-1] / 12)
+    rows[1, 5] = rows[2, 0] = rows[3, -1] = 0.0
+    # What is left stays positive semidefinite, as a covariance does.
+    rows /= np.sqrt(np.maximum(1.0, (rows**2 / poles[:-1]).sum(axis=1)))[:, None] * 1.01
+    compiled, plain = np.empty(8), np.empty(8)
+    for n_leading in (1, 5, 11, 12):
+        _secular.leading_mass(poles, rows**2, n_leading, 1e-13, compiled)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(_secular, "_sums", _secular._sums.py_func)
+            _secular.leading_mass.py_func(poles, rows**2, n_leading, 1e-13, plain)
+        np.testing.assert_allclose(compiled, plain, rtol=1e-11, atol=1e-14)
+        for row, mass in zip(rows, compiled, strict=True):
+            _, vectors = np.linalg.eigh(np.diag(poles[:-1]) - np.outer(row, row))
+            assert mass == pytest.approx(np.square(vectors[:, ::-1][:, :n_leading].T @ row).sum(), rel=1e-9, abs=1e-13)

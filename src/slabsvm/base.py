@@ -225,17 +225,19 @@ class KernelDetector(Detector):
         """Return what an `Expansion` over these training rows is over: the rows, or a kernel matrix's columns."""
         return rows if self._kernel is None else X[rows]
 
-    def _keep_length(self, gram: Gram) -> None:
-        """Keep what k(x, x) of new rows will be taken for where only k(x, x_i) is given: K's constant diagonal."""
+    def _keep_length(self, gram: Gram) -> bool:
+        """Return whether K's diagonal is constant; keep it for new rows of which only k(x, x_i) will be given."""
         self._length = float(gram.diagonal[0])
         spread = float(np.ptp(gram.diagonal))
         allowed = max(ASYMMETRY, 16 * gram.rounding) * float(gram.diagonal.max())
-        if self._kernel is None and spread > allowed:
+        constant = spread <= allowed
+        if self._kernel is None and not constant:
             raise ValueError(
                 f"{type(self).__name__} needs k(x, x) of new samples, which the rows of a precomputed kernel do not "
                 "hold. It is known only where the training matrix has a constant diagonal; this one's differs by "
                 f"{spread:.3g}. Divide each entry by sqrt(K_ii K_jj), or pass the kernel as a function."
             )
+        return constant
 
     def _squared_lengths(self, X: Any) -> FloatArray:
         """Return k(x, x) of each validated row, shape (n_samples,)."""

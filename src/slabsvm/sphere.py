@@ -138,11 +138,14 @@ class SVDD(SupportVectorDetector):
         return scores
 
     def _dual(self, weights: FloatArray, gram: Gram) -> Dual:
-        self._keep_length(gram)
         self.nu_ = self._share_outside(weights)
         # A multiplier cannot exceed 1, so that a bound beyond it binds nothing.
-        no_bound = float(weights.min() / weights.sum())
-        return hypersphere(weights, max(self.nu_, no_bound), gram.diagonal)
+        nu = max(self.nu_, float(weights.min() / weights.sum()))
+        # Since the multipliers sum to 1, a constant may be taken off the diagonal: where all of it is one, what is left
+        # is the one-class SVM's program, and its objective, which is the one to measure a gap by.
+        constant = self._keep_length(gram)
+        self._common = self._length if constant else 0.0
+        return hypersphere(weights, nu, np.zeros_like(gram.diagonal) if constant else gram.diagonal)
 
     def _share_outside(self, weights: FloatArray) -> float:
         """Return the nu that C stands for, or nu."""
@@ -162,12 +165,13 @@ class SVDD(SupportVectorDetector):
         return 1.0 - self.nu_
 
     def _set_planes(self, offsets: FloatArray) -> None:
-        # |Phi(x) - a|^2 = |a|^2 - 2 s(x), with s the Dual's score.
-        squared_radius = self._squared_norm - 2.0 * (float(offsets[0]) - self._rounding)
+        # |Phi(x) - a|^2 = |a|^2 + common - 2 s(x), with s the Dual's score.
+        squared_radius = self._squared_norm + self._common - 2.0 * (float(offsets[0]) - self._rounding)
+        self.dual_objective_ -= 0.5 * self._common
         self.offset_ = -squared_radius
         self.radius_ = float(np.sqrt(max(squared_radius, 0.0)))
         if self.offsets == "leave-one-out":
-            self.loo_scores_ = 2.0 * self.loo_scores_ - self._squared_norm
+            self.loo_scores_ = 2.0 * self.loo_scores_ - self._common - self._squared_norm
 
     def _statement(self) -> tuple[str, str]:
         bound = f"nu {self.nu:g}" if self.C is None else f"C {self.C:g} (nu {self.nu_:.4g})"
