@@ -72,7 +72,9 @@ def by_clarabel(P: np.ndarray, sums: np.ndarray, totals: np.ndarray) -> np.ndarr
     rows = sp.vstack([sp.csc_array(sums), -sp.eye_array(n), sp.eye_array(n)], format="csc")
     right = np.concatenate([totals, np.zeros(n), np.ones(n)])
     cones = [clarabel.ZeroConeT(2), clarabel.NonnegativeConeT(2 * n)]
-    return np.array(clarabel.DefaultSolver(sp.csc_array(np.triu(P)), np.zeros(n), rows, right, cones, settings).solve().x)
+    return np.array(
+        clarabel.DefaultSolver(sp.csc_array(np.triu(P)), np.zeros(n), rows, right, cones, settings).solve().x
+    )
 
 
 def by_piqp(P: np.ndarray, sums: np.ndarray, totals: np.ndarray) -> np.ndarray:

@@ -17,6 +17,8 @@ GROWTH = 1.5
 SPACIOUS = 256
 # A block of so many members is held whatever the memory: a working set that lacks free variables makes no progress.
 LEAST_SPACE = 2048
+# Rows leave at least this share of the memory to the block.
+BLOCK_SHARE = 0.25
 # A working set of this share of all samples takes in the rest, if all of K fits the memory.
 NEARLY_ALL = 0.5
 
@@ -65,6 +67,11 @@ class Pool:
         return self.block[: self.gram.n_samples, : self.gram.n_samples]
 
     @property
+    def room(self) -> float:
+        """The bytes that rows may take, when the block must be able to grow."""
+        return max(0.0, self.cache_bytes - max(2 * self.block.nbytes, BLOCK_SHARE * self.cache_bytes))
+
+    @property
     def largest(self) -> int:
         """How many members' block fits the memory, and never too few to make progress."""
         return max(LEAST_SPACE, int(np.sqrt(self.cache_bytes / np.dtype(self.dtype).itemsize)))
@@ -83,7 +90,7 @@ class Pool:
         self.members = np.concatenate([self.members, new])
         self._is_member[new] = True
         self.block = _grown(self.block, old, size)
-        self._rows.fetch(new, self.cache_bytes - self.block.nbytes)
+        self._rows.fetch(new, self.room)
         among = self._rows.block(new, self.members)
         self.block[old:size, :size] = among
         self.block[:old, old:size] = among[:, :old].T
@@ -100,10 +107,15 @@ class Pool:
         self.gram.block(self.members, None, self.dtype, out=self.matrix)
         self._rows.add(self.members, self.matrix)
 
-    def product(self, beta: FloatArray) -> FloatArray:
-        """Return K beta, shape (m,), for beta of shape (m,), and keep the rows that this takes if there is room."""
-        self._rows.fetch(np.flatnonzero(beta), self.cache_bytes - self.block.nbytes)
+    def product(self, beta: FloatArray, share: float = 1.0) -> FloatArray:
+        """Return K beta, shape (m,), for beta of shape (m,), and keep its rows of K in this share of the room."""
+        self._rows.fetch(np.flatnonzero(beta), share * self.room)
         return self._rows.product(beta)
+
+    @property
+    def free_bytes(self) -> float:
+        """What the memory has left for others."""
+        return max(0.0, self.room - self._rows.nbytes)
 
     def _keep_only(self, working: Samples) -> None:
         self._is_member[:] = False

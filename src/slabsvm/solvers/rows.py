@@ -12,6 +12,8 @@ from slabsvm.gram import AnyFloatArray, Gram, Samples
 
 # Of a piece of rows, the moved ones are copied out for a product while they are fewer than this share.
 FEW = 0.4
+# A piece is no larger than this, so that what is copied on the way stays small beside what is kept.
+PIECE_BYTES = 2**25
 
 
 class Rows:
@@ -46,12 +48,16 @@ class Rows:
         if self.gram.cheap_products:
             return
         missing = samples[self._piece[samples] < 0]
+        if len(missing) == 0:
+            return
         bytes_per_row = self.gram.n_samples * np.dtype(self.dtype).itemsize
         if self.nbytes + len(missing) * bytes_per_row > capacity:
             self._keep_only(samples)
             missing = missing[: max(0, int((capacity - self.nbytes) // bytes_per_row))]
-        if len(missing):
-            self.add(missing, self.gram.block(missing, None, self.dtype))
+        height = max(1, PIECE_BYTES // bytes_per_row)
+        for first in range(0, len(missing), height):
+            some = missing[first : first + height]
+            self.add(some, self.gram.block(some, None, self.dtype))
 
     def block(self, samples: Samples, columns: Samples) -> AnyFloatArray:
         """Return K[samples][:, columns], from the rows that are here and, for others, from the gram."""
@@ -92,7 +98,8 @@ class Rows:
         wanted[samples] = True
         pieces, self._pieces, self.nbytes = self._pieces, [], 0
         self._piece[:] = -1
-        for members, rows in pieces:
+        while pieces:
+            members, rows = pieces.pop()
             kept = np.flatnonzero(wanted[members])
             if len(kept):
                 self.add(members[kept], rows if len(kept) == len(members) else rows[kept])

@@ -29,6 +29,8 @@ RATIO = 4
 SLACK = 10.0
 # Candidates: that part's share of support vectors on each side, and half as many again.
 MARGIN = 1.5
+# The rows of K of the part's support vectors take at most this share of the memory; the candidates' need the rest.
+FIRST_SHARE = 0.5
 # Where more than this share of samples are support vectors, candidates are no shortcut: all of K is wanted.
 CROWDED = 0.5
 # The samples that join the working set: at least this many, or as many as are free; a quarter for each of four sides.
@@ -237,11 +239,12 @@ class _Descent:
         dual = self.dual
         beta = np.zeros(dual.n_samples)
         beta[: rough.multipliers.shape[1]] = dual.beta(rough.multipliers)
-        scores = dual.linear + self.pool.product(beta)
+        scores = dual.linear + self.pool.product(beta, FIRST_SHARE)
         candidates = _candidates(dual, scores, rough)
         if len(candidates) > CROWDED * dual.n_samples:
             return dual.fill(scores)
         few = dual.part(candidates)
+        limits = replace(limits, cache_bytes=self.pool.free_bytes)
         descent = _Descent(few, self.gram.subset(candidates), limits, self.steps)
         nearer = descent.run(few.fill(scores[candidates]))
         self.steps = nearer.iterations
@@ -359,9 +362,10 @@ def _working_set(point: Point, largest: int) -> Samples:
     n_each = max(NEWCOMERS, int(np.count_nonzero(chosen))) // 4
     for movable, merits in ((can_rise, -distances), (can_fall, distances)):
         for can_move, merit in zip(movable, merits, strict=True):
-            movers = np.flatnonzero(can_move)
-            # The best mover always comes, violator or not: with ties, or a cap above the total, there may be no other.
-            n_chosen = min(n_each, max(1, int(np.count_nonzero(merit[movers] > 0))), len(movers))
+            movers = np.flatnonzero(can_move & ~chosen)
+            # The best movers come, violators or not: with ties, or a cap above the total, there may be no violator, and
+            # with a small nu no more than a few at a time.
+            n_chosen = min(n_each, max(NEWCOMERS // 4, int(np.count_nonzero(merit[movers] > 0))), len(movers))
             if n_chosen:
                 chosen[movers[np.argpartition(-merit[movers], n_chosen - 1)[:n_chosen]]] = True
     working = np.flatnonzero(chosen)
