@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slabsvm.experiments import paper
 from slabsvm.experiments.methods import METHODS
@@ -110,7 +111,10 @@ def medians_chart(records: Sequence[Record], path: Path) -> None:
 
 def letters_and_median(axes: Any, place: float, values: Sequence[float], colour: str) -> None:
     """Draw sorted values as points at `place`, and their median as a bar."""
-    # Spread by rank, up and down in turn: no chance in the figure, and neighbours in value stay apart.
-    shift = 0.2 * np.sin(2.4 * np.arange(len(values)))
-    axes.scatter(place + shift, values, s=14, color=colour, alpha=0.35, lw=0)
+    axes.scatter(place + spread(len(values)), values, s=14, color=colour, alpha=0.35, lw=0)
     axes.hlines(np.median(values), place - 0.36, place + 0.36, color=colour, lw=2.6)
+
+
+def spread(n_values: int) -> NDArray[np.float64]:
+    """How far sorted values are moved aside, to be told apart: in waves, so that there is no chance in a figure."""
+    return np.asarray(0.2 * np.sin(2.4 * np.arange(n_values)))

@@ -143,12 +143,12 @@ def letter_report(
         parts += [verdict_grid(records), convention_grid(conventions)]
     return Report(
         "One-class models on UCI Letter: the paper's Table 1",
-        [*_found(records, offsets), table_one.SETTING],
+        [*found(records, offsets), table_one.SETTING],
         [*parts, slab_grid(records), letter_by_letter_grid(records)],
     )
 
 
-def _found(records: Sequence[Record], offsets: str) -> list[str]:
+def found(records: Sequence[Record], offsets: str) -> list[str]:
     """What the table says, in sentences."""
     here = medians(records)
     if offsets != "training":

@@ -116,6 +116,11 @@ def duration(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds < 60 else f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
 
 
+def rough_duration(seconds: float) -> str:
+    """Say an estimate of a time, no more exactly than it is known."""
+    return f"{10 * max(1, round(seconds / 10))} s" if seconds < 90 else f"{round(seconds / 60)} min"
+
+
 @contextmanager
 def progress(label: str, total: int, done: int = 0) -> Iterator[Callable[[], None]]:
     """Show progress and the time left on standard error; gives the function to call after each step.
@@ -148,7 +153,7 @@ def _plain_progress(label: str, total: int, done: int) -> Callable[[], None]:
             return
         last = now
         left = (now - begin) / (count - done) * (total - count)
-        click.echo(f"{label}: {count} done, about {duration(left)} left", err=True)
+        click.echo(f"{label}: {count} done, about {rough_duration(left)} left", err=True)
 
     return advance
 
@@ -160,8 +165,16 @@ def show(grid: Grid) -> None:
     console = Console(highlight=False)
     console.print(f"\n{grid.title}", style="bold", markup=False)
     console.print(grid.terminal())
-    for note in grid.notes:
-        console.print(note, markup=False)
+    tell(grid.notes)
+
+
+def tell(paragraphs: Sequence[str]) -> None:
+    """Print paragraphs, wrapped to the terminal's width."""
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    for paragraph in paragraphs:
+        console.print(paragraph, markup=False)
 
 
 def draw(output: Path, charts: Sequence[Chart], figures: bool) -> list[Picture]:

@@ -40,7 +40,6 @@ PLANES_GAMMAS = (1.0, 4.0, 8.0, 16.0, 32.0)
 # So small that the scores of the samples on a plane agree with its offset to within `methods.TIE`.
 TOLERANCE = 1e-10
 
-# Which of Table 1's methods take a choice of offsets: they are those with a closed form of leave-one-out scores.
 SETTING = (
     "The first 16,000 rows of the file are for training and the last 4,000 for testing; features are divided "
     "by 15. Each model learns one letter, and the other 25 are novel to it. nu_lower is .1, nu_upper .01, "
@@ -72,14 +71,19 @@ def planes_cells(letters: Letters, tol: float = TOLERANCE) -> list[OneClassCell]
 
 def letter_measure(letters: Letters) -> Callable[[OneClassCell], Record]:
     """The function that measures one cell on `letters`, by the paper's split."""
+    return on_letters(letters, measure_one_class)
+
+
+def on_letters(letters: Letters, measure: Callable[..., Record]) -> Callable[[Any], Record]:
+    """Give `measure` of a cell, its training rows, the test rows and which of them are known what the cell names."""
     scaled = {data_name(scaling, letters): scale(letters.X) for scaling, scale in SCALINGS.items()}
     train_labels, test_labels = letters.y[:N_TRAINING], letters.y[N_TRAINING:]
 
-    def measure(cell: OneClassCell) -> Record:
+    def measure_cell(cell: Any) -> Record:
         train, test = scaled[cell.data][:N_TRAINING], scaled[cell.data][N_TRAINING:]
-        return measure_one_class(cell, train[train_labels == cell.known], test, test_labels == cell.known)
+        return measure(cell, train[train_labels == cell.known], test, test_labels == cell.known)
 
-    return measure
+    return measure_cell
 
 
 def data_name(scaling: str, letters: Letters) -> str:
