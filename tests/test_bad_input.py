@@ -500,9 +500,10 @@ def test_a_bandwidth_that_float64_cannot_square_is_refused(X):
 
 
 @pytest.mark.parametrize("model", [SVDD, KernelPCADetector])
-def test_indefinite_kernels_are_refused_by_all(model, X):
+@pytest.mark.parametrize("diagonal", [0, 1])
+def test_indefinite_kernels_are_refused_by_all(model, diagonal, X):
     with refused("positive semidefinite"):
-        model(kernel=lambda A, B: 1 + np.hypot.reduce(A[:, None] - B[None], axis=2)).fit(X)
+        model(kernel=lambda A, B: diagonal + np.hypot.reduce(A[:, None] - B[None], axis=2)).fit(X)
 
 
 @pytest.mark.parametrize("model", [SVDD, problems.FAMILY["one-class SVM"]])

@@ -114,7 +114,7 @@ class Gram(ABC):
         # A matrix that was computed in float32, whatever its dtype now, has eigenvalues that are off by so much.
         allowed = max(INDEFINITE, len(some) * float(np.finfo(np.float32).eps)) * largest
         block.flat[:: len(some) + 1] += allowed
-        if largest > 0 and dpotrf(block, lower=True, overwrite_a=True)[1] != 0:
+        if np.abs(block).max() > 0 and dpotrf(block, lower=True, overwrite_a=True)[1] != 0:
             raise ValueError(
                 f"{NOT_SEMIDEFINITE}: it has an eigenvalue below {-allowed:.2g}, more than rounding explains. {CONVEX}"
             )

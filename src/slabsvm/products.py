@@ -17,6 +17,9 @@ from slabsvm.kernels import Intersection, Kernel, Rows
 
 FloatArray = npt.NDArray[np.float64]
 
+# The features are summed over in so many shares: a number that depends on nothing, so that neither does rounding.
+SHARES = 8
+
 
 class Thin(Computed):
     """K = Z Z' with explicit rows Z: K beta is Z (Z'beta)."""
@@ -39,19 +42,19 @@ class Sorted(Computed):
     cheap_products = True
 
     def dot(self, beta: FloatArray, dtype: npt.DTypeLike = np.float64) -> FloatArray:
-        """Return K beta, in float64; each thread takes some of the features."""
+        """Return K beta, in float64; threads take shares of the features, which are the same for any number of threads."""
         from slabsvm import _additive
 
         del dtype
         starts, order, values = self._sorted
-        sums = np.zeros((self.n_threads, self.n_samples))
+        sums = np.zeros((SHARES, self.n_samples))
 
         def add(part: int, first: int, last: int) -> None:
             _additive.intersection_products(starts, order, values, beta, first, last, sums[part])
 
-        bounds = np.linspace(0, len(starts) - 1, self.n_threads + 1).astype(int)
+        bounds = np.linspace(0, len(starts) - 1, SHARES + 1).astype(int)
         mapped = map if self._threads is None else self._threads.map
-        list(mapped(add, range(self.n_threads), bounds[:-1], bounds[1:]))
+        list(mapped(add, range(SHARES), bounds[:-1], bounds[1:]))
         return np.asarray(sums.sum(axis=0))
 
     @cached_property
