@@ -121,6 +121,7 @@ def test_an_interrupted_run_says_that_it_can_go_on(tmp_path, monkeypatch):
     monkeypatch.setattr(toy, "toy_measure", interrupted)
     result = run("reproduce", "toy", "--output", tmp_path, "--no-figures", "--jobs", "1")
     assert result.exit_code == 130
+    assert "Stopping, as soon as what was begun is finished and kept" in result.output
     assert "of 20 results are kept; the same command goes on from there." in result.output
     monkeypatch.setattr(toy, "toy_measure", measure)
     result = run("reproduce", "toy", "--output", tmp_path, "--no-figures", "--jobs", "1")

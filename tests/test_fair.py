@@ -9,6 +9,7 @@ from sklearn.model_selection import KFold, ParameterGrid
 
 from slabsvm import KernelDensityDetector, LabelFreeSearchCV, LeakageWarning, fair_report
 from slabsvm.experiments import fair, paper, protocol
+from slabsvm.journal import Record
 from slabsvm.selection.criteria import Answer, TightestAtRecall
 from slabsvm.selection.strangers import Strangers
 
@@ -89,7 +90,7 @@ def test_a_threshold_of_held_out_positives_keeps_what_was_promised():
     assert isinstance(criterion, TightestAtRecall)
 
 
-def invented(values: dict[str, np.ndarray]) -> list[protocol.Record]:
+def invented(values: dict[str, np.ndarray]) -> list[Record]:
     return [
         {
             "known": letter,

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from slabsvm.experiments import fair, paper
-from slabsvm.experiments.protocol import Record
 from slabsvm.fair_report import SLAB, candidate_medians, ranking
+from slabsvm.journal import Record
 from slabsvm.letter_plots import heat_map, spread
 from slabsvm.palette import INK, KNOWN, LINE, METHOD_COLOURS, SOFT
 from slabsvm.plots import figure

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from slabsvm.experiments import paper
 from slabsvm.experiments.methods import METHODS
-from slabsvm.experiments.protocol import Record
 from slabsvm.experiments.table_one import NO_KERNEL, PAPER
+from slabsvm.journal import Record
 from slabsvm.letter_report import medians, of_cell
 from slabsvm.palette import INK, LINE, METHOD_COLOURS
 from slabsvm.plots import colour_map, figure

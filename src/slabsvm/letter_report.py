@@ -7,8 +7,8 @@ from statistics import median
 
 from slabsvm.experiments import paper, table_one
 from slabsvm.experiments.methods import CERTIFIED, METHODS, TITLES
-from slabsvm.experiments.protocol import Record
 from slabsvm.experiments.table_one import NO_KERNEL, PAPER, REPRODUCED
+from slabsvm.journal import Record
 from slabsvm.report import BAD, BEST, FAINT, GOOD, Grid, Part, Report
 from slabsvm.tables import convergence, pick
 

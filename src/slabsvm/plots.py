@@ -14,7 +14,7 @@ from scipy.stats import chi
 
 from slabsvm.experiments import paper, toy
 from slabsvm.experiments.methods import TIE
-from slabsvm.experiments.protocol import Record
+from slabsvm.journal import Record
 from slabsvm.palette import GREEN, INK, KNOWN, LINE, NOVEL, SAND, SEQUENCE, SOFT, VIOLET
 from slabsvm.report import Chart
 from slabsvm.tables import PLANES, planes_values

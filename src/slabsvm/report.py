@@ -14,7 +14,7 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Protocol
 
-from slabsvm.experiments.protocol import Record
+from slabsvm.journal import Record
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -9,7 +9,7 @@ from typing import Any
 from slabsvm.experiments import paper, toy
 from slabsvm.experiments.digits import NOMINAL_RECALL, PEER, PEER_LOO, SLAB, Encounter, median_mcc
 from slabsvm.experiments.metrics import Counts
-from slabsvm.experiments.protocol import Record
+from slabsvm.journal import Record
 from slabsvm.report import Grid
 
 

@@ -14,7 +14,7 @@ import click
 
 if TYPE_CHECKING:
     from slabsvm.experiments.data import Letters
-    from slabsvm.experiments.protocol import Record
+    from slabsvm.journal import Record
     from slabsvm.report import Chart, Grid, Picture, Report
 
 INTERRUPTED = 130  # the exit status by which shells know an interruption
@@ -98,7 +98,7 @@ def run_cells(
     begin = perf_counter()
     try:
         with progress(f"Running {len(cells)} {what}", len(cells), kept) as advance:
-            records = run(cells, measure, journal, n_jobs=threads, advance=advance)
+            records = run(cells, measure, journal, n_jobs=threads, advance=advance, stopping=_say_stopping)
     except KeyboardInterrupt:
         kept = len(known_records(journal, cells))
         click.echo(
@@ -109,6 +109,10 @@ def run_cells(
     seconds, plural = perf_counter() - begin, "s" if threads > 1 else ""
     click.echo(f"{len(cells) - kept} {what} took {duration(seconds)} on {threads} thread{plural}.")
     return records
+
+
+def _say_stopping() -> None:
+    click.echo("\nStopping, as soon as what was begun is finished and kept ...", err=True)
 
 
 def duration(seconds: float) -> str:

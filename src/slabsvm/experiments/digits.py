@@ -19,7 +19,8 @@ from sklearn.svm import OneClassSVM
 
 from slabsvm import OneClassSlabSVM
 from slabsvm.experiments.metrics import Counts
-from slabsvm.experiments.protocol import Record, expected_warnings
+from slabsvm.experiments.protocol import expected_warnings
+from slabsvm.journal import Record
 
 NU_LOWER, NU_UPPER, EPSILON = 0.1, 0.05, 2 / 3
 # The one-class SVM has one plane; it gets what the slab's two planes may leave outside together, so that all

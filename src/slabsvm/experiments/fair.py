@@ -29,8 +29,8 @@ from slabsvm import SVDD, KernelDensityDetector, KernelPCADetector, LabelFreeSea
 from slabsvm.experiments import paper
 from slabsvm.experiments.data import Letters
 from slabsvm.experiments.methods import decisions
-from slabsvm.experiments.protocol import Record
 from slabsvm.experiments.provenance import VERSION
+from slabsvm.journal import Record
 from slabsvm.selection.criteria import Answer, Measured, TightestAtRecall
 from slabsvm.selection.judging import answer
 from slabsvm.selection.strangers import Strangers

@@ -17,8 +17,8 @@ from sklearn.metrics import roc_auc_score
 
 from slabsvm import SVDD, KernelDensityDetector, KernelPCADetector, OneClassSlabSVM, OneClassSVM
 from slabsvm.experiments.metrics import Counts
-from slabsvm.experiments.protocol import Record
 from slabsvm.experiments.provenance import VERSION
+from slabsvm.journal import Record
 
 # A sample on a plane counts as inside, and a copy of a training sample that is on a plane is itself on it but
 # for the last digits: relative to the plane's offset, this is as near as counts as on it.

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from slabsvm.experiments.data import Letters
 from slabsvm.experiments.methods import OneClassCell, measure_one_class
-from slabsvm.experiments.protocol import Record
+from slabsvm.journal import Record
 
 KERNELS = ("linear", "rbf", "intersection", "hellinger", "chi2")
 LETTERS = tuple(ascii_uppercase)

@@ -9,26 +9,24 @@ anything.
 from __future__ import annotations
 
 import json
-import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from slabsvm import SlabCollapseWarning
+from slabsvm.journal import Journal, Record
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 C = TypeVar("C", bound="DataclassInstance")
-Record = dict[str, Any]
 
 
 def run(
@@ -38,6 +36,7 @@ def run(
     *,
     n_jobs: int = 1,
     advance: Callable[[], object] = lambda: None,
+    stopping: Callable[[], object] = lambda: None,
 ) -> list[Record]:
     """Measure every cell that the journal does not hold yet; return the records of all, in the cells' order.
 
@@ -52,17 +51,19 @@ def run(
     journal : path of the JSON-lines file; made, with its folder, when it is not there
     n_jobs : number of threads
     advance : called from the calling thread once for each cell that was measured now
+    stopping : called on an interruption, before the cells that were begun are finished
     """
     done = known_records(journal, cells)
     missing = [cell for cell in cells if _key(cell) not in done]
     if not missing:
         return [done[_key(cell)] for cell in cells]
-    with journal_writer(journal) as append, threadpool_limits(1, "blas"), expected_warnings():
+    kept = Journal(journal)
+    with threadpool_limits(1, "blas"), expected_warnings():
 
         def measure_and_keep(cell: C) -> None:
             # As it will be read again: a tuple is then a list.
-            record = json.loads(json.dumps({**asdict(cell), **measure(cell)}))
-            append(record)
+            record = json.loads(json.dumps({**asdict(cell), **measure(cell)}, allow_nan=False))
+            kept.append(record)
             done[_key(cell)] = record
 
         pool = ThreadPoolExecutor(n_jobs)
@@ -70,6 +71,9 @@ def run(
             for task in as_completed([pool.submit(measure_and_keep, cell) for cell in missing]):
                 task.result()
                 advance()
+        except KeyboardInterrupt:
+            stopping()
+            raise
         finally:
             pool.shutdown(cancel_futures=True)
     return [done[_key(cell)] for cell in cells]
@@ -92,40 +96,11 @@ def known_records(journal: Path, cells: Sequence[Any]) -> dict[str, Record]:
     wanted = {_key(cell) for cell in cells}
     names = list(asdict(cells[0])) if cells else []
     found: dict[str, Record] = {}
-    if not journal.exists():
-        return found
-    for line in journal.read_text(encoding="utf-8", errors="replace").splitlines():
-        try:
-            record = json.loads(line)
-        except json.JSONDecodeError:
-            continue  # the line that was being written when the run was killed
-        if isinstance(record, dict):
-            key = _canonical({name: record.get(name) for name in names})
-            if key in wanted:
-                found[key] = record
+    for record in Journal(journal).records():
+        key = _canonical({name: record.get(name) for name in names})
+        if key in wanted:
+            found[key] = record
     return found
-
-
-@contextmanager
-def journal_writer(journal: Path) -> Iterator[Callable[[Record], None]]:
-    """Open `journal` for appending records from any thread, each a whole line at once."""
-    journal.parent.mkdir(parents=True, exist_ok=True)
-    lock = Lock()
-    with journal.open("a+b") as file:
-        # A run killed in the middle of a line left it without an end: the next record must not be glued to
-        # it.
-        if file.tell():
-            file.seek(-1, os.SEEK_END)
-            if file.read(1) != b"\n":
-                file.write(b"\n")
-
-        def append(record: Record) -> None:
-            line = json.dumps(record, allow_nan=False).encode() + b"\n"
-            with lock:
-                file.write(line)
-                file.flush()
-
-        yield append
 
 
 def _key(cell: Any) -> str:
@@ -133,4 +108,4 @@ def _key(cell: Any) -> str:
 
 
 def _canonical(values: Record) -> str:
-    return json.dumps(values, sort_keys=True, allow_nan=False)
+    return json.dumps(values, sort_keys=True)

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from slabsvm import OneClassSlabSVM
 from slabsvm.experiments.methods import TIE
-from slabsvm.experiments.protocol import Record
 from slabsvm.experiments.provenance import VERSION
+from slabsvm.journal import Record
 
 EPSILONS = tuple(k / 6 for k in range(1, 6))
 KERNELS = ("linear", "rbf")
