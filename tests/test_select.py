@@ -13,9 +13,11 @@ from scipy.special import gammaln
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.covariance import EllipticEnvelope
+from sklearn.datasets import load_digits
 from sklearn.ensemble import IsolationForest
 from sklearn.exceptions import FitFailedWarning, NotFittedError
 from sklearn.impute import SimpleImputer
+from sklearn.metrics import matthews_corrcoef
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.neighbors import LocalOutlierFactor
@@ -26,6 +28,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from slabsvm import (
     SVDD,
+    AutoSlabSVM,
     DistinctKFold,
     KernelDensityDetector,
     KernelPCADetector,
@@ -39,6 +42,7 @@ from slabsvm.selection.criteria import Answer, Consistency, TightestAtRecall, lo
 from slabsvm.selection.curves import ExcessMass, MassVolume
 from slabsvm.selection.judging import answer, left_out_answer
 from slabsvm.selection.strangers import MAKERS
+from slabsvm.selection_plot import draw_search
 
 GRID = {"gamma": [0.01, 0.1, 1.0]}
 OURS = [
@@ -477,3 +481,70 @@ def test_bandwidth_rules_know_the_scale_and_stand_extremes(rule, X):
     assert rule(X.astype(np.float32)) == pytest.approx(rule(X), rel=1e-5)
     with pytest.raises(ValueError, match="StandardScaler"):
         rule(np.where(X > 1, np.nan, X))
+
+
+# --- the default in one call, and the picture
+
+
+@parametrize_with_checks([AutoSlabSVM(recall=0.7)])
+def test_scikit_learns_own_checks_pass_for_the_default(estimator, check):
+    check(estimator)
+
+
+def test_the_default_scales_and_chooses_by_itself():
+    digits, labels = load_digits(return_X_y=True)
+    scales = 10.0 ** np.random.default_rng(0).integers(-3, 4, digits.shape[1])
+    known = labels == 3
+    learned = np.flatnonzero(known)[::2]
+    model = AutoSlabSVM().fit(digits[learned] * scales)
+    tested = np.setdiff1d(np.arange(len(digits)), learned)
+    assert matthews_corrcoef(known[tested], model.predict(digits[tested] * scales) == 1) > 0.75
+    assert model.predict(digits[tested][known[tested]] * scales).mean() > 2 * 0.7 - 1
+    decision = model.decision_function(digits * scales)
+    np.testing.assert_array_equal(decision, model.score_samples(digits * scales) - model.offset_)
+    assert model.search_.best_params_["oneclassslabsvm__gamma"] == model.slab_.gamma
+
+
+def test_the_default_searches_with_a_part_of_many_rows_and_learns_all(X):
+    model = AutoSlabSVM(max_search_samples=40).fit(X)
+    assert model.slab_.n_samples_fit_ == len(X)
+    fits = []
+    AutoSlabSVM(max_search_samples=40, progress=lambda *counts: fits.append(counts)).fit(X)
+    assert fits[-1][0] == fits[-1][1] == len(fits)
+
+
+def test_the_default_takes_one_feature_and_sparse_rows(X):
+    assert AutoSlabSVM().fit(X[:, :1]).predict([[0.0], [50.0]]).tolist() == [1, -1]
+    sparse = sp.csr_array(np.where(X > 0.5, X, 0.0))
+    assert AutoSlabSVM().fit(sparse).predict(sparse).shape == (len(X),)
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [({"recall": 1.0}, "recall"), ({"recall": 0}, "recall"), ({"max_search_samples": 3}, "max_search")],
+)
+def test_the_default_refuses_what_makes_no_sense(changes, match, X):
+    with pytest.raises(ValueError, match=match):
+        AutoSlabSVM(**changes).fit(X)
+
+
+def test_the_picture_marks_the_choice(tmp_path, X):
+    search = LabelFreeSearchCV(
+        make_pipeline(StandardScaler(), OneClassSlabSVM()),
+        {"oneclassslabsvm__gamma": [0.01, 0.1, 1.0], "oneclassslabsvm__nu_lower": [0.1, 0.2]},
+        cv=3,
+    ).fit(X)
+    figure = draw_search(search)
+    figure.savefig(tmp_path / "search.png")
+    assert (tmp_path / "search.png").stat().st_size > 10_000
+    chosen = search.best_params_["oneclassslabsvm__gamma"]
+    for axes in figure.axes:
+        assert len([line for line in axes.lines if len(line.get_xdata()) == 3]) == 2
+        marks = [line for line in axes.lines if line.get_markersize() == 11]
+        assert [mark.get_xdata()[0] for mark in marks] == [chosen]
+    assert [line.get_ydata()[0] for line in axes.lines if line.get_markersize() == 11] == [search.best_score_]
+    assert draw_search(search, parameter="nu_lower").axes[0].get_xlabel() == "oneclassslabsvm__nu_lower"
+    with pytest.raises(ValueError, match="no parameter 'depth'"):
+        draw_search(search, parameter="depth")
+    with pytest.raises(NotFittedError):
+        draw_search(LabelFreeSearchCV(OneClassSlabSVM(), GRID))

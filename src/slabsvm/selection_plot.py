@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.palette import INK, KNOWN, LINE, NOVEL, SEQUENCE, SOFT
+from slabsvm.palette import INK, LINE, NOVEL, SEQUENCE, SOFT
 from slabsvm.plots import require_matplotlib
 
 FloatArray = npt.NDArray[np.float64]
@@ -102,7 +102,7 @@ def _axis(candidates: Sequence[dict[str, Any]], parameter: str | None) -> str:
 
 
 def _lines(candidates: Sequence[dict[str, Any]], axis: str) -> list[tuple[str, FloatArray, list[int]]]:
-    """Return a label, the places on the axis in rising order, and the candidates there, for each setting of the rest."""
+    """Return for each setting of the rest a label, its places on the axis in order, and the candidates there."""
     groups: dict[str, list[int]] = {}
     for number, candidate in enumerate(candidates):
         groups.setdefault(_shown({n: v for n, v in candidate.items() if n != axis}), []).append(number)

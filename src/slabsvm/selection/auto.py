@@ -23,9 +23,10 @@ from slabsvm.svm import OneClassSlabSVM
 FloatArray = npt.NDArray[np.float64]
 
 # gamma of the standardised features, as multiples of 1 / n_features, which is "scale" for them.
-GAMMA_MULTIPLES = tuple(2.0**power for power in range(-2, 6))
-# The share that may be rejected is divided between the slab's two sides.
-SHARES_OF_REJECTION = (0.25, 0.5, 1.0)
+GAMMA_MULTIPLES = tuple(2.0**power for power in range(-2, 5))
+# nu_lower as shares of what may be rejected; nu_upper as a share of it, or less.
+SHARES_OF_REJECTION = (0.5, 1.0)
+SHARE_ABOVE = 0.1
 NU_UPPER = 0.01
 EPSILONS = (2 / 3, 0.9)
 
@@ -34,8 +35,8 @@ class AutoSlabSVM(OutlierMixin, BaseEstimator):
     """One-class slab SVM (RBF) that scales the features and chooses its own parameters, with positives alone.
 
     A pipeline of `StandardScaler` and `OneClassSlabSVM`, searched by `LabelFreeSearchCV`: of the candidates that keep
-    the recall on held-out positives, the one that accepts the fewest strangers, which are positives that have swapped
-    half of their features.
+    the recall on held-out positives, the one that accepts the smallest volume; of sparse rows, which have none, the one
+    that accepts the fewest strangers made of their features' marginals.
 
     Parameters
     ----------
@@ -125,11 +126,10 @@ class AutoSlabSVM(OutlierMixin, BaseEstimator):
         grid = {
             "oneclassslabsvm__gamma": [multiple / X.shape[1] for multiple in GAMMA_MULTIPLES],
             "oneclassslabsvm__nu_lower": [share * rejection for share in SHARES_OF_REJECTION],
-            "oneclassslabsvm__nu_upper": [min(NU_UPPER, 0.1 * rejection)],
+            "oneclassslabsvm__nu_upper": [min(NU_UPPER, SHARE_ABOVE * rejection)],
             "oneclassslabsvm__epsilon": list(EPSILONS),
         }
-        # One feature has no combinations to be strange in.
-        kind = "swaps" if X.shape[1] > 1 else "volume"
+        kind = "marginals" if sp.issparse(X) else "volume"
         self.search_ = LabelFreeSearchCV(
             pipeline,
             grid,

@@ -138,11 +138,11 @@ class TightestAtRecall(WithStrangers):
         The share of new positives that must be accepted.
     n_strangers : int, default=1000
         In each fold.
-    slack : float >= 0, default=2.0
+    slack : float >= 0, default=1.0
         By how many standard deviations of a binomial share the measured recall may be below it.
     """
 
-    def __init__(self, kind: str = "swaps", recall: float = 0.8, n_strangers: int = 1000, slack: float = 2.0) -> None:
+    def __init__(self, kind: str = "swaps", recall: float = 0.8, n_strangers: int = 1000, slack: float = 1.0) -> None:
         self.kind = kind
         self.recall = recall
         self.n_strangers = n_strangers

@@ -1,0 +1,314 @@
+"""How good a model each label-free criterion chooses, against the best of the grid, and how long the search takes.
+
+    SLABSVM_DATA=... python benchmarks/selection.py [--every N] [--fresh]
+
+Positives alone choose among the candidates of a grid; labelled test samples say afterwards what each choice is worth,
+by Matthews correlation, and what the best candidate would have been (the oracle). Prints tables and writes
+results/selection.json. Every task is kept in results/selection.jsonl as soon as it is done, so that a run that was
+stopped goes on. Letter tasks need the data set (see the README); the others are bundled or generated.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.stats import friedmanchisquare, rankdata, studentized_range, wilcoxon
+from sklearn import datasets
+from sklearn.base import clone
+from sklearn.metrics import matthews_corrcoef
+from sklearn.model_selection import ParameterGrid
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from threadpoolctl import threadpool_limits
+
+from slabsvm import LabelFreeSearchCV, OneClassSlabSVM, OneClassSVM, bandwidth
+from slabsvm.journal import Journal
+from slabsvm.selection.criteria import (
+    Answer,
+    BalancedAccuracy,
+    Consistency,
+    Criterion,
+    Recall,
+    RecallSquaredOverAcceptance,
+    TightestAtRecall,
+    WithStrangers,
+)
+from slabsvm.selection.curves import ExcessMass, MassVolume
+from slabsvm.selection.strangers import MAKERS, Strangers
+
+RESULTS = Path(__file__).parent / "results" / "selection.json"
+
+
+KINDS = {"swaps": 1000, "marginals": 1000, "shifting": 1000, "volume": 2000}
+CRITERIA: dict[str, Criterion] = {
+    "recall (the paper's)": Recall(),
+    **{
+        f"{kind}, recall {recall:g}{'' if slack else ', no slack'}": TightestAtRecall(kind, recall, KINDS[kind], slack)
+        for kind in ("swaps", "marginals", "volume")
+        for recall in (0.8, 0.9)
+        for slack in (0.0, 1.0)
+    },
+    **{f"balanced, {kind}": BalancedAccuracy(kind) for kind in ("shifting", "swaps", "marginals")},
+    **{f"Lee-Liu, {kind}": RecallSquaredOverAcceptance(kind) for kind in ("shifting", "swaps", "marginals")},
+    "mass-volume": MassVolume(),
+    "excess-mass": ExcessMass(),
+    "consistency": Consistency(),
+}
+MODELS = ("slab", "one-class SVM")
+DEFAULT = "swaps, recall 0.8"
+SEED = 0
+
+
+@dataclass(frozen=True)
+class Stacked(Strangers):
+    """Strangers of every kind below each other, and which rows are of which."""
+
+    rows: Mapping[str, slice] = field(default_factory=dict)
+
+
+class Several(Criterion):
+    """All criteria at once, each shown strangers of its own kind: one search measures for all."""
+
+    def strangers(self, positives: Any, generator: np.random.Generator) -> Strangers:
+        made = [MAKERS[kind](positives, number, generator) for kind, number in KINDS.items()]
+        ends = np.cumsum([len(some.X) for some in made])
+        volumes = [np.zeros(len(some.X)) if some.log_volume is None else some.log_volume for some in made]
+        rows = {kind: slice(end - len(some.X), end) for kind, some, end in zip(KINDS, made, ends, strict=True)}
+        return Stacked(np.concatenate([some.X for some in made]), np.concatenate(volumes), rows)
+
+    def measure(self, positives: Answer, strangers: Answer | None, made: Strangers | None) -> dict[str, float]:
+        measured = {"recall": positives.share}
+        for name, criterion in CRITERIA.items():
+            answer = shown = None
+            if isinstance(criterion, WithStrangers):
+                rows = made.rows[criterion.kind]
+                answer = Answer(strangers.values[rows], strangers.accepted[rows])
+                shown = Strangers(made.X[rows], made.log_volume[rows] if criterion.kind == "volume" else None)
+            measured |= {f"{name}: {what}": v for what, v in criterion.measure(positives, answer, shown).items()}
+        return measured
+
+    def scores(self, measured: Any, candidates: Any, n_held_out: int) -> np.ndarray:
+        del candidates, n_held_out
+        return measured["recall"]
+
+
+@dataclass(frozen=True)
+class Task:
+    """Positives to learn, and test rows with the truth about them; the scale says what gamma is a multiple of."""
+
+    group: str
+    name: str
+    train: np.ndarray
+    test: np.ndarray
+    truth: np.ndarray
+    scaled: bool
+
+
+def models(task: Task) -> dict[str, tuple[Any, dict[str, list[Any]]]]:
+    """Return the two models and their grids; gamma .25 to 64 on Letter's features / 15, .125/d to 32/d elsewhere."""
+    gammas = [2.0**k for k in range(-2, 7)]
+    if task.scaled:
+        gammas = [2.0**k / task.train.shape[1] for k in range(-3, 6)]
+    nus = [0.02, 0.05, 0.1, 0.2]
+    slab = {"gamma": gammas, "nu_lower": nus, "epsilon": [2 / 3, 0.9]}
+    return {"slab": (OneClassSlabSVM(), slab), "one-class SVM": (OneClassSVM(), {"gamma": gammas, "nu": nus})}
+
+
+def letter_tasks(every: int) -> Iterator[Task]:
+    from slabsvm.experiments.data import load_letters
+
+    letters = load_letters()
+    X, y = letters.X / 15, letters.y
+    for letter in sorted(set(y))[::every]:
+        known = y == letter
+        yield Task("Letter", letter, X[:16000][known[:16000]], X[16000:], known[16000:], scaled=False)
+    for name, members in {"vowels": "AEIOU", "round": "CDGOQ", "strokes": "EFHIL"}.items():
+        known = np.isin(y, list(members))
+        rows = np.flatnonzero(known[:16000])[::4]
+        yield Task(f"Letter, {name}", name, X[rows], X[16000:], known[16000:], scaled=True)
+
+
+def other_tasks() -> Iterator[Task]:
+    bundled = {
+        "digits": datasets.load_digits,
+        "wine": datasets.load_wine,
+        "breast cancer": datasets.load_breast_cancer,
+        "iris": datasets.load_iris,
+    }
+    for name, load in bundled.items():
+        X, y = load(return_X_y=True)
+        for label in np.unique(y):
+            yield split(name, str(label), X[y == label], X[y != label])
+    generator = np.random.default_rng(SEED)
+    moons, side = datasets.make_moons(1200, noise=0.12, random_state=SEED)
+    yield split("moons", "upper", moons[side == 0], moons[side == 1])
+    rings, ring = datasets.make_circles(1200, noise=0.08, factor=0.55, random_state=SEED)
+    yield split("rings", "outer", rings[ring == 0], rings[ring == 1])
+    roll, _ = datasets.make_swiss_roll(1500, noise=0.5, random_state=SEED)
+    box = generator.uniform(roll.min(axis=0), roll.max(axis=0), roll.shape)
+    yield split("swiss roll", "roll in its box", roll, box)
+    blobs, blob = datasets.make_blobs(1800, n_features=8, centers=6, cluster_std=2.5, random_state=SEED)
+    yield split("blobs", "three of six", blobs[blob < 3], blobs[blob >= 3])
+    root = generator.normal(size=(16, 16)) * 0.7 ** np.arange(16)
+    cloud = generator.normal(size=(700, 16)) @ root
+    yield split("cloud, 16-d", "twice as wide", cloud, 2.0 * generator.normal(size=(700, 16)) @ root)
+    latent = generator.normal(size=(900, 3))
+    mixing, other = generator.normal(size=(2, 3, 40))
+    noise = 0.3 * generator.normal(size=(2, 900, 40))
+    yield split(
+        "factors, 40-d", "other loadings", np.tanh(latent @ mixing) + noise[0], np.tanh(latent @ other) + noise[1]
+    )
+
+
+def split(group: str, name: str, positives: np.ndarray, negatives: np.ndarray) -> Task:
+    """Learn from three fifths of the positives, in random order; test on the rest and on all negatives."""
+    order = np.random.default_rng(SEED).permutation(len(positives))
+    cut = len(positives) * 3 // 5
+    test = np.concatenate([positives[order[cut:]], negatives])
+    truth = np.arange(len(test)) < len(positives) - cut
+    return Task(group, name, positives[order[:cut]], test, truth, scaled=True)
+
+
+def run(task: Task) -> Iterator[dict[str, Any]]:
+    """Give, for each model, what every candidate is worth, what was measured of it, and what rules alone give."""
+    for name, (detector, grid) in models(task).items():
+        estimator = make_pipeline(StandardScaler(), detector) if task.scaled else detector
+        prefix = f"{estimator.steps[-1][0]}__" if task.scaled else ""
+        named = {prefix + parameter: values for parameter, values in grid.items()}
+        candidates = list(ParameterGrid(named))
+        record: dict[str, Any] = {"group": task.group, "task": task.name, "model": name, "m": len(task.train)}
+        record["parameters"] = [{key.removeprefix(prefix): v for key, v in c.items()} for c in candidates]
+        record["worth"] = [value_of(clone(estimator).set_params(**candidate), task) for candidate in candidates]
+        for way, folds in (("folds", 5), ("fold-free", "leave-one-out")):
+            search = LabelFreeSearchCV(estimator, named, criterion=Several(), cv=folds, refit=False).fit(task.train)
+            results = search.cv_results_
+            means = {
+                key.removeprefix("mean_"): v.tolist()
+                for key, v in results.items()
+                if key.startswith("mean_") and ": " in key
+            }
+            record[way] = means
+        learned = StandardScaler().fit_transform(task.train) if task.scaled else task.train
+        record["rules"] = {
+            rule: value_of(clone(estimator).set_params(**{f"{prefix}gamma": gamma_of(learned)}), task)
+            for rule, gamma_of in bandwidth.RULES.items()
+        }
+        yield record
+
+
+def chosen(record: Mapping[str, Any], way: str, name: str) -> int:
+    """Return the candidate that a criterion chooses, by the means of what was measured of each."""
+    lead = f"{name}: "
+    measured = {key.removeprefix(lead): np.array(v) for key, v in record[way].items() if key.startswith(lead)}
+    scores = CRITERIA[name].scores(measured, record["parameters"], record["m"])
+    best = np.flatnonzero(scores == scores.max())
+    return int(best[np.argmax(measured["recall"][best])])
+
+
+def value_of(estimator: Any, task: Task) -> float:
+    """Return the Matthews correlation on the test rows of an estimator that has learned the positives."""
+    accepted = estimator.fit(task.train).predict(task.test) == 1
+    return float(matthews_corrcoef(task.truth, accepted))
+
+
+def tasks(every: int) -> Iterator[Task]:
+    if os.environ.get("SLABSVM_DATA"):
+        yield from letter_tasks(every)
+    else:
+        print("SLABSVM_DATA is not set: Letter is left out.")
+    yield from other_tasks()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--every", type=int, default=1, help="of Letter's letters, take every so manieth")
+    parser.add_argument("--fresh", action="store_true", help="compute again what is recorded")
+    parser.add_argument("--report", action="store_true", help="print the tables of the published results alone")
+    given = parser.parse_args()
+    if given.report:
+        report(json.loads(RESULTS.read_text()))
+        return
+    journal = Journal(RESULTS.with_suffix(".jsonl"))
+    if given.fresh:
+        journal.path.unlink(missing_ok=True)
+    known = {(r["group"], r["task"], r["model"]): r for r in journal.records()}
+    records = []
+    warnings.simplefilter("ignore")
+    with threadpool_limits(1, "blas"):
+        for task in tasks(given.every):
+            if (task.group, task.name, "one-class SVM") not in known:
+                begin = time.perf_counter()
+                for record in run(task):
+                    journal.append(record)
+                    known[record["group"], record["task"], record["model"]] = record
+                print(f"{task.group}: {task.name}, {time.perf_counter() - begin:.0f} s", flush=True)
+            records += [choices(known[task.group, task.name, model]) for model in MODELS]
+    report(records)
+    RESULTS.write_text(json.dumps(records, indent=1) + "\n")
+
+
+def choices(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what of a record is published: the worth of each choice and of the best, and each choice's parameters."""
+    places = {
+        name + ("" if way == "folds" else ", fold-free"): chosen(record, way, name)
+        for way in ("folds", "fold-free")
+        for name in CRITERIA
+    }
+    return {
+        **{key: record[key] for key in ("group", "task", "model", "m")},
+        "oracle": max(record["worth"]),
+        "mcc": {name: record["worth"][place] for name, place in places.items()}
+        | {f"no search, {rule}": worth for rule, worth in record["rules"].items()},
+        "parameters": {name: record["parameters"][place] for name, place in places.items()},
+    }
+
+
+def report(records: Sequence[Mapping[str, Any]]) -> None:
+    """Print, for each model, how the criteria rank over the data sets (a data set is the mean over its classes)."""
+    for model in MODELS:
+        some = [r for r in records if r["model"] == model]
+        groups = sorted({r["group"] for r in some})
+        names = list(some[0]["mcc"])
+        table = np.array([[np.mean([r["mcc"][n] for r in some if r["group"] == g]) for n in names] for g in groups])
+        oracle = np.array([np.mean([r["oracle"] for r in some if r["group"] == g]) for g in groups])
+        letters = [r for r in some if r["group"] == "Letter"]
+        top = np.median([r["oracle"] for r in letters]) if letters else np.nan
+        ranks = rankdata(-table.round(4), axis=1)
+        reference = table[:, names.index(DEFAULT)]
+        print(f"\n## {model}, {len(groups)} data sets\n")
+        print(
+            f"Friedman p {friedmanchisquare(*table.T).pvalue:.1g}; critical difference of mean ranks (Nemenyi, .05) "
+            f"{critical_difference(len(names), len(groups)):.1f}; Letter's oracle {top:.3f}\n"
+        )
+        print(
+            f"| criterion | mean rank | share of oracle, mean | worst | MCC less {DEFAULT}'s, mean | Wilcoxon p "
+            "| Letter | share |"
+        )
+        print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
+        for place in np.argsort(ranks.mean(axis=0)):
+            share, less = table[:, place] / oracle, table[:, place] - reference
+            p = wilcoxon(less.round(4)).pvalue if (less.round(4) != 0).any() else np.nan
+            letter = np.median([r["mcc"][names[place]] for r in letters]) if letters else np.nan
+            print(
+                f"| {names[place]} | {ranks[:, place].mean():.1f} | {share.mean():.3f} | {share.min():.3f} "
+                f"| {less.mean():+.3f} | {p:.3f} | {letter:.3f} | {letter / top:.3f} |"
+            )
+
+
+def critical_difference(n_methods: int, n_sets: int) -> float:
+    """Return Nemenyi's critical difference of mean ranks at .05 (Demsar, JMLR 7, 2006)."""
+    q = studentized_range.ppf(0.95, n_methods, np.inf) / np.sqrt(2)
+    return float(q * np.sqrt(n_methods * (n_methods + 1) / (6 * n_sets)))
+
+
+if __name__ == "__main__":
+    main()
