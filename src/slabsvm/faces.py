@@ -22,6 +22,9 @@ from slabsvm.dual import BoolArray, Dual, FloatArray
 # Added to K_FF's diagonal, relative to its mean: duplicates make K_FF singular, rounding makes it slightly indefinite.
 RIDGE: dict[Any, float] = {np.float64: 1e-13, np.float32: 1e-6}
 
+# How often what the sums are off by is solved for again.
+REFINEMENTS = 2
+
 
 class Face:
     """The free samples of feasible multipliers, and solves with the bordered matrix over them.
@@ -88,7 +91,18 @@ class Face:
         return np.asarray(self._trtri(self._cholesky, lower=True)[0])
 
     def solve(self, right: FloatArray, sums: FloatArray) -> FloatArray:
-        """Return x with K_FF x + A q = right and A'x = sums; right is (f, k), sums (c, k)."""
+        """Return x with K_FF x + A q = right and A'x = sums; right is (f, k), sums (c, k).
+
+        An ill-conditioned K_FF leaves the sums off by more than rounding, and a certificate holds for the right sums
+        only: what they are off by is solved for in turn.
+        """
+        members = self.memberships[self.samples]
+        x = self._solve_once(right, sums)
+        for _ in range(REFINEMENTS):
+            x += self._solve_once(np.zeros_like(right), sums - members.T @ x)
+        return x
+
+    def _solve_once(self, right: FloatArray, sums: FloatArray) -> FloatArray:
         half = self.half_solve(right + self.lift * self.memberships[self.samples] @ sums)
         half -= self.border @ (self.schur @ (self.border.T @ half - sums))
         return np.asarray(self._trtrs(self._cholesky, half, lower=True, trans=1)[0], dtype=np.float64)

@@ -42,7 +42,7 @@ class Sorted(Computed):
     cheap_products = True
 
     def dot(self, beta: FloatArray, dtype: npt.DTypeLike = np.float64) -> FloatArray:
-        """Return K beta, in float64; threads take shares of the features, which are the same for any number of threads."""
+        """Return K beta, in float64; the threads divide the shares of the features among them."""
         from slabsvm import _additive
 
         del dtype
