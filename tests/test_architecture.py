@@ -49,7 +49,7 @@ FLOORS = (
         "selection.auto",
         "",
     ),
-    (),
+    ("conformal", "calibration"),
     (
         "experiments",
         "experiments.data",

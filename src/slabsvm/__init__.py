@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from slabsvm.base import SlabCollapseWarning
+    from slabsvm.calibration import CalibrationWarning, ConformalDetector
+    from slabsvm.conformal import benjamini_hochberg, conformal_p_values
     from slabsvm.density import KernelDensityDetector, KernelPCADetector
     from slabsvm.selection.auto import AutoSlabSVM
     from slabsvm.selection.folds import DistinctKFold, LeakageWarning
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 __all__ = [
     "SVDD",
     "AutoSlabSVM",
+    "CalibrationWarning",
+    "ConformalDetector",
     "DistinctKFold",
     "KernelDensityDetector",
     "KernelPCADetector",
@@ -26,6 +30,8 @@ __all__ = [
     "OneClassSlabSVM",
     "SlabCollapseWarning",
     "__version__",
+    "benjamini_hochberg",
+    "conformal_p_values",
 ]
 
 __version__ = "0.1.0.dev0"
@@ -34,6 +40,8 @@ __version__ = "0.1.0.dev0"
 _HOMES = {
     "SVDD": "sphere",
     "AutoSlabSVM": "selection.auto",
+    "CalibrationWarning": "calibration",
+    "ConformalDetector": "calibration",
     "DistinctKFold": "selection.folds",
     "KernelDensityDetector": "density",
     "KernelPCADetector": "density",
@@ -42,6 +50,8 @@ _HOMES = {
     "OneClassSVM": "svm",
     "OneClassSlabSVM": "svm",
     "SlabCollapseWarning": "base",
+    "benjamini_hochberg": "conformal",
+    "conformal_p_values": "conformal",
 }
 
 
