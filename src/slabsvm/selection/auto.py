@@ -40,7 +40,7 @@ class AutoSlabSVM(OutlierMixin, BaseEstimator):
 
     Parameters
     ----------
-    recall : float in (0, 1), default=0.8
+    recall : float in (0, 1), default=0.9
         The share of new positives that must be accepted. A smaller one rejects more of what is foreign.
     max_search_samples : int or None, default=2000
         Of more distinct rows, so many are searched with, and all are learned in the end; None for all.
@@ -85,7 +85,7 @@ class AutoSlabSVM(OutlierMixin, BaseEstimator):
     def __init__(
         self,
         *,
-        recall: float = 0.8,
+        recall: float = 0.9,
         max_search_samples: int | None = 2000,
         n_jobs: int | None = None,
         random_state: Any = 0,

@@ -132,9 +132,9 @@ class TightestAtRecall(WithStrangers):
 
     Parameters
     ----------
-    kind : {"swaps", "marginals", "shifting", "volume"}, default="swaps"
+    kind : {"marginals", "swaps", "volume", "shifting"}, default="marginals"
         How strangers are made, see `slabsvm.selection.strangers`.
-    recall : float in (0, 1], default=0.8
+    recall : float in (0, 1], default=0.9
         The share of new positives that must be accepted.
     n_strangers : int, default=1000
         In each fold.
@@ -142,7 +142,9 @@ class TightestAtRecall(WithStrangers):
         By how many standard deviations of a binomial share the measured recall may be below it.
     """
 
-    def __init__(self, kind: str = "swaps", recall: float = 0.8, n_strangers: int = 1000, slack: float = 1.0) -> None:
+    def __init__(
+        self, kind: str = "marginals", recall: float = 0.9, n_strangers: int = 1000, slack: float = 1.0
+    ) -> None:
         self.kind = kind
         self.recall = recall
         self.n_strangers = n_strangers

@@ -60,7 +60,7 @@ class LabelFreeSearchCV(MetaEstimatorMixin, OutlierMixin, BaseEstimator):
         the features inside it: make_pipeline(StandardScaler(), detector).
     param_grid : dict of str to sequence, or list of such
         As for `GridSearchCV`; steps' parameters are named step__parameter.
-    criterion : str or Criterion, default="swaps"
+    criterion : str or Criterion, default="marginals"
         One of `slabsvm.selection.named.NAMED`, or an instance from `slabsvm.selection.criteria` with parameters of
         your own.
     cv : int, "leave-one-out", splitter or iterable of (train, test), default=5
@@ -141,7 +141,7 @@ class LabelFreeSearchCV(MetaEstimatorMixin, OutlierMixin, BaseEstimator):
         estimator: Any,
         param_grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]],
         *,
-        criterion: str | Criterion = "swaps",
+        criterion: str | Criterion = "marginals",
         cv: Any = 5,
         n_jobs: int | None = None,
         refit: bool = True,
