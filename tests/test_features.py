@@ -24,7 +24,8 @@ def test_scikit_learns_own_checks_pass(estimator, check):
 @pytest.mark.parametrize("name", SAMPLED)
 def test_the_spectrum_is_the_fourier_transform_of_the_kernel(name):
     for ratio in (0.0, 0.5, 2.0):
-        integral, _ = quad(lambda w: 2 * SPECTRA[name](np.array(w)), 0, np.inf, weight="cos", wvar=ratio)
+        with np.errstate(over="ignore"):  # cosh of what quad takes for infinity
+            integral, _ = quad(lambda w: 2 * SPECTRA[name](np.array(w)), 0, np.inf, weight="cos", wvar=ratio)
         assert integral == pytest.approx(float(SIGNATURES[name](np.array(ratio))), abs=1e-6)
 
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from slabsvm.calibration import CalibrationWarning, ConformalDetector
     from slabsvm.conformal import benjamini_hochberg, conformal_p_values
     from slabsvm.density import KernelDensityDetector, KernelPCADetector
+    from slabsvm.linear import LinearOneClassSlabSVM
     from slabsvm.selection.auto import AutoSlabSVM
     from slabsvm.selection.folds import DistinctKFold, LeakageWarning
     from slabsvm.selection.search import LabelFreeSearchCV
@@ -26,6 +27,7 @@ __all__ = [
     "KernelPCADetector",
     "LabelFreeSearchCV",
     "LeakageWarning",
+    "LinearOneClassSlabSVM",
     "OneClassSVM",
     "OneClassSlabSVM",
     "SlabCollapseWarning",
@@ -47,6 +49,7 @@ _HOMES = {
     "KernelPCADetector": "density",
     "LabelFreeSearchCV": "selection.search",
     "LeakageWarning": "selection.folds",
+    "LinearOneClassSlabSVM": "linear",
     "OneClassSVM": "svm",
     "OneClassSlabSVM": "svm",
     "SlabCollapseWarning": "base",

@@ -41,10 +41,28 @@ class SlabCollapseWarning(UserWarning):
     """The model is so narrow, or its training samples so much on its boundary, that it will reject many new ones."""
 
 
-class Detector(OutlierMixin, BaseEstimator, ABC):
-    """An outlier detector that learns from distinct positive samples and their weights."""
+class Scored(OutlierMixin, BaseEstimator, ABC):
+    """An outlier detector that accepts what scores at least offset_."""
 
     offset_: float
+
+    @abstractmethod
+    def score_samples(self, X: Any) -> FloatArray:
+        """Return how normal each row is, shape (n_samples,): the larger the more normal."""
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Return score_samples(X) - offset_, shape (n_samples,): >= 0 for rows that are accepted."""
+        decision: FloatArray = self.score_samples(X) - self.offset_
+        return decision
+
+    def predict(self, X: Any) -> npt.NDArray[np.intp]:
+        """Return +1 for each row that is accepted and -1 for each that is not, shape (n_samples,)."""
+        return np.where(self.decision_function(X) >= 0, 1, -1)
+
+
+class Detector(Scored):
+    """A detector that learns from distinct positive samples and their weights."""
+
     offsets: str
     loo_scores_: FloatArray
     # By how much offset_ was moved outwards.
@@ -61,10 +79,6 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
     @abstractmethod
     def _trouble(self) -> str:
         """Return what is wrong with the fitted model and what to do, or nothing."""
-
-    @abstractmethod
-    def score_samples(self, X: Any) -> FloatArray:
-        """Return how normal each row is, shape (n_samples,): the larger the more normal."""
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -106,15 +120,6 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
         if trouble := self._trouble():
             warnings.warn(trouble, SlabCollapseWarning, stacklevel=3)
         return self
-
-    def decision_function(self, X: Any) -> FloatArray:
-        """Return score_samples(X) - offset_, shape (n_samples,): >= 0 for rows that are accepted."""
-        decision: FloatArray = self.score_samples(X) - self.offset_
-        return decision
-
-    def predict(self, X: Any) -> npt.NDArray[np.intp]:
-        """Return +1 for each row that is accepted and -1 for each that is not, shape (n_samples,)."""
-        return np.where(self.decision_function(X) >= 0, 1, -1)
 
     def _nothing_told_apart(self) -> str:
         """Return a warning where no sample scores differently from any other without itself, or nothing."""

@@ -227,6 +227,10 @@ class SupportVectorDetector(KernelDetector):
             )
         return ""
 
+    def _cause(self) -> str:
+        """Return what is so where the scores of all samples are the same."""
+        return "the kernel matrix is so close to the identity"
+
     def _remedy(self) -> str:
         """Return what makes fewer samples support vectors, or makes it harmless that they are."""
         return "offsets='leave-one-out', a smaller gamma" if self.offsets == "training" else "a smaller gamma"

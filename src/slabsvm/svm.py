@@ -6,18 +6,15 @@ from collections.abc import Callable
 from numbers import Real
 from typing import Any, ClassVar
 
-import numpy as np
 from sklearn.utils._param_validation import Interval
 
-from slabsvm.dual import Dual, FloatArray, Status, one_class, one_class_slab
+from slabsvm.dual import Dual, FloatArray, one_class, one_class_slab
 from slabsvm.gram import Gram
+from slabsvm.slab import Slab
 from slabsvm.support import SupportVectorDetector
 
-# Planes nearer to each other than this, relative to their offsets, have no slab between them.
-NO_WIDTH = 1e-6
 
-
-class OneClassSlabSVM(SupportVectorDetector):
+class OneClassSlabSVM(Slab, SupportVectorDetector):
     """One-class slab support vector machine: accept what lies between two parallel hyperplanes.
 
     In the kernel's feature space, the slab rho_lower <= <w, Phi(x)> <= rho_upper holds most of the training samples,
@@ -117,9 +114,7 @@ class OneClassSlabSVM(SupportVectorDetector):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SupportVectorDetector._parameter_constraints,
-        "nu_lower": [Interval(Real, 0.0, 1.0, closed="right")],
-        "nu_upper": [Interval(Real, 0.0, 1.0, closed="neither")],
-        "epsilon": [Interval(Real, 0.0, None, closed="left")],
+        **Slab._parameter_constraints,
     }
 
     def __init__(
@@ -155,64 +150,10 @@ class OneClassSlabSVM(SupportVectorDetector):
         self.nu_upper = nu_upper
         self.epsilon = epsilon
 
-    def score_samples(self, X: Any) -> FloatArray:
-        """Return minus the distance of each score from the slab's centre, shape (n_samples,), in the score's unit.
-
-        At epsilon = 0, where there is no upper hyperplane, the score itself.
-        """
-        scores = self.project(X)
-        if np.isinf(self.rho_upper_):
-            return scores
-        return -np.abs(scores - 0.5 * (self.rho_lower_ + self.rho_upper_))
-
     def _dual(self, weights: FloatArray, gram: Gram) -> Dual:
         del gram
         self._refuse_impossible_parameters()
         return one_class_slab(weights, self.nu_lower, self.nu_upper, self.epsilon)
-
-    def _refuse_impossible_parameters(self) -> None:
-        if self.epsilon == 0:
-            return
-        if self.nu_lower + self.nu_upper >= 1:
-            raise ValueError(
-                f"nu_lower + nu_upper must be less than 1, got {self.nu_lower:g} + {self.nu_upper:g}: the lower "
-                "hyperplane would be put above the upper one, and nothing would lie between them. Typical values are "
-                "nu_lower=0.1 and nu_upper=0.01."
-            )
-        if self.epsilon == 1:
-            raise ValueError(
-                "epsilon must not be 1: both hyperplanes would pull equally, and w = 0 would be the solution. The "
-                "paper uses 2/3; values above 1 exchange the roles of the hyperplanes."
-            )
-
-    def _nominal_recall(self) -> float:
-        return 1.0 - self.nu_lower - (0.0 if self.epsilon == 0 else self.nu_upper)
-
-    def _set_planes(self, offsets: FloatArray) -> None:
-        self.rho_lower_ = float(offsets[0]) - self._rounding
-        self.rho_upper_ = float(offsets[1]) + self._rounding if len(offsets) > 1 else np.inf
-        self.offset_ = self.rho_lower_ if self.epsilon == 0 else -0.5 * (self.rho_upper_ - self.rho_lower_)
-
-    def _statement(self) -> tuple[str, str]:
-        if np.isinf(self.rho_upper_):
-            nus = f"nu {self.nu_lower:g}, epsilon 0 (one-class SVM)"
-            return nus, f"hyperplanes      {self.rho_lower_:.6g} <= s"
-        nus = f"nu {self.nu_lower:g} below and {self.nu_upper:g} above, epsilon {self.epsilon:.4g}"
-        return nus, f"hyperplanes      {self.rho_lower_:.6g} <= s <= {self.rho_upper_:.6g}"
-
-    def _trouble(self) -> str:
-        if self.status_ == "degenerate":
-            return f"The fitted w is zero: {Status.DEGENERATE.value}."
-        width = self.rho_upper_ - self.rho_lower_
-        largest = max(abs(self.rho_lower_), abs(self.rho_upper_)) if np.isfinite(width) else 0.0
-        if width <= NO_WIDTH * largest + 4 * self._rounding:
-            return (
-                f"The slab has no width: its hyperplanes are at {self.rho_lower_:.6g} and {self.rho_upper_:.6g}. "
-                "Either all samples are (nearly) the same point of feature space, or the kernel matrix is so close to "
-                "the identity that the scores of different samples do not differ by more than rounding. Use "
-                f"{self._remedy()}, and check the features for constants."
-            )
-        return self._lost_recall()
 
 
 class OneClassSVM(SupportVectorDetector):

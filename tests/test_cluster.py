@@ -1,0 +1,113 @@
+"""On a real local cluster: the same answer, from bytes that do not grow with the number of samples."""
+
+import numpy as np
+import pytest
+
+from slabsvm import LinearOneClassSlabSVM
+from slabsvm.cluster import Blocks
+from slabsvm.passes import Local
+from slabsvm.solvers import bands
+
+da = pytest.importorskip("dask.array", reason="needs the extra: pip install 'slabsvm[dask]'")
+distributed = pytest.importorskip("distributed", reason="needs the extra: pip install 'slabsvm[dask]'")
+
+
+@pytest.fixture(name="client", scope="module")
+def cluster_of_four_workers():
+    with (
+        distributed.LocalCluster(
+            n_workers=4, threads_per_worker=1, processes=False, dashboard_address=None, memory_limit=0
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+def positives(m: int) -> np.ndarray:
+    return np.random.default_rng(0).gamma(64.0, 1 / 16, (m, 6))
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 2 / 3])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_answer_is_the_local_one(epsilon, weighted, client, monkeypatch):
+    for name, value in {"SAMPLE_ROWS": 2000, "BAND_ROWS": 1000, "LEAST_ROWS": 500}.items():
+        monkeypatch.setattr(bands, name, value)
+    X = positives(20_000)
+    weights = np.random.default_rng(1).exponential(size=20_000) if weighted else None
+    blocks = da.from_array(X, chunks=(3000, -1)).persist()
+    parameters = {"epsilon": epsilon, "nu_upper": 0.05, "tol": 1e-10}
+    there = LinearOneClassSlabSVM(**parameters).fit(blocks, sample_weight=weights)
+    here = LinearOneClassSlabSVM(**parameters).fit(X, sample_weight=weights)
+    assert there.n_passes_ >= 3
+    assert there.relative_gap_ <= 1e-10
+    np.testing.assert_allclose(there.coef_, here.coef_, rtol=1e-8)
+    assert there.rho_lower_ == pytest.approx(here.rho_lower_, rel=1e-8)
+    scores = there.project(blocks)
+    assert isinstance(scores, da.Array)
+    np.testing.assert_allclose(scores.compute(), X @ there.coef_[0], rtol=1e-12)
+    np.testing.assert_array_equal(np.asarray(there.predict(blocks)), there.predict(X))
+
+
+def travelled(source, results) -> int:
+    """Return the bytes of the arrays in what visits brought back."""
+    return sum(array.nbytes for result in results for array in vars(result).values() if isinstance(array, np.ndarray))
+
+
+def test_what_travels_does_not_grow_with_the_number_of_samples(client, monkeypatch):
+    monkeypatch.setattr(bands, "SAMPLE_ROWS", 4000)
+    monkeypatch.setattr(bands, "BAND_ROWS", 2000)
+    visit, moved = Blocks._visit, []
+
+    def counted(source, visitor):
+        results = visit(source, visitor)
+        moved.append(travelled(source, results))
+        return results
+
+    monkeypatch.setattr(Blocks, "_visit", counted)
+    totals = []
+    for m in (50_000, 200_000):
+        moved.clear()
+        blocks = da.from_array(positives(m), chunks=(m // 8, -1)).persist()
+        model = LinearOneClassSlabSVM(nu_upper=0.05).fit(blocks)
+        assert model.status_ == "converged"
+        totals.append(sum(moved) / len(moved))
+    # Per pass; the whole of the data is 2.4 and 9.6 MB.
+    assert totals[1] < 1.25 * totals[0]
+    assert totals[1] < 0.05 * 200_000 * 6 * 8
+
+
+def test_rows_stay_in_their_blocks(client):
+    X = positives(1000)
+    blocks = Blocks(da.from_array(X, chunks=(300, -1)), None)
+    planes_of = np.array([1.0])
+    from slabsvm.passes import Planes
+
+    w = np.ones(6)
+    middle = np.median(X @ w)
+    planes = Planes(planes_of, np.array([middle - 0.1]), np.array([middle + 0.1]), np.array([0.5]))
+    there, here = blocks.sweep(w, planes), Local(X, None).sweep(w, planes)
+    np.testing.assert_array_equal(there.rows, here.rows)
+    np.testing.assert_allclose(there.pull, here.pull, rtol=1e-13)
+    np.testing.assert_allclose(there.masses, here.masses, rtol=1e-13)
+    np.testing.assert_allclose(there.tails, here.tails, rtol=1e-13)
+
+
+def test_dask_arrays_that_cannot_be_passed_over_are_refused():
+    X = da.from_array(positives(100), chunks=(50, -1))
+    bad = [
+        (X.rechunk((50, 3)), "divided along the features.*rechunk"),
+        (X.astype(int), "holds int64.*astype"),
+        (X[:, 0], "Expected 2D array, got 1D"),
+        (X[:1], r"shape \(1, 6\).*at least 2 samples"),
+        (X[X[:, 0] > 3], "compute_chunk_sizes"),
+    ]
+    for array, text in bad:
+        with pytest.raises(ValueError, match=f"(?s){text}"):
+            LinearOneClassSlabSVM().fit(array)
+    for weights, text in ((np.ones(99), "expected"), (-np.ones(100), "negative"), (np.zeros(100), "zero")):
+        with pytest.raises(ValueError, match=text):
+            LinearOneClassSlabSVM().fit(X, sample_weight=weights)
+    holed = positives(100)
+    holed[70, 2] = np.nan
+    with pytest.raises(ValueError, match="Input X contains NaN"):
+        LinearOneClassSlabSVM().fit(da.from_array(holed, chunks=(50, -1)))

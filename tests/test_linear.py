@@ -1,0 +1,314 @@
+"""The linear slab from passes: the optimum, its certificate, and never more memory than a few bands."""
+
+import os
+import subprocess
+import sys
+import textwrap
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.linear_model import SGDOneClassSVM
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from slabsvm import LinearOneClassSlabSVM, OneClassSlabSVM, SlabCollapseWarning
+from slabsvm.features import Chi2Map
+from slabsvm.passes import Local
+from slabsvm.solvers import bands
+
+# What fits into a band in these tests: a few hundred rows, so that a few thousand need passes.
+SMALL_BANDS = {"SAMPLE_ROWS": 600, "LEAST_ROWS": 300, "BAND_ROWS": 400, "SAMPLE_BYTES": 1, "BAND_BYTES": 1}
+EPSILONS = (0.0, 0.2, 2 / 3, 1.5)
+by_epsilon = pytest.mark.parametrize("epsilon", EPSILONS)
+
+
+@parametrize_with_checks([LinearOneClassSlabSVM(), LinearOneClassSlabSVM(epsilon=0, offsets="training")])
+def test_scikit_learns_own_checks_pass(estimator, check):
+    check(estimator)
+
+
+def positives(m: int, d: int = 5, seed: int = 0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return rng.gamma(64.0, 1 / 16, (m, d)) * rng.uniform(0.5, 1.5, d)
+
+
+@pytest.fixture(name="small_bands")
+def passes_from_a_few_hundred_rows_on(monkeypatch) -> None:
+    for name, value in SMALL_BANDS.items():
+        monkeypatch.setattr(bands, name, value)
+
+
+def primal(model: LinearOneClassSlabSVM, X: np.ndarray, weights: np.ndarray | None = None) -> float:
+    """Return 1/2 |w|^2 - L(s) + epsilon U(s), with tail means of weighted scores."""
+    w, weights = model.coef_[0], np.ones(len(X)) if weights is None else weights
+
+    def tail_mean(values: np.ndarray, share: float) -> float:
+        order = np.argsort(values)
+        mass = share * weights.sum()
+        taken = np.clip(mass - (np.cumsum(weights[order]) - weights[order]), 0.0, weights[order])
+        return float(taken @ values[order] / mass)
+
+    s = X @ w
+    upper = -tail_mean(-s, model.nu_upper) if model.epsilon else 0.0
+    return float(0.5 * w @ w - tail_mean(s, model.nu_lower) + model.epsilon * upper)
+
+
+@by_epsilon
+@pytest.mark.parametrize("offsets", ["leave-one-out", "training"])
+def test_few_rows_give_the_linear_kernels_slab(epsilon, offsets):
+    X = positives(400)
+    parameters = {"epsilon": epsilon, "nu_upper": 0.05, "offsets": offsets, "tol": 1e-9}
+    model, peer = LinearOneClassSlabSVM(**parameters).fit(X), OneClassSlabSVM(kernel="linear", **parameters).fit(X)
+    assert model.n_passes_ == 1
+    assert model.dual_objective_ == pytest.approx(peer.dual_objective_, rel=1e-8)
+    expected = peer.decision_function(X)
+    np.testing.assert_allclose(model.decision_function(X), expected, atol=1e-6 * np.ptp(expected))
+
+
+@by_epsilon
+@pytest.mark.parametrize("tol", [1e-3, 1e-6])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_passes_reach_the_optimum_that_all_rows_give(epsilon, tol, weighted, small_bands):
+    X = positives(6000)
+    weights = np.random.default_rng(1).exponential(size=6000) if weighted else None
+    parameters = {"epsilon": epsilon, "nu_upper": 0.05}
+    model = LinearOneClassSlabSVM(tol=tol, **parameters).fit(X, sample_weight=weights)
+    exact = OneClassSlabSVM(kernel="linear", tol=1e-9, **parameters).fit(X, sample_weight=weights)
+    assert 3 <= model.n_passes_ <= 8
+    assert model.status_ == "converged"
+    assert model.relative_gap_ <= tol
+    # The gap is the primal objective of w less the dual one, recomputed from scratch.
+    assert model.duality_gap_ == pytest.approx(primal(model, X, weights) + model.dual_objective_, abs=1e-12)
+    assert abs(model.dual_objective_ - exact.dual_objective_) <= model.duality_gap_ + 2e-9 * exact.dual_objective_
+    scores = X @ model.coef_[0]
+    assert model.rho_lower_ == pytest.approx(exact.rho_lower_, abs=10 * np.sqrt(tol) * np.ptp(scores))
+    recall = np.average(model.predict(X) == 1, weights=weights)
+    assert recall == pytest.approx(1 - 0.1 - (0.05 if epsilon else 0.0), abs=0.01)
+
+
+@pytest.mark.parametrize("offsets", ["leave-one-out", "training"])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_recall_on_new_rows_is_what_nu_asks_for(offsets, seed, small_bands):
+    model = LinearOneClassSlabSVM(nu_upper=0.05, offsets=offsets).fit(positives(6000, seed=seed))
+    rng = np.random.default_rng(seed)
+    rng.gamma(64.0, 1 / 16, (6000, 5))
+    new = np.random.default_rng(100 + seed).gamma(64.0, 1 / 16, (20_000, 5)) * rng.uniform(0.5, 1.5, 5)
+    assert (model.predict(new) == 1).mean() == pytest.approx(0.85, abs=0.015)
+
+
+def test_leave_one_out_planes_by_bands_are_those_of_all_rows(small_bands):
+    X = positives(1500, d=150)
+    parameters = {"nu_upper": 0.05, "tol": 1e-7}
+    model = LinearOneClassSlabSVM(**parameters).fit(X)
+    exact = OneClassSlabSVM(kernel="linear", **parameters).fit(X)
+    training = LinearOneClassSlabSVM(offsets="training", **parameters).fit(X)
+    width = exact.rho_upper_ - exact.rho_lower_
+    assert training.rho_lower_ - model.rho_lower_ > 0.002 * width  # there is something to leave out
+    assert model.rho_lower_ == pytest.approx(exact.rho_lower_, abs=1e-6 * width)
+    assert model.rho_upper_ == pytest.approx(exact.rho_upper_, abs=1e-6 * width)
+
+
+def test_sorted_rows_and_threads_make_no_difference(small_bands, monkeypatch):
+    X = positives(6000)
+    X = X[np.argsort(X[:, 0])]
+    monkeypatch.setattr("slabsvm.passes.STRETCH_BYTES", 2**13)
+    models = [LinearOneClassSlabSVM(nu_upper=0.05, tol=1e-6, n_jobs=n_jobs).fit(X) for n_jobs in (1, 3)]
+    np.testing.assert_array_equal(models[0].coef_, models[1].coef_)
+    shuffled = LinearOneClassSlabSVM(nu_upper=0.05, tol=1e-6).fit(np.random.default_rng(0).permutation(X))
+    assert shuffled.dual_objective_ == pytest.approx(models[0].dual_objective_, rel=2e-6)
+
+
+@pytest.mark.parametrize("kind", ["float32", "fortran", "csr", "csr32", "memmap", "list", "frame", "int", "csc"])
+def test_every_kind_of_rows_means_the_same(kind, small_bands, tmp_path):
+    X = np.round(positives(2500), 1) * (np.random.default_rng(2).random((2500, 5)) < 0.8)
+    X = np.rint(X) if kind == "int" else X.astype(np.float32).astype(np.float64)
+    expected = LinearOneClassSlabSVM(nu_upper=0.05, epsilon=0.2, tol=1e-8).fit(X)
+    np.save(tmp_path / "rows.npy", X.astype(np.float32))
+    given = {
+        "float32": lambda: X.astype(np.float32),
+        "fortran": lambda: np.asfortranarray(X),
+        "csr": lambda: sp.csr_array(X),
+        "csr32": lambda: sp.csr_matrix(X.astype(np.float32)),
+        "memmap": lambda: np.load(tmp_path / "rows.npy", mmap_mode="r"),
+        "list": X.tolist,
+        "frame": lambda: pd.DataFrame(X),
+        "int": lambda: X.astype(np.int64),
+        "csc": lambda: sp.csc_array(X),
+    }[kind]()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = LinearOneClassSlabSVM(nu_upper=0.05, epsilon=0.2, tol=1e-8).fit(given)
+    assert model.dual_objective_ == pytest.approx(expected.dual_objective_, rel=2e-8)
+    np.testing.assert_allclose(model.project(given), X @ model.coef_[0], rtol=1e-12, atol=1e-12)
+    assert (model.predict(given) == expected.predict(X)).mean() > 0.999
+
+
+@by_epsilon
+def test_many_duplicates_are_one_sample_of_their_weight(epsilon, small_bands):
+    distinct = positives(2000)
+    times = np.random.default_rng(0).integers(0, 5, 2000)
+    parameters = {"epsilon": epsilon, "nu_upper": 0.05, "tol": 1e-7}
+    repeated = LinearOneClassSlabSVM(**parameters).fit(np.repeat(distinct, times, axis=0))
+    weighted = LinearOneClassSlabSVM(**parameters).fit(distinct, sample_weight=times)
+    assert repeated.dual_objective_ == pytest.approx(weighted.dual_objective_, rel=2e-7)
+    assert repeated.rho_lower_ == pytest.approx(weighted.rho_lower_, rel=1e-3)
+
+
+def test_one_plane_beats_stochastic_gradient_descent():
+    X = positives(100_000, d=16)
+    ours = LinearOneClassSlabSVM(epsilon=0).fit(X)
+    theirs = SGDOneClassSVM(nu=0.1, random_state=0).fit(X)
+    # Its objective is nu/2 |w|^2 - nu rho + mean(rho - s)+ : ours, times nu.
+    peer = LinearOneClassSlabSVM(epsilon=0)
+    peer.coef_ = theirs.coef_[None] if theirs.coef_.ndim == 1 else theirs.coef_
+    assert primal(ours, X) < primal(peer, X)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits memory by RLIMIT_DATA, which is Linux's")
+def test_a_file_larger_than_the_memory_limit_is_learnt_from(tmp_path):
+    code = """
+        import resource, sys
+        import numpy as np
+        from slabsvm import LinearOneClassSlabSVM
+
+        path, n_bytes = sys.argv[1], int(sys.argv[2])
+        LinearOneClassSlabSVM().fit(np.random.default_rng(0).gamma(9.0, 1.0, (300, 3)))  # compiles, or loads
+        resource.setrlimit(resource.RLIMIT_DATA, (n_bytes, n_bytes))
+        try:
+            np.ones(n_bytes // 8 + 1)
+        except MemoryError:
+            print("limited")
+        X = np.load(path, mmap_mode="r")
+        assert X.nbytes > n_bytes
+        model = LinearOneClassSlabSVM(nu_upper=0.05).fit(X)
+        print(model.status_, model.n_passes_, (model.predict(X) == 1).mean())
+    """
+    limit = 500 * 2**20
+    n_rows = limit // (4 * 64) + 100_000
+    path = tmp_path / "rows.npy"
+    X = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(n_rows, 64))
+    rng = np.random.default_rng(0)
+    for first in range(0, n_rows, 100_000):
+        some = X[first : first + 100_000]
+        some[:] = rng.standard_normal(some.shape, dtype=np.float32) + 3
+    X.flush()
+    del X
+    threads = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1")
+    answer = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code), str(path), str(limit)],
+        capture_output=True, text=True, check=False, env={**os.environ, **threads},
+    )  # fmt: skip
+    path.unlink()
+    assert answer.returncode == 0, answer.stderr
+    limited, line = answer.stdout.splitlines()
+    status, n_passes, recall = line.split()
+    assert limited == "limited"
+    assert status == "converged"
+    assert int(n_passes) <= 5
+    assert float(recall) == pytest.approx(0.85, abs=0.003)
+
+
+@pytest.mark.parametrize(("value", "word"), [(np.nan, "NaN"), (np.inf, "infinity"), (-np.inf, "infinity")])
+def test_values_that_are_no_numbers_are_refused(value, word):
+    X = positives(50)
+    model = LinearOneClassSlabSVM().fit(X)
+    bad = X.copy()
+    bad[7, 2] = value
+    for data in (bad, sp.csr_array(bad), bad.astype(np.float32), bad.tolist()):
+        for act in (LinearOneClassSlabSVM().fit, model.predict):
+            with pytest.raises(ValueError, match=f"Input X contains {word}"):
+                act(data)
+
+
+def test_shapes_that_make_no_sense_are_refused():
+    X = positives(50)
+    model = LinearOneClassSlabSVM().fit(X)
+    for bad, word in ((X[:1], "1 sample"), (X[:0], "0 sample"), (X[:, :0], "0 feature"), (X[0], "1D array")):
+        with pytest.raises(ValueError, match=word):
+            LinearOneClassSlabSVM().fit(bad)
+    with pytest.raises(ValueError, match=r"2 features.*expecting 5"):
+        model.predict(X[:, :2])
+    with pytest.raises(NotFittedError):
+        LinearOneClassSlabSVM().predict(X)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("nu_lower", 0), ("nu_upper", 1), ("epsilon", -1), ("epsilon", np.inf), ("tol", 0), ("offsets", "x")],
+)
+def test_parameters_outside_their_range_are_named(name, value):
+    with pytest.raises(ValueError, match=f"The '{name}' parameter of LinearOneClassSlabSVM must be"):
+        LinearOneClassSlabSVM(**{name: value}).fit(positives(50))
+
+
+def test_parameters_and_weights_that_contradict_each_other_are_refused():
+    X = positives(50)
+    with pytest.raises(ValueError, match=r"nu_lower \+ nu_upper must be less than 1"):
+        LinearOneClassSlabSVM(nu_lower=0.6, nu_upper=0.4).fit(X)
+    with pytest.raises(ValueError, match="epsilon must not be 1"):
+        LinearOneClassSlabSVM(epsilon=1).fit(X)
+    with pytest.raises(ValueError, match=r"(?i)weights.*zero"):
+        LinearOneClassSlabSVM().fit(X, sample_weight=np.zeros(50))
+    with pytest.raises(ValueError, match=r"(?i)negative"):
+        LinearOneClassSlabSVM().fit(X, sample_weight=-np.ones(50))
+    with pytest.raises(ValueError, match=r"sample_weight.*shape"):
+        LinearOneClassSlabSVM().fit(X, sample_weight=np.ones(49))
+
+
+@pytest.mark.parametrize("m", [60, 3000])
+def test_a_slab_that_has_no_direction_or_no_width_is_warned_of(m, small_bands):
+    with pytest.warns(SlabCollapseWarning, match="w is zero") as caught:
+        model = LinearOneClassSlabSVM().fit(np.random.default_rng(0).normal(size=(m, 3)))
+    assert caught[0].filename == __file__
+    assert model.status_ == "degenerate"
+    with pytest.warns(SlabCollapseWarning, match="no width.*same point.*so few samples"):
+        model = LinearOneClassSlabSVM().fit(np.tile([[1.0, 2.0, 3.0]], (m, 1)))
+    assert (model.predict([[1.0, 2.0, 3.0]]) == 1).all()
+
+
+def test_passes_that_stop_early_say_so(small_bands, monkeypatch):
+    monkeypatch.setattr(bands, "MOST_ROUNDS", 1)
+    monkeypatch.setattr(bands, "BAND_ROWS", 40)
+    monkeypatch.setattr(bands, "LEAST_ROWS", 40)
+    monkeypatch.setattr(bands, "MOST_BAND_BYTES", 1)
+    with pytest.warns(ConvergenceWarning, match=r"relative duality gap of .* after \d passes") as caught:
+        model = LinearOneClassSlabSVM(tol=1e-14, nu_upper=0.05).fit(positives(6000, d=20))
+    assert caught[0].filename == __file__
+    assert model.status_ == "stalled"
+
+
+@pytest.mark.parametrize("size", [1e-150, 1e-30, 1e30, 1e150])
+def test_no_scale_gives_nonsense_in_silence(size, small_bands):
+    X = positives(3000)
+    usual = LinearOneClassSlabSVM(nu_upper=0.05, epsilon=0.2).fit(X)
+    model = LinearOneClassSlabSVM(nu_upper=0.05, epsilon=0.2)
+    if size == 1e150:
+        with pytest.raises(ValueError, match="Scale the features"):
+            model.fit(size * X)
+        return
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        scaled = model.fit(size * X)
+    assert not [warning for warning in caught if issubclass(warning.category, RuntimeWarning)]
+    if not caught:
+        assert (scaled.predict(size * X) == usual.predict(X)).mean() > 0.99
+
+
+def test_a_map_and_a_linear_slab_make_a_pipeline(small_bands):
+    X = np.random.default_rng(0).dirichlet(np.full(6, 2.0), 3000)
+    model = make_pipeline(Chi2Map(), LinearOneClassSlabSVM(epsilon=0.2, nu_upper=0.05)).fit(X)
+    assert (model.predict(X) == 1).mean() == pytest.approx(0.85, abs=0.02)
+
+
+def test_rows_are_read_where_they_are(small_bands):
+    X = positives(3000)
+    X.flags.writeable = False
+    source = Local(X, None)
+    assert source.X is X
+    model = LinearOneClassSlabSVM(nu_upper=0.05)
+    assert model._checked(X, reset=True) is X
+    model.fit(X).predict(X)
