@@ -10,7 +10,7 @@ from sklearn.model_selection import KFold, ParameterGrid
 from slabsvm import KernelDensityDetector, LabelFreeSearchCV, LeakageWarning, fair_report
 from slabsvm.experiments import fair, paper, protocol
 from slabsvm.journal import Record
-from slabsvm.selection.criteria import Answer, TightestAtRecall
+from slabsvm.selection.criteria import Answer
 from slabsvm.selection.strangers import Strangers
 
 CHEAP = ("OCSSVM", "OCSVM", "KDE", "LOF")
@@ -18,7 +18,7 @@ CHEAP = ("OCSSVM", "OCSVM", "KDE", "LOF")
 
 def cell_of(name: str) -> fair.FairCell:
     method = fair.METHODS[name]
-    return fair.FairCell("generated", "0", name, repr(method.estimator), tuple(method.grid.items()), n_strangers=100)
+    return fair.FairCell("generated", "0", name, repr(method.estimator), tuple(method.grid.items()))
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def test_every_method_promises_the_same_recall():
 def test_a_method_is_tuned_and_its_candidates_are_faced_with_the_test_rows(ring, name):
     with protocol.expected_warnings():
         record = fair.measure_fair(cell_of(name), *ring)
-    assert record["mcc"] == record["candidates_mcc"][_index(name, record["chosen"])]
+    assert record["mcc"] == record["candidates_mcc"][_index(name, record["chosen_by_marginals"])]
     assert record["oracle_mcc"] == max(record["candidates_mcc"])
     assert record["mcc"] > 0.6
     json.dumps(record, allow_nan=False)
@@ -63,7 +63,8 @@ def test_the_choice_does_not_see_the_test_rows(ring, name):
     with protocol.expected_warnings():
         first = fair.measure_fair(cell_of(name), train, test, known)
         other = fair.measure_fair(cell_of(name), train, test[::-1] + 0.3, known)
-    assert first["chosen"] == other["chosen"]
+    assert first["chosen_by_marginals"] == other["chosen_by_marginals"]
+    assert first["chosen_by_swaps"] == other["chosen_by_swaps"]
     assert first["candidates_mcc"] != other["candidates_mcc"]
 
 
@@ -78,16 +79,36 @@ def test_rows_that_are_equal_leak_nothing_from_fold_to_fold(ring):
             leaking.fit(train)
 
 
+def test_what_is_chosen_is_what_the_search_chooses(ring):
+    method, (first, rule) = fair.METHODS["OCSVM"], next(iter(fair.RULES.items()))
+    search = LabelFreeSearchCV(method.estimator, {"gamma": list(fair.GAMMAS)}, criterion=rule, refit=False)
+    with protocol.expected_warnings():
+        record = fair.measure_fair(cell_of("OCSVM"), *ring)
+        search.fit(ring[0])
+    assert record[f"chosen_by_{first}"] == search.best_params_
+
+
 def test_a_threshold_of_held_out_positives_keeps_what_was_promised():
     rng = np.random.default_rng(0)
-    positives, strangers = rng.normal(size=500), rng.normal(size=300) - 2
-    criterion = fair.TightestAtHeldOutRecall(0.1, recall=0.8, n_strangers=300)
+    positives, strangers = rng.normal(size=500), rng.normal(size=400)
+    strangers[200:] -= 2
     never = np.zeros(500, dtype=bool)
-    measured = criterion.measure(Answer(positives, never), Answer(strangers, never[:300]), Strangers(strangers))
+    shown = Answer(positives, never), Answer(strangers, never[:400]), Strangers(strangers)
+    measured = fair.EveryRule(0.1).measure(*shown)
     assert measured["recall"] == pytest.approx(0.9)
     assert measured["level"] == pytest.approx(np.quantile(positives, 0.1))
-    assert measured["acceptance"] == pytest.approx(np.mean(strangers >= measured["level"]))
-    assert isinstance(criterion, TightestAtRecall)
+    for half, name in enumerate(fair.RULES):
+        mine = strangers[200 * half : 200 * (half + 1)]
+        assert measured[name] == pytest.approx(np.mean(mine >= measured["level"]))
+    own = fair.EveryRule(None).measure(*shown)
+    assert (own["level"], own["recall"]) == (0.0, pytest.approx(np.mean(positives >= 0)))
+
+
+def test_every_rule_is_shown_its_own_strangers(ring):
+    made = fair.EveryRule(None).strangers(ring[0], np.random.default_rng(3))
+    first = next(iter(fair.RULES.values())).strangers(ring[0], np.random.default_rng(3))
+    assert made.X.shape == (len(fair.RULES) * fair.N_STRANGERS, 2)
+    np.testing.assert_array_equal(made.X[: fair.N_STRANGERS], first.X)
 
 
 def invented(values: dict[str, np.ndarray]) -> list[Record]:
@@ -96,6 +117,7 @@ def invented(values: dict[str, np.ndarray]) -> list[Record]:
             "known": letter,
             "method": name,
             "mcc": float(mcc),
+            **{f"mcc_by_{rule}": float(mcc) for rule in fair.RULES},
             "oracle_mcc": float(mcc) + 0.01,
             "auroc": 0.9,
             "accepted": 9,
@@ -126,6 +148,7 @@ def test_the_report_says_so_where_the_slab_loses():
     assert "the slab comes 9th of 9" in text
     assert "significantly worse than: Gaussian mixture" in text
     assert "significantly better" not in text
+    assert "Tuned by swaps instead, the slab is significantly worse than the one-class SVM (-0.010, 0:26" in text
     assert "at 0 of 9 gammas (none)" in text
     markdown = fair_report.fair_report(records, []).markdown()
     assert "| **0.730** |" in markdown

@@ -20,6 +20,11 @@ SLAB = "OCSSVM"
 SIGNIFICANT = 0.05
 
 
+# What a method reaches by each rule of choice, and by the oracle.
+REACHED = (*(f"mcc_by_{rule}" for rule in fair.RULES), "oracle_mcc")
+FIRST, SECOND = fair.RULES
+
+
 @dataclass(frozen=True)
 class Comparison:
     """A method against another on the same letters.
@@ -52,9 +57,9 @@ def ranking(records: Sequence[Record]) -> list[str]:
     return sorted(fair.METHODS, key=lambda name: -median(r["mcc"] for r in pick(records, method=name)))
 
 
-def compare(records: Sequence[Record], first: str, second: str) -> Comparison:
-    """Set one method against another, letter by letter."""
-    mcc = [{r["known"]: r["mcc"] for r in pick(records, method=name)} for name in (first, second)]
+def compare(records: Sequence[Record], first: str, second: str, rule: str = FIRST) -> Comparison:
+    """Set one method against another, letter by letter, each tuned by a rule."""
+    mcc = [{r["known"]: r[f"mcc_by_{rule}"] for r in pick(records, method=name)} for name in (first, second)]
     differences = np.array([mcc[0][letter] - mcc[1][letter] for letter in mcc[0]])
     p = float(wilcoxon(differences).pvalue) if np.any(differences) else 1.0
     return Comparison(float(np.median(differences)), int(np.sum(differences > 0)), int(np.sum(differences < 0)), p)
@@ -65,12 +70,11 @@ def fair_grid(records: Sequence[Record]) -> Grid:
     rows, marks = [], {}
     for at, name in enumerate(ranking(records)):
         cells = pick(records, method=name)
-        tuned, oracle = (median(r[field] for r in cells) for field in ("mcc", "oracle_mcc"))
+        reached = [median(r[field] for r in cells) for field in REACHED]
         rows.append(
             [
                 fair.METHODS[name].title,
-                f"{tuned:.3f}",
-                f"{oracle:.3f}",
+                *(f"{value:.3f}" for value in reached),
                 f"{median(r['auroc'] for r in cells):.3f}",
                 f"{_pooled_recall(cells):.3f}",
                 *_against(records, name),
@@ -79,20 +83,27 @@ def fair_grid(records: Sequence[Record]) -> Grid:
         if name != fair.REFERENCE:
             word = compare(records, name, fair.REFERENCE).word
             if word != "level":
-                marks[at, 5] = GOOD if word == "better" else BAD
+                marks[at, 4 + len(fair.RULES)] = GOOD if word == "better" else BAD
     marks[0, 1] = BEST
     return Grid(
         f"Median Matthews correlation over {len(paper.LETTERS)} letters",
-        ["method", "tuned", "oracle", "AUROC", "recall", "difference", "wins", "p"],
+        [
+            "method",
+            *(f"tuned by {rule}" for rule in fair.RULES),
+            "oracle",
+            "AUROC",
+            "recall",
+            "difference",
+            "wins",
+            "p",
+        ],
         rows,
         [
-            "Tuned: the candidate chosen with positives alone. Oracle: the one that is best on the test rows. AUROC "
-            "and recall are the tuned one's; recall is pooled over the letters, promised is "
-            f"{1 - fair.NU:.2f}. Difference "
-            "(median), wins and losses (letters) and p (Wilcoxon signed-rank, two-sided, not corrected for the "
-            f"{len(fair.METHODS) - 1} comparisons): against the {fair.METHODS[fair.REFERENCE].title}.",
-            "With the RBF kernel SVDD and the one-class SVM are one model; they differ here by their thresholds alone, "
-            "which leave-one-out places by distances for one and by scores for the other.",
+            "By marginals, by swaps: the candidate chosen by that rule. Oracle: the one that is best on the test rows. What "
+            f"follows is of the candidate tuned by {FIRST}: AUROC; recall, pooled over the letters, where "
+            f"{1 - fair.NU:.2f} is promised; and against the {fair.METHODS[fair.REFERENCE].title} the median "
+            "difference, the letters won and lost, and p of a two-sided Wilcoxon signed-rank test, not corrected for "
+            f"the {len(fair.METHODS) - 1} comparisons. With the RBF kernel SVDD and the one-class SVM are one model.",
         ],
         marks=marks,
     )
@@ -158,7 +169,7 @@ def candidates_grid() -> Grid:
 def fair_report(records: Sequence[Record], pictures: Sequence[Part]) -> Report:
     """The report of the fair table."""
     return Report(
-        "One-class models on UCI Letter, tuned alike with positives alone",
+        "UCI Letter: nine methods tuned alike",
         [*found(records), *fair.SETTING],
         [
             fair_grid(records),
@@ -187,10 +198,17 @@ def found(records: Sequence[Record]) -> list[str]:
         f"The best is the {fair.METHODS[names[0]].title}; the slab comes {_ordinal(place)} of {len(names)}. "
         + ". ".join(told)
         + ".",
+        f"Tuned by {SECOND} instead, the slab is {_told(compare(records, SLAB, fair.REFERENCE, SECOND))}.",
         f"At one and the same gamma the slab's median is above the one-class SVM's at {len(ahead)} of "
         f"{len(fair.GAMMAS)} gammas ({at}); the highest of these medians is {max(slab):.3f} for the slab and "
         f"{max(svm):.3f} for the one-class SVM.",
     ]
+
+
+def _told(found: Comparison) -> str:
+    word = {"better": "significantly better than", "level": "level with", "worse": "significantly worse than"}
+    reference = fair.METHODS[fair.REFERENCE].title
+    return f"{word[found.word]} the {reference} ({found.difference:+.3f}, {found.wins}:{found.losses}, p {found.p:.1g})"
 
 
 _SAID = {
