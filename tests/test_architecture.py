@@ -51,7 +51,7 @@ FLOORS = (
         "selection.auto",
         "",
     ),
-    ("conformal", "calibration"),
+    ("conformal", "calibration", "classwise", "openset", "metrics"),
     (
         "experiments",
         "experiments.data",

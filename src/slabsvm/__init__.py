@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from slabsvm.conformal import benjamini_hochberg, conformal_p_values
     from slabsvm.density import KernelDensityDetector, KernelPCADetector
     from slabsvm.linear import LinearOneClassSlabSVM
+    from slabsvm.openset import OpenSetClassifier
     from slabsvm.selection.auto import AutoSlabSVM
     from slabsvm.selection.folds import DistinctKFold, LeakageWarning
     from slabsvm.selection.search import LabelFreeSearchCV
@@ -30,6 +31,7 @@ __all__ = [
     "LinearOneClassSlabSVM",
     "OneClassSVM",
     "OneClassSlabSVM",
+    "OpenSetClassifier",
     "SlabCollapseWarning",
     "__version__",
     "benjamini_hochberg",
@@ -52,6 +54,7 @@ _HOMES = {
     "LinearOneClassSlabSVM": "linear",
     "OneClassSVM": "svm",
     "OneClassSlabSVM": "svm",
+    "OpenSetClassifier": "openset",
     "SlabCollapseWarning": "base",
     "benjamini_hochberg": "conformal",
     "conformal_p_values": "conformal",

@@ -275,11 +275,7 @@ class ConformalDetector(OutlierMixin, BaseEstimator):
 
     def _tails(self, X: Any) -> tuple[list[Tail], list[Tail]]:
         check_is_fitted(self)
-        X = indexable(X)[0]
-        if np.ndim(X) == 1:
-            raise ValueError(
-                "Rows are expected in a table of two dimensions. Reshape your data: X.reshape(1, -1) is one row."
-            )
+        X = as_rows(X)
         validate_data(self, X=X, reset=False, skip_check_array=True)
         lower, upper = [], []
         for detector, ordered, columns in zip(self.estimators_, self.calibration_scores_, self._columns, strict=True):
@@ -323,3 +319,13 @@ def _left_out(fitted: Any) -> FloatArray:
 
 def _is_number(cv: Any) -> bool:
     return isinstance(cv, Integral)
+
+
+def as_rows(X: Any) -> Any:
+    """Return a table of any kind that rows can be picked of; a single row is refused."""
+    X = indexable(X)[0]
+    if np.ndim(X) == 1:
+        raise ValueError(
+            "Rows are expected in a table of two dimensions. Reshape your data: X.reshape(1, -1) is one row."
+        )
+    return X

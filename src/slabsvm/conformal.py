@@ -57,7 +57,7 @@ def conformal_p_values(calibration_scores: Any, scores: Any, *, two_sided: bool 
     References
     ----------
     V. Vovk, A. Gammerman, G. Shafer, "Algorithmic Learning in a Random World", 2005, chapter 2. S. Bates, E. Candes,
-    L. Lei, Y. Romano, M. Sesia, "Testing for outliers with conformal p-values", Annals of Statistics 51, 2023, eq. (1).
+    L. Lei, Y. Romano, M. Sesia, "Testing for outliers with conformal p-values", Annals of Statistics 51, 2023.
     """
     ordered, asked = in_order(calibration_scores), np.asarray(scores, dtype=np.float64).reshape(-1)
     return combined([tail_of(ordered, asked)], [tail_of(-ordered[::-1], -asked)], len(ordered), two_sided)
@@ -67,8 +67,8 @@ def benjamini_hochberg(p_values: Any, fdr: float = 0.1) -> npt.NDArray[np.bool_]
     """Return which of a batch are novelties, such that of those named, a share of at most fdr is false on average.
 
     The procedure of Benjamini and Hochberg: with p_(1) <= ... <= p_(n), the smallest k are named, k being the largest
-    with p_(k) <= fdr k / n. Conformal p-values of one split are dependent, and it holds for them (Bates et al. 2023,
-    theorem 2).
+    with p_(k) <= fdr k / n. Conformal p-values of one split are dependent, and it holds for them (Bates et al. 2023
+    show it).
 
     Parameters
     ----------
@@ -139,7 +139,8 @@ def tail_of(ordered: FloatArray, scores: FloatArray) -> Tail:
     below, above = ordered[np.maximum(passed - 1, 0)], ordered[np.minimum(passed, len(ordered) - 1)]
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         unit = float(np.std(finite)) if len(finite) > 1 else 0.0
-        unit = unit if 0 < unit < np.inf else max(size, 1.0)
+        # Where the calibration scores do not tell how far is far, all that is beyond them is.
+        unit = unit if 0 < unit < np.inf else float(np.finfo(np.float64).tiny)
         share = np.where(
             passed == len(ordered), 1.0 - 1.0 / (1.0 + (scores - below) / unit), (scores - below) / (above - below)
         )

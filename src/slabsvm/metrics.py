@@ -1,0 +1,229 @@
+"""Metrics of open-set recognition: some test samples are of classes that were never learned.
+
+In every label array the unknown samples bear one label, `unknown_label`: in y_true those of a class that was not
+learned, in y_pred those that the classifier refused to name. Scores are a table with a column for each known class, the
+larger the more of that class; a classifier names the column with the largest, where that is large enough.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.integrate import trapezoid
+from sklearn.metrics import confusion_matrix, f1_score, matthews_corrcoef, roc_auc_score
+from sklearn.utils.validation import check_consistent_length, column_or_1d
+
+FloatArray = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class OSCR:
+    """The open-set classification rate at every threshold, from the strictest to the loosest.
+
+    Attributes
+    ----------
+    false_positive_rate : (n,) array in [0, 1]
+        The share of unknown samples that are given the name of a known class.
+    correct_classification_rate : (n,) array in [0, 1]
+        The share of known samples that are given the name of their class.
+    thresholds : (n,) array
+        A sample is named where its largest score is at least this; the first is infinite.
+    """
+
+    false_positive_rate: FloatArray
+    correct_classification_rate: FloatArray
+    thresholds: FloatArray
+
+    @property
+    def area(self) -> float:
+        """The area under the curve, by trapezoids: 1 where all known samples are named rightly and no unknown one."""
+        return float(trapezoid(self.correct_classification_rate, self.false_positive_rate))
+
+    def ccr_at(self, false_positive_rate: float) -> float:
+        """Return the highest correct classification rate at a false positive rate of at most this: CCR@FPR."""
+        if not 0 <= false_positive_rate <= 1:
+            raise ValueError(f"A false positive rate lies between 0 and 1, got {false_positive_rate:g}.")
+        return float(self.correct_classification_rate[self.false_positive_rate <= false_positive_rate].max())
+
+
+def openness(n_training: int, n_testing: int, n_target: int | None = None) -> float:
+    """Return how open a problem is, in [0, 1): 1 - sqrt(2 n_training / (n_testing + n_target)).
+
+    Parameters
+    ----------
+    n_training : int
+        Classes that are learned.
+    n_testing : int
+        Classes that are met when testing, known and unknown.
+    n_target : int, default=None
+        Classes that are to be recognised; None is n_training.
+
+    Raises
+    ------
+    ValueError
+        For counts below 1, or fewer classes in testing and as targets than are learned.
+
+    References
+    ----------
+    W. Scheirer, A. Rocha, A. Sapkota, T. Boult, "Toward open set recognition", TPAMI 35, 2013.
+    """
+    n_target = n_training if n_target is None else n_target
+    if min(n_training, n_testing, n_target) < 1 or 2 * n_training > n_testing + n_target:
+        raise ValueError(
+            f"Openness needs at least one class of each kind, and 2 n_training <= n_testing + n_target; got "
+            f"{n_training}, {n_testing} and {n_target}."
+        )
+    return float(1.0 - np.sqrt(2.0 * n_training / (n_testing + n_target)))
+
+
+def open_set_f1(y_true: Any, y_pred: Any, unknown_label: Any, *, include_unknown: bool = True) -> float:
+    """Return the macro F1 of the known classes and, if it is included, of "unknown" as one more class.
+
+    Left out, "unknown" has no F1 of its own, but an unknown sample that is given a name is still a false positive of
+    that class, and a known one that is refused a false negative.
+
+    Parameters
+    ----------
+    y_true, y_pred : array-like of shape (n_samples,)
+    unknown_label : scalar
+    include_unknown : bool, default=True
+
+    References
+    ----------
+    P. Mendes Junior et al., "Nearest neighbors distance ratio open-set classifier", Machine Learning 106, 2017: the
+    macro-averaged open-set F-measure, which leaves "unknown" out. A. Bendale, T. Boult, "Towards open set deep
+    networks", CVPR 2016, counts it.
+    """
+    truth, answers = _labels(y_true, y_pred)
+    classes = _known_classes(truth, answers, unknown_label)
+    labels = [*classes, unknown_label] if include_unknown else classes
+    return float(f1_score(truth, answers, labels=labels, average="macro", zero_division=0.0))
+
+
+def open_set_mcc(y_true: Any, y_pred: Any) -> float:
+    """Return the Matthews correlation of many classes, in [-1, 1], "unknown" being one of them.
+
+    References
+    ----------
+    J. Gorodkin, "Comparing two K-category assignments by a K-category correlation coefficient", Computational Biology
+    and Chemistry 28, 2004.
+    """
+    return float(matthews_corrcoef(*_labels(y_true, y_pred)))
+
+
+def open_set_confusion(y_true: Any, y_pred: Any, classes: Any, unknown_label: Any) -> npt.NDArray[np.intp]:
+    """Return counts by true class (rows) and answer (columns), "unknown" last, shape (n_classes + 1, n_classes + 1)."""
+    truth, answers = _labels(y_true, y_pred)
+    counts: npt.NDArray[np.intp] = confusion_matrix(truth, answers, labels=[*classes, unknown_label])
+    return counts
+
+
+def known_unknown_auroc(y_true: Any, scores: Any, unknown_label: Any) -> float:
+    """Return the area under the ROC curve of known against unknown, by each sample's largest score.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+    scores : array-like of shape (n_samples, n_classes)
+    unknown_label : scalar
+    """
+    table, known, _ = _scored(y_true, scores, None, unknown_label)
+    return float(roc_auc_score(known, table.max(axis=1)))
+
+
+def oscr_curve(y_true: Any, scores: Any, classes: Any, unknown_label: Any) -> OSCR:
+    """Return the open-set classification rate curve.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+    scores : array-like of shape (n_samples, n_classes)
+    classes : array-like of shape (n_classes,)
+        The classes of the columns.
+    unknown_label : scalar
+
+    References
+    ----------
+    A. Dhamija, M. Guenther, T. Boult, "Reducing network agnostophobia", NeurIPS 2018.
+    """
+    table, known, right = _scored(y_true, scores, classes, unknown_label)
+    largest = table.max(axis=1)
+    order = np.argsort(-largest, kind="stable")
+    # Samples of one score pass a threshold together.
+    last = np.append(np.flatnonzero(np.diff(largest[order])), len(order) - 1)
+    unknown_passed = np.cumsum(~known[order])[last] / max(1, int((~known).sum()))
+    right_passed = np.cumsum(right[order])[last] / max(1, int(known.sum()))
+    return OSCR(
+        false_positive_rate=np.append(0.0, unknown_passed),
+        correct_classification_rate=np.append(0.0, right_passed),
+        thresholds=np.append(np.inf, largest[order][last]),
+    )
+
+
+def open_auc(y_true: Any, scores: Any, classes: Any, unknown_label: Any) -> float:
+    """Return OpenAUC: the share of pairs of a known and an unknown sample that are ranked *and* named rightly.
+
+    A pair counts where the known sample's largest score is in its own class's column and is larger than the unknown
+    sample's largest. A tie counts as wrong.
+
+    Parameters
+    ----------
+    y_true, scores, classes, unknown_label
+        As for `oscr_curve`.
+
+    References
+    ----------
+    Z. Wang et al., "OpenAUC: towards AUC-oriented open-set recognition", NeurIPS 2022.
+    """
+    table, known, right = _scored(y_true, scores, classes, unknown_label)
+    largest = table.max(axis=1)
+    outranked = np.searchsorted(np.sort(largest[~known]), largest[right], side="left")
+    return float(outranked.sum() / (int(known.sum()) * int((~known).sum())))
+
+
+def _labels(y_true: Any, y_pred: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    check_consistent_length(y_true, y_pred)
+    truth, answers = column_or_1d(y_true), column_or_1d(y_pred)
+    if (truth.dtype.kind in "US") != (answers.dtype.kind in "US") and "O" not in truth.dtype.kind + answers.dtype.kind:
+        raise ValueError("y_true and y_pred mix words and numbers; give both in one type, the unknown label included.")
+    return truth, answers
+
+
+def _known_classes(truth: npt.NDArray[Any], answers: npt.NDArray[Any], unknown_label: Any) -> list[Any]:
+    """Return the classes that are met, in y_true or in y_pred, without the unknown label."""
+    classes = [label for label in np.unique(np.concatenate([truth, answers])) if label != unknown_label]
+    if not classes:
+        raise ValueError(f"Every label is the unknown label {unknown_label!r}: there is no known class to measure.")
+    return classes
+
+
+def _scored(y_true: Any, scores: Any, classes: Any, unknown_label: Any) -> tuple[FloatArray, Mask, Mask]:
+    """Return the scores, which samples are known, and which of these have their largest score in their own column."""
+    table, truth = np.asarray(scores, dtype=np.float64), column_or_1d(y_true)
+    if table.ndim != 2:
+        raise ValueError(f"Scores are a table with a column for each known class; these have the shape {table.shape}.")
+    check_consistent_length(truth, table)
+    if np.isnan(table).any():
+        raise ValueError("A score is NaN, which ranks nowhere.")
+    known: Mask = truth != unknown_label
+    if known.all() or not known.any():
+        raise ValueError(
+            f"There must be known and unknown samples, the latter labelled {unknown_label!r}; all of these are "
+            f"{'known' if known.all() else 'unknown'}."
+        )
+    if classes is None:
+        return table, known, known
+    names = np.asarray(classes)
+    if len(names) != table.shape[1]:
+        raise ValueError(f"There are {table.shape[1]} columns of scores and {len(names)} classes.")
+    strange = sorted(set(truth[known].tolist()) - set(names.tolist()))
+    if strange:
+        raise ValueError(
+            f"y_true holds {strange}, which are neither known classes nor the unknown label {unknown_label!r}; label "
+            "the samples of classes that were not learned as unknown."
+        )
+    return table, known, known & (names[table.argmax(axis=1)] == truth)

@@ -1,0 +1,126 @@
+"""The open-set metrics, each against a second implementation that is written another way."""
+
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+
+from slabsvm import metrics
+
+CLASSES = ["a", "b", "c"]
+
+
+@pytest.fixture(name="truth")
+def labels() -> np.ndarray:
+    return np.random.default_rng(0).choice([*CLASSES, "?"], 60)
+
+
+@pytest.fixture(name="answers")
+def answered(truth) -> np.ndarray:
+    random = np.random.default_rng(1)
+    return np.where(random.uniform(size=60) < 0.6, truth, random.choice([*CLASSES, "?"], 60))
+
+
+@pytest.fixture(name="scores", params=["continuous", "tied"])
+def scored(request, truth) -> np.ndarray:
+    random = np.random.default_rng(2)
+    right = (truth[:, None] == np.array(CLASSES)).astype(float)
+    scores = random.normal(size=(60, 3)) + 1.5 * right
+    return scores if request.param == "continuous" else np.round(scores)
+
+
+def test_openness_is_the_formula_and_0_where_nothing_is_unknown():
+    assert metrics.openness(13, 13) == 0
+    assert metrics.openness(13, 26) == pytest.approx(1 - math.sqrt(2 / 3))
+    assert metrics.openness(6, 10, 4) == pytest.approx(1 - math.sqrt(12 / 14))
+
+
+@pytest.mark.parametrize("include", [True, False])
+def test_f1_counts_an_unknown_sample_with_a_name_against_that_class(include, truth, answers):
+    values = []
+    for label in [*CLASSES, "?"] if include else CLASSES:
+        hits = sum(t == a == label for t, a in zip(truth, answers, strict=True))
+        values.append(2 * hits / (list(truth).count(label) + list(answers).count(label)))
+    assert metrics.open_set_f1(truth, answers, "?", include_unknown=include) == pytest.approx(sum(values) / len(values))
+
+
+def test_mcc_is_the_correlation_of_indicator_tables(truth, answers):
+    tables = [(labels[:, None] == np.array([*CLASSES, "?"])).astype(float) for labels in (truth, answers)]
+    centred = [table - table.mean(axis=0) for table in tables]
+    expected = np.sum(centred[0] * centred[1]) / np.sqrt(np.sum(centred[0] ** 2) * np.sum(centred[1] ** 2))
+    assert metrics.open_set_mcc(truth, answers) == pytest.approx(expected)
+
+
+def test_the_confusion_matrix_has_the_unknown_row_and_column_last(truth, answers):
+    counts = metrics.open_set_confusion(truth, answers, CLASSES, "?")
+    for (i, row), (j, column) in product(enumerate([*CLASSES, "?"]), repeat=2):
+        assert counts[i, j] == sum((t, a) == (row, column) for t, a in zip(truth, answers, strict=True))
+
+
+def test_auroc_is_the_share_of_pairs_in_order(truth, scores):
+    pairs = product(scores[truth != "?"].max(axis=1), scores[truth == "?"].max(axis=1))
+    expected = np.mean([(k > u) + 0.5 * (k == u) for k, u in pairs])
+    assert metrics.known_unknown_auroc(truth, scores, "?") == pytest.approx(expected)
+
+
+def test_the_oscr_curve_holds_both_rates_at_every_threshold(truth, scores):
+    curve = metrics.oscr_curve(truth, scores, CLASSES, "?")
+    assert set(curve.thresholds[1:]) == set(scores.max(axis=1))
+    for fpr, ccr, threshold in zip(
+        curve.false_positive_rate, curve.correct_classification_rate, curve.thresholds, strict=True
+    ):
+        named = [CLASSES[int(np.argmax(row))] if row.max() >= threshold else None for row in scores]
+        assert fpr == pytest.approx(
+            np.mean([name is not None for name, t in zip(named, truth, strict=True) if t == "?"])
+        )
+        assert ccr == pytest.approx(np.mean([name == t for name, t in zip(named, truth, strict=True) if t != "?"]))
+
+
+def test_ccr_at_a_rate_is_the_highest_that_the_rate_allows(truth, scores):
+    curve = metrics.oscr_curve(truth, scores, CLASSES, "?")
+    for allowed in (0.0, 0.1, 0.5, 1.0):
+        reached = [
+            ccr
+            for fpr, ccr in zip(curve.false_positive_rate, curve.correct_classification_rate, strict=True)
+            if fpr <= allowed
+        ]
+        assert curve.ccr_at(allowed) == max(reached)
+
+
+def test_open_auc_is_a_share_of_pairs_and_the_oscr_area_counts_ties_by_half(truth, scores):
+    known, unknown = scores[truth != "?"], scores[truth == "?"]
+    right = [CLASSES[int(np.argmax(row))] == label for row, label in zip(known, truth[truth != "?"], strict=True)]
+    strict, half = [], []
+    for (row, correct), other in product(zip(known, right, strict=True), unknown):
+        strict.append(correct and row.max() > other.max())
+        half.append(correct * (0.5 * (row.max() > other.max()) + 0.5 * (row.max() >= other.max())))
+    assert metrics.open_auc(truth, scores, CLASSES, "?") == pytest.approx(np.mean(strict))
+    assert metrics.oscr_curve(truth, scores, CLASSES, "?").area == pytest.approx(np.mean(half))
+
+
+def test_numbers_are_labels_too():
+    truth, scores = [0, 0, 1, -1], [[0.9, 0.1], [0.2, 0.3], [0.1, 0.8], [0.25, 0.2]]
+    assert metrics.open_auc(truth, scores, [0, 1], -1) == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: metrics.openness(13, 12), "2 n_training <= n_testing"),
+        (lambda: metrics.openness(0, 12), "at least one class"),
+        (lambda: metrics.open_set_f1(["?"], ["?"], "?"), "no known class"),
+        (lambda: metrics.open_set_f1(["a"], [-1], -1), "mix words and numbers"),
+        (lambda: metrics.open_set_f1(["a"], ["a", "b"], "?"), "inconsistent numbers of samples"),
+        (lambda: metrics.known_unknown_auroc(["a"], [[1.0]], "?"), "all of these are known"),
+        (lambda: metrics.known_unknown_auroc(["?"], [[1.0]], "?"), "all of these are unknown"),
+        (lambda: metrics.known_unknown_auroc(["a", "?"], [1.0, 2.0], "?"), "column for each known class"),
+        (lambda: metrics.open_auc(["a", "?"], [[1.0], [np.nan]], ["a"], "?"), "NaN"),
+        (lambda: metrics.open_auc(["a", "?"], [[1.0], [2.0]], ["a", "b"], "?"), "1 columns of scores and 2 classes"),
+        (lambda: metrics.open_auc(["z", "?"], [[1.0], [2.0]], ["a"], "?"), "neither known classes nor"),
+        (lambda: metrics.oscr_curve(["a", "?"], [[1.0], [2.0]], ["a"], "?").ccr_at(2.0), "between 0 and 1"),
+    ],
+)
+def test_nonsense_is_refused_with_the_reason(call, said):
+    with pytest.raises(ValueError, match=said):
+        call()

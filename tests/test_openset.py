@@ -1,0 +1,337 @@
+"""The open-set classifier: its contract, its promise, classes that come and go, and many machines."""
+
+import os
+import pickle
+import warnings
+
+import joblib
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.stats import binom
+from sklearn.covariance import EllipticEnvelope
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from slabsvm import OneClassSlabSVM, OneClassSVM
+from slabsvm.calibration import CalibrationWarning, ConformalDetector
+from slabsvm.openset import OpenSetClassifier
+
+CENTRES = {"a": (0.0, 0.0), "b": (8.0, 0.0), "c": (0.0, 8.0)}
+REJECTS = "asks for predict = argmax(decision_function) on 100 samples a class, of which alpha are answered 'unknown'"
+
+
+def samples(count: int, seed: int, labels: str = "abc") -> tuple[np.ndarray, np.ndarray]:
+    random = np.random.default_rng(seed)
+    X = np.concatenate([random.normal(size=(count, 2)) + CENTRES[label] for label in labels])
+    return X, np.repeat(list(labels), count)
+
+
+@pytest.fixture(scope="module", name="known")
+def training() -> tuple[np.ndarray, np.ndarray]:
+    return samples(60, 0)
+
+
+@pytest.fixture(scope="module", name="far")
+def strangers() -> np.ndarray:
+    return np.random.default_rng(1).normal(size=(30, 2)) + np.array([30.0, 30.0])
+
+
+def bytes_of(models) -> list[bytes]:
+    return [pickle.dumps(model) for model in models]
+
+
+def contents(models) -> list[str]:
+    """Return a hash of each model's state to the last bit, whichever equal strings are one object and as it travels."""
+    return [joblib.hash(pickle.loads(pickle.dumps(model))) for model in models]
+
+
+# With an alpha that nothing is rejected at, every check; with the default, all but the one that forbids to reject.
+@parametrize_with_checks(
+    [OpenSetClassifier(alpha=0.001), OpenSetClassifier()],
+    expected_failed_checks=lambda one: {} if one.alpha == 0.001 else {"check_classifiers_train": REJECTS},
+)
+def test_it_is_a_classifier(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("calibration", ["conformal", "margin"])
+@pytest.mark.parametrize("method", ["split", "cross", "leave-one-out"])
+def test_it_names_what_it_knows_and_nothing_else(calibration, method, known, far):
+    classifier = OpenSetClassifier(calibration=calibration, method=method).fit(*known)
+    X, y = samples(100, 2)
+    answers = classifier.predict(X)
+    assert set(classifier.predict(far)) == {"unknown"}
+    assert np.mean(answers == y) > 0.8
+    assert np.mean((answers != y) & (answers != "unknown")) < 0.02
+    assert classifier.score(X, y) == pytest.approx(np.mean(answers == y))
+
+
+def test_a_known_class_is_rejected_at_the_rate_that_was_asked_for():
+    alpha, rejected, asked = 0.1, 0, 0
+    for seed in range(30):
+        classifier = OpenSetClassifier(OneClassSVM(), alpha=alpha).fit(*samples(38, seed))
+        X, y = samples(3, 1000 + seed)
+        own = classifier.decisions(X)[np.arange(len(y)), np.searchsorted(classifier.classes_, y)]
+        assert (classifier.predict(X)[own >= 0] != "unknown").all()
+        rejected, asked = rejected + int(np.sum(own < 0)), asked + len(y)
+    # 19 calibration samples: exactly 2/20 in the mean; a split's own chance widens the binomial band by this.
+    spread = np.sqrt(1 + 2 * alpha)
+    low, high = binom.interval(1 - 1e-5, asked, alpha)
+    assert alpha * asked - spread * (alpha * asked - low) <= rejected <= alpha * asked + spread * (high - alpha * asked)
+
+
+def test_each_model_is_that_of_its_class_alone(known):
+    X, y = known
+    classifier = OpenSetClassifier().fit(X, y)
+    for label, model in zip(classifier.classes_, classifier.models_, strict=True):
+        alone = ConformalDetector(OneClassSlabSVM(), random_state=classifier.models_[0].random_state).fit(X[y == label])
+        np.testing.assert_array_equal(model.score_samples(X), alone.score_samples(X))
+
+
+def test_p_values_and_decisions_have_a_column_for_each_class(known):
+    X, y = known
+    classifier = OpenSetClassifier().fit(X, y)
+    p, decisions = classifier.p_values(X), classifier.decisions(X)
+    assert p.shape == decisions.shape == (len(X), 3)
+    np.testing.assert_array_equal(decisions >= 0, p > 0.05)
+    np.testing.assert_array_equal(classifier.decision_function(X), decisions)
+    two = OpenSetClassifier().fit(X[y != "c"], y[y != "c"])
+    np.testing.assert_allclose(two.decision_function(X), two.decisions(X) @ [-1, 1])
+
+
+def test_the_normalised_margin_of_a_slab_is_the_distance_to_its_planes_over_half_its_width(known):
+    X, y = known
+    model = OpenSetClassifier(calibration="margin").fit(X, y).models_[0]
+    slab, s = model.estimator_, model.estimator_.project(X)
+    half = 0.5 * (slab.rho_upper_ - slab.rho_lower_)
+    margin = np.minimum(s - slab.rho_lower_, slab.rho_upper_ - s) / half
+    # The deepest training sample is not quite in the middle.
+    assert 0.8 < model.depth_ / half <= 1
+    np.testing.assert_allclose(model.decision_function(X), margin * half / model.depth_, atol=1e-9)
+    assert model.decision_function(X[y == "a"]).max() == pytest.approx(1.0)
+
+
+# Classes that come and go
+
+
+@pytest.mark.parametrize("new", ["A", "b", "z"])
+def test_an_added_class_leaves_the_other_models_as_they_are_and_is_what_fit_would_make(new, known):
+    X, y = known
+    names = np.where(y == "b", new, y)
+    classifier = OpenSetClassifier(random_state=3).fit(X[y != "b"], y[y != "b"])
+    before, objects = bytes_of(classifier.models_), list(classifier.models_)
+    classifier.partial_add(X[y == "b"], new)
+    added = list(classifier.classes_).index(new)
+    rest = [model for place, model in enumerate(classifier.models_) if place != added]
+    assert all(one is other for one, other in zip(rest, objects, strict=True))
+    assert bytes_of(rest) == before
+    whole = OpenSetClassifier(random_state=3).fit(X, names)
+    np.testing.assert_array_equal(classifier.classes_, whole.classes_)
+    np.testing.assert_array_equal(classifier.decisions(X), whole.decisions(X))
+
+
+def test_an_added_class_costs_one_fit(known, monkeypatch):
+    X, y = known
+    classifier = OpenSetClassifier().fit(X[y != "b"], y[y != "b"])
+    fits = []
+    fit = OneClassSlabSVM.fit
+    monkeypatch.setattr(OneClassSlabSVM, "fit", lambda self, *args: fits.append(1) or fit(self, *args))
+    classifier.partial_add(X[y == "b"], "b")
+    assert len(fits) == 1
+
+
+def test_a_removed_class_is_unknown_and_the_other_models_stay(known):
+    X, y = known
+    classifier = OpenSetClassifier().fit(X, y)
+    before = bytes_of(classifier.models_)
+    classifier.remove("b")
+    assert list(classifier.classes_) == ["a", "c"]
+    assert bytes_of(classifier.models_) == [before[0], before[2]]
+    assert set(classifier.predict(X[y == "b"])) == {"unknown"}
+
+
+def test_classes_that_cannot_come_or_go_are_refused(known):
+    X, y = known
+    classifier = OpenSetClassifier().fit(X, y)
+    for label, said in (("a", "known already"), ("unknown", "unknown label"), (3, "another type")):
+        with pytest.raises(ValueError, match=said):
+            classifier.partial_add(X[:60], label)
+    with pytest.raises(ValueError, match="'z' is not known"):
+        classifier.remove("z")
+    classifier.remove("a").remove("b")
+    with pytest.raises(ValueError, match="only known class"):
+        classifier.remove("c")
+    with pytest.raises(ValueError, match="3 features, but OpenSetClassifier is expecting 2"):
+        classifier.partial_add(np.ones((40, 3)), "d")
+    assert list(classifier.classes_) == ["c"]
+
+
+# Labels, estimators, data
+
+
+@pytest.mark.parametrize(
+    ("labels", "unknown"),
+    [([0, 1, 2], -1), ([-1, 1, 2], -2), ([5, 6, 7], 0), (["x", "y", "long name"], "unknown"), ([True, False], -1)],
+    ids=str,
+)
+def test_labels_are_words_or_numbers(labels, unknown, known, far):
+    X, y = known
+    names = np.array(labels)[np.searchsorted(list("abc"), y) % len(labels)]
+    classifier = OpenSetClassifier(unknown_label=0 if unknown == 0 else "auto").fit(X, names)
+    assert set(classifier.predict(far)) == {unknown}
+    assert set(classifier.predict(X)) <= {*labels, unknown}
+
+
+@pytest.mark.parametrize(
+    ("parameters", "change", "said"),
+    [
+        ({"unknown_label": "a"}, {}, "is one of the classes in y"),
+        ({"unknown_label": 0}, {}, "give both alike"),
+        ({"unknown_label": None}, {}, "unknown_label"),
+        ({"alpha": 1.5}, {}, "alpha"),
+        ({"calibration": "platt"}, {}, "calibration"),
+        ({"method": "prefit"}, {}, "method"),
+        ({"class_estimators": {"z": {}}}, {}, "of which y holds no sample"),
+        ({"class_estimators": {"a": {"nonsense": 1}}}, {}, "Invalid parameter 'nonsense'"),
+        ({"estimator": OneClassSVM(kernel="precomputed")}, {}, "pass the kernel as a function"),
+        ({"estimator": OneClassSVM(nu=2.0)}, {}, "Class 'a', of n_samples = 60, cannot be learned.*nu"),
+        ({}, {"y": None}, "requires y to be passed"),
+        ({}, {"y": np.linspace(0, 1, 180)}, "Unknown label type"),
+        ({}, {"y": ["a"] * 179}, "inconsistent numbers of samples"),
+        ({}, {"X": np.full((180, 2), np.nan)}, "Class 'a'.*NaN"),
+        ({}, {"X": np.full((180, 2), np.inf)}, "Class 'a'.*infinity"),
+        ({}, {"X": np.empty((0, 2)), "y": []}, "0 samples"),
+    ],
+    ids=str,
+)
+def test_nonsense_is_refused_with_the_reason(parameters, change, said, known):
+    data = {"X": known[0], "y": known[1], **change}
+    with pytest.raises(ValueError, match=said):
+        OpenSetClassifier(**parameters).fit(**data)
+
+
+def test_rows_that_do_not_fit_are_refused(known):
+    classifier = OpenSetClassifier(calibration="margin").fit(*known)
+    with pytest.raises(ValueError, match="3 features"):
+        classifier.predict(np.ones((2, 3)))
+    with pytest.raises(ValueError, match="NaN"):
+        classifier.predict([[np.nan, 0.0]])
+    with pytest.raises(ValueError, match="no p-values"):
+        classifier.p_values(known[0])
+
+
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("method", ["split", "cross", "leave-one-out"])
+def test_a_class_of_one_or_two_samples_is_learned_and_warned_of(count, method, known):
+    X, y = known
+    X, y = np.concatenate([X, [[50.0, 50.0]] * count]), np.concatenate([y, ["rare"] * count])
+    with pytest.warns(CalibrationWarning, match=r"1 classes \('rare'\)"):
+        classifier = OpenSetClassifier(method=method).fit(X, y)
+    assert classifier.predict([[50.0, 50.0]])[0] == "rare"
+    assert np.mean(classifier.predict(X[:-count]) == y[:-count]) > 0.8
+
+
+def test_one_class_is_enough(known, far):
+    classifier = OpenSetClassifier().fit(known[0][:60], known[1][:60])
+    assert set(classifier.predict(far)) == {"unknown"}
+    assert classifier.decision_function(far).shape == (30, 1)
+
+
+def test_classes_may_have_their_own_parameters_and_estimators(known, far):
+    own = {"a": {"nu_lower": 0.3}, "b": make_pipeline(StandardScaler(), OneClassSVM()), "c": EllipticEnvelope()}
+    classifier = OpenSetClassifier(class_estimators=own).fit(*known)
+    inner = [model.estimators_[0] for model in classifier.models_]
+    assert inner[0].nu_lower == 0.3
+    assert [type(one).__name__ for one in inner] == ["OneClassSlabSVM", "Pipeline", "EllipticEnvelope"]
+    assert set(classifier.predict(far)) == {"unknown"}
+    assert np.mean(classifier.predict(known[0]) == known[1]) > 0.8
+
+
+def test_sparse_rows_and_frames_are_taken(known):
+    pandas = pytest.importorskip("pandas")
+    X, y = known
+    base = OpenSetClassifier(OneClassSVM()).fit(X, y)
+    for kind in (sp.csc_matrix, lambda rows: pandas.DataFrame(rows, columns=["u", "v"])):
+        other = OpenSetClassifier(OneClassSVM()).fit(kind(X), pandas.Series(y))
+        np.testing.assert_allclose(other.decisions(kind(X)), base.decisions(X), atol=1e-6)
+        np.testing.assert_array_equal(other.predict(kind(X)), base.predict(X))
+
+
+def test_predictions_do_not_depend_on_how_many_rows_are_asked_at_once(known, monkeypatch):
+    classifier = OpenSetClassifier().fit(*known)
+    whole = classifier.predict(known[0])
+    monkeypatch.setattr("slabsvm.openset.DECISIONS_AT_ONCE", 21)
+    np.testing.assert_array_equal(classifier.predict(known[0]), whole)
+
+
+# Threads, processes, machines
+
+
+@pytest.mark.parametrize("backend", ["threading", "loky"])
+def test_models_are_the_same_to_the_last_bit_on_any_backend(backend, known):
+    X, y = known
+    alone = OpenSetClassifier().fit(X, y)
+    with joblib.parallel_config(backend=backend, n_jobs=2):
+        together = OpenSetClassifier().fit(X, y)
+        np.testing.assert_array_equal(together.decisions(X), alone.decisions(X))
+    assert contents(together.models_) == contents(alone.models_)
+
+
+def test_each_worker_is_sent_the_rows_of_its_class_alone(known, monkeypatch):
+    sent = []
+    monkeypatch.setattr(
+        "slabsvm.openset.delayed",
+        lambda do: lambda model, X, label: (do, (model, sent.append(X.copy()) or X, label), {}),
+    )
+    X, y = known
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        OpenSetClassifier().fit(X, y)
+    assert len(sent) == 3
+    for rows, label in zip(sent, "abc", strict=True):
+        np.testing.assert_array_equal(rows, X[y == label])
+
+
+@pytest.fixture(name="cluster", scope="module")
+def local_cluster():
+    distributed = pytest.importorskip("distributed", reason="needs the extra: pip install 'slabsvm[dask]'")
+    with (
+        distributed.LocalCluster(2, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+def test_a_cluster_learns_the_same_models(known, cluster):
+    X, y = known
+    alone = OpenSetClassifier().fit(X, y)
+    with joblib.parallel_config(backend="dask"):
+        spread = OpenSetClassifier().fit(X, y)
+        np.testing.assert_array_equal(spread.predict(X), alone.predict(X))
+    assert contents(spread.models_) == contents(alone.models_)
+
+
+def test_a_worker_that_is_killed_costs_a_retry_and_no_model(known, cluster, tmp_path):
+    X, y = known
+    diary = str(tmp_path / "fits")
+
+    def deadly(a, b):
+        import os
+        import signal
+
+        first = not os.path.exists(diary + ".killed")
+        if a is b:
+            with open(diary, "a") as file:
+                file.write("abc"[int(np.argmax([*(a.mean(axis=0) > 4), not (a.mean(axis=0) > 4).any()]))] + "\n")
+        if first and a[:, 0].mean() > 4:
+            open(diary + ".killed", "w").close()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return a @ b.T + 1.0
+
+    with joblib.parallel_config(backend="dask"):
+        spread = OpenSetClassifier(OneClassSVM(kernel=deadly)).fit(X, y)
+    assert os.path.exists(diary + ".killed")
+    alone = OpenSetClassifier(OneClassSVM(kernel=lambda a, b: a @ b.T + 1.0)).fit(X, y)
+    np.testing.assert_array_equal(spread.decisions(X), alone.decisions(X))
