@@ -20,7 +20,8 @@ FEW_LINES = 48
 FEW_FRACTIONS = 24
 DEGREE = 5
 WIDTH = DEGREE + 3  # a piece of the chi2 table, one cache line: its centre, 2/length, and DEGREE + 1 coefficients
-LARGEST = 1e150  # squares of it are finite
+TOGETHER = 4  # fractions that are brought to one denominator
+LARGEST = 1e70  # products of so many values of this size are finite, and those of its reciprocals are not 0
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
@@ -63,7 +64,7 @@ class Fractions(NamedTuple):
     Attributes
     ----------
     starts, counts : (d,) arrays of int64
-        An even number of knots for each feature.
+        A multiple of TOGETHER of knots for each feature.
     scales : (d,) array of float64
         Powers of two, which bring the knots to at most 1.
     knots, weights : (k,) arrays of float64
@@ -142,15 +143,15 @@ def _add_fractions(t: Any, table: Any, j: int, sums: Any) -> None:
     """Add feature j's sum of fractions of t to sums."""
     if table.n_pieces[j] == 0:
         scale = table.scales[j]
-        for k in range(table.starts[j], table.starts[j] + table.counts[j], 2):
-            # Two fractions cost one division.
-            knot, other_knot = table.knots[k], table.knots[k + 1]
-            weight, other_weight = table.weights[k], table.weights[k + 1]
+        for k in range(table.starts[j], table.starts[j] + table.counts[j], TOGETHER):
+            # Four fractions cost one division.
+            u, v, w, x = table.knots[k], table.knots[k + 1], table.knots[k + 2], table.knots[k + 3]
+            of_u, of_v, of_w, of_x = table.weights[k], table.weights[k + 1], table.weights[k + 2], table.weights[k + 3]
             for r in range(t.shape[0]):
                 value = min(t[r] * scale, LARGEST)
-                one = value + knot
-                other = value + other_knot
-                sums[r] += value * (weight * other + other_weight * one) / (one * other)
+                a, b, c, d = value + u, value + v, value + w, value + x
+                ab, cd = a * b, c * d
+                sums[r] += value * (((of_u * b + of_v * a) * cd + (of_w * d + of_x * c) * ab) / (ab * cd))
         return
     bits = t.view(np.int64)
     pieces = table.pieces[table.piece_starts[j] :]

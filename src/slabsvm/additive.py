@@ -179,7 +179,7 @@ class Chi2Table(_SumOfFunctions):
             n_pieces[j] = len(made)
             pieces.append(made)
             self.error = error
-        slots = counts + counts % 2
+        slots = -(-counts // _lookup.TOGETHER) * _lookup.TOGETHER
         doubled = _laid_out(2.0 * weights * values, counts, slots)
         scaled = _laid_out(values * np.repeat(scales, counts), counts, slots, fill=1.0)
         self.table = _lookup.Fractions(

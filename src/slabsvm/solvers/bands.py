@@ -185,7 +185,9 @@ class _Bands:
             scores = gathered.rows @ w
             rest = self._rest(gathered)
             lowest = (rest.fill(scores) * (self.unit.signs[:, None] * scores)).sum(axis=1) + gathered.tails
-            gap = max(0.0, float(w @ w - lowest.sum()))
+            # A difference of sums: no smaller than their rounding.
+            rounding = float(np.finfo(np.float64).eps * (w @ w + np.abs(lowest).sum()))
+            gap = max(rounding, float(w @ w - lowest.sum()))
             offsets = rest.offsets(scores)
             fitted = self._fitted(w, gap, offsets, offsets)
             if fitted.status is not Status.STALLED:
