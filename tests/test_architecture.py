@@ -49,9 +49,8 @@ FLOORS = (
         "selection.results",
         "selection.search",
         "selection.auto",
-        "",
     ),
-    ("conformal", "calibration", "classwise", "openset", "metrics"),
+    ("conformal", "calibration", "classwise", "openset", "metrics", ""),
     (
         "experiments",
         "experiments.data",
@@ -64,6 +63,7 @@ FLOORS = (
         "experiments.paper",
         "experiments.table_one",
         "experiments.fair",
+        "experiments.openset",
     ),
     (
         "palette",
@@ -75,6 +75,8 @@ FLOORS = (
         "letter_plots",
         "fair_report",
         "fair_plots",
+        "openset_report",
+        "openset_plots",
         "terminal",
         "page",
         "cli",

@@ -9,7 +9,7 @@ import slabsvm
 
 # What shows records has no part in what they say: a change of these leaves records valid.
 PRESENTATION = frozenset({"cli", "page", "palette", "plots", "report", "tables", "terminal"}) | {
-    f"{experiment}_{kind}" for experiment in ("letter", "fair") for kind in ("plots", "report")
+    f"{experiment}_{kind}" for experiment in ("letter", "fair", "openset") for kind in ("plots", "report")
 }
 
 
