@@ -64,9 +64,9 @@ def invented(f1: dict[str, float]) -> list[dict[str, object]]:
 def test_the_report_says_so_where_the_slab_loses():
     records = invented({"OCSSVM": 0.6, "OCSVM": 0.7, "SVDD": 0.7, "SVC": 0.5, "SVC-alpha": 0.6})
     (text,) = openset_report.found(records)
-    assert "nowhere above that of: one-class SVM (0.600 to 0.700 at the widest)" in text
-    assert "above that of: closed-set SVC, probability .5, at openness 0.00" in text
-    assert "nowhere above that of: closed-set SVC, at the rate" in text
+    assert "Against the one-class SVM, the slab's macro F1 is nowhere above it (0.600 to 0.700 at the widest)" in text
+    assert "Against the closed-set SVC, probability .5, the slab's macro F1 is above it at openness 0.00" in text
+    assert "Against the closed-set SVC, at the rate, the slab's macro F1 is nowhere above it" in text
     assert "ahead of the SVC in AUROC" in text
     markdown = openset_report.openset_report(records, []).markdown()
     assert "| one-class SVM | **0.700** |" in markdown

@@ -131,14 +131,8 @@ def openset_report(records: Sequence[Record], pictures: Sequence[Part]) -> Repor
 def _compared(slab: Sequence[float], other: Sequence[float], title: str) -> str:
     levels = openness_levels()
     ahead = [f"{level:.2f}" for level, a, b in zip(levels, slab, other, strict=True) if a > b]
-    if not ahead:
-        return (
-            f"The slab's macro F1 is nowhere above that of: {title} ({slab[-1]:.3f} to {other[-1]:.3f} at the widest)."
-        )
-    return (
-        f"The slab's macro F1 is above that of: {title}, at openness {', '.join(ahead)} "
-        f"({slab[-1]:.3f} to {other[-1]:.3f} at the widest)."
-    )
+    where = f"above it at openness {', '.join(ahead)}" if ahead else "nowhere above it"
+    return f"Against the {title}, the slab's macro F1 is {where} ({slab[-1]:.3f} to {other[-1]:.3f} at the widest)."
 
 
 def _listed(words: Sequence[str]) -> str:
