@@ -149,7 +149,7 @@ def letter(*, output: Path, data: Path | None, offsets: str, jobs: int | None, f
 def fair_command(*, output: Path, data: Path | None, jobs: int | None, fresh: bool, figures: bool) -> None:
     """Nine methods on Letter, each tuned by the same budget and the same label-free criterion, and its oracle.
 
-    What Table 1 lacks: there each method has one set of parameters. Takes about ten minutes on two cores.
+    What Table 1 lacks: there each method has one set of parameters. Takes up to twenty minutes on two cores.
     """
     with plain_errors():
         prepare(output, figures)
