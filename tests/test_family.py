@@ -1,5 +1,7 @@
 """The rivals of the slab: each against its definition, against an independent implementation, and against refits."""
 
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -407,6 +409,52 @@ def test_training_offsets_that_will_reject_new_samples_are_warned_of(model):
     X = np.random.default_rng(0).normal(size=(200, 10))
     with pytest.warns(SlabCollapseWarning, match="(?s)support vectors.*offsets='leave-one-out'"):
         model(gamma=5.0, offsets="training").fit(X)
+
+
+def binary(rng, n_samples):
+    return rng.integers(0, 2, (n_samples, 6)).astype(float)
+
+
+def test_a_threshold_that_rejects_the_rows_that_repeat_is_warned_of_and_the_remedy_works():
+    rng = np.random.default_rng(0)
+    X, new = binary(rng, 600), binary(rng, 3000)
+    for data in (X, sp.csr_array(X)):
+        with pytest.warns(SlabCollapseWarning, match="(?s)100% .* rows that repeat.*accepts 0%.*offsets='training'"):
+            slab = OneClassSlabSVM().fit(data)
+        assert (slab.predict(new) == 1).mean() < 0.01
+    for name, make in problems.FAMILY.items():
+        if name != "one-class slab SVM":
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                assert (make().fit(X).predict(new) == 1).mean() > 0.8
+            assert not [warning for warning in caught if "rows that repeat" in str(warning.message)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that nearly all samples are support vectors, which here is harmless
+        slab = OneClassSlabSVM(offsets="training").fit(X)
+    assert (slab.predict(new) == 1).mean() > 0.8
+
+
+def test_weights_and_a_few_repeated_rows_do_not_set_off_that_warning():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 6))
+    some = np.concatenate([X, X[:20]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for make in problems.FAMILY.values():
+            make().fit(X, sample_weight=rng.integers(1, 4, 300))
+            make().fit(some)
+
+
+@pytest.mark.parametrize(
+    ("name", "recall"), [("one-class SVM", 0.968), ("SVDD", 0.968), ("kernel PCA", 0.951), ("kernel density", 0.930)]
+)
+def test_on_counts_recall_is_above_what_was_asked_for(name, recall):
+    recalls = []
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        X, new = rng.poisson(2.0, (400, 2)).astype(float), rng.poisson(2.0, (2000, 2)).astype(float)
+        recalls.append((problems.FAMILY[name]().fit(X).predict(new) == 1).mean())
+    assert np.mean(recalls) == pytest.approx(recall, abs=0.005)  # docs/offsets.md quotes these
 
 
 def test_components_that_leave_no_error_are_warned_of(X):

@@ -33,6 +33,8 @@ LARGEST_KERNEL_VALUE = 1e120
 # A precomputed kernel matrix may be this far from symmetric, relative to its largest entry, and its diagonal this far
 # from constant where it must be constant.
 ASYMMETRY = 1e-8
+# A model of which this much less recall is to be expected than its parameters ask for is warned of.
+LOST_RECALL = 0.1
 # What only some fits leave.
 SOMETIMES = ("gamma_", "loo_scores_")
 
@@ -80,6 +82,10 @@ class Detector(Scored):
     def _trouble(self) -> str:
         """Return what is wrong with the fitted model and what to do, or nothing."""
 
+    @abstractmethod
+    def _nominal_recall(self) -> float:
+        """Return the share of new positives that the parameters ask to be accepted."""
+
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn from positive samples.
@@ -108,17 +114,18 @@ class Detector(Scored):
         sklearn.exceptions.ConvergenceWarning
             When a solver stopped before its duality gap was within tol.
         slabsvm.SlabCollapseWarning
-            When the model has no width, or when offsets="training" will reject far more new positives than the
-            parameters ask for.
+            When the model has no width, when offsets="training" will reject far more new positives than the parameters
+            ask for, or when many rows repeat and offsets="leave-one-out" rejects those.
         """
         del y
         for name in SOMETIMES:
             self.__dict__.pop(name, None)
         X, weights = self._validated(X, sample_weight)
         self.n_samples_fit_ = len(weights)
-        self._learn(X, weights, self._distinct(X, weights))
-        if trouble := self._trouble():
-            warnings.warn(trouble, SlabCollapseWarning, stacklevel=3)
+        distinct = self._distinct(X, weights)
+        self._learn(X, weights, distinct)
+        if trouble := [text for text in (self._trouble(), self._repeats_rejected(X, distinct)) if text]:
+            warnings.warn(" ".join(trouble), SlabCollapseWarning, stacklevel=3)
         return self
 
     def _nothing_told_apart(self) -> str:
@@ -132,6 +139,30 @@ class Detector(Scored):
                 "as far as rounding lets see. Use a smaller gamma, and check the features for constants."
             )
         return ""
+
+    def _repeats_rejected(self, X: Any, distinct: Distinct) -> str:
+        """Return a warning where leave-one-out thresholds reject the rows that repeat, and these are many, or nothing.
+
+        The share of rows that have an equal one estimates how many new rows will repeat a training row (Good 1953).
+        They score as it does, with its weight in the model, and not as a row that was left out.
+        """
+        copies = np.bincount(distinct.group[distinct.group >= 0])
+        repeated = np.flatnonzero(copies > 1)
+        if self.offsets != "leave-one-out" or not len(repeated):
+            return ""
+        among = distinct.weights[repeated]
+        share = float(among.sum() / distinct.weights.sum())
+        if share * self._nominal_recall() <= LOST_RECALL:
+            return ""
+        accepted = float(among @ (self.decision_function(X[distinct.representatives[repeated]]) >= 0) / among.sum())
+        if share * (self._nominal_recall() - accepted) <= LOST_RECALL:
+            return ""
+        return (
+            f"{share:.0%} of the training samples are rows that repeat, and of these the model accepts {accepted:.0%}, "
+            f"where its parameters ask for {self._nominal_recall():.0%}: offsets='leave-one-out' puts thresholds for "
+            "rows that were never seen. Use offsets='training' if new rows will repeat training rows as these do (few "
+            "discrete values); if rows were only given more than once, give each once."
+        )
 
     def _validated(self, X: Any, sample_weight: Any) -> tuple[Any, FloatArray]:
         X = self._checked(X, reset=True)

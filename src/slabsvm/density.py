@@ -168,6 +168,9 @@ class KernelPCADetector(KernelDetector):
         explained = np.cumsum(variances)
         return min(int(np.searchsorted(explained, self.n_components * total)) + 1, len(variances))
 
+    def _nominal_recall(self) -> float:
+        return 1.0 - self.nu
+
     def _trouble(self) -> str:
         if self._no_error:
             return (
@@ -300,6 +303,9 @@ class KernelDensityDetector(Detector):
             scores[rows] = logsumexp(exponents, axis=1)
         constant: float = d * (np.log(self.bandwidth_) + 0.5 * np.log(2 * np.pi))
         return np.asarray(scores - constant)
+
+    def _nominal_recall(self) -> float:
+        return 1.0 - self.nu
 
     def _trouble(self) -> str:
         if self._one_point:

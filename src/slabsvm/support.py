@@ -20,15 +20,12 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.additive import Projection
-from slabsvm.base import KernelDetector, by_row, rounding_of
+from slabsvm.base import LOST_RECALL, KernelDetector, by_row, rounding_of
 from slabsvm.dual import Dual, FloatArray, Solution
 from slabsvm.expansion import Expansion
 from slabsvm.gram import Gram
 from slabsvm.loo import leave_one_out
 from slabsvm.samples import Distinct
-
-# A model of which this much less recall is to be expected than its parameters ask for is warned of.
-LOST_RECALL = 0.1
 
 
 @dataclass(frozen=True)
@@ -85,10 +82,6 @@ class SupportVectorDetector(KernelDetector):
     @abstractmethod
     def _set_planes(self, offsets: FloatArray) -> None:
         """Store the offsets of the Dual's planes, moved outwards by _rounding, and what follows from them."""
-
-    @abstractmethod
-    def _nominal_recall(self) -> float:
-        """Return the share of new positives that the parameters ask to be accepted."""
 
     @abstractmethod
     def _statement(self) -> tuple[str, str]:
