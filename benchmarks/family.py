@@ -125,27 +125,29 @@ def tables(found: Record) -> str:
     lines = [
         f"{found['fits']} fits on {found['date']} ({found['degenerate']} with w = 0, left out).",
         "",
-        "| model | setting | recall error: training | leave-one-out | chance | MCC: training | leave-one-out | AUROC |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| model | setting | data sets | recall error: training | leave-one-out | chance "
+        "| MCC: training | leave-one-out | AUROC: training | leave-one-out |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     settings = dict.fromkeys((cell["model"], cell["setting"]) for cell in overall)
     for model, setting in sorted(settings):
         trained, left_out = (by_key[model, setting, offsets] for offsets in OFFSETS)
         lines.append(
-            f"| {model} | {setting} | {trained['recall_error']:.3f} ({trained['bias']:+.3f}) "
+            f"| {model} | {setting} | {left_out['fits']} | {trained['recall_error']:.3f} ({trained['bias']:+.3f}) "
             f"| {left_out['recall_error']:.3f} ({left_out['bias']:+.3f}) | {left_out['chance']:.3f} "
-            f"| {trained['mcc']:.3f} | {left_out['mcc']:.3f} | {left_out['auroc']:.3f} |"
+            f"| {trained['mcc']:.3f} | {left_out['mcc']:.3f} "
+            f"| {trained['auroc']:.3f} | {left_out['auroc']:.3f} |"
         )
     names = list(dict.fromkeys(model for model, _ in settings))
-    lines += ["", f"| data set | {' | '.join(names)} |", f"| --- |{' --- |' * len(names)}"]
+    # A slab's score is a distance from the middle of its planes; the other scores do not depend on where those are.
+    columns = [("slab", "training")] + [(name, "leave-one-out") for name in names]
+    titles = [f"{name}, {offsets} planes" if name == "slab" else name for name, offsets in columns]
+    lines += ["", f"| data set | {' | '.join(titles)} |", f"| --- |{' --- |' * len(titles)}"]
     for data in dict.fromkeys(cell["data"] for cell in cells):
+        of_data = [cell for cell in cells if cell["data"] == data]
         best = [
-            max(
-                (c["auroc"], c["setting"])
-                for c in cells
-                if c["data"] == data and c["model"] == name and c["offsets"] == "leave-one-out"
-            )
-            for name in names
+            max((c["auroc"], c["setting"]) for c in of_data if (c["model"], c["offsets"]) == column)
+            for column in columns
         ]
         lines.append(f"| {data} | " + " | ".join(f"{auroc:.3f} ({setting})" for auroc, setting in best) + " |")
     return "\n".join(lines)
