@@ -265,11 +265,11 @@ def test_gaps_reached_in_single_precision_are_true_in_double(gamma, epsilon, m):
     distances = np.square(X).sum(axis=1)
     K = np.exp(-gamma * np.maximum(distances[:, None] + distances - 2 * X @ X.T, 0))
     assert solution.status is Status.CONVERGED
-    # What the rounding of float32 scores can hide is added to the gap: it is never reported too small, and too large by
-    # no more than that.
+    # What the rounding of float32 scores and sums can hide is added to the gap: it is never reported too small, and
+    # too large by no more than a part of it.
     true_gap = certificate.gap(dual, K, solution.multipliers)
     hidden = smo.SINGLE_PRECISION_GAP * dual.largest_objective(1.0)
-    assert true_gap <= solution.gap <= 1.1 * true_gap + 2 * hidden
+    assert true_gap <= solution.gap <= 1.25 * true_gap + 2 * hidden
 
 
 @pytest.mark.parametrize("m", [700, 2500])

@@ -1,14 +1,21 @@
 """What the solver keeps of K: rows in pieces, within the memory it is given, and as exact as they need to be."""
 
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
+from threadpoolctl import ThreadpoolController, threadpool_limits
 
 import certificate
 from slabsvm import OneClassSlabSVM
-from slabsvm.dual import one_class_slab
-from slabsvm.gram import COARSE, Computed
+from slabsvm.dual import Status, one_class_slab
+from slabsvm.gram import COARSE, ONE_BLAS_THREAD, Computed
 from slabsvm.kernels import RBF, Linear
 from slabsvm.products import Thin
+from slabsvm.solvers import pool as pool_module
 from slabsvm.solvers import rows as rows_module
 from slabsvm.solvers import smo
 from slabsvm.solvers.level import level_multipliers
@@ -87,9 +94,33 @@ def test_a_pool_of_everything_keeps_its_rows_however_small_the_memory(gram, K):
     np.testing.assert_array_equal(pool.matrix, K)
 
 
-@pytest.mark.parametrize("cache_size", [1e-3, 0.5, 2.0, 50.0])
+def test_rows_give_way_when_there_is_less_room_for_them(gram, K):
+    kept = Rows(gram, np.float64)
+    kept.fetch(np.arange(100), 100 * BYTES_PER_ROW)
+    for n_rows in (60, 10, 0):
+        kept.fetch(np.arange(101), n_rows * BYTES_PER_ROW)
+        assert kept.nbytes <= n_rows * BYTES_PER_ROW
+        np.testing.assert_allclose(kept.product(np.ones(M)), K.sum(axis=1), atol=1e-10)
+
+
+def test_block_and_rows_together_keep_to_the_memory(monkeypatch):
+    monkeypatch.setattr(pool_module, "LEAST_SPACE", 64)
+    monkeypatch.setattr(rows_module, "PIECE_BYTES", 2**16)
+    X = np.random.default_rng(0).normal(size=(3000, 3))
+    pool = Pool(Computed(RBF(0.3), X), np.float32, cache_bytes=6e6)
+    rng = np.random.default_rng(1)
+    pool.product(np.where(np.arange(3000) < 700, 1.0, 0.0))
+    for size in (50, 100, 300, 600, 900, 400, 1000, pool.largest):
+        pool.admit(np.sort(rng.choice(3000, size, replace=False)))
+        assert pool.block.nbytes <= 6e6
+        assert pool.block.nbytes + pool.kept_bytes <= 6e6
+        pool.product(np.where(rng.random(3000) < 0.3, 1.0, 0.0))
+        assert pool.block.nbytes + pool.kept_bytes <= 6e6
+
+
+@pytest.mark.parametrize("cache_size", [1e-3, 2.0, 20.0])
 def test_the_memory_changes_the_way_and_not_the_end(cache_size):
-    X = np.random.default_rng(4).normal(size=(1800, 3))
+    X = np.random.default_rng(4).normal(size=(5000, 3))
     given = OneClassSlabSVM(cache_size=cache_size, tol=1e-9).fit(X)
     plenty = OneClassSlabSVM(tol=1e-9).fit(X)
     assert given.status_ == "converged"
@@ -127,3 +158,70 @@ def test_multipliers_keep_their_sums_where_the_free_samples_kernel_matrix_is_nea
     solution = smo.solve(dual, Computed(RBF(0.3), X), tol=1e-9)
     np.testing.assert_allclose(solution.multipliers.sum(axis=1), dual.totals, rtol=1e-13)
     assert certificate.gap(dual, RBF(0.3)(X, X), solution.multipliers) <= 1e-12 * solution.objective
+
+
+def test_what_float32_cannot_settle_goes_on_in_float64():
+    for seed in range(6):
+        X = np.random.default_rng(seed).normal(size=(501, 5))
+        kernel = RBF(0.0165, X.mean(axis=0))
+        dual = one_class_slab(np.ones(501), 0.001, 0.01, 0.9)
+        solution = smo.solve(dual, Computed(kernel, X), tol=1e-4)
+        assert solution.status is Status.CONVERGED
+        true_gap = certificate.gap(dual, kernel(X, X), solution.multipliers)
+        assert true_gap <= solution.gap + 1e-15 <= 1e-4 * solution.objective + 1e-15
+
+
+def test_too_little_memory_for_the_free_samples_is_called_so(monkeypatch):
+    monkeypatch.setattr(pool_module, "LEAST_SPACE", 64)
+    X = np.random.default_rng(5).normal(size=(1500, 8))
+    dual = one_class_slab(np.ones(1500), 0.1, 0.05, 2 / 3)
+    solution = smo.solve(dual, Computed(RBF(1.0), X), tol=1e-6, cache_bytes=1e5)
+    assert solution.status is Status.CACHE_LIMIT
+    assert "cache_size" in solution.status.value
+
+
+def n_blas_threads():
+    return [library["num_threads"] for library in ThreadpoolController().info() if library["user_api"] == "blas"]
+
+
+def fail_inside():
+    with ONE_BLAS_THREAD, ONE_BLAS_THREAD:
+        assert set(n_blas_threads()) == {1}
+        raise RuntimeError
+
+
+def test_blas_gets_its_threads_back_whatever_happened_inside():
+    with threadpool_limits(2, "blas"):
+        before = n_blas_threads()
+        with pytest.raises(RuntimeError):
+            fail_inside()
+        assert n_blas_threads() == before
+        with ThreadPoolExecutor(4) as pool:
+            fits = [
+                pool.submit(OneClassSlabSVM().fit, np.random.default_rng(i).normal(size=(300, 2))) for i in range(8)
+            ]
+            assert all(fit.result().status_ == "converged" for fit in fits)
+        assert n_blas_threads() == before
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_child_of_a_process_that_was_fitting_fits_with_one_blas_thread_too():
+    script = """
+import os, sys, numpy as np
+from threadpoolctl import ThreadpoolController
+from slabsvm.gram import ONE_BLAS_THREAD
+def threads():
+    return [library["num_threads"] for library in ThreadpoolController().info() if library["user_api"] == "blas"]
+before = threads()
+with ONE_BLAS_THREAD:
+    ONE_BLAS_THREAD._lock.acquire()
+    child = os.fork()
+    if child == 0:
+        outside = threads()
+        with ONE_BLAS_THREAD:
+            inside = threads()
+        os._exit(0 if outside == before == threads() and set(inside) == {1} else 1)
+    ONE_BLAS_THREAD._lock.release()
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    assert subprocess.run([sys.executable, "-c", script], timeout=60, check=False).returncode == 0

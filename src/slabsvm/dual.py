@@ -278,6 +278,11 @@ class Status(enum.Enum):
         "the iteration limit was reached before the duality gap was within tol: raise max_iter (or set it to -1), "
         "or accept the gap that was reached by raising tol"
     )
+    CACHE_LIMIT = (
+        "there are more samples strictly inside their bounds than cache_size has room for in one block, and without "
+        "them all the duality gap no longer falls: raise cache_size, use a smaller gamma, or accept the gap that was "
+        "reached by raising tol"
+    )
     STALLED = (
         "further iterations no longer reduced the duality gap, which is as small as rounding allows for this kernel "
         "matrix: accept the gap that was reached by raising tol, scale the features (for example with "

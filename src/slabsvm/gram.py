@@ -5,6 +5,7 @@ A solver asks for blocks of K, for products K beta, for K's diagonal, and (inter
 
 from __future__ import annotations
 
+import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -55,6 +56,13 @@ class _OneBlasThread:
         self._inside = 0
         self._limits: Any = None
 
+    def begin_anew(self) -> None:
+        """Forget the threads that were inside: in a child process there are none, nor anyone to leave or unlock."""
+        if self._inside:
+            self._limits.restore_original_limits()
+        self._lock = threading.Lock()
+        self._inside = 0
+
     def __enter__(self) -> None:
         with self._lock:
             if self._inside == 0:
@@ -69,6 +77,8 @@ class _OneBlasThread:
 
 
 ONE_BLAS_THREAD = _OneBlasThread()
+if hasattr(os, "register_at_fork"):  # there is no fork on Windows
+    os.register_at_fork(after_in_child=ONE_BLAS_THREAD.begin_anew)
 
 
 @cache
@@ -109,12 +119,17 @@ class Gram(ABC):
         some = np.arange(min(self.n_samples, VERIFIED))
         block = np.array(self.block(some, some), dtype=np.float64)
         largest = float(self.diagonal.max())
+        if largest == 0 and block.any():
+            raise ValueError(
+                f"{NOT_SEMIDEFINITE}: its diagonal is zero and its other entries are not, as in a matrix of distances. "
+                f"{CONVEX}"
+            )
         if np.abs(block - block.T).max() > INDEFINITE * largest:
             raise ValueError("The kernel is not symmetric: k(x, z) and k(z, x) differ. A kernel must be symmetric.")
         # A matrix that was computed in float32, whatever its dtype now, has eigenvalues that are off by so much.
         allowed = max(INDEFINITE, len(some) * float(np.finfo(np.float32).eps)) * largest
         block.flat[:: len(some) + 1] += allowed
-        if np.abs(block).max() > 0 and dpotrf(block, lower=True, overwrite_a=True)[1] != 0:
+        if largest > 0 and dpotrf(block, lower=True, overwrite_a=True)[1] != 0:
             raise ValueError(
                 f"{NOT_SEMIDEFINITE}: it has an eigenvalue below {-allowed:.2g}, more than rounding explains. {CONVEX}"
             )
@@ -247,7 +262,7 @@ class Computed(Gram):
         out: AnyFloatArray | None = None,
     ) -> AnyFloatArray:
         """Return the kernel's block; each thread fills a stretch of rows."""
-        rounded = np.dtype(dtype) == np.float32 and self._coarse
+        rounded = np.dtype(dtype) == np.float32 and self.kernel.single_precision and self._coarse
         left, right = self._sides(rows, columns, np.dtype(np.float64 if rounded else dtype))
         n_columns = right.shape[0]
         if out is None:
@@ -275,7 +290,8 @@ class Computed(Gram):
         """That of blocks computed in float32 or, where these are too coarse, in float64 and rounded."""
         if not self.kernel.single_precision:
             return np.inf
-        return float(np.finfo(np.float32).eps) if self._coarse else self._float32_error
+        float32, float64 = float(np.finfo(np.float32).eps), float(np.finfo(np.float64).eps)
+        return max(float32, self._float32_error * float64 / float32) if self._coarse else self._float32_error
 
     @property
     def _coarse(self) -> bool:

@@ -46,7 +46,8 @@ class OneClassSlabSVM(Slab, SupportVectorDetector):
     max_iter : int, default=-1
         Limit on the solver's iterations, -1 for none ("interior-point": 100).
     cache_size : float, default=1000
-        Memory for rows of the kernel matrix, in MB; a block of 2,048 samples (16 to 32 MB) is held whatever it says.
+        Memory for parts of the kernel matrix while fitting, in MB; a block of 2,048 samples (16 to 32 MB) is held
+        whatever it says. Leave-one-out planes take three matrices of the free support vectors' size besides.
     prediction_tol : float in [0, 1), default=1e-6
         How far scores of new samples may be off with kernel="chi2", relative to the range of the training scores: they
         are interpolated in tables. 0 computes them exactly, which other kernels always do.
@@ -78,7 +79,7 @@ class OneClassSlabSVM(Slab, SupportVectorDetector):
     dual_objective_ : float
         1/2 beta'K beta = 1/2 |w|^2.
     status_ : str
-        "converged", "degenerate" (w = 0 is optimal), "iteration limit" or "stalled".
+        "converged", "degenerate" (w = 0 is optimal), "iteration limit", "cache limit" or "stalled".
     expected_recall_ : float
         1 - n_SV / n_samples: a lower bound, by leave-one-out, of the share of new positives that hyperplanes put by
         offsets="training" would accept.

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from slabsvm.dual import FloatArray
 from slabsvm.gram import AnyFloatArray, Gram, Samples
-from slabsvm.solvers.rows import Rows
+from slabsvm.solvers.rows import Rows, combined
 
 # The pool is cut back to the working set when it would grow to this many of them,
 GROWTH = 1.5
@@ -19,6 +19,8 @@ SPACIOUS = 256
 LEAST_SPACE = 2048
 # Rows leave at least this share of the memory to the block.
 BLOCK_SHARE = 0.25
+# and the block takes at most this share, so that there is room for the old one while it grows.
+LARGEST_SHARE = 0.75
 # A working set of this share of all samples takes in the rest, if all of K fits the memory.
 NEARLY_ALL = 0.5
 
@@ -33,8 +35,8 @@ class Pool:
     gram : Gram
     dtype : float32 or float64
     cache_bytes : float
-        What rows and block may take together. Rows that do not fit are computed again in every product; the block is
-        always held.
+        What rows and block may take together. Rows that do not fit are computed again in every product; a block of
+        LEAST_SPACE members is held whatever it says.
 
     Attributes
     ----------
@@ -68,13 +70,23 @@ class Pool:
 
     @property
     def room(self) -> float:
-        """The bytes that rows may take, when the block must be able to grow."""
-        return max(0.0, self.cache_bytes - max(2 * self.block.nbytes, BLOCK_SHARE * self.cache_bytes))
+        """The bytes that rows may take."""
+        return max(0.0, self.cache_bytes - max(self.block.nbytes, BLOCK_SHARE * self.cache_bytes))
+
+    @property
+    def kept_bytes(self) -> int:
+        """The bytes that rows take."""
+        return self._rows.nbytes
+
+    @property
+    def free_bytes(self) -> float:
+        """What the memory has left for others."""
+        return max(0.0, self.room - self.kept_bytes)
 
     @property
     def largest(self) -> int:
-        """How many members' block fits the memory, and never too few to make progress."""
-        return max(LEAST_SPACE, int(np.sqrt(self.cache_bytes / np.dtype(self.dtype).itemsize)))
+        """How many members' block fits the memory, also while it grows, and never too few to make progress."""
+        return max(LEAST_SPACE, int(np.sqrt(LARGEST_SHARE * self.cache_bytes / np.dtype(self.dtype).itemsize)))
 
     def admit(self, working: Samples) -> None:
         """Make all of a working set members."""
@@ -84,12 +96,13 @@ class Pool:
         if len(working) > NEARLY_ALL * self.gram.n_samples and self.could_hold_everything:
             self.admit_everything()
             return
-        if len(self.members) + len(new) > max(GROWTH * len(working), SPACIOUS):
+        if len(self.members) + len(new) > max(min(GROWTH * len(working), self.largest), SPACIOUS):
             self._keep_only(working)
         old, size = len(self.members), len(self.members) + len(new)
         self.members = np.concatenate([self.members, new])
         self._is_member[new] = True
-        self.block = _grown(self.block, old, size)
+        if size > len(self.block):
+            self._grow(old, size)
         self._rows.fetch(new, self.room)
         among = self._rows.block(new, self.members)
         self.block[old:size, :size] = among
@@ -105,17 +118,23 @@ class Pool:
         self.block = np.empty((n_samples, padded(n_samples)), dtype=self.dtype)
         self.block[:, n_samples:] = 0.0
         self.gram.block(self.members, None, self.dtype, out=self.matrix)
-        self._rows.add(self.members, self.matrix)
 
     def product(self, beta: FloatArray, share: float = 1.0) -> FloatArray:
         """Return K beta, shape (m,), for beta of shape (m,), and keep its rows of K in this share of the room."""
+        if self.holds_everything:
+            return np.asarray(combined(beta, self.matrix), dtype=np.float64)
         self._rows.fetch(np.flatnonzero(beta), share * self.room)
         return self._rows.product(beta)
 
-    @property
-    def free_bytes(self) -> float:
-        """What the memory has left for others."""
-        return max(0.0, self.room - self._rows.nbytes)
+    def _grow(self, used: int, size: int) -> None:
+        """Make room in the block for size members, and keep the used ones; zeros elsewhere."""
+        height = max(size, min(2 * used, size + size // 2, self.largest))
+        new_bytes = height * padded(height) * np.dtype(self.dtype).itemsize
+        if self._rows.nbytes + self.block.nbytes + new_bytes > self.cache_bytes:
+            self._rows.shrink(self.members, self.cache_bytes - self.block.nbytes - new_bytes)
+        larger = np.zeros((height, padded(height)), dtype=self.dtype)
+        larger[:used, :used] = self.block[:used, :used]
+        self.block = larger
 
     def _keep_only(self, working: Samples) -> None:
         self._is_member[:] = False
@@ -134,13 +153,3 @@ def padded(size: int) -> int:
     from slabsvm import _smo
 
     return -(-size // _smo.LANES) * _smo.LANES
-
-
-def _grown(block: npt.NDArray[np.floating[Any]], used: int, size: int) -> npt.NDArray[np.floating[Any]]:
-    """Return a block with room for size members that begins with the used ones of the old; zeros elsewhere."""
-    if block.shape[0] >= size:
-        return block
-    height = max(size, min(2 * used, size + size // 2))
-    larger = np.zeros((height, padded(height)), dtype=block.dtype)
-    larger[:used, :used] = block[:used, :used]
-    return larger

@@ -33,13 +33,6 @@ class Rows:
         self._piece = np.full(gram.n_samples, -1, dtype=np.intp)
         self._place = np.zeros(gram.n_samples, dtype=np.intp)
 
-    def add(self, samples: Samples, rows: AnyFloatArray) -> None:
-        """Keep the rows of these samples, shape (k, m), of which none is here yet."""
-        self._piece[samples] = len(self._pieces)
-        self._place[samples] = np.arange(len(samples))
-        self._pieces.append((samples, rows))
-        self.nbytes += rows.nbytes
-
     def fetch(self, samples: Samples, capacity: float) -> None:
         """Have the rows of these samples, as many as fit in capacity bytes; others are dropped when there is no room.
 
@@ -48,16 +41,27 @@ class Rows:
         if self.gram.cheap_products:
             return
         missing = samples[self._piece[samples] < 0]
-        if len(missing) == 0:
-            return
         bytes_per_row = self.gram.n_samples * np.dtype(self.dtype).itemsize
         if self.nbytes + len(missing) * bytes_per_row > capacity:
-            self._keep_only(samples)
+            self.shrink(samples, capacity)
             missing = missing[: max(0, int((capacity - self.nbytes) // bytes_per_row))]
         height = max(1, PIECE_BYTES // bytes_per_row)
         for first in range(0, len(missing), height):
             some = missing[first : first + height]
-            self.add(some, self.gram.block(some, None, self.dtype))
+            self._add(some, self.gram.block(some, None, self.dtype))
+
+    def shrink(self, samples: Samples, capacity: float) -> None:
+        """Keep the rows of these samples alone, as many as fit in capacity bytes."""
+        bytes_per_row = self.gram.n_samples * np.dtype(self.dtype).itemsize
+        wanted = np.zeros(self.gram.n_samples, dtype=bool)
+        wanted[samples[: max(0, int(capacity // bytes_per_row))]] = True
+        pieces, self._pieces, self.nbytes = self._pieces, [], 0
+        self._piece[:] = -1
+        while pieces:
+            members, rows = pieces.pop()
+            kept = np.flatnonzero(wanted[members])
+            if len(kept):
+                self._add(members[kept], rows if len(kept) == len(members) else rows[kept])
 
     def block(self, samples: Samples, columns: Samples) -> AnyFloatArray:
         """Return K[samples][:, columns], from the rows that are here and, for others, from the gram."""
@@ -74,18 +78,12 @@ class Rows:
         return values
 
     def product(self, beta: FloatArray) -> FloatArray:
-        """Return K beta, shape (m,), for beta of shape (m,); sums over pieces are in float64."""
+        """Return K beta, shape (m,), for beta of shape (m,), summed over pieces in float64."""
         if self.gram.cheap_products:
             return self.gram.dot(beta, self.dtype)
         total = np.zeros(self.gram.n_samples)
-        coefficients = beta.astype(self.dtype)
         for samples, rows in self._pieces:
-            some = coefficients[samples]
-            moved = np.flatnonzero(some)
-            if len(moved) > FEW * len(samples):
-                total += some @ rows
-            elif len(moved):
-                total += some[moved] @ rows[moved]
+            total += combined(beta[samples], rows)
         elsewhere = np.flatnonzero((beta != 0) & (self._piece < 0))
         if len(elsewhere):
             passing = np.zeros_like(beta)
@@ -93,13 +91,15 @@ class Rows:
             total += self.gram.dot(passing, self.dtype)
         return total
 
-    def _keep_only(self, samples: Samples) -> None:
-        wanted = np.zeros(self.gram.n_samples, dtype=bool)
-        wanted[samples] = True
-        pieces, self._pieces, self.nbytes = self._pieces, [], 0
-        self._piece[:] = -1
-        while pieces:
-            members, rows = pieces.pop()
-            kept = np.flatnonzero(wanted[members])
-            if len(kept):
-                self.add(members[kept], rows if len(kept) == len(members) else rows[kept])
+    def _add(self, samples: Samples, rows: AnyFloatArray) -> None:
+        self._piece[samples] = len(self._pieces)
+        self._place[samples] = np.arange(len(samples))
+        self._pieces.append((samples, rows))
+        self.nbytes += rows.nbytes
+
+
+def combined(coefficients: FloatArray, rows: AnyFloatArray) -> AnyFloatArray:
+    """Return the combination of rows, shape (m,), with these coefficients, in the rows' precision."""
+    factors = coefficients.astype(rows.dtype)
+    moved = np.flatnonzero(factors)
+    return factors @ rows if len(moved) > FEW * len(factors) else factors[moved] @ rows[moved]

@@ -3,10 +3,11 @@
 The problem is the Dual. Of a large one, a part is solved first; its scores tell which samples can become support
 vectors; these candidates are solved next; then rounds over all samples close the gap. In a round, the working set is
 every variable strictly inside its box (a smaller set was measured to converge 2 to 20 times slower, or not at all) and
-the samples that violate optimality most; its block of K is handed to the compiled descent, and one product brings the
-scores of all samples up to date. Where most samples become support vectors the slab has collapsed, or nearly: there the
-start is equal scores (`slabsvm.solvers.level`) on all of K. The promise: the multipliers are feasible, and the gap that
-is reported comes from the scores of all samples, whatever happened on the way.
+the samples that violate optimality most, or come nearest to it; its block of K is handed to the compiled descent, and
+one product brings the scores of all samples up to date. Where most samples become support vectors the slab has
+collapsed, or nearly: there the start is equal scores (`slabsvm.solvers.level`), if they can be had, on all of K. The
+promise: the multipliers are feasible, and the gap that is reported comes from the scores of all samples, whatever
+happened on the way.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ PROGRESS = 0.9
 # The descent on a block that is the whole goes down to this share of tol;
 WHOLE_SHARE = 0.5
 # on another, which is not worth solving to the end, to this share of tol or this share of the gap that it starts from.
-PART_SHARE = 0.1
+PART_SHARE = 0.01
 GAP_SHARE = 0.3
 # A step divides by no curvature below this share of the mean of K's diagonal (duplicates have none at all).
 CURVATURE_FLOOR = 1e-12
@@ -107,17 +108,21 @@ def solve(
 
 @dataclass(frozen=True)
 class Limits:
-    """When to stop: the relative gap to reach, the steps to take at most, and the memory to use."""
+    """When to stop: the relative gap to reach, the steps to take at most, and the memory to use.
+
+    A rough solution, which is only a start for another, may be off by float32's rounding.
+    """
 
     tol: float
     steps: int
     cache_bytes: float
+    rough: bool = False
 
 
 def _solve(dual: Dual, gram: Gram, limits: Limits) -> Solution:
     if dual.n_samples <= SMALL:
         return _Descent(dual, gram, limits).run(None)
-    loose = replace(limits, tol=SLACK * limits.tol)
+    loose = replace(limits, tol=SLACK * limits.tol, rough=True)
     part = np.arange(-(-dual.n_samples // RATIO))
     rough = _solve(dual.restrict(part), gram.subset(part), loose)
     descent = _Descent(dual, gram, limits, rough.iterations)
@@ -178,15 +183,20 @@ class _Descent:
             self.history.append((len(self.pool.members), dual.relative(gap, objective, self.mean_diagonal)))
             rounds_since = 0 if gap < PROGRESS * least_gap else rounds_since + 1
             least_gap = min(gap, least_gap)
-            if self._needs_double_precision(gap, goal, stalled=rounds_since >= PATIENCE):
+            stalled = rounds_since >= PATIENCE
+            if gap + self._rounding() <= goal:
+                settled, doubt = self._settled()
+                if settled.gap + doubt <= goal or self.limits.rough:
+                    self.point = settled
+                    break
+            if self._needs_double_precision(gap, goal, stalled=stalled):
                 self.pool = Pool(self.gram, np.float64, self.limits.cache_bytes)
                 self.point = self._at(self.point.multipliers)
                 least_gap, rounds_since = np.inf, 0
                 continue
-            if gap + self._rounding() <= goal or rounds_since >= PATIENCE:
-                break
-            if self.steps >= self.limits.steps:
-                status = Status.ITERATION_LIMIT
+            if stalled or self.steps >= self.limits.steps:
+                self.point, doubt = self._settled()
+                status = self._why_stopped(stalled=stalled)
                 break
             if not self.pool.holds_everything:
                 self.pool.admit(_working_set(self.point, self.pool.largest))
@@ -198,11 +208,8 @@ class _Descent:
             elif toil >= TOILSOME:
                 self._newton(NEWTON_STEPS, worth=self.steps - before)
         if gap <= goal and self.pool.dtype is np.float64:
-            reached = self.point
             self._newton(1, worth=self.steps)
-            self.point = min(reached, self.point, key=lambda point: point.gap)
-        if self.pool.dtype is np.float32:
-            self._resolve_planes()
+            self.point = min(settled, self.point, key=lambda point: point.gap)
         return certified(
             self.point,
             mean_diagonal=self.mean_diagonal,
@@ -211,7 +218,7 @@ class _Descent:
             iterations=self.steps,
             unfinished=status,
             history=tuple(self.history),
-            rounding=self._rounding(),
+            rounding=doubt,
         )
 
     def _at(self, multipliers: FloatArray) -> Point:
@@ -260,7 +267,9 @@ class _Descent:
     def _needs_double_precision(self, gap: float, goal: float, *, stalled: bool) -> bool:
         if self.pool.dtype is np.float64:
             return False
-        return stalled or (goal < 2 * self._rounding() and gap <= 4 * self._rounding())
+        return (
+            stalled or gap + self._rounding() <= goal or (goal < 2 * self._rounding() and gap <= 4 * self._rounding())
+        )
 
     def _rounding(self) -> float:
         """Return the gap that float32 scores can hide; float64 scores hide nothing that matters."""
@@ -329,18 +338,36 @@ class _Descent:
         if improved.gap < self.point.gap or improved.objective < self.point.objective:
             self.point = improved
 
-    def _resolve_planes(self) -> None:
-        """Compute the scores of samples near a plane in float64, so that the offsets part them as predictions will."""
-        beta, scores = self.point.beta, self.point.scores.copy()
+    def _why_stopped(self, *, stalled: bool) -> Status:
+        if not stalled:
+            return Status.ITERATION_LIMIT
+        multipliers = self.point.multipliers
+        free = int(((multipliers > 0) & (multipliers < self.dual.caps)).any(axis=0).sum())
+        return Status.CACHE_LIMIT if free >= self.pool.largest < self.dual.n_samples else Status.STALLED
+
+    def _settled(self) -> tuple[Point, float]:
+        """Return the point with the scores of samples near a plane in float64, and the gap that the others can hide.
+
+        The offsets then part those samples as predictions will. Of the others, whose scores are off by the rounding of
+        the kernel, independent from one support vector to the next, and of sums, only what is on the wrong side of its
+        plane counts.
+        """
+        if self.pool.dtype is np.float64:
+            return self.point, 0.0
+        dual, multipliers, beta = self.dual, self.point.multipliers, self.point.beta
+        scores = self.point.scores.copy()
         size = self.mean_diagonal * float(np.abs(beta).sum())
-        distances = np.abs(self.point.distances).min(axis=0)
-        near = np.flatnonzero(distances <= RESOLVED * float(np.finfo(np.float32).eps) * size)
-        support = np.flatnonzero(beta)
+        near = np.abs(self.point.distances).min(axis=0) <= RESOLVED * float(np.finfo(np.float32).eps) * size
+        support, resolved = np.flatnonzero(beta), np.flatnonzero(near)
         height = max(1, RESOLVED_BYTES // (8 * max(1, len(support))))
-        for first in range(0, len(near), height):
-            some = near[first : first + height]
-            scores[some] = self.dual.linear[some] + self.gram.block(some, support) @ beta[support]
-        self.point = Point(self.dual, self.point.multipliers, scores)
+        for first in range(0, len(resolved), height):
+            some = resolved[first : first + height]
+            scores[some] = dual.linear[some] + self.gram.block(some, support) @ beta[support]
+        point = Point(dual, multipliers, scores)
+        deviation = 4 * self.mean_diagonal * float(np.linalg.norm(beta)) + float(np.abs(scores - dual.linear).max())
+        error = self.gram.single_precision_error * deviation + 2 * float(np.finfo(np.float32).eps) * size
+        misplaced = float(np.where(point.distances > 0, multipliers, dual.caps - multipliers)[:, ~near].sum())
+        return point, self._rounding() + error * misplaced
 
     def _refuse_indefinite(self, curvature: float) -> None:
         rounding = 0.0 if self.pool.dtype is np.float64 else 10 * self.gram.single_precision_error
@@ -351,7 +378,7 @@ class _Descent:
 
 
 def _working_set(point: Point, largest: int) -> Samples:
-    """Return the samples with a free variable, and on each side of each plane the worst violators that can move.
+    """Return the samples with a free variable, and on each side of each plane those nearest to violating optimality.
 
     Of more samples than largest, those that violate optimality most.
     """
