@@ -1,6 +1,8 @@
 """The rivals of the slab: each against its definition, against an independent implementation, and against refits."""
 
 import warnings
+from contextlib import nullcontext, suppress
+from functools import partial
 
 import numpy as np
 import pytest
@@ -166,19 +168,41 @@ def test_from_c_of_one_on_the_ball_holds_every_training_sample(C, X):
 
 
 @by_offsets
-@pytest.mark.parametrize("shift", [10.0, 100.0, 1000.0])
+@pytest.mark.parametrize("shift", [10.0, 1e3, 3e4, 1e6, 1.7e9, -1e12])
 def test_a_ball_and_a_subspace_do_not_care_where_the_origin_is(offsets, shift, X, new):
+    # What is left of the digits behind so large a shift is known exactly.
+    X, new = X + shift, new + shift
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("warnings.warn", lambda *_args, **_kwargs: None)
         for model in (
             SVDD(kernel="linear", tol=1e-9, offsets=offsets),
             KernelPCADetector(kernel="linear", n_components=2, offsets=offsets),
         ):
-            here, there = clone(model).fit(X), clone(model).fit(X + shift)
-            expected = here.decision_function(new)
-            # Squares of numbers as large as the shift are rounded, and differences of them are distances.
-            rounding = 1e-12 * shift**2
-            np.testing.assert_allclose(there.decision_function(new + shift), expected, atol=1e-7 + 16 * rounding)
+            here, there = clone(model).fit(X - shift), clone(model).fit(X)
+            assert there.offset_ == pytest.approx(here.offset_, rel=1e-7)
+            expected = here.decision_function(new - shift)
+            np.testing.assert_allclose(there.decision_function(new), expected, atol=1e-7)
+            np.testing.assert_allclose(there.decision_function(sp.csr_array(new)), expected, atol=1e-7)
+
+
+@by_offsets
+@pytest.mark.parametrize("shift", [1e2, 1e4, 3e4, 1e6, 1e7, 1.7e9, 1e12])
+@pytest.mark.parametrize("kernel", ["linear", "intersection"])  # both know differences of features alone
+@pytest.mark.parametrize("make", [partial(SVDD, tol=1e-6), partial(KernelPCADetector, n_components=2)])
+def test_what_cannot_be_centred_is_right_or_refused(make, kernel, shift, offsets, *, X, new):
+    X, new = X + shift, new + shift
+    model = make(kernel=kernel, offsets=offsets)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("warnings.warn", lambda *_args, **_kwargs: None)
+        expected = clone(model).fit(X - shift).decision_function(new - shift)
+        if shift >= 1e9 or (kernel == "linear" and shift >= 1e6):
+            with pytest.raises(ValueError, match=r"(?s)rounding hides.*subtract each one's mean"):
+                model.fit(sp.csr_array(X))
+            return
+        found = expected
+        with nullcontext() if shift < 1e4 else suppress(ValueError):
+            found = model.fit(sp.csr_array(X)).decision_function(sp.csr_array(new))
+    np.testing.assert_allclose(found, expected, atol=1e-3 * np.ptp(expected))
 
 
 def refitted_sphere_score(dual: Dual, K: np.ndarray, beta: np.ndarray, i: int) -> tuple[float, np.ndarray]:

@@ -206,6 +206,8 @@ class KernelDetector(Detector):
     kernel: Any
     gamma: Any
     n_jobs: int | None
+    # Whether the model is the same wherever the origin of the features is, so that a linear kernel's may be moved.
+    _needs_no_origin: ClassVar[bool] = False
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **Detector._parameter_constraints,
@@ -250,10 +252,12 @@ class KernelDetector(Detector):
             return None
         if callable(self.kernel):
             return kernels.FromFunction(self.kernel)
-        if self.kernel != "rbf":
+        if self.kernel not in ("rbf", "linear"):
             return kernels.NAMED[self.kernel]()
-        gamma = _gamma_value(self.gamma, X, weights)
         centre = None if sp.issparse(X) else np.average(X, axis=0, weights=weights)
+        if self.kernel == "linear":
+            return kernels.Linear(centre if self._needs_no_origin else None)
+        gamma = _gamma_value(self.gamma, X, weights)
         self.gamma_ = gamma
         return kernels.RBF(gamma, centre)
 
@@ -265,7 +269,8 @@ class KernelDetector(Detector):
         """Return whether K's diagonal is constant; keep it for new rows of which only k(x, x_i) will be given."""
         self._length = float(gram.diagonal[0])
         spread = float(np.ptp(gram.diagonal))
-        allowed = max(ASYMMETRY, 16 * gram.rounding) * float(gram.diagonal.max())
+        given = ASYMMETRY if self._kernel is None else 0.0
+        allowed = max(given, 16 * gram.rounding) * float(gram.diagonal.max())
         constant = spread <= allowed
         if self._kernel is None and not constant:
             raise ValueError(
@@ -274,6 +279,17 @@ class KernelDetector(Detector):
                 f"{spread:.3g}. Divide each entry by sqrt(K_ii K_jj), or pass the kernel as a function."
             )
         return constant
+
+    def _refuse_remote_cloud(self, variance: float, gram: Gram) -> None:
+        """Refuse samples whose squared distances from each other are lost in the rounding of their squared lengths."""
+        if gram.n_samples == 1 or float(np.ptp(gram.diagonal)) == 0:
+            return
+        raise ValueError(
+            "The samples lie so far from the origin of feature space that rounding hides how they differ: k(x, x) is "
+            f"up to {gram.diagonal.max():.3g}, squared distances from their middle about {variance:.3g}. Move the "
+            "features to the origin: subtract each one's mean (StandardScaler), or for an additive kernel its least "
+            "value (MinMaxScaler(clip=True)). With kernel='linear', dense data are centred for you."
+        )
 
     def _squared_lengths(self, X: Any) -> FloatArray:
         """Return k(x, x) of each validated row, shape (n_samples,)."""

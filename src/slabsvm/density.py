@@ -21,6 +21,8 @@ from slabsvm.subspace import centred, components, errors, left_out_errors
 
 # Reconstruction errors below this share of the cloud's variance are no errors: the components span all samples.
 NO_ERROR = 1e-10
+# A cloud's variance must be this many times what a threshold is moved by for rounding.
+RESOLVED = 1e3
 
 
 class KernelPCADetector(KernelDetector):
@@ -87,6 +89,8 @@ class KernelPCADetector(KernelDetector):
     array([ 1, -1])
     """
 
+    _needs_no_origin = True
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **KernelDetector._parameter_constraints,
         "n_components": [Interval(Integral, 1, None, closed="left"), Interval(Real, 0.0, 1.0, closed="neither")],
@@ -136,6 +140,8 @@ class KernelPCADetector(KernelDetector):
         np.fill_diagonal(K, gram.diagonal)
         cloud = centred(K, distinct.weights)
         variance = float(cloud.shares @ np.diagonal(cloud.matrix))
+        if variance < RESOLVED * self._rounding:
+            self._refuse_remote_cloud(variance, gram)
         whole = self.offsets == "leave-one-out" or not isinstance(self.n_components, Integral)
         found = components(cloud, None if whole else int(self.n_components), gram.rounding)
         q = self._dimension(found.variances, variance)
@@ -159,6 +165,11 @@ class KernelPCADetector(KernelDetector):
     def _dimension(self, variances: FloatArray, total: float) -> int:
         if isinstance(self.n_components, Integral):
             wanted = int(self.n_components)
+            if not len(variances):
+                raise ValueError(
+                    f"n_components={wanted}, but all samples are (nearly) the same point of feature space, which has "
+                    "no components. Check the features for constants, and if they differ use a larger gamma."
+                )
             if wanted > len(variances):
                 raise ValueError(
                     f"n_components={wanted} is more than the {len(variances)} components that the training samples "

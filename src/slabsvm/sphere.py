@@ -10,8 +10,9 @@ import numpy as np
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.dual import Dual, FloatArray, hypersphere
+from slabsvm.dual import Dual, FloatArray, Solution, Status, hypersphere
 from slabsvm.gram import Gram
+from slabsvm.samples import Distinct
 from slabsvm.support import SupportVectorDetector
 
 # C is compared with the least that is feasible up to this relative rounding error.
@@ -24,7 +25,8 @@ class SVDD(SupportVectorDetector):
     In the kernel's feature space, the ball |Phi(x) - a| <= R holds all but a share nu of the training samples, which
     are all of the target class; the centre a = sum_i alpha_i Phi(x_i) is known by its coefficients alone. Where k(x, x)
     is constant, as for the RBF kernel, it is the one-class SVM in other words: the same coefficients, twice its
-    decision function.
+    decision function. Where the origin of the features is does not matter, so that with kernel="linear" dense data are
+    centred first: `project` is then in products of what is left.
 
     Parameters
     ----------
@@ -93,6 +95,8 @@ class SVDD(SupportVectorDetector):
     array([ 1, -1])
     """
 
+    _needs_no_origin = True
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SupportVectorDetector._parameter_constraints,
         "nu": [Interval(Real, 0.0, 1.0, closed="right")],
@@ -147,6 +151,11 @@ class SVDD(SupportVectorDetector):
         self._common = self._length if constant else 0.0
         return hypersphere(weights, nu, np.zeros_like(gram.diagonal) if constant else gram.diagonal)
 
+    def _put_planes(self, distinct: Distinct, *, dual: Dual, gram: Gram, solution: Solution) -> None:
+        if solution.status is Status.DEGENERATE:
+            self._refuse_remote_cloud(2 * abs(solution.objective), gram)
+        super()._put_planes(distinct, dual=dual, gram=gram, solution=solution)
+
     def _share_outside(self, weights: FloatArray) -> float:
         """Return the nu that C stands for, or nu."""
         if self.C is None:
@@ -180,8 +189,7 @@ class SVDD(SupportVectorDetector):
     def _trouble(self) -> str:
         if self.status_ == "degenerate":
             return (
-                "The ball has no radius that rounding does not hide: either all samples are (nearly) the same point of "
-                "feature space, or their cloud is far from the origin for its size. Check the features for constants, "
-                "and centre them, for example with StandardScaler."
+                "The ball has no radius that rounding does not hide: all samples are (nearly) the same point of "
+                "feature space. Check the features for constants."
             )
         return self._nothing_told_apart() or self._lost_recall()
