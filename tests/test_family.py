@@ -1,5 +1,6 @@
 """The rivals of the slab: each against its definition, against an independent implementation, and against refits."""
 
+import re
 import warnings
 from contextlib import nullcontext, suppress
 from functools import partial
@@ -433,6 +434,46 @@ def test_training_offsets_that_will_reject_new_samples_are_warned_of(model):
     X = np.random.default_rng(0).normal(size=(200, 10))
     with pytest.warns(SlabCollapseWarning, match="(?s)support vectors.*offsets='leave-one-out'"):
         model(gamma=5.0, offsets="training").fit(X)
+
+
+@pytest.mark.parametrize(
+    "make", [KernelDensityDetector, KernelPCADetector, partial(KernelPCADetector, n_components=100)]
+)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_training_thresholds_that_flatter_are_warned_of_with_the_recall_to_expect(make, weighted):
+    rng = np.random.default_rng(0)
+    X, new = rng.normal(size=(400, 10)), rng.normal(size=(3000, 10))
+    weights = rng.uniform(0.5, 2.0, 400) if weighted else None
+    with pytest.warns(SlabCollapseWarning, match="(?s)expect .* accepted.*asks for 90%.*leave-one-out") as caught:
+        model = make(offsets="training").fit(X, sample_weight=weights)
+    told = float(re.search(r"expect (\d+)%", str(caught[0].message))[1]) / 100
+    assert told == pytest.approx((model.predict(new) == 1).mean(), abs=0.06)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        make().fit(X)
+
+
+def test_training_thresholds_that_hold_are_not_warned_of():
+    X = np.random.default_rng(0).normal(size=(1500, 2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for model in (KernelDensityDetector, partial(KernelPCADetector, n_components=2, gamma=0.05)):
+            model(offsets="training").fit(X)
+
+
+@pytest.mark.parametrize("make", [partial(OneClassSlabSVM, nu_upper=0.1), OneClassSVM, SVDD, KernelPCADetector])
+@by_offsets
+def test_a_weight_means_repetition_for_a_precomputed_kernel_too(make, offsets, X, new):
+    weights = np.random.default_rng(0).integers(0, 4, len(X))
+    rows = np.repeat(np.arange(len(X)), weights)
+    K, asked = problems.rbf(0.5)(X, X), problems.rbf(0.5)(new, X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        weighted = make(kernel="precomputed", offsets=offsets, tol=1e-9) if make is not KernelPCADetector else None
+        weighted = weighted or make(kernel="precomputed", offsets=offsets)
+        repeated = clone(weighted).fit(K[np.ix_(rows, rows)])
+        weighted.fit(K, sample_weight=weights)
+    np.testing.assert_allclose(repeated.decision_function(asked[:, rows]), weighted.decision_function(asked), atol=1e-7)
 
 
 def binary(rng, n_samples):

@@ -23,7 +23,7 @@ from slabsvm import kernels
 from slabsvm.dual import ROUNDING_GAP, FloatArray
 from slabsvm.gram import Dense, Gram
 from slabsvm.products import gram_of
-from slabsvm.samples import Distinct, distinct_rows, each_its_own
+from slabsvm.samples import Distinct, distinct_rows, same_points
 
 # Offsets are moved outwards by this many units of rounding, so that a sample on a boundary counts as inside, as it
 # should, whatever rounding does to its score.
@@ -128,17 +128,15 @@ class Detector(Scored):
             warnings.warn(" ".join(trouble), SlabCollapseWarning, stacklevel=3)
         return self
 
-    def _nothing_told_apart(self) -> str:
-        """Return a warning where no sample scores differently from any other without itself, or nothing."""
-        if self.offsets == "leave-one-out" and np.nanmax(self.loo_scores_) - np.nanmin(self.loo_scores_) <= (
-            4 * self._rounding
-        ):
-            return (
-                "Without itself, every training sample scores the same to within rounding, and so may all new ones. "
-                "Either all samples are (nearly) the same point of feature space, or the kernel matrix is the identity "
-                "as far as rounding lets see. Use a smaller gamma, and check the features for constants."
-            )
-        return ""
+    def _flattered(self, expected: float) -> str:
+        """Return a warning where training thresholds will accept this share of new positives, or nothing."""
+        if self.offsets != "training" or expected >= self._nominal_recall() - LOST_RECALL:
+            return ""
+        return (
+            f"With offsets='training' expect {expected:.0%} of new positives to be accepted, by what the training "
+            f"samples score without themselves, where nu asks for {self._nominal_recall():.0%}. Use "
+            "offsets='leave-one-out', or more samples."
+        )
 
     def _repeats_rejected(self, X: Any, distinct: Distinct) -> str:
         """Return a warning where leave-one-out thresholds reject the rows that repeat, and these are many, or nothing.
@@ -226,7 +224,7 @@ class KernelDetector(Detector):
         return X
 
     def _distinct(self, X: Any, weights: FloatArray) -> Distinct:
-        return each_its_own(weights) if self.kernel == "precomputed" else distinct_rows(X, weights)
+        return same_points(X, weights) if self.kernel == "precomputed" else distinct_rows(X, weights)
 
     def _gram(self, X: Any, distinct: Distinct) -> Gram:
         """Return access to K over the distinct samples, and keep their kernel for predictions."""
@@ -246,6 +244,22 @@ class KernelDetector(Detector):
                 "example with StandardScaler."
             )
         return gram
+
+    def _nothing_told_apart(self) -> str:
+        """Return a warning where no sample scores differently from any other without itself, or nothing."""
+        if self.offsets == "leave-one-out" and np.nanmax(self.loo_scores_) - np.nanmin(self.loo_scores_) <= (
+            4 * self._rounding
+        ):
+            return (
+                "Without itself, every training sample scores the same to within rounding, and so may all new ones. "
+                "Either all samples are (nearly) the same point of feature space, or the kernel matrix is the identity "
+                f"as far as rounding lets see. Use {self._smoother()}, and check the features for constants."
+            )
+        return ""
+
+    def _smoother(self) -> str:
+        """Return what makes more samples alike."""
+        return "a smaller gamma" if self.kernel == "rbf" else "a kernel that falls off more slowly"
 
     def _resolve_kernel(self, X: Any, weights: FloatArray) -> kernels.Kernel | None:
         if self.kernel == "precomputed":

@@ -69,6 +69,23 @@ def distinct_rows(X: Any, weights: FloatArray) -> Distinct:
     )
 
 
+def same_points(K: FloatArray, weights: FloatArray) -> Distinct:
+    """Return the distinct points of positive weight, shuffled, of which K, (n, n), holds all kernel values.
+
+    Equal rows of a symmetric K have no distance from each other. A matrix product may give equal samples rows that
+    differ in their last bits: these stay two.
+    """
+    merged = distinct_rows(K, weights)
+    rank = np.empty(len(weights), dtype=np.intp)
+    rank[np.random.default_rng(0).permutation(len(weights))] = np.arange(len(weights))
+    keys = rank[merged.representatives]
+    order = np.argsort(keys)
+    place = np.empty(len(order), dtype=np.intp)
+    place[order] = np.arange(len(order))
+    group = np.where(merged.group >= 0, place[merged.group], -1)
+    return Distinct(merged.representatives[order], merged.weights[order], group, keys=keys[order].astype(np.uint64))
+
+
 def each_its_own(weights: FloatArray) -> Distinct:
     """Return the rows of positive weight, shuffled, for data whose rows cannot be compared (a kernel matrix)."""
     positive = np.flatnonzero(weights > 0)

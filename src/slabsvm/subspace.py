@@ -68,33 +68,40 @@ class Components:
         a: the component is sum_i a_i f_i, a unit vector.
     least : float
         A variance up to this cannot be told from rounding.
+    complete : bool
+        Whether these are all components.
     """
 
     variances: FloatArray
     coefficients: FloatArray
     least: float
+    complete: bool
 
 
 def components(cloud: Centred, n_wanted: int | None, rounding: float) -> Components:
-    """Return the n_wanted leading components, or for None all whose variance is no rounding.
+    """Return the components whose variance is no rounding: the n_wanted leading ones where that saves work, or all.
 
-    rounding is how exactly K is known, relative to its diagonal.
+    rounding is how exactly K is known, relative to its diagonal. Memory: 3 k^2 numbers beside the cloud's while all are
+    found.
     """
     k = len(cloud.shares)
     root = np.sqrt(cloud.shares)
-    matrix = root[:, None] * cloud.matrix * root
-    if n_wanted is not None and k > LANCZOS_SIZE and n_wanted < LANCZOS_SHARE * k:
+    matrix = root[:, None] * cloud.matrix
+    matrix *= root
+    complete = n_wanted is None or k <= LANCZOS_SIZE or n_wanted >= LANCZOS_SHARE * k
+    if not complete:
         start = np.random.default_rng(0).normal(size=k)
         variances, vectors = scipy.sparse.linalg.eigsh(matrix, n_wanted, which="LA", v0=start)
     else:
-        variances, vectors = scipy.linalg.eigh(matrix, driver="evd", overwrite_a=True, check_finite=False)
-    order = np.argsort(-variances)[:n_wanted]
-    variances, vectors = variances[order], vectors[:, order]
-    size = cloud.squared_mean + max(float(variances[0]), 0.0)
+        variances, vectors = scipy.linalg.eigh(matrix.T, driver="evd", overwrite_a=True, check_finite=False)
+    del matrix
+    size = cloud.squared_mean + max(float(variances.max()), 0.0)
     least = max(k * float(np.finfo(np.float64).eps), rounding) * size
-    kept = variances > least
-    variances, vectors = variances[kept], vectors[:, kept]
-    return Components(variances, root[:, None] * vectors / np.sqrt(variances), least)
+    kept = np.argsort(-variances)[: int(np.count_nonzero(variances > least))]
+    variances, coefficients = variances[kept], vectors[:, kept]
+    coefficients *= root[:, None]
+    coefficients /= np.sqrt(variances)
+    return Components(variances, coefficients, least, complete)
 
 
 def errors(lengths: FloatArray, projections: FloatArray) -> FloatArray:
@@ -103,8 +110,8 @@ def errors(lengths: FloatArray, projections: FloatArray) -> FloatArray:
     return found
 
 
-def left_out_errors(cloud: Centred, everything: Components, n_components: int) -> FloatArray:
-    """Return each sample's error under the mean and the n_components components of the others, shape (k,).
+def left_out_errors(cloud: Centred, everything: Components, n_components: int, samples: slice) -> FloatArray:
+    """Return the samples' errors, each under the mean and the n_components components of the others.
 
     Without sample i the mean moves to mu - c_i f_i with c_i = p_i/(1 - p_i), and (1 - p_i) times the covariance is
     Lambda - c_i z z' in the coordinates z of f_i along all components, Lambda their variances: a diagonal matrix less a
@@ -115,15 +122,18 @@ def left_out_errors(cloud: Centred, everything: Components, n_components: int) -
     """
     from slabsvm import _secular
 
-    squares: FloatArray = np.square(cloud.matrix @ everything.coefficients)
+    squares: FloatArray = cloud.matrix[samples] @ everything.coefficients
+    np.square(squares, out=squares)
     lengths: FloatArray = squares.sum(axis=1)
-    rest = 1.0 - cloud.shares
-    passed_on: FloatArray = np.divide(cloud.shares, rest, out=np.zeros_like(rest), where=rest > 0)
+    shares = cloud.shares[samples]
+    rest = 1.0 - shares
+    passed_on: FloatArray = np.divide(shares, rest, out=np.zeros_like(rest), where=rest > 0)
     growth: FloatArray = 1.0 + 2.0 * passed_on
     if not n_components:
         return lengths * growth
     poles = np.append(everything.variances, -everything.variances[0])
     mass = np.empty(len(squares))
-    _secular.leading_mass(poles, passed_on[:, None] * squares, n_components, everything.least, mass)
+    squares *= passed_on[:, None]
+    _secular.leading_mass(poles, squares, n_components, everything.least, mass)
     kept = np.divide(mass, passed_on, out=np.zeros_like(mass), where=passed_on > 0)
     return np.maximum(lengths - kept, 0.0) * growth

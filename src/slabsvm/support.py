@@ -226,7 +226,7 @@ class SupportVectorDetector(KernelDetector):
 
     def _remedy(self) -> str:
         """Return what makes fewer samples support vectors, or makes it harmless that they are."""
-        return "offsets='leave-one-out', a smaller gamma" if self.offsets == "training" else "a smaller gamma"
+        return f"offsets='leave-one-out', {self._smoother()}" if self.offsets == "training" else self._smoother()
 
 
 def _solver(name: str) -> Callable[..., Solution]:
