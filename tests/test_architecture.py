@@ -67,6 +67,7 @@ FLOORS = (
     ),
     (
         "palette",
+        "comparison",
         "report",
         "tables",
         "plots",

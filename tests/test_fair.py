@@ -2,12 +2,13 @@
 
 import json
 import warnings
+from itertools import product
 
 import numpy as np
 import pytest
 from sklearn.model_selection import KFold, ParameterGrid
 
-from slabsvm import KernelDensityDetector, LabelFreeSearchCV, LeakageWarning, fair_report
+from slabsvm import KernelDensityDetector, LabelFreeSearchCV, LeakageWarning, comparison, fair_report
 from slabsvm.experiments import fair, paper, protocol
 from slabsvm.journal import Record
 from slabsvm.selection.criteria import Answer
@@ -133,12 +134,39 @@ def test_a_comparison_counts_wins_and_tells_chance_from_more():
     base = np.linspace(0.5, 0.8, 26)
     wave = 0.01 * np.where(np.arange(26) % 2, 1, -1) * np.linspace(1, 2, 26)
     records = invented({"OCSVM": base, "SVDD": base, "OCSSVM": base - 0.05, "KDE": base + 0.05, "LOF": base + wave})
-    assert fair_report.compare(records, "SVDD", "OCSVM") == fair_report.Comparison(0.0, 0, 0, 1.0)
-    assert fair_report.compare(records, "KDE", "OCSVM").word == "better"
-    worse = fair_report.compare(records, "OCSSVM", "OCSVM")
+    same = fair_report.compare_methods(records, "SVDD", "OCSVM")
+    assert (same.word, same.difference, same.wins, same.losses, same.p) == ("level", 0.0, 0, 0, 1.0)
+    assert fair_report.compare_methods(records, "KDE", "OCSVM").word == "better"
+    worse = fair_report.compare_methods(records, "OCSSVM", "OCSVM")
     assert (worse.word, worse.wins, worse.losses) == ("worse", 0, 26)
     assert worse.difference == pytest.approx(-0.05)
-    assert fair_report.compare(records, "LOF", "OCSVM").word == "level"
+    assert fair_report.compare_methods(records, "LOF", "OCSVM").word == "level"
+
+
+def test_the_p_is_of_all_signs_that_the_ranks_can_have():
+    differences = np.array([0.5, -0.1, 0.2, 0.9, 0.3, -0.4, 0.7])
+    ranks = np.argsort(np.argsort(np.abs(differences))) + 1
+    found = comparison.compare(differences, np.zeros(7))
+    sums = np.abs([np.dot(signs, ranks) for signs in product([-1, 1], repeat=7)])
+    assert found.rank_sum == np.dot(np.sign(differences), ranks)
+    assert found.p == pytest.approx(np.mean(sums >= abs(found.rank_sum)))
+
+
+def test_a_comparison_of_which_most_is_equal_is_judged_by_the_rest():
+    first = np.concatenate([np.zeros(14), np.linspace(0.01, 0.12, 12)])
+    found = comparison.compare(first, np.zeros(26))
+    assert (found.difference, found.wins, found.losses, found.word) == (0.0, 12, 0, "better")
+    assert comparison.compare(np.zeros(26), first).word == "worse"
+    assert found.p == comparison.compare(first[14:], np.zeros(12)).p
+
+
+def test_many_comparisons_are_corrected():
+    ps = {"a": 0.04, "b": 0.001, "c": 0.03, "d": 0.02}
+    found = comparison.holm({name: comparison.Comparison(0.1, 9, 1, 40.0, p, p) for name, p in ps.items()})
+    assert list(found) == list(ps)
+    assert [one.p for one in found.values()] == list(ps.values())
+    assert [one.corrected for one in found.values()] == pytest.approx([0.06, 0.004, 0.06, 0.06])
+    assert [one.word for one in found.values()] == ["level", "better", "level", "level"]
 
 
 def test_the_report_says_so_where_the_slab_loses():
