@@ -110,8 +110,8 @@ SETTING = (
     f"of the candidates that accept, up to chance, {RULES['marginals'].recall:.0%} of held-out positives the one that "
     f"accepts the fewest of {N_STRANGERS:,} strangers a fold: rows whose every feature is that of another held-out "
     f"positive (marginals). A second rule, by swaps, asks for {RULES['swaps'].recall:.0%}, and its strangers have half "
-    "of their features from one held-out positive and half from another. The choice sees no label, but the recalls that "
-    "the rules ask for were settled on data sets of which Letter, with its test labels, is one.",
+    "of their features from one held-out positive and half from another. The choice sees no label, but the recalls "
+    "that the rules ask for were settled on data sets of which Letter, with its test labels, is one.",
     "No threshold stands at training scores: this package's detectors use closed-form leave-one-out scores, "
     "scikit-learn's the quantile of held-out scores. The oracle is the candidate that is best on the test rows.",
 )
