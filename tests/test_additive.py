@@ -145,6 +145,31 @@ def test_no_vectors_no_samples_or_only_zeros_score_zero(make):
     assert make(np.ones((2, 3)), np.ones(2))(np.ones((0, 3))).shape == (0,)
 
 
+@pytest.mark.parametrize("spread", ["least of all", "least beside usual", "huge"])
+@pytest.mark.parametrize("share", [0.0, 1e-3, 1e-6])
+def test_chi2_tables_hold_their_bound_at_the_ends_of_the_numbers(spread, share):
+    rng = np.random.default_rng(0)
+    least = 5e-324 * rng.integers(0, 100, (200, 2))
+    V = {
+        "least of all": 1e6 * least,
+        "least beside usual": np.where(rng.random((200, 2)) < 0.5, least, rng.random((200, 2))),
+        "huge": 1e118 * rng.integers(1, 6, (200, 2)),
+    }[spread]
+    beta = rng.normal(size=200)
+    size = size_of(V, beta)
+    table = Chi2Table(V, beta, share * size)
+    X = np.concatenate([np.outer(10.0 ** np.arange(-320.0, 300.0, 0.25), [1.0, 1.0]), V[:50]])
+    expected = np.zeros(len(X))
+    for vector, coefficient in zip(V, beta, strict=True):
+        low, high = np.minimum(X, vector), np.maximum(X, vector)
+        ratio = np.divide(low, high, out=np.zeros_like(low), where=high > 0)
+        expected += coefficient * (2 * low / (1 + ratio)).sum(axis=1)
+    assert table.error <= share * size
+    # Products of numbers below 2e-308 have lost their bits: all that can be asked is that their sums are no larger.
+    rounding = 1e-13 if size > 1e-300 else 3.0
+    assert np.abs(table(X) - expected).max() <= table.error + rounding * size
+
+
 def test_knots_merge_equal_values_and_forget_zeros_and_rows():
     counts, values, weights = knots(np.array([[0.0, 2.0], [3.0, 2.0], [1.0, 0.0]]), np.array([1.0, 10.0, 100.0]))
     assert counts.tolist() == [2, 1]

@@ -21,7 +21,8 @@ FEW_FRACTIONS = 24
 DEGREE = 5
 WIDTH = DEGREE + 3  # a piece of the chi2 table, one cache line: its centre, 2/length, and DEGREE + 1 coefficients
 TOGETHER = 4  # fractions that are brought to one denominator
-LARGEST = 1e70  # products of so many values of this size are finite, and those of its reciprocals are not 0
+# Products of TOGETHER values of this size and any weight are finite, and those of its reciprocals are not 0.
+LARGEST = 1e45
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]

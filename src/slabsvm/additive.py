@@ -43,6 +43,8 @@ PIECE_ERROR = 5.6e-5
 LOWEST_PIECE_ERROR = 7.0
 MOST_PIECES_PER_OCTAVE = 64
 MANTISSA_BITS = 52
+# Powers of two below this one, and their reciprocals, are left alone: beyond are numbers without all their bits.
+LEAST_EXPONENT = -1000
 
 
 class Projection(ABC):
@@ -172,7 +174,7 @@ class Chi2Table(_SumOfFunctions):
         n_pieces = np.zeros(n_features, dtype=np.int64)
         scales = np.ones(n_features)
         filled = np.flatnonzero(counts)
-        scales[filled] = 0.5 ** np.frexp(values[starts[filled] + counts[filled] - 1])[1]
+        scales[filled] = 0.5 ** np.maximum(np.frexp(values[starts[filled] + counts[filled] - 1])[1], LEAST_EXPONENT)
         for j in np.flatnonzero(counts > _lookup.FEW_FRACTIONS) if per_octave else ():
             own = slice(starts[j], starts[j] + counts[j])
             lows[j], made = _polynomials(values[own], weights[own], per_octave, lowest, shift)
@@ -246,6 +248,8 @@ def _resolution(size: float, total: float, allowed: float) -> tuple[int, float, 
     if not 0 < size < np.inf or per_octave > MOST_PIECES_PER_OCTAVE:
         return 0, 0.0, 0.0
     lowest = 0.5 * allowed / (LOWEST_PIECE_ERROR * total)
+    if lowest < 2.0 ** (LEAST_EXPONENT + 1):
+        return 0, 0.0, 0.0
     return per_octave, lowest, PIECE_ERROR * size / per_octave**6 + 0.5 * allowed
 
 
@@ -258,8 +262,10 @@ def _polynomials(
     """
     from slabsvm import _lookup
 
-    bottom = max(np.frexp(values[0] / (4 * per_octave))[1] - 1, np.frexp(lowest)[1] - 1, -1000)
-    top = min(max(np.frexp(2 * per_octave * values[-1])[1], bottom + 1), 1000)
+    # By exponents: a quotient of the least knot might be 0.
+    octaves = int(per_octave).bit_length() - 1
+    bottom = max(np.frexp(values[0])[1] - octaves - 3, np.frexp(lowest)[1] - 1)
+    top = min(max(np.frexp(values[-1])[1] + octaves + 1, bottom + 1), -LEAST_EXPONENT)
     within = 2.0 ** np.arange(bottom, top)[:, None] * (1.0 + np.arange(per_octave) / per_octave)
     edges = np.append(within.ravel(), 2.0**top)
     x = np.cos(np.pi * (np.arange(_lookup.DEGREE + 1) + 0.5) / (_lookup.DEGREE + 1))
