@@ -45,6 +45,11 @@ def test_f1_counts_an_unknown_sample_with_a_name_against_that_class(include, tru
     assert metrics.open_set_f1(truth, answers, "?", include_unknown=include) == pytest.approx(sum(values) / len(values))
 
 
+def test_unknown_has_no_f1_where_it_is_not_met():
+    assert metrics.open_set_f1(["a", "b"], ["a", "b"], "?") == 1.0
+    assert metrics.open_set_f1(["a", "b"], ["a", "?"], "?") == pytest.approx(1 / 3)
+
+
 def test_mcc_is_the_correlation_of_indicator_tables(truth, answers):
     tables = [(labels[:, None] == np.array([*CLASSES, "?"])).astype(float) for labels in (truth, answers)]
     centred = [table - table.mean(axis=0) for table in tables]
@@ -111,6 +116,9 @@ def test_numbers_are_labels_too():
         (lambda: metrics.openness(0, 12), "at least one class"),
         (lambda: metrics.open_set_f1(["?"], ["?"], "?"), "no known class"),
         (lambda: metrics.open_set_f1(["a"], [-1], -1), "mix words and numbers"),
+        (lambda: metrics.open_set_f1(["a", "?"], ["a", "?"], -1), "unknown_label=-1 and the labels"),
+        (lambda: metrics.open_set_confusion(["a", "?"], ["a", "?"], ["a"], -1), "unknown_label=-1 and the labels"),
+        (lambda: metrics.open_set_confusion(["a", "b"], ["a", "?"], ["a"], "?"), r"hold \['b'\]"),
         (lambda: metrics.open_set_f1(["a"], ["a", "b"], "?"), "inconsistent numbers of samples"),
         (lambda: metrics.known_unknown_auroc(["a"], [[1.0]], "?"), "all of these are known"),
         (lambda: metrics.known_unknown_auroc(["?"], [[1.0]], "?"), "all of these are unknown"),

@@ -81,7 +81,9 @@ def openness(n_training: int, n_testing: int, n_target: int | None = None) -> fl
 
 
 def open_set_f1(y_true: Any, y_pred: Any, unknown_label: Any, *, include_unknown: bool = True) -> float:
-    """Return the macro F1 of the known classes and, if it is included, of "unknown" as one more class.
+    """Return the macro F1 of the known classes and, if it is included and met, of "unknown" as one more class.
+
+    It is met where y_true or y_pred holds it; where neither does, it has no F1.
 
     Left out, "unknown" has no F1 of its own, but an unknown sample that is given a name is still a false positive of
     that class, and a known one that is refused a false negative.
@@ -99,8 +101,10 @@ def open_set_f1(y_true: Any, y_pred: Any, unknown_label: Any, *, include_unknown
     networks", CVPR 2016, counts it.
     """
     truth, answers = _labels(y_true, y_pred)
+    _refuse_another_type(truth, unknown_label)
     classes = _known_classes(truth, answers, unknown_label)
-    labels = [*classes, unknown_label] if include_unknown else classes
+    met = unknown_label in truth or unknown_label in answers
+    labels = [*classes, unknown_label] if include_unknown and met else classes
     return float(f1_score(truth, answers, labels=labels, average="macro", zero_division=0.0))
 
 
@@ -116,8 +120,16 @@ def open_set_mcc(y_true: Any, y_pred: Any) -> float:
 
 
 def open_set_confusion(y_true: Any, y_pred: Any, classes: Any, unknown_label: Any) -> npt.NDArray[np.intp]:
-    """Return counts by true class (rows) and answer (columns), "unknown" last, shape (n_classes + 1, n_classes + 1)."""
+    """Return counts by true class (rows) and answer (columns), "unknown" last, shape (n_classes + 1, n_classes + 1).
+
+    Raises
+    ------
+    ValueError
+        For labels that are neither among classes nor the unknown label.
+    """
     truth, answers = _labels(y_true, y_pred)
+    _refuse_another_type(truth, unknown_label)
+    _refuse_strange_labels([*truth.tolist(), *answers.tolist()], [*classes, unknown_label], unknown_label)
     counts: npt.NDArray[np.intp] = confusion_matrix(truth, answers, labels=[*classes, unknown_label])
     return counts
 
@@ -193,6 +205,23 @@ def _labels(y_true: Any, y_pred: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any
     return truth, answers
 
 
+def _refuse_another_type(truth: npt.NDArray[Any], unknown_label: Any) -> None:
+    if truth.dtype.kind != "O" and (truth.dtype.kind in "US") != isinstance(unknown_label, str):
+        raise ValueError(
+            f"unknown_label={unknown_label!r} and the labels, such as {truth[:1].tolist()}, mix words and numbers; "
+            "give the label that the unknown samples bear."
+        )
+
+
+def _refuse_strange_labels(labels: Any, allowed: Any, unknown_label: Any) -> None:
+    strange = sorted(set(labels) - set(allowed), key=str)
+    if strange:
+        raise ValueError(
+            f"The labels hold {strange}, which are neither known classes nor the unknown label {unknown_label!r}; "
+            "label the samples of classes that were not learned as unknown."
+        )
+
+
 def _known_classes(truth: npt.NDArray[Any], answers: npt.NDArray[Any], unknown_label: Any) -> list[Any]:
     """Return the classes that are met, in y_true or in y_pred, without the unknown label."""
     classes = [label for label in np.unique(np.concatenate([truth, answers])) if label != unknown_label]
@@ -220,10 +249,5 @@ def _scored(y_true: Any, scores: Any, classes: Any, unknown_label: Any) -> tuple
     names = np.asarray(classes)
     if len(names) != table.shape[1]:
         raise ValueError(f"There are {table.shape[1]} columns of scores and {len(names)} classes.")
-    strange = sorted(set(truth[known].tolist()) - set(names.tolist()))
-    if strange:
-        raise ValueError(
-            f"y_true holds {strange}, which are neither known classes nor the unknown label {unknown_label!r}; label "
-            "the samples of classes that were not learned as unknown."
-        )
+    _refuse_strange_labels(truth[known].tolist(), names.tolist(), unknown_label)
     return table, known, known & (names[table.argmax(axis=1)] == truth)
