@@ -190,3 +190,4 @@ def test_reproduce_letter_on_three_letters_draws_and_tells_everything(tmp_path, 
     assert report.count("| OCSSVM |") == 1 + 5
     assert "| SVDD | hellinger |" in report
     assert "unknown" in report
+    assert len((tmp_path / "letter-training-conventions.csv").read_text().splitlines()) == 1 + 3 * 10

@@ -235,11 +235,12 @@ def test_the_130_letter_cells_agree_with_the_reference(tmp_path):
         row = reference[record["kernel"], record["known"]]
         cell = f"{record['kernel']} {record['known']}"
         assert record["m"] == int(row["m"]), cell
-        assert record["dual_objective"] == pytest.approx(float(row["objective"]), rel=1e-6), cell
-        assert record["rho_lower"] == pytest.approx(float(row["rho1"]), rel=1e-4), cell
-        assert record["rho_upper"] == pytest.approx(float(row["rho2"]), rel=1e-4), cell
+        # The gap bounds how far the objective is from its optimum; the planes follow the scores, which are farther.
+        assert record["dual_objective"] == pytest.approx(float(row["objective"]), rel=2 * paper.TOLERANCE), cell
+        assert record["rho_lower"] == pytest.approx(float(row["rho1"]), rel=1e-8), cell
+        assert record["rho_upper"] == pytest.approx(float(row["rho2"]), rel=1e-8), cell
         # A test sample that lies on a plane falls on either side by the last digit of its score.
-        slack = 0.005 + 0.01 * int(row["n_test_on_boundary"])
+        slack = 1e-9 + 0.01 * int(row["n_test_on_boundary"])
         assert record["mcc"] == pytest.approx(float(row["MCC"]), abs=slack), cell
     medians = [median(r["mcc"] for r in records if r["kernel"] == kernel) for kernel in paper.KERNELS]
     assert medians == pytest.approx([0.137, 0.390, 0.258, 0.134, 0.192], abs=6e-4)

@@ -128,6 +128,7 @@ def letter(*, output: Path, data: Path | None, offsets: str, jobs: int | None, f
         prepare(output, figures)
         from slabsvm import letter_plots, letter_report
         from slabsvm.experiments import paper, table_one
+        from slabsvm.report import write_csv
 
         letters, name = load(data), f"letter-{offsets}"
         table = table_one.table_cells(letters, offsets)
@@ -136,7 +137,10 @@ def letter(*, output: Path, data: Path | None, offsets: str, jobs: int | None, f
             name, cells=cells, measure=paper.letter_measure(letters), output=output, jobs=jobs, fresh=fresh
         )
         records, conventions = records[: len(table)], records[len(table) :]
-        show(letter_report.table_grid(records))
+        if conventions:
+            # In a file of their own, so that nobody takes their medians for the table's.
+            write_csv(conventions, output / f"{name}-conventions.csv")
+        show(letter_report.table_grid(records, offsets))
         tell(["", *letter_report.found(records, offsets)])
         pictures = draw(output, letter_plots.charts(records, name), figures)
         finish(output, name, letter_report.letter_report(records, conventions, pictures, offsets), records)

@@ -10,7 +10,7 @@ from slabsvm.comparison import SIGNIFICANT, Comparison, compare, holm
 from slabsvm.experiments import fair, paper
 from slabsvm.journal import Record
 from slabsvm.report import BAD, BEST, GOOD, Grid, Part, Report
-from slabsvm.tables import pick
+from slabsvm.tables import best_of_rows, pick
 
 SLAB = "OCSSVM"
 # What a method reaches by each rule of choice, and by the oracle.
@@ -120,7 +120,7 @@ def letter_grid(records: Sequence[Record]) -> Grid:
         "Letter by letter",
         ["letter", *names],
         [[letter, *(f"{v:.3f}" for v in row)] for letter, row in zip(paper.LETTERS, values, strict=True)],
-        marks={(at, 1 + row.index(max(row))): BEST for at, row in enumerate(values)},
+        marks=best_of_rows(values),
     )
 
 

@@ -10,12 +10,17 @@ from slabsvm.experiments import paper, toy
 from slabsvm.experiments.digits import NOMINAL_RECALL, PEER, PEER_LOO, SLAB, Encounter, median_mcc
 from slabsvm.experiments.metrics import Counts
 from slabsvm.journal import Record
-from slabsvm.report import Grid
+from slabsvm.report import BEST, Grid
 
 
 def pick(records: Iterable[Record], **where: Any) -> list[Record]:
     """The records that have each of the values in `where`."""
     return [record for record in records if all(record[name] == value for name, value in where.items())]
+
+
+def best_of_rows(values: Sequence[Sequence[float]]) -> dict[tuple[int, int], str]:
+    """Mark the largest value of each row, all of them where several are; a column of names stands before the values."""
+    return {(at, 1 + column): BEST for at, row in enumerate(values) for column, v in enumerate(row) if v == max(row)}
 
 
 # The columns of the table of planes: its head, where its records are, and which planes of theirs decide.

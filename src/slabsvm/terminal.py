@@ -202,8 +202,8 @@ def finish(output: Path, name: str, report: Report, records: Sequence[Record]) -
 
     write_csv(records, output / f"{name}.csv")
     origin = (
-        f"Made by slabsvm {__version__} from `{name}.jsonl`, one record a line; `{name}.csv` has the same "
-        "as a table. Run the command again to render this anew: what is recorded is not computed twice."
+        f"Made by slabsvm {__version__} from `{name}.jsonl`, one record a line; `{name}.csv` has those "
+        "shown here as a table. Run the command again to render this anew: what is recorded is not computed twice."
     )
     report = replace(report, parts=[*report.parts, Prose("Where this comes from", [origin])])
     for kind, text in (("md", report.markdown()), ("html", report.html())):
