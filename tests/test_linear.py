@@ -158,6 +158,49 @@ def test_many_duplicates_are_one_sample_of_their_weight(epsilon, small_bands):
     assert repeated.rho_lower_ == pytest.approx(weighted.rho_lower_, rel=1e-3)
 
 
+@by_epsilon
+@pytest.mark.parametrize("n_weighted", [1, 10, 300, 2500])
+def test_rows_without_weight_are_not_sampled(epsilon, n_weighted, small_bands):
+    X = positives(20_000)
+    weights = np.zeros(len(X))
+    weights[np.random.default_rng(0).choice(len(X), n_weighted, replace=False)] = 1.0
+    parameters = {"epsilon": epsilon, "nu_upper": 0.05, "tol": 1e-7}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SlabCollapseWarning)  # one row
+        model = LinearOneClassSlabSVM(**parameters).fit(X, sample_weight=weights)
+        alone = LinearOneClassSlabSVM(**parameters).fit(np.repeat(X[weights > 0], 1 + (n_weighted == 1), axis=0))
+    assert (model.n_passes_ == 1) == (n_weighted <= SMALL_BANDS["LEAST_ROWS"])
+    assert model.dual_objective_ == pytest.approx(alone.dual_objective_, rel=2e-7)
+    assert (model.predict(X[weights > 0]) == alone.predict(X[weights > 0])).mean() > 0.999
+
+
+@pytest.mark.parametrize("m", [60, 3000])
+def test_rows_of_zeros_are_all_accepted(m, small_bands):
+    model = LinearOneClassSlabSVM(epsilon=0).fit(np.zeros((m, 3)))
+    assert model.relative_gap_ == 0
+    assert (model.predict(np.zeros((2, 3))) == 1).all()
+
+
+@pytest.mark.parametrize("m", [60, 3000])
+@pytest.mark.parametrize("seed", range(8))
+def test_scores_on_the_planes_are_inside_even_where_w_is_rounding(m, seed, small_bands):
+    X = np.random.default_rng(seed).integers(1, 5, (m, 1)).astype(float)
+    with pytest.warns(SlabCollapseWarning, match="w is zero"):
+        model = LinearOneClassSlabSVM(offsets="training", nu_upper=0.05).fit(X)
+    # A sample of 300 of the rows puts the planes, where there are more.
+    assert (model.predict(X) == 1).mean() >= (0.85 if m == 60 else 0.8)
+
+
+@pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
+def test_arrays_of_other_classes_are_converted_or_refused():
+    X = positives(50)
+    masked = np.ma.masked_array(X, mask=X < 3)
+    expected = LinearOneClassSlabSVM().fit(X).predict(X)
+    np.testing.assert_array_equal(LinearOneClassSlabSVM().fit(masked).predict(masked), expected)
+    with pytest.raises(TypeError, match=r"np\.matrix is not supported"):
+        LinearOneClassSlabSVM().fit(np.matrix(X))
+
+
 def test_one_plane_beats_stochastic_gradient_descent():
     X = positives(100_000, d=16)
     ours = LinearOneClassSlabSVM(epsilon=0).fit(X)

@@ -195,7 +195,7 @@ class LinearOneClassSlabSVM(Slab, Scored):
 
     def _checked(self, X: Any, *, reset: bool) -> Any:
         """Return X as it is, if it is an array or CSR matrix of floats, whose values are checked when they are read."""
-        plain = isinstance(X, np.ndarray) or (sp.issparse(X) and X.format == "csr")
+        plain = type(X) in (np.ndarray, np.memmap) or (sp.issparse(X) and X.format == "csr")
         least = 2 if reset else 1
         if plain and X.ndim == 2 and X.dtype in (np.float32, np.float64) and X.shape[0] >= least and X.shape[1] >= 1:
             return validate_data(self, X, reset=reset, skip_check_array=True)

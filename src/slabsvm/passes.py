@@ -98,6 +98,8 @@ class Source(ABC):
     Attributes
     ----------
     n_samples, n_features : int
+    weights : (n_samples,) array or None
+        None for ones.
     bytes_per_row : int
         What a row takes in float64, on average.
     n_passes : int
@@ -106,6 +108,7 @@ class Source(ABC):
 
     n_samples: int
     n_features: int
+    weights: FloatArray | None
     bytes_per_row: int
     n_passes: int = 0
 
@@ -114,11 +117,15 @@ class Source(ABC):
         """Return what the visitor makes of each stretch: its rows, their weights, and the number of the first."""
 
     def survey(self, n_sampled: int, check: Callable[[Rows], None]) -> Surveyed:
-        """Return a random sample of n_sampled rows, or all; check, which may raise, is shown every stretch."""
+        """Return a random sample of n_sampled rows of positive weight, or all of them.
+
+        check, which may raise, is shown every stretch.
+        """
         self.n_passes += 1
-        chosen = np.arange(self.n_samples)
-        if n_sampled < self.n_samples:
-            chosen = np.sort(np.random.default_rng(0).choice(self.n_samples, n_sampled, replace=False, shuffle=False))
+        chosen = np.arange(self.n_samples) if self.weights is None else np.flatnonzero(self.weights > 0)
+        if n_sampled < len(chosen):
+            own = np.random.default_rng(0).choice(len(chosen), n_sampled, replace=False, shuffle=False)
+            chosen = chosen[np.sort(own)]
         parts = self._visit(_Survey(chosen, check))
         return Surveyed(
             rows=_stacked([part.rows for part in parts]),

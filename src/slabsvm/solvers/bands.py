@@ -159,16 +159,19 @@ class _Bands:
         """Return the solution over all rows."""
         survey, nothing = self.survey, np.zeros(len(self.unit.signs))
         sample = Swept(survey.rows, survey.weights, nothing, nothing, np.zeros(self.source.n_features))
-        if len(survey.weights) == self.source.n_samples:
+        if len(survey.weights) == survey.n_weighted:
             near = _Near(sample, self.unit, distinct_rows(survey.rows, survey.weights), survey.total_weight)
             solution = near.solve(self.tol)
             w = near.w(solution)
-            return self._fitted(w, solution.gap, solution.offsets, solution.offsets + self._left_out(near, solution))
+            # Planes of the scores that predictions will give, whose rounding is not that of the solver's.
+            offsets = near.dual.offsets(near.rows @ w)
+            return self._fitted(w, solution.gap, offsets, offsets + self._left_out(near, solution))
         near = _Near(sample, self.unit, each_its_own(survey.weights), float(survey.weights.sum()))
         solution = near.solve(SAMPLE_TOL)
         w = near.w(solution)
         if solution.status is Status.DEGENERATE:
-            return replace(self._fitted(w, np.inf, solution.offsets, solution.offsets), status=Status.DEGENERATE)
+            offsets = near.dual.offsets(near.rows @ w)
+            return replace(self._fitted(w, np.inf, offsets, offsets), status=Status.DEGENERATE)
         self.margins = self._first_margins(solution)
         least_gap = np.inf
         gathered = self._gather(w, solution.offsets)
@@ -203,7 +206,7 @@ class _Bands:
         """Return margins that would hold enough rows around each plane if all rows were as the sample's."""
         n_sampled = len(solution.scores)
         wanted = _rows_of(BAND_BYTES, self.source, BAND_ROWS)
-        half = int(np.ceil(0.5 * wanted * n_sampled / self.source.n_samples))
+        half = int(np.ceil(0.5 * wanted * n_sampled / self.survey.n_weighted))
         margins = np.full((2, len(self.unit.signs)), np.inf)
         for p, (sign, offset) in enumerate(zip(self.unit.signs, solution.offsets, strict=True)):
             slopes = np.sort(sign * solution.scores)
@@ -241,7 +244,7 @@ class _Bands:
         wider = np.where(self.margins > 0, WIDER * self.margins, np.inf)
         distances = self.unit.signs[:, None] * (self.survey.rows @ w - offsets[:, None])
         inside = ((distances >= -wider[0][:, None]) & (distances <= wider[1][:, None])).any(axis=0)
-        n_rows = float(inside.mean()) * self.source.n_samples
+        n_rows = float(inside.mean()) * self.survey.n_weighted
         if np.isinf(self.margins).all() or n_rows > _rows_of(MOST_BAND_BYTES, self.source, self.source.n_samples):
             return False
         self.margins = wider
@@ -253,7 +256,8 @@ class _Bands:
         goal = BAND_SHARE * self.unit.goal(0.5 * float(w @ w), self.mean_diagonal, self.tol)
         objective = 0.5 * float(w @ w - near.pull @ near.pull)
         scale = near.dual.scale(objective, float(near.gram.diagonal.mean()))
-        return near.solve(float(np.clip(goal / scale, 1e-13, BAND_TOL)))
+        # Where all rows are 0, any tolerance is met.
+        return near.solve(float(np.clip(goal / scale, 1e-13, BAND_TOL)) if scale > 0 else BAND_TOL)
 
     def _left_out(self, near: _Near, solution: Solution) -> FloatArray:
         """Return how far leaving samples out moves the planes."""
