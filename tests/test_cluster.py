@@ -1,6 +1,7 @@
 """On a real local cluster: the same answer, from bytes that do not grow with the number of samples."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from slabsvm import LinearOneClassSlabSVM
@@ -111,3 +112,33 @@ def test_dask_arrays_that_cannot_be_passed_over_are_refused():
     holed[70, 2] = np.nan
     with pytest.raises(ValueError, match="Input X contains NaN"):
         LinearOneClassSlabSVM().fit(da.from_array(holed, chunks=(50, -1)))
+
+
+def test_dask_arrays_that_cannot_be_scored_are_refused():
+    X = positives(100)
+    model = LinearOneClassSlabSVM().fit(X)
+    blocks = da.from_array(X, chunks=(50, 4))
+    expected = X @ model.coef_[0]
+    np.testing.assert_allclose(model.project(blocks).compute(), expected, rtol=1e-12)
+    np.testing.assert_allclose(model.project(blocks[blocks[:, 0] > 4]).compute(), expected[X[:, 0] > 4], rtol=1e-12)
+    for array, text in ((blocks[:, 0], "Expected 2D array, got 1D"), (blocks[:, :5], "5 features.*expecting 6")):
+        with pytest.raises(ValueError, match=text):
+            model.predict(array)
+    bag = pytest.importorskip("dask.bag").from_sequence(X.tolist())
+    for act in (LinearOneClassSlabSVM().fit, model.predict):
+        with pytest.raises(ValueError, match=r"(?s)only arrays.*Bag.*to_dask_array"):
+            act(bag)
+    for value, word in ((np.nan, "NaN"), (np.inf, "infinity")):
+        holed = X.copy()
+        holed[70, 2] = value
+        scores = model.predict(da.from_array(holed, chunks=(50, -1)))
+        with pytest.raises(ValueError, match=f"Input X contains {word}"):
+            scores.compute()
+
+
+def test_a_dask_array_has_no_feature_names():
+    X = positives(100)
+    model = LinearOneClassSlabSVM().fit(pd.DataFrame(X, columns=list("abcdef")))
+    model.fit(da.from_array(X, chunks=(50, -1)))
+    assert not hasattr(model, "feature_names_in_")
+    assert model.n_features_in_ == 6

@@ -31,8 +31,7 @@ class Blocks(Source):
     """
 
     def __init__(self, X: Any, weights: Any) -> None:
-        if X.ndim != 2:
-            raise ValueError(f"Expected 2D array, got {X.ndim}D array instead: a Dask array, a row for each sample.")
+        _refuse_what_has_no_rows(X)
         if X.dtype not in (np.float32, np.float64):
             raise ValueError(f"The Dask array holds {X.dtype}; convert it to floats, for example X.astype('float64').")
         if X.numblocks[1] > 1:
@@ -66,9 +65,29 @@ class Blocks(Source):
         return list(compute(*parts))  # type: ignore[no-untyped-call]
 
 
-def projected(X: Any, w: FloatArray) -> Any:
-    """Return X w as a Dask array, in float64."""
-    return X.astype(np.float64) @ w
+def _refuse_what_has_no_rows(X: Any) -> None:
+    if type(X).__name__ != "Array":
+        raise ValueError(
+            f"Of Dask's collections only arrays are read, and this is a {type(X).__name__}; make it one, for example a "
+            "DataFrame by X.to_dask_array(lengths=True)."
+        )
+    if X.ndim != 2:
+        raise ValueError(f"Expected 2D array, got {X.ndim}D array instead: a Dask array, a row for each sample.")
+
+
+def projected(X: Any, w: FloatArray, check: Callable[[Rows], None]) -> Any:
+    """Return X w as a Dask array, in float64; check, which may raise, is shown every block when it is computed."""
+    _refuse_what_has_no_rows(X)
+    if X.shape[1] != len(w):
+        raise ValueError(f"The Dask array has {X.shape[1]} features, but the model is expecting {len(w)} features.")
+    whole = X.rechunk({1: -1})
+    return whole.map_blocks(_scored, w, check, dtype=np.float64, drop_axis=1, meta=np.empty(0))
+
+
+def _scored(rows: Any, w: FloatArray, check: Callable[[Rows], None]) -> FloatArray:
+    rows = np.asarray(rows, dtype=np.float64)
+    check(rows)
+    return np.asarray(rows @ w)
 
 
 def _visited(visitor: Callable[[Rows, FloatArray, int], Result], rows: Any, weights: Any, first: int) -> Result:

@@ -177,7 +177,7 @@ class LinearOneClassSlabSVM(Slab, Scored):
         if _is_dask(X):
             from slabsvm.cluster import projected
 
-            return projected(X, self.coef_[0])
+            return projected(X, self.coef_[0], _refuse_what_is_not_finite)
         return Local(self._checked(X, reset=False), None).scores(self.coef_[0], _refuse_what_is_not_finite)
 
     def _source(self, X: Any, sample_weight: Any) -> Source:
@@ -185,6 +185,7 @@ class LinearOneClassSlabSVM(Slab, Scored):
             from slabsvm.cluster import Blocks
 
             source = Blocks(X, sample_weight)
+            self.__dict__.pop("feature_names_in_", None)
             self.n_features_in_ = source.n_features
             return source
         X = self._checked(X, reset=True)
