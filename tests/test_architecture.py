@@ -1,6 +1,7 @@
 """The house: who may import whom, and what an import costs."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import slabsvm
+from slabsvm.experiments import provenance
 
 PACKAGE = Path(slabsvm.__file__).parent
 # The floors, from the ground up, and on each the files from the first to the last.
@@ -129,6 +131,21 @@ def test_a_module_imports_only_from_below_or_from_above_it_on_its_floor(name):
     for imported in imports(name, modules()[name]):
         target = own(imported)
         assert target is None or ORDER[target] < ORDER[name], f"{name} imports {imported}"
+
+
+def test_the_house_in_contributing_has_every_file_on_its_floor():
+    page = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    for number, floor in enumerate(FLOORS):
+        row = next(line for line in page.splitlines() if line.startswith(f"| {number} |"))
+        files = {
+            f"{name.split('.')[0]}/" if (PACKAGE / name.split(".")[0]).is_dir() else f"{name}.py" for name in floor
+        }
+        # The package itself is the one that no folder and no file in the table is.
+        assert set(re.findall(r"`([^`]+)`", row)) == files - {"/"}, f"floor {number}"
+
+
+def test_a_change_of_what_only_shows_records_leaves_them_valid():
+    assert set(FLOORS[-1]) == provenance.PRESENTATION
 
 
 @pytest.mark.parametrize("name", sorted(modules()))
