@@ -1,11 +1,17 @@
 """The compiled loops do what their Python text says, and what the formulas say."""
 
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 import problems
-from slabsvm import _smo, kernels
+from slabsvm import _additive, _lookup, _secular, _smo, kernels
 from slabsvm.dual import one_class_slab
 
 
@@ -129,3 +135,43 @@ def test_additive_kernels_are_homogeneous_over_many_orders_of_magnitude(size):
     X = rows(5, 20, 6, 0.5)
     for kernel in (kernels.Intersection(), kernels.Chi2(), kernels.Hellinger()):
         np.testing.assert_allclose(kernel(size * X, size * X), size * kernel(X, X), rtol=1e-12)
+
+
+HASHES = """
+import hashlib, warnings
+import numpy as np
+from slabsvm import OneClassSlabSVM
+warnings.simplefilter("ignore")
+random = np.random.default_rng(0)
+for dtype in (np.float32, np.float64):
+    for kernel in ("rbf", "chi2"):
+        X = random.gamma(2.0, size=(60, 3)).astype(dtype)
+        decision = OneClassSlabSVM(kernel=kernel).fit(X).decision_function(X)
+        print(hashlib.sha256(decision.tobytes()).hexdigest())
+"""
+
+
+def test_what_is_compiled_and_what_is_loaded_from_the_cache_give_the_same_bits(tmp_path):
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    compiled, loaded = (
+        subprocess.run(
+            [sys.executable, "-c", HASHES], capture_output=True, text=True, check=True, env=environment
+        ).stdout
+        for _ in range(2)
+    )
+    assert len(compiled.split()) == 4
+    assert loaded == compiled
+
+
+@pytest.mark.parametrize("module", [_additive, _lookup, _secular, _smo], ids=lambda module: module.__name__)
+def test_what_compiled_code_calls_is_a_part_of_it(module):
+    called = {
+        node.func.id
+        for function in ast.parse(Path(module.__file__).read_text()).body
+        if isinstance(function, ast.FunctionDef)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    }
+    parts = [name for name in called if hasattr(getattr(module, name, None), "targetoptions")]
+    assert all(getattr(module, name).targetoptions.get("forceinline") for name in parts)
+    assert bool(parts) == (module is not _additive)

@@ -13,7 +13,11 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-_compiled = njit(cache=True, nogil=True, fastmath={"nnan", "nsz", "reassoc", "contract"}, error_model="numpy")
+_FASTMATH = {"nnan", "nsz", "reassoc", "contract"}
+_OPTIONS: Any = {"cache": True, "nogil": True, "fastmath": _FASTMATH, "error_model": "numpy"}
+_compiled = njit(**_OPTIONS)
+# For what compiled code calls: a second copy, compiled on its own, may round otherwise (docs/method.md).
+_inlined = njit(**_OPTIONS, forceinline=True)
 
 # Up to this many knots, summing over them was measured to be faster than looking one up.
 FEW_LINES = 48
@@ -88,13 +92,13 @@ class Fractions(NamedTuple):
     pieces: FloatArray
 
 
-@_compiled
+@_inlined
 def _bits(t: Any) -> Any:
     """Return the bits of a float64."""
     return np.float64(t).view(np.int64)
 
 
-@_compiled
+@_inlined
 def _polynomial(piece: Any, t: Any, to_infinity: Any) -> Any:
     """Return the value at t of a piece of Fractions; the piece that reaches to infinity is a polynomial in 1/t."""
     variable = 1.0 / t if to_infinity else t
@@ -107,7 +111,7 @@ def _polynomial(piece: Any, t: Any, to_infinity: Any) -> Any:
     return value * x + piece[2]
 
 
-@_compiled
+@_inlined
 def _add_lines(t: Any, table: Any, j: int, sums: Any) -> None:
     """Add feature j's piecewise linear function of t to sums."""
     start, count = table.starts[j], table.counts[j]
@@ -139,7 +143,7 @@ def _add_lines(t: Any, table: Any, j: int, sums: Any) -> None:
         sums[r] += intercepts[place[r]] + slopes[place[r]] * t[r]
 
 
-@_compiled
+@_inlined
 def _add_fractions(t: Any, table: Any, j: int, sums: Any) -> None:
     """Add feature j's sum of fractions of t to sums."""
     if table.n_pieces[j] == 0:

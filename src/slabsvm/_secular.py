@@ -12,10 +12,13 @@ ROUNDING = 1e-13  # the equation is solved to this share of its largest terms
 COINCIDENT = 1e-13  # poles that are this near to each other, of the first, have no eigenvector between them that y has
 EDGE = 1e-14  # nor have eigenvalues this near to a pole, relative to the next: y has no weight there
 
-_compiled = njit(cache=True, nogil=True, fastmath={"nnan", "nsz", "reassoc", "contract"})
+_OPTIONS: Any = {"cache": True, "nogil": True, "fastmath": {"nnan", "nsz", "reassoc", "contract"}}
+_compiled = njit(**_OPTIONS)
+# For what compiled code calls: a second copy, compiled on its own, may round otherwise (docs/method.md).
+_inlined = njit(**_OPTIONS, forceinline=True)
 
 
-@_compiled
+@_inlined
 def _sums(poles: Any, squares: Any, mu_pole: float, below_it: float, first: int, last: int) -> tuple[float, float]:
     """Return sum_j y_j^2 / (pole_j - mu) and sum_j y_j^2 / (pole_j - mu)^2, with mu by its distance below a pole."""
     value = slope = 0.0

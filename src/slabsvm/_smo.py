@@ -16,10 +16,13 @@ LANES = 64  # the padded length of every row is a multiple of it
 LONGEST = 10  # variables that a conjugate direction may move before it starts afresh
 INDEPENDENT = 1e-3  # a conjugate step must keep this share of its pair's own curvature, or rounding governs it
 
-_compiled = njit(cache=True, nogil=True, fastmath={"nnan", "nsz", "reassoc", "contract"})
+_OPTIONS: Any = {"cache": True, "nogil": True, "fastmath": {"nnan", "nsz", "reassoc", "contract"}}
+_compiled = njit(**_OPTIONS)
+# For what compiled code calls: a second copy, compiled on its own, may round otherwise (docs/method.md).
+_inlined = njit(**_OPTIONS, forceinline=True)
 
 
-@_compiled
+@_inlined
 def _follow(scores: Any, image: Any, row_up: Any, row_down: Any, gain: Any, mixing: Any, length: Any) -> None:
     """Make image K times the new direction, and scores those at its end."""
     for i in range(scores.shape[0]):
@@ -27,7 +30,7 @@ def _follow(scores: Any, image: Any, row_up: Any, row_down: Any, gain: Any, mixi
         scores[i] += length * image[i]
 
 
-@_compiled
+@_inlined
 def _extremes(scores: Any, sign: Any, rise: Any, fall: Any, lows: Any, highs: Any) -> None:
     """Reduce sign * scores to LANES minima over samples that can rise, and LANES maxima over samples that can fall."""
     far = np.finfo(scores.dtype).max / 4
@@ -46,7 +49,7 @@ def _extremes(scores: Any, sign: Any, rise: Any, fall: Any, lows: Any, highs: An
             highs[lane] = downward if downward > highs[lane] else highs[lane]
 
 
-@_compiled
+@_inlined
 def _least(lows: Any, folded: Any) -> Any:
     """Return the least of LANES values, by halving."""
     half = LANES // 2
@@ -63,7 +66,7 @@ def _least(lows: Any, folded: Any) -> Any:
     return least
 
 
-@_compiled
+@_inlined
 def _locate(scores: Any, sign: Any, mask: Any, lanes: Any, value: Any) -> int:
     """Return the sample at which sign * scores + mask takes the value that some lane holds."""
     for lane in range(LANES):
@@ -74,7 +77,7 @@ def _locate(scores: Any, sign: Any, mask: Any, lanes: Any, value: Any) -> int:
     return -1
 
 
-@_compiled
+@_inlined
 def _gap(scores: Any, sign: float, values: Any, caps: Any, rho: float) -> float:
     """Return one plane's share of the gap for the offset rho: an upper bound, and exact at the best rho."""
     gap = 0.0
