@@ -6,12 +6,17 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from slabsvm.cli import main
-from slabsvm.experiments import toy
+from slabsvm import cli
+from slabsvm.cli import main, reproduce
+from slabsvm.experiments import fair, paper, toy
+
+EXPERIMENTS = tuple(reproduce.commands)
 
 
 def run(*arguments: object) -> Result:
@@ -47,10 +52,7 @@ def test_help_and_import_are_light():
     assert answer.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize(
-    "command",
-    [[], ["demo"], ["reproduce"], ["reproduce", "letter"], ["reproduce", "planes"], ["reproduce", "toy"]],
-)
+@pytest.mark.parametrize("command", [[], ["demo"], ["reproduce"], *(["reproduce", name] for name in EXPERIMENTS)])
 def test_every_command_explains_itself(command):
     result = run(*command, "--help")
     assert result.exit_code == 0
@@ -130,7 +132,45 @@ def test_an_interrupted_run_says_that_it_can_go_on(tmp_path, monkeypatch):
     assert len((tmp_path / "toy.jsonl").read_text().splitlines()) == 20
 
 
-@pytest.mark.parametrize("command", [["demo"], ["reproduce", "toy"], ["reproduce", "letter"], ["reproduce", "planes"]])
+def test_reproduce_fair_goes_on_where_it_was_killed_and_tells_who_wins(tmp_path, monkeypatch):
+    """The searches, which take minutes, give made-up figures here; all that is around them is as it is."""
+    rows = np.ones((paper.N_TRAINING + 26, 16), dtype=np.uint8)
+    letters = SimpleNamespace(X=rows, y=np.resize(list(paper.LETTERS), len(rows)), sha256="0" * 64)
+    monkeypatch.setattr(cli, "load", lambda _: letters)
+    searched, methods = [], list(fair.METHODS)
+
+    def made_up(cell, train, test, known):
+        if len(searched) == 100:
+            raise KeyboardInterrupt
+        assert len(train) in (615, 616)
+        assert (len(test), known.sum()) == (26, 1)
+        searched.append((cell.method, cell.known))
+        mcc = 0.5 + 0.04 * methods.index(cell.method) + 0.001 * paper.LETTERS.index(cell.known)
+        return {
+            **dict.fromkeys(("mcc", "mcc_by_marginals", "mcc_by_swaps", "oracle_mcc", "auroc"), mcc),
+            **{"accepted": 9, "rejected": 1, "candidates_mcc": [mcc] * fair.N_CANDIDATES},
+        }
+
+    monkeypatch.setattr(fair, "measure_fair", made_up)
+    stopped = run("reproduce", "fair", "--output", tmp_path, "--jobs", "1")
+    assert stopped.exit_code == 130
+    assert "Stopped. 100 of 234 results are kept" in stopped.output
+    kept, searched[:] = searched[:], []
+    result = run("reproduce", "fair", "--output", tmp_path, "--jobs", "1")
+    assert result.exit_code == 130, "the second hundred"
+    kept, searched[:] = [*kept, *searched], []
+    result = run("reproduce", "fair", "--output", tmp_path, "--jobs", "1")
+    assert result.exit_code == 0, result.output
+    assert len({*kept, *searched}) == len(kept) + len(searched) == 234
+    assert "The best is the Gaussian mixture; the slab comes 9th of 9." in " ".join(result.output.split())
+    assert_one_page((tmp_path / "fair.html").read_text(), figures=3)
+    assert len((tmp_path / "fair.csv").read_text().splitlines()) == 1 + 234
+    monkeypatch.setattr(fair, "measure_fair", pytest.fail)
+    again = run("reproduce", "fair", "--output", tmp_path, "--no-figures")
+    assert "nothing to compute" in again.output
+
+
+@pytest.mark.parametrize("command", [["demo"], *(["reproduce", name] for name in EXPERIMENTS)])
 def test_an_output_folder_that_cannot_be_is_refused_before_any_work(tmp_path, command):
     (tmp_path / "in-the-way").write_text("")
     output = tmp_path / "in-the-way" / "folder"
@@ -144,7 +184,7 @@ def test_figures_without_matplotlib_name_what_to_install_before_any_work(tmp_pat
     assert not (tmp_path / "toy.jsonl").exists()
 
 
-@pytest.mark.parametrize("experiment", ["letter", "planes"])
+@pytest.mark.parametrize("experiment", ["letter", "fair", "planes", "openset"])
 def test_letter_without_its_data_says_what_to_do(tmp_path, monkeypatch, experiment):
     missing = tmp_path / "nowhere"
     result = run("reproduce", experiment, "--output", tmp_path / "out", "--data", missing)
@@ -172,8 +212,6 @@ def test_letter_without_a_network_says_what_to_do(tmp_path, monkeypatch):
     reason="SLABSVM_DATA names no folder with letter/letter-recognition.data",
 )
 def test_reproduce_letter_on_three_letters_draws_and_tells_everything(tmp_path, monkeypatch):
-    from slabsvm.experiments import paper
-
     monkeypatch.setattr(paper, "LETTERS", ("A", "I", "Z"))
     monkeypatch.setattr(paper, "PLANES_GAMMAS", (1.0, 16.0))
     for experiment, figures in (
