@@ -94,6 +94,17 @@ def test_infinite_and_equal_calibration_scores_are_counted_like_others():
     )
 
 
+def test_one_calibration_score_far_out_leaves_the_others_apart():
+    usual = np.arange(1.0, 100.0)
+    np.testing.assert_allclose(conformal_p_values([-1e17, *usual], [-1e18, 0.5, 50.0]) * 101, [1, 2, 52])
+
+
+def test_scores_that_differ_by_rounding_are_equal():
+    scores = np.array([-1e17, -3.0, 1e-3, 2.0, 5.0])
+    np.testing.assert_allclose(conformal_p_values(scores, scores * (1 - 1e-15)) * 6, [2, 3, 4, 5, 6])
+    np.testing.assert_allclose(conformal_p_values(scores, scores * (1 + 1e-15)) * 6, [2, 3, 4, 5, 6])
+
+
 # Detectors
 
 

@@ -133,7 +133,10 @@ def tail_of(ordered: FloatArray, scores: FloatArray) -> Tail:
     if np.isnan(scores).any():
         raise ValueError("A score is NaN: the detector cannot score these samples.")
     finite = ordered[np.isfinite(ordered)]
-    size = float(np.abs(finite).max(initial=0.0))
+    # Of a score and a usual one: by the largest, one sample far out would make all others equal.
+    size = np.maximum(
+        np.where(np.isfinite(scores), np.abs(scores), 0.0), np.median(np.abs(finite)) if len(finite) else 0.0
+    )
     scores = scores + ROUNDING_UNITS * float(np.finfo(np.float64).eps) * size
     passed = np.searchsorted(ordered, scores, side="right")
     below, above = ordered[np.maximum(passed - 1, 0)], ordered[np.minimum(passed, len(ordered) - 1)]
