@@ -19,6 +19,7 @@ from slabsvm.calibration import CalibrationWarning, ConformalDetector
 from slabsvm.openset import OpenSetClassifier
 
 CENTRES = {"a": (0.0, 0.0), "b": (8.0, 0.0), "c": (0.0, 8.0)}
+NUMBERS = np.repeat([0, 1, 2], 60)
 REJECTS = "asks for predict = argmax(decision_function) on 100 samples a class, of which alpha are answered 'unknown'"
 
 
@@ -168,6 +169,23 @@ def test_classes_that_cannot_come_or_go_are_refused(known):
     assert list(classifier.classes_) == ["c"]
 
 
+@pytest.mark.parametrize("label", [2.5, np.nan, None], ids=str)
+def test_an_added_class_among_numbers_is_a_whole_number(label, known):
+    classifier = OpenSetClassifier().fit(known[0], NUMBERS)
+    with pytest.raises(ValueError, match="give a whole number"):
+        classifier.partial_add(known[0][:60], label)
+    assert classifier.partial_add(known[0][:60], 3.0).classes_.dtype == NUMBERS.dtype
+
+
+@pytest.mark.parametrize(("dtype", "first", "unknown"), [(np.uint8, 0, -1), (np.int8, -128, -129), (np.uint64, 0, -1)])
+def test_auto_finds_a_number_beyond_the_type_of_the_labels(dtype, first, unknown, known, far):
+    y = (NUMBERS + first).astype(dtype)
+    answers = OpenSetClassifier().fit(known[0], y).predict(np.concatenate([far, known[0]]))
+    assert set(answers[:30]) == {unknown}
+    assert np.mean(answers[30:] == NUMBERS + first) > 0.8
+    assert answers.dtype == np.int64
+
+
 # Labels, estimators, data
 
 
@@ -199,6 +217,9 @@ def test_labels_are_words_or_numbers(labels, unknown, known, far):
         ({"estimator": OneClassSVM(nu=2.0)}, {}, "Class 'a', of n_samples = 60, cannot be learned.*nu"),
         ({}, {"y": None}, "requires y to be passed"),
         ({}, {"y": np.linspace(0, 1, 180)}, "Unknown label type"),
+        ({"unknown_label": np.nan}, {"y": NUMBERS}, "give a whole number"),
+        ({"unknown_label": 0.5}, {"y": NUMBERS}, "give a whole number"),
+        ({}, {"y": np.array(["a", None, 3], dtype=object)[NUMBERS]}, "the types NoneType, int, str"),
         ({}, {"y": ["a"] * 179}, "inconsistent numbers of samples"),
         ({}, {"X": np.full((180, 2), np.nan)}, "Class 'a'.*NaN"),
         ({}, {"X": np.full((180, 2), np.inf)}, "Class 'a'.*infinity"),
@@ -218,6 +239,8 @@ def test_rows_that_do_not_fit_are_refused(known):
         classifier.predict(np.ones((2, 3)))
     with pytest.raises(ValueError, match="NaN"):
         classifier.predict([[np.nan, 0.0]])
+    with pytest.raises(ValueError, match=r"0 sample\(s\)"):
+        classifier.predict(np.empty((0, 2)))
     with pytest.raises(ValueError, match="no p-values"):
         classifier.p_values(known[0])
 

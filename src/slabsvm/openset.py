@@ -202,6 +202,8 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(
                 f"The class {label!r} is of another type than the known classes, such as {self.classes_[0]!r}."
             )
+        if not isinstance(label, str | bool):
+            label = _whole(label, "A class")
         if label in self.classes_:
             raise ValueError(f"The class {label!r} is known already; remove({label!r}) comes first.")
         if label == self.unknown_label_:
@@ -264,7 +266,9 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Return the class of each row, or unknown_label_, shape (n_samples,)."""
         X = self._checked_rows(X)
-        names = np.concatenate([self.classes_, np.array([self.unknown_label_])])
+        names = np.array(
+            [*self.classes_.tolist(), self.unknown_label_], dtype=object if self.classes_.dtype == object else None
+        )
         chosen = np.empty(_num_samples(X), dtype=np.intp)
         for rows in gen_batches(len(chosen), max(1, DECISIONS_AT_ONCE // len(self.classes_))):
             table = self._ask(_safe_indexing(X, rows), "decision_function")
@@ -295,10 +299,12 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
         words = _are_words(classes)
         label = self.unknown_label
         if isinstance(label, str) and label == "auto":
-            label = UNKNOWN_WORD if words else min(UNKNOWN_NUMBER, classes[0] - 1)
+            label = UNKNOWN_WORD if words else min(UNKNOWN_NUMBER, int(classes[0]) - 1)
         if isinstance(label, str) != words:
             kinds = ("words", "a number") if words else ("numbers", "a word")
             raise ValueError(f"The classes are {kinds[0]} and unknown_label={label!r} is {kinds[1]}; give both alike.")
+        if not words:
+            label = _whole(label, "unknown_label")
         if label in classes:
             raise ValueError(
                 f"The unknown label {label!r} is one of the classes in y. Give another unknown_label, or leave the "
@@ -339,6 +345,12 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
         if len(y) == 0:
             raise ValueError("There are 0 samples; give some of each class.")
         assert_all_finite(y, input_name="y")
+        if y.dtype.kind == "O" and not all(isinstance(label, str) for label in y):
+            kinds = sorted({type(label).__name__ for label in y})
+            raise ValueError(
+                f"Unknown label type: y is an array of objects of the types {', '.join(kinds)}. Give all classes as "
+                "words, or all as whole numbers in an array of numbers."
+            )
         check_classification_targets(y)
         return X, y
 
@@ -346,6 +358,8 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         X = as_rows(X)
         validate_data(self, X=X, reset=False, skip_check_array=True)
+        if _num_samples(X) == 0:
+            raise ValueError("Found array with 0 sample(s); give at least one row to be asked about.")
         return X
 
     def __sklearn_tags__(self) -> Any:
@@ -357,6 +371,14 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
 
 def _are_words(classes: npt.NDArray[Any]) -> bool:
     return classes.dtype.kind in "US" or isinstance(classes[0], str)
+
+
+def _whole(label: Any, what: str) -> int:
+    """Return a label as a whole number, or refuse it: the classes are such numbers, in whatever type."""
+    if not isinstance(label, Real) or not float(label).is_integer():
+        raise ValueError(f"{what} is {label!r}, but the classes are whole numbers; give a whole number.")
+    whole: int = round(label)  # type: ignore[assignment]
+    return whole
 
 
 def _some(labels: Any) -> str:
