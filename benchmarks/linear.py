@@ -4,7 +4,8 @@
 
 Sections: passes (against the time of a pass, measured around each fit, and at epsilon 0 against SGDOneClassSVM), file
 (a memory-mapped float32 file, in a process of its own, with its peak memory), dask (four workers, in processes; bytes
-that came back from a pass, for two lengths). Prints tables; without --only writes results/linear.json.
+that came back from a pass, for two lengths). Prints tables, and writes results/linear.json: with --only that section's
+records, with other --rows nothing.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from slabsvm import LinearOneClassSlabSVM
 RESULTS = Path(__file__).parent / "results" / "linear.json"
 N_JOBS = os.cpu_count() or 1
 D = 64
+ROWS = 1_000_000
 Records = list[dict[str, Any]]
 
 
@@ -212,15 +214,17 @@ def dask(m: int) -> Records:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", choices=["", "passes", "file", "dask"])
-    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--rows", type=int, default=ROWS)
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     records: Records = []
     for section in (passes, file, dask):
         if arguments.only in ("", section.__name__):
             records += section(arguments.rows)
-    if not arguments.only:
-        RESULTS.write_text(json.dumps(records, indent=1) + "\n")
+    if arguments.rows == ROWS:
+        earlier = json.loads(RESULTS.read_text()) if arguments.only else []
+        kept = [record for record in earlier if record["section"] != arguments.only]
+        RESULTS.write_text(json.dumps(kept + records, indent=1) + "\n")
 
 
 if __name__ == "__main__":
