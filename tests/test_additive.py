@@ -235,6 +235,15 @@ def test_a_chi2_model_is_within_its_tolerance_of_the_exact_one(detector, share, 
 
 @pytest.mark.parametrize("kernel", ["linear", "hellinger", "intersection", "chi2"])
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array], ids=["dense", "csr"])
+def test_single_precision_rows_are_scored_in_double(kernel, form, X):
+    single = X.astype(np.float32)
+    model = OneClassSlabSVM(kernel=kernel, epsilon=0.2).fit(form(single))
+    double = OneClassSlabSVM(kernel=kernel, epsilon=0.2).fit(form(single.astype(np.float64)))
+    np.testing.assert_allclose(model.project(form(single)), double.project(single.astype(np.float64)), rtol=1e-12)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "hellinger", "intersection", "chi2"])
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array], ids=["dense", "csr"])
 def test_models_of_linear_and_additive_kernels_keep_no_training_rows(kernel, form, X):
     model = OneClassSlabSVM(kernel=kernel, epsilon=0.2).fit(form(X))
     with pytest.raises(AttributeError, match=rf"(?s){kernel}.*does not keep.*X\[model\.support_\]"):

@@ -187,7 +187,7 @@ class Hellinger(Kernel):
 
     def prepare(self, X: Rows, dtype: npt.DTypeLike = np.float64) -> Rows:
         """Return the square roots."""
-        return np.sqrt(X).astype(dtype, copy=False)
+        return np.sqrt(X.astype(dtype, copy=False))
 
     def block(self, left: Rows, right: Rows, out: FloatArray | None = None) -> FloatArray:
         """Return the product of the square roots."""
