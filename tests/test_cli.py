@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from slabsvm import cli
+from slabsvm import cli, terminal
 from slabsvm.cli import main, reproduce
 from slabsvm.experiments import fair, paper, toy
 
@@ -130,6 +130,17 @@ def test_an_interrupted_run_says_that_it_can_go_on(tmp_path, monkeypatch):
     assert result.exit_code == 0
     assert "Going on: " in result.output
     assert len((tmp_path / "toy.jsonl").read_text().splitlines()) == 20
+
+
+def test_progress_without_a_terminal_tells_the_time_left_once_it_can(monkeypatch, capsys):
+    clock = iter(100.0 * step for step in range(6))
+    monkeypatch.setattr(terminal, "perf_counter", lambda: next(clock))
+    with terminal.progress("Running 20 fits", 20, done=10) as advance:
+        for _ in range(5):
+            advance()
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[:3] == [f"Running 20 fits: {count} done" for count in (11, 12, 13)]
+    assert lines[3:] == ["Running 20 fits: 14 done, about 10 min left", "Running 20 fits: 15 done, about 8 min left"]
 
 
 def test_reproduce_fair_goes_on_where_it_was_killed_and_tells_who_wins(tmp_path, monkeypatch):

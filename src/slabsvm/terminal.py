@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130  # the exit status by which shells know an interruption
 PLAIN_SECONDS = 30.0  # between lines of progress where nobody sees a bar
+FEW = 3  # steps that tell no time left: the first ones compile and fill caches
 
 
 @contextmanager
@@ -157,7 +158,8 @@ def _plain_progress(label: str, total: int, done: int) -> Callable[[], None]:
             return
         last = now
         left = (now - begin) / (count - done) * (total - count)
-        click.echo(f"{label}: {count} done, about {rough_duration(left)} left", err=True)
+        estimate = f", about {rough_duration(left)} left" if count - done > FEW else ""
+        click.echo(f"{label}: {count} done{estimate}", err=True)
 
     return advance
 
