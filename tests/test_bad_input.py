@@ -481,7 +481,15 @@ def test_a_c_that_no_multipliers_satisfy_is_refused_with_the_least_that_some_do(
         SVDD(C=0.01).fit(X)
     with refused(r"= 0\.005556, got 0\.005"):
         SVDD(C=0.005).fit(X, sample_weight=np.full(60, 3.0))
+    with refused("(?s)C is in the unit of weights.*sum to .*give nu"):
+        SVDD(C=1.0).fit(X, sample_weight=np.full(60, 1e-320))
     assert SVDD(C=1 / 60, kernel="linear").fit(X).nu_ == 1.0
+
+
+def test_a_callable_may_return_sparse_blocks(X):
+    called = OneClassSlabSVM(kernel=lambda A, B: A @ B.T, epsilon=0.2).fit(sp.csr_array(X))
+    named = OneClassSlabSVM(kernel="linear", epsilon=0.2).fit(X)
+    np.testing.assert_allclose(called.decision_function(sp.csr_array(X)), named.decision_function(X), atol=1e-6)
 
 
 def test_more_components_than_there_are_are_refused_with_their_number(X):

@@ -6,8 +6,11 @@ from contextlib import nullcontext, suppress
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
+from scipy.spatial.distance import cdist
+from scipy.special import logsumexp
 from sklearn.base import clone
 from sklearn.neighbors import KernelDensity
 from sklearn.svm import OneClassSVM as LibSVM
@@ -22,6 +25,7 @@ from slabsvm import (
     OneClassSVM,
     SlabCollapseWarning,
     _secular,
+    bandwidth,
 )
 from slabsvm.dual import Dual, hypersphere
 from slabsvm.gram import Dense
@@ -390,6 +394,85 @@ def test_rows_too_far_for_float64_have_no_density():
         np.testing.assert_array_equal(scores[:2], -np.inf)
         assert np.isfinite(scores[2])
         np.testing.assert_array_equal(model.predict(far), [-1, -1, 1])
+    # In so small a unit the rows themselves overflow.
+    assert KernelDensityDetector().fit(1e-100 * X).score_samples([[1e300, -1e300]]) == -np.inf
+
+
+@pytest.mark.parametrize("gap", [1e2, 1e4, 1e6, 1e8])
+@pytest.mark.parametrize("h", [0.1, 0.5])
+def test_log_densities_of_clusters_far_apart_are_those_of_the_definition(gap, h):
+    rng = np.random.default_rng(0)
+    X, new = rng.normal(size=(200, 2)), rng.normal(size=(300, 2))
+    X[100:] += gap
+    new[200:] += gap
+    gaussians = -0.5 * cdist(new, X, "sqeuclidean") / h**2
+    expected = logsumexp(gaussians, axis=1) - np.log(200) - 2 * np.log(h) - np.log(2 * np.pi)
+    found = KernelDensityDetector(bandwidth=h).fit(X).score_samples(new)
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-9)
+    svm = OneClassSVM(gamma=0.5 / h**2).fit(X)
+    scores = np.exp(gaussians)[:, svm.support_] @ svm.dual_coef_[0]
+    np.testing.assert_allclose(svm.score_samples(new), scores, atol=1e-9)
+
+
+@pytest.mark.parametrize("shift", [1e2, 1e4, 1e6, 1e7, 1e8, 1.7e9])
+@pytest.mark.parametrize(
+    "model",
+    [OneClassSVM(gamma=0.3), SVDD(gamma=0.3), KernelPCADetector(gamma=0.3), KernelDensityDetector(bandwidth=1.3)],
+    ids=lambda model: type(model).__name__,
+)
+def test_csr_rows_far_from_the_origin_are_told_apart_or_refused(model, shift):
+    rng = np.random.default_rng(0)
+    X, new = rng.normal(size=(300, 3)) + shift, rng.normal(size=(500, 3)) + shift
+    expected = clone(model).fit(X).decision_function(new)
+    if shift >= 1e6:
+        with pytest.raises(ValueError, match=r"(?s)so far from the origin.*dense data, which are centred"):
+            clone(model).fit(sp.csr_array(X))
+    else:
+        found = clone(model).fit(sp.csr_array(X)).decision_function(sp.csr_array(new))
+        np.testing.assert_allclose(found, expected, atol=1e-5 * max(1.0, np.ptp(expected)))
+
+
+def test_the_bandwidth_rule_knows_csr_rows_far_from_the_origin():
+    X = np.random.default_rng(0).normal(size=(300, 3)) + 1e8
+    for rule in (bandwidth.scale, bandwidth.scott, bandwidth.silverman):
+        assert rule(sp.csr_array(X)) == pytest.approx(rule(X - 1e8), rel=1e-6)
+
+
+def test_the_bandwidth_of_weighted_samples_counts_what_they_amount_to():
+    rng = np.random.default_rng(0)
+    X, weights = rng.normal(size=(80, 3)), rng.uniform(0.1, 5.0, 80)
+    variance = np.mean([np.cov(column, aweights=weights, ddof=0) for column in X.T])
+    amount = weights.sum() ** 2 / (weights**2).sum()
+    assert amount < 70
+    model = KernelDensityDetector().fit(X, sample_weight=weights)
+    assert model.bandwidth_ == pytest.approx(np.sqrt(variance) * amount ** (-1 / 7))
+
+
+# The rules for gamma
+
+
+def test_every_rule_takes_whatever_holds_numbers():
+    X = np.random.default_rng(0).integers(0, 200, (50, 6)) * np.random.default_rng(1).integers(0, 2, (50, 6))
+    for rule in bandwidth.RULES.values():
+        expected = rule(X.astype(float))
+        assert expected < 1e-3
+        for kind in (np.uint8, np.int16, np.int64, np.float32):
+            assert rule(X.astype(kind)) == pytest.approx(expected)
+            assert rule(sp.csr_array(X.astype(kind))) == pytest.approx(expected)
+            assert rule(sp.csc_matrix(X.astype(kind))) == pytest.approx(expected)
+        assert rule(X.tolist()) == pytest.approx(expected)
+        assert rule(pd.DataFrame(X)) == pytest.approx(expected)
+        assert rule(np.ones((1, 6))) == 1.0
+
+
+def test_no_rule_takes_what_holds_none():
+    for rule in bandwidth.RULES.values():
+        for nothing in (np.empty((0, 3)), np.empty((3, 0)), sp.csr_array((0, 3)), np.ones(3)):
+            with pytest.raises(ValueError, match="at least one row and one feature"):
+                rule(nothing)
+        for bad in (np.full((5, 2), np.nan), 1e200 * np.random.default_rng(0).normal(size=(9, 2))):
+            with pytest.raises(ValueError, match=r"(?s)overflows float64 or is no number.*Scale the features"):
+                rule(bad)
 
 
 # What all have in common
@@ -520,6 +603,43 @@ def test_on_counts_recall_is_above_what_was_asked_for(name, recall):
         X, new = rng.poisson(2.0, (400, 2)).astype(float), rng.poisson(2.0, (2000, 2)).astype(float)
         recalls.append((problems.FAMILY[name]().fit(X).predict(new) == 1).mean())
     assert np.mean(recalls) == pytest.approx(recall, abs=0.005)  # docs/offsets.md quotes these
+
+
+@pytest.mark.parametrize("make", problems.FAMILY.values(), ids=problems.FAMILY)
+@pytest.mark.parametrize("gamma", [0.01, 0.5, 5.0])
+def test_a_good_fit_of_every_detector_is_not_warned_of(make, gamma):
+    X = np.random.default_rng(0).normal(size=(300, 3))
+    model = make() if make is KernelDensityDetector else make(gamma=gamma)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit(X)
+
+
+@pytest.mark.parametrize("make", [OneClassSVM, SVDD, partial(KernelPCADetector, n_components=1)])
+def test_differences_well_above_rounding_are_not_taken_for_it(make):
+    X = np.random.default_rng(0).normal(size=(300, 3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = make(gamma=1e-8).fit(X)
+    assert 1e-12 < np.ptp(model.loo_scores_) < 1e-6
+
+
+def test_copies_of_samples_on_the_threshold_are_accepted_where_csr_rows_round_their_distances():
+    for seed in range(20):
+        X = sp.csr_array(np.random.default_rng(seed).normal(size=(100, 3)) + 1e4)
+        model = KernelPCADetector(gamma=0.3, n_components=5, nu=0.105, offsets="training").fit(X)
+        # The 11th lowest score is the threshold.
+        assert (model.predict(X) == 1).sum() >= 90
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "linear", "intersection"])
+def test_the_left_out_distances_of_svdd_are_in_the_unit_of_its_scores(kernel, X):
+    model = SVDD(kernel=kernel, tol=1e-10).fit(X)
+    idle = full(model) == 0
+    np.testing.assert_allclose(model.loo_scores_[idle], model.score_samples(X)[idle], rtol=1e-6)
+    ranked = np.sort(model.loo_scores_)
+    assert model.offset_ == pytest.approx(0.5 * (ranked[11] + ranked[12]), rel=1e-9)
+    assert model.loo_scores_[~idle].mean() < model.score_samples(X)[~idle].mean()
 
 
 def test_components_that_leave_no_error_are_warned_of(X):

@@ -1,8 +1,9 @@
 """Rules that give the RBF kernel's gamma from the data alone, without any search: a first guess, or a grid's middle.
 
-Each takes X, a dense array or CSR matrix of shape (n_samples, n_features), and returns gamma of
+Each takes X, a dense array, data frame or sparse matrix of shape (n_samples, n_features), and returns gamma of
 k(x, z) = exp(-gamma |x - z|^2) as a float; a bandwidth sigma is gamma = 1 / (2 sigma^2). Features should be of one
-scale. Where all rows are equal every rule gives 1, since no gamma makes a difference then.
+scale. Where all rows are equal every rule gives 1, since no gamma makes a difference then. Every row counts, also where
+rows are equal; `KernelDensityDetector`'s rules of the same names count distinct ones.
 """
 
 from __future__ import annotations
@@ -26,35 +27,39 @@ MODIFIED_DELTA = (-0.14818008, 0.284623624, -0.252853808, 0.159059498, -0.001381
 
 def scale(X: Any) -> float:
     """1 / (n_features * variance of all entries): scikit-learn's gamma="scale"."""
-    return _inverse(X.shape[1] * float(_moments(X)[1]))
+    X = _table(X)
+    return _inverse(X.shape[1] * entry_variance(X))
 
 
 def median_heuristic(X: Any) -> float:
     """1 / (2 median |x - z|^2) over pairs of rows that differ (Gretton et al., JMLR 13, 2012; Garreau et al. 2017)."""
-    squared = _squared_distances(X)
+    squared = _squared_distances(_table(X))
     return _inverse(2.0 * float(np.median(squared[squared != 0]))) if squared.any() else 1.0
 
 
 def mean_criterion(X: Any) -> float:
     """log((N - 1) / delta^2) / (2 mean |x - z|^2), delta = sqrt(2) 1e-6 (Chaudhuri et al., ICDM Workshops 2017)."""
-    return _spread_rule(X, MEAN_CRITERION_DELTA)
+    return _spread_rule(_table(X), MEAN_CRITERION_DELTA)
 
 
 def modified_mean_criterion(X: Any) -> float:
     """The mean criterion with a delta that depends on N, for N >= 4 (Liao et al., SPIE 10644, 2018)."""
+    X = _table(X)
     return _spread_rule(X, float(np.polyval(MODIFIED_DELTA, 1.0 / np.log(max(X.shape[0], 4) - 1.0))))
 
 
 def scott(X: Any) -> float:
     """1 / (2 h^2 variance), h = n^(-1 / (d + 4)), variance the features' mean one (Scott 1992, section 6.3)."""
+    X = _table(X)
     n_samples, n_features = X.shape
-    return _inverse(2.0 * n_samples ** (-2.0 / (n_features + 4)) * _mean_variance(X))
+    return _inverse(2.0 * n_samples ** (-2.0 / (n_features + 4)) * feature_variance(X))
 
 
 def silverman(X: Any) -> float:
     """1 / (2 h^2 variance), h = (n (d + 2) / 4)^(-1 / (d + 4)) (Silverman 1986, section 4.3.2)."""
+    X = _table(X)
     n_samples, n_features = X.shape
-    return _inverse(2.0 * (n_samples * (n_features + 2) / 4.0) ** (-2.0 / (n_features + 4)) * _mean_variance(X))
+    return _inverse(2.0 * (n_samples * (n_features + 2) / 4.0) ** (-2.0 / (n_features + 4)) * feature_variance(X))
 
 
 RULES = {
@@ -70,26 +75,57 @@ RULES = {
 def _spread_rule(X: Any, delta: float) -> float:
     """Return log((N - 1) / delta^2) / (2 mean |x - z|^2); its mean over pairs is 2 N / (N - 1) sum variance_j."""
     n_samples, n_features = X.shape
-    mean_squared = 2.0 * n_samples / max(n_samples - 1, 1) * n_features * _mean_variance(X)
+    mean_squared = 2.0 * n_samples / max(n_samples - 1, 1) * n_features * feature_variance(X)
     return _inverse(2.0 * mean_squared / np.log(max(n_samples - 1, 2) / delta**2))
 
 
-def _mean_variance(X: Any) -> float:
-    """Return the mean of the features' variances."""
-    means, _ = _moments(X)
-    if sp.issparse(X):
-        squares = np.asarray(X.multiply(X).mean(axis=0), dtype=np.float64).ravel()
-        return float(np.maximum(squares - means**2, 0.0).mean())
-    return float(np.var(X, axis=0, dtype=np.float64).mean())
+def feature_variance(X: Any, weights: FloatArray | None = None) -> float:
+    """Return the mean of the features' variances over rows of these weights; inf where it overflows.
+
+    X is (n, d), dense or CSR, of floats; weights (n,), all 1 for None.
+    """
+    shares = _shares(X, weights)
+    with np.errstate(over="ignore", invalid="ignore"):
+        means = np.asarray(shares @ X, dtype=np.float64)
+        if not sp.issparse(X):
+            return float((shares @ np.square(X - means, dtype=np.float64)).mean())
+        own = np.repeat(shares, np.diff(X.indptr))
+        squares = np.bincount(X.indices, own * np.square(X.data - means[X.indices]), X.shape[1])
+        # 1 - 1 is no exact 0 in sums, and the squared means may be large.
+        full = np.bincount(X.indices, minlength=X.shape[1]) == X.shape[0]
+        zeros = np.where(full, 0.0, np.maximum(1.0 - np.bincount(X.indices, own, X.shape[1]), 0.0))
+        return float((squares + zeros * np.square(means)).mean())
 
 
-def _moments(X: Any) -> tuple[FloatArray, float]:
-    """Return the features' means, and the variance of all entries."""
-    means = np.asarray(X.mean(axis=0, dtype=np.float64)).ravel()
-    if sp.issparse(X):
-        square = float(X.multiply(X).sum(dtype=np.float64)) / (X.shape[0] * X.shape[1])
-        return means, max(square - float(means.mean()) ** 2, 0.0)
-    return means, float(np.var(X, dtype=np.float64))
+def entry_variance(X: Any, weights: FloatArray | None = None) -> float:
+    """Return the variance of all entries of rows of these weights, with X and weights as for `feature_variance`."""
+    shares = _shares(X, weights) / X.shape[1]
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = float(shares @ np.asarray(X.sum(axis=1, dtype=np.float64)).ravel())
+        if not sp.issparse(X):
+            return float(shares @ np.square(X - mean, dtype=np.float64).sum(axis=1))
+        own = np.repeat(shares, np.diff(X.indptr))
+        zeros = max(1.0 - float(own.sum()), 0.0) if X.nnz < X.shape[0] * X.shape[1] else 0.0
+        return float(own @ np.square(X.data.astype(np.float64) - mean)) + zeros * mean**2
+
+
+def _shares(X: Any, weights: FloatArray | None) -> FloatArray:
+    """Return weights that sum to 1."""
+    return np.full(X.shape[0], 1.0 / X.shape[0]) if weights is None else weights / weights.sum()
+
+
+def _table(X: Any) -> Any:
+    """Return X, which may be anything like a table, as an array or CSR array of floats."""
+    X = sp.csr_array(X) if sp.issparse(X) else np.asarray(X)
+    if sp.issparse(X) and not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    if X.ndim != 2 or 0 in X.shape:
+        raise ValueError(
+            f"X must have at least one row and one feature, shape (n_samples, n_features); its shape is {X.shape}."
+        )
+    # Squares of small integers overflow their type.
+    return X if X.dtype.kind == "f" and X.dtype.itemsize <= 8 else X.astype(np.float64)
 
 
 def _squared_distances(X: Any) -> FloatArray:

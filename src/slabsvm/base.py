@@ -19,7 +19,7 @@ from sklearn.base import BaseEstimator, OutlierMixin, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from slabsvm import kernels
+from slabsvm import bandwidth, kernels
 from slabsvm.dual import ROUNDING_GAP, FloatArray
 from slabsvm.gram import Dense, Gram
 from slabsvm.products import gram_of
@@ -268,12 +268,11 @@ class KernelDetector(Detector):
             return kernels.FromFunction(self.kernel)
         if self.kernel not in ("rbf", "linear"):
             return kernels.NAMED[self.kernel]()
-        centre = None if sp.issparse(X) else np.average(X, axis=0, weights=weights)
         if self.kernel == "linear":
-            return kernels.Linear(centre if self._needs_no_origin else None)
-        gamma = _gamma_value(self.gamma, X, weights)
-        self.gamma_ = gamma
-        return kernels.RBF(gamma, centre)
+            moved = self._needs_no_origin and not sp.issparse(X)
+            return kernels.Linear(np.average(X, axis=0, weights=weights) if moved else None)
+        self.gamma_ = _gamma_value(self.gamma, X, weights)
+        return kernels.RBF.of_samples(self.gamma_, X, weights)
 
     def _samples_of(self, X: Any, rows: npt.NDArray[np.intp]) -> Any:
         """Return what an `Expansion` over these training rows is over: the rows, or a kernel matrix's columns."""
@@ -355,14 +354,7 @@ def _gamma_value(gamma: Any, X: Any, weights: FloatArray) -> float:
         return 1.0 / int(X.shape[1])
     if gamma != "scale":
         return float(gamma)
-    share = weights / (weights.sum() * X.shape[1])
-    mean = float(share @ np.asarray(X.sum(axis=1, dtype=np.float64)).ravel())
-    if sp.issparse(X):
-        square = float(share @ np.asarray(X.multiply(X).sum(axis=1, dtype=np.float64)).ravel())
-        variance = square - mean**2
-    else:
-        with np.errstate(over="ignore"):
-            variance = float(share @ np.square(X - mean, dtype=np.float64).sum(axis=1))
+    variance = bandwidth.entry_variance(X, weights)
     if not np.isfinite(variance):
         raise ValueError(
             "gamma='scale' needs the variance of the features, which overflows float64. Scale the features, for "

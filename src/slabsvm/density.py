@@ -12,6 +12,7 @@ from scipy.special import logsumexp
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from slabsvm.bandwidth import feature_variance
 from slabsvm.base import LARGEST_KERNEL_VALUE, Detector, KernelDetector, by_row, rounding_of
 from slabsvm.dual import FloatArray, one_class
 from slabsvm.expansion import BLOCK_BYTES, Expansion
@@ -73,11 +74,11 @@ class KernelPCADetector(KernelDetector):
     Notes
     -----
     With n distinct training samples `fit` holds up to four n x n matrices, 33 n^2 bytes (n = 10,000: 3.3 GB; one matrix
-    more for a precomputed kernel), and finds all eigenvectors, n^3 operations. Leave-one-out adds an equation to solve
-    for each sample and component: at n = 1,200 and 577 components it took 8.2 CPU seconds where offsets="training" took
-    2.3, and both grow as n^3. With offsets="training", an int n_components below n/20 and n > 1,000, two matrices and n^2
-    operations for each component; what new samples will be accepted is then not checked. A prediction is one block of
-    kernel values against all training samples.
+    more for a precomputed kernel), and finds all eigenvectors, n^3 operations. Leave-one-out adds an equation to
+    solve for each sample and component: n^2 operations for each component, some iterations long. With
+    offsets="training", an int n_components below n/20 and n > 1,000, two matrices and n^2 operations for each
+    component; what new samples will be accepted is then not checked. A prediction is one block of kernel values against
+    all training samples.
 
     References
     ----------
@@ -278,8 +279,7 @@ class KernelDensityDetector(Detector):
         scale = _mean_deviation(self._samples, shares)
         self.bandwidth_ = self._bandwidth(scale, shares)
         self._one_point = scale == 0
-        centre = None if sp.issparse(X) else np.average(self._samples, axis=0, weights=shares)
-        self._kernel = RBF(0.5 / self.bandwidth_ / self.bandwidth_, centre)
+        self._kernel = RBF.of_samples(0.5 / self.bandwidth_ / self.bandwidth_, self._samples, shares)
         with np.errstate(over="ignore"):
             norms = _column(self._kernel.prepare(self._samples), self.n_features_in_)
         if not np.isfinite(norms).all():
@@ -319,16 +319,13 @@ class KernelDensityDetector(Detector):
         """Return the log density at each row; without_own leaves out the Gaussian around the row of the same number."""
         right = self._kernel.prepare(self._samples)
         n_samples, d = self._samples.shape
-        order = np.r_[:d, d + 1, d]
-        swapped = right[:, order].T
         height = max(1, BLOCK_BYTES // (8 * n_samples))
         scores = np.empty(X.shape[0])
         for first in range(0, X.shape[0], height):
             rows = slice(first, min(first + height, X.shape[0]))
             with np.errstate(over="ignore", invalid="ignore"):
                 left = self._kernel.prepare(X[rows])
-                product = left @ swapped
-            exponents = product.toarray() if sp.issparse(product) else product
+                exponents = self._kernel.exponents(left, right)
             np.minimum(exponents, 0.0, out=exponents)
             # Rows whose squared distances overflow float64 have no density, whatever the product made of them.
             exponents[~np.isfinite(_column(left, d))] = -np.inf
@@ -372,13 +369,7 @@ def _column(rows: Any, column: int) -> FloatArray:
 
 def _mean_deviation(X: Any, shares: FloatArray) -> float:
     """Return the root of the mean of the features' variances."""
-    mean = shares @ X
-    with np.errstate(over="ignore"):
-        if sp.issparse(X):
-            squares = np.asarray(shares @ X.astype(np.float64).power(2)).ravel() - np.square(mean)
-        else:
-            squares = shares @ np.square(X - mean, dtype=np.float64)
-    variance = float(np.mean(np.maximum(squares, 0.0)))
+    variance = feature_variance(X, shares)
     if not variance <= LARGEST_KERNEL_VALUE:
         raise ValueError(
             "Squared distances between samples as large as these would overflow float64. Scale the features, for "

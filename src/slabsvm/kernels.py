@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
+from scipy.spatial.distance import cdist
 
 from slabsvm.additive import Chi2Table, IntersectionTable, Projection, WeightVector
 
@@ -24,6 +25,12 @@ Rows = Any  # a dense array or CSR matrix: whatever has rows that an index array
 TILE_BYTES = 2**25
 # Bytes that right-hand CSR rows may take when they are laid out densely.
 DENSE_BYTES = 2**25
+
+# A product's exponent is off by this times gamma |x - c|^2. Dense rows for which that is more than FINE are subtracted
+# from each other; CSR rows for which it is typically more than COARSE are refused.
+ROUNDING = 4 * float(np.finfo(np.float64).eps)
+FINE = 1e-9
+COARSE = 1e-5
 
 
 class Kernel(ABC):
@@ -122,23 +129,49 @@ class RBF(Kernel):
     """k(x, z) = exp(-gamma |x - z|^2), from one matrix product and one exponential in place.
 
     With a row written as (sqrt(2 gamma) x, -gamma |x|^2, 1), the exponent is its product with the other row's
-    (sqrt(2 gamma) z, 1, -gamma |z|^2). Dense data are centred first, which changes no distance and much rounding.
+    (sqrt(2 gamma) z, 1, -gamma |z|^2). Dense data are centred first, which changes no distance and much rounding: the
+    exponent is off by about 4 eps gamma |x - c|^2.
 
     Parameters
     ----------
     gamma : float, > 0
     centre : (d,) array or None
-        Subtracted from every row; None for sparse data, whose zeros it would destroy.
+        c, subtracted from every row; None for sparse data, whose zeros it would destroy.
+    differences : bool
+        Whether to sum (x_j - z_j)^2 in place of the product: slower, and exact however far from c the rows are. For
+        dense data alone.
     """
 
     single_precision = True
 
-    def __init__(self, gamma: float, centre: FloatArray | None = None) -> None:
+    def __init__(self, gamma: float, centre: FloatArray | None = None, *, differences: bool = False) -> None:
         self.gamma = gamma
         self.centre = centre
+        self.differences = differences
+
+    @classmethod
+    def of_samples(cls, gamma: float, X: Rows, weights: npt.NDArray[np.float64]) -> RBF:
+        """Return the kernel for samples such as X, (n, d), of these weights, (n,): as exact as they need it.
+
+        Raises ValueError for CSR rows so far from the origin that no product of them tells their distances.
+        """
+        with np.errstate(over="ignore", invalid="ignore"):
+            if sp.issparse(X):
+                typical = gamma * float(np.median(_row_sums(X, power=2)))
+                if not ROUNDING * typical <= COARSE:
+                    raise ValueError(
+                        f"The rows are so far from the origin (gamma |x|^2 is {typical:.3g}) that rounding hides their "
+                        "distances from each other. Give dense data, which are centred for you; or centre or scale the "
+                        "features, or use a smaller gamma, that is a larger bandwidth."
+                    )
+                return cls(gamma)
+            centre = np.average(X, axis=0, weights=weights)
+            tiles = _tiles(X.shape[0], 8 * X.shape[1])
+            farthest = gamma * max(float(_row_sums(X[rows] - centre, power=2).max()) for rows in tiles)
+        return cls(gamma, centre, differences=not ROUNDING * farthest <= FINE)
 
     def prepare(self, X: Rows, dtype: npt.DTypeLike = np.float64) -> Rows:
-        """Return the rows (sqrt(2 gamma) x, -gamma |x|^2, 1), shape (n, d + 2)."""
+        """Return the rows (sqrt(2 gamma) x, -gamma |x|^2, 1), shape (n, d + 2); x itself for differences."""
         n_samples, n_features = X.shape
         if sp.issparse(X) and self.centre is not None:
             X = X.toarray()
@@ -148,10 +181,14 @@ class RBF(Kernel):
             return sp.csr_array(sp.hstack([X * np.sqrt(2 * self.gamma), ends], format="csr"), dtype=dtype)
         rows = np.empty((n_samples, n_features + 2), dtype=dtype)
         scaled = rows[:, :n_features]
+        rows[:, -1] = 1.0
+        if self.differences:
+            scaled[...] = X
+            rows[:, -2] = -self.gamma * np.einsum("ij,ij->i", scaled, scaled)
+            return rows
         np.subtract(X, 0.0 if self.centre is None else self.centre, out=scaled, casting="same_kind")
         scaled *= np.sqrt(2 * self.gamma)
         rows[:, -2] = -0.5 * np.einsum("ij,ij->i", scaled, scaled)
-        rows[:, -1] = 1.0
         return rows
 
     def block(self, left: Rows, right: Rows, out: FloatArray | None = None) -> FloatArray:
@@ -163,9 +200,22 @@ class RBF(Kernel):
         if out is None:
             out = np.empty((left.shape[0], right.shape[0]), dtype=left.dtype)
         for rows in _tiles(left.shape[0], right.shape[0] * out.itemsize):
-            values = _product(left[rows], right, out[rows] if out.dtype == left.dtype else None)
+            values = self._exponents(left[rows], right, out[rows] if out.dtype == left.dtype else None)
             np.exp(values, out=out[rows], casting="same_kind")
         return out
+
+    def exponents(self, left: Rows, right: Rows) -> FloatArray:
+        """Return -gamma |x - z|^2 between prepared rows, shape (n_left, n_right)."""
+        return self._exponents(_ends_exchanged(left), right, None)
+
+    def _exponents(self, left: Rows, right: Rows, out: FloatArray | None) -> FloatArray:
+        """Return the exponents; the last two columns of one side have changed places."""
+        if self.differences:
+            squared: FloatArray = cdist(left[:, :-2], right[:, :-2], "sqeuclidean")
+            return np.multiply(squared, -self.gamma, out=squared)
+        values = _product(left, right, out)
+        # Without a centre rounding may make more than 0 of the exponent of rows far out.
+        return values if self.centre is not None else np.minimum(values, 0.0, out=values)
 
     def diagonal(self, X: Rows) -> npt.NDArray[np.float64]:
         """Return ones."""
@@ -258,7 +308,8 @@ class FromFunction(Kernel):
     def block(self, left: Rows, right: Rows, out: FloatArray | None = None) -> FloatArray:
         """Return the function's block, checked for its shape and for finite values."""
         try:
-            values = np.asarray(self.function(left, right), dtype=np.float64)
+            found = self.function(left, right)
+            values = np.asarray(found.toarray() if sp.issparse(found) else found, dtype=np.float64)
         except (TypeError, ValueError) as error:
             raise ValueError(
                 f"The kernel function failed on arrays of rows of shapes {left.shape} and {right.shape} ({error}). It "

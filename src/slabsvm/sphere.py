@@ -62,7 +62,7 @@ class SVDD(SupportVectorDetector):
     Attributes
     ----------
     radius_ : float
-        R, a distance in feature space; 0 where every sample is farther from the centre than leave-one-out allows.
+        R, a distance in feature space: the root of -offset_, or 0 should that be negative.
     offset_ : float
         -R^2, in the unit of `score_samples` and of the kernel.
     nu_ : float
@@ -161,6 +161,11 @@ class SVDD(SupportVectorDetector):
         if self.C is None:
             return self.nu
         total = float(weights.sum())
+        if not np.isfinite(1.0 / total):
+            raise ValueError(
+                f"C is in the unit of weights, and these sum to {total:.3g}, too little for any C in float64. Multiply "
+                "sample_weight by a constant, or give nu in place of C."
+            )
         share = 1.0 / (self.C * total) if self.C * total > 0 else np.inf
         if share > 1.0 + FEASIBLE:
             raise ValueError(
