@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import norm
 from sklearn.datasets import load_breast_cancer, load_digits
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from offsets import LETTER_FILE, MARKS
@@ -57,14 +58,15 @@ def known_classes(letter_file: Path | None) -> dict[str, np.ndarray]:
 def rejections(rows: np.ndarray, seed: int) -> dict[tuple[str, str], np.ndarray]:
     """Return, for each model and method, which of one split's new rows are rejected at each alpha."""
     order = np.random.default_rng(seed).permutation(len(rows))
-    scaler = StandardScaler().fit(rows[order[:N_TRAINING]])
-    training, new = (scaler.transform(rows[part]) for part in (order[:N_TRAINING], order[N_TRAINING:][:N_NEW]))
+    training, new = rows[order[:N_TRAINING]], rows[order[N_TRAINING:][:N_NEW]]
     found = {}
-    for model, make in MODELS.items():
+    for name, make in MODELS.items():
         for method in METHODS:
-            detector = ConformalDetector(make(), method=method, random_state=seed).fit(training)
+            # The scaler is a part of the model: fitted to calibration rows too, these would not be as new as new ones.
+            model = make_pipeline(StandardScaler(), make())
+            detector = ConformalDetector(model, method=method, random_state=seed).fit(training)
             p = detector.p_values(new)
-            found[model, method] = (p[:, None] <= np.array(ALPHAS) + 1e-12).mean(axis=0)
+            found[name, method] = (p[:, None] <= np.array(ALPHAS) + 1e-12).mean(axis=0)
     return found
 
 
