@@ -2,7 +2,7 @@
 
 import pytest
 
-from slabsvm import letter_report, tables
+from slabsvm import letter_plots, letter_report, tables
 from slabsvm.experiments import paper, table_one
 from slabsvm.journal import Record
 from slabsvm.report import BAD, BEST, FAINT, GOOD
@@ -70,3 +70,8 @@ def test_planes_that_the_paper_does_not_have_get_no_verdict():
 @pytest.mark.parametrize(("row", "best"), [([0.1, 0.3, 0.2], {2}), ([0.3, 0.1, 0.3], {1, 3})])
 def test_the_best_of_a_row_is_marked_and_so_is_what_equals_it(row, best):
     assert tables.best_of_rows([row]) == {(0, column): BEST for column in best}
+
+
+def test_a_heat_map_writes_two_digits_and_no_negative_zero():
+    written = [letter_plots.two_digits(value) for value in (0.386, -0.096, -0.004, 0.0, 0.999)]
+    assert written == [".39", "-.10", ".00", ".00", "1.00"]

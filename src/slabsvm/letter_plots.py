@@ -78,7 +78,8 @@ def heat_map(axes: Any, values: Sequence[Sequence[float]], rows: Sequence[str], 
 
 def two_digits(value: float) -> str:
     """Write a correlation with two digits, which is what fits; the leading zero says nothing. It can be below 0."""
-    return f"{value:.2f}".replace("0.", ".", 1)
+    # What rounds to 0 from below is 0: the sum takes its sign away.
+    return f"{round(value, 2) + 0.0:.2f}".replace("0.", ".", 1)
 
 
 def medians_chart(records: Sequence[Record], path: Path) -> None:
