@@ -24,9 +24,10 @@ from slabsvm.slab import Slab
 class LinearOneClassSlabSVM(Slab, Scored):
     """One-class slab support vector machine with a linear kernel, for data of any length.
 
-    The slab rho_lower <= <w, x> <= rho_upper, as `OneClassSlabSVM(kernel="linear")` finds it, from three to five passes
-    over the data: no kernel matrix, no copy of X, and memory that does not grow with n_samples. After an explicit map
-    (`slabsvm.features`, or scikit-learn's Nystroem and random Fourier features) it is a slab of that map's kernel.
+    The slab rho_lower <= <w, x> <= rho_upper, as `OneClassSlabSVM(kernel="linear")` finds it, from passes over the
+    data, mostly three to five (`n_passes_`; more where features are nearly as many as samples): no kernel matrix, no
+    copy of X, and memory that does not grow with n_samples. After an explicit map (`slabsvm.features`, or
+    scikit-learn's Nystroem and random Fourier features) it is a slab of that map's kernel.
 
     Parameters
     ----------
