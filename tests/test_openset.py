@@ -169,6 +169,12 @@ def test_classes_that_cannot_come_or_go_are_refused(known):
     assert list(classifier.classes_) == ["c"]
 
 
+def test_a_class_that_would_be_calibrated_otherwise_is_refused(known):
+    classifier = OpenSetClassifier().fit(*known).set_params(calibration="margin")
+    with pytest.raises(ValueError, match="calibration was changed since fit"):
+        classifier.partial_add(known[0][:60], "d")
+
+
 @pytest.mark.parametrize("label", [2.5, np.nan, None], ids=str)
 def test_an_added_class_among_numbers_is_a_whole_number(label, known):
     classifier = OpenSetClassifier().fit(known[0], NUMBERS)

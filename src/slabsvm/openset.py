@@ -198,6 +198,8 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
             For a class that is known already, a label of another type than the classes', or as `fit`.
         """
         check_is_fitted(self)
+        if isinstance(self.models_[0], NormalisedMargin) != (self.calibration == "margin"):
+            raise ValueError("calibration was changed since fit; p-values and margins do not compare. Fit anew.")
         if _are_words(self.classes_) != isinstance(label, str):
             raise ValueError(
                 f"The class {label!r} is of another type than the known classes, such as {self.classes_[0]!r}."
