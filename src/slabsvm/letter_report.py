@@ -118,8 +118,8 @@ def slab_grid(records: Sequence[Record]) -> Grid:
         ["kernel", "MCC", "AUROC", "recall", "expected recall", "novel accepted", "thread time"],
         rows,
         [
-            f"Medians over the letters. The nominal recall is {paper.NOMINAL_RECALL:.2f}. The expected one, 1 - n_SV/m, is "
-            "what leave-one-out promises at least where planes stand at training scores.",
+            f"Medians over the letters. The nominal recall is {paper.NOMINAL_RECALL:.2f}. The expected, "
+            "1 - n_SV/m, is what leave-one-out promises at least where planes stand at training scores.",
             f"{', '.join(CERTIFIED)}: {convergence(certified)}",
         ],
     )
