@@ -42,6 +42,8 @@ from slabsvm.gram import ONE_BLAS_THREAD, Gram
 
 # A face of more samples is factored in float32, at half the time and memory, where the kernel allows such blocks.
 LARGE = 1000
+# A multiplier so near a bound, as a share of its cap, is at it: sums of caps leave rounding behind.
+AT_BOUND = 1e-12
 
 
 @dataclass(frozen=True)
@@ -120,10 +122,10 @@ def _of_linear_term(
 def _free_or_next(dual: Dual, solution: Solution) -> npt.NDArray[np.bool_]:
     """Return which multipliers are free, with one more in a plane that has none: the next to take what is left out."""
     multipliers = solution.multipliers
-    free = (multipliers > 0) & (multipliers < dual.caps)
+    free = (multipliers > AT_BOUND * dual.caps) & (multipliers < (1 - AT_BOUND) * dual.caps)
     slopes = dual.signs[:, None] * solution.scores
     for plane in np.flatnonzero(~free.any(axis=1)):
-        idle = np.flatnonzero(multipliers[plane] == 0)
+        idle = np.flatnonzero(multipliers[plane] <= AT_BOUND * dual.caps[plane])
         if len(idle):
             free[plane, idle[slopes[plane, idle].argmin()]] = True
     return free
