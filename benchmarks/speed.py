@@ -172,7 +172,7 @@ def measure(case: Case, X: np.ndarray, repeats: int) -> dict[str, Any]:
     peer = OneClassSVM(gamma=gamma, **{"nu": case.parameters["nu_lower"], "cache_size": 1000, **case.peer_parameters})
     ours.fit(X)
     columns = Computed(ours._kernel, np.unique(X, axis=0), N_JOBS if case.m > 1000 else 1)
-    support = np.arange(len(np.unique(ours.support_vectors_, axis=0)))
+    support = np.arange(len(np.unique(X[ours.support_], axis=0)))
 
     def limit() -> None:
         columns.block(support, None, np.float32)
@@ -232,6 +232,13 @@ def main() -> None:
     arguments = parser.parse_args()
     folder = Path(arguments.data) if arguments.data else None
     warnings.simplefilter("ignore")
+    machine = {
+        "processor": platform.machine(),
+        "cores": N_JOBS,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "slabsvm": slabsvm.__version__,
+    }
     records = []
     print(HEAD)
     for case in CASES:
@@ -242,16 +249,9 @@ def main() -> None:
             continue
         records.append(measure(case, X, case.repeats if case.repeats != Case.repeats else arguments.repeats))
         print(show(records[-1]), flush=True)
-    machine = {
-        "processor": platform.machine(),
-        "cores": N_JOBS,
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "slabsvm": slabsvm.__version__,
-    }
-    if not arguments.only:
-        RESULTS.parent.mkdir(exist_ok=True)
-        RESULTS.write_text(json.dumps({"machine": machine, "records": records}, indent=1) + "\n")
+        if not arguments.only:
+            RESULTS.parent.mkdir(exist_ok=True)
+            RESULTS.write_text(json.dumps({"machine": machine, "records": records}, indent=1) + "\n")
 
 
 if __name__ == "__main__":
