@@ -6,7 +6,7 @@ Clarabel (interior point, conic) and PIQP (proximal interior point, dense) solve
 K; the package's own interior point, the paper's method, solves it too. All are asked for the same relative gap, and the
 gap of each answer is computed from its multipliers alone, after they were made feasible. Ours is the whole solver, the
 computation of K included, which the others are given. One BLAS thread for all; runs are interleaved and medians quoted.
-Writes results/conic.json and prints a table. Needs clarabel and piqp.
+Writes results/conic.json and prints a table. Needs clarabel and piqp: pip install ".[benchmarks]".
 """
 
 from __future__ import annotations
