@@ -21,8 +21,8 @@ from sklearn.metrics import matthews_corrcoef
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.neighbors import LocalOutlierFactor
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, StandardScaler
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, OneHotEncoder, StandardScaler
 from sklearn.svm import OneClassSVM as SklearnOneClassSVM
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -114,6 +114,39 @@ def test_a_chain_that_breaks_is_finished_by_independent_fits(X):
         LabelFreeSearchCV(OneClassSlabSVM(), grid, error_score="raise").fit(X)
     with pytest.raises(ValueError, match=r"Nothing could be fitted\. 3 of 3 fits failed"):
         LabelFreeSearchCV(OneClassSlabSVM(), {"nu_lower": [0.99]}, cv=3).fit(X)
+
+
+def test_a_grid_that_replaces_the_detector_is_fitted_as_the_candidates_own_detector_asks(X):
+    model = Pipeline([("scale", StandardScaler()), ("d", OneClassSVM())])
+    grid = {"d": [OneClassSVM(kernel="linear"), OneClassSVM(gamma=0.3), IsolationForest(random_state=0)]}
+    alone, linked = (LabelFreeSearchCV(model, grid, cv=3, reuse=reuse).fit(X) for reuse in (False, True))
+    for name in ("mean_recall", "mean_acceptance"):
+        np.testing.assert_allclose(linked.cv_results_[name], alone.cv_results_[name], atol=2e-3)
+    with pytest.warns(FitFailedWarning, match="3 of 6 fits failed"):
+        LabelFreeSearchCV(model, {"d": [OneClassSVM(kernel="poly"), OneClassSVM()]}, cv=3).fit(X)
+
+
+def test_candidates_that_a_long_array_tells_apart_share_nothing(X):
+    weights = [np.ones(2000), np.ones(2000)]
+    weights[1][1000] = 50.0  # where a printed array shows dots
+    model = make_pipeline(FunctionTransformer(stretched), OneClassSVM(tol=1e-8))
+    grid = {"functiontransformer__kw_args": [{"by": by} for by in weights]}
+    alone, linked = (LabelFreeSearchCV(model, grid, cv=3, reuse=reuse).fit(X) for reuse in (False, True))
+    assert np.ptp(alone.cv_results_["mean_acceptance"]) > 0.01
+    np.testing.assert_allclose(linked.cv_results_["mean_acceptance"], alone.cv_results_["mean_acceptance"], atol=2e-3)
+
+
+def stretched(X, by):
+    return X * [by[1000], 1.0, 1.0, 1.0]
+
+
+def test_what_progress_raises_is_raised(X):
+    def refuse(*counts):
+        raise ValueError(f"no {counts[0]}")
+
+    for grid in ({"gamma": [0.1]}, GRID):
+        with pytest.raises(ValueError, match="no 1"):
+            LabelFreeSearchCV(OneClassSVM(), grid, cv=3, progress=refuse).fit(X)
 
 
 def test_grid_search_with_a_scorer_of_the_same_criterion_chooses_the_same(X):

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from threading import Lock
 from time import perf_counter
 
 import joblib
-import numpy as np
 from joblib import Parallel, delayed
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
@@ -99,14 +98,18 @@ def _run_alone(search: Search, cell: Cell, recorder: _Recorder, raises: bool) ->
 
 
 def _run_chain(chain: Chain, recorder: _Recorder, raises: bool) -> None:
-    try:
-        for candidate, outcome in chain.run():
-            recorder.keep((candidate, chain.part), outcome)
-    except (ValueError, TypeError, np.linalg.LinAlgError):
-        # What a chain cannot do, independent fits do, or refuse in the words of the detector.
-        for candidate in chain.candidates:
-            if (candidate, chain.part) not in recorder.outcomes:
-                _run_alone(chain.search, (candidate, chain.part), recorder, raises)
+    for candidate, outcome in _until_broken(chain.run()):
+        recorder.keep((candidate, chain.part), outcome)
+    # What a chain cannot do, independent fits do, or refuse in the words of the detector.
+    for candidate in chain.candidates:
+        if (candidate, chain.part) not in recorder.outcomes:
+            _run_alone(chain.search, (candidate, chain.part), recorder, raises)
+
+
+def _until_broken(outcomes: Iterator[tuple[int, Outcome]]) -> Iterator[tuple[int, Outcome]]:
+    """Give what the fits give until one of them raises; what is raised where they are kept is not theirs."""
+    with suppress(Exception):
+        yield from outcomes
 
 
 @contextmanager

@@ -12,9 +12,11 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from numbers import Real
 from time import perf_counter
 from typing import Any
 
+import joblib
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import clone
@@ -146,22 +148,37 @@ class Chain:
 
 def chains(search: Search, cells: Sequence[tuple[int, int]]) -> list[Chain]:
     """Return chains over those of the cells, pairs of a candidate and a part, that can share distances."""
-    if search.fit_params or not isinstance(_final(search.estimator), SupportVectorDetector):
+    if search.fit_params:
         return []
-    prefix = _prefix(search.estimator)
+    known = {candidate: _alike(search, candidate) for candidate in sorted({candidate for candidate, _ in cells})}
     linked = defaultdict(list)
     for candidate, part in cells:
-        parameters = search.candidates[candidate]
-        own = _own(parameters, prefix)
-        if own.get("kernel", _final(search.estimator).kernel) == "rbf":
-            # What is not the detector's, the steps before it and the detector itself, must be the same along a chain.
-            rest = {name: value for name, value in parameters.items() if name.removeprefix(prefix) not in own}
-            alike = (part, repr(sorted(rest.items())), "gamma" in own, repr(sorted(own)))
-            linked[alike].append((_place(own), candidate))
+        alike = known[candidate]
+        if alike is not None:
+            linked[part, alike].append(candidate)
     return [
-        Chain(search, alike[0], [candidate for _, candidate in sorted(members)], _model(search, members[0][1]))
-        for alike, members in linked.items()
+        Chain(search, part, sorted(members, key=lambda member: _place(search, member)), _model(search, members[0]))
+        for (part, _), members in linked.items()
     ]
+
+
+def _alike(search: Search, candidate: int) -> str | None:
+    """Return a name for all of a candidate that must be the same along a chain, None where it cannot be in one.
+
+    A candidate may replace any step, so its own detector is asked; what cannot be named is not shared.
+    """
+    parameters = search.candidates[candidate]
+    try:
+        model = _model(search, candidate)
+        final = _final(model)
+        if not isinstance(final, SupportVectorDetector) or final.kernel != "rbf":
+            return None
+        own = _own(parameters, _prefix(model))
+        rest = {name: value for name, value in parameters.items() if name.removeprefix(_prefix(model)) not in own}
+        return f"{joblib.hash(rest)} {sorted(own)}"
+    except Exception:
+        # An independent fit says what is wrong with it, where anything is.
+        return None
 
 
 def _own(parameters: Parameters, prefix: str) -> dict[str, Any]:
@@ -169,10 +186,11 @@ def _own(parameters: Parameters, prefix: str) -> dict[str, Any]:
     return {name.removeprefix(prefix): value for name, value in parameters.items() if name.startswith(prefix)}
 
 
-def _place(own: Parameters) -> tuple[float, str]:
+def _place(search: Search, candidate: int) -> tuple[float, str]:
     """Return where a candidate stands in a chain: by its gamma, if that is a number, then by the rest."""
-    gamma = own.get("gamma", 0.0)
-    return (0.0 if isinstance(gamma, str) else float(gamma), repr(sorted(own.items())))
+    own = _own(search.candidates[candidate], _prefix(_model(search, candidate)))
+    gamma = own.get("gamma")
+    return (float(gamma) if isinstance(gamma, Real) else 0.0, repr(sorted(own.items())))
 
 
 def _model(search: Search, candidate: int) -> Any:
