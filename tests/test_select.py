@@ -116,6 +116,15 @@ def test_a_chain_that_breaks_is_finished_by_independent_fits(X):
         LabelFreeSearchCV(OneClassSlabSVM(), {"nu_lower": [0.99]}, cv=3).fit(X)
 
 
+def test_a_candidate_that_fails_ranks_last_whatever_its_score(X):
+    grid = {"nu_lower": [0.99, 0.1, 0.2]}
+    with pytest.warns(FitFailedWarning, match="3 of 9 fits failed"):
+        search = LabelFreeSearchCV(OneClassSlabSVM(), grid, cv=3, error_score=10.0).fit(X)
+    assert search.cv_results_["mean_test_score"][0] == 10.0
+    assert search.cv_results_["rank_test_score"][0] == 3
+    assert search.best_params_["nu_lower"] < 0.9
+
+
 def test_a_grid_that_replaces_the_detector_is_fitted_as_the_candidates_own_detector_asks(X):
     model = Pipeline([("scale", StandardScaler()), ("d", OneClassSVM())])
     grid = {"d": [OneClassSVM(kernel="linear"), OneClassSVM(gamma=0.3), IsolationForest(random_state=0)]}

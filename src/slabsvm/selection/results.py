@@ -44,11 +44,14 @@ def results_of(
     means = {name: values.mean(axis=1) for name, values in measured.items()}
     scores = _scores(criterion, means, candidates, n_held_out)
     failed = np.isnan(scores)
+    if failed.all():
+        raise ValueError("Every candidate's score is NaN, so that none can be chosen. Check the grid and the data.")
+    ranks = _ranks(scores, means["recall"])
     if error_score != "raise":
         scores = np.where(failed, float(error_score), scores)
     results |= {f"split{part}_test_score": values for part, values in enumerate(by_part)}
     results |= {"mean_test_score": scores, "std_test_score": np.std(by_part, axis=0)}
-    results["rank_test_score"] = _ranks(scores, means["recall"])
+    results["rank_test_score"] = ranks
     for name, values in measured.items():
         results |= {f"split{part}_{name}": values[:, part] for part in range(n_parts)}
         results |= {f"mean_{name}": means[name], f"std_{name}": values.std(axis=1)}

@@ -74,7 +74,7 @@ class LabelFreeSearchCV(MetaEstimatorMixin, OutlierMixin, BaseEstimator):
     random_state : int, RandomState or None, default=0
         What strangers are drawn with; equal for all candidates. With the default, a search can be repeated.
     error_score : "raise" or float, default=nan
-        The score of a candidate that could not be fitted.
+        The score of a candidate that could not be fitted; whatever it is, the candidate ranks last.
     journal : path or None, default=None
         A file to which each finished fit's result is written at once. A search that was killed, started again with the
         same data and parameters, goes on from there.
@@ -214,7 +214,7 @@ class LabelFreeSearchCV(MetaEstimatorMixin, OutlierMixin, BaseEstimator):
             raises=self.error_score == "raise",
         )
         self.cv_results_ = self._results(candidates, parts, outcomes)
-        self.best_index_ = self._best()
+        self.best_index_ = int(np.argmin(self.cv_results_["rank_test_score"]))
         self.best_params_ = candidates[self.best_index_]
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
         if self.refit:
@@ -316,11 +316,3 @@ class LabelFreeSearchCV(MetaEstimatorMixin, OutlierMixin, BaseEstimator):
         """Return cv_results_."""
         n_held_out = sum(len(part.train if part.held_out is None else part.held_out) for part in parts)
         return results_of(self.criterion_, candidates, outcomes, n_held_out, self.error_score)
-
-    def _best(self) -> int:
-        """Return the candidate of the best score; of several, the one of the largest recall, then the first."""
-        scores = self.cv_results_["mean_test_score"]
-        if np.isnan(scores).all():
-            raise ValueError("Every candidate's score is NaN, so that none can be chosen. Check the grid and the data.")
-        best = np.flatnonzero(scores == np.nanmax(scores))
-        return int(best[np.argmax(self.cv_results_["mean_recall"][best])])
