@@ -38,9 +38,17 @@ from slabsvm import (
     OneClassSVM,
     bandwidth,
 )
-from slabsvm.selection.criteria import Answer, Consistency, TightestAtRecall, log_volume_of
+from slabsvm.selection import reuse
+from slabsvm.selection.criteria import (
+    Answer,
+    BalancedAccuracy,
+    Consistency,
+    RecallMissedWarning,
+    TightestAtRecall,
+    log_volume_of,
+)
 from slabsvm.selection.curves import ExcessMass, MassVolume
-from slabsvm.selection.judging import answer, left_out_answer
+from slabsvm.selection.judging import Search, answer, left_out_answer
 from slabsvm.selection.strangers import MAKERS
 from slabsvm.selection_plot import draw_search
 
@@ -97,7 +105,7 @@ def test_reused_distances_and_solutions_give_what_independent_fits_give(detector
     prefix = f"{type(detector).__name__.lower()}__" if scaled else ""
     grid = {f"{prefix}gamma": ["scale", 0.05, 0.5], f"{prefix}{nu}": [0.05, 0.2], f"{prefix}tol": [1e-8]}
     for cv in (3, "leave-one-out"):
-        alone, linked = (LabelFreeSearchCV(model, grid, cv=cv, reuse=reuse).fit(X) for reuse in (False, True))
+        alone, linked = (LabelFreeSearchCV(model, grid, cv=cv, reuse=shared).fit(X) for shared in (False, True))
         assert alone.best_params_ == linked.best_params_
         for name in ("mean_recall", "mean_acceptance"):
             np.testing.assert_allclose(linked.cv_results_[name], alone.cv_results_[name], atol=2e-3)
@@ -128,7 +136,7 @@ def test_a_candidate_that_fails_ranks_last_whatever_its_score(X):
 def test_a_grid_that_replaces_the_detector_is_fitted_as_the_candidates_own_detector_asks(X):
     model = Pipeline([("scale", StandardScaler()), ("d", OneClassSVM())])
     grid = {"d": [OneClassSVM(kernel="linear"), OneClassSVM(gamma=0.3), IsolationForest(random_state=0)]}
-    alone, linked = (LabelFreeSearchCV(model, grid, cv=3, reuse=reuse).fit(X) for reuse in (False, True))
+    alone, linked = (LabelFreeSearchCV(model, grid, cv=3, reuse=shared).fit(X) for shared in (False, True))
     for name in ("mean_recall", "mean_acceptance"):
         np.testing.assert_allclose(linked.cv_results_[name], alone.cv_results_[name], atol=2e-3)
     with pytest.warns(FitFailedWarning, match="3 of 6 fits failed"):
@@ -140,7 +148,7 @@ def test_candidates_that_a_long_array_tells_apart_share_nothing(X):
     weights[1][1000] = 50.0  # where a printed array shows dots
     model = make_pipeline(FunctionTransformer(stretched), OneClassSVM(tol=1e-8))
     grid = {"functiontransformer__kw_args": [{"by": by} for by in weights]}
-    alone, linked = (LabelFreeSearchCV(model, grid, cv=3, reuse=reuse).fit(X) for reuse in (False, True))
+    alone, linked = (LabelFreeSearchCV(model, grid, cv=3, reuse=shared).fit(X) for shared in (False, True))
     assert np.ptp(alone.cv_results_["mean_acceptance"]) > 0.01
     np.testing.assert_allclose(linked.cv_results_["mean_acceptance"], alone.cv_results_["mean_acceptance"], atol=2e-3)
 
@@ -156,6 +164,16 @@ def test_what_progress_raises_is_raised(X):
     for grid in ({"gamma": [0.1]}, GRID):
         with pytest.raises(ValueError, match="no 1"):
             LabelFreeSearchCV(OneClassSVM(), grid, cv=3, progress=refuse).fit(X)
+
+
+def test_distances_that_take_too_much_memory_are_not_kept(X, monkeypatch):
+    alone = LabelFreeSearchCV(OneClassSVM(), GRID, cv=3, reuse=False).fit(X)
+    monkeypatch.setattr(reuse, "MOST_BYTES", 8 * 80 * 80)
+    linked = LabelFreeSearchCV(OneClassSVM(), GRID, cv=3, reuse=True).fit(X)
+    np.testing.assert_array_equal(linked.cv_results_["split0_acceptance"], alone.cv_results_["split0_acceptance"])
+    search = Search(OneClassSVM(), [{"gamma": 0.1}], linked._parts(X), X, {}, linked.criterion_)
+    with pytest.raises(MemoryError, match="not kept"):
+        next(reuse.chains(search, [(0, 0)])[0].run())
 
 
 def test_grid_search_with_a_scorer_of_the_same_criterion_chooses_the_same(X):
@@ -378,8 +396,8 @@ def test_a_search_that_is_killed_loses_no_finished_cell(tmp_path, X):
         if done == 4:
             raise KeyboardInterrupt
 
-    for reuse in (False, True):
-        search = LabelFreeSearchCV(OneClassSlabSVM(), GRID, cv=3, journal=journal, reuse=reuse)
+    for shared in (False, True):
+        search = LabelFreeSearchCV(OneClassSlabSVM(), GRID, cv=3, journal=journal, reuse=shared)
         with pytest.raises(KeyboardInterrupt):
             clone(search).set_params(progress=stop_at_four).fit(X)
         assert len(journal.read_text().splitlines()) == 4
@@ -493,6 +511,35 @@ def test_a_leave_one_out_answer_is_that_of_a_refit(X):
     for detector, parameters in OURS:
         model = detector.fit(X)
         assert left_out_answer(model).share == pytest.approx(0.9, abs=0.03), parameters
+
+
+def test_a_recall_that_no_candidate_keeps_is_warned_of(X):
+    search = LabelFreeSearchCV(OneClassSVM(), {"nu": [0.4, 0.5]}, cv=3)
+    with pytest.warns(RecallMissedWarning, match=r"0\.9 is asked for.*accepts 0\.\d+ .*smaller nu"):
+        search.fit(X)
+    with pytest.warns(RecallMissedWarning, match="AutoSlabSVM"):
+        AutoSlabSVM(recall=0.999).fit(np.random.default_rng(0).normal(size=(40, 8)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RecallMissedWarning)
+        LabelFreeSearchCV(OneClassSVM(), {"nu": [0.1, 0.5]}, cv=3).fit(X)
+
+
+@pytest.mark.parametrize(
+    ("criterion", "match"),
+    [
+        (TightestAtRecall("marginal"), "'kind' parameter of TightestAtRecall must be"),
+        (TightestAtRecall(recall=80), "'recall' parameter of TightestAtRecall must be"),
+        (TightestAtRecall(slack=-1), "'slack' parameter of TightestAtRecall must be"),
+        (TightestAtRecall(n_strangers=-1), "'n_strangers' parameter of TightestAtRecall must be"),
+        (BalancedAccuracy("volume"), "'kind' parameter of BalancedAccuracy must be"),
+        (Consistency(rejection=10), "'rejection' parameter of Consistency must be"),
+        (MassVolume(n_strangers=0), "'n_strangers' parameter of MassVolume must be"),
+    ],
+    ids=repr,
+)
+def test_criteria_with_parameters_that_make_no_sense_are_refused(criterion, match, X):
+    with pytest.raises(ValueError, match=match):
+        LabelFreeSearchCV(OneClassSVM(), GRID, criterion=criterion, cv=3).fit(X)
 
 
 # --- bandwidth rules

@@ -111,6 +111,11 @@ class AutoSlabSVM(OutlierMixin, BaseEstimator):
         ------
         ValueError
             For parameters, shapes or values that make no sense; the text says what to do.
+
+        Warns
+        -----
+        slabsvm.selection.criteria.RecallMissedWarning
+            When no candidate keeps the recall.
         """
         del y
         X = self._checked(X, reset=True)

@@ -8,14 +8,17 @@ sample, so each rests on an assumption about them, and fails where it does not h
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from numbers import Integral, Real
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import logsumexp
+from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
 
 from slabsvm.selection.strangers import MAKERS, Strangers
 
@@ -43,8 +46,28 @@ class Answer:
         return float(self.accepted.mean())
 
 
+class RecallMissedWarning(UserWarning):
+    """The candidate that was chosen does not keep the recall that the criterion asks for."""
+
+
 class Criterion(ABC):
     """What makes one candidate better than another, for people who have positives alone."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
+
+    def validate(self) -> None:
+        """Refuse parameters that make no sense.
+
+        Raises
+        ------
+        ValueError
+            The text says which, and what it may be.
+        """
+        validate_parameter_constraints(self._parameter_constraints, vars(self), caller_name=type(self).__name__)
+
+    def warn_of(self, recall: float, n_held_out: int) -> None:
+        """Warn if the candidate that was chosen, of this recall on so many held-out positives, misses what is asked."""
+        del recall, n_held_out
 
     def strangers(self, positives: Any, generator: np.random.Generator) -> Strangers | None:
         """Return the strangers that each candidate shall be shown, made from a fold's held-out positives, or None."""
@@ -113,6 +136,11 @@ class WithStrangers(Criterion):
     kind: str
     n_strangers: int
 
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "kind": [StrOptions(set(MAKERS))],
+        "n_strangers": [Interval(Integral, 1, None, closed="left")],
+    }
+
     def strangers(self, positives: Any, generator: np.random.Generator) -> Strangers | None:
         """Return strangers made from the positives."""
         return MAKERS[self.kind](positives, self.n_strangers, generator)
@@ -142,6 +170,12 @@ class TightestAtRecall(WithStrangers):
         By how many standard deviations of a binomial share the measured recall may be below it.
     """
 
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **WithStrangers._parameter_constraints,
+        "recall": [Interval(Real, 0.0, 1.0, closed="right")],
+        "slack": [Interval(Real, 0.0, None, closed="left")],
+    }
+
     def __init__(
         self, kind: str = "marginals", recall: float = 0.9, n_strangers: int = 1000, slack: float = 1.0
     ) -> None:
@@ -164,14 +198,39 @@ class TightestAtRecall(WithStrangers):
         """Return minus the acceptance where recall is kept; below all of these, by how much it is missed, elsewhere."""
         del candidates
         tightness = -measured["log_volume" if "log_volume" in measured else "acceptance"]
-        least = self.recall - self.slack * np.sqrt(self.recall * (1.0 - self.recall) / n_held_out)
-        missing = np.maximum(least - measured["recall"], 0.0)
+        missing = np.maximum(self._least(n_held_out) - measured["recall"], 0.0)
         kept = missing == 0
         floor = tightness[kept].min() if kept.any() else 0.0
         return np.asarray(np.where(kept, tightness, floor - 1.0 - missing))
 
+    def warn_of(self, recall: float, n_held_out: int) -> None:
+        """Warn if the candidate that was chosen does not keep the recall."""
+        least = self._least(n_held_out)
+        if recall < least:
+            warnings.warn(
+                f"No candidate keeps the recall: {self.recall:.3g} is asked for, at least {least:.3g} with "
+                f"{self.slack:g} standard deviations of chance, and the one that is chosen accepts {recall:.3g} of the "
+                "held-out positives. Add candidates that reject less to the grid, such as smaller nu and smaller "
+                "gamma; where the grid is fixed, as in AutoSlabSVM, ask for a smaller recall or give more samples.",
+                RecallMissedWarning,
+                stacklevel=4,
+            )
 
-class BalancedAccuracy(WithStrangers):
+    def _least(self, n_held_out: int) -> float:
+        """Return the recall that must be measured at least."""
+        return float(self.recall - self.slack * np.sqrt(self.recall * (1.0 - self.recall) / n_held_out))
+
+
+class WithAcceptance(WithStrangers):
+    """A criterion of the share of strangers that are accepted, which means nothing of points that sample volume."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **WithStrangers._parameter_constraints,
+        "kind": [StrOptions(set(MAKERS) - {"volume"})],
+    }
+
+
+class BalancedAccuracy(WithAcceptance):
     """The largest mean of recall and of the share of strangers that are rejected (Wang et al. 2018).
 
     The paper's error is over strangers by shifting and over positives moved inwards; here the held-out positives take
@@ -207,7 +266,7 @@ class BalancedAccuracy(WithStrangers):
         return np.asarray(0.5 * (measured["recall"] + 1.0 - measured["acceptance"]))
 
 
-class RecallSquaredOverAcceptance(WithStrangers):
+class RecallSquaredOverAcceptance(WithAcceptance):
     """The largest recall^2 / share of strangers that are accepted (Lee, Liu 2003).
 
     With unlabelled data in place of strangers it behaves like the squared F1 score: it needs no recall to aim at. It
@@ -263,6 +322,11 @@ class Consistency(Criterion):
     ----------
     D. Tax, K.-R. Mueller, "A consistency-based model selection for one-class classification", ICPR 2004.
     """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "rejection": [Interval(Real, 0.0, 1.0, closed="neither")],
+        "complexity": [str],
+    }
 
     def __init__(self, rejection: float = 0.1, complexity: str = "gamma") -> None:
         self.rejection = rejection

@@ -33,6 +33,9 @@ from slabsvm.support import SupportVectorDetector
 
 FloatArray = npt.NDArray[np.float64]
 
+# Distances that take more than this are not kept: candidates are then fitted independently.
+MOST_BYTES = 2**28
+
 
 class _Known(Dense):
     """An RBF kernel matrix: symmetric and positive semidefinite by construction."""
@@ -71,12 +74,16 @@ class _Distances:
         n_samples = rows.shape[0]
         every = np.arange(n_samples)
         self.distinct = Distinct(every, distinct.weights, every, keys=every.astype(np.uint64))
-        self._squared = np.concatenate([euclidean_distances(some, rows, squared=True) for some in (rows, *asked)])
+        sizes = [n_samples, *(some.shape[0] for some in asked)]
+        self._bounds = np.cumsum([0, *sizes])
+        if 8 * sum(sizes) * n_samples > MOST_BYTES:
+            raise MemoryError(f"Distances of {sum(sizes)} rows from {n_samples} are not kept.")
+        self._squared = np.empty((sum(sizes), n_samples))
+        for begin, end, some in zip(self._bounds[:-1], self._bounds[1:], (rows, *asked), strict=True):
+            self._squared[begin:end] = euclidean_distances(some, rows, squared=True)
         self._squared.flat[:: n_samples + 1][:n_samples] = 0.0
         self._values = np.empty_like(self._squared)
         self._gamma = np.nan
-        sizes = [n_samples, *(some.shape[0] for some in asked)]
-        self._bounds = np.cumsum([0, *sizes])
 
     def at(self, gamma: float) -> list[FloatArray]:
         """Return exp(-gamma |x - z|^2) between the training rows, and between each of what is asked about and them."""

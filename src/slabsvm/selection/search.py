@@ -21,7 +21,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 from slabsvm.selection.cells import Progress, run_cells
 from slabsvm.selection.criteria import Consistency, Criterion, Recall
 from slabsvm.selection.folds import DistinctKFold, equal_rows, warn_of_labels, warn_of_scaling, warn_of_straddling
-from slabsvm.selection.judging import Outcome, Part, Search
+from slabsvm.selection.judging import Part, Search
 from slabsvm.selection.named import NAMED
 from slabsvm.selection.results import results_of
 from slabsvm.selection.strangers import Strangers
@@ -83,8 +83,9 @@ class LabelFreeSearchCV(MetaEstimatorMixin, OutlierMixin, BaseEstimator):
         seconds left; from the thread that finished it, one call at a time.
     reuse : bool, default=True
         Fit RBF support vector detectors of this package from squared distances that are computed once for each fold,
-        each from the last one's solution. The outcome is that of independent fits to within the solver's tolerance. It
-        holds two matrices of (training rows + held-out rows + strangers) x training rows.
+        each from the last one's solution. The outcome is that of independent fits to within the solver's tolerance.
+        Each thread holds two matrices of (training rows + held-out rows + strangers) x training rows, and for a moment
+        a part of a third; where one would be more than 256 MiB, fits are independent.
 
     Attributes
     ----------
@@ -186,6 +187,8 @@ class LabelFreeSearchCV(MetaEstimatorMixin, OutlierMixin, BaseEstimator):
         slabsvm.LeakageWarning
             When equal rows straddle the folds, when the features were scaled all rows together, and when y holds
             labels of more than one class.
+        slabsvm.selection.criteria.RecallMissedWarning
+            When no candidate keeps the recall that the criterion asks for.
         """
         X = indexable(X)[0]
         # What the values may be is for the estimator to say: text and missing ones may be what its first step takes.
@@ -203,6 +206,7 @@ class LabelFreeSearchCV(MetaEstimatorMixin, OutlierMixin, BaseEstimator):
         warn_of_scaling(X)
         candidates = list(ParameterGrid(self.param_grid))
         self.criterion_ = NAMED[self.criterion] if isinstance(self.criterion, str) else self.criterion
+        self.criterion_.validate()
         parts = self._parts(X)
         self.n_splits_ = len(parts)
         outcomes = run_cells(
@@ -213,10 +217,11 @@ class LabelFreeSearchCV(MetaEstimatorMixin, OutlierMixin, BaseEstimator):
             reuse=self.reuse,
             raises=self.error_score == "raise",
         )
-        self.cv_results_ = self._results(candidates, parts, outcomes)
+        self.cv_results_ = results_of(self.criterion_, candidates, outcomes, _n_held_out(parts), self.error_score)
         self.best_index_ = int(np.argmin(self.cv_results_["rank_test_score"]))
         self.best_params_ = candidates[self.best_index_]
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
+        self.criterion_.warn_of(float(self.cv_results_["mean_recall"][self.best_index_]), _n_held_out(parts))
         if self.refit:
             chosen = clone(self.estimator).set_params(**clone(self.best_params_, safe=False))
             self.best_estimator_ = chosen.fit(X, **fit_params)
@@ -310,9 +315,7 @@ class LabelFreeSearchCV(MetaEstimatorMixin, OutlierMixin, BaseEstimator):
         ordered = rows[np.argsort(group[rows], kind="stable")]
         return self.criterion_.strangers(_safe_indexing(X, ordered), np.random.default_rng(seed))
 
-    def _results(
-        self, candidates: Sequence[Mapping[str, Any]], parts: Sequence[Part], outcomes: Sequence[Sequence[Outcome]]
-    ) -> dict[str, Any]:
-        """Return cv_results_."""
-        n_held_out = sum(len(part.train if part.held_out is None else part.held_out) for part in parts)
-        return results_of(self.criterion_, candidates, outcomes, n_held_out, self.error_score)
+
+def _n_held_out(parts: Sequence[Part]) -> int:
+    """Return how many positives are asked about, over all parts."""
+    return sum(len(part.train if part.held_out is None else part.held_out) for part in parts)
