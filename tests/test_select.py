@@ -1,5 +1,6 @@
 """Parameters are chosen with positives alone, by criteria that do what they say and a search that keeps contracts."""
 
+import json
 import pickle
 import warnings
 
@@ -19,7 +20,7 @@ from sklearn.exceptions import FitFailedWarning, NotFittedError
 from sklearn.impute import SimpleImputer
 from sklearn.metrics import matthews_corrcoef
 from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold
 from sklearn.neighbors import LocalOutlierFactor
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, OneHotEncoder, StandardScaler
@@ -316,6 +317,14 @@ def test_folds_that_equal_rows_straddle_are_warned_of(X):
         LabelFreeSearchCV(OneClassSlabSVM(), GRID, cv=5).fit(twice)
 
 
+def test_groups_and_generators_of_folds_are_taken(X):
+    groups = np.arange(len(X)) % 7
+    grouped = LabelFreeSearchCV(OneClassSVM(), GRID, cv=GroupKFold(3)).fit(X, groups=groups)
+    given = LabelFreeSearchCV(OneClassSVM(), GRID, cv=GroupKFold(3).split(X, groups=groups)).fit(X)
+    np.testing.assert_array_equal(grouped.cv_results_["mean_test_score"], given.cv_results_["mean_test_score"])
+    assert grouped.n_splits_ == 3
+
+
 @pytest.mark.parametrize("scaler", [StandardScaler(), MinMaxScaler()])
 def test_features_scaled_all_rows_together_are_warned_of(scaler, X):
     with pytest.warns(LeakageWarning, match=rf"make_pipeline\({type(scaler).__name__}\(\), detector\)"):
@@ -416,6 +425,28 @@ def test_a_search_that_is_killed_loses_no_finished_cell(tmp_path, X):
         assert len(fits) == 9
         journal.unlink()
         fits.clear()
+
+
+def test_records_of_another_shape_are_passed_over(tmp_path, X):
+    journal, fits = tmp_path / "search.jsonl", []
+    search = LabelFreeSearchCV(OneClassSVM(), {"nu": [0.1]}, cv=3, journal=journal)
+    search.set_params(progress=lambda done, *_: fits.append(done)).fit(X)
+    cells = [json.loads(line)["cell"] for line in journal.read_text().splitlines()]
+    times = {"fit_time": 0.1, "score_time": 0.1}
+    wrong = [
+        {"cell": cells[0]},
+        {"cell": cells[1], "measured": {"recall": 0.9}, **times},
+        {"cell": cells[2], "measured": {"recall": "much"}, **times},
+        {"cell": [1], "measured": {"recall": 1.0}, **times},
+        {"other": 1},
+    ]
+    journal.write_text("".join(json.dumps(record) + "\n" for record in wrong) + "3\n")
+    fits.clear()
+    search.fit(X)
+    assert fits == [1, 2, 3]
+    fits.clear()
+    clone(search).set_params(estimator=OneClassSVM().fit(X), progress=search.progress).fit(X)
+    assert fits == []
 
 
 def test_a_journal_that_cannot_name_its_cells_says_so(tmp_path, X):

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from threading import Lock
 from time import perf_counter
+from typing import Any
 
 import joblib
+import numpy as np
 from joblib import Parallel, delayed
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import _num_samples
 from threadpoolctl import threadpool_limits
 
 from slabsvm.base import SlabCollapseWarning
 from slabsvm.journal import Journal
+from slabsvm.selection.criteria import Answer
 from slabsvm.selection.judging import Outcome, Search, fit_and_judge
 from slabsvm.selection.reuse import Chain, chains
 
@@ -38,10 +43,12 @@ class _Recorder:
         if self._journal is not None:
             self._keys = _keys(search)
             cells = {key: cell for cell, key in self._keys.items()}
+            wanted = _wanted(search)
             for record in self._journal.records():
-                cell = cells.get(record.get("cell", ""))
-                if cell is not None:
-                    self.outcomes[cell] = Outcome(record["measured"], record["fit_time"], record["score_time"])
+                name = record.get("cell")
+                outcome = _recorded(record, wanted)
+                if isinstance(name, str) and name in cells and outcome is not None:
+                    self.outcomes[cells[name]] = outcome
         self._known = len(self.outcomes)
 
     def keep(self, cell: Cell, outcome: Outcome) -> None:
@@ -121,10 +128,27 @@ def _expected_warnings() -> Iterator[None]:
         yield
 
 
+def _wanted(search: Search) -> set[str]:
+    """Return the names of what the criterion measures."""
+    made = search.parts[0].strangers
+    answers = [Answer(np.zeros(n), np.ones(n, dtype=bool)) for n in (2, 0 if made is None else _num_samples(made.X))]
+    return set(search.criterion.measure(answers[0], None if made is None else answers[1], made))
+
+
+def _recorded(record: Mapping[str, Any], wanted: set[str]) -> Outcome | None:
+    """Return the outcome that a record holds, None where it holds no such thing."""
+    measured, seconds = record.get("measured"), [record.get("fit_time"), record.get("score_time")]
+    if not isinstance(measured, dict) or not wanted <= set(measured):
+        return None
+    if not all(isinstance(number, float | int) for number in [*measured.values(), *seconds]):
+        return None
+    return Outcome(measured, record["fit_time"], record["score_time"])
+
+
 def _keys(search: Search) -> dict[Cell, str]:
     """Return a name for each cell that depends on all that its outcome depends on."""
     try:
-        common = joblib.hash((search.estimator, search.X, dict(search.fit_params), repr(search.criterion)))
+        common = joblib.hash((clone(search.estimator), search.X, dict(search.fit_params), repr(search.criterion)))
         parts = [joblib.hash(part) for part in search.parts]
         candidates = [joblib.hash(dict(candidate)) for candidate in search.candidates]
     except Exception as error:

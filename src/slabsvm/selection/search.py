@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -127,6 +127,7 @@ class LabelFreeSearchCV(MetaEstimatorMixin, OutlierMixin, BaseEstimator):
             StrOptions({LEAVE_ONE_OUT}),
             HasMethods(["split", "get_n_splits"]),
             "array-like",
+            Iterator,
         ],
         "n_jobs": [Integral, None],
         "refit": ["boolean"],
@@ -165,7 +166,7 @@ class LabelFreeSearchCV(MetaEstimatorMixin, OutlierMixin, BaseEstimator):
         self.reuse = reuse
 
     @_fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X: Any, y: Any = None, **fit_params: Any) -> Self:
+    def fit(self, X: Any, y: Any = None, *, groups: Any = None, **fit_params: Any) -> Self:
         """Fit every candidate on every fold, and the best one on all rows.
 
         Parameters
@@ -174,6 +175,8 @@ class LabelFreeSearchCV(MetaEstimatorMixin, OutlierMixin, BaseEstimator):
             Positives alone.
         y : ignored
             Labels of more than one class are warned of.
+        groups : array-like of shape (n_samples,), default=None
+            Which rows belong together, for a splitter that asks, such as `GroupKFold`.
         **fit_params : parameters of the estimator's fit
             Those of the samples' number, such as sample_weight, are divided as the rows are.
 
@@ -207,7 +210,7 @@ class LabelFreeSearchCV(MetaEstimatorMixin, OutlierMixin, BaseEstimator):
         candidates = list(ParameterGrid(self.param_grid))
         self.criterion_ = NAMED[self.criterion] if isinstance(self.criterion, str) else self.criterion
         self.criterion_.validate()
-        parts = self._parts(X)
+        parts = self._parts(X, groups)
         self.n_splits_ = len(parts)
         outcomes = run_cells(
             Search(self.estimator, candidates, parts, X, fit_params, self.criterion_),
@@ -284,7 +287,7 @@ class LabelFreeSearchCV(MetaEstimatorMixin, OutlierMixin, BaseEstimator):
             raise AttributeError(f"{type(self).__name__} has no {attribute}, since it was made with refit=False.")
         return self.best_estimator_
 
-    def _parts(self, X: Any) -> list[Part]:
+    def _parts(self, X: Any, groups: Any = None) -> list[Part]:
         """Return how the rows are divided, each division with its strangers."""
         pairwise = get_tags(self.estimator).input_tags.pairwise
         n_samples = _num_samples(X)
@@ -296,7 +299,7 @@ class LabelFreeSearchCV(MetaEstimatorMixin, OutlierMixin, BaseEstimator):
         if isinstance(self.cv, Integral):
             splits = list(DistinctKFold(int(self.cv)).split_groups(group))
         else:
-            splits = list(check_cv(self.cv).split(X))
+            splits = list(check_cv(self.cv).split(X, groups=groups))
             warn_of_straddling(splits, group)
         return [
             Part(train, test, self._strangers(X, test, group, (seed, number), pairwise))
