@@ -633,6 +633,24 @@ def test_the_default_searches_with_a_part_of_many_rows_and_learns_all(X):
     assert fits[-1][0] == fits[-1][1] == len(fits)
 
 
+def test_the_default_takes_folds_of_equal_rows():
+    generator = np.random.default_rng(0)
+    Y = generator.normal(size=(150, 3))
+    model = AutoSlabSVM().fit(np.vstack([Y[:110], np.repeat(Y[:1], 40, axis=0)]))
+    assert model.predict(np.concatenate([Y[:1], [[9.0, 9.0, 9.0]]])).tolist() == [1, -1]
+    few = generator.integers(0, 3, (200, 2))
+    assert AutoSlabSVM().fit(few).predict([[9, 9]]).tolist() == [-1]
+
+
+def test_constant_features_do_not_change_the_defaults_grid(X):
+    padded = np.hstack([X, np.full((len(X), 60), 7.0)])
+    for table, wide in ((X, padded), (sp.csr_array(X), sp.csr_array(np.hstack([X, np.zeros((len(X), 60))])))):
+        gammas = [
+            set(AutoSlabSVM().fit(data).search_.cv_results_["param_oneclassslabsvm__gamma"]) for data in (table, wide)
+        ]
+        assert gammas[0] == gammas[1]
+
+
 def test_the_default_takes_one_feature_and_sparse_rows(X):
     assert AutoSlabSVM().fit(X[:, :1]).predict([[0.0], [50.0]]).tolist() == [1, -1]
     sparse = sp.csr_array(np.where(X > 0.5, X, 0.0))

@@ -22,7 +22,7 @@ from slabsvm.svm import OneClassSlabSVM
 
 FloatArray = npt.NDArray[np.float64]
 
-# gamma of the standardised features, as multiples of 1 / n_features, which is "scale" for them.
+# gamma of the standardised features, as multiples of 1 / number of those that vary, which is "scale" for them.
 GAMMA_MULTIPLES = tuple(2.0**power for power in range(-2, 5))
 # nu_lower as shares of what may be rejected; nu_upper as a share of it, or less.
 SHARES_OF_REJECTION = (0.5, 1.0)
@@ -129,7 +129,7 @@ class AutoSlabSVM(OutlierMixin, BaseEstimator):
         pipeline = make_pipeline(scaler, OneClassSlabSVM(n_jobs=self.n_jobs))
         rejection = 1.0 - self.recall
         grid = {
-            "oneclassslabsvm__gamma": [multiple / X.shape[1] for multiple in GAMMA_MULTIPLES],
+            "oneclassslabsvm__gamma": [multiple / _n_varying(X) for multiple in GAMMA_MULTIPLES],
             "oneclassslabsvm__nu_lower": [share * rejection for share in SHARES_OF_REJECTION],
             "oneclassslabsvm__nu_upper": [min(NU_UPPER, SHARE_ABOVE * rejection)],
             "oneclassslabsvm__epsilon": list(EPSILONS),
@@ -182,3 +182,9 @@ class AutoSlabSVM(OutlierMixin, BaseEstimator):
             ensure_min_samples=10 if reset else 1,
         )
         return sp.csr_array(X) if sp.issparse(X) else X
+
+
+def _n_varying(X: Any) -> int:
+    """Return how many features are not constant, at least 1."""
+    low, high = (extreme.toarray() if sp.issparse(extreme) else extreme for extreme in (X.min(axis=0), X.max(axis=0)))
+    return max(1, int(np.count_nonzero(high > low)))

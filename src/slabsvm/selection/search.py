@@ -309,12 +309,15 @@ class LabelFreeSearchCV(MetaEstimatorMixin, OutlierMixin, BaseEstimator):
     def _strangers(
         self, X: Any, rows: npt.NDArray[np.intp], group: npt.NDArray[np.intp], seed: tuple[int, int], pairwise: bool
     ) -> Strangers | None:
-        """Return strangers made from some rows, in an order that depends on their content alone."""
+        """Return strangers of some rows, of all if these are equal, in an order that depends on content alone."""
         if pairwise and not isinstance(self.criterion_, (Recall, Consistency)):
             raise ValueError(
                 f"{self.criterion_!r} makes strangers out of features, and a precomputed kernel matrix holds none. Use "
                 "criterion='recall', or search over the kernel as a function, kernel=..., and the features."
             )
+        if len(rows) > 1 and len(np.unique(group[rows])) == 1:
+            # Equal rows tell nothing of how features vary: all positives do.
+            rows = np.arange(len(group))
         ordered = rows[np.argsort(group[rows], kind="stable")]
         return self.criterion_.strangers(_safe_indexing(X, ordered), np.random.default_rng(seed))
 
