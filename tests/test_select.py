@@ -675,6 +675,9 @@ def test_the_picture_marks_the_choice(tmp_path, X):
     figure = draw_search(search)
     figure.savefig(tmp_path / "search.png")
     assert (tmp_path / "search.png").stat().st_size > 10_000
+    legend = figure.legends[0].get_window_extent()
+    assert figure.bbox.x0 <= legend.x0 < legend.x1 <= figure.bbox.x1
+    assert figure.bbox.y0 <= legend.y0 < legend.y1 <= min(axes.get_tightbbox().y0 for axes in figure.axes)
     chosen = search.best_params_["oneclassslabsvm__gamma"]
     for axes in figure.axes:
         assert len([line for line in axes.lines if len(line.get_xdata()) == 3]) == 2

@@ -61,11 +61,13 @@ def draw_search(search: Any, *, parameter: str | None = None, figure: Any = None
         _panel(axes, results[name], lines, search.best_index_)
         axes.set_title(title, loc="left", color=INK, fontsize=11)
         axes.set_xlabel(axis, color=SOFT)
+    below = 0.0
     if 1 < len(lines) <= MOST_LINES:
         handles, labels = figure.axes[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=3, frameon=False)
+        legend = figure.legend(handles, labels, loc="lower center", ncols=3, frameon=False)
+        below = legend.get_window_extent().height / figure.bbox.height
     figure.suptitle(f"{search.criterion_!r} chooses {_shown(search.best_params_)}", x=0.01, ha="left", color=INK)
-    figure.tight_layout()
+    figure.tight_layout(rect=(0.0, below, 1.0, 1.0))
     return figure
 
 
