@@ -85,6 +85,8 @@ def expected_warnings() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SlabCollapseWarning)
         warnings.simplefilter("ignore", ConvergenceWarning)
+        # The closed-set baseline that people use; scikit-learn announces another way to its probabilities.
+        warnings.filterwarnings("ignore", "The `probability` parameter", FutureWarning)
         # The elliptic envelope's, where a part of the data lies in a plane: features that are whole numbers do.
         warnings.filterwarnings("ignore", message="Determinant has increased", category=RuntimeWarning)
         warnings.filterwarnings("ignore", message="The covariance matrix associated", category=UserWarning)
