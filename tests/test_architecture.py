@@ -66,6 +66,12 @@ FLOORS = (
         "experiments.table_one",
         "experiments.fair",
         "experiments.openset",
+        "experiments.annotation",
+        "experiments.annotated",
+        "experiments.voc",
+        "experiments.regions",
+        "experiments.feature_store",
+        "experiments.hog",
     ),
     (
         "palette",

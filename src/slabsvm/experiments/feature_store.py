@@ -1,0 +1,103 @@
+"""A matrix of features on disk, filled row by row, in any order, by any process; a killed run goes on from there.
+
+One .npy file for each class, since it is then the memory map that a kernel reads, written once and never copied. Beside
+it a journal of the rows that are in it: a row is noted after it was written, so what is noted is there.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slabsvm.experiments.data import DataError
+from slabsvm.journal import Journal
+
+
+class FeatureStore:
+    """Rows of float32 in a folder.
+
+    Parameters
+    ----------
+    folder : Path
+        Its name must stand for all that the rows depend on; it is made when the first row is written.
+    shape : tuple (rows, columns)
+    """
+
+    def __init__(self, folder: Path, shape: tuple[int, int]) -> None:
+        self.file = folder / "features.npy"
+        self.journal = Journal(folder / "rows.jsonl")
+        self.shape = shape
+
+    def prepare(self) -> None:
+        """Make the file, or make it anew where it is not whole.
+
+        Raises
+        ------
+        DataError
+            There is no room for it, or the folder cannot be written.
+        """
+        if self._is_whole():
+            return
+        try:
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+            self.journal.path.unlink(missing_ok=True)
+            self._check_room()
+            part = self.file.with_suffix(f".{os.getpid()}.part")
+            np.lib.format.open_memmap(part, mode="w+", dtype=np.float32, shape=self.shape)
+            # Another run must find either no file or the whole of it.
+            os.replace(part, self.file)
+        except OSError as error:
+            raise DataError(
+                f"Features cannot be kept in {self.file.parent}: {error.strerror or error}. Name another cache."
+            ) from error
+
+    def missing(self) -> list[int]:
+        """The rows that are not in the file yet."""
+        if not self._is_whole():
+            return list(range(self.shape[0]))
+        done = {row for record in self.journal.records() for row in record["rows"]}
+        return [row for row in range(self.shape[0]) if row not in done]
+
+    def note(self, rows: Sequence[int]) -> None:
+        """Note that these rows are written."""
+        self.journal.append({"rows": list(rows)})
+
+    def matrix(self) -> np.memmap[tuple[int, int], np.dtype[np.float32]]:
+        """The file as a read-only memory map."""
+        matrix: np.memmap[tuple[int, int], np.dtype[np.float32]] = np.load(self.file, mmap_mode="r")
+        return matrix
+
+    def _is_whole(self) -> bool:
+        try:
+            matrix = self.matrix()
+        except (OSError, ValueError):
+            return False
+        return matrix.shape == self.shape and matrix.dtype == np.float32
+
+    def _check_room(self) -> None:
+        needed = 4 * self.shape[0] * self.shape[1]
+        free = shutil.disk_usage(self.file.parent).free
+        if free < needed:
+            raise DataError(
+                f"The features need {needed / 1e9:.2f} GB in {self.file.parent}, where {free / 1e9:.2f} GB are free. "
+                "Make room, name another cache, or ask for fewer backgrounds."
+            )
+
+
+def write_rows(file: Path, rows: Sequence[int], values: NDArray[np.float32]) -> None:
+    """Write rows into a .npy file of float32 that is there already.
+
+    By plain writes: on a full disk these raise, where a write through a memory map would kill the process.
+    """
+    with file.open("r+b") as stream:
+        np.lib.format.read_magic(stream)
+        np.lib.format.read_array_header_1_0(stream)
+        begin = stream.tell()
+        for row, value in zip(rows, values, strict=True):
+            stream.seek(begin + row * value.nbytes)
+            stream.write(value.tobytes())

@@ -1,0 +1,204 @@
+"""Data sets in the layout of Pascal VOC: Annotations, JPEGImages, ImageSets; read and checked before any work begins.
+
+Every image is decoded once while reading, so that what is broken is known then, by name, and not after hours.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, get_args
+
+from joblib import Parallel, delayed
+
+from slabsvm.experiments.annotated import ACCEPTED, Annotated, Kind, Problem, Reading, read_annotated, require_pillow
+from slabsvm.experiments.annotation import Box, LabelledBox
+from slabsvm.experiments.data import DataError
+
+__all__ = ["ACCEPTED", "Annotated", "Box", "Kind", "LabelledBox", "Problem", "VOCData", "find_layout", "read_voc"]
+
+VOC_PAGE = "http://host.robots.ox.ac.uk/pascal/VOC/voc2012/"
+SHOWN = 10  # problems that an error's text lists
+
+
+@dataclass(frozen=True)
+class VOCData:
+    """A data set in VOC's layout, as far as it is sound.
+
+    Attributes
+    ----------
+    root : Path
+        The folder that holds Annotations and JPEGImages.
+    images : tuple of Annotated
+        In the order of the image set, or of the annotations' names.
+    problems : tuple of Problem
+    """
+
+    root: Path
+    images: tuple[Annotated, ...]
+    problems: tuple[Problem, ...]
+
+    @property
+    def labels(self) -> dict[str, int]:
+        """How many objects each class has, the most frequent first."""
+        return dict(Counter(item.label for image in self.images for item in image.objects).most_common())
+
+
+def read_voc(
+    directory: Path,
+    *,
+    year: int | None = None,
+    image_set: str | None = None,
+    on_error: Literal["skip", "raise"] = "skip",
+    accept: Collection[Kind] = ACCEPTED,
+    n_jobs: int | None = None,
+    progress: Callable[[int, int], object] = lambda _done, _total: None,
+) -> VOCData:
+    """Read a data set in VOC's layout, decode every image once, and report by name all that is wrong.
+
+    Images are looked for in JPEGImages by their annotation's <filename>, whatever its <folder> says. Boxes refer to
+    the pixels as they are stored: an orientation in the image's EXIF data has no effect, as in VOC.
+
+    Parameters
+    ----------
+    directory : path
+        The folder that holds Annotations and JPEGImages, or one above it, such as VOCdevkit.
+    year : int, default=None
+        Which VOC of a VOCdevkit that holds several.
+    image_set : str, default=None
+        A list in ImageSets/Main without its ".txt", such as "trainval". None: all annotations.
+    on_error : {"skip", "raise"}, default="skip"
+        What becomes of a problem whose kind is not accepted: the object or image is left out, or nothing is read.
+    accept : collection of Kind
+        Problems in spite of which an image or object is used. Default: boxes that reach outside (the part within the
+        image counts), wrong sizes (the image's own counts), grey images, images without objects, wrong folders, images
+        without annotation. Of the other kinds nothing could be used; accepting one has it left out, also
+        with "raise".
+    n_jobs : int, default=None
+        Threads that decode images, in joblib's way of counting.
+    progress : function of (images done, images in all)
+
+    Raises
+    ------
+    DataError
+        No such layout, several of them, no such list, nothing left to use; with "raise", any problem that is not
+        accepted. Or Pillow is not installed.
+    """
+    unknown = set(accept) - set(get_args(Kind))
+    if unknown:
+        raise DataError(f"accept has {sorted(unknown)}, which are none of the kinds {', '.join(get_args(Kind))}.")
+    require_pillow()
+    root = find_layout(Path(directory), year)
+    paths = annotation_paths(root, image_set)
+    readings: list[Reading] = []
+    tasks = (delayed(read_annotated)(path, root / "JPEGImages", frozenset(accept)) for path in paths)
+    for reading in Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")(tasks):
+        readings.append(reading)
+        progress(len(readings), len(paths))
+    readings = _without_shared_images(_with_folders_compared(readings, root, accept))
+    problems = [problem for reading in readings for problem in reading.problems]
+    if image_set is None:
+        problems += _unannotated(root, paths)
+    if on_error == "raise":
+        _refuse(problems, accept, f"{root} is refused for what is wrong with it:")
+    images = tuple(reading.annotated for reading in readings if reading.annotated)
+    if not images:
+        _refuse(problems, (), f"{root} has no image that can be used:")
+    return VOCData(root, images, tuple(problems))
+
+
+def find_layout(directory: Path, year: int | None = None) -> Path:
+    """The one folder at or below `directory` (two levels) that holds Annotations and JPEGImages.
+
+    Raises
+    ------
+    DataError
+        There is none, or there are several and `year` does not tell which.
+    """
+    if not directory.is_dir():
+        raise DataError(
+            f"{directory} is no folder. Give the folder that holds Annotations and JPEGImages, such as "
+            f"VOCdevkit/VOC2012; it comes from {VOC_PAGE}"
+        )
+    places = [directory, *directory.glob("*/"), *directory.glob("VOCdevkit/*/")]
+    found = sorted(
+        {place for place in places if all((place / part).is_dir() for part in ("Annotations", "JPEGImages"))}
+    )
+    wanted = [place for place in found if year is None or place.name == f"VOC{year}"]
+    if len(wanted) == 1:
+        return wanted[0]
+    if wanted:
+        names = ", ".join(str(place) for place in wanted)
+        raise DataError(f"{directory} holds several data sets: {names}. Name one of these folders.")
+    if found:
+        raise DataError(f"{directory} holds {', '.join(place.name for place in found)}, but no VOC{year}.")
+    raise DataError(
+        f"There is no VOC layout in {directory}: no folder there has both Annotations (XML files) and JPEGImages. "
+        f"Pascal VOC comes from {VOC_PAGE}"
+    )
+
+
+def annotation_paths(root: Path, image_set: str | None) -> list[Path]:
+    """The annotation files of an image set, or all of them by name."""
+    if image_set is None:
+        paths = sorted((root / "Annotations").glob("*.xml"))
+        if not paths:
+            raise DataError(f"{root / 'Annotations'} holds no XML file.")
+        return paths
+    lists = root / "ImageSets" / "Main"
+    file = lists / f"{image_set}.txt"
+    if not file.is_file():
+        there = ", ".join(sorted(path.stem for path in lists.glob("*.txt"))) or "none"
+        raise DataError(f"There is no image set {image_set!r} in {lists}. There is: {there}.")
+    # The list of one class has a second column, which says whether the class is in the image.
+    names = [line.split()[0] for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
+    if not names:
+        raise DataError(f"{file} names no image. Choose another image set.")
+    return [root / "Annotations" / f"{name}.xml" for name in dict.fromkeys(names)]
+
+
+def _with_folders_compared(readings: Sequence[Reading], root: Path, accept: Collection[Kind]) -> list[Reading]:
+    """Report each <folder> that is neither the data set's, nor JPEGImages, nor what most of the files say."""
+    stated = Counter(reading.folder for reading in readings if reading.folder)
+    right = {None, root.name, "JPEGImages", *(folder for folder, _ in stated.most_common(1))}
+    return [
+        reading
+        if reading.folder in right
+        else reading.with_problem(
+            "folder", f"its <folder> is {reading.folder!r}, not {root.name!r}; its image is in JPEGImages", accept
+        )
+        for reading in readings
+    ]
+
+
+def _without_shared_images(readings: Sequence[Reading]) -> list[Reading]:
+    """Leave out an annotation of an image that an earlier one has: its objects would count twice."""
+    first: dict[Path, Path] = {}
+    kept = []
+    for reading in readings:
+        distinct = reading
+        if reading.annotated and first.setdefault(reading.annotated.image, reading.path) != reading.path:
+            image = reading.annotated.image.name
+            text = f"its image {image} belongs to {first[reading.annotated.image].name} already; correct <filename>"
+            distinct = reading.with_problem("annotation", text, ())
+        kept.append(distinct)
+    return kept
+
+
+def _unannotated(root: Path, paths: Sequence[Path]) -> list[Problem]:
+    images = root / "JPEGImages"
+    names = sorted({path.stem for path in images.iterdir()} - {path.stem for path in paths})
+    if not names:
+        return []
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return [Problem(images, "unannotated", f"no annotation for {', '.join(names[:3])}{more}")]
+
+
+def _refuse(problems: Sequence[Problem], accept: Collection[Kind], begin: str) -> None:
+    """Raise DataError with the problems that are not accepted, if there are any."""
+    refused = [problem for problem in problems if problem.kind not in accept]
+    if refused:
+        more = f"\n... and {len(refused) - SHOWN} more." if len(refused) > SHOWN else ""
+        raise DataError("\n".join([begin, *map(str, refused[:SHOWN])]) + more)
