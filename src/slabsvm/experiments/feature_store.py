@@ -75,7 +75,7 @@ class FeatureStore:
     def _is_whole(self) -> bool:
         try:
             matrix = self.matrix()
-        except (OSError, ValueError):
+        except (OSError, ValueError, EOFError):
             return False
         return matrix.shape == self.shape and matrix.dtype == np.float32
 
@@ -84,7 +84,7 @@ class FeatureStore:
         free = shutil.disk_usage(self.file.parent).free
         if free < needed:
             raise DataError(
-                f"The features need {needed / 1e9:.2f} GB in {self.file.parent}, where {free / 1e9:.2f} GB are free. "
+                f"The features need {needed / 1e6:,.1f} MB in {self.file.parent}, where {free / 1e6:,.1f} MB are free. "
                 "Make room, name another cache, or ask for fewer backgrounds."
             )
 

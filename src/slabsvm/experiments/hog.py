@@ -28,8 +28,7 @@ from slabsvm.experiments.feature_store import FeatureStore, write_rows
 from slabsvm.experiments.regions import (
     BLOCK,
     CELL,
-    MAX_COVERED,
-    MAX_IOU,
+    MAX_OVERLAP,
     ORIENTATIONS,
     USUAL,
     Choice,
@@ -92,8 +91,7 @@ def class_features(
     seed: int = 0,
     cache: Path,
     choice: Choice = USUAL,
-    max_iou: float = MAX_IOU,
-    max_covered: float = MAX_COVERED,
+    max_overlap: float = MAX_OVERLAP,
     n_jobs: int | None = None,
     progress: Callable[[int, int], object] = lambda _done, _total: None,
 ) -> ClassFeatures:
@@ -104,7 +102,7 @@ def class_features(
     data : VOCData
     label : str
         The class.
-    n_backgrounds, seed, max_iou, max_covered
+    n_backgrounds, seed, max_overlap
         See :func:`~slabsvm.experiments.regions.background_regions`.
     cache : Path
         Folder with a folder for each class and setting, of 4 bytes for each value.
@@ -124,9 +122,7 @@ def class_features(
     require_scikit_image()
     objects, objections = class_objects(data, label, choice)
     window = class_window(objects)
-    backgrounds, lost = background_regions(
-        data, objects, n_backgrounds, seed=seed, max_iou=max_iou, max_covered=max_covered
-    )
+    backgrounds, lost = background_regions(data, objects, n_backgrounds, seed=seed, max_overlap=max_overlap)
     notes = [f"{label}: {count} objects left out, being {why}" for why, count in objections.items()]
     if lost:
         notes.append(f"{label}: {lost} shapes found no place for a background, and others were drawn for them")
@@ -169,6 +165,7 @@ def describe(pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
     """The HOG of a window's pixels, an array (height, width, 3): float32, rows of blocks after one another."""
     from skimage.feature import hog
 
+    # Computed in float64: in float32 a pixel's orientation on the edge between two bins can fall into the other one.
     values: NDArray[np.float32] = hog(pixels, channel_axis=-1, **HOG).astype(np.float32)
     return values
 
@@ -214,11 +211,16 @@ def _fill(
 
 
 def _compute(batch: _Batch, window: Window, file: Path) -> None:
-    content = batch.image.read_bytes()
-    if hashlib.sha256(content).hexdigest() != batch.sha256:
-        raise DataError(f"{batch.image} has changed since the data set was read. Start again.")
-    image = _rgb(content)
+    image = _rgb(_unchanged(batch.image, batch.sha256))
     write_rows(file, batch.rows, np.array([describe(_resized(image, box, window)) for box in batch.boxes]))
+
+
+def _unchanged(path: Path, sha256: str) -> bytes:
+    """The image's bytes, which were decoded when the data set was read: if they are the same, they can be."""
+    content = path.read_bytes() if path.is_file() else b""
+    if hashlib.sha256(content).hexdigest() != sha256:
+        raise DataError(f"{path} has changed since the data set was read. Start again.")
+    return content
 
 
 def _rgb(content: bytes) -> Image:
@@ -232,9 +234,9 @@ def _rgb(content: bytes) -> Image:
 def _resized(image: Image, box: Box, window: Window) -> NDArray[np.uint8]:
     from PIL.Image import Resampling
 
+    cut = image.crop((box.left, box.top, box.right, box.bottom))
     # Pillow's bilinear filter widens with the reduction, so that fine patterns do not alias into false edges.
-    corners = (box.left, box.top, box.right, box.bottom)
-    return np.asarray(image.resize((window.width, window.height), Resampling.BILINEAR, box=corners))
+    return np.asarray(cut.resize((window.width, window.height), Resampling.BILINEAR))
 
 
 def _key(regions: Sequence[Region], window: Window, checksums: dict[Path, str]) -> str:

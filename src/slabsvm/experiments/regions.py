@@ -27,8 +27,7 @@ VALUES = BLOCK**2 * ORIENTATIONS  # of a block
 SMALLEST, LARGEST = 2_304, 36_864  # dimensions in the paper
 
 MIN_SIDE = 24  # pixels: three cells
-MAX_IOU = 0.2
-MAX_COVERED = 0.5
+MAX_OVERLAP = 0.2
 TRIES = 1_000  # places for one shape
 LOST = 50  # shapes in a row that found no place
 
@@ -156,20 +155,14 @@ def class_window(objects: Sequence[Region]) -> Window:
 
 
 def background_regions(
-    data: VOCData,
-    objects: Sequence[Region],
-    n: int,
-    *,
-    seed: int = 0,
-    max_iou: float = MAX_IOU,
-    max_covered: float = MAX_COVERED,
+    data: VOCData, objects: Sequence[Region], n: int, *, seed: int = 0, max_overlap: float = MAX_OVERLAP
 ) -> tuple[tuple[Region, ...], int]:
     """Draw `n` boxes with the shapes of the class's objects from places where no object is.
 
-    A shape is the width and height of an object drawn at random, its place uniform in an image drawn at random, again
-    until it fits. So backgrounds are as large, as wide and as much resized as the objects, and only what they show
-    tells them apart. Objects of every class and size count, those marked difficult too. Regions may overlap
-    each other; no two are the same. The first regions of a longer draw are those of a shorter one.
+    A shape is the width and height of an object drawn at random; its place is uniform in an image drawn at random,
+    again until it fits. So backgrounds are as large, as wide and as much resized as the objects, and only what they
+    show tells them apart. All objects are in the way, those of other classes and difficult ones too. Regions may
+    overlap each other; no two are the same. The first regions of a longer draw are those of a shorter one.
 
     Parameters
     ----------
@@ -177,12 +170,11 @@ def background_regions(
         Where to draw, and whose shapes.
     n : int
         Number of regions, 0 or more.
-    seed : int
+    seed : int, default=0
         Not negative. The draw depends on the class as well.
-    max_iou : float in [0, 1]
-        Largest intersection over union with any object.
-    max_covered : float in [0, 1]
-        Largest share of a region that one object covers: a small region within a large object has a small IoU.
+    max_overlap : float in [0, 1], default=.2
+        Largest share of a region that any one object may cover. The region's intersection over union with that object
+        is then at most this too. (The reverse is not so: a part of a large cat has a small IoU with the cat.)
 
     Returns
     -------
@@ -193,49 +185,61 @@ def background_regions(
     Raises
     ------
     DataError
-        Fifty shapes in a row found no place.
+        Fifty shapes in a row found no place, or a parameter is out of its range.
     """
-    rng = np.random.default_rng([seed, crc32((objects[0].label or "").encode())])
+    if n < 0 or seed < 0 or not 0 <= max_overlap <= 1:
+        raise DataError(
+            f"Backgrounds need n and seed of 0 or more and max_overlap from 0 to 1, not {n}, {seed} and {max_overlap}."
+        )
+    label = objects[0].label or ""
+    # Another class draws other places, also where its objects have the same shapes.
+    rng = np.random.default_rng([seed, crc32(label.encode())])
     taken = [np.array([_corners(item.box) for item in image.objects]).reshape(-1, 4) for image in data.images]
     regions: dict[Region, None] = {}
     lost = in_a_row = 0
     while len(regions) < n:
         shape = objects[int(rng.integers(len(objects)))].box
-        for _ in range(TRIES):
-            number = int(rng.integers(len(data.images)))
-            box = _placed(shape, data.images[number], rng)
-            if box and _is_free(box, taken[number], max_iou, max_covered):
-                region = Region(data.images[number].image, box)
-                if region not in regions:
-                    regions[region] = None
-                    in_a_row = 0
-                    break
-        else:
-            lost, in_a_row = lost + 1, in_a_row + 1
-            if in_a_row == LOST:
-                raise DataError(
-                    f"Only {len(regions)} of {n} background regions were found for {objects[0].label}: {LOST} shapes "
-                    f"in a row found no place in {TRIES} tries that overlaps no object by more than {max_iou:g} (IoU). "
-                    "Ask for fewer, allow a larger IoU, or add images with fewer objects."
-                )
+        places = (_place(shape, data.images, taken, max_overlap, rng) for _ in range(TRIES))
+        found = next((region for region in places if region and region not in regions), None)
+        if found:
+            regions[found] = None
+            in_a_row = 0
+            continue
+        lost, in_a_row = lost + 1, in_a_row + 1
+        if in_a_row == LOST:
+            raise DataError(
+                f"Only {len(regions)} of {n} backgrounds were found for {label}: {LOST} of its shapes in a row found "
+                f"no place in {TRIES} tries of which an object covers at most {max_overlap:g}. Ask for fewer, allow "
+                "more overlap, or add images with fewer objects."
+            )
     return tuple(regions), lost
 
 
-def _placed(shape: Box, image: Annotated, rng: np.random.Generator) -> Box | None:
-    right, below = image.size[0] - shape.width, image.size[1] - shape.height
-    if right < 0 or below < 0:
+def _place(
+    shape: Box,
+    images: Sequence[Annotated],
+    taken: Sequence[NDArray[np.int64]],
+    max_overlap: float,
+    rng: np.random.Generator,
+) -> Region | None:
+    """Try one place for a shape: None where it does not fit into the image or an object is in the way."""
+    number = int(rng.integers(len(images)))
+    width, height = images[number].size
+    if shape.width > width or shape.height > height:
         return None
-    left, top = int(rng.integers(right + 1)), int(rng.integers(below + 1))
-    return Box(left, top, left + shape.width, top + shape.height)
+    left, top = int(rng.integers(width - shape.width + 1)), int(rng.integers(height - shape.height + 1))
+    box = Box(left, top, left + shape.width, top + shape.height)
+    if np.any(_shared(box, taken[number]) > max_overlap * box.width * box.height):
+        return None
+    return Region(images[number].image, box)
 
 
-def _is_free(box: Box, others: NDArray[np.int64], max_iou: float, max_covered: float) -> bool:
-    """Whether a box overlaps none of the others too much; `others` has rows (left, top, right, bottom)."""
-    area = box.width * box.height
-    shared = np.maximum(np.minimum(others[:, 2], box.right) - np.maximum(others[:, 0], box.left), 0)
-    shared = shared * np.maximum(np.minimum(others[:, 3], box.bottom) - np.maximum(others[:, 1], box.top), 0)
-    areas = (others[:, 2] - others[:, 0]) * (others[:, 3] - others[:, 1])
-    return bool(np.all(shared <= max_iou * (area + areas - shared)) and np.all(shared <= max_covered * area))
+def _shared(box: Box, others: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Pixels that a box shares with each of the others, which are rows (left, top, right, bottom)."""
+    left, top, right, bottom = others.T
+    across = np.minimum(right, box.right) - np.maximum(left, box.left)
+    down = np.minimum(bottom, box.bottom) - np.maximum(top, box.top)
+    return np.maximum(across, 0) * np.maximum(down, 0)
 
 
 def _corners(box: Box) -> tuple[int, int, int, int]:

@@ -89,6 +89,8 @@ def read_voc(
     unknown = set(accept) - set(get_args(Kind))
     if unknown:
         raise DataError(f"accept has {sorted(unknown)}, which are none of the kinds {', '.join(get_args(Kind))}.")
+    if on_error not in ("skip", "raise"):
+        raise DataError(f"on_error should be 'skip' or 'raise', not {on_error!r}.")
     require_pillow()
     root = find_layout(Path(directory), year)
     paths = annotation_paths(root, image_set)
@@ -160,17 +162,20 @@ def annotation_paths(root: Path, image_set: str | None) -> list[Path]:
 
 
 def _with_folders_compared(readings: Sequence[Reading], root: Path, accept: Collection[Kind]) -> list[Reading]:
-    """Report each <folder> that is neither the data set's, nor JPEGImages, nor what most of the files say."""
-    stated = Counter(reading.folder for reading in readings if reading.folder)
-    right = {None, root.name, "JPEGImages", *(folder for folder, _ in stated.most_common(1))}
-    return [
-        reading
-        if reading.folder in right
-        else reading.with_problem(
-            "folder", f"its <folder> is {reading.folder!r}, not {root.name!r}; its image is in JPEGImages", accept
-        )
-        for reading in readings
-    ]
+    """Report each <folder> that is neither the data set's, nor JPEGImages, nor what more than half of the files say."""
+    name = root.resolve().name
+    stated = Counter(reading.folder for reading in readings)
+    # A data set whose folder was renamed is not wrong in each of its files.
+    of_most = (folder for folder, count in stated.items() if 2 * count > len(readings))
+    right = {None, name, "JPEGImages", *of_most}
+
+    def compared(reading: Reading) -> Reading:
+        if reading.folder in right:
+            return reading
+        text = f"its <folder> is {reading.folder!r}, not {name!r}; its image is in JPEGImages"
+        return reading.with_problem("folder", text, accept)
+
+    return [compared(reading) for reading in readings]
 
 
 def _without_shared_images(readings: Sequence[Reading]) -> list[Reading]:

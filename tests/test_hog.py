@@ -1,0 +1,455 @@
+"""Windows, regions and HOG features: what they are, and that their cache neither lies nor loses work."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from skimage.feature import hog
+
+from slabsvm.experiments import hog as features
+from slabsvm.experiments.annotation import Box
+from slabsvm.experiments.data import DataError
+from slabsvm.experiments.feature_store import FeatureStore, write_rows
+from slabsvm.experiments.hog import ClassFeatures, class_features, describe, hog_picture, region_pixels
+from slabsvm.experiments.regions import (
+    LARGEST,
+    SMALLEST,
+    Choice,
+    Region,
+    Window,
+    background_regions,
+    class_objects,
+    class_window,
+)
+from slabsvm.experiments.voc import VOCData, read_voc
+from voc_layout import SQUARE, Layout, boxed, pattern
+
+DIFFICULT = "<difficult>1</difficult>"
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    """Four images with two classes, and one with nothing in it."""
+    layout = Layout(tmp_path / "VOC2012")
+    for number in range(4):
+        name = f"image{number}"
+        left = 5 + 10 * number
+        layout.add(
+            name,
+            boxed("square", left, 11, left + 29, 40),
+            boxed("disc", left, 51, left + 34, 80),
+            image=pattern(number),
+        )
+    layout.add("nothing", image=pattern(9))
+    return layout
+
+
+@pytest.fixture
+def data(layout: Layout) -> VOCData:
+    return read_voc(layout.root)
+
+
+def of_class(data: VOCData, cache: Path, **changes) -> ClassFeatures:
+    return class_features(data, "square", **{"n_backgrounds": 6, "cache": cache, "n_jobs": 1} | changes)
+
+
+def sized(*sizes: tuple[int, int]) -> list[Region]:
+    return [Region(Path("image"), Box(0, 0, width, height), "square") for width, height in sizes]
+
+
+class TestWindows:
+    @pytest.mark.parametrize("shape", [(9, 9), (22, 11), (33, 33), (2, 65)])
+    def test_have_as_many_dimensions_as_scikit_image_gives(self, shape):
+        window = Window(*shape)
+        pixels = np.zeros((window.height, window.width, 3), dtype=np.uint8)
+        assert describe(pixels).shape == (window.dimension,)
+
+    def test_of_the_papers_smallest_and_largest_dimension_are_squares_of_9_and_33_cells(self):
+        assert class_window(sized((10, 10))) == Window(9, 9)
+        assert Window(9, 9).dimension == SMALLEST
+        assert class_window(sized((900, 900))) == Window(33, 33)
+        assert Window(33, 33).dimension == LARGEST
+
+    @pytest.mark.parametrize("side", [1, 30, 120, 264, 5000])
+    @pytest.mark.parametrize("aspect", [0.02, 0.3, 0.8, 1, 1.7, 4, 60])
+    def test_stay_in_the_papers_range_and_near_the_aspect_of_the_objects(self, side, aspect):
+        window = class_window(sized((max(round(side * aspect**0.5), 1), max(round(side / aspect**0.5), 1))))
+        assert SMALLEST <= window.dimension <= LARGEST
+        if side > 1 and 0.3 <= aspect <= 4:
+            assert window.width / window.height == pytest.approx(aspect, rel=0.15)
+
+    def test_follow_the_median_object_and_not_the_mean(self):
+        assert class_window(sized((160, 80), (160, 80), (4000, 4000))) == class_window(sized((160, 80)))
+        assert class_window(sized((160, 80))) == Window(10, 20)
+        assert class_window(sized((80, 160))) == Window(20, 10)
+
+
+class TestObjects:
+    def test_are_those_of_the_class_in_the_order_of_the_images(self, data):
+        objects, objections = class_objects(data, "square")
+        assert [region.image.stem for region in objects] == [f"image{number}" for number in range(4)]
+        assert {region.label for region in objects} == {"square"}
+        assert not objections
+
+    @pytest.fixture
+    def flagged(self, layout: Layout) -> VOCData:
+        layout.add("flags1", boxed("square", 1, 1, 50, 50, flags=DIFFICULT))
+        layout.add("flags22", boxed("square", 1, 1, 50, 50, flags="<truncated>1</truncated>"))
+        layout.add("small33", boxed("square", 1, 1, 50, 20))
+        return read_voc(layout.root)
+
+    @pytest.mark.parametrize(
+        ("choice", "n", "left_out"),
+        [
+            (Choice(), 5, {"difficult": 1, "smaller than 24 pixels": 1}),
+            (Choice(difficult=True), 6, {"smaller than 24 pixels": 1}),
+            (Choice(truncated=False), 4, {"difficult": 1, "truncated": 1, "smaller than 24 pixels": 1}),
+            (Choice(difficult=True, min_side=2), 7, {}),
+            (Choice(difficult=True, truncated=False, min_side=50), 1, {"truncated": 1, "smaller than 50 pixels": 5}),
+        ],
+    )
+    def test_count_by_option_and_the_others_are_told(self, flagged, tmp_path, choice, n, left_out):
+        objects, objections = class_objects(flagged, "square", choice)
+        assert (len(objects), dict(objections)) == (n, left_out)
+        found = of_class(flagged, tmp_path / "cache", choice=choice, n_backgrounds=0)
+        assert found.objects == objects
+        assert sorted(found.notes) == sorted(
+            f"square: {count} objects left out, being {why}" for why, count in left_out.items()
+        )
+
+    def test_of_a_class_that_is_not_there_or_of_which_none_counts_are_refused(self, data):
+        with pytest.raises(DataError, match=r"There is no 'Square' in .* Its classes are: square, disc\."):
+            class_objects(data, "Square")
+        with pytest.raises(DataError, match=r"None of the 4 objects 'square' .* counts: 4 smaller than 99 pixels\."):
+            class_objects(data, "square", Choice(min_side=99))
+
+    def test_cannot_be_chosen_by_a_flag_that_no_annotation_has(self, data):
+        with pytest.raises(DataError, match="says which square is truncated, so truncated ones cannot be left out"):
+            class_objects(data, "square", Choice(truncated=False))
+
+
+def covered(box: Box, other: Box) -> float:
+    across = min(box.right, other.right) - max(box.left, other.left)
+    down = min(box.bottom, other.bottom) - max(box.top, other.top)
+    return max(across, 0) * max(down, 0) / (box.width * box.height)
+
+
+class TestBackgrounds:
+    @pytest.mark.parametrize("max_overlap", [0, 0.2, 1])
+    def test_have_the_objects_shapes_and_lie_within_images_beside_the_objects(self, data, max_overlap):
+        objects, _ = class_objects(data, "square")
+        regions, lost = background_regions(data, objects, 200, max_overlap=max_overlap)
+        assert (len(regions), len(set(regions)), lost) == (200, 200, 0)
+        images = {image.image: image for image in data.images}
+        shares = []
+        for region in regions:
+            image, box = images[region.image], region.box
+            assert region.label is None
+            assert (box.width, box.height) == (30, 30)
+            assert box == box.inside(image.size)
+            shares += [covered(box, item.box) for item in image.objects]
+        assert max(shares) <= max_overlap
+        assert max(shares) >= 0.7 * max_overlap
+
+    def test_of_another_class_are_in_the_way_also_when_difficult(self, layout):
+        layout.add("full", SQUARE, boxed("wall", 1, 1, 120, 90, flags=DIFFICULT))
+        data = read_voc(layout.root)
+        regions, _ = background_regions(data, class_objects(data, "square")[0], 100)
+        assert "full" not in {region.image.stem for region in regions}
+
+    def test_depend_on_the_seed_and_the_class_and_the_shorter_draw_begins_the_longer(self, data):
+        objects, _ = class_objects(data, "square")
+        others = [Region(region.image, region.box, "other") for region in objects]
+        drawn, _ = background_regions(data, objects, 20, seed=3)
+        assert background_regions(data, objects, 50, seed=3)[0][:20] == drawn
+        assert not set(background_regions(data, objects, 20, seed=4)[0]) & set(drawn)
+        assert not set(background_regions(data, others, 20, seed=3)[0]) & set(drawn)
+
+    def test_for_which_there_is_no_place_are_refused(self, layout):
+        data = read_voc(layout.root)
+        whole = sized((120, 90))
+        with pytest.raises(DataError, match=r"Only 5 of 6 backgrounds were found for square: .* allow more overlap"):
+            background_regions(data, whole, 6)
+        with pytest.raises(DataError, match="Only 0 of 5 backgrounds"):
+            background_regions(data, sized((500, 500)), 5)
+
+    def test_shapes_that_find_no_place_are_replaced_and_told(self, layout, tmp_path):
+        layout.add("huge", boxed("square", 1, 1, 400, 300), image=pattern(1, size=(400, 300)), size=(400, 300))
+        found = of_class(read_voc(layout.root), tmp_path, n_backgrounds=30)
+        assert {region.box.width for region in found.backgrounds} == {30}
+        assert any("shapes found no place for a background" in note for note in found.notes)
+
+    @pytest.mark.parametrize("wrong", [{"n": -1}, {"seed": -1}, {"max_overlap": 1.5}, {"max_overlap": float("nan")}])
+    def test_parameters_out_of_range_are_refused(self, data, wrong):
+        objects, _ = class_objects(data, "square")
+        with pytest.raises(DataError, match="n and seed of 0 or more and max_overlap from 0 to 1"):
+            background_regions(data, objects, **{"n": 3, **wrong})
+
+
+class TestFeatures:
+    def test_are_scikit_images_hog_of_the_region_at_the_windows_size(self, data, tmp_path):
+        found = of_class(data, tmp_path)
+        assert found.X.shape == (4 + 6, found.window.dimension)
+        assert found.X.dtype == np.float32
+        for row, region in zip(found.X, (*found.objects, *found.backgrounds), strict=True):
+            expected = hog(
+                region_pixels(region, found.window),
+                orientations=9,
+                pixels_per_cell=(8, 8),
+                cells_per_block=(2, 2),
+                block_norm="L2-Hys",
+                transform_sqrt=True,
+                channel_axis=-1,
+            )
+            np.testing.assert_array_equal(row, expected.astype(np.float32))
+
+    def test_are_blocks_of_norm_one_and_never_negative(self, data, tmp_path):
+        found = of_class(data, tmp_path)
+        assert found.X.min() >= 0
+        np.testing.assert_allclose(np.linalg.norm(found.X.reshape(-1, 36), axis=1), 1, atol=1e-4)
+
+    def test_of_a_region_without_edges_are_zero_and_not_nan(self, tmp_path):
+        layout = Layout(tmp_path / "VOC2012")
+        layout.add("flat", SQUARE, image=Image.new("RGB", (120, 90), (200, 10, 90)))
+        found = of_class(read_voc(layout.root), tmp_path / "cache", n_backgrounds=1)
+        assert np.all(found.X == 0)
+        assert hog_picture(found.objects[0], found.window).max() == 0
+
+    @pytest.mark.parametrize("mode", ["L", "CMYK", "P", "RGBA", "1"])
+    def test_of_every_mode_of_image_are_those_of_its_colours(self, tmp_path, mode):
+        layout = Layout(tmp_path / "VOC2012")
+        image = pattern(3).convert(mode)
+        extension = "jpg" if mode in ("L", "CMYK") else "png"
+        layout.add("one", SQUARE, image=image, extension=extension)
+        found = of_class(read_voc(layout.root), tmp_path / "cache", n_backgrounds=0)
+        (region,) = found.objects
+        with Image.open(region.image) as stored:
+            colours = stored.convert("RGB")
+        colours.save(tmp_path / "colours.png")
+        assert np.array_equal(
+            region_pixels(region, found.window),
+            region_pixels(Region(tmp_path / "colours.png", region.box), found.window),
+        )
+        assert found.X.max() > 0
+
+    def test_of_a_grey_image_are_those_of_its_only_channel(self):
+        grey = np.asarray(pattern(5, size=(72, 72), mode="L"))
+        expected = hog(grey, **features.HOG).astype(np.float32)
+        np.testing.assert_array_equal(describe(np.stack([grey] * 3, axis=-1)), expected)
+
+    def test_a_region_is_cut_exactly_at_its_box(self, tmp_path):
+        colours = np.zeros((90, 120, 3), dtype=np.uint8)
+        colours[10:50, 20:80] = 255
+        Image.fromarray(colours).save(tmp_path / "box.png")
+        assert region_pixels(Region(tmp_path / "box.png", Box(20, 10, 80, 50)), Window(9, 9)).min() == 255
+        assert region_pixels(Region(tmp_path / "box.png", Box(19, 10, 80, 50)), Window(9, 9)).min() < 255
+
+    def test_their_picture_has_the_windows_size_and_strokes(self, data, tmp_path):
+        found = of_class(data, tmp_path)
+        picture = hog_picture(found.objects[0], found.window)
+        assert (picture.shape, picture.dtype) == ((found.window.height, found.window.width), np.uint8)
+        assert (picture.min(), picture.max()) == (0, 255)
+
+
+class TestTheCache:
+    def test_answers_without_computing(self, data, tmp_path, monkeypatch):
+        first = of_class(data, tmp_path)
+        assert first.seconds > 0
+        monkeypatch.setattr(features, "describe", None)
+        again = of_class(data, tmp_path)
+        assert again.seconds == 0
+        assert again.key == first.key
+        np.testing.assert_array_equal(again.X, first.X)
+
+    def test_is_mapped_read_only_from_the_disk(self, data, tmp_path):
+        found = of_class(data, tmp_path)
+        assert isinstance(found.X, np.memmap)
+        assert not found.X.flags.writeable
+        assert Path(found.X.filename).parent.name == f"square-{found.key[:16]}"
+
+    def test_does_not_depend_on_the_number_of_processes(self, data, tmp_path):
+        alone = of_class(data, tmp_path / "alone")
+        together = of_class(data, tmp_path / "together", n_jobs=2)
+        np.testing.assert_array_equal(alone.X, together.X)
+
+    def test_tells_how_far_it_is(self, data, tmp_path):
+        seen: list[tuple[int, int]] = []
+        of_class(data, tmp_path, progress=lambda done, total: seen.append((done, total)))
+        assert seen[0] == (0, 10)
+        assert seen[-1] == (10, 10)
+        assert seen == sorted(set(seen))
+        seen.clear()
+        of_class(data, tmp_path, progress=lambda done, total: seen.append((done, total)))
+        assert seen == [(10, 10)]
+
+    @pytest.mark.parametrize(
+        "change",
+        [{"seed": 1}, {"n_backgrounds": 7}, {"choice": Choice(min_side=31)}],
+        ids=lambda change: next(iter(change)),
+    )
+    def test_is_another_for_other_parameters(self, layout, tmp_path, change):
+        layout.add("larger", boxed("square", 1, 1, 60, 60))
+        data = read_voc(layout.root)
+        assert of_class(data, tmp_path, **change).key != of_class(data, tmp_path).key
+
+    def test_is_another_when_an_image_or_a_library_is_another(self, layout, data, tmp_path, monkeypatch):
+        before = of_class(data, tmp_path)
+        monkeypatch.setattr(features, "version", lambda _: "another")
+        assert of_class(data, tmp_path).key != before.key
+        monkeypatch.undo()
+        pattern(77).save(layout.images / "image0.jpg")
+        after = of_class(read_voc(layout.root), tmp_path)
+        assert after.key != before.key
+        assert not np.array_equal(after.X[0], before.X[0])
+        np.testing.assert_array_equal(after.X[1], before.X[1])
+
+    def test_moves_with_its_images(self, layout, data, tmp_path):
+        before = of_class(data, tmp_path)
+        layout.root.rename(tmp_path / "elsewhere")
+        assert of_class(read_voc(tmp_path / "elsewhere"), tmp_path).seconds == 0
+        assert before.key == of_class(read_voc(tmp_path / "elsewhere"), tmp_path).key
+
+    def test_computes_only_what_a_stopped_run_left_out(self, data, tmp_path, monkeypatch):
+        whole = of_class(data, tmp_path / "whole")
+
+        class StoppedError(Exception):
+            pass
+
+        def stop(done: int, total: int) -> None:
+            if done >= 4:
+                raise StoppedError
+
+        with pytest.raises(StoppedError):
+            of_class(data, tmp_path / "stopped", progress=stop)
+        computed = []
+        monkeypatch.setattr(features, "describe", lambda pixels: computed.append(1) or describe(pixels))
+        resumed = of_class(data, tmp_path / "stopped")
+        assert 0 < len(computed) <= 6
+        np.testing.assert_array_equal(resumed.X, whole.X)
+
+    def test_survives_a_kill_in_the_middle_of_a_line(self, data, tmp_path):
+        whole = of_class(data, tmp_path)
+        (journal,) = tmp_path.glob("square-*/rows.jsonl")
+        lines = journal.read_text().splitlines(keepends=True)
+        journal.write_text("".join(lines[:2]) + lines[2][:-4])
+        resumed = of_class(data, tmp_path)
+        np.testing.assert_array_equal(resumed.X, whole.X)
+        rows = [
+            row for line in journal.read_text().splitlines() if line.endswith("}") for row in json.loads(line)["rows"]
+        ]
+        assert sorted(rows) == list(range(10))
+
+    @pytest.mark.parametrize("damage", ["cut", "empty", "gone", "other"])
+    def test_is_made_anew_where_its_file_is_not_whole(self, data, tmp_path, damage):
+        whole = np.array(of_class(data, tmp_path).X)
+        (file,) = tmp_path.glob("square-*/features.npy")
+        if damage == "cut":
+            file.write_bytes(file.read_bytes()[:-100])
+        if damage == "empty":
+            file.write_bytes(b"")
+        if damage == "gone":
+            file.unlink()
+        if damage == "other":
+            np.save(file, np.zeros((2, 2)))
+        again = of_class(data, tmp_path)
+        assert again.seconds > 0
+        np.testing.assert_array_equal(again.X, whole)
+
+    def test_that_cannot_be_written_or_has_no_room_says_so(self, data, tmp_path, monkeypatch):
+        (tmp_path / "file").touch()
+        with pytest.raises(DataError, match=r"Features cannot be kept in .*Name another cache\."):
+            of_class(data, tmp_path / "file")
+        monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 1000}))
+        with pytest.raises(DataError, match=r"need 0\.1 MB in .*, where 0\.0 MB are free\. Make room, name"):
+            of_class(data, tmp_path / "full")
+
+    def test_refuses_images_that_changed_since_they_were_read(self, layout, data, tmp_path):
+        pattern(77).save(layout.images / "image0.jpg")
+        with pytest.raises(DataError, match=r"image0\.jpg has changed since the data set was read\. Start again\."):
+            of_class(data, tmp_path)
+        (layout.images / "image0.jpg").unlink()
+        with pytest.raises(DataError, match=r"image0\.jpg has changed since the data set was read"):
+            of_class(data, tmp_path)
+
+    def test_takes_classes_whose_names_are_no_names_of_files(self, layout, tmp_path):
+        layout.add("odd", boxed("../a/b: c", 1, 1, 40, 40))
+        found = class_features(read_voc(layout.root), "../a/b: c", n_backgrounds=1, cache=tmp_path / "cache", n_jobs=1)
+        assert Path(found.X.filename).parent.parent == tmp_path / "cache"
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from slabsvm.experiments.hog import class_features
+from slabsvm.experiments.voc import read_voc
+
+def slow(done, total):
+    print(done, flush=True)
+    if done > 3:
+        sys.stdin.read()
+
+class_features(read_voc(Path(sys.argv[1])), "square", n_backgrounds=6, cache=Path(sys.argv[2]), n_jobs=1, progress=slow)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows knows no SIGKILL")
+def test_a_run_that_was_killed_goes_on_from_what_it_wrote(data, tmp_path, monkeypatch):
+    cache = tmp_path / "cache"
+    command = [sys.executable, "-c", KILLED, str(data.root), str(cache)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as run:
+        done = 0
+        while done <= 3:
+            done = int(run.stdout.readline())
+        run.send_signal(signal.SIGKILL)
+    computed = []
+    monkeypatch.setattr(features, "describe", lambda pixels: computed.append(1) or describe(pixels))
+    resumed = of_class(data, cache)
+    assert len(computed) == 10 - done
+    monkeypatch.undo()
+    np.testing.assert_array_equal(resumed.X, of_class(data, tmp_path / "whole").X)
+
+
+def test_rows_are_written_in_place_and_in_any_order(tmp_path):
+    store = FeatureStore(tmp_path / "rows", (4, 3))
+    assert store.missing() == [0, 1, 2, 3]
+    store.prepare()
+    values = np.arange(6, dtype=np.float32).reshape(2, 3)
+    write_rows(store.file, [3, 1], values)
+    store.note([3, 1])
+    assert store.missing() == [0, 2]
+    np.testing.assert_array_equal(store.matrix(), [[0, 0, 0], [3, 4, 5], [0, 0, 0], [0, 1, 2]])
+    assert {path.name for path in store.file.parent.iterdir()} == {"features.npy", "rows.jsonl"}
+
+
+def test_without_scikit_image_the_error_says_what_to_install(data, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "skimage", None)
+    with pytest.raises(DataError, match=r"HOG needs scikit-image and Pillow\. .*pip install 'slabsvm\[voc\]'"):
+        of_class(data, tmp_path)
+
+
+def test_images_and_hog_are_loaded_only_when_they_are_used():
+    code = "import slabsvm.experiments.hog, sys; print(*sys.modules)"
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"skimage", "PIL"} & set(answer.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("name", "label", "n", "window"),
+    [
+        ("VOCdevkit", "cat", 175, Window(32, 34)),
+        ("VOCdevkit", "person", 269, Window(22, 11)),
+        ("bccd", "Platelets", 358, Window(9, 9)),
+    ],
+)
+def test_the_real_classes_have_windows_over_the_papers_range(name, label, n, window):
+    folder = os.environ.get("SLABSVM_DATA")
+    if not folder or not Path(folder, name).is_dir():
+        pytest.skip(f"SLABSVM_DATA names no folder with {name}")
+    objects, _ = class_objects(read_voc(Path(folder, name), n_jobs=2), label)
+    assert (len(objects), class_window(objects)) == (n, window)

@@ -1,0 +1,404 @@
+"""Whatever is wrong with a data set in VOC's layout is reported by name, and skipped or refused; nothing crashes."""
+
+import os
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from slabsvm.experiments.annotation import Box, LabelledBox
+from slabsvm.experiments.data import DataError
+from slabsvm.experiments.voc import ACCEPTED, VOC_PAGE, VOCData, read_voc
+from voc_layout import SIZE, SQUARE, Layout, boxed, described, pattern
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    return Layout(tmp_path / "VOCdevkit" / "VOC2012")
+
+
+def only_problem(data: VOCData, kind: str) -> str:
+    assert [problem.kind for problem in data.problems] == [kind]
+    return str(data.problems[0])
+
+
+def test_a_sound_data_set_is_read_whole(layout):
+    layout.add(
+        "first", SQUARE, boxed("disc", 61, 21, 100, 80, flags="<difficult>1</difficult><truncated>0</truncated>")
+    )
+    layout.add("second", SQUARE)
+    data = read_voc(layout.root)
+    assert data.root == layout.root
+    assert data.problems == ()
+    assert [image.image.name for image in data.images] == ["first.jpg", "second.jpg"]
+    assert data.images[0].size == SIZE
+    assert data.images[0].objects == (
+        LabelledBox("square", Box(10, 10, 50, 50), None, None),
+        LabelledBox("disc", Box(60, 20, 100, 80), True, False),
+    )
+    assert data.labels == {"square": 2, "disc": 1}
+    assert len({image.sha256 for image in data.images}) == 2
+
+
+def test_corners_become_half_open_boxes_counted_from_zero():
+    box = Box(10, 20, 50, 80)
+    assert (box.width, box.height) == (40, 60)
+    assert box.inside((30, 100)) == Box(10, 20, 30, 80)
+
+
+def test_reading_does_not_depend_on_the_number_of_threads_and_tells_how_far_it_is(layout):
+    for number in range(5):
+        layout.add(f"image{number}", SQUARE)
+    seen = []
+    alone = read_voc(layout.root, n_jobs=1, progress=lambda done, total: seen.append((done, total)))
+    assert read_voc(layout.root, n_jobs=2) == alone
+    assert seen == [(number, 5) for number in range(1, 6)]
+
+
+class TestTheLayoutIsFound:
+    def test_above_and_at_its_folder(self, layout):
+        layout.add("one", SQUARE)
+        for place in (layout.root, layout.root.parent, layout.root.parent.parent):
+            assert read_voc(place).root == layout.root
+
+    def test_for_the_year_that_is_asked_for(self, layout):
+        layout.add("one", SQUARE)
+        other = Layout(layout.root.parent / "VOC2007")
+        other.add("two", SQUARE, folder="VOC2007")
+        assert read_voc(layout.root.parent, year=2007).root == other.root
+        with pytest.raises(DataError, match=r"several data sets: .*VOC2007, .*VOC2012\. Name one"):
+            read_voc(layout.root.parent)
+        with pytest.raises(DataError, match="holds VOC2007, VOC2012, but no VOC2010"):
+            read_voc(layout.root.parent, year=2010)
+
+    def test_or_the_error_says_what_is_missing_and_where_to_get_it(self, tmp_path):
+        with pytest.raises(DataError, match="is no folder") as error:
+            read_voc(tmp_path / "nowhere")
+        assert VOC_PAGE in str(error.value)
+        (tmp_path / "Annotations").mkdir()
+        with pytest.raises(DataError, match=r"no folder there has both Annotations \(XML files\) and JPEGImages"):
+            read_voc(tmp_path)
+        (tmp_path / "JPEGImages").mkdir()
+        with pytest.raises(DataError, match="holds no XML file"):
+            read_voc(tmp_path)
+
+
+class TestImageSets:
+    def test_choose_images_in_their_order_by_the_first_column(self, layout):
+        for name in ("a", "b", "c"):
+            layout.add(name, SQUARE)
+        layout.list("square_train", "c  1\na -1\n\na -1\n")
+        data = read_voc(layout.root, image_set="square_train")
+        assert [image.image.stem for image in data.images] == ["c", "a"]
+        assert data.problems == ()
+
+    def test_that_are_not_there_or_empty_are_refused(self, layout):
+        layout.add("a", SQUARE)
+        layout.list("train", "a\n")
+        layout.list("segonly", "\n")
+        with pytest.raises(DataError, match=r"no image set 'val' .*There is: segonly, train\."):
+            read_voc(layout.root, image_set="val")
+        with pytest.raises(DataError, match=r"segonly\.txt names no image"):
+            read_voc(layout.root, image_set="segonly")
+
+    def test_that_name_images_which_are_not_there_report_them(self, layout):
+        layout.add("a", SQUARE)
+        layout.list("train", "a\nlost\n")
+        data = read_voc(layout.root, image_set="train")
+        assert only_problem(data, "missing").endswith("lost.xml: there is no such annotation (left out)")
+        assert len(data.images) == 1
+
+
+def grey(layout):
+    layout.add("bad", SQUARE, image=pattern(mode="L"))
+
+
+def empty(layout):
+    layout.add("bad")
+
+
+def wrong_folder(layout):
+    layout.add("bad", SQUARE, folder="RBC")
+
+
+def wrong_size(layout):
+    layout.add("bad", SQUARE, size=(640, 480))
+
+
+def outside(layout):
+    layout.add("bad", boxed("square", 0, 11, 130, 50))
+
+
+SOUND = {
+    grey: ("grey", "bad.jpg: the image is grey"),
+    empty: ("empty", "bad.xml: it has no object that can be used"),
+    wrong_folder: ("folder", "bad.xml: its <folder> is 'RBC', not 'VOC2012'; its image is in JPEGImages"),
+    wrong_size: ("size", "bad.xml: it says 640 x 480 pixels, but the image has 120 x 90"),
+    outside: (
+        "outside",
+        "bad.xml: a square's box, columns 0 to 130 and rows 11 to 50, reaches out of the image of 120 x 90 pixels",
+    ),
+}
+
+
+def truncated(layout):
+    path = layout.add("bad", SQUARE)
+    image = layout.images / "bad.jpg"
+    image.write_bytes(image.read_bytes()[:-800])
+    return path
+
+
+def no_image(layout):
+    layout.annotate("bad", described("bad", SQUARE))
+
+
+def not_an_image(layout):
+    layout.annotate("bad", described("bad", SQUARE))
+    (layout.images / "bad.jpg").write_text("<html>404</html>")
+
+
+def nothing_in_the_image(layout):
+    layout.annotate("bad", described("bad", SQUARE))
+    (layout.images / "bad.jpg").touch()
+
+
+def folder_for_an_image(layout):
+    layout.annotate("bad", described("bad", SQUARE))
+    (layout.images / "bad.jpg").mkdir()
+
+
+def sixteen_bits(layout):
+    layout.add("bad", SQUARE, image=pattern(mode="L").convert("I;16"), extension="png")
+
+
+def cut_annotation(layout):
+    path = layout.add("bad", SQUARE)
+    path.write_text(path.read_text()[:-30])
+
+
+def other_xml(layout):
+    layout.add("bad")
+    layout.annotate("bad", "<svg></svg>")
+
+
+def binary_annotation(layout):
+    layout.add("bad")
+    (layout.annotations / "bad.xml").write_bytes(bytes(range(256)))
+
+
+def unknown_encoding(layout):
+    layout.add("bad")
+    layout.annotate("bad", "<?xml version='1.0' encoding='klingon'?><annotation/>")
+
+
+def no_filename(layout):
+    layout.annotate("bad", "<annotation></annotation>")
+
+
+def filename_elsewhere(layout):
+    layout.annotate("bad", described("../../../secret", SQUARE))
+
+
+def image_of_another(layout):
+    layout.annotate("zbad", described("good", SQUARE))
+
+
+LEFT_OUT = {
+    truncated: ("damaged", r"bad\.jpg: it cannot be decoded \(.*truncated.*\)"),
+    no_image: ("missing", r"bad\.jpg: there is no such image; bad\.xml names it"),
+    not_an_image: ("damaged", r"bad\.jpg: it cannot be decoded \(cannot identify image file"),
+    nothing_in_the_image: ("damaged", r"bad\.jpg: it cannot be decoded"),
+    folder_for_an_image: ("damaged", r"bad\.jpg: it cannot be read \("),
+    sixteen_bits: ("damaged", r"bad\.png: its pixels are not of 8 bits a channel \(Pillow's mode I;16\): convert it"),
+    cut_annotation: ("annotation", r"bad\.xml: it cannot be read as XML \("),
+    other_xml: ("annotation", r"bad\.xml: it is not an annotation: its outermost element is <svg>"),
+    binary_annotation: ("annotation", r"bad\.xml: it cannot be read as XML \("),
+    unknown_encoding: ("annotation", r"bad\.xml: it cannot be read as XML \("),
+    no_filename: ("annotation", r"bad\.xml: <filename> should be the name of an image in JPEGImages, but is None"),
+    filename_elsewhere: ("annotation", r"bad\.xml: <filename> should be .* but is '\.\./\.\./\.\./secret\.jpg'"),
+    image_of_another: (
+        "annotation",
+        r"zbad\.xml: its image good\.jpg belongs to good\.xml already; correct <filename>",
+    ),
+}
+
+
+@pytest.mark.parametrize("spoil", SOUND, ids=lambda spoil: spoil.__name__)
+class TestWhatIsOddButSound:
+    def test_is_used_and_reported(self, layout, spoil):
+        layout.add("good", SQUARE)
+        spoil(layout)
+        kind, text = SOUND[spoil]
+        data = read_voc(layout.root, on_error="raise")
+        assert only_problem(data, kind).endswith(f"{text} (used)")
+        assert [image.image.stem for image in data.images] == ["bad", "good"]
+
+    def test_is_left_out_where_it_is_not_accepted(self, layout, spoil):
+        layout.add("good", SQUARE)
+        spoil(layout)
+        kind, text = SOUND[spoil]
+        data = read_voc(layout.root, accept=ACCEPTED - {kind, "empty"})
+        assert str(data.problems[0]).endswith(f"{text} (left out)")
+        assert [image.image.stem for image in data.images] == ["good"]
+
+    def test_is_refused_on_request(self, layout, spoil):
+        layout.add("good", SQUARE)
+        spoil(layout)
+        with pytest.raises(DataError, match="is refused for what is wrong with it") as error:
+            read_voc(layout.root, on_error="raise", accept=())
+        assert SOUND[spoil][1] in str(error.value)
+
+
+@pytest.mark.parametrize("spoil", LEFT_OUT, ids=lambda spoil: spoil.__name__)
+class TestWhatCannotBeUsed:
+    def test_is_left_out_by_name(self, layout, spoil):
+        layout.add("good", SQUARE)
+        spoil(layout)
+        kind, text = LEFT_OUT[spoil]
+        data = read_voc(layout.root)
+        assert re.search(rf"{text}.* \(left out\)$", only_problem(data, kind))
+        assert [image.image.stem for image in data.images] == ["good"]
+
+    def test_is_refused_on_request(self, layout, spoil):
+        layout.add("good", SQUARE)
+        spoil(layout)
+        with pytest.raises(DataError, match=LEFT_OUT[spoil][1]):
+            read_voc(layout.root, on_error="raise")
+
+    def test_is_left_out_in_a_strict_reading_that_accepts_its_kind(self, layout, spoil):
+        layout.add("good", SQUARE)
+        spoil(layout)
+        data = read_voc(layout.root, on_error="raise", accept=ACCEPTED | {LEFT_OUT[spoil][0]})
+        assert [image.image.stem for image in data.images] == ["good"]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (
+            boxed("square", 20, 11, 20, 50),
+            "its box is degenerate: xmin=20 ymin=11 xmax=20 ymax=50, where xmax should be",
+        ),
+        (boxed("square", 20, 50, 40, 11), "its box is degenerate: xmin=20 ymin=50 xmax=40 ymax=11"),
+        (boxed("square", 20, 11, "nan", 50), "<xmax> should be a number of pixels, but is 'nan'"),
+        (boxed("square", 20, 11, "1e999", 50), "<xmax> should be a number of pixels, but is '1e999'"),
+        (boxed("square", 20, "", 40, 50), "<ymin> should be a number of pixels, but is None"),
+        ("<name>square</name>", "it has no <bndbox>"),
+        (boxed("", 20, 11, 40, 50), "object 2 (no name): it has no <name>"),
+        (
+            boxed("square", 1, 1, 9, 9, flags="<difficult>maybe</difficult>"),
+            "<difficult> should be 0 or 1, but is 'maybe'",
+        ),
+        (boxed("square", 1, 1, 9, 9, flags="<truncated>2</truncated>"), "<truncated> should be 0 or 1, but is '2'"),
+        (boxed("square", 119, 11, 240, 50), "columns 119 to 240"),
+        (
+            boxed("square", 120, 11, 240, 50),
+            "columns 120 to 240 and rows 11 to 50, reaches out of the image of 120 x 90",
+        ),
+        (
+            boxed("square", 300, 11, 340, 50),
+            "columns 300 to 340 and rows 11 to 50, reaches out of the image of 120 x 90",
+        ),
+    ],
+)
+def test_an_object_that_cannot_be_used_is_left_out_alone(layout, text, reason):
+    layout.add("image", SQUARE, text)
+    data = read_voc(layout.root)
+    problem = only_problem(data, "object" if "119" not in reason else "outside")
+    assert reason in problem
+    assert data.labels == {"square": 1 if "left out" in problem else 2}
+    with pytest.raises(DataError, match=re.escape(reason)):
+        read_voc(layout.root, on_error="raise", accept=())
+
+
+def test_a_box_that_reaches_out_is_cut_at_the_image(layout):
+    outside(layout)
+    assert read_voc(layout.root).images[0].objects[0].box == Box(0, 10, 120, 50)
+
+
+def test_fractions_of_a_pixel_are_rounded_and_parts_of_an_object_are_not_objects(layout):
+    head = "<part><name>head</name><bndbox><xmin>1</xmin><ymin>1</ymin><xmax>9</xmax><ymax>9</ymax></bndbox></part>"
+    layout.add("image", boxed("person", 10.5, 20.49, 60.7, 80, flags=head), extension="png")
+    data = read_voc(layout.root)
+    assert data.problems == ()
+    assert data.images[0].objects == (LabelledBox("person", Box(10, 19, 61, 80)),)
+
+
+def test_images_without_annotation_are_reported_in_one_line(layout):
+    layout.add("good", SQUARE)
+    for name in "edcba":
+        pattern().save(layout.images / f"{name}.jpg")
+    text = "JPEGImages: no annotation for a, b, c and 2 more (left out)"
+    assert only_problem(read_voc(layout.root, on_error="raise"), "unannotated").endswith(text)
+    with pytest.raises(DataError, match="no annotation for a, b, c and 2 more"):
+        read_voc(layout.root, on_error="raise", accept=ACCEPTED - {"unannotated"})
+
+
+def test_a_folder_that_was_renamed_is_no_problem_of_each_file(tmp_path):
+    layout = Layout(tmp_path / "my-copy")
+    for name in ("a", "b", "c"):
+        layout.add(name, SQUARE, folder="VOC2012" if name != "b" else "elsewhere")
+    assert "b.xml: its <folder> is 'elsewhere'" in only_problem(read_voc(layout.root), "folder")
+
+
+def test_a_data_set_of_which_nothing_is_left_says_why(layout):
+    for number in range(12):
+        layout.annotate(f"image{number:02}", described("lost", SQUARE))
+    with pytest.raises(DataError, match="has no image that can be used") as error:
+        read_voc(layout.root)
+    assert "image09.xml" in str(error.value)
+    assert "image10.xml" not in str(error.value)
+    assert str(error.value).endswith("... and 2 more.")
+
+
+def test_an_unknown_kind_of_problem_or_answer_to_it_is_refused(layout):
+    layout.add("good", SQUARE)
+    with pytest.raises(DataError, match=r"accept has \['gray'\], which are none of the kinds annotation, missing"):
+        read_voc(layout.root, accept={"gray"})
+    with pytest.raises(DataError, match="on_error should be 'skip' or 'raise', not 'ignore'"):
+        read_voc(layout.root, on_error="ignore")
+
+
+def test_without_pillow_the_error_says_what_to_install(layout, monkeypatch):
+    layout.add("good", SQUARE)
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    with pytest.raises(DataError, match=r"needs Pillow\. Install it with: pip install 'slabsvm\[voc\]'"):
+        read_voc(layout.root)
+
+
+def real(name: str) -> Path:
+    folder = os.environ.get("SLABSVM_DATA")
+    if not folder or not Path(folder, name).is_dir():
+        pytest.skip(f"SLABSVM_DATA names no folder with {name}")
+    return Path(folder, name)
+
+
+def test_the_real_blood_cells_are_read_and_their_faults_named():
+    data = read_voc(real("bccd/BCCD"), n_jobs=2)
+    assert len(data.images) == 364
+    assert data.labels == {"RBC": 4153, "WBC": 372, "Platelets": 361}
+    faults = [(problem.path.name, problem.kind, problem.used) for problem in data.problems]
+    assert faults == [
+        ("BloodImage_00171.xml", "folder", True),
+        ("BloodImage_00178.xml", "folder", True),
+        ("BloodImage_00228.xml", "folder", True),
+        ("BloodImage_00338.xml", "object", False),
+        ("BloodImage_00343.xml", "object", False),
+    ]
+    with pytest.raises(DataError, match="xmin=504 ymin=337 xmax=504 ymax=337"):
+        read_voc(data.root, on_error="raise", n_jobs=2)
+
+
+def test_the_real_images_of_voc_are_sound():
+    data = read_voc(real("VOCdevkit"), n_jobs=2)
+    assert data.problems == ()
+    assert len(data.images) == 654
+    assert sum(data.labels.values()) == 1797
+    assert {label: data.labels[label] for label in ("dog", "person", "sheep")} == {
+        "dog": 233,
+        "person": 342,
+        "sheep": 274,
+    }
+    assert sum(bool(item.difficult) for image in data.images for item in image.objects) == 173
+    assert len(read_voc(data.root, image_set="train", n_jobs=2).images) == 323
