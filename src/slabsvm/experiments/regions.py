@@ -239,7 +239,8 @@ def _shared(box: Box, others: NDArray[np.int64]) -> NDArray[np.int64]:
     left, top, right, bottom = others.T
     across = np.minimum(right, box.right) - np.maximum(left, box.left)
     down = np.minimum(bottom, box.bottom) - np.maximum(top, box.top)
-    return np.maximum(across, 0) * np.maximum(down, 0)
+    shared: NDArray[np.int64] = np.maximum(across, 0) * np.maximum(down, 0)
+    return shared
 
 
 def _corners(box: Box) -> tuple[int, int, int, int]:
