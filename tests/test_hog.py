@@ -267,6 +267,15 @@ class TestTheCache:
         assert again.key == first.key
         np.testing.assert_array_equal(again.X, first.X)
 
+    def test_is_written_in_small_parts_also_where_one_image_has_many_regions(self, layout, tmp_path):
+        for name in ("image1", "image2", "image3", "nothing"):
+            (layout.annotations / f"{name}.xml").unlink()
+        found = of_class(read_voc(layout.root), tmp_path, n_backgrounds=2 * features.BATCH)
+        (journal,) = tmp_path.glob("square-*/rows.jsonl")
+        parts = [json.loads(line)["rows"] for line in journal.read_text().splitlines()]
+        assert [len(part) for part in parts] == [features.BATCH, features.BATCH, 1]
+        assert [row for part in parts for row in part] == list(range(len(found.X)))
+
     def test_is_mapped_read_only_from_the_disk(self, data, tmp_path):
         found = of_class(data, tmp_path)
         assert isinstance(found.X, np.memmap)
@@ -369,13 +378,14 @@ class TestTheCache:
         with pytest.raises(DataError, match=r"need 0\.1 MB in .*, where 0\.0 MB are free\. Make room, name"):
             of_class(data, tmp_path / "full")
 
-    def test_refuses_images_that_changed_since_they_were_read(self, layout, data, tmp_path):
+    @pytest.mark.parametrize("n_jobs", [1, 2])
+    def test_refuses_images_that_changed_since_they_were_read(self, layout, data, tmp_path, n_jobs):
         pattern(77).save(layout.images / "image0.jpg")
         with pytest.raises(DataError, match=r"image0\.jpg has changed since the data set was read\. Start again\."):
-            of_class(data, tmp_path)
+            of_class(data, tmp_path, n_jobs=n_jobs)
         (layout.images / "image0.jpg").unlink()
         with pytest.raises(DataError, match=r"image0\.jpg has changed since the data set was read"):
-            of_class(data, tmp_path)
+            of_class(data, tmp_path, n_jobs=n_jobs)
 
     def test_takes_classes_whose_names_are_no_names_of_files(self, layout, tmp_path):
         layout.add("odd", boxed("../a/b: c", 1, 1, 40, 40))

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
+from sklearn.utils import gen_batches
 
 from slabsvm.experiments.annotation import Box
 from slabsvm.experiments.data import DataError
@@ -43,6 +44,7 @@ from slabsvm.experiments.voc import VOCData
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+BATCH = 32  # rows that are computed before they are written: what a kill costs, and a process holds
 # To be raised whenever the same region would give other values.
 VERSION = 1
 HOG: dict[str, Any] = {
@@ -111,7 +113,7 @@ def class_features(
     n_jobs : int, default=None
         Processes, in joblib's way of counting; images are shared out among them.
     progress : function of (rows done, rows in all)
-        Called at the beginning and after each image.
+        Called at the beginning, and whenever rows were written.
 
     Raises
     ------
@@ -190,13 +192,14 @@ class _Batch:
 
 
 def _batches(regions: Sequence[Region], rows: Sequence[int], checksums: dict[Path, str]) -> list[_Batch]:
-    """The rows, image by image, so that each is decoded once."""
+    """The rows, image by image, so that each is decoded once for at most BATCH of its rows."""
     by_image: dict[Path, list[int]] = {}
     for row in rows:
         by_image.setdefault(regions[row].image, []).append(row)
     return [
-        _Batch(image, checksums[image], tuple(regions[row].box for row in its), tuple(its))
-        for image, its in by_image.items()
+        _Batch(image, checksums[image], tuple(regions[row].box for row in its), its)
+        for image, of_image in by_image.items()
+        for its in (tuple(of_image[part]) for part in gen_batches(len(of_image), BATCH))
     ]
 
 
