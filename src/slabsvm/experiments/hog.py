@@ -177,8 +177,9 @@ def hog_picture(region: Region, window: Window) -> NDArray[np.uint8]:
     from skimage.feature import hog
 
     _, picture = hog(region_pixels(region, window), channel_axis=-1, visualize=True, **HOG)
-    brightest = picture.max() or 1.0
-    return np.asarray(np.round(255 * picture / brightest), dtype=np.uint8)
+    # A few strong edges would leave all others in the dark: those of the strongest twentieth are equally bright.
+    bright = np.quantile(picture[picture > 0], 0.95) if picture.any() else 1.0
+    return np.asarray(np.round(255 * np.minimum(picture / bright, 1.0)), dtype=np.uint8)
 
 
 @dataclass(frozen=True)

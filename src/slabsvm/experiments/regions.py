@@ -173,8 +173,9 @@ def background_regions(
     seed : int, default=0
         Not negative. The draw depends on the class as well.
     max_overlap : float in [0, 1], default=.2
-        Largest share of a region that any one object may cover. The region's intersection over union with that object
-        is then at most this too. (The reverse is not so: a part of a large cat has a small IoU with the cat.)
+        Largest share of a region that objects may cover, summed over them. Its intersection over union with any object
+        is then at most this too. (The reverse is not so: a piece of a large cat has a small IoU with the cat, and so
+        has a flock with each of its sheep.)
 
     Returns
     -------
@@ -209,7 +210,7 @@ def background_regions(
         if in_a_row == LOST:
             raise DataError(
                 f"Only {len(regions)} of {n} backgrounds were found for {label}: {LOST} of its shapes in a row found "
-                f"no place in {TRIES} tries of which an object covers at most {max_overlap:g}. Ask for fewer, allow "
+                f"no place in {TRIES} tries of which objects cover at most {max_overlap:g}. Ask for fewer, allow "
                 "more overlap, or add images with fewer objects."
             )
     return tuple(regions), lost
@@ -229,18 +230,17 @@ def _place(
         return None
     left, top = int(rng.integers(width - shape.width + 1)), int(rng.integers(height - shape.height + 1))
     box = Box(left, top, left + shape.width, top + shape.height)
-    if np.any(_shared(box, taken[number]) > max_overlap * box.width * box.height):
+    if _shared(box, taken[number]) > max_overlap * box.width * box.height:
         return None
     return Region(images[number].image, box)
 
 
-def _shared(box: Box, others: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Pixels that a box shares with each of the others, which are rows (left, top, right, bottom)."""
+def _shared(box: Box, others: NDArray[np.int64]) -> int:
+    """Pixels that a box shares with the others, rows (left, top, right, bottom), counted for each of these."""
     left, top, right, bottom = others.T
     across = np.minimum(right, box.right) - np.maximum(left, box.left)
     down = np.minimum(bottom, box.bottom) - np.maximum(top, box.top)
-    shared: NDArray[np.int64] = np.maximum(across, 0) * np.maximum(down, 0)
-    return shared
+    return int(np.sum(np.maximum(across, 0) * np.maximum(down, 0)))
 
 
 def _corners(box: Box) -> tuple[int, int, int, int]:
