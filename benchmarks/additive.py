@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from numba import njit
@@ -30,7 +31,6 @@ from slabsvm.additive import Chi2Table, IntersectionTable
 from slabsvm.features import Chi2Map
 from slabsvm.gram import Computed
 from slabsvm.kernels import Chi2, Intersection, Kernel
-from slabsvm.products import gram_of
 from speed import clouds
 
 HERE = Path(__file__).parent
@@ -181,9 +181,8 @@ def training() -> Records:
             }
 
             def by_blocks(model: OneClassSlabSVM = models["intersection"], X: np.ndarray = X) -> None:
-                base.gram_of = Computed
-                model.fit(X)
-                base.gram_of = gram_of
+                with patch.object(base, "gram_of", Computed):
+                    model.fit(X)
 
             least = interleaved(
                 {
@@ -293,8 +292,14 @@ def main() -> None:
     if arguments.only in ("", "maps") and arguments.data:
         records += maps(Path(arguments.data))
         draw(records)
-    if not arguments.only:
-        (HERE / "results" / "additive.json").write_text(json.dumps(records, indent=1) + "\n")
+    file = HERE / "results" / "additive.json"
+    measured = {record["section"] for record in records}
+    kept = (
+        [record for record in json.loads(file.read_text()) if record["section"] not in measured]
+        if file.exists()
+        else []
+    )
+    file.write_text(json.dumps(kept + records, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -62,8 +62,9 @@ def expanded(dual: Dual, K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return P / np.abs(P).max(), np.repeat(np.eye(2), dual.n_samples, axis=1)
 
 
-def by_clarabel(P: np.ndarray, sums: np.ndarray, totals: np.ndarray) -> np.ndarray:
-    n = len(P)
+def by_clarabel(upper: sp.csc_array, sums: np.ndarray, totals: np.ndarray) -> np.ndarray:
+    """Solve with the upper triangle of P, which Clarabel takes as a sparse matrix."""
+    n = upper.shape[0]
     settings = clarabel.DefaultSettings()
     settings.verbose = False
     settings.max_threads = 1
@@ -72,9 +73,10 @@ def by_clarabel(P: np.ndarray, sums: np.ndarray, totals: np.ndarray) -> np.ndarr
     rows = sp.vstack([sp.csc_array(sums), -sp.eye_array(n), sp.eye_array(n)], format="csc")
     right = np.concatenate([totals, np.zeros(n), np.ones(n)])
     cones = [clarabel.ZeroConeT(2), clarabel.NonnegativeConeT(2 * n)]
-    return np.array(
-        clarabel.DefaultSolver(sp.csc_array(np.triu(P)), np.zeros(n), rows, right, cones, settings).solve().x
-    )
+    answer = clarabel.DefaultSolver(upper, np.zeros(n), rows, right, cones, settings).solve()
+    if answer.status != clarabel.SolverStatus.Solved:
+        raise RuntimeError(f"Clarabel ended with {answer.status}")
+    return np.array(answer.x)
 
 
 def by_piqp(P: np.ndarray, sums: np.ndarray, totals: np.ndarray) -> np.ndarray:
@@ -105,14 +107,16 @@ def measure(name: str, kernel: kernels.Kernel, X: np.ndarray, repeats: int) -> d
     caps = dual.caps.mean(axis=1)
     totals = dual.totals / caps
 
-    def scaled(solve: Callable[..., np.ndarray]) -> np.ndarray:
-        return solve(P, sums, totals).reshape(2, m) * caps[:, None]
+    upper = sp.csc_array(np.triu(P))
+
+    def scaled(flat: np.ndarray) -> np.ndarray:
+        return flat.reshape(2, m) * caps[:, None]
 
     solvers: dict[str, Callable[[], np.ndarray]] = {
         "ours": lambda: smo.solve(dual, Computed(kernel, X), tol=TOL).multipliers,
         "interior": lambda: interior.solve(dual, Computed(kernel, X), tol=TOL).multipliers,
-        "clarabel": lambda: scaled(by_clarabel),
-        "piqp": lambda: scaled(by_piqp),
+        "clarabel": lambda: scaled(by_clarabel(upper, sums, totals)),
+        "piqp": lambda: scaled(by_piqp(P, sums, totals)),
     }
     solvers["ours"]()
     times: dict[str, list[float]] = {solver: [] for solver in solvers}

@@ -29,7 +29,7 @@ FLOORS = (
         "journal",
         "bandwidth",
     ),
-    ("gram", "products", "passes", "cluster", "loo", "expansion"),
+    ("gram", "products", "distances", "passes", "cluster", "loo", "expansion"),
     ("solvers", "solvers.rows", "solvers.pool", "solvers.level", "solvers.smo", "solvers.interior", "solvers.bands"),
     (
         "base",
@@ -39,6 +39,7 @@ FLOORS = (
         "linear",
         "sphere",
         "density",
+        "path",
         "selection",
         "selection.folds",
         "selection.strangers",

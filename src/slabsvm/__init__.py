@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from slabsvm.density import KernelDensityDetector, KernelPCADetector
     from slabsvm.linear import LinearOneClassSlabSVM
     from slabsvm.openset import OpenSetClassifier
+    from slabsvm.path import fit_path
     from slabsvm.selection.auto import AutoSlabSVM
     from slabsvm.selection.folds import DistinctKFold, LeakageWarning
     from slabsvm.selection.search import LabelFreeSearchCV
@@ -36,6 +37,7 @@ __all__ = [
     "__version__",
     "benjamini_hochberg",
     "conformal_p_values",
+    "fit_path",
 ]
 
 __version__ = "0.1.0.dev0"
@@ -58,6 +60,7 @@ _HOMES = {
     "SlabCollapseWarning": "base",
     "benjamini_hochberg": "conformal",
     "conformal_p_values": "conformal",
+    "fit_path": "path",
 }
 
 

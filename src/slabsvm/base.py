@@ -236,7 +236,7 @@ class KernelDetector(Detector):
                 rounding = float(np.finfo(np.float32).eps) if X.dtype == np.float32 else ROUNDING_GAP
                 gram: Gram = Dense(np.asarray(chosen, dtype=np.float64), rounding)
             else:
-                gram = gram_of(self._kernel, samples, effective_n_jobs(self.n_jobs))
+                gram = self._gram_of(self._kernel, samples, effective_n_jobs(self.n_jobs))
             largest = gram.diagonal.max()
         if not largest <= LARGEST_KERNEL_VALUE:
             raise ValueError(
@@ -277,6 +277,10 @@ class KernelDetector(Detector):
     def _samples_of(self, X: Any, rows: npt.NDArray[np.intp]) -> Any:
         """Return what an `Expansion` over these training rows is over: the rows, or a kernel matrix's columns."""
         return rows if self._kernel is None else X[rows]
+
+    def _gram_of(self, kernel: kernels.Kernel, samples: Any, n_threads: int) -> Gram:
+        """Return K over samples; a path of fits puts in this method's place one that remembers distances."""
+        return gram_of(kernel, samples, n_threads)
 
     def _keep_length(self, gram: Gram) -> bool:
         """Return whether K's diagonal is constant; keep it for new rows of which only k(x, x_i) will be given."""
