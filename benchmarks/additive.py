@@ -26,7 +26,7 @@ from sklearn.metrics.pairwise import additive_chi2_kernel
 from sklearn.pipeline import make_pipeline
 from threadpoolctl import threadpool_limits
 
-from slabsvm import LinearOneClassSlabSVM, OneClassSlabSVM, base
+from slabsvm import LinearOneClassSlabSVM, OneClassSlabSVM, kernelized
 from slabsvm.additive import Chi2Table, IntersectionTable
 from slabsvm.features import Chi2Map
 from slabsvm.gram import Computed
@@ -181,7 +181,7 @@ def training() -> Records:
             }
 
             def by_blocks(model: OneClassSlabSVM = models["intersection"], X: np.ndarray = X) -> None:
-                with patch.object(base, "gram_of", Computed):
+                with patch.object(kernelized, "gram_of", Computed):
                     model.fit(X)
 
             least = interleaved(

@@ -9,10 +9,11 @@ if TYPE_CHECKING:
     from slabsvm.base import SlabCollapseWarning
     from slabsvm.calibration import CalibrationWarning, ConformalDetector
     from slabsvm.conformal import benjamini_hochberg, conformal_p_values
-    from slabsvm.density import KernelDensityDetector, KernelPCADetector
+    from slabsvm.density import KernelDensityDetector
     from slabsvm.linear import LinearOneClassSlabSVM
     from slabsvm.openset import OpenSetClassifier
     from slabsvm.path import fit_path
+    from slabsvm.principal import KernelPCADetector
     from slabsvm.selection.auto import AutoSlabSVM
     from slabsvm.selection.folds import DistinctKFold, LeakageWarning
     from slabsvm.selection.search import LabelFreeSearchCV
@@ -50,7 +51,7 @@ _HOMES = {
     "ConformalDetector": "calibration",
     "DistinctKFold": "selection.folds",
     "KernelDensityDetector": "density",
-    "KernelPCADetector": "density",
+    "KernelPCADetector": "principal",
     "LabelFreeSearchCV": "selection.search",
     "LeakageWarning": "selection.folds",
     "LinearOneClassSlabSVM": "linear",

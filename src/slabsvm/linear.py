@@ -15,8 +15,9 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from slabsvm.base import LARGEST_KERNEL_VALUE, Scored, SlabCollapseWarning, rounding_of
+from slabsvm.base import Scored, SlabCollapseWarning, rounding_of
 from slabsvm.dual import one_class_slab
+from slabsvm.kernels import LARGEST_KERNEL_VALUE
 from slabsvm.passes import Local, Source
 from slabsvm.slab import Slab
 

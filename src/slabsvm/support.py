@@ -20,10 +20,11 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.additive import Projection
-from slabsvm.base import LOST_RECALL, KernelDetector, by_row, rounding_of
+from slabsvm.base import LOST_RECALL, by_row, rounding_of
 from slabsvm.dual import Dual, FloatArray, Solution
 from slabsvm.expansion import Expansion
 from slabsvm.gram import Gram
+from slabsvm.kernelized import KernelDetector
 from slabsvm.loo import leave_one_out
 from slabsvm.samples import Distinct
 

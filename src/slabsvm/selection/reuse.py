@@ -24,8 +24,8 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 
-from slabsvm.base import _gamma_value
 from slabsvm.gram import Dense, Gram
+from slabsvm.kernelized import gamma_value
 from slabsvm.samples import Distinct, distinct_rows
 from slabsvm.selection.criteria import Answer
 from slabsvm.selection.judging import Outcome, Parameters, Search, answer, left_out_answer
@@ -126,7 +126,7 @@ class Chain:
             begin = perf_counter()
             detector.set_params(**_own(self.search.candidates[candidate], prefix))
             detector._validate_params()
-            kernel, *asked = distances.at(_gamma_value(detector.gamma, distances.rows, distances.weights))
+            kernel, *asked = distances.at(gamma_value(detector.gamma, distances.rows, distances.weights))
             detector.n_samples_fit_ = len(kernel)
             detector._learn(kernel, distances.weights, distances.distinct)
             fitted = perf_counter()
