@@ -194,6 +194,94 @@ def openset_command(*, output: Path, data: Path | None, jobs: int | None, fresh:
         finish(output, "openset", openset_report.openset_report(records, pictures), records)
 
 
+@reproduce.command("voc", short_help="Pascal VOC: objects by their HOG, against background.")
+@output_option("slabsvm-voc")
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    default=None,
+    help="VOCdevkit/VOC2012, or any folder with Annotations and JPEGImages in VOC's layout. [default: SLABSVM_DATA]",
+)
+@click.option("--classes", default=None, metavar="A,B,...", help="Classes to learn. [default: all with 30 objects]")
+@click.option(
+    "--backgrounds",
+    type=click.IntRange(min=10),
+    default=10_000,
+    show_default=True,
+    metavar="N",
+    help="Regions of background for each class; the paper has 10000.",
+)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Draws the backgrounds.")
+@click.option("--year", type=int, default=None, help="Which VOC of a VOCdevkit that holds several.")
+@click.option("--image-set", default=None, metavar="NAME", help="A list in ImageSets/Main, such as train.")
+@click.option("--difficult", is_flag=True, help="Take objects marked difficult, too.")
+@click.option("--no-truncated", is_flag=True, help="Leave truncated objects out.")
+@click.option("--strict", is_flag=True, help="Refuse data with anything broken, in place of leaving that out.")
+@run_options
+def voc_command(
+    *,
+    output: Path,
+    data: Path | None,
+    classes: str | None,
+    backgrounds: int,
+    seed: int,
+    year: int | None,
+    image_set: str | None,
+    difficult: bool,
+    no_truncated: bool,
+    strict: bool,
+    jobs: int | None,
+    fresh: bool,
+    figures: bool,
+) -> None:
+    """The paper's second experiment: each class of objects learned alone, by HOG, against regions of background.
+
+    Features are kept below the output folder, also with --fresh. Pictures of the images stay there: mind
+    the images' terms before you pass them on.
+    """
+    with plain_errors():
+        prepare(output, figures)
+        from slabsvm import voc_plots, voc_report
+        from slabsvm.experiments import pascal, pascal_classes, provenance
+        from slabsvm.experiments.regions import Choice
+        from slabsvm.voc_stages import Stages, read_data, read_features
+
+        stages, choice = Stages(output / "voc-stages.jsonl"), Choice(difficult=difficult, truncated=not no_truncated)
+        with stages.timed("reading and checking the images"):
+            images = read_data(data, year=year, image_set=image_set, strict=strict, jobs=jobs)
+        wanted = None if classes is None else [label.strip() for label in classes.split(",") if label.strip()]
+        labels, left_out = pascal_classes.choose_classes(pascal_classes.countable(images, choice), wanted)
+        features = read_features(
+            images,
+            labels,
+            n_backgrounds=backgrounds,
+            seed=seed,
+            choice=choice,
+            cache=output / "features",
+            jobs=jobs,
+            stages=stages,
+        )
+        cells, measure = pascal.region_cells(features), pascal.region_measure(features)
+        if fresh:
+            stages.forget("models")
+        with stages.timed("models", f"{provenance.VERSION} {' '.join(of_class.key for of_class in features)}"):
+            records = run_cells("voc", cells=cells, measure=measure, output=output, jobs=jobs, fresh=fresh)
+        for offsets in pascal.OFFSETS:
+            show(voc_report.table_grid(records, offsets))
+        tell(["", *voc_report.found(records)])
+        with stages.timed("figures"):
+            pictures = draw(output, voc_plots.charts(records, features) if figures else [], figures)
+        report = voc_report.voc_report(
+            images.root.name,
+            records,
+            features,
+            pictures=pictures,
+            stages=stages.seconds(voc_report.STAGES),
+            notes=[*map(str, images.problems), *left_out, *(note for one in features for note in one.notes)],
+        )
+        finish(output, "voc", report, records)
+
+
 @reproduce.command(short_help="What the paper's planes cost, and the cure.")
 @output_option("slabsvm-planes")
 @data_option

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from math import isfinite
 from time import perf_counter
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,14 +83,34 @@ class OneClassCell:
         return METHODS[self.method](**{name: value for name, value in given.items() if value is not None})
 
 
-def measure_one_class(cell: OneClassCell, train: NDArray[Any], test: NDArray[Any], known: NDArray[Any]) -> Record:
+class Cell(Protocol):
+    """A cell that names one of METHODS and makes its estimator."""
+
+    @property
+    def method(self) -> str:
+        """One of METHODS."""
+
+    def detector(self) -> Any:
+        """The estimator, not fitted."""
+
+
+def measure_one_class(
+    cell: Cell,
+    train: NDArray[Any],
+    test: NDArray[Any],
+    known: NDArray[Any],
+    look: Callable[[Any, NDArray[np.float64]], Record] = lambda _detector, _decision: {},
+) -> Record:
     """Fit the cell's detector on `train`, face it with `test`, and report the fit, its time and its decisions.
 
     Parameters
     ----------
+    cell : OneClassCell, or another that makes a detector
     train : ndarray of shape (m, d), samples of the known class
     test : ndarray of shape (n, d)
     known : boolean ndarray of shape (n,), which of `test` belong to the known class
+    look : function of the fitted detector and its decisions on `test`
+        Tells what else to report.
     """
     begin = perf_counter()
     detector = cell.detector().fit(train)
@@ -105,6 +125,7 @@ def measure_one_class(cell: OneClassCell, train: NDArray[Any], test: NDArray[Any
         **decisions(decision >= -tie, known),
         "auroc": float(roc_auc_score(known, decision)),
         **(_plane_by_plane(detector, test, known, tie) if slab else {}),
+        **look(detector, decision),
         "fit_seconds": round(fitted - begin, 6),
         "score_seconds": round(scored - fitted, 6),
     }
