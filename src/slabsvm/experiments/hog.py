@@ -1,8 +1,9 @@
 """Histograms of oriented gradients (Dalal and Triggs, CVPR 2005) of a class's objects and backgrounds, kept on disk.
 
 scikit-image computes them: cells of 8 x 8 pixels, 9 unsigned orientations, blocks of 2 x 2 cells one cell apart, each
-of norm 1 with its values clipped at .2 (L2-Hys), of the square root of the colours, and at each pixel of the channel
-whose gradient is largest. All values lie in [0, 1]. A block without any gradient, such as clear sky, is zero.
+brought to norm 1, cut at .2 and brought to norm 1 again (L2-Hys); gradients are of the square root of the colours, at
+each pixel of the channel whose gradient is largest. These are the choices of that paper but for its smoother vote: a
+pixel here votes for one orientation and one cell. All values lie in [0, 1]. A block without any gradient is zero.
 """
 
 from __future__ import annotations
