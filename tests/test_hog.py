@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -276,6 +277,16 @@ class TestTheCache:
         assert [len(part) for part in parts] == [features.BATCH, features.BATCH, 1]
         assert [row for part in parts for row in part] == list(range(len(found.X)))
 
+    def test_is_filled_and_read_without_being_in_memory(self, data, tmp_path, monkeypatch):
+        monkeypatch.setattr(features, "describe", lambda _: np.zeros(SMALLEST, dtype=np.float32))
+        of_class(data, tmp_path)  # loads what the libraries load once
+        tracemalloc.start()
+        found = of_class(data, tmp_path, n_backgrounds=500)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert found.X.nbytes == 504 * SMALLEST * 4
+        assert peak < found.X.nbytes / 3
+
     def test_is_mapped_read_only_from_the_disk(self, data, tmp_path):
         found = of_class(data, tmp_path)
         assert isinstance(found.X, np.memmap)
@@ -395,6 +406,7 @@ class TestTheCache:
 
 KILLED = """
 import sys
+import tracemalloc
 from pathlib import Path
 from slabsvm.experiments.hog import class_features
 from slabsvm.experiments.voc import read_voc
