@@ -92,6 +92,7 @@ FLOORS = (
         "fair_plots",
         "openset_report",
         "openset_plots",
+        "voc_medians",
         "voc_report",
         "voc_plots",
         "terminal",

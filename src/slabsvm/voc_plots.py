@@ -20,7 +20,7 @@ from slabsvm.letter_plots import heat_map
 from slabsvm.palette import KNOWN, LINE, METHOD_COLOURS, NOVEL, SOFT
 from slabsvm.plots import figure
 from slabsvm.report import Chart
-from slabsvm.voc_report import BY_GAMMA, THRESHOLDS, best_kernel, by_class, of_cell, typical
+from slabsvm.voc_medians import BY_GAMMA, THRESHOLDS, best_kernel, by_class, of_cell, typical
 
 Pixels = NDArray[np.uint8]
 

@@ -3,48 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from statistics import fmean, median
+from statistics import fmean
 
 from slabsvm.experiments import paper, pascal, pascal_classes
 from slabsvm.experiments.hog import ClassFeatures
 from slabsvm.experiments.methods import CERTIFIED
-from slabsvm.experiments.pascal import COLUMNS, KERNELS, OFFSETS, OTHER_GAMMAS, SLAB, Kernel
+from slabsvm.experiments.pascal import COLUMNS, KERNELS, OFFSETS, SLAB, Kernel
 from slabsvm.experiments.table_one import PAPER
 from slabsvm.journal import Record
 from slabsvm.report import Grid, Part, Prose, Report
 from slabsvm.tables import best_of_rows, convergence, pick
+from slabsvm.voc_medians import BY_GAMMA, RANKED, THRESHOLDS, auroc, is_told, of_cell, typical
 
 STAGES = ("reading and checking the images", "features", "models", "figures")
 # Where the paper's Table 2 repeats its Table 1.
 REPEATED = ("intersection", "hellinger", "chi2")
-# Kernels for which not every region is equally far from all others, as it is at the paper's gamma.
-RANKED = tuple(kernel for kernel in KERNELS if kernel.gamma is None)
-THRESHOLDS = {"training": "thresholds at training scores", "leave-one-out": "thresholds at leave-one-out scores"}
-# All gammas from small to large, those of the median heuristic's multiples first.
-BY_GAMMA = (
-    *sorted((k for k in (*KERNELS, *OTHER_GAMMAS) if k.multiple is not None), key=lambda k: k.multiple or 0.0),
-    *(k for k in KERNELS if k.gamma is not None),
-)
-
-
-def of_cell(records: Sequence[Record], method: str, kernel: Kernel, offsets: str) -> list[Record]:
-    """The records of a method with a kernel, one for each class and fold."""
-    return pick(
-        records, method=method, kernel=kernel.name, gamma=kernel.gamma, multiple=kernel.multiple, offsets=offsets
-    )
-
-
-def by_class(cells: Sequence[Record], field: str = "mcc") -> dict[str, float]:
-    """The mean of each class's folds."""
-    values: dict[str, list[float]] = {}
-    for cell in cells:
-        values.setdefault(cell["known"], []).append(cell[field])
-    return {known: fmean(of_folds) for known, of_folds in values.items()}
-
-
-def typical(cells: Sequence[Record], field: str = "mcc") -> float:
-    """The median over the classes of the mean of their folds."""
-    return median(by_class(cells, field).values())
 
 
 def table_grid(records: Sequence[Record], offsets: str) -> Grid:
@@ -78,7 +51,7 @@ def table_grid(records: Sequence[Record], offsets: str) -> Grid:
 
 def auroc_grid(records: Sequence[Record]) -> Grid:
     """How well each method ranks, whatever its threshold; the best of each row is marked."""
-    values = [[_ranks(records, method, kernel) for method in COLUMNS] for kernel in KERNELS]
+    values = [[auroc(records, method, kernel) for method in COLUMNS] for kernel in KERNELS]
     return Grid(
         "Median AUROC: how well the decisions rank",
         ["kernel", *COLUMNS],
@@ -130,7 +103,7 @@ def collapse_grid(records: Sequence[Record]) -> Grid:
                 kernel.title,
                 f"{typical(share, 'share'):.0%}",
                 _small(typical(trained, "width")),
-                f"{sum(map(_is_told, trained))} of {len(trained)}",
+                f"{sum(map(is_told, trained))} of {len(trained)}",
                 f"{typical(trained, 'recall'):.3f}",
                 f"{typical(left_out, 'recall'):.3f}",
                 f"{typical(trained):.3f}",
@@ -139,7 +112,7 @@ def collapse_grid(records: Sequence[Record]) -> Grid:
             ]
         )
     heads = ["kernel", "support vectors", "width", "users told", "recall, training", "recall, left out"]
-    told = next((cell["told"] for cell in of_cell(records, SLAB, KERNELS[0], "training") if _is_told(cell)), "")
+    told = next((cell["told"] for cell in of_cell(records, SLAB, KERNELS[0], "training") if is_told(cell)), "")
     return Grid(
         "Where the slab collapses",
         [*heads, "MCC, training", "MCC, left out", "AUROC, left out"],
@@ -193,7 +166,11 @@ def stages_grid(stages: Mapping[str, float], records: Sequence[Record]) -> Grid:
 
 
 def found(records: Sequence[Record]) -> list[str]:
-    """What the tables say, in sentences."""
+    """What the tables say, in paragraphs: who is best, who ranks at all, and what collapses."""
+    return [text for text in (_best_of_all(records), _ranking(records), _collapse(records)) if text]
+
+
+def _best_of_all(records: Sequence[Record]) -> str:
     sentences = []
     for offsets in OFFSETS:
         value, method, kernel = max(
@@ -210,32 +187,34 @@ def found(records: Sequence[Record]) -> list[str]:
             f"With {THRESHOLDS[offsets]} the best median is {value:.3f}, of {method} with {kernel}; the slab is above "
             f"the one-class SVM with {_counted(ahead)}."
         )
-    worse = [method for method in COLUMNS if all(_ranks(records, method, kernel) < 0.5 for kernel in RANKED)]
-    better = [method for method in COLUMNS if all(_ranks(records, method, kernel) > 0.5 for kernel in RANKED)]
-    if worse:
-        sentences.append(
-            f"{', '.join(worse)} {'rank' if len(worse) > 1 else 'ranks'} worse than guessing with every kernel that "
-            "tells samples apart: regions of background score as more typical of a class than its own objects do, and "
-            "without an upper plane nothing is rejected for being too typical."
-            + (f" {', '.join(better)} {'rank' if len(better) > 1 else 'ranks'} better than guessing." if better else "")
-        )
+    return " ".join(sentences)
+
+
+def _ranking(records: Sequence[Record]) -> str:
+    """Who ranks worse than guessing with every kernel; nothing where nobody does."""
+    worse = [method for method in COLUMNS if all(auroc(records, method, kernel) < 0.5 for kernel in RANKED)]
+    better = [method for method in COLUMNS if all(auroc(records, method, kernel) > 0.5 for kernel in RANKED)]
+    if not worse:
+        return ""
+    return (
+        f"{_rank(worse)} worse than guessing with every kernel that tells samples apart: regions of background score "
+        "as more typical of a class than its own objects do, and without an upper plane nothing is rejected for being "
+        "too typical." + (f" {_rank(better)} better than guessing." if better else "")
+    )
+
+
+def _collapse(records: Sequence[Record]) -> str:
     trained, left_out = (
         [cell for kernel in RANKED for cell in of_cell(records, SLAB, kernel, offsets)] for offsets in OFFSETS
     )
     alike = pick(records, gamma=pascal.PAPER_GAMMA)
-    sentences.append(
-        f"Of the slab's {len(trained)} fits with thresholds at training scores {sum(map(_is_told, trained))} warn that "
+    return (
+        f"Of the slab's {len(trained)} fits with thresholds at training scores {sum(map(is_told, trained))} warn that "
         f"they will reject new samples; their mean recall is {fmean(cell['recall'] for cell in trained):.3f}, where "
         f"{paper.NOMINAL_RECALL:.2f} is nominal. With thresholds at leave-one-out scores it is "
-        f"{fmean(cell['recall'] for cell in left_out):.3f}. (At gamma {pascal.PAPER_GAMMA:g} all is counted apart: of "
-        f"all methods' {len(alike)} fits {sum(map(_is_told, alike))} warn, at either threshold.)"
+        f"{fmean(cell['recall'] for cell in left_out):.3f}. (Gamma {pascal.PAPER_GAMMA:g} is counted apart: of all "
+        f"methods' {len(alike)} fits {sum(map(is_told, alike))} warn, at either threshold.)"
     )
-    return [" ".join(sentences)]
-
-
-def best_kernel(records: Sequence[Record]) -> Kernel:
-    """The kernel with which the slab's median at leave-one-out thresholds is highest."""
-    return max(KERNELS, key=lambda kernel: typical(of_cell(records, SLAB, kernel, "leave-one-out")))
 
 
 def voc_report(
@@ -261,7 +240,7 @@ def voc_report(
             *pictures,
             stages_grid(stages, records),
             Prose("Certificates", [f"{', '.join(CERTIFIED)}: {convergence(certified)}"]),
-            Prose("What was left out", list(notes) or ["Nothing."]),
+            Prose("What was found wrong, and what was left out", list(notes) or ["Nothing."]),
         ],
     )
 
@@ -271,8 +250,8 @@ def _best(values: Sequence[Sequence[float]]) -> dict[tuple[int, int], str]:
     return {(at, column): mark for (at, column), mark in best_of_rows(values).items() if len(set(values[at])) > 1}
 
 
-def _ranks(records: Sequence[Record], method: str, kernel: Kernel) -> float:
-    return typical(of_cell(records, method, kernel, "leave-one-out"), "auroc")
+def _rank(methods: Sequence[str]) -> str:
+    return f"{', '.join(methods)} {'rank' if len(methods) > 1 else 'ranks'}"
 
 
 def _printed(method: str, kernel: Kernel) -> str:
@@ -280,12 +259,8 @@ def _printed(method: str, kernel: Kernel) -> str:
     return "?" if value is None else f"{value:.2f}".removeprefix("0")
 
 
-def _is_told(cell: Record) -> bool:
-    return bool(cell["told"])
-
-
 def _counts(cells: Sequence[Record]) -> str:
-    return f"{sum(map(_is_told, cells))} of {len(cells)}"
+    return f"{sum(map(is_told, cells))} of {len(cells)}"
 
 
 def _counted(kernels: Sequence[str]) -> str:
