@@ -211,6 +211,13 @@ def openset_command(*, output: Path, data: Path | None, jobs: int | None, fresh:
     metavar="N",
     help="Regions of background for each class; the paper has 10000.",
 )
+@click.option(
+    "--objects",
+    type=click.IntRange(min=30),
+    default=None,
+    metavar="N",
+    help="At most so many objects of a class, evenly from its images: models take their cube. [default: all]",
+)
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Draws the backgrounds.")
 @click.option("--year", type=int, default=None, help="Which VOC of a VOCdevkit that holds several.")
 @click.option("--image-set", default=None, metavar="NAME", help="A list in ImageSets/Main, such as train.")
@@ -224,6 +231,7 @@ def voc_command(
     data: Path | None,
     classes: str | None,
     backgrounds: int,
+    objects: int | None,
     seed: int,
     year: int | None,
     image_set: str | None,
@@ -246,7 +254,8 @@ def voc_command(
         from slabsvm.experiments.regions import Choice
         from slabsvm.voc_stages import Stages, read_data, read_features
 
-        stages, choice = Stages(output / "voc-stages.jsonl"), Choice(difficult=difficult, truncated=not no_truncated)
+        stages = Stages(output / "voc-stages.jsonl")
+        choice = Choice(difficult=difficult, truncated=not no_truncated, most=objects)
         with stages.timed("reading and checking the images"):
             images = read_data(data, year=year, image_set=image_set, strict=strict, jobs=jobs)
         wanted = None if classes is None else [label.strip() for label in classes.split(",") if label.strip()]

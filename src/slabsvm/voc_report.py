@@ -58,7 +58,10 @@ def auroc_grid(records: Sequence[Record]) -> Grid:
         [[kernel.title, *(f"{v:.3f}" for v in row)] for kernel, row in zip(KERNELS, values, strict=True)],
         [
             "Of the decisions with thresholds at leave-one-out scores. 1 is perfect, .5 is guessing. Below .5 a method "
-            "holds backgrounds to be more typical of a class than its own objects."
+            "holds backgrounds to be more typical of a class than its own objects.",
+            "What the slab's upper plane is worth, its median correlation at leave-one-out scores without and with it: "
+            + ", ".join(f"{kernel.title} {_upper_plane(records, kernel)}" for kernel in RANKED)
+            + ".",
         ],
         marks=_best(values),
     )
@@ -248,6 +251,11 @@ def voc_report(
 def _best(values: Sequence[Sequence[float]]) -> dict[tuple[int, int], str]:
     """Mark the best of each row in which there is a better and a worse."""
     return {(at, column): mark for (at, column), mark in best_of_rows(values).items() if len(set(values[at])) > 1}
+
+
+def _upper_plane(records: Sequence[Record], kernel: Kernel) -> str:
+    cells = of_cell(records, SLAB, kernel, "leave-one-out")
+    return f"{typical(cells, 'mcc_lower_only'):.3f} and {typical(cells):.3f}"
 
 
 def _rank(methods: Sequence[str]) -> str:

@@ -25,7 +25,9 @@ unpack it, and pass --data VOCdevkit/VOC2012, or set SLABSVM_DATA to the folder 
 
 All 20 classes with 10,000 backgrounds each take about 16 GB on disk below the output folder and 6 hours on two cores,
 but for person: its 12,700 objects alone take about 40 hours and 22 GB of memory. With --backgrounds 1000 they take 4 GB
-and 3 hours. --classes names those to learn. Any other data set in VOC's layout will do.
+and 3 hours. --classes names those to learn, and --objects 3000 takes no more of each.
+
+Any other data set in VOC's layout will do.
 """
 
 

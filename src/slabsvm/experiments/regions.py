@@ -86,11 +86,14 @@ class Choice:
     min_side : int, default=24
         Pixels that a box must have in width and in height: three cells. Smaller ones would be enlarged threefold and
         more to fill a window.
+    most : int or None, default=None
+        Take at most so many objects of a class, evenly from all of its images; None for all.
     """
 
     difficult: bool = False
     truncated: bool = True
     min_side: int = MIN_SIDE
+    most: int | None = None
 
     def objection(self, item: LabelledBox) -> str | None:
         """Why an object does not count, None if it does."""
@@ -127,6 +130,9 @@ def class_objects(data: VOCData, label: str, choice: Choice = USUAL) -> tuple[tu
     if not objects:
         why = ", ".join(f"{count} {text}" for text, count in objections.items())
         raise DataError(f"None of the {len(places)} objects {label!r} in {data.root} counts: {why}. Let more count.")
+    if choice.most is not None and len(objects) > choice.most:
+        objections[f"beyond the {choice.most:,} asked for"] = len(objects) - choice.most
+        objects = tuple(objects[number * len(objects) // choice.most] for number in range(choice.most))
     return objects, objections
 
 
