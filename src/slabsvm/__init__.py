@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from slabsvm.path import fit_path
     from slabsvm.principal import KernelPCADetector
     from slabsvm.selection.auto import AutoSlabSVM
-    from slabsvm.selection.folds import DistinctKFold, LeakageWarning
+    from slabsvm.selection.folds import DistinctKFold
+    from slabsvm.selection.leakage import LeakageWarning
     from slabsvm.selection.search import LabelFreeSearchCV
     from slabsvm.sphere import SVDD
     from slabsvm.svm import OneClassSlabSVM, OneClassSVM
@@ -53,7 +54,7 @@ _HOMES = {
     "KernelDensityDetector": "density",
     "KernelPCADetector": "principal",
     "LabelFreeSearchCV": "selection.search",
-    "LeakageWarning": "selection.folds",
+    "LeakageWarning": "selection.leakage",
     "LinearOneClassSlabSVM": "linear",
     "OneClassSVM": "svm",
     "OneClassSlabSVM": "svm",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -16,7 +17,8 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from slabsvm.samples import distinct_rows
-from slabsvm.selection.criteria import TightestAtRecall
+from slabsvm.selection.caller import callers_level
+from slabsvm.selection.criteria import RecallMissedWarning, TightestAtRecall
 from slabsvm.selection.search import LabelFreeSearchCV
 from slabsvm.svm import OneClassSlabSVM
 
@@ -24,20 +26,22 @@ FloatArray = npt.NDArray[np.float64]
 
 # gamma of the standardised features, as multiples of 1 / number of those that vary, which is "scale" for them.
 GAMMA_MULTIPLES = tuple(2.0**power for power in range(-2, 5))
-# nu_lower as shares of what may be rejected; nu_upper as a share of it, or less.
+# What a candidate rejects, as shares of what may be; of this, nu_upper is a share, or less, and nu_lower the rest.
 SHARES_OF_REJECTION = (0.5, 1.0)
 SHARE_ABOVE = 0.1
 NU_UPPER = 0.01
 EPSILONS = (2 / 3, 0.9)
+# What half the range of a feature may be for its square to be a number of float64, sums of a million of them too.
+SQUARED = (1e-150, 1e150)
 
 
 class AutoSlabSVM(OutlierMixin, BaseEstimator):
     """One-class slab SVM (RBF) that scales the features and chooses its own parameters, with positives alone.
 
-    A pipeline of `StandardScaler` and `OneClassSlabSVM`, searched by `LabelFreeSearchCV` with leave-one-out scores: of
-    the candidates that keep the recall, the one that accepts the smallest volume; of sparse rows, which have none, the
-    one that accepts the fewest strangers made of their features' marginals. Five folds choose worse (by .04 of Matthews
-    correlation on the digits): of a hundred samples they leave twenty to tell candidates apart.
+    A pipeline of `StandardScaler` and `OneClassSlabSVM`, searched by `LabelFreeSearchCV` with leave-one-out scores in
+    place of folds: of the candidates that keep the recall, the one that accepts the smallest volume; of sparse rows,
+    which have none, the one that accepts the fewest strangers made of their features' marginals. Leave-one-out planes
+    give nearly every candidate the recall that it is asked for, so that it is the volume that chooses.
 
     Parameters
     ----------
@@ -116,10 +120,11 @@ class AutoSlabSVM(OutlierMixin, BaseEstimator):
         Warns
         -----
         slabsvm.selection.criteria.RecallMissedWarning
-            When no candidate keeps the recall.
+            When no candidate keeps the recall, or when it is more than so few samples can promise.
         """
         del y
         X = self._checked(X, reset=True)
+        n_varying = _n_varying(X)
         distinct = distinct_rows(X, np.ones(X.shape[0]))
         searched = X
         if self.max_search_samples is not None and len(distinct.representatives) > self.max_search_samples:
@@ -129,10 +134,11 @@ class AutoSlabSVM(OutlierMixin, BaseEstimator):
         scaler = StandardScaler(with_mean=not sp.issparse(X))
         pipeline = make_pipeline(scaler, OneClassSlabSVM(n_jobs=self.n_jobs))
         rejection = 1.0 - self.recall
+        nu_upper = min(NU_UPPER, SHARE_ABOVE * rejection)
         grid = {
-            "oneclassslabsvm__gamma": [multiple / _n_varying(X) for multiple in GAMMA_MULTIPLES],
-            "oneclassslabsvm__nu_lower": [share * rejection for share in SHARES_OF_REJECTION],
-            "oneclassslabsvm__nu_upper": [min(NU_UPPER, SHARE_ABOVE * rejection)],
+            "oneclassslabsvm__gamma": [multiple / n_varying for multiple in GAMMA_MULTIPLES],
+            "oneclassslabsvm__nu_lower": [share * rejection - nu_upper for share in SHARES_OF_REJECTION],
+            "oneclassslabsvm__nu_upper": [nu_upper],
             "oneclassslabsvm__epsilon": list(EPSILONS),
         }
         kind = "marginals" if sp.issparse(X) else "volume"
@@ -147,6 +153,7 @@ class AutoSlabSVM(OutlierMixin, BaseEstimator):
             error_score="raise",
             progress=self.progress,
         ).fit(searched)
+        self._warn_of_few(len(distinct.representatives))
         self.pipeline_: Pipeline = pipeline.set_params(**self.search_.best_params_).fit(X)
         self.slab_: OneClassSlabSVM = self.pipeline_[-1]
         self.offset_ = self.slab_.offset_
@@ -173,6 +180,21 @@ class AutoSlabSVM(OutlierMixin, BaseEstimator):
         tags.input_tags.sparse = True
         return tags
 
+    def _warn_of_few(self, n_distinct: int) -> None:
+        """Warn where even a threshold below all leave-one-out scores is not expected to keep the recall.
+
+        Of n + 1 rows in random order the last one scores lowest with probability 1 / (n + 1).
+        """
+        most = n_distinct / (n_distinct + 1)
+        if self.recall > most:
+            warnings.warn(
+                f"recall={self.recall:g} is more than {n_distinct} distinct samples can promise: a new one is expected "
+                f"to score below all of them with probability {1 - most:.2g}. Ask for a recall of {most:.3g} at most, "
+                "or give more samples.",
+                RecallMissedWarning,
+                stacklevel=callers_level(),
+            )
+
     def _checked(self, X: Any, *, reset: bool) -> Any:
         X = validate_data(
             self,
@@ -186,6 +208,13 @@ class AutoSlabSVM(OutlierMixin, BaseEstimator):
 
 
 def _n_varying(X: Any) -> int:
-    """Return how many features are not constant, at least 1."""
+    """Return how many features are not constant, at least 1; refuse those that cannot be standardised."""
     low, high = (extreme.toarray() if sp.issparse(extreme) else extreme for extreme in (X.min(axis=0), X.max(axis=0)))
-    return max(1, int(np.count_nonzero(high > low)))
+    spread = np.asarray(high, dtype=np.float64) / 2 - np.asarray(low, dtype=np.float64) / 2
+    varying = spread > 0
+    if varying.any() and not (SQUARED[0] < spread[varying].min() and spread.max() < SQUARED[1]):
+        raise ValueError(
+            f"Features vary by {2 * spread[varying].min():.3g} to {2 * np.minimum(spread.max(), 8e307):.3g}, of which "
+            "the square is no number of float64, so that they cannot be standardised. Divide them by powers of ten."
+        )
+    return max(1, int(np.count_nonzero(varying)))

@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 
 from slabsvm.base import SlabCollapseWarning
 from slabsvm.journal import Journal
-from slabsvm.selection.criteria import Answer
+from slabsvm.selection.criterion import Answer
 from slabsvm.selection.judging import Outcome, Search, fit_and_judge
 from slabsvm.selection.reuse import Chain, chains
 
@@ -52,11 +52,15 @@ class _Recorder:
         self._known = len(self.outcomes)
 
     def keep(self, cell: Cell, outcome: Outcome) -> None:
-        """Keep an outcome; a failure is not written down, so that it is tried again."""
+        """Keep an outcome; a failure is not written down, so that it is tried again.
+
+        What the journal or the progress raises ends the search: it is no failure of a fit.
+        """
         with self._lock:
             self.outcomes[cell] = outcome
             if self._journal is not None and not outcome.failure:
                 kept = {name: value for name, value in asdict(outcome).items() if name != "failure"}
+                kept["measured"] = {name: float(value) for name, value in outcome.measured.items()}
                 self._journal.append({"cell": self._keys[cell], **kept})
             if self._progress is not None:
                 done = len(self.outcomes)

@@ -1,114 +1,48 @@
 """Criteria that choose a detector's parameters with positives alone.
 
-A criterion is shown, for each candidate and each fold, how the detector treats the held-out positives and how it treats
-*strangers* made from them (`slabsvm.selection.strangers`). It turns that into numbers (`measure`), and the numbers'
-means over the folds into a score for each candidate, the larger the better (`scores`). No criterion sees a negative
-sample, so each rests on an assumption about them, and fails where it does not hold; the classes say which.
+What a criterion is, `slabsvm.selection.criterion` says. No criterion sees a negative sample, so each rests on an
+assumption about them, and fails where it does not hold; the classes say which.
 """
 
 from __future__ import annotations
 
 import warnings
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import logsumexp
-from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
+from sklearn.utils._param_validation import Interval, StrOptions
 
+from slabsvm.selection.caller import callers_level
+from slabsvm.selection.consistency import Consistency
+from slabsvm.selection.criterion import Answer, Criterion, Measured, WithStrangers
+from slabsvm.selection.curves import ExcessMass, MassVolume
 from slabsvm.selection.strangers import MAKERS, Strangers
 
+__all__ = [
+    "Answer",
+    "BalancedAccuracy",
+    "Consistency",
+    "Criterion",
+    "ExcessMass",
+    "MassVolume",
+    "Measured",
+    "Recall",
+    "RecallMissedWarning",
+    "RecallSquaredOverAcceptance",
+    "TightestAtRecall",
+    "WithStrangers",
+    "log_volume_of",
+]
+
 FloatArray = npt.NDArray[np.float64]
-Measured = dict[str, float]
-
-
-@dataclass(frozen=True)
-class Answer:
-    """How a detector answers rows.
-
-    Attributes
-    ----------
-    values : (n,) array of float64
-        How normal it holds each to be, the larger the more.
-    accepted : (n,) array of bool
-    """
-
-    values: FloatArray
-    accepted: npt.NDArray[np.bool_]
-
-    @property
-    def share(self) -> float:
-        """The share of rows that are accepted."""
-        return float(self.accepted.mean())
 
 
 class RecallMissedWarning(UserWarning):
     """The candidate that was chosen does not keep the recall that the criterion asks for."""
-
-
-class Criterion(ABC):
-    """What makes one candidate better than another, for people who have positives alone."""
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
-
-    def validate(self) -> None:
-        """Refuse parameters that make no sense.
-
-        Raises
-        ------
-        ValueError
-            The text says which, and what it may be.
-        """
-        validate_parameter_constraints(self._parameter_constraints, vars(self), caller_name=type(self).__name__)
-
-    def warn_of(self, recall: float, n_held_out: int) -> None:
-        """Warn if the candidate that was chosen, of this recall on so many held-out positives, misses what is asked."""
-        del recall, n_held_out
-
-    def strangers(self, positives: Any, generator: np.random.Generator) -> Strangers | None:
-        """Return the strangers that each candidate shall be shown, made from a fold's held-out positives, or None."""
-        del positives, generator
-        return None
-
-    @abstractmethod
-    def measure(self, positives: Answer, strangers: Answer | None, made: Strangers | None) -> Measured:
-        """Return what is seen of one candidate in one fold, by name; always with "recall".
-
-        Parameters
-        ----------
-        positives, strangers : how the detector answers the held-out positives, and the strangers
-        made : the strangers
-        """
-
-    @abstractmethod
-    def scores(
-        self, measured: Mapping[str, FloatArray], candidates: Sequence[Mapping[str, Any]], n_held_out: int
-    ) -> FloatArray:
-        """Return the score of each of c candidates, the larger the better.
-
-        Parameters
-        ----------
-        measured : what `measure` returned, by name, each (c,): the means over the folds
-        candidates : their parameters
-        n_held_out : how many positives recall was measured on, over all folds
-        """
-
-    def __repr__(self) -> str:
-        """Return the class and its parameters."""
-        given = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
-        return f"{type(self).__name__}({given})"
-
-    def __eq__(self, other: object) -> bool:
-        """Return whether the other is of the same class and parameters."""
-        return type(self) is type(other) and vars(self) == vars(other)
-
-    def __hash__(self) -> int:
-        """Return a hash of the class and the parameters."""
-        return hash(repr(self))
 
 
 class Recall(Criterion):
@@ -128,22 +62,6 @@ class Recall(Criterion):
         """Return the recall."""
         del candidates, n_held_out
         return measured["recall"]
-
-
-class WithStrangers(Criterion):
-    """A criterion that shows strangers of one kind."""
-
-    kind: str
-    n_strangers: int
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "kind": [StrOptions(set(MAKERS))],
-        "n_strangers": [Interval(Integral, 1, None, closed="left")],
-    }
-
-    def strangers(self, positives: Any, generator: np.random.Generator) -> Strangers | None:
-        """Return strangers made from the positives."""
-        return MAKERS[self.kind](positives, self.n_strangers, generator)
 
 
 class TightestAtRecall(WithStrangers):
@@ -213,7 +131,7 @@ class TightestAtRecall(WithStrangers):
                 "held-out positives. Add candidates that reject less to the grid, such as smaller nu and smaller "
                 "gamma; where the grid is fixed, as in AutoSlabSVM, ask for a smaller recall or give more samples.",
                 RecallMissedWarning,
-                stacklevel=4,
+                stacklevel=callers_level(),
             )
 
     def _least(self, n_held_out: int) -> float:
@@ -299,69 +217,6 @@ class RecallSquaredOverAcceptance(WithAcceptance):
         """Return recall^2 / acceptance."""
         del candidates, n_held_out
         return np.asarray(measured["recall"] ** 2 / np.maximum(measured["acceptance"], 0.5 / self.n_strangers))
-
-
-class Consistency(Criterion):
-    """The most complex candidate whose error on new positives is what it was asked to be (Tax, Mueller 2004).
-
-    A candidate is consistent if the share of held-out positives that it rejects is at most `rejection` plus two
-    standard deviations of a binomial share. Among these the most complex one wins; of equally complex ones, the one
-    whose rejection is nearest to what was asked for. Inconsistent ones rank below, by their excess.
-
-    It fails with offsets that are calibrated, as offsets="leave-one-out" is: these are consistent at every complexity,
-    so that the most complex candidate of the grid wins, however far the grid goes.
-
-    Parameters
-    ----------
-    rejection : float in (0, 1), default=0.1
-        The share of positives that the detector is asked to reject (nu).
-    complexity : str, default="gamma"
-        The parameter, the larger the more complex, by its name in the grid or the last part of it.
-
-    References
-    ----------
-    D. Tax, K.-R. Mueller, "A consistency-based model selection for one-class classification", ICPR 2004.
-    """
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "rejection": [Interval(Real, 0.0, 1.0, closed="neither")],
-        "complexity": [str],
-    }
-
-    def __init__(self, rejection: float = 0.1, complexity: str = "gamma") -> None:
-        self.rejection = rejection
-        self.complexity = complexity
-
-    def measure(self, positives: Answer, strangers: Answer | None, made: Strangers | None) -> Measured:
-        """Return the recall."""
-        del strangers, made
-        return {"recall": positives.share}
-
-    def scores(
-        self, measured: Mapping[str, FloatArray], candidates: Sequence[Mapping[str, Any]], n_held_out: int
-    ) -> FloatArray:
-        """Return the rank of the complexity, less how far the rejection is from what was asked for."""
-        rejected = 1.0 - measured["recall"]
-        allowed = self.rejection + 2.0 * np.sqrt(self.rejection * (1.0 - self.rejection) / n_held_out)
-        _, rank = np.unique([self._complexity(candidate) for candidate in candidates], return_inverse=True)
-        distance = np.abs(rejected - self.rejection)
-        return np.asarray(np.where(rejected <= allowed, 1.0 + rank - 0.5 * distance, -(rejected - allowed)))
-
-    def _complexity(self, candidate: Mapping[str, Any]) -> float:
-        for name, value in candidate.items():
-            if name == self.complexity or name.rpartition("__")[2] == self.complexity:
-                try:
-                    return float(value)
-                except (TypeError, ValueError) as error:
-                    raise ValueError(
-                        f"The consistency criterion orders candidates by {name}, which must be a number and is "
-                        f"{value!r} here."
-                    ) from error
-        raise ValueError(
-            f"The consistency criterion orders candidates by their complexity, and the grid has no "
-            f"{self.complexity!r}; it has {', '.join(sorted(candidate)) or 'no parameters'}. Name one with "
-            "Consistency(complexity=...)."
-        )
 
 
 def log_volume_of(accepted: npt.NDArray[np.bool_], log_volume: FloatArray) -> float:

@@ -8,11 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from slabsvm.selection.criteria import (
-    Answer,
-    Measured,
-    WithStrangers,
-)
+from slabsvm.selection.criterion import Answer, Measured, WithStrangers
 from slabsvm.selection.strangers import Strangers
 
 FloatArray = npt.NDArray[np.float64]

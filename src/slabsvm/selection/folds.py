@@ -1,13 +1,8 @@
-"""Folds that equal rows do not straddle, and warnings of what leaks from one part of the data into the other.
-
-A search that is to tell how a detector treats *new* positives must not show it rows that it has learned, nor features
-that were scaled with the held-out rows in sight.
-"""
+"""Folds that equal rows do not straddle: rows that were learned cannot tell how a detector treats *new* ones."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -18,13 +13,6 @@ from slabsvm.samples import distinct_rows
 
 Rows = npt.NDArray[np.intp]
 Split = tuple[Rows, Rows]
-
-# Means and variances this near to 0 and 1, in every feature, are no chance: the whole was scaled.
-SCALED_TO = 1e-6
-
-
-class LeakageWarning(UserWarning):
-    """The data, or how they are divided, let a search see what it is to be tested on."""
 
 
 class DistinctKFold:
@@ -108,54 +96,3 @@ def equal_rows(X: Any) -> Rows:
         except TypeError:
             raise no_numbers from None
     return distinct_rows(numbers.reshape(len(numbers), -1), np.ones(len(numbers))).group
-
-
-def warn_of_straddling(splits: Sequence[Split], group: Rows) -> None:
-    """Warn of held-out rows that are equal to rows which are learned from."""
-    straddling = [int(np.isin(group[test], group[train]).sum()) for train, test in splits]
-    if any(straddling):
-        worst = int(np.argmax([count / len(test) for count, (_, test) in zip(straddling, splits, strict=True)]))
-        warnings.warn(
-            f"Equal rows straddle the folds: {straddling[worst]} of the {len(splits[worst][1])} rows held out in fold "
-            f"{worst} are also among the rows that it learns from, so that recall is overestimated. Give cv as a "
-            "number, or use slabsvm.DistinctKFold, or remove the duplicates.",
-            LeakageWarning,
-            stacklevel=3,
-        )
-
-
-def warn_of_scaling(X: Any) -> None:
-    """Warn of features that were standardised, or brought to [0, 1], all rows together."""
-    if sp.issparse(X):
-        return
-    table = np.asarray(X)
-    if table.ndim != 2 or table.dtype.kind != "f" or not np.isfinite(table).all():
-        return
-    low, high = table.min(axis=0), table.max(axis=0)
-    varying: npt.NDArray[np.bool_] = low < high
-    if len(table) < 10 or varying.sum() < 2:
-        return
-    means, deviations = table.mean(axis=0)[varying], table.std(axis=0)[varying]
-    standardised = bool((np.abs(means) < SCALED_TO).all() and (np.abs(deviations - 1.0) < SCALED_TO).all())
-    inner = ((table > 0) & (table < 1))[:, varying].any(axis=0).all()
-    stretched = (low[varying] == 0.0).all() and (high[varying] == 1.0).all() and inner
-    if standardised or stretched:
-        how, scaler = ("standardised", "StandardScaler") if standardised else ("stretched to [0, 1]", "MinMaxScaler")
-        warnings.warn(
-            f"Every feature is {how} over all rows, so that the rows held out have had a say in how those to learn "
-            f"from are scaled. Search over make_pipeline({scaler}(), detector) and the raw features instead.",
-            LeakageWarning,
-            stacklevel=3,
-        )
-
-
-def warn_of_labels(y: Any) -> None:
-    """Warn of labels of more than one class: a search with positives alone does not look at them."""
-    if y is None or len(kinds := np.unique(np.asarray(y))) < 2:
-        return
-    warnings.warn(
-        f"y holds {len(kinds)} values and is ignored: all rows of X are taken for positives. If some are not, leave "
-        "them out, for example X[y == 1].",
-        LeakageWarning,
-        stacklevel=3,
-    )

@@ -16,7 +16,7 @@ from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import _check_method_params
 
 from slabsvm.base import Detector
-from slabsvm.selection.criteria import Answer, Criterion, Measured
+from slabsvm.selection.criterion import Answer, Criterion, Measured
 from slabsvm.selection.strangers import Strangers
 from slabsvm.svm import OneClassSlabSVM
 

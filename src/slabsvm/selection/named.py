@@ -5,12 +5,13 @@ from __future__ import annotations
 from slabsvm.selection.criteria import (
     BalancedAccuracy,
     Consistency,
-    Criterion,
+    ExcessMass,
+    MassVolume,
     Recall,
     RecallSquaredOverAcceptance,
     TightestAtRecall,
 )
-from slabsvm.selection.curves import ExcessMass, MassVolume
+from slabsvm.selection.criterion import Criterion
 
 NAMED: dict[str, Criterion] = {
     "recall": Recall(),

@@ -11,7 +11,8 @@ import numpy.typing as npt
 from scipy.stats import rankdata
 from sklearn.exceptions import FitFailedWarning
 
-from slabsvm.selection.criteria import Criterion
+from slabsvm.selection.caller import callers_level
+from slabsvm.selection.criterion import Criterion
 from slabsvm.selection.judging import Outcome
 
 FloatArray = npt.NDArray[np.float64]
@@ -103,5 +104,5 @@ def _tell_of_failures(outcomes: Sequence[Sequence[Outcome]]) -> None:
     warnings.warn(
         f"{text}. The candidates that they belong to rank last; error_score='raise' shows where it comes from.",
         FitFailedWarning,
-        stacklevel=4,
+        stacklevel=callers_level(),
     )

@@ -27,7 +27,7 @@ from sklearn.utils import _safe_indexing
 from slabsvm.gram import Dense, Gram
 from slabsvm.kernelized import gamma_value
 from slabsvm.samples import Distinct, distinct_rows
-from slabsvm.selection.criteria import Answer
+from slabsvm.selection.criterion import Answer
 from slabsvm.selection.judging import Outcome, Parameters, Search, answer, left_out_answer
 from slabsvm.support import SupportVectorDetector
 
@@ -79,8 +79,11 @@ class _Distances:
         if 8 * sum(sizes) * n_samples > MOST_BYTES:
             raise MemoryError(f"Distances of {sum(sizes)} rows from {n_samples} are not kept.")
         self._squared = np.empty((sum(sizes), n_samples))
-        for begin, end, some in zip(self._bounds[:-1], self._bounds[1:], (rows, *asked), strict=True):
-            self._squared[begin:end] = euclidean_distances(some, rows, squared=True)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for begin, end, some in zip(self._bounds[:-1], self._bounds[1:], (rows, *asked), strict=True):
+                self._squared[begin:end] = euclidean_distances(some, rows, squared=True)
+        if not np.isfinite(self._squared).all():
+            raise OverflowError("Squared distances overflow float64.")
         self._squared.flat[:: n_samples + 1][:n_samples] = 0.0
         self._values = np.empty_like(self._squared)
         self._gamma = np.nan

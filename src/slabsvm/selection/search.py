@@ -3,50 +3,28 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import numpy.typing as npt
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, OutlierMixin, _fit_context, clone
-from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import ParameterGrid, check_cv
-from sklearn.utils import _safe_indexing, check_array, check_random_state, get_tags, indexable
+from sklearn.base import _fit_context, clone
+from sklearn.model_selection import ParameterGrid
+from sklearn.utils import check_array, check_random_state, get_tags, indexable
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from slabsvm.selection.cells import Progress, run_cells
-from slabsvm.selection.criteria import Consistency, Criterion, Recall
-from slabsvm.selection.folds import DistinctKFold, equal_rows, warn_of_labels, warn_of_scaling, warn_of_straddling
+from slabsvm.selection.chosen import ChosenDetector
+from slabsvm.selection.criterion import Criterion
 from slabsvm.selection.judging import Part, Search
+from slabsvm.selection.leakage import warn_of_labels, warn_of_scaling
 from slabsvm.selection.named import NAMED
+from slabsvm.selection.parts import LEAVE_ONE_OUT, n_held_out, parts_of
 from slabsvm.selection.results import results_of
-from slabsvm.selection.strangers import Strangers
-
-FloatArray = npt.NDArray[np.float64]
-
-LEAVE_ONE_OUT = "leave-one-out"
 
 
-def _refitted_has(name: str) -> Callable[[Any], bool]:
-    """Return a check that the chosen detector, or before the fit the one that is searched over, has a method."""
-
-    def check(search: Any) -> bool:
-        if not search.refit:
-            raise AttributeError(
-                f"This {type(search).__name__} was made with refit=False, so that {name} is not available: there is "
-                "no detector fitted with the best parameters. Use refit=True, or fit one with best_params_."
-            )
-        getattr(getattr(search, "best_estimator_", search.estimator), name)
-        return True
-
-    return check
-
-
-class LabelFreeSearchCV(MetaEstimatorMixin, OutlierMixin, BaseEstimator):
+class LabelFreeSearchCV(ChosenDetector):
     """Choose a detector's parameters by a criterion that needs no negative sample.
 
     Every candidate of the grid is fitted on the rows outside each fold and answers the held-out positives, and
@@ -205,11 +183,12 @@ class LabelFreeSearchCV(MetaEstimatorMixin, OutlierMixin, BaseEstimator):
             ensure_min_samples=2,
             estimator=self,
         )
-        warn_of_labels(y)
-        warn_of_scaling(X)
-        candidates = list(ParameterGrid(self.param_grid))
+        candidates = self._candidates()
         self.criterion_ = NAMED[self.criterion] if isinstance(self.criterion, str) else self.criterion
         self.criterion_.validate()
+        warn_of_labels(y)
+        if not isinstance(self.cv, str) and not get_tags(self.estimator).input_tags.pairwise:
+            warn_of_scaling(X)
         parts = self._parts(X, groups)
         self.n_splits_ = len(parts)
         outcomes = run_cells(
@@ -220,51 +199,15 @@ class LabelFreeSearchCV(MetaEstimatorMixin, OutlierMixin, BaseEstimator):
             reuse=self.reuse,
             raises=self.error_score == "raise",
         )
-        self.cv_results_ = results_of(self.criterion_, candidates, outcomes, _n_held_out(parts), self.error_score)
+        self.cv_results_ = results_of(self.criterion_, candidates, outcomes, n_held_out(parts), self.error_score)
         self.best_index_ = int(np.argmin(self.cv_results_["rank_test_score"]))
         self.best_params_ = candidates[self.best_index_]
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
-        self.criterion_.warn_of(float(self.cv_results_["mean_recall"][self.best_index_]), _n_held_out(parts))
+        self.criterion_.warn_of(float(self.cv_results_["mean_recall"][self.best_index_]), n_held_out(parts))
         if self.refit:
             chosen = clone(self.estimator).set_params(**clone(self.best_params_, safe=False))
             self.best_estimator_ = chosen.fit(X, **fit_params)
         return self
-
-    @property
-    def n_features_in_(self) -> int:
-        """The number of features that the best detector has learned."""
-        return int(self._best_detector("n_features_in_").n_features_in_)
-
-    @property
-    def feature_names_in_(self) -> Any:
-        """Their names, where they have any."""
-        return self._best_detector("feature_names_in_").feature_names_in_
-
-    @property
-    def offset_(self) -> Any:
-        """The best detector's offset: decision_function = score_samples - offset_."""
-        return self._best_detector("offset_").offset_
-
-    @available_if(_refitted_has("predict"))
-    def predict(self, X: Any) -> npt.NDArray[np.intp]:
-        """Return the best detector's +1 or -1 for each row, shape (n_samples,)."""
-        check_is_fitted(self)
-        answers: npt.NDArray[np.intp] = self.best_estimator_.predict(X)
-        return answers
-
-    @available_if(_refitted_has("decision_function"))
-    def decision_function(self, X: Any) -> FloatArray:
-        """Return the best detector's decision for each row, shape (n_samples,): >= 0 for accepted ones."""
-        check_is_fitted(self)
-        values: FloatArray = self.best_estimator_.decision_function(X)
-        return values
-
-    @available_if(_refitted_has("score_samples"))
-    def score_samples(self, X: Any) -> FloatArray:
-        """Return how normal the best detector holds each row to be, shape (n_samples,)."""
-        check_is_fitted(self)
-        values: FloatArray = self.best_estimator_.score_samples(X)
-        return values
 
     def __sklearn_is_fitted__(self) -> bool:
         """Whether there are results."""
@@ -277,51 +220,16 @@ class LabelFreeSearchCV(MetaEstimatorMixin, OutlierMixin, BaseEstimator):
         tags.input_tags = deepcopy(inner.input_tags)
         return tags
 
-    def _best_detector(self, attribute: str) -> Any:
-        """Return the best detector, or say in scikit-learn's way that there is no such attribute."""
-        try:
-            check_is_fitted(self)
-        except NotFittedError as error:
-            raise AttributeError(f"{type(self).__name__} has no {attribute} before it is fitted.") from error
-        if not self.refit:
-            raise AttributeError(f"{type(self).__name__} has no {attribute}, since it was made with refit=False.")
-        return self.best_estimator_
+    def _candidates(self) -> list[dict[str, Any]]:
+        candidates = list(ParameterGrid(self.param_grid))
+        if not candidates:
+            raise ValueError(
+                "param_grid is an empty list, so that there is no candidate to fit. Give a dict of lists, such as "
+                "{'gamma': [0.01, 0.1, 1.0]}, or {} for the estimator as it is."
+            )
+        return candidates
 
     def _parts(self, X: Any, groups: Any = None) -> list[Part]:
-        """Return how the rows are divided, each division with its strangers."""
-        pairwise = get_tags(self.estimator).input_tags.pairwise
-        n_samples = _num_samples(X)
-        group = np.arange(n_samples) if pairwise else equal_rows(X)
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-        if isinstance(self.cv, str):
-            everything = np.arange(n_samples)
-            return [Part(everything, None, self._strangers(X, everything, group, (seed, 0), pairwise))]
-        if isinstance(self.cv, Integral):
-            splits = list(DistinctKFold(int(self.cv)).split_groups(group))
-        else:
-            splits = list(check_cv(self.cv).split(X, groups=groups))
-            warn_of_straddling(splits, group)
-        return [
-            Part(train, test, self._strangers(X, test, group, (seed, number), pairwise))
-            for number, (train, test) in enumerate(splits)
-        ]
-
-    def _strangers(
-        self, X: Any, rows: npt.NDArray[np.intp], group: npt.NDArray[np.intp], seed: tuple[int, int], pairwise: bool
-    ) -> Strangers | None:
-        """Return strangers of some rows, of all if these are equal, in an order that depends on content alone."""
-        if pairwise and not isinstance(self.criterion_, (Recall, Consistency)):
-            raise ValueError(
-                f"{self.criterion_!r} makes strangers out of features, and a precomputed kernel matrix holds none. Use "
-                "criterion='recall', or search over the kernel as a function, kernel=..., and the features."
-            )
-        if len(rows) > 1 and len(np.unique(group[rows])) == 1:
-            # Equal rows tell nothing of how features vary: all positives do.
-            rows = np.arange(len(group))
-        ordered = rows[np.argsort(group[rows], kind="stable")]
-        return self.criterion_.strangers(_safe_indexing(X, ordered), np.random.default_rng(seed))
-
-
-def _n_held_out(parts: Sequence[Part]) -> int:
-    """Return how many positives are asked about, over all parts."""
-    return sum(len(part.train if part.held_out is None else part.held_out) for part in parts)
+        pairwise = get_tags(self.estimator).input_tags.pairwise
+        return parts_of(X, self.cv, self.criterion_, groups=groups, seed=seed, pairwise=pairwise)

@@ -24,10 +24,10 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.special import logsumexp
 from sklearn.neighbors import NearestNeighbors
-from sklearn.utils import _safe_indexing
+
+from slabsvm.selection.tables import masked, of_kind, recombined, shape_of, standardised
 
 FloatArray = npt.NDArray[np.float64]
-Rows = npt.NDArray[np.intp]
 
 # A positive is at the edge where at least this share of its neighbours is on one side of it.
 EDGE_SHARE = 0.95
@@ -48,8 +48,8 @@ class Strangers:
     ----------
     X : table of shape (n, d), of the kind of the positives
     log_volume : (n,) array of float64, or None
-        The logarithm of the volume that each stands for, the unit being the volume of the positives' standard
-        deviation ellipsoid (sqrt of the determinant of their covariance); None where volume has no meaning.
+        The logarithm of the volume that each stands for, in units of the square root of the determinant of the
+        positives' shrunk covariance (SHRINKAGE); None where volume has no meaning.
     """
 
     X: Any
@@ -62,7 +62,7 @@ def swaps(X: Any, n_strangers: int, generator: np.random.Generator) -> Strangers
     Dependences within either half survive, so that these are strangers near the positives. They fail to be strange
     where the features are independent: then they are positives.
     """
-    n_samples, n_features = _shape(X, "swaps")
+    n_samples, n_features = shape_of(X, "swaps")
     first = generator.integers(n_samples, size=n_strangers)
     second = (first + generator.integers(1, n_samples, size=n_strangers)) % n_samples
     order = np.argsort(generator.random((n_strangers, n_features)), axis=1)
@@ -70,8 +70,8 @@ def swaps(X: Any, n_strangers: int, generator: np.random.Generator) -> Strangers
     np.put_along_axis(from_first, order[:, : n_features // 2], True, axis=1)
     if sp.issparse(X):
         table = sp.csr_array(X)
-        return Strangers(_masked(table[first], from_first) + _masked(table[second], ~from_first))
-    return Strangers(_recombined(X, np.where(from_first, first[:, None], second[:, None])))
+        return Strangers(masked(table[first], from_first) + masked(table[second], ~from_first))
+    return Strangers(recombined(X, np.where(from_first, first[:, None], second[:, None])))
 
 
 def marginals(X: Any, n_strangers: int, generator: np.random.Generator) -> Strangers:
@@ -80,9 +80,9 @@ def marginals(X: Any, n_strangers: int, generator: np.random.Generator) -> Stran
     All dependence between features is gone. They fail, as swaps do, where the features are independent, and are easy to
     tell where there are many features.
     """
-    n_samples, n_features = _shape(X, "marginals")
+    n_samples, n_features = shape_of(X, "marginals")
     if not sp.issparse(X):
-        return Strangers(_recombined(X, generator.integers(n_samples, size=(n_strangers, n_features))))
+        return Strangers(recombined(X, generator.integers(n_samples, size=(n_strangers, n_features))))
     table = sp.csc_array(X)
     filled = np.diff(table.indptr) / n_samples
     pieces = []
@@ -105,9 +105,8 @@ def shifting(X: Any, n_strangers: int, generator: np.random.Generator) -> Strang
     It fails in many features, where every positive is at the edge and distances are alike, and where clusters lie
     nearer to each other than the shift.
     """
-    table, _, deviations = _dense(X, "shifting")
-    n_samples = len(table)
-    scaled = table / deviations
+    standard = standardised(X, "shifting")
+    scaled, n_samples = standard.values, len(standard.values)
     n_neighbours = min(int(np.ceil(5 * np.log10(n_samples))), n_samples - 1)
     distances, places = NearestNeighbors(n_neighbors=n_neighbours).fit(scaled).kneighbors()
     away = scaled[:, None, :] - scaled[places]
@@ -122,7 +121,7 @@ def shifting(X: Any, n_strangers: int, generator: np.random.Generator) -> Strang
     if len(edge) > n_strangers:
         edge = np.sort(generator.choice(edge, n_strangers, replace=False))
     shift = float(distances[edge].mean())
-    return Strangers(_like(X, (scaled[edge] + shift * normals[edge]) * deviations))
+    return Strangers(of_kind(X, standard.back(scaled[edge] + shift * normals[edge])))
 
 
 def volume(X: Any, n_strangers: int, generator: np.random.Generator) -> Strangers:
@@ -135,12 +134,11 @@ def volume(X: Any, n_strangers: int, generator: np.random.Generator) -> Stranger
 
     It fails where positives are discrete or lie on a surface of fewer dimensions: volume then has little to do with
     them. Features that are constant are left out of it. The variance grows with the number of features, most for loose
-    detectors, which reach where points are rare.
+    detectors, which reach where points are rare: benchmarks/volumes.py measures it.
     """
-    table, means, _ = _dense(X, "volume")
-    varying = np.ptp(table, axis=0) > 0
-    inner = table[:, varying] - means[varying]
-    root = np.linalg.cholesky(_shrunk_covariance(inner))
+    standard = standardised(X, "volume")
+    inner = standard.values[:, standard.varying]
+    root = np.linalg.cholesky(_shrunk_correlation(inner))
     white = np.linalg.solve(root, inner.T).T
     n_features = white.shape[1]
     number = np.arange(n_strangers) % (len(WIDTHS_AROUND_POSITIVES) + len(WIDTHS_AROUND_MEAN))
@@ -148,9 +146,9 @@ def volume(X: Any, n_strangers: int, generator: np.random.Generator) -> Stranger
     points = widths[:, None] * generator.standard_normal((n_strangers, n_features))
     near = number < len(WIDTHS_AROUND_POSITIVES)
     points[near] += white[generator.integers(len(white), size=int(near.sum()))]
-    made = np.repeat(table[:1], n_strangers, axis=0)
-    made[:, varying] = points @ root.T + means[varying]
-    return Strangers(_like(X, made), -np.log(n_strangers) - _log_density(points, white))
+    made = np.zeros((n_strangers, len(standard.varying)))
+    made[:, standard.varying] = points @ root.T
+    return Strangers(of_kind(X, standard.back(made)), -np.log(n_strangers) - _log_density(points, white))
 
 
 MAKERS: dict[str, Callable[[Any, int, np.random.Generator], Strangers]] = {
@@ -179,74 +177,6 @@ def _log_density(points: FloatArray, centres: FloatArray) -> FloatArray:
     return np.asarray(densities - 0.5 * n_features * np.log(2 * np.pi))
 
 
-def _shrunk_covariance(centred: FloatArray) -> FloatArray:
-    covariance = centred.T @ centred / len(centred)
-    return np.asarray((1 - SHRINKAGE) * covariance + SHRINKAGE * np.diag(np.diag(covariance)))
-
-
-def _shape(X: Any, name: str) -> tuple[int, int]:
-    """Return the shape of a table of which strangers can be made, or refuse it."""
-    shape = X.shape if hasattr(X, "shape") else np.shape(X)
-    if len(shape) != 2:
-        raise ValueError(
-            f"Strangers are made from a table of samples and features; X has the shape {tuple(shape)}. For other data "
-            "use criterion='recall', or make features first and search over what follows."
-        )
-    n_samples, n_features = shape
-    if n_samples < 2:
-        raise ValueError(
-            f"Strangers are made from at least two positives, and here there is {n_samples} sample: use fewer folds, "
-            "or more samples."
-        )
-    if n_features < 2 and name in ("swaps", "marginals"):
-        raise ValueError(
-            f"Strangers by {name} are new combinations of features, and here n_features = {n_features}, 1 feature(s) "
-            "that cannot be combined. Use criterion='volume' or criterion='shifting'."
-        )
-    return n_samples, n_features
-
-
-def _dense(X: Any, name: str) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return X as numbers, its features' means, and their standard deviations with 1 in place of 0, or refuse it."""
-    _shape(X, name)
-    if sp.issparse(X):
-        raise ValueError(f"Strangers by {name} need a dense table, and X is sparse. Use criterion='swaps'.")
-    try:
-        table = np.asarray(X, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"Strangers by {name} need features that are numbers ({error}). Use criterion='swaps', which takes any."
-        ) from error
-    if not np.isfinite(table).all():
-        raise ValueError(f"Strangers by {name} need finite numbers; X holds NaN or infinity. Use criterion='swaps'.")
-    deviations = table.std(axis=0)
-    if not (np.ptp(table, axis=0) > 0).any():
-        raise ValueError(
-            "All positives are the same, so that nothing tells what a stranger is. Check how the data were read."
-        )
-    return table, table.mean(axis=0), np.where(deviations > 0, deviations, 1.0)
-
-
-def _recombined(X: Any, rows: Rows) -> Any:
-    """Return the table whose entry (i, j) is X[rows[i, j], j], of the kind of X."""
-    if not hasattr(X, "columns"):
-        return np.take_along_axis(np.asarray(X), rows, axis=0)
-    columns = [_safe_indexing(X, place, axis=1) for place in range(rows.shape[1])]
-    return type(X)(
-        {name: np.asarray(column)[chosen] for name, column, chosen in zip(X.columns, columns, rows.T, strict=True)}
-    )
-
-
-def _like(X: Any, values: FloatArray) -> Any:
-    """Return values as a table with the names and the type of X."""
-    if not hasattr(X, "columns"):
-        dtype = np.asarray(X).dtype
-        return values.astype(dtype) if dtype == np.float32 else values
-    return type(X)(dict(zip(X.columns, values.T, strict=True)))
-
-
-def _masked(table: Any, kept: npt.NDArray[np.bool_]) -> Any:
-    """Return the CSR matrix with those entries alone that the mask (n, d) keeps."""
-    rows = np.repeat(np.arange(table.shape[0]), np.diff(table.indptr))
-    chosen = kept[rows, table.indices]
-    return sp.csr_array((table.data[chosen], (rows[chosen], table.indices[chosen])), shape=table.shape)
+def _shrunk_correlation(standard: FloatArray) -> FloatArray:
+    correlation = standard.T @ standard / len(standard)
+    return np.asarray((1 - SHRINKAGE) * correlation + SHRINKAGE * np.eye(len(correlation)))

@@ -1,0 +1,79 @@
+"""The criterion that believes a detector's own word: the most complex one whose error is what it was asked to be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.utils._param_validation import Interval
+
+from slabsvm.selection.criterion import Answer, Criterion, Measured
+from slabsvm.selection.strangers import Strangers
+
+FloatArray = npt.NDArray[np.float64]
+
+
+class Consistency(Criterion):
+    """The most complex candidate whose error on new positives is what it was asked to be (Tax, Mueller 2004).
+
+    A candidate is consistent if the share of held-out positives that it rejects is at most `rejection` plus two
+    standard deviations of a binomial share. Among these the most complex one wins; of equally complex ones, the one
+    whose rejection is nearest to what was asked for. Inconsistent ones rank below, by their excess.
+
+    It fails with offsets that are calibrated, as offsets="leave-one-out" is: these are consistent at every complexity,
+    so that the most complex candidate of the grid wins, however far the grid goes.
+
+    Parameters
+    ----------
+    rejection : float in (0, 1), default=0.1
+        The share of positives that the detector is asked to reject (nu).
+    complexity : str, default="gamma"
+        The parameter, the larger the more complex, by its name in the grid or the last part of it.
+
+    References
+    ----------
+    D. Tax, K.-R. Mueller, "A consistency-based model selection for one-class classification", ICPR 2004.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "rejection": [Interval(Real, 0.0, 1.0, closed="neither")],
+        "complexity": [str],
+    }
+
+    def __init__(self, rejection: float = 0.1, complexity: str = "gamma") -> None:
+        self.rejection = rejection
+        self.complexity = complexity
+
+    def measure(self, positives: Answer, strangers: Answer | None, made: Strangers | None) -> Measured:
+        """Return the recall."""
+        del strangers, made
+        return {"recall": positives.share}
+
+    def scores(
+        self, measured: Mapping[str, FloatArray], candidates: Sequence[Mapping[str, Any]], n_held_out: int
+    ) -> FloatArray:
+        """Return the rank of the complexity, less how far the rejection is from what was asked for."""
+        rejected = 1.0 - measured["recall"]
+        allowed = self.rejection + 2.0 * np.sqrt(self.rejection * (1.0 - self.rejection) / n_held_out)
+        _, rank = np.unique([self._complexity(candidate) for candidate in candidates], return_inverse=True)
+        distance = np.abs(rejected - self.rejection)
+        return np.asarray(np.where(rejected <= allowed, 1.0 + rank - 0.5 * distance, -(rejected - allowed)))
+
+    def _complexity(self, candidate: Mapping[str, Any]) -> float:
+        for name, value in candidate.items():
+            if name == self.complexity or name.rpartition("__")[2] == self.complexity:
+                try:
+                    return float(value)
+                except (TypeError, ValueError) as error:
+                    raise ValueError(
+                        f"The consistency criterion orders candidates by {name}, which must be a number and is "
+                        f"{value!r} here."
+                    ) from error
+        raise ValueError(
+            f"The consistency criterion orders candidates by their complexity, and the grid has no "
+            f"{self.complexity!r}; it has {', '.join(sorted(candidate)) or 'no parameters'}. Name one with "
+            "Consistency(complexity=...)."
+        )

@@ -1,0 +1,110 @@
+"""Warnings of what leaks from one part of the data into the other, as far as the data themselves can show it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from slabsvm.selection.caller import callers_level
+from slabsvm.selection.folds import Rows, Split, equal_rows
+
+FloatArray = npt.NDArray[np.float64]
+
+# Means and deviations this near to 0 and 1 in every feature are no chance, by which they would differ by 1 / sqrt(n);
+# what float32 leaves of an exact 0 is below it.
+SCALED_TO = 1e-5
+# How far from 0 and 1 rounding leaves a stretched feature's ends.
+ROUNDED = 4 * float(np.finfo(np.float32).eps)
+# Of fewer rows, or fewer features that vary, too much is chance.
+FEWEST_ROWS = 10
+FEWEST_FEATURES = 2
+
+
+class LeakageWarning(UserWarning):
+    """The data, or how they are divided, let a search see what it is to be tested on."""
+
+
+def warn_of_straddling(splits: Sequence[Split], group: Rows) -> None:
+    """Warn of held-out rows that are equal to rows which are learned from."""
+    straddling = [int(np.isin(group[test], group[train]).sum()) for train, test in splits]
+    if not any(straddling):
+        return
+    worst = int(np.argmax([count / len(test) for count, (_, test) in zip(straddling, splits, strict=True)]))
+    _warn(
+        f"Equal rows straddle the folds: {straddling[worst]} of the {len(splits[worst][1])} rows held out in fold "
+        f"{worst} are also among the rows that it learns from, so that recall is overestimated. Give cv as a "
+        "number, or use slabsvm.DistinctKFold, or remove the duplicates."
+    )
+
+
+def warn_of_scaling(X: Any) -> None:
+    """Warn of features that were standardised, or stretched to [0, 1], all rows together.
+
+    What such a scaler leaves behind in every feature that varies is looked for: a mean of 0 and a standard deviation of
+    1, as NumPy or as pandas computes it; or a smallest value of 0 and a largest of 1, each reached by one row alone in
+    at least half of the features that have more than two values, since a scaler puts a feature's extremes there, while
+    values that are between 0 and 1 by nature (pixels / 255, shares) hardly ever reach both, or reach them often.
+    """
+    table = _table(X)
+    if table is None:
+        return
+    if _is_standardised(table):
+        how, scaler = "has mean 0 and standard deviation 1", "StandardScaler"
+    elif _is_stretched(table):
+        how, scaler = "reaches from 0 to 1", "MinMaxScaler"
+    else:
+        return
+    _warn(
+        f"Every feature {how} over all rows, as if it had been scaled before the search: the rows held out have then "
+        f"had a say in how those to learn from are scaled. Search over make_pipeline({scaler}(), detector) and the raw "
+        "features instead."
+    )
+
+
+def warn_of_labels(y: Any) -> None:
+    """Warn of labels of more than one class: a search with positives alone does not look at them."""
+    if y is None or len(kinds := np.unique(np.asarray(y))) < 2:
+        return
+    _warn(
+        f"y holds {len(kinds)} values and is ignored: all rows of X are taken for positives. If some are not, leave "
+        "them out, for example X[y == 1]."
+    )
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, LeakageWarning, stacklevel=callers_level())
+
+
+def _table(X: Any) -> FloatArray | None:
+    """Return the features that vary, (n, d), or None where none of this can be seen."""
+    if sp.issparse(X):
+        return None
+    table = np.asarray(X)
+    if table.ndim != 2 or table.dtype.kind != "f" or len(table) < FEWEST_ROWS or not np.isfinite(table).all():
+        return None
+    varying = table.min(axis=0) < table.max(axis=0)
+    return None if varying.sum() < FEWEST_FEATURES else table[:, varying].astype(np.float64)
+
+
+def _is_standardised(table: FloatArray) -> bool:
+    with np.errstate(over="ignore", invalid="ignore"):
+        if not (np.abs(table.mean(axis=0)) < SCALED_TO).all():
+            return False
+        return any(bool((np.abs(table.std(axis=0, ddof=ddof) - 1.0) < SCALED_TO).all()) for ddof in (0, 1))
+
+
+def _is_stretched(table: FloatArray) -> bool:
+    low, high = table.min(axis=0), table.max(axis=0)
+    if not ((np.abs(low) <= ROUNDED).all() and (np.abs(high - 1.0) <= ROUNDED).all()):
+        return False
+    _, first = np.unique(equal_rows(table), return_index=True)
+    distinct = table[first]
+    graded = ((distinct > low) & (distinct < high)).any(axis=0)
+    alone = ((distinct == low).sum(axis=0) == 1) & ((distinct == high).sum(axis=0) == 1)
+    n_alone = int((graded & alone).sum())
+    return n_alone >= FEWEST_FEATURES and 2 * n_alone >= int(graded.sum())

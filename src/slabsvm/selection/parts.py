@@ -1,0 +1,73 @@
+"""How a search divides the rows, and what strangers each division is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection import check_cv
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _num_samples
+
+from slabsvm.selection.criterion import Criterion
+from slabsvm.selection.folds import DistinctKFold, Rows, equal_rows
+from slabsvm.selection.judging import Part
+from slabsvm.selection.leakage import warn_of_straddling
+from slabsvm.selection.strangers import Strangers
+
+LEAVE_ONE_OUT = "leave-one-out"
+
+
+def parts_of(X: Any, cv: Any, criterion: Criterion, *, groups: Any, seed: int, pairwise: bool) -> list[Part]:
+    """Return how the rows are divided, each division with its strangers.
+
+    Parameters
+    ----------
+    X : table of n rows, or a kernel matrix where pairwise is true
+    cv, groups : as `LabelFreeSearchCV` takes them
+    criterion : what the strangers are for
+    seed : what they are drawn with
+    pairwise : whether X holds kernel values, in which neither equal rows nor features can be seen
+
+    Raises
+    ------
+    ValueError
+        The criterion needs strangers and X is pairwise, or there are fewer distinct rows than folds.
+    """
+    if pairwise and criterion.makes_strangers:
+        raise ValueError(
+            f"{criterion!r} makes strangers out of features, and a precomputed kernel matrix holds none. Use "
+            "criterion='recall', 'consistency' or one of your own that makes none, or search over the kernel as a "
+            "function, kernel=..., and the features."
+        )
+    everything = np.arange(_num_samples(X))
+    group = everything if pairwise else equal_rows(X)
+    if isinstance(cv, str):
+        return [Part(everything, None, _strangers(X, everything, group, criterion, (seed, 0)))]
+    if isinstance(cv, Integral):
+        splits = list(DistinctKFold(int(cv)).split_groups(group))
+    else:
+        splits = list(check_cv(cv).split(X, groups=groups))
+        warn_of_straddling(splits, group)
+    return [
+        Part(train, test, _strangers(X, test, group, criterion, (seed, number)))
+        for number, (train, test) in enumerate(splits)
+    ]
+
+
+def n_held_out(parts: Sequence[Part]) -> int:
+    """Return how many positives are asked about, over all parts."""
+    return sum(len(part.train if part.held_out is None else part.held_out) for part in parts)
+
+
+def _strangers(X: Any, rows: Rows, group: Rows, criterion: Criterion, seed: tuple[int, int]) -> Strangers | None:
+    """Return strangers of some rows, of all if these are equal, in an order that depends on content alone."""
+    if not criterion.makes_strangers:
+        return None
+    if len(rows) > 1 and len(np.unique(group[rows])) == 1:
+        # Equal rows tell nothing of how features vary: all positives do.
+        rows = np.arange(len(group))
+    ordered = rows[np.argsort(group[rows], kind="stable")]
+    return criterion.strangers(_safe_indexing(X, ordered), np.random.default_rng(seed))

@@ -1,0 +1,220 @@
+"""Criteria, strangers and bandwidth rules do what they say and what their sources say."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.spatial.distance import pdist
+from scipy.special import gammaln
+from sklearn.base import clone
+
+from positives import correlated_rows
+from slabsvm import LabelFreeSearchCV, OneClassSlabSVM, OneClassSVM, bandwidth
+from slabsvm.selection.criteria import (
+    Answer,
+    BalancedAccuracy,
+    Consistency,
+    ExcessMass,
+    MassVolume,
+    RecallMissedWarning,
+    TightestAtRecall,
+    log_volume_of,
+)
+from slabsvm.selection.judging import left_out_answer
+from slabsvm.selection.named import NAMED
+from slabsvm.selection.strangers import MAKERS, SHRINKAGE
+
+GRID = {"gamma": [0.01, 0.1, 1.0]}
+
+
+@pytest.fixture(scope="module", name="X")
+def correlated() -> np.ndarray:
+    return correlated_rows()
+
+
+def answers(values, threshold=0.0):
+    values = np.asarray(values, dtype=float)
+    return Answer(values, values >= threshold)
+
+
+def test_the_papers_recall_prefers_the_loosest(X):
+    search = LabelFreeSearchCV(OneClassSlabSVM(), {"nu_lower": [0.3, 0.01, 0.1]}, criterion="recall").fit(X)
+    assert search.best_params_ == {"nu_lower": 0.01}
+
+
+def test_the_tightest_that_keeps_the_recall_wins():
+    criterion = TightestAtRecall(recall=0.8, slack=0.0)
+    measured = {"recall": np.array([0.95, 0.85, 0.79, 0.2]), "acceptance": np.array([0.5, 0.1, 0.01, 0.0])}
+    scores = criterion.scores(measured, [{}] * 4, 100)
+    assert np.argsort(-scores).tolist() == [1, 0, 2, 3]
+    assert TightestAtRecall(recall=0.8, slack=1.0).scores(measured, [{}] * 4, 100).argmax() == 2
+
+
+def ball_error(n, d, n_strangers, seed):
+    """Return the error of a ball's log volume, in units of the shrunk covariance, and of the ratio of two."""
+    generator = np.random.default_rng(seed)
+    X = generator.normal(size=(n, d)) @ np.diag(np.geomspace(1, 50, d))
+    made = MAKERS["volume"](X, n_strangers, generator)
+    squared = (((made.X - X.mean(axis=0)) / X.std(axis=0)) ** 2).sum(axis=1)
+    correlation = (1 - SHRINKAGE) * np.corrcoef(X.T) + SHRINKAGE * np.eye(d)
+    unit = 0.5 * np.linalg.slogdet(correlation)[1]
+    radii = np.array([0.7, 1.0]) * np.sqrt(d)
+    exact = 0.5 * d * np.log(np.pi) - gammaln(0.5 * d + 1) + d * np.log(radii) - unit
+    sampled = np.array([log_volume_of(squared <= radius**2, made.log_volume) for radius in radii])
+    return sampled - exact
+
+
+@pytest.mark.parametrize(("d", "tolerance"), [(2, 0.1), (8, 0.1), (16, 0.2), (32, 0.5)])
+def test_a_volume_is_measured_in_many_dimensions(d, tolerance):
+    # The volume of a ball of radius r in d dimensions is known, and so is that of the ellipsoid of the covariance.
+    np.testing.assert_allclose(ball_error(800, d, 20_000, seed=0), 0.0, atol=tolerance)
+
+
+def test_the_volume_of_few_points_is_not_biased_by_few_rows():
+    errors = np.array([ball_error(60, 8, 2000, seed) for seed in range(20)])
+    assert (np.abs(errors.mean(axis=0)) < 3 * errors.std(axis=0) / np.sqrt(20) + 0.02).all()
+
+
+@pytest.mark.parametrize("kind", ["volume", "shifting"])
+@pytest.mark.parametrize("power", [900, -900])
+def test_strangers_of_extreme_features_are_those_of_others(kind, power, X):
+    plain, extreme = (MAKERS[kind](X * scale, 200, np.random.default_rng(0)) for scale in (1.0, 2.0**power))
+    np.testing.assert_allclose(extreme.X * 2.0**-power, plain.X, rtol=1e-10)
+    if kind == "volume":
+        np.testing.assert_allclose(extreme.log_volume, plain.log_volume, rtol=1e-10)
+
+
+def test_strangers_that_overflow_are_refused(X):
+    with pytest.raises(ValueError, match=r"overflow float32\. Scale the features"):
+        MAKERS["volume"]((X * 1e38).astype(np.float32), 500, np.random.default_rng(0))
+
+
+def test_a_criterion_says_whether_it_makes_strangers():
+    for name, criterion in NAMED.items():
+        assert criterion.makes_strangers == (name not in ("recall", "consistency")), name
+
+
+def test_strangers_by_swaps_and_marginals_are_made_of_the_positives_values(X):
+    for kind in ("swaps", "marginals"):
+        for table in (X, sp.csr_array(np.where(X > 0, X, 0.0))):
+            made = MAKERS[kind](table, 300, np.random.default_rng(0)).X
+            dense, values = (data.toarray() if sp.issparse(data) else data for data in (made, table))
+            assert made.shape == (300, 4)
+            assert all(np.isin(dense[:, j], [*values[:, j], 0.0]).all() for j in range(4))
+    X_swapped = MAKERS["swaps"](X, 300, np.random.default_rng(0)).X
+    rows = np.stack([np.searchsorted(np.sort(X[:, j]), X_swapped[:, j]) for j in range(4)], axis=1)
+    origins = np.stack([np.argsort(X[:, j])[rows[:, j]] for j in range(4)], axis=1)
+    assert all(len(set(row)) == 2 and np.bincount(row).max() == 2 for row in origins.tolist())
+
+
+def test_strangers_by_shifting_lie_outside_of_the_edge():
+    X = np.random.default_rng(0).normal(size=(400, 2))
+    made = MAKERS["shifting"](X, 1000, np.random.default_rng(0)).X
+    assert 10 < len(made) < 150
+    assert np.median(np.linalg.norm(made, axis=1)) > 1.5 * np.median(np.linalg.norm(X, axis=1))
+
+
+def test_curves_prefer_the_ranking_that_follows_the_density():
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(500, 3))
+    made = MAKERS["volume"](X, 4000, generator)
+    good, poor = (lambda x: -(x**2).sum(axis=1)), (lambda x: -np.abs(x[:, 0]))
+    for criterion in (MassVolume(), ExcessMass()):
+        scores = [
+            criterion.scores(
+                {n: np.array([v]) for n, v in criterion.measure(answers(f(X)), answers(f(made.X)), made).items()},
+                [{}],
+                500,
+            )[0]
+            for f in (good, poor)
+        ]
+        assert scores[0] > scores[1]
+
+
+def test_consistency_takes_the_most_complex_that_is_consistent():
+    candidates = [{"svm__gamma": gamma} for gamma in (1.0, 4.0, 16.0, 64.0)]
+    measured = {"recall": np.array([0.9, 0.91, 0.86, 0.3])}
+    scores = Consistency(rejection=0.1).scores(measured, candidates, 200)
+    assert np.argsort(-scores).tolist() == [2, 1, 0, 3]
+
+
+@pytest.mark.parametrize("detector", [OneClassSlabSVM(tol=1e-8), OneClassSVM(tol=1e-8)], ids=repr)
+def test_a_leave_one_out_answer_is_that_of_a_refit(detector, X):
+    model = clone(detector).set_params(gamma=0.3).fit(X)
+    values = left_out_answer(model).values
+    planes = {name: getattr(model, name) for name in ("rho_lower_", "rho_upper_", "rho_") if hasattr(model, name)}
+    differences = []
+    for row in range(0, len(X), 4):
+        refit = clone(model).fit(np.delete(X, row, axis=0), sample_weight=np.full(len(X) - 1, 1.0))
+        score = refit.project(X[row : row + 1])[0]
+        ends = [score - planes.get("rho_lower_", planes.get("rho_")), planes.get("rho_upper_", np.inf) - score]
+        differences.append(values[row] - min(ends))
+    # The boxes of a refit are larger by 1 / m, which the closed form leaves as they are.
+    assert np.median(np.abs(differences)) < 0.02 * values.std()
+
+
+def test_fold_free_recall_is_what_the_planes_were_asked_for(X):
+    grid = {"gamma": [0.05, 0.5, 5.0], "nu": [0.05, 0.2]}
+    search = LabelFreeSearchCV(OneClassSVM(), grid, cv="leave-one-out", criterion="volume").fit(X)
+    asked = 1 - search.cv_results_["param_nu"].astype(float)
+    np.testing.assert_allclose(search.cv_results_["mean_recall"], asked, atol=1.5 / len(X))
+    # The volume tells the gammas apart by several times what 2,000 points leave to chance.
+    assert np.ptp(search.cv_results_["mean_log_volume"][asked == 0.95]) > 0.3
+
+
+def test_a_recall_that_no_candidate_keeps_is_warned_of(X):
+    search = LabelFreeSearchCV(OneClassSVM(), {"nu": [0.4, 0.5]}, cv=3)
+    with pytest.warns(RecallMissedWarning, match=r"0\.9 is asked for.*accepts 0\.\d+ .*smaller nu"):
+        search.fit(X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RecallMissedWarning)
+        LabelFreeSearchCV(OneClassSVM(), {"nu": [0.1, 0.5]}, cv=3).fit(X)
+
+
+@pytest.mark.parametrize(
+    ("criterion", "match"),
+    [
+        (TightestAtRecall("marginal"), "'kind' parameter of TightestAtRecall must be"),
+        (TightestAtRecall(recall=80), "'recall' parameter of TightestAtRecall must be"),
+        (TightestAtRecall(slack=-1), "'slack' parameter of TightestAtRecall must be"),
+        (TightestAtRecall(n_strangers=-1), "'n_strangers' parameter of TightestAtRecall must be"),
+        (BalancedAccuracy("volume"), "'kind' parameter of BalancedAccuracy must be"),
+        (Consistency(rejection=10), "'rejection' parameter of Consistency must be"),
+        (MassVolume(n_strangers=0), "'n_strangers' parameter of MassVolume must be"),
+    ],
+    ids=repr,
+)
+def test_criteria_with_parameters_that_make_no_sense_are_refused(criterion, match, X):
+    with pytest.raises(ValueError, match=match):
+        LabelFreeSearchCV(OneClassSVM(), GRID, criterion=criterion, cv=3).fit(X)
+
+
+# --- bandwidth rules
+
+
+def test_bandwidth_rules_are_what_their_sources_say(X):
+    pairs = pdist(X, "sqeuclidean")
+    n, d = X.shape
+    assert bandwidth.scale(X) == pytest.approx(OneClassSlabSVM().fit(X).gamma_)
+    assert bandwidth.median_heuristic(X) == pytest.approx(1 / (2 * np.median(pairs)))
+    mean_squared = np.log((n - 1) / 2e-12) / (2 * pairs.mean())
+    assert bandwidth.mean_criterion(X) == pytest.approx(mean_squared)
+    phi = 1 / np.log(n - 1)
+    delta = -0.14818008 * phi**4 + 0.284623624 * phi**3 - 0.252853808 * phi**2 + 0.159059498 * phi - 0.001381145
+    assert bandwidth.modified_mean_criterion(X) == pytest.approx(np.log((n - 1) / delta**2) / (2 * pairs.mean()))
+    variance = X.var(axis=0).mean()
+    assert bandwidth.scott(X) == pytest.approx(1 / (2 * n ** (-2 / (d + 4)) * variance))
+    assert bandwidth.silverman(X) == pytest.approx(1 / (2 * (n * (d + 2) / 4) ** (-2 / (d + 4)) * variance))
+
+
+@pytest.mark.parametrize("rule", bandwidth.RULES.values(), ids=lambda rule: rule.__name__)
+def test_bandwidth_rules_know_the_scale_and_stand_extremes(rule, X):
+    assert rule(10 * X) == pytest.approx(rule(X) / 100)
+    assert rule(sp.csr_array(X)) == pytest.approx(rule(X))
+    assert rule(np.ones((5, 2))) == 1.0
+    assert rule(np.ones((1, 2))) == 1.0
+    assert rule(np.array([[0.0], [1.0]])) > 0
+    assert rule(X.astype(np.float32)) == pytest.approx(rule(X), rel=1e-5)
+    with pytest.raises(ValueError, match="StandardScaler"):
+        rule(np.where(X > 1, np.nan, X))
