@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils._param_validation import Interval
 
-from slabsvm.selection.criterion import Answer, Criterion, Measured
-from slabsvm.selection.strangers import Strangers
+from slabsvm.selection.criterion import Criterion
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -46,11 +45,6 @@ class Consistency(Criterion):
     def __init__(self, rejection: float = 0.1, complexity: str = "gamma") -> None:
         self.rejection = rejection
         self.complexity = complexity
-
-    def measure(self, positives: Answer, strangers: Answer | None, made: Strangers | None) -> Measured:
-        """Return the recall."""
-        del strangers, made
-        return {"recall": positives.share}
 
     def scores(
         self, measured: Mapping[str, FloatArray], candidates: Sequence[Mapping[str, Any]], n_held_out: int

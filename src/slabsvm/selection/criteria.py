@@ -51,11 +51,6 @@ class Recall(Criterion):
     It fails nearly always. A detector that accepts everything has a recall of 1, so it prefers the loosest candidate.
     """
 
-    def measure(self, positives: Answer, strangers: Answer | None, made: Strangers | None) -> Measured:
-        """Return the recall."""
-        del strangers, made
-        return {"recall": positives.share}
-
     def scores(
         self, measured: Mapping[str, FloatArray], candidates: Sequence[Mapping[str, Any]], n_held_out: int
     ) -> FloatArray:
