@@ -205,7 +205,6 @@ def plan(images: list[Measured], models: list[Measured], n_backgrounds: int) -> 
         "disk_at_most": 4 * LARGEST * sum(rows.values()),
         "image_bytes": large["image_bytes"] * N_IMAGES / large["images"],
         "memory_images": max(size["memory"] for size in images),
-        "bytes_a_pair": a_pair,
         "memory_models": {
             label: base + a_pair * of_class["m"] * rows[label]
             for label, of_class in classes.items()
