@@ -2,10 +2,11 @@
 
     python benchmarks/speed.py [--only WORD] [--repeats 5] [--data DIR]
 
-*limit*: the time to compute the kernel columns of the final support vectors once, by float32 matrix products and
-exponentials, on as many threads as the fit. *peer*: `sklearn.svm.OneClassSVM` on the same data, kernel and nu at tol
-1e-3; for epsilon = 0 it solves the same problem. Runs are interleaved: limit, ours, peer, limit, ours, peer ... Medians
-are quoted. A fit is the whole public call, leave-one-out planes included. Writes results/speed.json, prints a table.
+*limit*: the least time to compute the kernel columns of the final support vectors once, by float32 matrix products and
+exponentials, on as many threads as the fit, and to keep none. *peer*: `sklearn.svm.OneClassSVM` on the same data,
+kernel and nu at tol 1e-3; for epsilon = 0 it solves the same problem. Runs are interleaved: limit, ours, peer, limit,
+ours, peer ... Medians are quoted of ours and the peer's. A fit is the whole public call, leave-one-out planes included.
+Writes results/speed.json, prints a table.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ import argparse
 import json
 import os
 import platform
+import threading
 import time
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,13 +27,17 @@ from typing import Any
 import numpy as np
 from sklearn.datasets import load_digits, make_blobs
 from sklearn.svm import OneClassSVM
+from threadpoolctl import threadpool_limits
 
 import slabsvm
 from slabsvm import OneClassSlabSVM
-from slabsvm.gram import Computed
+from slabsvm.kernels import Kernel
 
 RESULTS = Path(__file__).parent / "results" / "speed.json"
 N_JOBS = os.cpu_count() or 1
+LIMIT_RUNS = 3
+# What a thread computes at once of the limit.
+LIMIT_BYTES = 2**25
 
 
 @dataclass(frozen=True)
@@ -165,33 +172,57 @@ def seconds(action: Callable[[], Any]) -> float:
     return time.perf_counter() - begin
 
 
+def columns_once(kernel: Kernel, X: np.ndarray, n_columns: int, n_threads: int) -> Callable[[], None]:
+    """Return what computes so many columns of K in float32 and keeps none."""
+    # Memory is taken once, or taking it would cost more than filling it.
+    rows = kernel.prepare(X, np.float32)
+    height = max(1, min(LIMIT_BYTES // (4 * len(X)), -(-n_columns // n_threads)))
+    pieces = [slice(first, min(first + height, n_columns)) for first in range(0, n_columns, height)]
+    own = threading.local()
+
+    def compute(piece: slice) -> None:
+        if not hasattr(own, "memory"):
+            own.memory = np.empty((height, len(X)), dtype=np.float32)
+        kernel.block(rows[piece], rows, own.memory[: piece.stop - piece.start])
+
+    pool = ThreadPoolExecutor(n_threads)
+
+    def once() -> None:
+        with threadpool_limits(1, "blas"):
+            list(pool.map(compute, pieces) if n_threads > 1 else map(compute, pieces))
+
+    once()
+    return once
+
+
 def measure(case: Case, X: np.ndarray, repeats: int) -> dict[str, Any]:
     """Return medians of interleaved runs of limit, ours and peer."""
     gamma = case.gamma_times / (X.shape[1] * X.var())
     ours = OneClassSlabSVM(**{"gamma": gamma, **case.parameters})
     peer = OneClassSVM(gamma=gamma, **{"nu": case.parameters["nu_lower"], "cache_size": 1000, **case.peer_parameters})
     ours.fit(X)
-    columns = Computed(ours._kernel, np.unique(X, axis=0), N_JOBS if case.m > 1000 else 1)
-    support = np.arange(len(np.unique(X[ours.support_], axis=0)))
-
-    def limit() -> None:
-        columns.block(support, None, np.float32)
+    distinct = np.unique(X, axis=0)
+    limit = columns_once(
+        ours._kernel, distinct, len(np.unique(X[ours.support_], axis=0)), 1 if case.m <= 1000 else N_JOBS
+    )
 
     times: dict[str, list[float]] = {"limit": [], "ours": [], "peer": []}
     for _ in range(repeats):
-        times["limit"].append(seconds(limit))
+        times["limit"] += [seconds(limit) for _ in range(LIMIT_RUNS)]
         times["ours"].append(seconds(lambda: ours.fit(X)))
         if case.peer:
             times["peer"].append(seconds(lambda: peer.fit(X)))
     median = {name: float(np.median(values)) for name, values in times.items() if values}
+    # A limit is what nothing can go below.
+    least = min(times["limit"])
     record = {
         "case": case.name,
         "data": case.data,
         "m": len(X),
         "d": X.shape[1],
         "seconds": median["ours"],
-        "limit_seconds": median["limit"],
-        "ours_over_limit": median["ours"] / median["limit"],
+        "limit_seconds": least,
+        "ours_over_limit": median["ours"] / least,
         "relative_gap": ours.relative_gap_,
         "status": ours.status_,
         "n_support": len(ours.support_),

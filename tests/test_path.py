@@ -1,6 +1,7 @@
 """Paths of fits: each is an independent fit's, from fewer steps, and nothing of the way stays in it."""
 
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -9,8 +10,8 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from slabsvm import SVDD, OneClassSlabSVM, OneClassSVM, fit_path, path
-from slabsvm.distances import Distances, FromDistances, SharedDistances
+from slabsvm import SVDD, OneClassSlabSVM, OneClassSVM, distances, fit_path, path
+from slabsvm.distances import Distances, shared_distances
 from slabsvm.kernels import RBF
 
 GAMMAS = [0.05, 0.1, 0.2, 0.4]
@@ -70,6 +71,7 @@ def test_nothing_of_the_way_stays_in_a_model(X):
     first, second = fit_path(model, X, gamma=[0.1, 0.2])
     assert not hasattr(model, "support_")
     for one in (first, second):
+        assert one._last is None
         assert one.get_params() == {**model.get_params(), "gamma": one.gamma}
         assert set(vars(one)) == set(vars(OneClassSlabSVM().fit(X)))
         kept = pickle.loads(pickle.dumps(one))
@@ -84,12 +86,25 @@ def test_starts_from_the_last_solution_save_steps(X):
     assert walked < 0.7 * alone
 
 
-def test_distances_are_computed_once_and_no_more_than_fit(X):
+def distances_of(X, capacity):
     kernel = RBF.of_samples(0.3, X, np.ones(len(X)))
+    return kernel, shared_distances(capacity, 1)
+
+
+def test_distances_are_computed_once_and_no_more_than_fit(X, monkeypatch):
+    computed = []
+    exponents = RBF.exponents
+
+    def counted(kernel, left, right):
+        computed.append(left.shape[0] if right.shape[0] == len(X) else 0)
+        return exponents(kernel, left, right)
+
+    monkeypatch.setattr(RBF, "exponents", counted)
     rows, columns = np.array([5, 0, 700, 9]), np.arange(100)
-    shared = SharedDistances(2 * 8 * len(X))
+    # Room for the samples, and for two rows of four.
+    kernel, gram_of = distances_of(X, X.nbytes + 2 * 8 * len(X))
     for gamma in (0.3, 1.1):
-        gram = shared.gram_of(RBF(gamma, kernel.centre), X, 1)
+        gram = gram_of(RBF(gamma, kernel.centre), X, 1)
         exact = np.exp(-gamma * ((X[rows][:, None] - X) ** 2).sum(axis=2))
         np.testing.assert_allclose(gram.block(rows, None), exact, atol=1e-14)
         np.testing.assert_allclose(gram.block(rows, None, np.float32), exact, atol=1e-5)
@@ -98,18 +113,95 @@ def test_distances_are_computed_once_and_no_more_than_fit(X):
         out = np.empty((4, 100), dtype=np.float32)
         assert gram.block(rows, columns, np.float32, out) is out
         np.testing.assert_allclose(out, exact[:, :100], atol=1e-5)
-    assert isinstance(gram, FromDistances)
-    assert np.flatnonzero(gram.distances.place >= 0).tolist() == [0, 5]
+    assert gram.distances.known(rows).tolist() == [True, True, False, False]
+    assert sum(computed) == 2
 
 
-def test_distances_far_from_the_origin_are_as_exact_as_the_kernels():
-    X = np.random.default_rng(0).normal(size=(50, 3)) + 1e7
-    kernel = RBF.of_samples(1.0, X, np.ones(50))
-    distances = Distances(kernel, X, 1e6)
-    distances.keep(np.arange(50))
-    np.testing.assert_allclose(
-        distances.between(np.arange(50), None), ((X[:, None] - X) ** 2).sum(axis=2), atol=1e-7, rtol=1e-7
-    )
+def test_a_known_row_is_not_computed_for_another_gamma(X, monkeypatch):
+    kernel, gram_of = distances_of(X, 1e9)
+    rows = np.arange(50)
+    gram_of(kernel, X, 1).block(rows, None)
+    monkeypatch.setattr(RBF, "block", None)
+    again = gram_of(RBF(2.0, kernel.centre), X, 2).block(rows, None)
+    np.testing.assert_allclose(again, np.exp(-2.0 * ((X[rows][:, None] - X) ** 2).sum(axis=2)), atol=1e-14)
+
+
+@pytest.mark.parametrize("gammas", [[1e-18, 1 / 800], [1e306, 1 / 800], [1e-320, 1 / 800], [1 / 800, 1e-18]])
+@pytest.mark.parametrize("shift", [0.0, 1e8])
+def test_no_gamma_takes_the_digits_of_anothers_distances(gammas, shift):
+    X = np.random.default_rng(0).normal(size=(300, path.MANY_FEATURES))
+    X[150:] += shift
+    for gamma, one in zip(gammas, fit_path(OneClassSVM(offsets="training"), X, gamma=gammas), strict=True):
+        alone = OneClassSVM(gamma=gamma, offsets="training").fit(X)
+        np.testing.assert_allclose(one.dual_objective_, alone.dual_objective_, rtol=2e-3)
+        np.testing.assert_allclose(one.rho_, alone.rho_, rtol=1e-2, atol=1e-9)
+
+
+def test_what_overflows_is_not_kept():
+    X = np.random.default_rng(0).normal(size=(50, 3)) * 1e160
+    kernel = RBF.of_samples(1e-320, X, np.ones(50))
+    gram = shared_distances(1e9, 1)(kernel, X, 1)
+    gram.block(np.arange(50), None)
+    assert not gram.distances.known(np.arange(50)).any()
+
+
+@pytest.mark.parametrize("columns", [path.MANY_FEATURES - 1, path.MANY_FEATURES])
+def test_distances_of_many_features_alone_are_kept(columns, monkeypatch):
+    kept = []
+    keep = Distances.keep
+    monkeypatch.setattr(Distances, "keep", lambda self, samples: (kept.append(len(samples)), keep(self, samples)))
+    X = np.random.default_rng(0).normal(size=(60, columns))
+    list(fit_path(OneClassSVM(), X.tolist(), gamma=[1e-3, 2e-3]))
+    assert bool(kept) == (columns == path.MANY_FEATURES)
+    kept.clear()
+    list(fit_path(OneClassSVM(kernel="linear"), X + 9.0, nu=[0.1, 0.2]))
+    assert not kept
+
+
+def test_distances_take_no_more_than_half_of_the_fits_memory(monkeypatch):
+    X = np.random.default_rng(0).normal(size=(3000, path.MANY_FEATURES))
+    budget = 50e6
+    model = OneClassSlabSVM(cache_size=budget / 1e6, offsets="training")
+    # Nearly collapsed: all rows are wanted.
+    gammas = [4e-3, 8e-3]
+    most = {}
+    for least_features in (path.MANY_FEATURES + 1, path.MANY_FEATURES):
+        monkeypatch.setattr(path, "MANY_FEATURES", least_features)
+        tracemalloc.start()
+        assert [one.cache_size for one in fit_path(model, X, gamma=gammas)] == [50, 50]
+        most[least_features] = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    without, kept = most.values()
+    # Besides the rows and the samples, a piece of each of the rows, their distances and their exponents.
+    assert without + 0.3 * budget < kept < without + 0.5 * budget + 4 * distances.PIECE_BYTES
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("prepare", [np.asarray, np.float32, sp.csr_array], ids=lambda made: made.__name__)
+def test_repeats_weights_threads_and_types_count_as_in_a_fit(n_jobs, prepare, X, monkeypatch):
+    monkeypatch.setattr(path, "MANY_FEATURES", 1)
+    data = prepare(np.concatenate([X, X[:100]]))
+    weights = np.arange(data.shape[0]) % 3
+    gammas = [0.4, 0.1]
+    model = OneClassSlabSVM(n_jobs=n_jobs, tol=1e-6, cache_size=3)
+    for gamma, one in zip(gammas, fit_path(model, data, sample_weight=weights, gamma=gammas), strict=True):
+        alone = clone(model).set_params(gamma=gamma).fit(data, sample_weight=weights)
+        np.testing.assert_allclose(one.dual_objective_, alone.dual_objective_, rtol=2e-6)
+
+
+def test_other_parameters_can_be_walked_along(X):
+    walk = fit_path(OneClassSlabSVM(), X, kernel=["rbf", "linear"], cache_size=[1, 2], offsets=["training"] * 2)
+    assert [(one.kernel, one.cache_size, one.offsets) for one in walk] == [
+        ("rbf", 1, "training"),
+        ("linear", 2, "training"),
+    ]
+    assert [one.C for one in fit_path(SVDD(), X, C=[0.01, 0.02])] == [0.01, 0.02]
+
+
+def test_a_model_that_starts_warm_goes_on_from_where_it_stands(X):
+    (one,) = fit_path(OneClassSlabSVM(warm_start=True), X, gamma=[0.1])
+    assert one._last is not None
+    assert one.fit(X).n_iter_ == 0
 
 
 @pytest.mark.parametrize(
@@ -119,6 +211,8 @@ def test_distances_far_from_the_origin_are_as_exact_as_the_kernels():
         ({"gamma": []}, "at least one value"),
         ({"gamma": [0.1], "nu_lower": [0.1, 0.2]}, "as many of every other"),
         ({"bandwidth": [1.0]}, "Invalid parameter 'bandwidth'"),
+        ({"nu_lower": [0.1, 2.0]}, "'nu_lower' parameter of OneClassSlabSVM must be"),
+        ({"cache_size": [100, None]}, "'cache_size' parameter of OneClassSlabSVM must be"),
     ],
 )
 def test_values_that_make_no_path_are_refused_at_once(values, text, X):
@@ -131,8 +225,24 @@ def test_other_detectors_are_told_where_to_go(X):
         fit_path(make_pipeline(StandardScaler(), OneClassSVM()), X, gamma=[0.1])
 
 
-def test_a_bad_value_is_refused_when_its_turn_comes(X):
-    walk = fit_path(OneClassSVM(), X, nu=[0.1, 2.0])
-    assert next(walk).nu == 0.1
-    with pytest.raises(ValueError, match="nu"):
-        next(walk)
+@pytest.mark.parametrize("value", [0.1, np.array(0.1), "scale", None])
+def test_one_value_in_place_of_a_list_is_refused(value, X):
+    with pytest.raises(TypeError, match=r"gamma must be a list of values, as in fit_path\(model, X, gamma=\["):
+        fit_path(OneClassSlabSVM(), X, gamma=value)
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (None, "Expected 2D array"),
+        (5, "Expected 2D array"),
+        ([], "Expected 2D array"),
+        ([[1.0, np.nan], [2.0, 3.0]], "contains NaN"),
+    ],
+    ids=repr,
+)
+def test_data_that_no_fit_takes_are_refused_as_by_a_fit(data, text):
+    with pytest.raises(ValueError, match=text):
+        OneClassSVM().fit(data)
+    with pytest.raises(ValueError, match=text):
+        next(fit_path(OneClassSVM(), data, gamma=[0.1]))

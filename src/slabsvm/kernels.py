@@ -214,7 +214,9 @@ class RBF(Kernel):
         """Return the exponents; the last two columns of one side have changed places."""
         if self.differences:
             squared: FloatArray = cdist(left[:, :-2], right[:, :-2], "sqeuclidean")
-            return np.multiply(squared, -self.gamma, out=squared)
+            # What overflows is infinitely far.
+            with np.errstate(over="ignore"):
+                return np.multiply(squared, -self.gamma, out=squared)
         values = _product(left, right, out)
         # Without a centre rounding may make more than 0 of the exponent of rows far out.
         return values if self.centre is not None else np.minimum(values, 0.0, out=values)
