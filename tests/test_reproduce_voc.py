@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 
 from slabsvm import SlabCollapseWarning, voc_plots, voc_report
 from slabsvm.cli import main
-from slabsvm.experiments import coordinates, pascal, pascal_classes, table_one
+from slabsvm.experiments import coordinates, hog, pascal, pascal_classes, table_one
 from slabsvm.experiments.coordinates import KernelTable
 from slabsvm.experiments.data import DataError
 from slabsvm.experiments.methods import CERTIFIED, METHODS
@@ -407,6 +407,24 @@ class TestTheCommand:
         assert "nothing to compute" in again.output
         (seconds,) = re.findall(r"\| features \| ([\d.]+) s \|", (output / "voc.md").read_text())
         assert float(seconds) > 0, "what the features took is remembered"
+
+    def test_features_that_are_interrupted_are_kept_and_that_is_said(self, voc, tmp_path, monkeypatch):
+        describe, calls = hog.describe, []
+
+        def interrupted(pixels):
+            calls.append(pixels)
+            if len(calls) == 30:
+                raise KeyboardInterrupt
+            return describe(pixels)
+
+        monkeypatch.setattr(hog, "describe", interrupted)
+        begun = ("--data", voc, "--output", tmp_path, "--classes", "cow", "--backgrounds", 20, "--jobs", 1)
+        stopped = run(*begun, "--no-figures")
+        assert stopped.exit_code == 130
+        assert "Stopped. The features so far are kept; the same command goes on from there." in stopped.output
+        result = run(*begun, "--no-figures")
+        assert result.exit_code == 0, result.output
+        assert len(calls) < 30 + 32, "some rows were there"
 
     def test_records_of_other_backgrounds_are_not_taken(self, voc, tmp_path):
         begun = ("--data", voc, "--output", tmp_path, "--classes", "cow", "--no-figures")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from slabsvm.journal import Journal
-from slabsvm.terminal import progress
+from slabsvm.terminal import INTERRUPTED, progress
 
 if TYPE_CHECKING:
     from slabsvm.experiments.hog import ClassFeatures
@@ -130,7 +130,7 @@ def read_features(
 
     needed = pascal_classes.bytes_of_features(data, classes, n_backgrounds, choice)
     if not any(cache.glob("*/*.npy")):
-        click.echo(f"HOG features of {len(classes)} classes will take {needed / 1e9:.2f} GB in {cache}.")
+        click.echo(f"HOG features will take {needed / 1e9:.2f} GB in {cache}: {', '.join(classes)}.")
         free = shutil.disk_usage(cache.parent).free
         if free < needed:
             raise DataError(
@@ -139,7 +139,7 @@ def read_features(
             )
     features = []
     for label in classes:
-        with counted(f"Features of {label}") as to:
+        with counted(f"Features of {label}") as to, going_on_later():
             of_class = class_features(
                 data,
                 label,
@@ -153,6 +153,16 @@ def read_features(
         stages.took("features", of_class.seconds, of_class.key)
         features.append(of_class)
     return features
+
+
+@contextmanager
+def going_on_later() -> Iterator[None]:
+    """Say on an interruption that nothing is lost."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        click.echo("\nStopped. The features so far are kept; the same command goes on from there.", err=True)
+        raise SystemExit(INTERRUPTED) from None
 
 
 @contextmanager

@@ -23,9 +23,9 @@ The images of Pascal VOC are not at hand, and are not downloaded for you: they a
 Get VOCtrainval_11-May-2012.tar (2 GB) from {VOC_PAGE}
 unpack it, and pass --data VOCdevkit/VOC2012, or set SLABSVM_DATA to the folder that holds VOCdevkit.
 
-All 20 classes with 10,000 backgrounds each take about 16 GB on disk below the output folder and 6 hours on two cores,
-but for person: its 12,700 objects alone take about 40 hours and 22 GB of memory. With --backgrounds 1000 they take 4 GB
-and 3 hours. --classes names those to learn, and --objects 3000 takes no more of each.
+All 20 classes with 10,000 backgrounds each take about 16 GB on disk below the output folder and 2 hours on two cores,
+but for person: its 12,700 objects alone take about 7 hours and 17 GB of memory. With --backgrounds 1000 they take 4 GB
+and 1 hour, and person 5 more. --classes names those to learn, and --objects 3000 takes no more of each.
 
 Any other data set in VOC's layout will do.
 """
