@@ -308,6 +308,24 @@ class TestTheReport:
         assert voc_plots.in_turn([[1, 2], [1, 3, 4], []]) == [1, 2, 3, 4]
 
 
+class TestTheSheets:
+    @pytest.mark.parametrize(("shape", "n_drawn"), [((80, 80), 9), ((16, 520), 1), ((520, 16), 9)])
+    def test_each_row_has_as_many_pictures_as_there_is_room_for_and_one_at_least(self, shape, n_drawn):
+        pictures = [np.zeros((*shape, 3), dtype=np.uint8)] * 9
+        places = list(voc_plots._places(pictures))
+        assert len(places) == n_drawn
+        assert all(left + width <= voc_plots.SHEET for left, width in places)
+
+    def test_names_of_classes_are_no_formulas(self, tmp_path):
+        records = [
+            record | {"known": {"cat": "a$b$c_{", "cow": "$"}[record["known"]]} for record in invented(SLAB_AHEAD)
+        ]
+        voc_plots.heat_maps(records, "training", tmp_path / "map.png")
+        voc_plots.sheet(tmp_path / "sheet.png", [("$a$b_{$: none", [], None)])
+        assert (tmp_path / "map.png").stat().st_size > 10_000
+        assert (tmp_path / "sheet.png").stat().st_size > 500
+
+
 class TestStages:
     def test_a_run_that_goes_on_counts_what_earlier_ones_took(self, tmp_path):
         first = Stages(tmp_path / "stages.jsonl")

@@ -84,7 +84,8 @@ def charts(records: Sequence[Record], features: Sequence[ClassFeatures]) -> list
 def heat_maps(records: Sequence[Record], offsets: str, path: Path) -> None:
     """Draw the Matthews correlation of every class by every method: a block for each kernel, medians at the right."""
     classes = list(dict.fromkeys(record["known"] for record in records))
-    columns = [*classes, "", "median"]
+    # Between two dollars matplotlib would read a formula.
+    columns = [*(known.replace("$", r"\$") for known in classes), "", "median"]
     with figure(path, 1.6 + 0.72 * len(columns), 1.25 * len(KERNELS)) as drawing:
         panels = drawing.subplots(len(KERNELS), 1)
         for axes, kernel in zip(panels, KERNELS, strict=True):
@@ -172,7 +173,7 @@ def sheet(path: Path, rows: Sequence[Row]) -> None:
     with figure(path, SHEET, height) as drawing:
         for (words, pictures, colour), top in zip(rows, places, strict=True):
             if words:
-                drawing.text(0, 1 - (top - 0.08) / height, words, size=10, va="bottom")
+                drawing.text(0, 1 - (top - 0.08) / height, words, size=10, va="bottom", parse_math=False)
             for picture, (left, width) in zip(pictures, _places(pictures), strict=False):
                 axes = drawing.add_axes((left / SHEET, 1 - (top + PICTURE) / height, width / SHEET, PICTURE / height))
                 axes.imshow(picture, aspect="auto", interpolation="bilinear")
@@ -185,7 +186,7 @@ def _places(pictures: Sequence[Pixels]) -> Iterator[tuple[float, float]]:
     """The left edge and the width, in inches, of each picture that a row of the sheet has room for."""
     left = 0.0
     for picture in pictures:
-        width = PICTURE * picture.shape[1] / picture.shape[0]
+        width = min(PICTURE * picture.shape[1] / picture.shape[0], SHEET)
         if left + width > SHEET:
             return
         yield left, width
