@@ -294,11 +294,11 @@ class TestTheReport:
         assert "0 warn that they will reject new samples" in voc_report.found(quiet)[-1]
         assert "Of the slab's 30 fits with thresholds at training scores 30 warn" in voc_report.found(told)[-1]
         grid = voc_report.collapse_grid(told)
-        assert {row[3] for row in grid.rows} == {"6 of 6"}
+        assert {row[3] for row in grid.rows} == {"6/6"}
         assert {row[1] for row in grid.rows} == {"100%"}
         assert 'What a fit tells its user, with the linear kernel: "The slab has no width."' in grid.notes[-1]
         assert voc_report.collapse_grid(quiet).notes[-1] == "With the linear kernel no fit was warned of."
-        assert {cell for row in voc_report.told_grid(told).rows for cell in row[1:5]} == {"6 of 6"}
+        assert {cell for row in voc_report.told_grid(told).rows for cell in row[1:5]} == {"6/6"}
 
     def test_times_are_summed(self):
         grid = voc_report.stages_grid({"features": 2.0, "models": 1.25}, invented(SLAB_AHEAD))

@@ -106,7 +106,7 @@ def collapse_grid(records: Sequence[Record]) -> Grid:
                 kernel.title,
                 f"{typical(share, 'share'):.0%}",
                 _small(typical(trained, "width")),
-                f"{sum(map(is_told, trained))} of {len(trained)}",
+                _counts(trained),
                 f"{typical(trained, 'recall'):.3f}",
                 f"{typical(left_out, 'recall'):.3f}",
                 f"{typical(trained):.3f}",
@@ -268,7 +268,7 @@ def _printed(method: str, kernel: Kernel) -> str:
 
 
 def _counts(cells: Sequence[Record]) -> str:
-    return f"{sum(map(is_told, cells))} of {len(cells)}"
+    return f"{sum(map(is_told, cells))}/{len(cells)}"
 
 
 def _counted(kernels: Sequence[str]) -> str:
