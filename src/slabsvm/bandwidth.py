@@ -32,7 +32,11 @@ def scale(X: Any) -> float:
 
 
 def median_heuristic(X: Any) -> float:
-    """1 / (2 median |x - z|^2) over pairs of rows that differ (Gretton et al., JMLR 13, 2012; Garreau et al. 2017)."""
+    """1 / (2 median |x - z|^2): sigma is the median distance (Gretton et al., JMLR 13, 2012).
+
+    Over pairs of rows that differ, so that duplicates do not make it infinite: the source takes all pairs. What it is
+    for many samples: Garreau, Jitkrittum, Kanagawa, "Large sample analysis of the median heuristic", arXiv 1707.07269.
+    """
     squared = _squared_distances(_table(X))
     return _inverse(2.0 * float(np.median(squared[squared != 0]))) if squared.any() else 1.0
 

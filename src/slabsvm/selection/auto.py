@@ -43,6 +43,9 @@ class AutoSlabSVM(OutlierMixin, BaseEstimator):
     which have none, the one that accepts the fewest strangers made of their features' marginals. Leave-one-out planes
     give nearly every candidate the recall that it is asked for, so that it is the volume that chooses.
 
+    Of few samples the recall that comes of it is a little less than was asked for, and of features with few values
+    volume means little: docs/choosing-parameters.md says by how much, and what to search by instead.
+
     Parameters
     ----------
     recall : float in (0, 1), default=0.9

@@ -22,8 +22,11 @@ class Consistency(Criterion):
     standard deviations of a binomial share. Among these the most complex one wins; of equally complex ones, the one
     whose rejection is nearest to what was asked for. Inconsistent ones rank below, by their excess.
 
-    It fails with offsets that are calibrated, as offsets="leave-one-out" is: these are consistent at every complexity,
-    so that the most complex candidate of the grid wins, however far the grid goes.
+    It is for grids of complexity alone: the rejection is one number for all candidates, whatever nu each has, and among
+    equally complex ones that with the nu nearest to it wins. It fails with offsets that are calibrated, as
+    offsets="leave-one-out" is, and the more so with cv="leave-one-out", where each candidate rejects what its nu asks
+    for by construction: these are consistent at every complexity, so that the most complex candidate of the grid wins,
+    however far the grid goes. It is then no criterion but the end of the grid; use it with offsets="training".
 
     Parameters
     ----------

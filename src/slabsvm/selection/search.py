@@ -44,7 +44,10 @@ class LabelFreeSearchCV(ChosenDetector):
     cv : int, "leave-one-out", splitter or iterable of (train, test), default=5
         A number makes so many folds that equal rows do not straddle (`DistinctKFold`). "leave-one-out" makes no folds:
         every candidate is fitted once, on all rows, and judged by its closed-form leave-one-out scores, for detectors
-        of this package with offsets="leave-one-out".
+        of this package with offsets="leave-one-out". Their planes are quantiles of these same scores, so that the
+        recall of each candidate is what its nu asks for, by construction: it tells nothing of whether the candidate is
+        good, and a criterion that looks at nothing else cannot choose; volumes and strangers can. Steps before the
+        detector see all rows: what they learn is not left out.
     n_jobs : int or None, default=None
         Threads among which the fits are divided; None is 1 unless in a `joblib.parallel_config` context, -1 all.
     refit : bool, default=True
@@ -166,8 +169,9 @@ class LabelFreeSearchCV(ChosenDetector):
         Warns
         -----
         slabsvm.LeakageWarning
-            When equal rows straddle the folds, when the features were scaled all rows together, and when y holds
-            labels of more than one class.
+            When equal rows straddle the folds, when the features look as if they had been scaled all rows together
+            (`slabsvm.selection.leakage.warn_of_scaling` says what can be seen), and when y holds labels of more than
+            one class.
         slabsvm.selection.criteria.RecallMissedWarning
             When no candidate keeps the recall that the criterion asks for.
         """
