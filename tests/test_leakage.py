@@ -80,8 +80,13 @@ def with_flags(X):
         (lambda X: MinMaxScaler().fit_transform(np.vstack([X, X[X[:, 0].argmax()]])), "MinMaxScaler"),
         (lambda X: MinMaxScaler().fit_transform(X.astype(np.float32)), "MinMaxScaler"),
         (with_flags, "MinMaxScaler"),
+        (lambda X: np.column_stack([StandardScaler().fit_transform(X), np.full(len(X), 7.0)]), "StandardScaler"),
+        (lambda X: np.column_stack([MinMaxScaler().fit_transform(X), np.full(len(X), 7.0)]), "MinMaxScaler"),
     ],
-    ids=["numpy", "float32", "pandas", "stretched", "with a row twice", "stretched float32", "with flags"],
+    ids=[
+        *("numpy", "float32", "pandas", "stretched", "with a row twice", "stretched float32", "with flags"),
+        *("with a constant", "stretched with a constant"),
+    ],
 )
 def test_features_scaled_all_rows_together_are_warned_of(scaled, scaler, X):
     with pytest.warns(LeakageWarning, match=rf"make_pipeline\({scaler}\(\), detector\)"):

@@ -81,26 +81,28 @@ def _warn(text: str) -> None:
 
 
 def _table(X: Any) -> FloatArray | None:
-    """Return the features that vary, (n, d), or None where none of this can be seen."""
+    """Return X as an array, or None where none of this can be seen."""
     if sp.issparse(X):
         return None
     table = np.asarray(X)
     if table.ndim != 2 or table.dtype.kind != "f" or len(table) < FEWEST_ROWS or not np.isfinite(table).all():
         return None
-    varying = table.min(axis=0) < table.max(axis=0)
-    return None if varying.sum() < FEWEST_FEATURES else table[:, varying].astype(np.float64)
+    return table if (table.min(axis=0) < table.max(axis=0)).sum() >= FEWEST_FEATURES else None
 
 
 def _is_standardised(table: FloatArray) -> bool:
+    varying = table.min(axis=0) < table.max(axis=0)
     with np.errstate(over="ignore", invalid="ignore"):
-        if not (np.abs(table.mean(axis=0)) < SCALED_TO).all():
+        if not (np.abs(table.mean(axis=0, dtype=np.float64)[varying]) < SCALED_TO).all():
             return False
-        return any(bool((np.abs(table.std(axis=0, ddof=ddof) - 1.0) < SCALED_TO).all()) for ddof in (0, 1))
+        deviations = (table.std(axis=0, dtype=np.float64, ddof=ddof)[varying] for ddof in (0, 1))
+        return any(bool((np.abs(deviation - 1.0) < SCALED_TO).all()) for deviation in deviations)
 
 
 def _is_stretched(table: FloatArray) -> bool:
     low, high = table.min(axis=0), table.max(axis=0)
-    if not ((np.abs(low) <= ROUNDED).all() and (np.abs(high - 1.0) <= ROUNDED).all()):
+    varying = low < high
+    if not ((np.abs(low[varying]) <= ROUNDED).all() and (np.abs(high[varying] - 1.0) <= ROUNDED).all()):
         return False
     _, first = np.unique(equal_rows(table), return_index=True)
     distinct = table[first]
