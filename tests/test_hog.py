@@ -28,8 +28,8 @@ from slabsvm.experiments.regions import (
     class_objects,
     class_window,
 )
-from slabsvm.experiments.voc import VOCData, read_voc
-from voc_layout import SQUARE, Layout, boxed, pattern
+from slabsvm.experiments.voc import ACCEPTED, VOCData, read_voc
+from voc_layout import SQUARE, Layout, boxed, described, pattern
 
 DIFFICULT = "<difficult>1</difficult>"
 
@@ -163,6 +163,49 @@ class TestBackgrounds:
         data = read_voc(layout.root)
         regions, _ = background_regions(data, class_objects(data, "square")[0], 100)
         assert "full" not in {region.image.stem for region in regions}
+
+    @pytest.mark.parametrize(
+        "wall",
+        [
+            boxed("wall", 61, 1, 120, 90, flags="<difficult>maybe</difficult>"),
+            boxed("wall", 120, 90, 61, 1),
+            boxed("wall", 120, 1, 61, 90),
+            boxed("", 61, 1, 120, 90),
+            boxed("wall", 61, -5, 1e300, 90),
+        ],
+        ids=["flag", "swapped", "swapped across", "nameless", "endless"],
+    )
+    @pytest.mark.parametrize("accept", [ACCEPTED, ACCEPTED - {"outside"}], ids=["usual", "none outside"])
+    def test_are_not_taken_from_an_object_that_cannot_be_used(self, tmp_path, wall, accept):
+        layout = Layout(tmp_path / "VOC2012")
+        layout.add("one", SQUARE, wall)
+        data = read_voc(layout.root, accept=accept)
+        regions, _ = background_regions(data, sized((20, 20)), 100, max_overlap=0)
+        assert max(region.box.right for region in regions) == 60
+
+    @pytest.mark.parametrize(
+        "wall",
+        [
+            boxed("wall", 1, 1, 120, 90, flags="<truncated>0.5</truncated>"),
+            boxed("wall", 1, "?", 20, 20),
+            "<name>wall</name>",
+        ],
+        ids=["flag", "no number", "no box"],
+    )
+    def test_are_not_taken_from_an_image_whose_only_object_cannot_be_used(self, layout, wall):
+        layout.add("walled", wall)
+        data = read_voc(layout.root)
+        assert "walled" in {image.image.stem for image in data.images}
+        regions, _ = background_regions(data, sized((20, 20)), 200)
+        assert {region.image.stem for region in regions} == {f"image{number}" for number in range(4)} | {"nothing"}
+
+    @pytest.mark.parametrize("accept", [ACCEPTED, ACCEPTED - {"folder"}], ids=["usual", "refused before"])
+    def test_are_not_taken_from_an_image_that_another_annotation_names_too(self, layout, accept):
+        layout.annotate("other", described("image1", boxed("disc", 60, 20, 120, 90), folder="elsewhere"))
+        data = read_voc(layout.root, accept=accept)
+        assert data.labels["square"] == 4
+        regions, _ = background_regions(data, sized((20, 20)), 200)
+        assert {region.image.stem for region in regions} == {"image0", "image2", "image3", "nothing"}
 
     def test_depend_on_the_seed_and_the_class_and_the_shorter_draw_begins_the_longer(self, data):
         objects, _ = class_objects(data, "square")

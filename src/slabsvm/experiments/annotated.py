@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from slabsvm.experiments.annotation import LabelledBox, parse_annotation
+from slabsvm.experiments.annotation import Box, LabelledBox, parse_annotation
 from slabsvm.experiments.data import DataError
 
 Kind = Literal[
@@ -66,17 +66,30 @@ class Annotated:
         Each box lies within the image.
     sha256 : str
         Checksum of the image's file.
+    barred : tuple of Box
+        Places within the image where something is that is not among the objects, so that they are no background.
     """
 
     image: Path
     size: tuple[int, int]
     objects: tuple[LabelledBox, ...]
     sha256: str
+    barred: tuple[Box, ...] = ()
+
+    @property
+    def taken(self) -> tuple[Box, ...]:
+        """Every place that is not background."""
+        return (*(item.box for item in self.objects), *self.barred)
+
+    def without_background(self) -> Annotated:
+        """The same with nothing that could be background."""
+        width, height = self.size
+        return replace(self, barred=(Box(0, 0, width, height),))
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What came of one annotation file: the image, None where it is left out, and the problems.
+    """What came of one annotation file: the image, None where it cannot be read, and the problems.
 
     Attributes
     ----------
@@ -86,18 +99,21 @@ class Reading:
     problems : tuple of Problem
     folder : str or None
         The folder that the file names.
+    used : bool
+        Whether no problem has the image left out.
     """
 
     path: Path
     annotated: Annotated | None = None
     problems: tuple[Problem, ...] = ()
     folder: str | None = None
+    used: bool = True
 
     def with_problem(self, kind: Kind, text: str, accept: Collection[Kind], path: Path | None = None) -> Reading:
         """The same with a problem of the image as a whole, which is left out unless the problem is accepted."""
         used = kind in accept
         problem = Problem(path or self.path, kind, text, used)
-        return replace(self, annotated=self.annotated if used else None, problems=(*self.problems, problem))
+        return replace(self, problems=(*self.problems, problem), used=self.used and used)
 
 
 def read_annotated(path: Path, images: Path, accept: Collection[Kind]) -> Reading:
@@ -116,9 +132,12 @@ def read_annotated(path: Path, images: Path, accept: Collection[Kind]) -> Readin
         return nothing.with_problem("missing", f"there is no such image; {path.name} names it", (), image)
     except DataError as error:
         return nothing.with_problem("damaged", str(error), (), image)
-    objects, problems = _within(annotation.objects, size, path, accept)
+    objects, left_out, problems = _within(annotation.objects, size, path, accept)
     problems = [*(Problem(path, "object", text) for text in annotation.rejected), *problems]
-    reading = Reading(path, Annotated(image, size, objects, sha256), tuple(problems), annotation.folder)
+    clipped = (box.inside(size) for box in (*annotation.barred, *left_out))
+    # What is wholly outside has no part in the image, and may be farther away than numbers go.
+    barred = tuple(box for box in clipped if min(box.width, box.height) > 0)
+    reading = Reading(path, Annotated(image, size, objects, sha256, barred), tuple(problems), annotation.folder)
     if annotation.size and annotation.size != size:
         text = "it says {} x {} pixels, but the image has {} x {}".format(*annotation.size, *size)
         reading = reading.with_problem("size", text, accept)
@@ -173,9 +192,9 @@ def _content(path: Path) -> bytes:
 
 def _within(
     objects: Collection[LabelledBox], size: tuple[int, int], path: Path, accept: Collection[Kind]
-) -> tuple[tuple[LabelledBox, ...], list[Problem]]:
-    """The objects with the parts of their boxes that are in the image, and who reaches out of it."""
-    kept, problems = [], []
+) -> tuple[tuple[LabelledBox, ...], list[Box], list[Problem]]:
+    """The objects with the parts of their boxes that are in the image, the boxes of others, and who reaches out."""
+    kept, left_out, problems = [], [], []
     for item in objects:
         box = item.box.inside(size)
         if box != item.box:
@@ -183,9 +202,10 @@ def _within(
             kind: Kind = "outside" if min(box.width, box.height) > 1 else "object"
             problems.append(Problem(path, kind, _reaching_out(item, size), used="outside" == kind in accept))
             if not problems[-1].used:
+                left_out.append(box)
                 continue
         kept.append(replace(item, box=box))
-    return tuple(kept), problems
+    return tuple(kept), left_out, problems
 
 
 def _reaching_out(item: LabelledBox, size: tuple[int, int]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
@@ -38,6 +39,10 @@ class Box:
         return Box(max(self.left, 0), max(self.top, 0), min(self.right, width), min(self.bottom, height))
 
 
+# The place of an object that may be anywhere; what is in an image of it is the whole image.
+ANYWHERE = Box(-sys.maxsize, -sys.maxsize, sys.maxsize, sys.maxsize)
+
+
 @dataclass(frozen=True)
 class LabelledBox:
     """An object: its class and place; whether it is difficult or truncated, None where the file does not say."""
@@ -63,6 +68,8 @@ class Annotation:
     objects : tuple of LabelledBox
     rejected : tuple of str
         A sentence for each object that cannot be used.
+    barred : tuple of Box
+        Where these objects are: what cannot be used is no background either. ANYWHERE if the file does not tell.
     """
 
     filename: str
@@ -70,6 +77,7 @@ class Annotation:
     size: tuple[int, int] | None
     objects: tuple[LabelledBox, ...]
     rejected: tuple[str, ...]
+    barred: tuple[Box, ...]
 
 
 def parse_annotation(path: Path) -> Annotation:
@@ -94,24 +102,21 @@ def parse_annotation(path: Path) -> Annotation:
     # A name with a folder in it could reach any file of the machine.
     if not filename or Path(filename).name != filename:
         raise DataError(f"<filename> should be the name of an image in JPEGImages, but is {filename!r}")
-    objects, rejected = [], []
+    objects, rejected, barred = [], [], []
     for number, element in enumerate(root.findall("object"), start=1):
         try:
             objects.append(_labelled_box(element))
         except DataError as error:
             rejected.append(f"object {number} ({_text(element, 'name') or 'no name'}): {error}")
-    return Annotation(filename, _text(root, "folder"), _size(root), tuple(objects), tuple(rejected))
+            barred.append(_place(element))
+    return Annotation(filename, _text(root, "folder"), _size(root), tuple(objects), tuple(rejected), tuple(barred))
 
 
 def _labelled_box(element: ElementTree.Element) -> LabelledBox:
     label = _text(element, "name")
     if not label:
         raise DataError("it has no <name>")
-    # Parts of an object (head, hand, foot) have boxes of their own, further in: only the object's own is read.
-    corners = element.find("bndbox")
-    if corners is None:
-        raise DataError("it has no <bndbox>")
-    left, top, right, bottom = (_coordinate(corners, name) for name in ("xmin", "ymin", "xmax", "ymax"))
+    left, top, right, bottom = _corners(element)
     if right <= left or bottom <= top:
         raise DataError(
             f"its box is degenerate: xmin={left} ymin={top} xmax={right} ymax={bottom}, "
@@ -119,6 +124,24 @@ def _labelled_box(element: ElementTree.Element) -> LabelledBox:
         )
     box = Box(left - 1, top - 1, right, bottom)
     return LabelledBox(label, box, _flag(element, "difficult"), _flag(element, "truncated"))
+
+
+def _place(element: ElementTree.Element) -> Box:
+    """Where an object is that cannot be used, as well as its corners tell."""
+    try:
+        left, top, right, bottom = _corners(element)
+    except DataError:
+        return ANYWHERE
+    return Box(min(left, right) - 1, min(top, bottom) - 1, max(left, right), max(top, bottom))
+
+
+def _corners(element: ElementTree.Element) -> tuple[int, int, int, int]:
+    # Parts of an object (head, hand, foot) have boxes of their own, further in: only the object's own is read.
+    corners = element.find("bndbox")
+    if corners is None:
+        raise DataError("it has no <bndbox>")
+    left, top, right, bottom = (_coordinate(corners, name) for name in ("xmin", "ymin", "xmax", "ymax"))
+    return left, top, right, bottom
 
 
 def _coordinate(corners: ElementTree.Element, name: str) -> int:

@@ -167,8 +167,9 @@ def background_regions(
 
     A shape is the width and height of an object drawn at random; its place is uniform in an image drawn at random,
     again until it fits. So backgrounds are as large, as wide and as much resized as the objects, and only what they
-    show tells them apart. All objects are in the way, those of other classes and difficult ones too. Regions may
-    overlap each other; no two are the same. The first regions of a longer draw are those of a shorter one.
+    show tells them apart. All objects are in the way, those of other classes, difficult ones and those that cannot be
+    used too. Regions may overlap each other; no two are the same. The first regions of a longer draw are those of a
+    shorter one.
 
     Parameters
     ----------
@@ -201,7 +202,7 @@ def background_regions(
     label = objects[0].label or ""
     # Another class draws other places, also where its objects have the same shapes.
     rng = np.random.default_rng([seed, crc32(label.encode())])
-    taken = [np.array([_corners(item.box) for item in image.objects]).reshape(-1, 4) for image in data.images]
+    taken = [np.array([_corners(box) for box in image.taken], dtype=np.int64).reshape(-1, 4) for image in data.images]
     regions: dict[Region, None] = {}
     lost = in_a_row = 0
     while len(regions) < n:

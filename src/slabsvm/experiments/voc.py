@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -105,7 +105,7 @@ def read_voc(
         problems += _unannotated(root, paths)
     if on_error == "raise":
         _refuse(problems, accept, f"{root} is refused for what is wrong with it:")
-    images = tuple(reading.annotated for reading in readings if reading.annotated)
+    images = tuple(reading.annotated for reading in readings if reading.annotated and reading.used)
     if not images:
         _refuse(problems, (), f"{root} has no image that can be used:")
     return VOCData(root, images, tuple(problems))
@@ -179,16 +179,23 @@ def _with_folders_compared(readings: Sequence[Reading], root: Path, accept: Coll
 
 
 def _without_shared_images(readings: Sequence[Reading]) -> list[Reading]:
-    """Leave out an annotation of an image that an earlier one has: its objects would count twice."""
-    first: dict[Path, Path] = {}
-    kept = []
+    """Leave out an annotation of an image that an earlier one has: its objects would count twice.
+
+    Nobody knows whether they are in that image, so none of it can be background.
+    """
+    first: dict[Path, int] = {}
+    kept: list[Reading] = []
     for reading in readings:
-        distinct = reading
-        if reading.annotated and first.setdefault(reading.annotated.image, reading.path) != reading.path:
-            image = reading.annotated.image.name
-            text = f"its image {image} belongs to {first[reading.annotated.image].name} already; correct <filename>"
-            distinct = reading.with_problem("annotation", text, ())
-        kept.append(distinct)
+        kept.append(reading)
+        if not reading.annotated:
+            continue
+        earlier = first.setdefault(reading.annotated.image, len(kept) - 1)
+        owner = kept[earlier]
+        if owner.path == reading.path or not owner.annotated:
+            continue
+        text = f"its image {reading.annotated.image.name} belongs to {owner.path.name} already; correct <filename>"
+        kept[-1] = reading.with_problem("annotation", text, ())
+        kept[earlier] = replace(owner, annotated=owner.annotated.without_background())
     return kept
 
 
