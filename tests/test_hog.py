@@ -424,6 +424,56 @@ class TestTheCache:
         assert again.seconds > 0
         np.testing.assert_array_equal(again.X, whole)
 
+    @pytest.mark.parametrize("first", ["whole", "half"])
+    def test_is_not_emptied_by_a_run_that_began_before_another(self, data, tmp_path, monkeypatch, first):
+        whole = of_class(data, tmp_path / "whole")
+        check_room = FeatureStore._check_room
+
+        def meanwhile(store: FeatureStore) -> None:
+            """The first run finds no file; here a second one begins, and writes."""
+            monkeypatch.setattr(FeatureStore, "_check_room", check_room)
+            if first == "whole":
+                of_class(data, tmp_path / "shared")
+            else:
+                # A store prepared, and its first row written and noted.
+                other = FeatureStore(store.file.parent, store.shape)
+                other.prepare()
+                other.note([0], write_rows(other.file, [0], whole.X[:1]))
+
+        monkeypatch.setattr(FeatureStore, "_check_room", meanwhile)
+        np.testing.assert_array_equal(of_class(data, tmp_path / "shared").X, whole.X)
+        again = of_class(data, tmp_path / "shared")
+        assert again.seconds == 0
+        np.testing.assert_array_equal(again.X, whole.X)
+        assert {path.name for path in Path(again.X.filename).parent.iterdir()} == {"features.npy", "rows.jsonl"}
+
+    @pytest.mark.parametrize("damage", ["one bit", "zeros", "made anew"])
+    def test_computes_the_rows_again_whose_bytes_are_not_those_that_were_noted(
+        self, data, tmp_path, monkeypatch, damage
+    ):
+        whole = np.array(of_class(data, tmp_path).X)
+        (file,) = tmp_path.glob("square-*/features.npy")
+        if damage == "made anew":
+            np.save(file, np.zeros_like(whole))
+        else:
+            values = np.load(file, mmap_mode="r+")
+            values[4] = 0 if damage == "zeros" else np.nextafter(values[4], 2, dtype=np.float32)
+            values.flush()
+        computed = []
+        monkeypatch.setattr(features, "describe", lambda pixels: computed.append(1) or describe(pixels))
+        np.testing.assert_array_equal(of_class(data, tmp_path).X, whole)
+        assert len(computed) == (10 if damage == "made anew" else 1)
+
+    def test_whose_file_loses_what_is_written_is_refused(self, data, tmp_path, monkeypatch):
+        def lose(file, rows, values):
+            checksums = write_rows(file, rows, values)
+            write_rows(file, rows, np.zeros_like(values))
+            return checksums
+
+        monkeypatch.setattr(features, "write_rows", lose)
+        with pytest.raises(DataError, match=r"10 rows of .* are not what was written: .* name another cache\."):
+            of_class(data, tmp_path)
+
     def test_that_cannot_be_written_or_has_no_room_says_so(self, data, tmp_path, monkeypatch):
         (tmp_path / "file").touch()
         with pytest.raises(DataError, match=r"Features cannot be kept in .*Name another cache\."):
@@ -485,8 +535,7 @@ def test_rows_are_written_in_place_and_in_any_order(tmp_path):
     assert store.missing() == [0, 1, 2, 3]
     store.prepare()
     values = np.arange(6, dtype=np.float32).reshape(2, 3)
-    write_rows(store.file, [3, 1], values)
-    store.note([3, 1])
+    store.note([3, 1], write_rows(store.file, [3, 1], values))
     assert store.missing() == [0, 2]
     np.testing.assert_array_equal(store.matrix(), [[0, 0, 0], [3, 4, 5], [0, 0, 0], [0, 1, 2]])
     assert {path.name for path in store.file.parent.iterdir()} == {"features.npy", "rows.jsonl"}

@@ -1,15 +1,17 @@
 """A matrix of features on disk, filled row by row, in any order, by any process; a killed run goes on from there.
 
 One .npy file for each class, since it is then the memory map that a kernel reads, written once and never copied. Beside
-it a journal of the rows that are in it: a row is noted after it was written, so what is noted is there.
+it a journal of the rows that are in it, each with its checksum. A row counts while its bytes have the checksum that
+was noted: what another run overwrote, a crash did not bring to the disk, or the disk lost is computed again.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,34 +45,59 @@ class FeatureStore:
         """
         if self._is_whole():
             return
+        part = self.file.with_suffix(f".{os.getpid()}.part")
         try:
             self.file.parent.mkdir(parents=True, exist_ok=True)
-            self.journal.path.unlink(missing_ok=True)
             self._check_room()
-            part = self.file.with_suffix(f".{os.getpid()}.part")
             np.lib.format.open_memmap(part, mode="w+", dtype=np.float32, shape=self.shape)
-            # Another run must find either no file or the whole of it.
-            os.replace(part, self.file)
+            self._publish(part)
         except OSError as error:
             raise DataError(
                 f"Features cannot be kept in {self.file.parent}: {error.strerror or error}. Name another cache."
             ) from error
 
     def missing(self) -> list[int]:
-        """The rows that are not in the file yet."""
+        """The rows that are not in the file yet, or are no more what was written."""
         if not self._is_whole():
             return list(range(self.shape[0]))
-        done = {row for record in self.journal.records() for row in record["rows"]}
-        return [row for row in range(self.shape[0]) if row not in done]
+        noted = {
+            row: checksum
+            for record in self.journal.records()
+            for row, checksum in zip(record["rows"], record.get("crc32", ()), strict=False)
+        }
+        return [row for row, checksum in enumerate(self._checksums()) if noted.get(row) != checksum]
 
-    def note(self, rows: Sequence[int]) -> None:
-        """Note that these rows are written."""
-        self.journal.append({"rows": list(rows)})
+    def note(self, rows: Sequence[int], checksums: Sequence[int]) -> None:
+        """Note that these rows are written, with what `write_rows` gave for them."""
+        self.journal.append({"rows": list(rows), "crc32": list(checksums)})
 
     def matrix(self) -> np.memmap[tuple[int, int], np.dtype[np.float32]]:
         """The file as a read-only memory map."""
         matrix: np.memmap[tuple[int, int], np.dtype[np.float32]] = np.load(self.file, mmap_mode="r")
         return matrix
+
+    def _publish(self, part: Path) -> None:
+        """Give the file its name, if no other run has given it to one of its own meanwhile: that may have rows."""
+        try:
+            # There is one that is not whole, or was not when this run looked for it.
+            if not self._is_whole():
+                self.file.unlink(missing_ok=True)
+            os.link(part, self.file)
+        except FileExistsError:
+            pass
+        except OSError:
+            # A file system without links. Of two runs that began at once one may lose rows here; checksums tell.
+            os.replace(part, self.file)
+        finally:
+            part.unlink(missing_ok=True)
+
+    def _checksums(self) -> Iterator[int]:
+        """The rows' checksums, one row in memory at a time."""
+        matrix = self.matrix()
+        with self.file.open("rb") as stream:
+            stream.seek(matrix.offset)
+            for _ in range(self.shape[0]):
+                yield crc32(stream.read(4 * self.shape[1]))
 
     def _is_whole(self) -> bool:
         try:
@@ -89,8 +116,8 @@ class FeatureStore:
             )
 
 
-def write_rows(file: Path, rows: Sequence[int], values: NDArray[np.float32]) -> None:
-    """Write rows into a .npy file of float32 that is there already.
+def write_rows(file: Path, rows: Sequence[int], values: NDArray[np.float32]) -> list[int]:
+    """Write rows into a .npy file of float32 that is there already; returns their checksums, to be noted.
 
     By plain writes: on a full disk these raise, where a write through a memory map would kill the process.
     """
@@ -101,3 +128,4 @@ def write_rows(file: Path, rows: Sequence[int], values: NDArray[np.float32]) -> 
         for row, value in zip(rows, values, strict=True):
             stream.seek(begin + row * value.nbytes)
             stream.write(value.tobytes())
+    return [crc32(value.tobytes()) for value in values]

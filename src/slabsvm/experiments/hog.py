@@ -125,10 +125,10 @@ def class_features(
     require_scikit_image()
     objects, objections = class_objects(data, label, choice)
     window = class_window(objects)
-    backgrounds, lost = background_regions(data, objects, n_backgrounds, seed=seed, max_overlap=max_overlap)
+    backgrounds, n_lost = background_regions(data, objects, n_backgrounds, seed=seed, max_overlap=max_overlap)
     notes = [f"{label}: {count} objects left out, being {why}" for why, count in objections.items()]
-    if lost:
-        notes.append(f"{label}: {lost} shapes found no place for a background, and others were drawn for them")
+    if n_lost:
+        notes.append(f"{label}: {n_lost} shapes found no place for a background, and others were drawn for them")
     regions = (*objects, *backgrounds)
     checksums = {image.image: image.sha256 for image in data.images}
     key = _key(regions, window, checksums)
@@ -146,6 +146,11 @@ def class_features(
         progress(done, len(regions))
 
     _fill(store, window, _batches(regions, missing, checksums), n_jobs, advance)
+    if missing and (lost := store.missing()):
+        raise DataError(
+            f"{len(lost)} rows of {store.file} are not what was written: another program changes this file, or the "
+            "disk fails. Start again, or name another cache."
+        )
     seconds = perf_counter() - begin if missing else 0.0
     return ClassFeatures(label, window, objects, backgrounds, store.matrix(), seconds, tuple(notes), key)
 
@@ -208,16 +213,16 @@ def _batches(regions: Sequence[Region], rows: Sequence[int], checksums: dict[Pat
 def _fill(
     store: FeatureStore, window: Window, batches: Sequence[_Batch], n_jobs: int | None, advance: Callable[[int], object]
 ) -> None:
-    """Compute the rows of the batches; each is noted when it is in the file."""
+    """Compute the rows of the batches; each is noted, with its checksum, when it is in the file."""
     tasks = (delayed(_compute)(batch, window, store.file) for batch in batches)
-    for batch, _ in zip(batches, Parallel(n_jobs=n_jobs, return_as="generator")(tasks), strict=True):
-        store.note(batch.rows)
+    for batch, written in zip(batches, Parallel(n_jobs=n_jobs, return_as="generator")(tasks), strict=True):
+        store.note(batch.rows, written)
         advance(len(batch.rows))
 
 
-def _compute(batch: _Batch, window: Window, file: Path) -> None:
+def _compute(batch: _Batch, window: Window, file: Path) -> list[int]:
     image = _rgb(_unchanged(batch.image, batch.sha256))
-    write_rows(file, batch.rows, np.array([describe(_resized(image, box, window)) for box in batch.boxes]))
+    return write_rows(file, batch.rows, np.array([describe(_resized(image, box, window)) for box in batch.boxes]))
 
 
 def _unchanged(path: Path, sha256: str) -> bytes:
