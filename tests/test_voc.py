@@ -110,6 +110,44 @@ class TestImageSets:
         assert len(data.images) == 1
 
 
+class TestAnnotationsInNoList:
+    @pytest.fixture
+    def partly_listed(self, layout) -> Layout:
+        for name in ("a", "action1", "action2", "action3", "action4", "b"):
+            layout.add(name, SQUARE)
+        layout.list("train", "a\n")
+        layout.list("square_val", "b -1\n")
+        return layout
+
+    def test_are_left_out_and_told_in_one_line(self, partly_listed):
+        data = read_voc(partly_listed.root)
+        assert [image.image.stem for image in data.images] == ["a", "b"]
+        text = only_problem(data, "unlisted")
+        assert "Annotations: no list in ImageSets/Main has action1, action2, action3 and 1 more; in VOC" in text
+        assert text.endswith("(left out)")
+        with pytest.raises(DataError, match=r"no list in ImageSets/Main has action1, .* Name an image set"):
+            read_voc(partly_listed.root, on_error="raise")
+
+    def test_are_read_in_their_place_where_that_is_accepted(self, partly_listed):
+        data = read_voc(partly_listed.root, accept=ACCEPTED | {"unlisted"}, on_error="raise")
+        assert [image.image.stem for image in data.images] == ["a", "action1", "action2", "action3", "action4", "b"]
+        assert only_problem(data, "unlisted").endswith("(used)")
+
+    def test_are_no_matter_where_an_image_set_is_named_or_there_is_no_list_of_images(self, partly_listed):
+        assert read_voc(partly_listed.root, image_set="train", on_error="raise").problems == ()
+        for file in (partly_listed.root / "ImageSets" / "Main").iterdir():
+            file.unlink()
+        assert len(read_voc(partly_listed.root, on_error="raise").images) == 6
+
+    def test_are_refused_where_they_are_all(self, layout):
+        layout.add("a", SQUARE)
+        layout.list("train", "other\n")
+        with pytest.raises(
+            DataError, match=r"The lists in .*Main name none of the annotations in .* Mend or"
+        ):
+            read_voc(layout.root)
+
+
 def grey(layout):
     layout.add("bad", SQUARE, image=pattern(mode="L"))
 

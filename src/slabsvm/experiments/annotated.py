@@ -23,6 +23,7 @@ Kind = Literal[
     "empty",  # an image without objects
     "folder",  # a <folder> unlike the other files'
     "unannotated",  # images without an annotation
+    "unlisted",  # annotations in none of the lists of images
 ]
 # What a data set may have and still be sound. Such images are used, and are reported all the same.
 ACCEPTED: frozenset[Kind] = frozenset({"outside", "size", "grey", "empty", "folder", "unannotated"})

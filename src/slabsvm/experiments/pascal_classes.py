@@ -23,9 +23,10 @@ The images of Pascal VOC are not at hand, and are not downloaded for you: they a
 Get VOCtrainval_11-May-2012.tar (2 GB) from {VOC_PAGE}
 unpack it, and pass --data VOCdevkit/VOC2012, or set SLABSVM_DATA to the folder that holds VOCdevkit.
 
-All 20 classes with 10,000 backgrounds each take about 16 GB on disk below the output folder and 2 hours on two cores,
-but for person: its 12,700 objects alone take about 7 hours and 17 GB of memory. With --backgrounds 1000 they take 4 GB
-and 1 hour, and person 5 more. --classes names those to learn, and --objects 3000 takes no more of each.
+Its 11,540 images with all objects marked (ImageSets/Main) are read; the other 5,585 with annotations are not.
+All 20 classes with 10,000 backgrounds each take about 15 GB on disk below the output folder and 1.5 hours on two cores,
+but for person: its 8,600 objects alone take about 2.5 hours and 10 GB of memory. With --backgrounds 1000 they take 3 GB
+and half an hour, and person 2 more. --classes names those to learn, and --objects 3000 takes no more of each.
 
 Any other data set in VOC's layout will do.
 """

@@ -68,14 +68,16 @@ def read_voc(
     year : int, default=None
         Which VOC of a VOCdevkit that holds several.
     image_set : str, default=None
-        A list in ImageSets/Main without its ".txt", such as "trainval". None: all annotations.
+        A list in ImageSets/Main without its ".txt", such as "trainval". None: the annotations that any of these lists
+        names, or all where there is no list. VOC has annotations in none of them, of images for its tasks of action
+        and layout, in which not every object need be marked.
     on_error : {"skip", "raise"}, default="skip"
         What becomes of a problem whose kind is not accepted: the object or image is left out, or nothing is read.
     accept : collection of Kind
         Problems in spite of which an image or object is used. Default: boxes that reach outside (the part within the
         image counts), wrong sizes (the image's own counts), grey images, images without objects, wrong folders, images
-        without annotation. Of the other kinds nothing could be used; accepting one has it left out, also
-        with "raise".
+        without annotation. Accepting "unlisted" has annotations read that no list names. Of the other kinds nothing
+        could be used; accepting one has it left out, also with "raise".
     n_jobs : int, default=None
         Threads that decode images, in joblib's way of counting.
     progress : function of (images done, images in all)
@@ -93,7 +95,9 @@ def read_voc(
         raise DataError(f"on_error should be 'skip' or 'raise', not {on_error!r}.")
     require_pillow()
     root = find_layout(Path(directory), year)
-    paths = annotation_paths(root, image_set)
+    paths, unlisted = annotation_paths(root, image_set)
+    if "unlisted" in accept:
+        paths = sorted([*paths, *unlisted])
     readings: list[Reading] = []
     tasks = (delayed(read_annotated)(path, root / "JPEGImages", frozenset(accept)) for path in paths)
     for reading in Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")(tasks):
@@ -102,7 +106,7 @@ def read_voc(
     readings = _without_shared_images(_with_folders_compared(readings, root, accept))
     problems = [problem for reading in readings for problem in reading.problems]
     if image_set is None:
-        problems += _unannotated(root, paths)
+        problems += [*_unlisted(root, unlisted, accept), *_unannotated(root, [*paths, *unlisted])]
     if on_error == "raise":
         _refuse(problems, accept, f"{root} is refused for what is wrong with it:")
     images = tuple(reading.annotated for reading in readings if reading.annotated and reading.used)
@@ -142,23 +146,34 @@ def find_layout(directory: Path, year: int | None = None) -> Path:
     )
 
 
-def annotation_paths(root: Path, image_set: str | None) -> list[Path]:
-    """The annotation files of an image set, or all of them by name."""
+def annotation_paths(root: Path, image_set: str | None) -> tuple[list[Path], list[Path]]:
+    """The annotation files of an image set; without one those of any list, by name, and then those of none."""
+    lists = root / "ImageSets" / "Main"
     if image_set is None:
         paths = sorted((root / "Annotations").glob("*.xml"))
         if not paths:
             raise DataError(f"{root / 'Annotations'} holds no XML file.")
-        return paths
-    lists = root / "ImageSets" / "Main"
+        listed = {name for file in lists.glob("*.txt") for name in listed_names(file)} or {path.stem for path in paths}
+        if not listed & {path.stem for path in paths}:
+            raise DataError(
+                f"The lists in {lists} name none of the annotations in {root / 'Annotations'}. Mend or remove them."
+            )
+        return [path for path in paths if path.stem in listed], [path for path in paths if path.stem not in listed]
     file = lists / f"{image_set}.txt"
     if not file.is_file():
         there = ", ".join(sorted(path.stem for path in lists.glob("*.txt"))) or "none"
         raise DataError(f"There is no image set {image_set!r} in {lists}. There is: {there}.")
-    # The list of one class has a second column, which says whether the class is in the image.
-    names = [line.split()[0] for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
+    names = listed_names(file)
     if not names:
         raise DataError(f"{file} names no image. Choose another image set.")
-    return [root / "Annotations" / f"{name}.xml" for name in dict.fromkeys(names)]
+    return [root / "Annotations" / f"{name}.xml" for name in names], []
+
+
+def listed_names(file: Path) -> list[str]:
+    """The names of images in a list, each once."""
+    # The list of one class has a second column, which says whether the class is in the image.
+    lines = file.read_text(encoding="utf-8").splitlines()
+    return list(dict.fromkeys(line.split()[0] for line in lines if line.strip()))
 
 
 def _with_folders_compared(readings: Sequence[Reading], root: Path, accept: Collection[Kind]) -> list[Reading]:
@@ -199,13 +214,27 @@ def _without_shared_images(readings: Sequence[Reading]) -> list[Reading]:
     return kept
 
 
+def _unlisted(root: Path, paths: Sequence[Path], accept: Collection[Kind]) -> list[Problem]:
+    if not paths:
+        return []
+    text = (
+        f"no list in ImageSets/Main has {_some([path.stem for path in paths])}; in VOC not every object of such images "
+        "need be marked. Name an image set to read its images alone"
+    )
+    return [Problem(root / "Annotations", "unlisted", text, used="unlisted" in accept)]
+
+
 def _unannotated(root: Path, paths: Sequence[Path]) -> list[Problem]:
     images = root / "JPEGImages"
     names = sorted({path.stem for path in images.iterdir()} - {path.stem for path in paths})
     if not names:
         return []
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return [Problem(images, "unannotated", f"no annotation for {', '.join(names[:3])}{more}")]
+    return [Problem(images, "unannotated", f"no annotation for {_some(names)}")]
+
+
+def _some(names: Sequence[str]) -> str:
+    """The first three names, and how many more there are."""
+    return ", ".join(names[:3]) + (f" and {len(names) - 3:,} more" if len(names) > 3 else "")
 
 
 def _refuse(problems: Sequence[Problem], accept: Collection[Kind], begin: str) -> None:
