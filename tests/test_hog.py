@@ -130,6 +130,11 @@ class TestObjects:
         with pytest.raises(DataError, match=r"None of the 4 objects 'square' .* counts: 4 smaller than 99 pixels\."):
             class_objects(data, "square", Choice(min_side=99))
 
+    @pytest.mark.parametrize("most", [0, -1])
+    def test_cannot_be_none_at_most(self, data, most):
+        with pytest.raises(DataError, match=rf"most should be 1 or more objects of a class, .* not {most}\."):
+            class_objects(data, "square", Choice(most=most))
+
     def test_cannot_be_chosen_by_a_flag_that_no_annotation_has(self, data):
         with pytest.raises(DataError, match="says which square is truncated, so truncated ones cannot be left out"):
             class_objects(data, "square", Choice(truncated=False))
@@ -408,7 +413,30 @@ class TestTheCache:
         ]
         assert sorted(rows) == list(range(10))
 
-    @pytest.mark.parametrize("damage", ["cut", "empty", "gone", "other"])
+    @pytest.mark.parametrize(
+        "line",
+        [
+            '{"row": 3}',
+            '{"rows": 3, "crc32": 3}',
+            '{"rows": [0, 1], "crc32": [5]}',
+            '{"rows": null, "crc32": null}',
+            '{"rows": [[0]], "crc32": [5]}',
+            "null",
+            "[1]",
+            "\0\0",
+        ],
+    )
+    def test_passes_over_lines_that_are_no_notes(self, data, tmp_path, line):
+        whole = of_class(data, tmp_path)
+        (journal,) = tmp_path.glob("square-*/rows.jsonl")
+        journal.write_text(journal.read_text() + line + "\n")
+        assert of_class(data, tmp_path).seconds == 0
+        journal.write_text(line + "\n")
+        again = of_class(data, tmp_path)
+        assert again.seconds > 0
+        np.testing.assert_array_equal(again.X, whole.X)
+
+    @pytest.mark.parametrize("damage", ["cut", "empty", "gone", "other", "bracket", "words"])
     def test_is_made_anew_where_its_file_is_not_whole(self, data, tmp_path, damage):
         whole = np.array(of_class(data, tmp_path).X)
         (file,) = tmp_path.glob("square-*/features.npy")
@@ -418,6 +446,11 @@ class TestTheCache:
             file.write_bytes(b"")
         if damage == "gone":
             file.unlink()
+        if damage in ("bracket", "words"):
+            content = file.read_bytes()
+            begin = content.index(b"{")
+            spoilt = b"((((((((" if damage == "bracket" else b"a b c d "
+            file.write_bytes(content[:begin] + spoilt + content[begin + 8 :])
         if damage == "other":
             np.save(file, np.zeros((2, 2)))
         again = of_class(data, tmp_path)
@@ -476,11 +509,36 @@ class TestTheCache:
 
     def test_that_cannot_be_written_or_has_no_room_says_so(self, data, tmp_path, monkeypatch):
         (tmp_path / "file").touch()
-        with pytest.raises(DataError, match=r"Features cannot be kept in .*Name another cache\."):
+        with pytest.raises(DataError, match=r"Features cannot be kept in .*Make room, or name another cache\."):
             of_class(data, tmp_path / "file")
+        with pytest.raises(DataError, match=r"n_jobs should be .* not 0\."):
+            of_class(data, tmp_path, n_jobs=0)
         monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 1000}))
         with pytest.raises(DataError, match=r"need 0\.1 MB in .*, where 0\.0 MB are free\. Make room, name"):
             of_class(data, tmp_path / "full")
+
+    @pytest.mark.parametrize("where", ["rows", "journal"])
+    def test_on_a_disk_that_fills_half_way_says_so_and_goes_on_when_there_is_room(
+        self, data, tmp_path, monkeypatch, where
+    ):
+        whole = of_class(data, tmp_path / "whole")
+        opened, left = Path.open, [3]
+
+        def full(path: Path, mode: str = "r", **how):
+            if mode == {"rows": "r+b", "journal": "a+b"}[where]:
+                left[0] -= 1
+                if not left[0]:
+                    raise OSError(28, "No space left on device")
+            return opened(path, mode, **how)
+
+        monkeypatch.setattr(Path, "open", full)
+        with pytest.raises(DataError, match=r"Features cannot be kept in .*No space left on device\. Make room, or"):
+            of_class(data, tmp_path / "full")
+        monkeypatch.undo()
+        computed = []
+        monkeypatch.setattr(features, "describe", lambda pixels: computed.append(1) or describe(pixels))
+        np.testing.assert_array_equal(of_class(data, tmp_path / "full").X, whole.X)
+        assert 0 < len(computed) < 10
 
     @pytest.mark.parametrize("n_jobs", [1, 2])
     def test_refuses_images_that_changed_since_they_were_read(self, layout, data, tmp_path, n_jobs):

@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from PIL import Image
+from PIL.PngImagePlugin import PngImageFile
 
 from slabsvm.experiments.annotation import Box, LabelledBox
 from slabsvm.experiments.data import DataError
@@ -83,6 +85,19 @@ class TestTheLayoutIsFound:
         with pytest.raises(DataError, match="holds no XML file"):
             read_voc(tmp_path)
 
+    def test_beside_a_folder_that_cannot_be_entered(self, layout, monkeypatch):
+        layout.add("one", SQUARE)
+        (layout.root.parent / "lost+found").mkdir()
+        is_dir = Path.is_dir
+
+        def refusing(path: Path, **how) -> bool:
+            if path.parent.name == "lost+found":
+                raise PermissionError(13, "Permission denied")
+            return is_dir(path, **how)
+
+        monkeypatch.setattr(Path, "is_dir", refusing)
+        assert read_voc(layout.root.parent).root == layout.root
+
 
 class TestImageSets:
     def test_choose_images_in_their_order_by_the_first_column(self, layout):
@@ -108,6 +123,31 @@ class TestImageSets:
         data = read_voc(layout.root, image_set="train")
         assert only_problem(data, "missing").endswith("lost.xml: there is no such annotation (left out)")
         assert len(data.images) == 1
+
+    @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
+    def test_may_begin_with_a_mark_and_name_images_with_spaces(self, layout, encoding):
+        for name in ("ä image 7", "image 1", "b"):
+            layout.add(name, SQUARE)
+        layout.list("train", "")
+        text = "ä image 7\nimage 1 -1\nb  0\n"
+        (layout.root / "ImageSets" / "Main" / "train.txt").write_text(text, encoding=encoding)
+        data = read_voc(layout.root, image_set="train")
+        assert [image.image.stem for image in data.images] == ["ä image 7", "image 1", "b"]
+        assert data.problems == ()
+
+    @pytest.mark.parametrize("image_set", ["train", None])
+    def test_in_another_encoding_are_refused(self, layout, image_set):
+        layout.add("a", SQUARE)
+        layout.list("train", "")
+        (layout.root / "ImageSets" / "Main" / "train.txt").write_text("a\n", encoding="utf-16")
+        with pytest.raises(DataError, match=r"train\.txt is not in UTF-8\. Save it as UTF-8\."):
+            read_voc(layout.root, image_set=image_set)
+
+    def test_that_cannot_be_opened_are_refused(self, layout):
+        layout.add("a", SQUARE)
+        (layout.root / "ImageSets" / "Main" / "train.txt").mkdir(parents=True)
+        with pytest.raises(DataError, match=r"train\.txt cannot be read \("):
+            read_voc(layout.root)
 
 
 class TestAnnotationsInNoList:
@@ -142,9 +182,7 @@ class TestAnnotationsInNoList:
     def test_are_refused_where_they_are_all(self, layout):
         layout.add("a", SQUARE)
         layout.list("train", "other\n")
-        with pytest.raises(
-            DataError, match=r"The lists in .*Main name none of the annotations in .* Mend or"
-        ):
+        with pytest.raises(DataError, match=r"The lists in .*Main name none of the annotations in .* Mend or"):
             read_voc(layout.root)
 
 
@@ -396,6 +434,26 @@ def test_an_unknown_kind_of_problem_or_answer_to_it_is_refused(layout):
         read_voc(layout.root, accept={"gray"})
     with pytest.raises(DataError, match="on_error should be 'skip' or 'raise', not 'ignore'"):
         read_voc(layout.root, on_error="ignore")
+
+
+def test_no_jobs_are_refused(layout):
+    layout.add("good", SQUARE)
+    with pytest.raises(DataError, match=r"n_jobs should be .* not 0\."):
+        read_voc(layout.root, n_jobs=0)
+
+
+@pytest.mark.parametrize("error", [NotImplementedError, AttributeError, Image.DecompressionBombWarning])
+def test_an_image_that_a_decoder_stumbles_over_is_left_out(layout, monkeypatch, error):
+    layout.add("bad", SQUARE, extension="png")
+    layout.add("good", SQUARE)
+
+    def stumble(image):
+        raise error("unknown texture format")
+
+    monkeypatch.setattr(PngImageFile, "load", stumble)
+    data = read_voc(layout.root)
+    assert "bad.png: it cannot be decoded (unknown texture format)" in only_problem(data, "damaged")
+    assert [image.image.stem for image in data.images] == ["good"]
 
 
 def test_without_pillow_the_error_says_what_to_install(layout, monkeypatch):

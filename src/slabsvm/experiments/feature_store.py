@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from zlib import crc32
 
@@ -46,30 +47,33 @@ class FeatureStore:
         if self._is_whole():
             return
         part = self.file.with_suffix(f".{os.getpid()}.part")
-        try:
+        with _kept_in(self.file.parent):
             self.file.parent.mkdir(parents=True, exist_ok=True)
             self._check_room()
             np.lib.format.open_memmap(part, mode="w+", dtype=np.float32, shape=self.shape)
             self._publish(part)
-        except OSError as error:
-            raise DataError(
-                f"Features cannot be kept in {self.file.parent}: {error.strerror or error}. Name another cache."
-            ) from error
 
     def missing(self) -> list[int]:
         """The rows that are not in the file yet, or are no more what was written."""
         if not self._is_whole():
             return list(range(self.shape[0]))
-        noted = {
-            row: checksum
-            for record in self.journal.records()
-            for row, checksum in zip(record["rows"], record.get("crc32", ()), strict=False)
-        }
+        noted: dict[int, int] = {}
+        for record in self.journal.records():
+            # A line that is no note has no row counted.
+            with suppress(KeyError, TypeError, ValueError):
+                noted |= dict(zip(record["rows"], record["crc32"], strict=True))
         return [row for row, checksum in enumerate(self._checksums()) if noted.get(row) != checksum]
 
     def note(self, rows: Sequence[int], checksums: Sequence[int]) -> None:
-        """Note that these rows are written, with what `write_rows` gave for them."""
-        self.journal.append({"rows": list(rows), "crc32": list(checksums)})
+        """Note that these rows are written, with what `write_rows` gave for them.
+
+        Raises
+        ------
+        DataError
+            The journal cannot be written.
+        """
+        with _kept_in(self.file.parent):
+            self.journal.append({"rows": list(rows), "crc32": list(checksums)})
 
     def matrix(self) -> np.memmap[tuple[int, int], np.dtype[np.float32]]:
         """The file as a read-only memory map."""
@@ -102,7 +106,8 @@ class FeatureStore:
     def _is_whole(self) -> bool:
         try:
             matrix = self.matrix()
-        except (OSError, ValueError, EOFError):
+        # A damaged header is read as Python, and fails as any wrong Python does.
+        except Exception:
             return False
         return matrix.shape == self.shape and matrix.dtype == np.float32
 
@@ -120,8 +125,13 @@ def write_rows(file: Path, rows: Sequence[int], values: NDArray[np.float32]) -> 
     """Write rows into a .npy file of float32 that is there already; returns their checksums, to be noted.
 
     By plain writes: on a full disk these raise, where a write through a memory map would kill the process.
+
+    Raises
+    ------
+    DataError
+        The file cannot be written, or the disk is full.
     """
-    with file.open("r+b") as stream:
+    with _kept_in(file.parent), file.open("r+b") as stream:
         np.lib.format.read_magic(stream)
         np.lib.format.read_array_header_1_0(stream)
         begin = stream.tell()
@@ -129,3 +139,14 @@ def write_rows(file: Path, rows: Sequence[int], values: NDArray[np.float32]) -> 
             stream.seek(begin + row * value.nbytes)
             stream.write(value.tobytes())
     return [crc32(value.tobytes()) for value in values]
+
+
+@contextmanager
+def _kept_in(folder: Path) -> Iterator[None]:
+    """Say of what the system refuses that features cannot be kept there."""
+    try:
+        yield
+    except OSError as error:
+        raise DataError(
+            f"Features cannot be kept in {folder}: {error.strerror or error}. Make room, or name another cache."
+        ) from error

@@ -40,7 +40,7 @@ from slabsvm.experiments.regions import (
     class_objects,
     class_window,
 )
-from slabsvm.experiments.voc import VOCData
+from slabsvm.experiments.voc import VOCData, require_jobs
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -122,6 +122,7 @@ def class_features(
         Nothing to learn from, no place for backgrounds, no room on the disk, an image that changed since `data` was
         read, or scikit-image is not installed.
     """
+    require_jobs(n_jobs)
     require_scikit_image()
     objects, objections = class_objects(data, label, choice)
     window = class_window(objects)
@@ -227,7 +228,10 @@ def _compute(batch: _Batch, window: Window, file: Path) -> list[int]:
 
 def _unchanged(path: Path, sha256: str) -> bytes:
     """The image's bytes, which were decoded when the data set was read: if they are the same, they can be."""
-    content = path.read_bytes() if path.is_file() else b""
+    try:
+        content = path.read_bytes() if path.is_file() else b""
+    except OSError as error:
+        raise DataError(f"{path} cannot be read any more ({error.strerror or error}).") from error
     if hashlib.sha256(content).hexdigest() != sha256:
         raise DataError(f"{path} has changed since the data set was read. Start again.")
     return content

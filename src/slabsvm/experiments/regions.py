@@ -115,8 +115,11 @@ def class_objects(data: VOCData, label: str, choice: Choice = USUAL) -> tuple[tu
     Raises
     ------
     DataError
-        No such class, or none of its objects counts; or `choice` asks for what the annotations do not say.
+        No such class, or none of its objects counts; or `choice` asks for what the annotations do not say, or for at
+        most no object.
     """
+    if choice.most is not None and choice.most < 1:
+        raise DataError(f"most should be 1 or more objects of a class, or None for all, not {choice.most}.")
     places = [(image, item) for image in data.images for item in image.objects if item.label == label]
     if not places:
         raise DataError(f"There is no {label!r} in {data.root}. Its classes are: {', '.join(data.labels) or 'none'}.")

@@ -5,6 +5,7 @@ Every image is decoded once while reading, so that what is broken is known then,
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
@@ -93,6 +94,7 @@ def read_voc(
         raise DataError(f"accept has {sorted(unknown)}, which are none of the kinds {', '.join(get_args(Kind))}.")
     if on_error not in ("skip", "raise"):
         raise DataError(f"on_error should be 'skip' or 'raise', not {on_error!r}.")
+    require_jobs(n_jobs)
     require_pillow()
     root = find_layout(Path(directory), year)
     paths, unlisted = annotation_paths(root, image_set)
@@ -129,9 +131,7 @@ def find_layout(directory: Path, year: int | None = None) -> Path:
             f"VOCdevkit/VOC2012; it comes from {VOC_PAGE}"
         )
     places = [directory, *directory.glob("*/"), *directory.glob("VOCdevkit/*/")]
-    found = sorted(
-        {place for place in places if all((place / part).is_dir() for part in ("Annotations", "JPEGImages"))}
-    )
+    found = sorted({place for place in places if _is_layout(place)})
     wanted = [place for place in found if year is None or place.name == f"VOC{year}"]
     if len(wanted) == 1:
         return wanted[0]
@@ -144,6 +144,20 @@ def find_layout(directory: Path, year: int | None = None) -> Path:
         f"There is no VOC layout in {directory}: no folder there has both Annotations (XML files) and JPEGImages. "
         f"Pascal VOC comes from {VOC_PAGE}"
     )
+
+
+def _is_layout(place: Path) -> bool:
+    try:
+        return all((place / part).is_dir() for part in ("Annotations", "JPEGImages"))
+    except OSError:
+        # A folder that cannot be entered, such as the lost+found of a disk.
+        return False
+
+
+def require_jobs(n_jobs: int | None) -> None:
+    """Raise DataError where joblib's way of counting knows no such number."""
+    if n_jobs == 0:
+        raise DataError("n_jobs should be a number of jobs, -1 for all cores or None for one, not 0.")
 
 
 def annotation_paths(root: Path, image_set: str | None) -> tuple[list[Path], list[Path]]:
@@ -170,10 +184,23 @@ def annotation_paths(root: Path, image_set: str | None) -> tuple[list[Path], lis
 
 
 def listed_names(file: Path) -> list[str]:
-    """The names of images in a list, each once."""
-    # The list of one class has a second column, which says whether the class is in the image.
-    lines = file.read_text(encoding="utf-8").splitlines()
-    return list(dict.fromkeys(line.split()[0] for line in lines if line.strip()))
+    """The names of images in a list, each once.
+
+    Raises
+    ------
+    DataError
+        The file cannot be read, or is not text in UTF-8.
+    """
+    try:
+        # Some editors begin a file with a mark of its encoding, which is no part of the first name.
+        text = file.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{file} is not in UTF-8. Save it as UTF-8.") from error
+    except OSError as error:
+        raise DataError(f"{file} cannot be read ({error.strerror or error}).") from error
+    # The list of one class has a second column: whether the class is in the image. Names may have spaces.
+    names = (re.sub(r"\s+(-1|0|1)$", "", line.strip()) for line in text.splitlines())
+    return list(dict.fromkeys(name for name in names if name))
 
 
 def _with_folders_compared(readings: Sequence[Reading], root: Path, accept: Collection[Kind]) -> list[Reading]:
