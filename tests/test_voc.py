@@ -85,6 +85,20 @@ class TestTheLayoutIsFound:
         with pytest.raises(DataError, match="holds no XML file"):
             read_voc(tmp_path)
 
+    def test_at_the_folder_that_is_named_though_another_is_in_it(self, layout):
+        layout.add("one", SQUARE)
+        inner = Layout(layout.root / "augmented")
+        inner.add("two", SQUARE)
+        assert read_voc(layout.root).root == layout.root
+        assert read_voc(inner.root).root == inner.root
+
+    def test_for_its_year_from_within(self, layout, monkeypatch):
+        layout.add("one", SQUARE)
+        monkeypatch.chdir(layout.root)
+        assert len(read_voc(Path(), year=2012).images) == 1
+        with pytest.raises(DataError, match=r"holds VOC2012, but no VOC2007\."):
+            read_voc(Path(), year=2007)
+
     def test_beside_a_folder_that_cannot_be_entered(self, layout, monkeypatch):
         layout.add("one", SQUARE)
         (layout.root.parent / "lost+found").mkdir()

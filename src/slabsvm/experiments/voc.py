@@ -5,6 +5,7 @@ Every image is decoded once while reading, so that what is broken is known then,
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
@@ -118,7 +119,7 @@ def read_voc(
 
 
 def find_layout(directory: Path, year: int | None = None) -> Path:
-    """The one folder at or below `directory` (two levels) that holds Annotations and JPEGImages.
+    """The folder that holds Annotations and JPEGImages: `directory`, or else the only one below it (two levels).
 
     Raises
     ------
@@ -132,18 +133,26 @@ def find_layout(directory: Path, year: int | None = None) -> Path:
         )
     places = [directory, *directory.glob("*/"), *directory.glob("VOCdevkit/*/")]
     found = sorted({place for place in places if _is_layout(place)})
-    wanted = [place for place in found if year is None or place.name == f"VOC{year}"]
+    wanted = [place for place in found if year is None or _name(place) == f"VOC{year}"]
+    # A data set may have another one in it: the folder that was named is the one that is meant.
+    if directory in wanted:
+        return directory
     if len(wanted) == 1:
         return wanted[0]
     if wanted:
         names = ", ".join(str(place) for place in wanted)
         raise DataError(f"{directory} holds several data sets: {names}. Name one of these folders.")
     if found:
-        raise DataError(f"{directory} holds {', '.join(place.name for place in found)}, but no VOC{year}.")
+        raise DataError(f"{directory} holds {', '.join(map(_name, found))}, but no VOC{year}.")
     raise DataError(
         f"There is no VOC layout in {directory}: no folder there has both Annotations (XML files) and JPEGImages. "
         f"Pascal VOC comes from {VOC_PAGE}"
     )
+
+
+def _name(place: Path) -> str:
+    # "." has no name of its own; a link keeps its own, not its target's.
+    return Path(os.path.abspath(place)).name
 
 
 def _is_layout(place: Path) -> bool:
