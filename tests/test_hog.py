@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import tracemalloc
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -163,6 +164,12 @@ class TestBackgrounds:
         assert max(shares) <= max_overlap + 1e-12
         assert max(shares) >= 0.7 * max_overlap
 
+    @pytest.mark.parametrize("size", [(119, 90), (120, 89)])
+    def test_lie_in_every_place_also_in_the_last(self, data, size):
+        regions, _ = background_regions(data, sized(size), 10, max_overlap=1)
+        assert {(region.box.left, region.box.top) for region in regions} == {(0, 0), (120 - size[0], 90 - size[1])}
+        assert len({region.image for region in regions}) == 5
+
     def test_of_another_class_are_in_the_way_also_when_difficult(self, layout):
         layout.add("full", SQUARE, boxed("wall", 1, 1, 120, 90, flags=DIFFICULT))
         data = read_voc(layout.root)
@@ -299,6 +306,12 @@ class TestFeatures:
         assert region_pixels(Region(tmp_path / "box.png", Box(20, 10, 80, 50)), Window(9, 9)).min() == 255
         assert region_pixels(Region(tmp_path / "box.png", Box(19, 10, 80, 50)), Window(9, 9)).min() < 255
 
+    def test_a_fine_pattern_is_averaged_when_a_region_is_reduced(self, tmp_path):
+        board = np.uint8(255 * (np.indices((288, 288)).sum(axis=0) % 2))
+        Image.fromarray(board).save(tmp_path / "board.png")
+        pixels = region_pixels(Region(tmp_path / "board.png", Box(0, 0, 288, 288)), Window(9, 9))
+        assert (pixels.min(), pixels.max()) == (127, 128)
+
     def test_their_picture_has_the_windows_size_and_strokes(self, data, tmp_path):
         found = of_class(data, tmp_path)
         picture = hog_picture(found.objects[0], found.window)
@@ -366,11 +379,27 @@ class TestTheCache:
         data = read_voc(layout.root)
         assert of_class(data, tmp_path, **change).key != of_class(data, tmp_path).key
 
-    def test_is_another_when_an_image_or_a_library_is_another(self, layout, data, tmp_path, monkeypatch):
+    @pytest.mark.parametrize("library", ["scikit-image", "pillow"])
+    def test_is_another_when_a_library_is_another(self, data, tmp_path, monkeypatch, library):
         before = of_class(data, tmp_path)
-        monkeypatch.setattr(features, "version", lambda _: "another")
+        monkeypatch.setattr(features, "version", lambda name: "another" if name == library else version(name))
         assert of_class(data, tmp_path).key != before.key
-        monkeypatch.undo()
+
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [
+            ("VERSION", 0),
+            ("HOG", features.HOG | {"transform_sqrt": False}),
+            ("class_window", lambda _: Window(10, 10)),
+        ],
+    )
+    def test_is_another_when_the_same_regions_are_described_otherwise(self, data, tmp_path, monkeypatch, name, value):
+        before = of_class(data, tmp_path)
+        monkeypatch.setattr(features, name, value)
+        assert of_class(data, tmp_path).key != before.key
+
+    def test_is_another_when_an_image_is_another(self, layout, data, tmp_path):
+        before = of_class(data, tmp_path)
         pattern(77).save(layout.images / "image0.jpg")
         after = of_class(read_voc(layout.root), tmp_path)
         assert after.key != before.key

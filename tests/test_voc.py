@@ -364,40 +364,54 @@ class TestWhatCannotBeUsed:
 
 
 @pytest.mark.parametrize(
-    ("text", "reason"),
+    ("text", "reason", "kind", "n"),
     [
         (
             boxed("square", 20, 11, 20, 50),
             "its box is degenerate: xmin=20 ymin=11 xmax=20 ymax=50, where xmax should be",
+            "object",
+            1,
         ),
-        (boxed("square", 20, 50, 40, 11), "its box is degenerate: xmin=20 ymin=50 xmax=40 ymax=11"),
-        (boxed("square", 20, 11, "nan", 50), "<xmax> should be a number of pixels, but is 'nan'"),
-        (boxed("square", 20, 11, "1e999", 50), "<xmax> should be a number of pixels, but is '1e999'"),
-        (boxed("square", 20, "", 40, 50), "<ymin> should be a number of pixels, but is None"),
-        ("<name>square</name>", "it has no <bndbox>"),
-        (boxed("", 20, 11, 40, 50), "object 2 (no name): it has no <name>"),
+        (boxed("square", 20, 50, 40, 11), "its box is degenerate: xmin=20 ymin=50 xmax=40 ymax=11", "object", 1),
+        (boxed("square", 20, 11, "nan", 50), "<xmax> should be a number of pixels, but is 'nan'", "object", 1),
+        (boxed("square", 20, 11, "1e999", 50), "<xmax> should be a number of pixels, but is '1e999'", "object", 1),
+        (boxed("square", 20, "", 40, 50), "<ymin> should be a number of pixels, but is None", "object", 1),
+        ("<name>square</name>", "it has no <bndbox>", "object", 1),
+        (boxed("", 20, 11, 40, 50), "object 2 (no name): it has no <name>", "object", 1),
         (
             boxed("square", 1, 1, 9, 9, flags="<difficult>maybe</difficult>"),
             "<difficult> should be 0 or 1, but is 'maybe'",
+            "object",
+            1,
         ),
-        (boxed("square", 1, 1, 9, 9, flags="<truncated>2</truncated>"), "<truncated> should be 0 or 1, but is '2'"),
-        (boxed("square", 119, 11, 240, 50), "columns 119 to 240"),
+        (
+            boxed("square", 1, 1, 9, 9, flags="<truncated>2</truncated>"),
+            "<truncated> should be 0 or 1, but is '2'",
+            "object",
+            1,
+        ),
+        (boxed("square", 119, 11, 240, 50), "columns 119 to 240", "outside", 2),
         (
             boxed("square", 120, 11, 240, 50),
             "columns 120 to 240 and rows 11 to 50, reaches out of the image of 120 x 90",
+            "object",
+            1,
         ),
         (
             boxed("square", 300, 11, 340, 50),
             "columns 300 to 340 and rows 11 to 50, reaches out of the image of 120 x 90",
+            "object",
+            1,
         ),
     ],
 )
-def test_an_object_that_cannot_be_used_is_left_out_alone(layout, text, reason):
+def test_an_object_that_cannot_be_used_is_left_out_alone(layout, text, reason, kind, n):
     layout.add("image", SQUARE, text)
     data = read_voc(layout.root)
-    problem = only_problem(data, "object" if "119" not in reason else "outside")
+    problem = only_problem(data, kind)
     assert reason in problem
-    assert data.labels == {"square": 1 if "left out" in problem else 2}
+    assert problem.endswith("(used)" if kind == "outside" else "(left out)")
+    assert data.labels == {"square": n}
     with pytest.raises(DataError, match=re.escape(reason)):
         read_voc(layout.root, on_error="raise", accept=())
 
