@@ -212,10 +212,6 @@ def wrong_folder(layout):
     layout.add("bad", SQUARE, folder="RBC")
 
 
-def wrong_size(layout):
-    layout.add("bad", SQUARE, size=(640, 480))
-
-
 def outside(layout):
     layout.add("bad", boxed("square", 0, 11, 130, 50))
 
@@ -224,7 +220,6 @@ SOUND = {
     grey: ("grey", "bad.jpg: the image is grey"),
     empty: ("empty", "bad.xml: it has no object that can be used"),
     wrong_folder: ("folder", "bad.xml: its <folder> is 'RBC', not 'VOC2012'; its image is in JPEGImages"),
-    wrong_size: ("size", "bad.xml: it says 640 x 480 pixels, but the image has 120 x 90"),
     outside: (
         "outside",
         "bad.xml: a square's box, columns 0 to 130 and rows 11 to 50, reaches out of the image of 120 x 90 pixels",
@@ -414,6 +409,33 @@ def test_an_object_that_cannot_be_used_is_left_out_alone(layout, text, reason, k
     assert data.labels == {"square": n}
     with pytest.raises(DataError, match=re.escape(reason)):
         read_voc(layout.root, on_error="raise", accept=())
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        ((640, 480), "bad.xml: it says 640 x 480 pixels, but the image has 120 x 90"),
+        ((90, 120), "it says 90 x 120 pixels, but the image has 120 x 90: turned by an EXIF orientation? Store the"),
+        ((0, 90), "bad.xml: it says 0 x 90 pixels"),
+    ],
+)
+def test_an_image_of_another_size_is_left_out_unless_that_is_accepted(layout, size, text):
+    layout.add("bad", SQUARE, size=size)
+    layout.add("good", SQUARE)
+    data = read_voc(layout.root)
+    assert text in only_problem(data, "size")
+    assert [image.image.stem for image in data.images] == ["good"]
+    with pytest.raises(DataError, match=re.escape(text)):
+        read_voc(layout.root, on_error="raise")
+    accepting = read_voc(layout.root, accept=ACCEPTED | {"size"}, on_error="raise")
+    assert only_problem(accepting, "size").endswith("(used)")
+    assert len(accepting.images) == 2
+
+
+@pytest.mark.parametrize("size", [(0, 0), ("120.0", "90"), ("?", ""), ("0", "0.0")])
+def test_a_size_that_is_not_known_or_has_a_fraction_is_no_problem(layout, size):
+    layout.add("good", SQUARE, size=size)
+    assert read_voc(layout.root, on_error="raise").problems == ()
 
 
 def test_a_box_that_reaches_out_is_cut_at_the_image(layout):

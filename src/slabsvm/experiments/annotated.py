@@ -18,7 +18,7 @@ Kind = Literal[
     "damaged",  # an image that cannot be decoded to its end
     "object",  # an object that has no usable box or label
     "outside",  # a box that reaches out of its image
-    "size",  # an image of another size than its annotation says
+    "size",  # an image of another size than its annotation says: its boxes may be of another image, or turned
     "grey",  # an image without colours
     "empty",  # an image without objects
     "folder",  # a <folder> unlike the other files'
@@ -26,7 +26,7 @@ Kind = Literal[
     "unlisted",  # annotations in none of the lists of images
 ]
 # What a data set may have and still be sound. Such images are used, and are reported all the same.
-ACCEPTED: frozenset[Kind] = frozenset({"outside", "size", "grey", "empty", "folder", "unannotated"})
+ACCEPTED: frozenset[Kind] = frozenset({"outside", "grey", "empty", "folder", "unannotated"})
 
 
 @dataclass(frozen=True)
@@ -141,6 +141,8 @@ def read_annotated(path: Path, images: Path, accept: Collection[Kind]) -> Readin
     reading = Reading(path, Annotated(image, size, objects, sha256, barred), tuple(problems), annotation.folder)
     if annotation.size and annotation.size != size:
         text = "it says {} x {} pixels, but the image has {} x {}".format(*annotation.size, *size)
+        if annotation.size == size[::-1]:
+            text += ": turned by an EXIF orientation? Store the pixels as they are to be seen"
         reading = reading.with_problem("size", text, accept)
     if grey:
         reading = reading.with_problem("grey", "the image is grey", accept, image)

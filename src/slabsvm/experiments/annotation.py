@@ -64,7 +64,7 @@ class Annotation:
     folder : str or None
         The folder that the file names; it is often wrong, and images are not looked for there.
     size : tuple (width, height) or None
-        In pixels, as the file says.
+        In pixels, as the file says; None where it does not, or says 0 x 0.
     objects : tuple of LabelledBox
     rejected : tuple of str
         A sentence for each object that cannot be used.
@@ -166,10 +166,15 @@ def _flag(element: ElementTree.Element, name: str) -> bool | None:
 
 
 def _size(root: ElementTree.Element) -> tuple[int, int] | None:
-    try:
-        return int(root.findtext("size/width") or ""), int(root.findtext("size/height") or "")
-    except ValueError:
+    size = root.find("size")
+    if size is None:
         return None
+    try:
+        width, height = _coordinate(size, "width"), _coordinate(size, "height")
+    except DataError:
+        return None
+    # Some tools write 0 x 0 for a size that they do not know.
+    return (width, height) if width or height else None
 
 
 def _text(element: ElementTree.Element, name: str) -> str | None:

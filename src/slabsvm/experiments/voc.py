@@ -77,9 +77,10 @@ def read_voc(
         What becomes of a problem whose kind is not accepted: the object or image is left out, or nothing is read.
     accept : collection of Kind
         Problems in spite of which an image or object is used. Default: boxes that reach outside (the part within the
-        image counts), wrong sizes (the image's own counts), grey images, images without objects, wrong folders, images
-        without annotation. Accepting "unlisted" has annotations read that no list names. Of the other kinds nothing
-        could be used; accepting one has it left out, also with "raise".
+        image counts), grey images, images without objects, wrong folders, images without annotation. Accepting "size"
+        has images used whose annotation is of another size, and boxes cut at the image's own; accepting "unlisted" has
+        annotations read that no list names. Of the other kinds nothing could be used; accepting one has it left out,
+        also with "raise".
     n_jobs : int, default=None
         Threads that decode images, in joblib's way of counting.
     progress : function of (images done, images in all)
