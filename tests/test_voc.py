@@ -461,6 +461,18 @@ def test_images_without_annotation_are_reported_in_one_line(layout):
         read_voc(layout.root, on_error="raise", accept=ACCEPTED - {"unannotated"})
 
 
+def test_an_image_that_an_annotation_of_another_name_has_is_annotated(layout):
+    layout.add("image", SQUARE).rename(layout.annotations / "other.xml")
+    assert read_voc(layout.root).problems == ()
+
+
+def test_nothing_in_an_image_that_is_left_out_is_called_used(layout):
+    layout.add("good", SQUARE)
+    layout.add("bad", boxed("square", 0, 11, 130, 50), size=(5, 5))
+    problems = read_voc(layout.root).problems
+    assert [(problem.kind, problem.used) for problem in problems] == [("outside", False), ("size", False)]
+
+
 def test_a_folder_that_was_renamed_is_no_problem_of_each_file(tmp_path):
     layout = Layout(tmp_path / "my-copy")
     for name in ("a", "b", "c"):

@@ -108,9 +108,10 @@ def read_voc(
         readings.append(reading)
         progress(len(readings), len(paths))
     readings = _without_shared_images(_with_folders_compared(readings, root, accept))
-    problems = [problem for reading in readings for problem in reading.problems]
+    # What is in an image that is left out is not used, whatever is accepted.
+    problems = [replace(problem, used=problem.used and of.used) for of in readings for problem in of.problems]
     if image_set is None:
-        problems += [*_unlisted(root, unlisted, accept), *_unannotated(root, [*paths, *unlisted])]
+        problems += [*_unlisted(root, unlisted, accept), *_unannotated(root, unlisted, readings)]
     if on_error == "raise":
         _refuse(problems, accept, f"{root} is refused for what is wrong with it:")
     images = tuple(reading.annotated for reading in readings if reading.annotated and reading.used)
@@ -261,9 +262,12 @@ def _unlisted(root: Path, paths: Sequence[Path], accept: Collection[Kind]) -> li
     return [Problem(root / "Annotations", "unlisted", text, used="unlisted" in accept)]
 
 
-def _unannotated(root: Path, paths: Sequence[Path]) -> list[Problem]:
+def _unannotated(root: Path, unlisted: Sequence[Path], readings: Sequence[Reading]) -> list[Problem]:
     images = root / "JPEGImages"
-    names = sorted({path.stem for path in images.iterdir()} - {path.stem for path in paths})
+    # An annotation need not be called as the image is that it names.
+    named = {reading.annotated.image.stem for reading in readings if reading.annotated}
+    annotated = named | {path.stem for path in (*unlisted, *(reading.path for reading in readings))}
+    names = sorted({path.stem for path in images.iterdir()} - annotated)
     if not names:
         return []
     return [Problem(images, "unannotated", f"no annotation for {_some(names)}")]
