@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -289,6 +290,19 @@ def image_of_another(layout):
     layout.annotate("zbad", described("good", SQUARE))
 
 
+def copy_of_another(layout):
+    layout.annotate("zbad", described("zbad", SQUARE))
+    shutil.copy(layout.images / "good.jpg", layout.images / "zbad.jpg")
+
+
+def link_to_another(layout):
+    layout.annotate("zbad", described("zbad", SQUARE))
+    try:
+        (layout.images / "zbad.jpg").symlink_to("good.jpg")
+    except OSError:
+        pytest.skip("links cannot be made here")
+
+
 LEFT_OUT = {
     truncated: ("damaged", r"bad\.jpg: it cannot be decoded \(.*truncated.*\)"),
     no_image: ("missing", r"bad\.jpg: there is no such image; bad\.xml names it"),
@@ -306,6 +320,11 @@ LEFT_OUT = {
         "annotation",
         r"zbad\.xml: its image good\.jpg belongs to good\.xml already; correct <filename>",
     ),
+    copy_of_another: (
+        "annotation",
+        r"zbad\.xml: its image zbad\.jpg is a copy of good\.jpg, which good\.xml has; remove one of them",
+    ),
+    link_to_another: ("annotation", r"zbad\.xml: its image zbad\.jpg is a copy of good\.jpg, which good\.xml has"),
 }
 
 

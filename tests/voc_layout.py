@@ -1,6 +1,7 @@
 """A small data set in VOC's layout, made for a test: images with edges in them, and their annotations."""
 
 from pathlib import Path
+from zlib import crc32
 
 import numpy as np
 from PIL import Image
@@ -44,7 +45,7 @@ class Layout:
     def add(self, name: str, *objects: str, image: Image.Image | None = None, **described_as) -> Path:
         """Add an image with objects; gives the annotation's path."""
         extension = described_as.get("extension", "jpg")
-        (image or pattern(seed=len(name))).save(self.images / f"{name}.{extension}")
+        (image or pattern(seed=crc32(name.encode()))).save(self.images / f"{name}.{extension}")
         return self.annotate(name, described(name, *objects, **described_as))
 
     def annotate(self, name: str, text: str) -> Path:

@@ -234,19 +234,23 @@ def _with_folders_compared(readings: Sequence[Reading], root: Path, accept: Coll
 def _without_shared_images(readings: Sequence[Reading]) -> list[Reading]:
     """Leave out an annotation of an image that an earlier one has: its objects would count twice.
 
-    Nobody knows whether they are in that image, so none of it can be background.
+    A copy is the same image: of two, one could be trained on and the other one tested with. Nobody knows whether the
+    objects left out are in the image, so none of it can be background.
     """
-    first: dict[Path, int] = {}
+    first: dict[str, int] = {}
     kept: list[Reading] = []
     for reading in readings:
         kept.append(reading)
         if not reading.annotated:
             continue
-        earlier = first.setdefault(reading.annotated.image, len(kept) - 1)
+        earlier = first.setdefault(reading.annotated.sha256, len(kept) - 1)
         owner = kept[earlier]
         if owner.path == reading.path or not owner.annotated:
             continue
-        text = f"its image {reading.annotated.image.name} belongs to {owner.path.name} already; correct <filename>"
+        image, its = reading.annotated.image, owner.annotated.image
+        text = f"its image {image.name} belongs to {owner.path.name} already; correct <filename>"
+        if image != its:
+            text = f"its image {image.name} is a copy of {its.name}, which {owner.path.name} has; remove one of them"
         kept[-1] = reading.with_problem("annotation", text, ())
         kept[earlier] = replace(owner, annotated=owner.annotated.without_background())
     return kept
