@@ -2,8 +2,10 @@
 
 scikit-image computes them: cells of 8 x 8 pixels, 9 unsigned orientations, blocks of 2 x 2 cells one cell apart, each
 brought to norm 1, cut at .2 and brought to norm 1 again (L2-Hys); gradients are of the square root of the colours, at
-each pixel of the channel whose gradient is largest. These are the choices of that paper but for its smoother vote: a
-pixel here votes for one orientation and one cell. All values lie in [0, 1]. A block without any gradient is zero.
+each pixel of the channel whose gradient is largest. These are the choices of that paper but for two that scikit-image
+does not have: here a pixel votes for one orientation and one cell, not for its neighbours in part, and it counts as
+much at the edge of a block as in its middle, without their Gaussian window. All values lie in [0, 1]. A block without
+any gradient is zero.
 """
 
 from __future__ import annotations
