@@ -78,6 +78,7 @@ FLOORS = (
         "experiments.openset",
         "experiments.annotation",
         "experiments.annotated",
+        "experiments.layout",
         "experiments.voc",
         "experiments.regions",
         "experiments.feature_store",
