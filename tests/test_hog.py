@@ -183,7 +183,7 @@ class TestBackgrounds:
             boxed("wall", 120, 90, 61, 1),
             boxed("wall", 120, 1, 61, 90),
             boxed("", 61, 1, 120, 90),
-            boxed("wall", 61, -5, 1e300, 90),
+            boxed("wall", 61, -5, 1e6, 90),
         ],
         ids=["flag", "swapped", "swapped across", "nameless", "endless"],
     )

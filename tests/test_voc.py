@@ -3,7 +3,9 @@
 import os
 import re
 import shutil
+import struct
 import sys
+import zlib
 from pathlib import Path
 
 import pytest
@@ -134,6 +136,9 @@ class TestImageSets:
 
     def test_that_name_images_which_are_not_there_report_them(self, layout):
         layout.add("a", SQUARE)
+        layout.list("names", "a\na.jpg\n")
+        text = only_problem(read_voc(layout.root, image_set="names"), "missing")
+        assert "a.jpg.xml: there is no such annotation; lists name images without their extension" in text
         layout.list("train", "a\nlost\n")
         data = read_voc(layout.root, image_set="train")
         assert only_problem(data, "missing").endswith("lost.xml: there is no such annotation (left out)")
@@ -239,6 +244,23 @@ def no_image(layout):
     layout.annotate("bad", described("bad", SQUARE))
 
 
+def no_extension(layout):
+    path = layout.add("bad", SQUARE)
+    path.write_text(path.read_text().replace("bad.jpg", "bad"))
+
+
+def folder_for_an_annotation(layout):
+    (layout.annotations / "bad.xml").mkdir()
+
+
+def too_many_pixels(layout):
+    layout.annotate("bad", described("bad", SQUARE, size=(16_000, 16_000), extension="png"))
+    # Refused for its size alone: the header is enough.
+    header = b"IHDR" + struct.pack(">IIBBBBB", 16_000, 16_000, 8, 2, 0, 0, 0)
+    chunk = struct.pack(">I", 13) + header + struct.pack(">I", zlib.crc32(header))
+    (layout.images / "bad.png").write_bytes(b"\x89PNG\r\n\x1a\n" + chunk + b"\0\0\0\0IDAT" + bytes(4))
+
+
 def not_an_image(layout):
     layout.annotate("bad", described("bad", SQUARE))
     (layout.images / "bad.jpg").write_text("<html>404</html>")
@@ -306,6 +328,9 @@ def link_to_another(layout):
 LEFT_OUT = {
     truncated: ("damaged", r"bad\.jpg: it cannot be decoded \(.*truncated.*\)"),
     no_image: ("missing", r"bad\.jpg: there is no such image; bad\.xml names it"),
+    no_extension: ("missing", r"bad: there is no such image; bad\.xml names it without an extension, such as \.jpg"),
+    folder_for_an_annotation: ("annotation", r"bad\.xml: it cannot be read \("),
+    too_many_pixels: ("damaged", r"bad\.png: it has too many pixels: reduce it \(Image size \(256000000 pixels\)"),
     not_an_image: ("damaged", r"bad\.jpg: it cannot be decoded \(cannot identify image file"),
     nothing_in_the_image: ("damaged", r"bad\.jpg: it cannot be decoded"),
     folder_for_an_image: ("damaged", r"bad\.jpg: it cannot be read \("),
@@ -386,7 +411,15 @@ class TestWhatCannotBeUsed:
             "object",
             1,
         ),
-        (boxed("square", 20, 50, 40, 11), "its box is degenerate: xmin=20 ymin=50 xmax=40 ymax=11", "object", 1),
+        (
+            boxed("square", 20, 50, 40, 11),
+            "its box is degenerate: xmin=20 ymin=50 xmax=40 ymax=11, where xmax should be above xmin and ymax above "
+            "ymin: swap them",
+            "object",
+            1,
+        ),
+        (boxed("square", 20, 11, "1e300", 50), "<xmax> should be a number of pixels, but is '1e300'", "object", 1),
+        (boxed("square", 20, "-1e9", 40, 50), "<ymin> should be a number of pixels, but is '-1e9'", "object", 1),
         (boxed("square", 20, 11, "nan", 50), "<xmax> should be a number of pixels, but is 'nan'", "object", 1),
         (boxed("square", 20, 11, "1e999", 50), "<xmax> should be a number of pixels, but is '1e999'", "object", 1),
         (boxed("square", 20, "", 40, 50), "<ymin> should be a number of pixels, but is None", "object", 1),

@@ -123,14 +123,20 @@ def read_annotated(path: Path, images: Path, accept: Collection[Kind]) -> Readin
     try:
         annotation = parse_annotation(path)
     except FileNotFoundError:
-        return nothing.with_problem("missing", "there is no such annotation", ())
+        text = "there is no such annotation"
+        if Path(path.stem).suffix.lower() in (".jpg", ".jpeg", ".png"):
+            text += "; lists name images without their extension"
+        return nothing.with_problem("missing", text, ())
     except DataError as error:
         return nothing.with_problem("annotation", str(error), ())
     image = images / annotation.filename
     try:
         size, grey, sha256 = inspect_image(image)
     except FileNotFoundError:
-        return nothing.with_problem("missing", f"there is no such image; {path.name} names it", (), image)
+        text = f"there is no such image; {path.name} names it"
+        if not image.suffix:
+            text += " without an extension, such as .jpg"
+        return nothing.with_problem("missing", text, (), image)
     except DataError as error:
         return nothing.with_problem("damaged", str(error), (), image)
     objects, left_out, problems = _within(annotation.objects, size, path, accept)
@@ -159,7 +165,8 @@ def inspect_image(path: Path) -> tuple[tuple[int, int], bool, str]:
     FileNotFoundError
         There is no such file.
     DataError
-        The file is no image, is cut short, or its pixels have more than 8 bits a channel.
+        The file is no image, is cut short, has more pixels than Pillow lets pass (179 million), or more than 8 bits a
+        channel in Pillow's reading. (Of 16 bits in each of three colours Pillow reads the upper 8.)
     """
     content = _content(path)
     from PIL import Image
@@ -168,6 +175,8 @@ def inspect_image(path: Path) -> tuple[tuple[int, int], bool, str]:
         with Image.open(io.BytesIO(content)) as image:
             image.load()
             size, mode = image.size, image.mode
+    except Image.DecompressionBombError as error:
+        raise DataError(f"it has too many pixels: reduce it ({error})") from error
     # For bytes that are not the picture they claim to be Pillow's decoders raise whatever they stumble over.
     except Exception as error:
         raise DataError(f"it cannot be decoded ({error})") from error

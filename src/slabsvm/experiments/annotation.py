@@ -39,6 +39,7 @@ class Box:
         return Box(max(self.left, 0), max(self.top, 0), min(self.right, width), min(self.bottom, height))
 
 
+FARTHEST = 1e9  # pixels
 # The place of an object that may be anywhere; what is in an image of it is the whole image.
 ANYWHERE = Box(-sys.maxsize, -sys.maxsize, sys.maxsize, sys.maxsize)
 
@@ -94,7 +95,9 @@ def parse_annotation(path: Path) -> Annotation:
         root = ElementTree.parse(path).getroot()
     except FileNotFoundError:
         raise
-    except (ElementTree.ParseError, LookupError, ValueError, OSError) as error:
+    except OSError as error:
+        raise DataError(f"it cannot be read ({error.strerror or error})") from error
+    except (ElementTree.ParseError, LookupError, ValueError) as error:
         raise DataError(f"it cannot be read as XML ({error})") from error
     if root.tag != "annotation":
         raise DataError(f"it is not an annotation: its outermost element is <{root.tag}>, not <annotation>")
@@ -120,10 +123,16 @@ def _labelled_box(element: ElementTree.Element) -> LabelledBox:
     if right <= left or bottom <= top:
         raise DataError(
             f"its box is degenerate: xmin={left} ymin={top} xmax={right} ymax={bottom}, "
-            "where xmax should be above xmin and ymax above ymin"
+            "where xmax should be above xmin and ymax above ymin" + (": swap them" if _swapped(element) else "")
         )
     box = Box(left - 1, top - 1, right, bottom)
     return LabelledBox(label, box, _flag(element, "difficult"), _flag(element, "truncated"))
+
+
+def _swapped(element: ElementTree.Element) -> bool:
+    """Whether the corners are those of a box in another order."""
+    left, top, right, bottom = _corners(element)
+    return left != right and top != bottom
 
 
 def _place(element: ElementTree.Element) -> Box:
@@ -151,7 +160,8 @@ def _coordinate(corners: ElementTree.Element, name: str) -> int:
         value = float(text or "")
     except ValueError:
         value = math.nan
-    if not math.isfinite(value):
+    # No image is so large, and a message would be all digits.
+    if not abs(value) < FARTHEST:
         raise DataError(f"<{name}> should be a number of pixels, but is {text!r}")
     return math.floor(value + 0.5)
 
