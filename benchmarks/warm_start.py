@@ -20,7 +20,7 @@ from speed import clouds
 
 RESULTS = Path(__file__).parent / "results" / "warm_start.json"
 REPEATS = 3
-SIZES = ((750, 16), (5_000, 16), (2_000, 784), (5_000, 784))
+SIZES = ((750, 16), (5_000, 16), (1_000, 784), (3_000, 784))
 PATHS: dict[str, tuple[str, np.ndarray]] = {
     "nu_lower .02 to .3": ("nu_lower", np.linspace(0.02, 0.3, 12)),
     "gamma .25 to 4 times scale": ("gamma", np.geomspace(0.25, 4, 12)),
