@@ -114,9 +114,13 @@ class Detector(Scored):
         self.n_samples_fit_ = len(weights)
         distinct = self._distinct(X, weights)
         self._learn(X, weights, distinct)
-        if trouble := [text for text in (self._trouble(), self._repeats_rejected(X, distinct)) if text]:
-            warnings.warn(" ".join(trouble), SlabCollapseWarning, stacklevel=3)
+        if told := self._told(X, distinct):
+            warnings.warn(told, SlabCollapseWarning, stacklevel=3)
         return self
+
+    def _told(self, X: Any, distinct: Distinct) -> str:
+        """Return all that `fit` warns of, or nothing."""
+        return " ".join(text for text in (self._trouble(), self._repeats_rejected(X, distinct)) if text)
 
     def _flattered(self, expected: float) -> str:
         """Return a warning where training thresholds will accept this share of new positives, or nothing."""
