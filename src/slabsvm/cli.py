@@ -249,10 +249,11 @@ def voc_command(
     """
     with plain_errors():
         prepare(output, figures)
-        from slabsvm import voc_plots, voc_report
+        from slabsvm import voc_findings, voc_plots, voc_report
         from slabsvm.experiments import pascal, pascal_classes, provenance
         from slabsvm.experiments.regions import Choice
-        from slabsvm.voc_stages import Stages, read_data, read_features
+        from slabsvm.voc_reading import read_data, read_features
+        from slabsvm.voc_stages import Stages
 
         stages = Stages(output / "voc-stages.jsonl")
         choice = Choice(difficult=difficult, truncated=not no_truncated, most=objects)
@@ -273,17 +274,20 @@ def voc_command(
         cells, measure = pascal.region_cells(features), pascal.region_measure(features)
         if fresh:
             stages.forget("models")
-        with stages.timed("models", f"{provenance.VERSION} {' '.join(of_class.key for of_class in features)}"):
+        keys = {of_class.label: f"{provenance.VERSION} {of_class.key}" for of_class in features}
+        with stages.shared("models", keys, measure) as measure:
             records = run_cells("voc", cells=cells, measure=measure, output=output, jobs=jobs, fresh=fresh)
+        of_voc = pascal_classes.is_pascal_voc(images)
         for offsets in pascal.OFFSETS:
-            show(voc_report.table_grid(records, offsets))
-        tell(["", *voc_report.found(records)])
+            show(voc_report.table_grid(records, offsets, of_voc=of_voc))
+        tell(["", *voc_findings.found(records)])
         with stages.timed("figures"):
             pictures = draw(output, voc_plots.charts(records, features) if figures else [], figures)
         report = voc_report.voc_report(
             images.root.name,
             records,
             features,
+            of_voc=of_voc,
             pictures=pictures,
             stages=stages.seconds(voc_report.STAGES),
             notes=[*map(str, images.problems), *left_out, *(note for one in features for note in one.notes)],

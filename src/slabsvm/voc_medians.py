@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from statistics import fmean, median
 
 from slabsvm.experiments.pascal import KERNELS, OTHER_GAMMAS, SLAB, Kernel
+from slabsvm.experiments.texture import BAND
 from slabsvm.journal import Record
 from slabsvm.tables import pick
 
@@ -42,6 +43,11 @@ def typical(cells: Sequence[Record], field: str = "mcc") -> float:
 def auroc(records: Sequence[Record], method: str, kernel: Kernel) -> float:
     """How well a method ranks with a kernel, with thresholds at leave-one-out scores."""
     return typical(of_cell(records, method, kernel, "leave-one-out"), "auroc")
+
+
+def band(records: Sequence[Record], field: str = "mcc") -> float:
+    """What the band on one number is worth, typically."""
+    return typical(pick(records, method=BAND), field)
 
 
 def is_told(cell: Record) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from slabsvm.experiments import paper
 from slabsvm.experiments.hog import ClassFeatures, hog_picture, region_pixels
 from slabsvm.experiments.pascal import COLUMNS, KERNELS, OFFSETS, SLAB, SWEPT, Kernel
+from slabsvm.experiments.surest import KINDS
 from slabsvm.journal import Record
 from slabsvm.letter_plots import heat_map
 from slabsvm.palette import KNOWN, LINE, METHOD_COLOURS, NOVEL, SOFT
@@ -26,17 +28,27 @@ Pixels = NDArray[np.uint8]
 
 # Inches: the width of a sheet, the height of a picture in it, and between two.
 SHEET, PICTURE, GAP = 11.0, 1.05, 0.06
+# What lies under a picture's label.
+LABEL = {"facecolor": "white", "alpha": 0.8, "linewidth": 0, "pad": 1.0}
 # Of more classes the names would run into each other.
 FEW = 8
 # Of each class so many objects are shown with their HOG.
 SHOWN = 9
 
-# What a model is sure of: the kind, as records call it, the words over its row, and whether it is right.
-SURE = (
-    ("accepted objects", "{0}: accepted, and rightly", True),
-    ("rejected objects", "{0}: rejected, though it is one", False),
-    ("rejected backgrounds", "background: rejected, and rightly", True),
-    ("accepted backgrounds", "background: taken for {0}", False),
+# What a slab is sure of: the words over each row of its kind, and whether it is right.
+SURE = dict(
+    zip(
+        KINDS,
+        (
+            ("{0}: accepted, and rightly", True),
+            ("{0}: rejected, below the lower plane (too unlike the class)", False),
+            ("{0}: rejected, above the upper plane (too typical of it)", False),
+            ("background: rightly rejected, below the lower plane (too unlike {0})", True),
+            ("background: rightly rejected, above the upper plane (too typical of {0})", True),
+            ("background: taken for {0}", False),
+        ),
+        strict=True,
+    )
 )
 
 
@@ -72,8 +84,10 @@ def charts(records: Sequence[Record], features: Sequence[ClassFeatures]) -> list
             Chart(
                 f"voc-sure-{re.sub(r'[^A-Za-z0-9-]', '_', of_class.label)}",
                 f"What the model of {of_class.label} is most sure of",
-                f"{model}: the regions farthest inside the slab and farthest outside, from all three folds. Blue "
-                "frames are right, orange ones wrong.",
+                f"{model}; this kernel is the one whose median correlation on the test regions is highest, so the "
+                "sheet shows the slab at its best. The regions nearest to the slab's middle and farthest outside, from "
+                "all three folds, one of each image. Numbers: 0 is the slab's middle, -1 its lower plane and +1 its "
+                "upper one. Blue frames are right, orange ones wrong.",
                 partial(sure_sheet, records, of_class, kernel),
             )
             for of_class in features
@@ -124,8 +138,11 @@ def collapse_chart(records: Sequence[Record], path: Path) -> None:
             axes.set_title(title)
         first = drawing.axes[0]
         first.axhline(paper.NOMINAL_RECALL, color=SOFT, ls=(0, (1, 3)), lw=1, zorder=0)
-        handles = first.lines[1 : 2 * len(SWEPT) : 2]
-        drawing.legend(handles, SWEPT, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=len(SWEPT))
+        methods = first.lines[1 : 2 * len(SWEPT) : 2]
+        styles = [first.plot([], [], color=SOFT, ls=style)[0] for style in ("--", "-", (0, (1, 3)))]
+        handles = [*methods, *styles]
+        words = [*SWEPT, *THRESHOLDS.values(), "nominal recall"]
+        drawing.legend(handles, words, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=len(words))
         drawing.subplots_adjust(wspace=0.18)
 
 
@@ -137,8 +154,8 @@ def objects_sheet(features: Sequence[ClassFeatures], path: Path) -> None:
         places = np.unique(np.linspace(0, len(of_class.objects) - 1, SHOWN).round().astype(int))
         regions = [of_class.objects[place] for place in places]
         words = f"{of_class.label}: {window.rows} x {window.columns} cells, {window.dimension:,} values"
-        rows.append((words, [region_pixels(region, window) for region in regions], None))
-        rows.append(("", [np.repeat(255 - hog_picture(r, window)[..., None], 3, axis=2) for r in regions], None))
+        rows.append(Row(words, [region_pixels(region, window) for region in regions]))
+        rows.append(Row("", [np.repeat(255 - hog_picture(r, window)[..., None], 3, axis=2) for r in regions]))
     sheet(path, rows)
 
 
@@ -147,39 +164,69 @@ def sure_sheet(records: Sequence[Record], of_class: ClassFeatures, kernel: Kerne
     cells = [r for r in of_cell(records, SLAB, kernel, "leave-one-out") if r["known"] == of_class.label]
     regions = [*of_class.objects, *of_class.backgrounds]
     rows: list[Row] = []
-    for kind, words, right in SURE:
-        named = in_turn([cell["sure_of"][kind] for cell in cells])[:SHOWN]
-        pictures = [region_pixels(regions[row], of_class.window) for row in named]
-        rows.append((words.format(of_class.label) + ("" if named else ": none"), pictures, KNOWN if right else NOVEL))
+    for kind, (words, right) in SURE.items():
+        named = one_of_each([cell["sure_of"][kind] for cell in cells], lambda row: regions[row].image)[:SHOWN]
+        pictures = [region_pixels(regions[row], of_class.window) for row, _ in named]
+        heights = [f"{height:+.2f}" for _, height in named]
+        title = words.format(of_class.label) + ("" if named else ": none")
+        rows.append(Row(title, pictures, KNOWN if right else NOVEL, heights))
     sheet(path, rows)
 
 
-def in_turn(lists: Sequence[Sequence[int]]) -> list[int]:
-    """The first of each list, then the second of each, and so on, each number once."""
-    return list(dict.fromkeys(n for turn in zip_longest(*lists) for n in turn if n is not None))
+def one_of_each(
+    lists: Sequence[Sequence[tuple[int, float]]], image: Callable[[int], object]
+) -> list[tuple[int, float]]:
+    """The first of each list, then the second of each, and so on: of each image the first."""
+    found: dict[object, tuple[int, float]] = {}
+    for turn in zip_longest(*lists):
+        for item in turn:
+            if item is not None:
+                found.setdefault(image(item[0]), item)
+    return list(found.values())
 
 
-# Words to stand above, pictures of one size, and the colour of their frames, if they have any.
-Row = tuple[str, Sequence[Pixels], str | None]
+@dataclass(frozen=True)
+class Row:
+    """A row of a sheet.
+
+    Attributes
+    ----------
+    words : str
+        To stand above.
+    pictures : sequence of arrays of one size
+    colour : str or None
+        Of the pictures' frames, if they have any.
+    labels : sequence of str
+        To stand in the corner of each picture, if anything.
+    """
+
+    words: str
+    pictures: Sequence[Pixels]
+    colour: str | None = None
+    labels: Sequence[str] = ()
 
 
 def sheet(path: Path, rows: Sequence[Row]) -> None:
     """Draw rows of pictures, all of one height, with words above."""
     places, height = [], 0.0
-    for words, _, _ in rows:
-        height += 0.34 if words else 0.0
+    for row in rows:
+        height += 0.34 if row.words else 0.0
         places.append(height)
         height += PICTURE + GAP
     with figure(path, SHEET, height) as drawing:
-        for (words, pictures, colour), top in zip(rows, places, strict=True):
-            if words:
-                drawing.text(0, 1 - (top - 0.08) / height, words, size=10, va="bottom", parse_math=False)
-            for picture, (left, width) in zip(pictures, _places(pictures), strict=False):
+        for row, top in zip(rows, places, strict=True):
+            if row.words:
+                drawing.text(0, 1 - (top - 0.08) / height, row.words, size=10, va="bottom", parse_math=False)
+            for picture, label, (left, width) in zip(
+                row.pictures, row.labels or [""] * len(row.pictures), _places(row.pictures), strict=False
+            ):
                 axes = drawing.add_axes((left / SHEET, 1 - (top + PICTURE) / height, width / SHEET, PICTURE / height))
                 axes.imshow(picture, aspect="auto", interpolation="bilinear")
                 axes.set_xticks([])
                 axes.set_yticks([])
-                _frame(axes, colour)
+                _frame(axes, row.colour)
+                if label:
+                    axes.text(0.04, 0.05, label, size=7, transform=axes.transAxes, bbox=LABEL)
 
 
 def _places(pictures: Sequence[Pixels]) -> Iterator[tuple[float, float]]:

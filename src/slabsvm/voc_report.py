@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from statistics import fmean
 
-from slabsvm.experiments import paper, pascal, pascal_classes
+from slabsvm.experiments import paper, pascal_classes
 from slabsvm.experiments.hog import ClassFeatures
 from slabsvm.experiments.methods import CERTIFIED
 from slabsvm.experiments.pascal import COLUMNS, KERNELS, OFFSETS, SLAB, Kernel
 from slabsvm.experiments.table_one import PAPER
+from slabsvm.experiments.texture import BAND
 from slabsvm.journal import Record
 from slabsvm.report import Grid, Part, Prose, Report
-from slabsvm.tables import best_of_rows, convergence, pick
-from slabsvm.voc_medians import BY_GAMMA, RANKED, THRESHOLDS, auroc, is_told, of_cell, typical
+from slabsvm.tables import best_of_rows, convergence
+from slabsvm.voc_findings import direction, found, setting
+from slabsvm.voc_medians import BY_GAMMA, RANKED, THRESHOLDS, auroc, band, is_told, of_cell, typical
 
 STAGES = ("reading and checking the images", "features", "models", "figures")
+# The line of what has neither a kernel nor a model.
+NO_KERNEL = "none: sum of values"
+ABOUT_BAND = (
+    f"{BAND}: no model, but two thresholds on the sum of a region's HOG values, at quantiles of the training objects'; "
+    "the shares outside are the slab's."
+)
 # Where the paper's Table 2 repeats its Table 1.
 REPEATED = ("intersection", "hellinger", "chi2")
 
 
-def table_grid(records: Sequence[Record], offsets: str) -> Grid:
-    """The paper's Table 2: kernels by methods; the best of each row is marked."""
+def table_grid(records: Sequence[Record], offsets: str, *, of_voc: bool) -> Grid:
+    """The paper's Table 2: kernels by methods; the best of each row is marked. The paper's values are of VOC alone."""
     values = [[typical(of_cell(records, method, kernel, offsets)) for method in COLUMNS] for kernel in KERNELS]
-    brackets = offsets == "training"
+    brackets = of_voc and offsets == "training"
     rows = [
         [
             kernel.title,
@@ -31,20 +39,22 @@ def table_grid(records: Sequence[Record], offsets: str) -> Grid:
                 f"{v:.3f}" + (f" ({_printed(m, kernel)})" if brackets else "")
                 for m, v in zip(COLUMNS, row, strict=True)
             ),
+            "",
         ]
         for kernel, row in zip(KERNELS, values, strict=True)
     ]
+    rows.append([NO_KERNEL, *("" for _ in COLUMNS), f"{band(records):.3f}"])
     n_classes = len({record["known"] for record in records})
-    notes = [
+    from_paper = [
         "In brackets what the paper's Table 2 prints, over 20 classes and 10,000 backgrounds; a question mark where "
         f"that is not at hand. For {', '.join(REPEATED)} it prints the very numbers of its Table 1, which are of "
         "letters: they are no results on VOC, and no targets."
     ]
     return Grid(
         f"Median Matthews correlation over {n_classes} classes, {THRESHOLDS[offsets]}",
-        ["kernel", *COLUMNS],
+        ["kernel", *COLUMNS, BAND],
         rows,
-        notes if brackets else ["The paper has no such thresholds."],
+        [*(from_paper if brackets else ["The paper has no such thresholds."] if of_voc else []), ABOUT_BAND],
         marks=_best(values),
     )
 
@@ -54,8 +64,11 @@ def auroc_grid(records: Sequence[Record]) -> Grid:
     values = [[auroc(records, method, kernel) for method in COLUMNS] for kernel in KERNELS]
     return Grid(
         "Median AUROC: how well the decisions rank",
-        ["kernel", *COLUMNS],
-        [[kernel.title, *(f"{v:.3f}" for v in row)] for kernel, row in zip(KERNELS, values, strict=True)],
+        ["kernel", *COLUMNS, BAND],
+        [
+            *([kernel.title, *(f"{v:.3f}" for v in row), ""] for kernel, row in zip(KERNELS, values, strict=True)),
+            [NO_KERNEL, *("" for _ in COLUMNS), f"{band(records, 'auroc'):.3f}"],
+        ],
         [
             "Of the decisions with thresholds at leave-one-out scores. 1 is perfect, .5 is guessing. Below .5 a method "
             "holds backgrounds to be more typical of a class than its own objects.",
@@ -112,21 +125,21 @@ def collapse_grid(records: Sequence[Record]) -> Grid:
                 f"{typical(trained):.3f}",
                 f"{typical(left_out):.3f}",
                 f"{typical(left_out, 'auroc'):.3f}",
+                f"{typical(left_out, 'auroc_lower_only'):.3f}",
             ]
         )
     heads = ["kernel", "support vectors", "width", "users told", "recall, training", "recall, left out"]
     told = next((cell["told"] for cell in of_cell(records, SLAB, KERNELS[0], "training") if is_told(cell)), "")
     return Grid(
         "Where the slab collapses",
-        [*heads, "MCC, training", "MCC, left out", "AUROC, left out"],
+        [*heads, "MCC, training", "MCC, left out", "AUROC, left out", "AUROC, no planes"],
         rows,
         [
             "Medians over the classes of the folds' means. With more features than samples, or a large gamma, one w "
             "can give all training samples the same score: nearly all are then support vectors, they lie on the "
             "planes, and the planes nearly touch (width: their distance relative to their offset, thresholds at "
             "training scores). A new object, which pulled nobody, falls outside: recall, nominally "
-            f"{paper.NOMINAL_RECALL:.2f}, goes to 0. "
-            "The direction still ranks (AUROC); with thresholds at leave-one-out scores the recall holds.",
+            f"{paper.NOMINAL_RECALL:.2f}, goes to 0. " + direction(records),
             *(
                 [f'What a fit tells its user, with the {KERNELS[0].title} kernel: "{told}"']
                 if told
@@ -149,7 +162,9 @@ def told_grid(records: Sequence[Record]) -> Grid:
         "Fits that warn",
         ["kernel", *(f"{method}, {short}" for short in ("training", "left out") for method in COLUMNS)],
         rows,
-        ["Of all classes and folds. Each warning's text is in its record, as `told`."],
+        [
+            "Of all classes and folds. Each warning's text is in its record, as `told`. " + _accepting_all(records),
+        ],
     )
 
 
@@ -168,74 +183,26 @@ def stages_grid(stages: Mapping[str, float], records: Sequence[Record]) -> Grid:
     )
 
 
-def found(records: Sequence[Record]) -> list[str]:
-    """What the tables say, in paragraphs: who is best, who ranks at all, and what collapses."""
-    return [text for text in (_best_of_all(records), _ranking(records), _collapse(records)) if text]
-
-
-def _best_of_all(records: Sequence[Record]) -> str:
-    sentences = []
-    for offsets in OFFSETS:
-        value, method, kernel = max(
-            (typical(of_cell(records, method, kernel, offsets)), method, kernel.title)
-            for method in COLUMNS
-            for kernel in KERNELS
-        )
-        ahead = [
-            kernel.title
-            for kernel in KERNELS
-            if typical(of_cell(records, SLAB, kernel, offsets)) > typical(of_cell(records, "OCSVM", kernel, offsets))
-        ]
-        sentences.append(
-            f"With {THRESHOLDS[offsets]} the best median is {value:.3f}, of {method} with {kernel}; the slab is above "
-            f"the one-class SVM with {_counted(ahead)}."
-        )
-    return " ".join(sentences)
-
-
-def _ranking(records: Sequence[Record]) -> str:
-    """Who ranks worse than guessing with every kernel; nothing where nobody does."""
-    worse = [method for method in COLUMNS if all(auroc(records, method, kernel) < 0.5 for kernel in RANKED)]
-    better = [method for method in COLUMNS if all(auroc(records, method, kernel) > 0.5 for kernel in RANKED)]
-    if not worse:
-        return ""
-    return (
-        f"{_rank(worse)} worse than guessing with every kernel that tells samples apart: regions of background score "
-        "as more typical of a class than its own objects do, and without an upper plane nothing is rejected for being "
-        "too typical." + (f" {_rank(better)} better than guessing." if better else "")
-    )
-
-
-def _collapse(records: Sequence[Record]) -> str:
-    trained, left_out = (
-        [cell for kernel in RANKED for cell in of_cell(records, SLAB, kernel, offsets)] for offsets in OFFSETS
-    )
-    alike = pick(records, gamma=pascal.PAPER_GAMMA)
-    return (
-        f"Of the slab's {len(trained)} fits with thresholds at training scores {sum(map(is_told, trained))} warn that "
-        f"they will reject new samples; their mean recall is {fmean(cell['recall'] for cell in trained):.3f}, where "
-        f"{paper.NOMINAL_RECALL:.2f} is nominal. With thresholds at leave-one-out scores it is "
-        f"{fmean(cell['recall'] for cell in left_out):.3f}. (Gamma {pascal.PAPER_GAMMA:g} is counted apart: of all "
-        f"methods' {len(alike)} fits {sum(map(is_told, alike))} warn, at either threshold.)"
-    )
-
-
 def voc_report(
     name: str,
     records: Sequence[Record],
     features: Sequence[ClassFeatures],
     *,
+    of_voc: bool,
     pictures: Sequence[Part],
     stages: Mapping[str, float],
     notes: Sequence[str],
 ) -> Report:
-    """The report of the experiment on the data set of this name; notes say what was left out."""
+    """The report of the experiment on the data set of this name; notes say what was left out.
+
+    The paper's values stand beside those of VOC alone.
+    """
     certified = [record for record in records if record["method"] in CERTIFIED]
     return Report(
-        f"{name}: the paper's second experiment",
-        [*found(records), *pascal.SETTING],
+        f"{name}: the paper's second experiment" if of_voc else f"{name}: each class alone, by HOG, against background",
+        [*found(records), *setting(of_voc)],
         [
-            *(table_grid(records, offsets) for offsets in OFFSETS),
+            *(table_grid(records, offsets, of_voc=of_voc) for offsets in OFFSETS),
             auroc_grid(records),
             windows_grid(features),
             collapse_grid(records),
@@ -249,17 +216,31 @@ def voc_report(
 
 
 def _best(values: Sequence[Sequence[float]]) -> dict[tuple[int, int], str]:
-    """Mark the best of each row in which there is a better and a worse."""
-    return {(at, column): mark for (at, column), mark in best_of_rows(values).items() if len(set(values[at])) > 1}
+    """Mark the best of each row in which there is a better and a worse, unless that is no better than nothing."""
+    return {
+        (at, column): mark
+        for (at, column), mark in best_of_rows(values).items()
+        if len(set(values[at])) > 1 and max(values[at]) > 0
+    }
+
+
+def _accepting_all(records: Sequence[Record]) -> str:
+    """How many models accept every background and say nothing, and of which classes they are."""
+    silent = [cell for cell in records if cell["false_acceptance"] == 1 and not is_told(cell)]
+    if not silent:
+        return "No fit accepts every background without a warning."
+    named = ", ".join(
+        f"{known} {kernel} {method} ({count})"
+        for (known, kernel, method), count in Counter(
+            (cell["known"], cell["kernel"], cell["method"]) for cell in silent
+        ).items()
+    )
+    return f"{len(silent)} fits accept every background without a warning: {named}."
 
 
 def _upper_plane(records: Sequence[Record], kernel: Kernel) -> str:
     cells = of_cell(records, SLAB, kernel, "leave-one-out")
     return f"{typical(cells, 'mcc_lower_only'):.3f} and {typical(cells):.3f}"
-
-
-def _rank(methods: Sequence[str]) -> str:
-    return f"{', '.join(methods)} {'rank' if len(methods) > 1 else 'ranks'}"
 
 
 def _printed(method: str, kernel: Kernel) -> str:
@@ -269,12 +250,6 @@ def _printed(method: str, kernel: Kernel) -> str:
 
 def _counts(cells: Sequence[Record]) -> str:
     return f"{sum(map(is_told, cells))}/{len(cells)}"
-
-
-def _counted(kernels: Sequence[str]) -> str:
-    if len(kernels) in (0, len(KERNELS)):
-        return "every kernel" if kernels else "no kernel"
-    return f"{len(kernels)} of {len(KERNELS)} kernels ({', '.join(kernels)})"
 
 
 def _small(value: float) -> str:

@@ -1,28 +1,20 @@
-"""The stages before the models of the experiment on Pascal VOC, with progress, and what each stage took."""
+"""What each stage of the experiment on Pascal VOC took, over all runs that worked on it."""
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-import click
-
-from slabsvm.journal import Journal
-from slabsvm.terminal import INTERRUPTED, progress
+from slabsvm.journal import Journal, Record
 
 if TYPE_CHECKING:
-    from slabsvm.experiments.hog import ClassFeatures
-    from slabsvm.experiments.regions import Choice
-    from slabsvm.experiments.voc import VOCData
-
-# Problems of the data that the terminal lists; the report has all.
-LISTED = 5
+    from slabsvm.experiments.pascal import RegionCell
 
 
 class Stages:
@@ -57,6 +49,48 @@ class Stages:
         finally:
             self.took(stage, perf_counter() - begin, key)
 
+    @contextmanager
+    def unless_known(self, stage: str, key: str) -> Iterator[Callable[[float], None]]:
+        """Keep the time that is told by calling what this gives, or by the clock if the work ends before that."""
+        begin, told = perf_counter(), list[float]()
+        try:
+            yield told.append
+        finally:
+            self.took(stage, told[0] if told else perf_counter() - begin, key)
+
+    @contextmanager
+    def shared(
+        self, stage: str, keys: Mapping[str, str], measure: Callable[[RegionCell], Record]
+    ) -> Iterator[Callable[[RegionCell], Record]]:
+        """Time what is done inside, and share it out among classes by what their cells took; gives the timed `measure`.
+
+        Cells run in threads, so what they took adds up to more than the clock has.
+
+        Parameters
+        ----------
+        stage : str
+        keys : mapping from class to its key
+        measure : function of a cell
+        """
+        took, lock = dict.fromkeys(keys, 0.0), Lock()
+
+        def timed(cell: RegionCell) -> Record:
+            begin = perf_counter()
+            try:
+                return measure(cell)
+            finally:
+                with lock:
+                    took[cell.known] += perf_counter() - begin
+
+        begin = perf_counter()
+        try:
+            yield timed
+        finally:
+            # What cells did not take, such as reading records, is of this run, and not kept.
+            scale = (perf_counter() - begin) / (sum(took.values()) or 1.0)
+            for label, seconds in took.items():
+                self.took(stage, scale * seconds, keys[label])
+
     def forget(self, stage: str) -> None:
         """Forget what a stage took, since it is done again."""
         kept = [json.dumps(record) + "\n" for record in self._journal.records() if record["stage"] != stage]
@@ -71,113 +105,3 @@ class Stages:
             if record["key"] in self._keys:
                 found[record["stage"]] += record["seconds"]
         return {stage: found[stage] for stage in order}
-
-
-def read_data(data: Path | None, *, year: int | None, image_set: str | None, strict: bool, jobs: int | None) -> VOCData:
-    """Read the data set, and say what is wrong with it.
-
-    Raises
-    ------
-    DataError
-        There is none: the text says where to get it and what it takes. Or it is not sound, and `strict`.
-    """
-    from slabsvm.experiments import pascal_classes
-    from slabsvm.experiments.data import DataError
-    from slabsvm.experiments.voc import read_voc
-
-    folder = data
-    if folder is None:
-        if not os.environ.get("SLABSVM_DATA"):
-            raise DataError(pascal_classes.NO_DATA)
-        folder = Path(os.environ["SLABSVM_DATA"]).expanduser()
-    try:
-        with counted("Reading images") as to:
-            found = read_voc(
-                folder,
-                year=year,
-                image_set=image_set,
-                on_error="raise" if strict else "skip",
-                n_jobs=jobs or -1,
-                progress=to,
-            )
-    except DataError as error:
-        # The folder may be meant for another data set.
-        raise error if data else DataError(f"{error}\n\n{pascal_classes.NO_DATA}") from error
-    objects = sum(found.labels.values())
-    click.echo(f"{found.root}: {len(found.images):,} images, {objects:,} objects of {len(found.labels)} classes.")
-    for problem in found.problems[:LISTED]:
-        click.echo(f"  {problem}")
-    if len(found.problems) > LISTED:
-        click.echo(f"  ... and {len(found.problems) - LISTED} more; the report lists them.")
-    return found
-
-
-def read_features(
-    data: VOCData,
-    classes: Sequence[str],
-    *,
-    n_backgrounds: int,
-    seed: int,
-    choice: Choice,
-    cache: Path,
-    jobs: int | None,
-    stages: Stages,
-) -> list[ClassFeatures]:
-    """Compute the features of each class, or read what the cache holds; nothing is begun without room for all."""
-    from slabsvm.experiments import pascal_classes
-    from slabsvm.experiments.data import DataError
-    from slabsvm.experiments.hog import class_features
-
-    needed = pascal_classes.bytes_of_features(data, classes, n_backgrounds, choice)
-    if not any(cache.glob("*/*.npy")):
-        click.echo(f"HOG features will take {needed / 1e9:.2f} GB in {cache}: {', '.join(classes)}.")
-        free = shutil.disk_usage(cache.parent).free
-        if free < needed:
-            raise DataError(
-                f"The features need {needed / 1e9:.2f} GB, and {cache.parent} has {free / 1e9:.2f} GB left. Give fewer "
-                "--backgrounds or --classes, or another folder with --output."
-            )
-    features = []
-    for label in classes:
-        with counted(f"Features of {label}") as to, going_on_later():
-            of_class = class_features(
-                data,
-                label,
-                n_backgrounds=n_backgrounds,
-                seed=seed,
-                cache=cache,
-                choice=choice,
-                n_jobs=jobs or -1,
-                progress=to,
-            )
-        stages.took("features", of_class.seconds, of_class.key)
-        features.append(of_class)
-    return features
-
-
-@contextmanager
-def going_on_later() -> Iterator[None]:
-    """Say on an interruption that nothing is lost."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        click.echo("\nStopped. The features so far are kept; the same command goes on from there.", err=True)
-        raise SystemExit(INTERRUPTED) from None
-
-
-@contextmanager
-def counted(label: str) -> Iterator[Callable[[int, int], None]]:
-    """Show progress; gives the function to call with the steps done and the steps in all."""
-    with ExitStack() as stack:
-        advance: Callable[[], None] | None = None
-        shown = 0
-
-        def to(done: int, total: int) -> None:
-            nonlocal advance, shown
-            if advance is None:
-                advance, shown = stack.enter_context(progress(label, total, done)), done
-            for _ in range(done - shown):
-                advance()
-            shown = done
-
-        yield to

@@ -13,6 +13,7 @@ needed.)
 from __future__ import annotations
 
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,12 @@ FloatArray = NDArray[np.float64]
 BLOCK_BYTES = 2**25
 # Directions in which the training samples vary less than this, relative to the largest, are rounding.
 RANK = 1e-12
+
+
+def firsts(X: NDArray[Any]) -> NDArray[np.intp]:
+    """Return for each row of X, shape (n, d), the first row that is equal to it; X may be a file."""
+    seen: dict[bytes, int] = {}
+    return np.array([seen.setdefault(sha256(row.tobytes()).digest(), at) for at, row in enumerate(X)], dtype=np.intp)
 
 
 @dataclass(frozen=True)

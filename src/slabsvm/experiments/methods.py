@@ -99,7 +99,7 @@ def measure_one_class(
     train: NDArray[Any],
     test: NDArray[Any],
     known: NDArray[Any],
-    look: Callable[[Any, NDArray[np.float64]], Record] = lambda _detector, _decision: {},
+    look: Callable[[Any, NDArray[np.bool_]], Record] = lambda _detector, _inside: {},
 ) -> Record:
     """Fit the cell's detector on `train`, face it with `test`, and report the fit, its time and its decisions.
 
@@ -109,7 +109,7 @@ def measure_one_class(
     train : ndarray of shape (m, d), samples of the known class
     test : ndarray of shape (n, d)
     known : boolean ndarray of shape (n,), which of `test` belong to the known class
-    look : function of the fitted detector and its decisions on `test`
+    look : function of the fitted detector and which of `test` it accepts
         Tells what else to report.
     """
     begin = perf_counter()
@@ -119,13 +119,14 @@ def measure_one_class(
     scored = perf_counter()
     slab = cell.method == "OCSSVM"
     tie = TIE * abs(float(detector.rho_lower_ if slab else detector.offset_))
+    inside = decision >= -tie
     return {
         "m": len(train),
         **(_certificate(detector) if cell.method in CERTIFIED else {}),
-        **decisions(decision >= -tie, known),
+        **decisions(inside, known),
         "auroc": float(roc_auc_score(known, decision)),
         **(_plane_by_plane(detector, test, known, tie) if slab else {}),
-        **look(detector, decision),
+        **look(detector, inside),
         "fit_seconds": round(fitted - begin, 6),
         "score_seconds": round(scored - fitted, 6),
     }
@@ -162,6 +163,7 @@ def _plane_by_plane(slab: OneClassSlabSVM, test: NDArray[Any], known: NDArray[An
         "on_a_plane": int(np.sum(on_a_plane)),
         "mcc_lower_only": lower_only.mcc,
         "recall_lower_only": lower_only.recall,
+        "auroc_lower_only": float(roc_auc_score(known, scores)),
         "mcc_ties_rejected": ties_rejected.mcc,
         "recall_ties_rejected": ties_rejected.recall,
     }

@@ -19,11 +19,13 @@ from numpy.typing import NDArray
 
 from slabsvm import bandwidth
 from slabsvm.experiments import paper, table_one
-from slabsvm.experiments.coordinates import FloatArray, KernelTable
+from slabsvm.experiments.coordinates import FloatArray, KernelTable, firsts
 from slabsvm.experiments.hog import ClassFeatures
-from slabsvm.experiments.methods import METHODS, TITLES, measure_one_class
+from slabsvm.experiments.methods import METHODS, measure_one_class
 from slabsvm.experiments.pascal_classes import N_FOLDS, folds
 from slabsvm.experiments.provenance import VERSION
+from slabsvm.experiments.surest import surest
+from slabsvm.experiments.texture import BAND, SUM, measure_band, totals
 from slabsvm.journal import Record
 from slabsvm.kernels import NAMED
 
@@ -33,8 +35,6 @@ SLAB = "OCSSVM"
 
 # The paper's gammas for VOC are not at hand here. On Letter most of its gammas are 1, and none is more than twice that.
 PAPER_GAMMA = 1.0
-# How many regions of each kind a record names as those that its model is most sure of.
-SURE = 9
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Kernel:
 
     Attributes
     ----------
-    name : str, one of paper.KERNELS
+    name : str, one of paper.KERNELS, or SUM
     gamma : float or None
         A gamma that is given.
     multiple : float or None
@@ -70,9 +70,13 @@ KERNELS = tuple(
     for name in paper.KERNELS
     for kernel in ((Kernel(name, gamma=PAPER_GAMMA), Kernel(name, multiple=1.0)) if name == "rbf" else (Kernel(name),))
 )
+# The band's shares of training objects outside: the slab's.
+SHARES = {"nu_lower": paper.NU_LOWER, "nu_upper": paper.NU_UPPER}
 # Gammas beside that of the median heuristic, for those that have hyperplanes.
 OTHER_GAMMAS = tuple(Kernel("rbf", multiple=multiple) for multiple in (0.25, 4.0, 16.0))
 SWEPT = ("OCSVM", SLAB)
+# What is made of one table stands together.
+IN_TURN = sorted((*KERNELS, *OTHER_GAMMAS), key=lambda kernel: paper.KERNELS.index(kernel.name))
 
 
 @dataclass(frozen=True)
@@ -86,8 +90,9 @@ class RegionCell:
     known : str
         The class.
     fold : int
-    method : str, one of METHODS
+    method : str, one of METHODS, or BAND, which is no model and has no detector
     kernel : str
+        SUM for BAND.
     gamma, multiple : float or None
         As of :class:`Kernel`.
     offsets : str, one of OFFSETS
@@ -119,6 +124,15 @@ class RegionCell:
 
 def region_cells(features: Sequence[ClassFeatures]) -> list[RegionCell]:
     """The cells, in an order in which neighbours share what is costly: class, kernel, fold."""
+    models = [
+        (kernel, fold, method, offsets, table_one.PARAMETERS[method])
+        for kernel in IN_TURN
+        for fold in range(N_FOLDS)
+        for method in (COLUMNS if kernel in KERNELS else SWEPT)
+        for offsets in OFFSETS
+    ]
+    # A number that was learned from nobody scores a training object as a new one: both thresholds are one.
+    bands = [(Kernel(SUM), fold, BAND, "training", SHARES) for fold in range(N_FOLDS)]
     return [
         RegionCell(
             data=of_class.key[:16],
@@ -129,13 +143,10 @@ def region_cells(features: Sequence[ClassFeatures]) -> list[RegionCell]:
             gamma=kernel.gamma,
             multiple=kernel.multiple,
             offsets=offsets,
-            parameters=tuple(table_one.PARAMETERS[method].items()),
+            parameters=tuple(parameters.items()),
         )
         for of_class in features
-        for kernel in (*KERNELS, *OTHER_GAMMAS)
-        for fold in range(N_FOLDS)
-        for method in (COLUMNS if kernel in KERNELS else SWEPT)
-        for offsets in OFFSETS
+        for kernel, fold, method, offsets, parameters in (*models, *bands)
     ]
 
 
@@ -157,6 +168,8 @@ class Shown:
         self._table = lru_cache(2)(self._compute_table)
         self._fold = lru_cache(2)(self._compute_fold)
         self._folds = cache(lambda known: folds(self.features[known]))
+        self._firsts = cache(lambda known: firsts(self.features[known].X[: len(self.features[known].objects)]))
+        self._totals = cache(lambda known: totals(self.features[known].X))
 
     def rows(self, known: str, fold: int) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.bool_]]:
         """Return the rows that a fold trains on, those that it tests with, and which of these are objects."""
@@ -172,6 +185,12 @@ class Shown:
             train, rest, gamma = self._fold(cell.known, cell.fold, Kernel(cell.kernel, cell.gamma, cell.multiple))
             return train, rest, {"gamma_used": gamma, "kernel_seconds": round(self._seconds - before, 6)}
 
+    def sums(self, known: str) -> tuple[FloatArray, Record]:
+        """Return the sum of each row's values, and the seconds that it took."""
+        with self._lock:
+            begin = perf_counter()
+            return self._totals(known), {"gamma_used": None, "kernel_seconds": round(perf_counter() - begin, 6)}
+
     def _compute_table(self, known: str, kernel: str) -> KernelTable:
         of_class = self.features[known]
         return KernelTable.of(NAMED[kernel](), of_class.X, len(of_class.objects))
@@ -183,9 +202,17 @@ class Shown:
         if kernel.multiple is not None:
             # Of the training objects alone; their coordinates have the distances of their features.
             gamma = kernel.multiple * bandwidth.median_heuristic(table.coordinates(train, train[:0])[0])
-        found = table.coordinates(train, rest) if gamma is None else table.rbf(gamma).matrices(train, rest)
+        # Equal objects are one sample to a detector, which looks for rows that are equal to the last digit.
+        _, first, group = np.unique(self._firsts(known)[train], return_index=True, return_inverse=True)
+        same = first[group]
+        if gamma is None:
+            within, beyond = table.coordinates(train, rest)
+            within = within[same]
+        else:
+            within, beyond = table.rbf(gamma).matrices(train, rest)
+            within, beyond = within[np.ix_(same, same)], beyond[:, same]
         self._seconds += perf_counter() - begin
-        return *found, gamma
+        return within, beyond, gamma
 
 
 def region_measure(features: Sequence[ClassFeatures]) -> Callable[[RegionCell], Record]:
@@ -193,58 +220,32 @@ def region_measure(features: Sequence[ClassFeatures]) -> Callable[[RegionCell], 
     shown = Shown({of_class.label: of_class for of_class in features})
 
     def measure(cell: RegionCell) -> Record:
+        learned_from, rows, known = shown.rows(cell.known, cell.fold)
+        parameters = dict(cell.parameters)
+        about = {"d": shown.features[cell.known].window.dimension, "tol": parameters.get("tol")}
+        if cell.method == BAND:
+            sums, how = shown.sums(cell.known)
+            return about | how | measure_band(sums[learned_from], sums[rows], known, **parameters)
         train, test, how = shown.of(cell)
-        _, rows, known = shown.rows(cell.known, cell.fold)
 
-        def look(detector: Any, decision: FloatArray) -> Record:
-            return {
-                # What a fit of this model tells its user.
-                "told": detector._trouble(),
-                "width": _width(detector) if cell.method == SLAB else None,
-                "sure_of": sure_of(decision, known, rows),
-            }
+        def look(detector: Any, inside: NDArray[np.bool_]) -> Record:
+            # What a fit of this model tells its user.
+            told = {"told": detector._told(train, detector._distinct(train, np.ones(len(train))))}
+            return told | (_of_slab(detector, test, inside, known, rows) if cell.method == SLAB else {})
 
-        about = {"d": shown.features[cell.known].window.dimension, "tol": dict(cell.parameters).get("tol"), **how}
-        return about | measure_one_class(cell, train, test, known, look)
+        return about | how | measure_one_class(cell, train, test, known, look)
 
     return measure
+
+
+def _of_slab(
+    slab: Any, test: FloatArray, inside: NDArray[np.bool_], known: NDArray[np.bool_], rows: NDArray[np.intp]
+) -> Record:
+    planes = (slab.rho_lower_, slab.rho_upper_)
+    return {"width": _width(slab), "sure_of": surest(slab.project(test), planes, inside, known, rows)}
 
 
 def _width(slab: Any) -> float:
     """The distance of the planes, relative to the larger of their offsets; 0 where both planes are at 0."""
     largest = max(abs(slab.rho_lower_), abs(slab.rho_upper_))
     return float((slab.rho_upper_ - slab.rho_lower_) / largest) if largest else 0.0
-
-
-def sure_of(decision: FloatArray, known: NDArray[np.bool_], rows: NDArray[np.intp]) -> dict[str, list[int]]:
-    """Return the rows that a model is most sure of, first those it is surest of, for each way to be right or wrong.
-
-    Parameters
-    ----------
-    decision : (n,) array, >= 0 where a row is accepted
-    known : (n,) array, which are objects
-    rows : (n,) array, what they are called
-    """
-    found = {}
-    for kind, among, sign in (
-        ("accepted objects", known & (decision >= 0), -1.0),
-        ("rejected objects", known & (decision < 0), 1.0),
-        ("rejected backgrounds", ~known & (decision < 0), 1.0),
-        ("accepted backgrounds", ~known & (decision >= 0), -1.0),
-    ):
-        places = np.flatnonzero(among)
-        found[kind] = rows[places[np.argsort(sign * decision[places], kind="stable")[:SURE]]].tolist()
-    return found
-
-
-SETTING = (
-    f"Each class is learned alone, from two thirds of its objects, and faced with the others and with all of its "
-    f"background regions, {N_FOLDS} times; objects of one image stay in one fold. The Matthews correlation is the mean "
-    "of the folds, and in the table the median over the classes. "
-    "The paper's parameters where they are known: nu .1 for every method, for the slab nu_lower .1, nu_upper .01, "
-    "epsilon 2/3; kernel PCA takes the components that explain 90 % of the variance. "
-    f"{', '.join(f'{name}: {TITLES[name]}' for name in COLUMNS)}.",
-    f"Gammas: {PAPER_GAMMA:g} stands for the paper's. Its own for VOC are not at hand (on Letter they are .5 to 2), "
-    "and would belong to the scale of features that are not known either. The other follows from these features, for "
-    "each fold from its training objects alone: the median heuristic, 1 / (2 median |x - z|^2).",
-)

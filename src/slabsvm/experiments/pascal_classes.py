@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -11,12 +12,17 @@ from sklearn.model_selection import GroupKFold
 
 from slabsvm.experiments.data import DataError
 from slabsvm.experiments.hog import ClassFeatures
-from slabsvm.experiments.regions import Choice, class_objects, class_window
+from slabsvm.experiments.regions import Choice
 from slabsvm.experiments.voc import VOC_PAGE, VOCData
 
 N_FOLDS = 3
 # A class of fewer objects leaves a fold fewer than ten to be tested with.
 FEWEST_OBJECTS = 30
+
+VOC_CLASSES = frozenset(
+    {"aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow", "diningtable", "dog"}
+    | {"horse", "motorbike", "person", "pottedplant", "sheep", "sofa", "train", "tvmonitor"}
+)
 
 NO_DATA = f"""\
 The images of Pascal VOC are not at hand, and are not downloaded for you: they are Flickr's, with terms of their own.
@@ -74,10 +80,12 @@ def countable(data: VOCData, choice: Choice) -> dict[str, int]:
     return {label: counts[label] for label in data.labels}
 
 
-def bytes_of_features(data: VOCData, classes: Sequence[str], n_backgrounds: int, choice: Choice) -> int:
-    """What the features of these classes take on disk."""
-    objects = [class_objects(data, label, choice)[0] for label in classes]
-    return sum(4 * (len(of_class) + n_backgrounds) * class_window(of_class).dimension for of_class in objects)
+def is_pascal_voc(data: VOCData) -> bool:
+    """Whether data in VOC's layout are Pascal VOC, by the folder's name and the classes: the paper's values are VOC's.
+
+    Neither does alone: others put their classes into a folder of VOC's name, and VOC's into another.
+    """
+    return bool(re.fullmatch(r"VOC\d{4}", data.root.name)) and set(data.labels) <= VOC_CLASSES
 
 
 def folds(of_class: ClassFeatures) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:

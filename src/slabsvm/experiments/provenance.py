@@ -19,7 +19,9 @@ PRESENTATION = frozenset(
         "selection_plot",
         "tables",
         "terminal",
+        "voc_findings",
         "voc_medians",
+        "voc_reading",
         "voc_stages",
     }
 ) | {f"{experiment}_{kind}" for experiment in ("letter", "fair", "openset", "voc") for kind in ("plots", "report")}
