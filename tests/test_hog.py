@@ -640,6 +640,35 @@ def test_images_and_hog_are_loaded_only_when_they_are_used():
     assert not {"skimage", "PIL"} & set(answer.stdout.split())
 
 
+def shared_of(box: Box, others: list[Box]) -> np.ndarray:
+    """For each of the others the pixels that it shares with the box, as a share of its own, and the IoU."""
+    shares = [(covered(other, box), covered(box, other)) for other in others]
+    return np.array([(own, 1 / (1 / own + 1 / its - 1) if own else 0.0) for own, its in shares]).reshape(-1, 2)
+
+
+def test_the_real_backgrounds_touch_objects_and_each_other_as_the_docs_say():
+    folder = os.environ.get("SLABSVM_DATA")
+    if not folder or not Path(folder, "VOCdevkit").is_dir():
+        pytest.skip("SLABSVM_DATA names no folder with VOCdevkit")
+    data = read_voc(Path(folder, "VOCdevkit"), n_jobs=2)
+    objects, _ = class_objects(data, "cat")
+    regions, _ = background_regions(data, objects, 10_000)
+    items = {image.image: image.objects for image in data.images}
+    first = [(shared_of(r.box, [item.box for item in items[r.image]]), items[r.image]) for r in regions[:1_000]]
+    touch = sum(bool((shares[:, 0] > 0).any()) for shares, _ in first)
+    hold = sum(bool((shares[:, 0] > 0.9).any()) for shares, _ in first)
+    cats = sum(any(own > 0.9 and item.label == "cat" for (own, _), item in zip(*pair, strict=True)) for pair in first)
+    by_image: dict[Path, list[Box]] = {}
+    for region in regions:
+        by_image.setdefault(region.image, []).append(region.box)
+    again = sum(
+        bool((shared_of(box, boxes[:number] + boxes[number + 1 :])[:, 1] > 0.5).any())
+        for boxes in by_image.values()
+        for number, box in enumerate(boxes)
+    )
+    assert (touch, hold, cats, again) == (793, 506, 48, 7_979)
+
+
 @pytest.mark.parametrize(
     ("name", "label", "n", "window"),
     [

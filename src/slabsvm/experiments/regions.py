@@ -169,8 +169,8 @@ def background_regions(
     """Draw `n` boxes with the shapes of the class's objects from places where no object is.
 
     A shape is the width and height of an object drawn at random; its place is uniform in an image drawn at random,
-    again until it fits. So backgrounds are as large, as wide and as much resized as the objects, and only what they
-    show tells them apart. All objects are in the way, those of other classes, difficult ones and those that cannot be
+    again until it fits. So backgrounds are as large, as wide and as much resized as the objects: their shape does not
+    tell them apart. All objects are in the way, those of other classes, difficult ones and those that cannot be
     used too. Regions may overlap each other; no two are the same. The first regions of a longer draw are those of a
     shorter one.
 
@@ -185,7 +185,9 @@ def background_regions(
     max_overlap : float in [0, 1], default=.2
         Largest share of a region that objects may cover, summed over them. Its intersection over union with any object
         is then at most this too. (The reverse is not so: a piece of a large cat has a small IoU with the cat, and so
-        has a flock with each of its sheep.)
+        has a flock with each of its sheep.) The share is of the region, not of the object: a region may hold small
+        objects whole, also of the class itself; docs/pascal-voc.md says how many do. Of many regions from few images
+        most overlap another one.
 
     Returns
     -------
