@@ -642,8 +642,12 @@ def test_images_and_hog_are_loaded_only_when_they_are_used():
 
 def shared_of(box: Box, others: list[Box]) -> np.ndarray:
     """For each of the others the pixels that it shares with the box, as a share of its own, and the IoU."""
-    shares = [(covered(other, box), covered(box, other)) for other in others]
-    return np.array([(own, 1 / (1 / own + 1 / its - 1) if own else 0.0) for own, its in shares]).reshape(-1, 2)
+    corners = np.array([(other.left, other.top, other.right, other.bottom) for other in others]).reshape(-1, 4)
+    first = np.maximum(corners[:, :2], (box.left, box.top))
+    last = np.minimum(corners[:, 2:], (box.right, box.bottom))
+    shared = np.prod(np.maximum(last - first, 0), axis=1)
+    areas = np.prod(corners[:, 2:] - corners[:, :2], axis=1)
+    return np.column_stack([shared / areas, shared / (areas + box.width * box.height - shared)])
 
 
 def test_the_real_backgrounds_touch_objects_and_each_other_as_the_docs_say():
