@@ -24,7 +24,7 @@ from slabsvm.experiments.data import DataError
 from slabsvm.experiments.methods import CERTIFIED, METHODS
 from slabsvm.experiments.metrics import Counts
 from slabsvm.experiments.pascal_costs import Cost
-from slabsvm.experiments.regions import Choice, Region, Window, class_objects
+from slabsvm.experiments.regions import Choice, Region, Window, background_regions, class_objects
 from slabsvm.experiments.voc import read_voc
 from slabsvm.kernels import NAMED, RBF
 from slabsvm.voc_reading import said_of
@@ -809,3 +809,19 @@ def test_cows_of_pascal_voc_end_to_end(tmp_path):
     linear = [r for r in records if (r["method"], r["kernel"], r["offsets"]) == ("OCSSVM", "linear", "training")]
     assert all(record["told"] and record["recall"] < 0.5 for record in linear)
     assert all((tmp_path / f"voc-{name}.png").stat().st_size > 20_000 for name in ("objects", "sure-cow"))
+
+
+@pytest.mark.skipif(
+    not Path(os.environ.get("SLABSVM_DATA", ""), "bccd").is_dir(), reason="SLABSVM_DATA names no folder with bccd"
+)
+def test_how_many_backgrounds_of_bccd_may_hold_red_cells_that_nobody_marked():
+    data = read_voc(Path(os.environ["SLABSVM_DATA"]) / "bccd")
+    marked = {image.image: sum(item.label == "RBC" for item in image.objects) for image in data.images}
+    few = {image for image, count in marked.items() if count <= 3}
+    assert (len(marked), list(marked.values()).count(0), len(few)) == (364, 15, 19)
+    drawn = {
+        label: background_regions(data, class_objects(data, label, Choice(most=900))[0], 1_000)[0]
+        for label in ("RBC", "WBC", "Platelets")
+    }
+    from_few = {label: sum(region.image in few for region in regions) for label, regions in drawn.items()}
+    assert from_few == {"RBC": 190, "WBC": 429, "Platelets": 125}
