@@ -123,7 +123,7 @@ def said_of(foretold: Sequence[Cost], n_jobs: int) -> list[str]:
     disk, seconds = sum(cost.disk for cost in foretold), sum(cost.seconds for cost in foretold)
     lines = [
         f"{len(foretold)} classes; where nothing is kept from an earlier run they take about "
-        f"{rough_duration(seconds / n_jobs)} on {n_jobs} cores, {disk / 1e9:.2f} GB on disk, and "
+        f"{rough_duration(seconds / n_jobs)} on {n_jobs} cores that do nothing else, {disk / 1e9:.2f} GB on disk, and "
         f"{max(cost.memory for cost in foretold) / 1e9:.1f} GB of memory.",
         f"The largest class is {largest.label}: {largest.n_objects:,} objects, about "
         f"{rough_duration(largest.seconds / n_jobs)}.",
