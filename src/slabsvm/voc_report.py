@@ -14,7 +14,7 @@ from slabsvm.experiments.texture import BAND
 from slabsvm.journal import Record
 from slabsvm.report import Grid, Part, Prose, Report
 from slabsvm.tables import best_of_rows, convergence
-from slabsvm.voc_findings import direction, found, setting
+from slabsvm.voc_findings import GUESSING, direction, found, setting
 from slabsvm.voc_medians import BY_GAMMA, RANKED, THRESHOLDS, auroc, band, is_told, of_cell, typical
 
 STAGES = ("reading and checking the images", "features", "models", "figures")
@@ -76,7 +76,7 @@ def auroc_grid(records: Sequence[Record]) -> Grid:
             + ", ".join(f"{kernel.title} {_upper_plane(records, kernel)}" for kernel in RANKED)
             + ".",
         ],
-        marks=_best(values),
+        marks=_best(values, GUESSING),
     )
 
 
@@ -215,12 +215,12 @@ def voc_report(
     )
 
 
-def _best(values: Sequence[Sequence[float]]) -> dict[tuple[int, int], str]:
+def _best(values: Sequence[Sequence[float]], nothing: float = 0.0) -> dict[tuple[int, int], str]:
     """Mark the best of each row in which there is a better and a worse, unless that is no better than nothing."""
     return {
         (at, column): mark
         for (at, column), mark in best_of_rows(values).items()
-        if len(set(values[at])) > 1 and max(values[at]) > 0
+        if len(set(values[at])) > 1 and max(values[at]) > nothing
     }
 
 
@@ -230,9 +230,9 @@ def _accepting_all(records: Sequence[Record]) -> str:
     if not silent:
         return "No fit accepts every background without a warning."
     named = ", ".join(
-        f"{known} {kernel} {method} ({count})"
+        f"{known} {kernel.title} {method} ({count})"
         for (known, kernel, method), count in Counter(
-            (cell["known"], cell["kernel"], cell["method"]) for cell in silent
+            (cell["known"], Kernel(cell["kernel"], cell["gamma"], cell["multiple"]), cell["method"]) for cell in silent
         ).items()
     )
     return f"{len(silent)} fits accept every background without a warning: {named}."
