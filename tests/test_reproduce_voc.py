@@ -813,6 +813,11 @@ def test_cows_of_pascal_voc_end_to_end(tmp_path):
     linear = [r for r in records if (r["method"], r["kernel"], r["offsets"]) == ("OCSSVM", "linear", "training")]
     assert all(record["told"] and record["recall"] < 0.5 for record in linear)
     assert all((tmp_path / f"voc-{name}.png").stat().st_size > 20_000 for name in ("objects", "sure-cow"))
+    # What the linear slab scores of regions that it did not learn from is near the sum of their values.
+    (features,) = tmp_path.glob("features/cow-*/features.npy")
+    X = np.load(features).astype(np.float64)
+    scores = METHODS["OCSSVM"](kernel="linear").fit(X[:199]).project(X)
+    assert np.corrcoef(scores[199:], X[199:].sum(axis=1))[0, 1] == pytest.approx(0.97, abs=0.01)
 
 
 @pytest.mark.skipif(
