@@ -30,7 +30,16 @@ FLOORS = (
         "bandwidth",
     ),
     ("gram", "products", "distances", "passes", "cluster", "loo", "expansion"),
-    ("solvers", "solvers.rows", "solvers.pool", "solvers.level", "solvers.smo", "solvers.interior", "solvers.bands"),
+    (
+        "solvers",
+        "solvers.rows",
+        "solvers.pool",
+        "solvers.level",
+        "solvers.working_set",
+        "solvers.smo",
+        "solvers.interior",
+        "solvers.bands",
+    ),
     (
         "base",
         "kernelized",

@@ -17,6 +17,7 @@ from slabsvm.cli import main, reproduce
 from slabsvm.experiments import fair, paper, toy
 
 EXPERIMENTS = tuple(reproduce.commands)
+LETTERS = Path(os.environ.get("SLABSVM_DATA", ""), "letter", "letter-recognition.data")
 
 
 def run(*arguments: object) -> Result:
@@ -218,10 +219,7 @@ def test_letter_without_a_network_says_what_to_do(tmp_path, monkeypatch):
     assert_plain_error(result, "could not be downloaded", "--data FILE", "SLABSVM_DATA")
 
 
-@pytest.mark.skipif(
-    not Path(os.environ.get("SLABSVM_DATA", ""), "letter", "letter-recognition.data").is_file(),
-    reason="SLABSVM_DATA names no folder with letter/letter-recognition.data",
-)
+@pytest.mark.skipif(not LETTERS.is_file(), reason="SLABSVM_DATA names no folder with letter/letter-recognition.data")
 def test_reproduce_letter_on_three_letters_draws_and_tells_everything(tmp_path, monkeypatch):
     monkeypatch.setattr(paper, "LETTERS", ("A", "I", "Z"))
     monkeypatch.setattr(paper, "PLANES_GAMMAS", (1.0, 16.0))

@@ -244,9 +244,10 @@ class ConformalDetector(OutlierMixin, BaseEstimator):
         if self.method == "leave-one-out":
             fitted = clone(detector).fit(X)
             return [_Member(fitted, _left_out(fitted), None)]
-        return Parallel(n_jobs=self.n_jobs)(  # type: ignore[no-any-return]
+        members: list[_Member] = Parallel(n_jobs=self.n_jobs)(
             delayed(_fit_and_score)(clone(detector), X, learned, held_out) for learned, held_out in self._splits(X)
         )
+        return members
 
     def _splits(self, X: Any) -> Sequence[tuple[Rows, Rows]]:
         count, random = _num_samples(X), check_random_state(self.random_state)

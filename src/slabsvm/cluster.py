@@ -62,7 +62,7 @@ class Blocks(Source):
             first = int(end - length)
             weights = None if self.weights is None else self.weights[first : int(end)]
             parts.append(delayed(_visited, pure=False)(visitor, block, weights, first))
-        return list(compute(*parts))  # type: ignore[no-untyped-call]
+        return list(compute(*parts))  # type: ignore[no-untyped-call]  # Dask gives it no types
 
 
 def _refuse_what_has_no_rows(X: Any) -> None:

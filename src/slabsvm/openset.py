@@ -377,10 +377,10 @@ def _are_words(classes: npt.NDArray[Any]) -> bool:
 
 def _whole(label: Any, what: str) -> int:
     """Return a label as a whole number, or refuse it: the classes are such numbers, in whatever type."""
-    if not isinstance(label, Real) or not float(label).is_integer():
+    is_whole = isinstance(label, Real) and float(label).is_integer()
+    if not is_whole:
         raise ValueError(f"{what} is {label!r}, but the classes are whole numbers; give a whole number.")
-    whole: int = round(label)  # type: ignore[assignment]
-    return whole
+    return int(label)
 
 
 def _some(labels: Any) -> str:

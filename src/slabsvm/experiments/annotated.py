@@ -6,6 +6,7 @@ import hashlib
 import io
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Literal
 
@@ -188,7 +189,7 @@ def inspect_image(path: Path) -> tuple[tuple[int, int], bool, str]:
 def require_pillow() -> None:
     """Raise DataError, which says what to install, when images cannot be read."""
     try:
-        import PIL  # noqa: F401 - only whether it is there
+        import_module("PIL")
     except ImportError as error:
         raise DataError("Reading images needs Pillow. Install it with: pip install 'slabsvm[voc]'") from error
 

@@ -106,8 +106,7 @@ class FeatureStore:
     def _is_whole(self) -> bool:
         try:
             matrix = self.matrix()
-        # A damaged header is read as Python, and fails as any wrong Python does.
-        except Exception:
+        except Exception:  # a damaged header is read as Python, and fails as any wrong Python does
             return False
         return matrix.shape == self.shape and matrix.dtype == np.float32
 

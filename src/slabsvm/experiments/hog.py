@@ -16,6 +16,7 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from time import perf_counter
@@ -70,8 +71,10 @@ class ClassFeatures:
     objects, backgrounds : tuple of Region
     X : memory map of float32, shape (objects and then backgrounds, window.dimension)
         Read-only. No copy of it is in memory.
+    n_computed : int
+        Rows that were not in the cache.
     seconds : float
-        Spent on computing what was not in the cache; 0 where all was.
+        Spent on computing those; 0 where there are none.
     notes : tuple of str
         Objects that do not count, shapes that found no place; a sentence each.
     key : str
@@ -83,6 +86,7 @@ class ClassFeatures:
     objects: tuple[Region, ...]
     backgrounds: tuple[Region, ...]
     X: np.memmap[tuple[int, int], np.dtype[np.float32]]
+    n_computed: int
     seconds: float
     notes: tuple[str, ...]
     key: str
@@ -155,14 +159,14 @@ def class_features(
             "disk fails. Start again, or name another cache."
         )
     seconds = perf_counter() - begin if missing else 0.0
-    return ClassFeatures(label, window, objects, backgrounds, store.matrix(), seconds, tuple(notes), key)
+    return ClassFeatures(label, window, objects, backgrounds, store.matrix(), len(missing), seconds, tuple(notes), key)
 
 
 def require_scikit_image() -> None:
     """Raise DataError, which says what to install, when features cannot be computed."""
     try:
-        import PIL  # noqa: F401 - only whether they are there
-        import skimage  # noqa: F401
+        for needed in ("PIL", "skimage"):
+            import_module(needed)
     except ImportError as error:
         raise DataError("HOG needs scikit-image and Pillow. Install them with: pip install 'slabsvm[voc]'") from error
 

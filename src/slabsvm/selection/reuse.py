@@ -186,8 +186,7 @@ def _alike(search: Search, candidate: int) -> str | None:
         own = _own(parameters, _prefix(model))
         rest = {name: value for name, value in parameters.items() if name.removeprefix(_prefix(model)) not in own}
         return f"{joblib.hash(rest)} {sorted(own)}"
-    except Exception:
-        # An independent fit says what is wrong with it, where anything is.
+    except Exception:  # whatever a candidate's parameters raise, an independent fit will say it
         return None
 
 

@@ -22,20 +22,17 @@ from slabsvm.faces import Face
 from slabsvm.gram import CONVEX, INDEFINITE, NOT_SEMIDEFINITE, ONE_BLAS_THREAD, Gram, Samples
 from slabsvm.solvers.level import level_multipliers
 from slabsvm.solvers.pool import Pool, padded
+from slabsvm.solvers.working_set import NEWCOMERS, candidates_of, working_set
 
 # Up to this many samples the whole of K is the working set's.
 SMALL = 500
 # A larger problem first solves one sample in RATIO, to SLACK times the tolerance.
 RATIO = 4
 SLACK = 10.0
-# Candidates: that part's share of support vectors on each side, and half as many again.
-MARGIN = 1.5
 # The rows of K of the part's support vectors take at most this share of the memory; the candidates' need the rest.
 FIRST_SHARE = 0.5
 # Where more than this share of samples are support vectors, candidates are no shortcut: all of K is wanted.
 CROWDED = 0.5
-# The samples that join the working set: at least this many, or as many as are free; a quarter for each of four sides.
-NEWCOMERS = 256
 # Scores within so many float32 roundings of a plane are at last computed in float64, in pieces of so many bytes.
 RESOLVED = 32
 RESOLVED_BYTES = 2**25
@@ -134,17 +131,6 @@ def _solve(dual: Dual, gram: Gram, limits: Limits) -> Solution:
     return descent.run(descent.start_from_candidates(rough, loose) if start is None else start)
 
 
-def _candidates(dual: Dual, scores: FloatArray, rough: Solution) -> Samples:
-    """Return each plane's lowest sigma_p s: MARGIN times the part's share of support vectors, and mass enough."""
-    named = np.zeros(dual.n_samples, dtype=bool)
-    for sign, multipliers, caps, total in zip(dual.signs, rough.multipliers, dual.caps, dual.totals, strict=True):
-        share = np.count_nonzero(multipliers) / len(multipliers)
-        order = np.argsort(sign * scores, kind="stable")
-        enough = int(np.searchsorted(np.cumsum(caps[order]), MARGIN * total)) + 1
-        named[order[: max(int(MARGIN * share * dual.n_samples), enough)]] = True
-    return np.flatnonzero(named)
-
-
 def _cheapest_precision(gram: Gram) -> type[np.floating[Any]]:
     return np.float32 if gram.single_precision_error < np.inf else np.float64
 
@@ -199,7 +185,7 @@ class _Descent:
                 status = self._why_stopped(stalled=stalled)
                 break
             if not self.pool.holds_everything:
-                self.pool.admit(_working_set(self.point, self.pool.largest))
+                self.pool.admit(working_set(self.point, self.pool.largest))
             before = self.steps
             self._descend()
             toil = (self.steps - before) / len(self.pool.members)
@@ -247,7 +233,7 @@ class _Descent:
         beta = np.zeros(dual.n_samples)
         beta[: rough.multipliers.shape[1]] = dual.beta(rough.multipliers)
         scores = dual.linear + self.pool.product(beta, FIRST_SHARE)
-        candidates = _candidates(dual, scores, rough)
+        candidates = candidates_of(dual, scores, rough)
         if len(candidates) > CROWDED * dual.n_samples:
             return dual.fill(scores)
         few = dual.part(candidates)
@@ -375,29 +361,3 @@ class _Descent:
             raise ValueError(
                 f"{NOT_SEMIDEFINITE}: two samples have the squared distance {curvature:.3g} in feature space. {CONVEX}"
             )
-
-
-def _working_set(point: Point, largest: int) -> Samples:
-    """Return the samples with a free variable, and on each side of each plane those nearest to violating optimality.
-
-    Of more samples than largest, those that violate optimality most.
-    """
-    distances = point.distances
-    can_rise = point.multipliers < point.dual.caps
-    can_fall = point.multipliers > 0
-    chosen = np.asarray((can_rise & can_fall).any(axis=0))
-    n_each = max(NEWCOMERS, int(np.count_nonzero(chosen))) // 4
-    for movable, merits in ((can_rise, -distances), (can_fall, distances)):
-        for can_move, merit in zip(movable, merits, strict=True):
-            movers = np.flatnonzero(can_move & ~chosen)
-            # The best movers come, violators or not: with ties, or a cap above the total, there may be no violator, and
-            # with a small nu no more than a few at a time.
-            n_chosen = min(n_each, max(NEWCOMERS // 4, int(np.count_nonzero(merit[movers] > 0))), len(movers))
-            if n_chosen:
-                chosen[movers[np.argpartition(-merit[movers], n_chosen - 1)[:n_chosen]]] = True
-    working = np.flatnonzero(chosen)
-    if len(working) > largest:
-        violation = np.where(can_rise, -distances, -np.inf), np.where(can_fall, distances, -np.inf)
-        worst = np.maximum(*violation).max(axis=0)[working]
-        working = np.sort(working[np.argpartition(-worst, largest - 1)[:largest]])
-    return working
