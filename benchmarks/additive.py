@@ -26,11 +26,12 @@ from sklearn.metrics.pairwise import additive_chi2_kernel
 from sklearn.pipeline import make_pipeline
 from threadpoolctl import threadpool_limits
 
-from slabsvm import LinearOneClassSlabSVM, OneClassSlabSVM, kernelized
-from slabsvm.additive import Chi2Table, IntersectionTable
-from slabsvm.features import Chi2Map
-from slabsvm.gram import Computed
-from slabsvm.kernels import Chi2, Intersection, Kernel
+from slabsvm import LinearOneClassSlabSVM, OneClassSlabSVM
+from slabsvm.detectors import kernelized
+from slabsvm.kernels.tables import Chi2Table, IntersectionTable
+from slabsvm.kernels.features import Chi2Map
+from slabsvm.gram.base import Computed
+from slabsvm.kernels.base import Chi2, Intersection, Kernel
 from speed import clouds
 
 HERE = Path(__file__).parent

@@ -26,7 +26,7 @@ from sklearn.metrics import roc_auc_score
 
 from offsets import LETTER_FILE, MARKS, OFFSETS, DataSet, Split, data_sets, split, unavoidable_error
 from slabsvm import SVDD, KernelDensityDetector, KernelPCADetector, OneClassSlabSVM, OneClassSVM
-from slabsvm.experiments.metrics import Counts
+from slabsvm_reproduction.run.counts import Counts
 
 RECORDS = Path(__file__).parent / "results" / "family.json"
 NU = 0.1

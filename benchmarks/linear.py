@@ -164,7 +164,7 @@ def dask(m: int) -> Records:
     import dask.array as da
     from distributed import Client, LocalCluster
 
-    from slabsvm.cluster import Blocks
+    from slabsvm.data.dask import Blocks
 
     visit, moved = Blocks._visit, []
 

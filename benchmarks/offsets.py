@@ -33,8 +33,8 @@ from sklearn import datasets as bundled
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 from slabsvm import OneClassSlabSVM, __version__
-from slabsvm.experiments.data import load_letters
-from slabsvm.experiments.metrics import Counts
+from slabsvm_reproduction.letter.data import load_letters
+from slabsvm_reproduction.run.counts import Counts
 
 RECORDS = Path(__file__).parent / "results" / "offsets.json"
 MARKS = ("<!-- tables -->", "<!-- end of tables -->")

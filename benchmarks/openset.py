@@ -29,7 +29,7 @@ from sklearn.preprocessing import StandardScaler
 
 from offsets import LETTER_FILE, MARKS
 from slabsvm import ConformalDetector, OneClassSlabSVM, OneClassSVM, OpenSetClassifier
-from slabsvm.experiments.data import load_letters
+from slabsvm_reproduction.letter.data import load_letters
 
 RECORDS = Path(__file__).parent / "results" / "openset.json"
 ALPHAS = (0.01, 0.05, 0.1, 0.2)

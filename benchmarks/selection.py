@@ -30,8 +30,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
-from slabsvm import LabelFreeSearchCV, OneClassSlabSVM, OneClassSVM, bandwidth
-from slabsvm.journal import Journal
+from slabsvm import LabelFreeSearchCV, OneClassSlabSVM, OneClassSVM
+from slabsvm.kernels import bandwidth
+from slabsvm.selection.journal import Journal
 from slabsvm.selection.criteria import (
     Answer,
     BalancedAccuracy,
@@ -43,7 +44,7 @@ from slabsvm.selection.criteria import (
     WithStrangers,
 )
 from slabsvm.selection.curves import ExcessMass, MassVolume
-from slabsvm.selection.strangers import MAKERS, Strangers
+from slabsvm.selection.synthetic_outliers import MAKERS, Strangers
 
 RESULTS = Path(__file__).parent / "results" / "selection.json"
 
@@ -124,7 +125,7 @@ def models(task: Task) -> dict[str, tuple[Any, dict[str, list[Any]]]]:
 
 
 def letter_tasks(every: int) -> Iterator[Task]:
-    from slabsvm.experiments.data import load_letters
+    from slabsvm_reproduction.letter.data import load_letters
 
     letters = load_letters()
     X, y = letters.X / 15, letters.y

@@ -30,8 +30,8 @@ from sklearn.svm import OneClassSVM
 
 import slabsvm
 from slabsvm import OneClassSlabSVM
-from slabsvm.gram import ONE_BLAS_THREAD
-from slabsvm.kernels import Kernel
+from slabsvm.gram.base import ONE_BLAS_THREAD
+from slabsvm.kernels.base import Kernel
 
 RESULTS = Path(__file__).parent / "results" / "speed.json"
 N_JOBS = os.cpu_count() or 1

@@ -34,12 +34,13 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from slabsvm.experiments import pascal, protocol
-from slabsvm.experiments.coordinates import KernelTable
-from slabsvm.experiments.hog import class_features
-from slabsvm.experiments.regions import LARGEST, background_regions, class_objects
-from slabsvm.experiments.voc import find_layout, read_voc
-from slabsvm.kernels import NAMED
+from slabsvm_reproduction.voc import experiment as pascal
+from slabsvm_reproduction.run import protocol
+from slabsvm_reproduction.voc.coordinates import KernelTable
+from slabsvm_reproduction.voc.hog import class_features
+from slabsvm_reproduction.voc.regions import LARGEST, background_regions, class_objects
+from slabsvm_reproduction.voc.data import find_layout, read_voc
+from slabsvm.kernels.base import NAMED
 
 RESULTS = Path(__file__).parent / "results" / "voc_scaling.json"
 CLASSES = ("cat", "cow", "dog", "horse", "person", "sheep")

@@ -20,7 +20,7 @@ from scipy.special import gammaln
 
 from slabsvm.selection.criteria import log_volume_of
 from slabsvm.selection.named import NAMED
-from slabsvm.selection.strangers import MAKERS, SHRINKAGE
+from slabsvm.selection.synthetic_outliers import MAKERS, SHRINKAGE
 
 RESULTS = Path(__file__).parent / "results" / "volumes.json"
 DIMENSIONS = (2, 8, 16, 32)

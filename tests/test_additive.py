@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 import problems
-from slabsvm import SVDD, OneClassSlabSVM, OneClassSVM, _lookup
-from slabsvm.additive import PIECE_ERROR, Chi2Table, IntersectionTable, knots
+from slabsvm import SVDD, OneClassSlabSVM, OneClassSVM
+from slabsvm.compiled import lookup as _lookup
+from slabsvm.kernels.tables import PIECE_ERROR, Chi2Table, IntersectionTable, knots
 
 SPREADS = {
     "uniform": lambda rng, shape: rng.random(shape),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import slabsvm
-from slabsvm.experiments import provenance
+from slabsvm_reproduction.run import provenance
 
 PACKAGE = Path(slabsvm.__file__).parent
 # The floors, from the ground up, and on each the files from the first to the last.

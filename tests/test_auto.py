@@ -12,7 +12,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from positives import correlated_rows
 from slabsvm import AutoSlabSVM
-from slabsvm.samples import distinct_rows
+from slabsvm.data.distinct import distinct_rows
 from slabsvm.selection.criteria import RecallMissedWarning, TightestAtRecall
 
 

@@ -14,8 +14,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from slabsvm import SVDD, DistinctKFold, KernelDensityDetector, KernelPCADetector, OneClassSlabSVM, OneClassSVM
-from slabsvm.calibration import METHODS, CalibrationWarning, ConformalDetector
-from slabsvm.conformal import benjamini_hochberg, conformal_p_values
+from slabsvm.conformal.detector import METHODS, CalibrationWarning, ConformalDetector
+from slabsvm.conformal.p_values import benjamini_hochberg, conformal_p_values
 
 FITTING = ("split", "cross", "leave-one-out")
 by_method = pytest.mark.parametrize("method", FITTING)

@@ -12,9 +12,12 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from slabsvm import cli, terminal
-from slabsvm.cli import main, reproduce
-from slabsvm.experiments import fair, paper, toy
+from slabsvm_reproduction import command as cli
+from slabsvm_reproduction.run import terminal
+from slabsvm_reproduction.command import main, reproduce
+from slabsvm_reproduction.tuned import experiment as fair
+from slabsvm_reproduction.letter import experiment as paper
+from slabsvm_reproduction.toy import experiment as toy
 
 EXPERIMENTS = tuple(reproduce.commands)
 LETTERS = Path(os.environ.get("SLABSVM_DATA", ""), "letter", "letter-recognition.data")
@@ -48,7 +51,7 @@ def small_toy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_help_and_import_are_light():
     heavy = "{'numba', 'sklearn', 'scipy', 'matplotlib', 'pandas'}"
-    code = f"import sys, slabsvm.cli; print(sorted({heavy} & set(sys.modules)))"
+    code = f"import sys, slabsvm_reproduction.command; print(sorted({heavy} & set(sys.modules)))"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert answer.stdout.strip() == "[]"
 
@@ -210,7 +213,7 @@ def test_letter_without_its_data_says_what_to_do(tmp_path, monkeypatch, experime
 
 
 def test_letter_without_a_network_says_what_to_do(tmp_path, monkeypatch):
-    from slabsvm.experiments import data
+    from slabsvm_reproduction.letter import data
 
     monkeypatch.delenv("SLABSVM_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 
 from slabsvm import LinearOneClassSlabSVM
-from slabsvm.cluster import Blocks
-from slabsvm.passes import Local
-from slabsvm.solvers import bands
+from slabsvm.data.dask import Blocks
+from slabsvm.data.passes import Local
+from slabsvm.solvers import streaming as bands
 
 da = pytest.importorskip("dask.array", reason="needs the extra: pip install 'slabsvm[dask]'")
 distributed = pytest.importorskip("distributed", reason="needs the extra: pip install 'slabsvm[dask]'")
@@ -81,7 +81,7 @@ def test_rows_stay_in_their_blocks(client):
     X = positives(1000)
     blocks = Blocks(da.from_array(X, chunks=(300, -1)), None)
     planes_of = np.array([1.0])
-    from slabsvm.passes import Planes
+    from slabsvm.data.passes import Planes
 
     w = np.ones(6)
     middle = np.median(X @ w)

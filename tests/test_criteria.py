@@ -10,7 +10,8 @@ from scipy.special import gammaln
 from sklearn.base import clone
 
 from positives import correlated_rows
-from slabsvm import LabelFreeSearchCV, OneClassSlabSVM, OneClassSVM, bandwidth
+from slabsvm import LabelFreeSearchCV, OneClassSlabSVM, OneClassSVM
+from slabsvm.kernels import bandwidth
 from slabsvm.selection.criteria import (
     Answer,
     BalancedAccuracy,
@@ -23,7 +24,7 @@ from slabsvm.selection.criteria import (
 )
 from slabsvm.selection.judging import left_out_answer
 from slabsvm.selection.named import NAMED
-from slabsvm.selection.strangers import MAKERS, SHRINKAGE
+from slabsvm.selection.synthetic_outliers import MAKERS, SHRINKAGE
 
 GRID = {"gamma": [0.01, 0.1, 1.0]}
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slabsvm.experiments import data
-from slabsvm.experiments.data import DataError
+from slabsvm_reproduction.letter import data
+from slabsvm_reproduction.letter.data import DataError
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,9 @@ import pytest
 import scipy.sparse as sp
 
 import problems
-from slabsvm import _additive, _lookup, _secular, _smo, kernels
-from slabsvm.dual import one_class_slab
+from slabsvm.compiled import additive as _additive, lookup as _lookup, secular as _secular, descent as _smo
+from slabsvm.kernels import base as kernels
+from slabsvm.dual.program import one_class_slab
 
 
 def block(seed: int, m: int, epsilon: float, dtype: type = np.float64) -> dict:

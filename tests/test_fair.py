@@ -8,11 +8,14 @@ import numpy as np
 import pytest
 from sklearn.model_selection import KFold, ParameterGrid
 
-from slabsvm import KernelDensityDetector, LabelFreeSearchCV, LeakageWarning, comparison, fair_report
-from slabsvm.experiments import fair, paper, protocol
-from slabsvm.journal import Record
+from slabsvm import KernelDensityDetector, LabelFreeSearchCV, LeakageWarning
+from slabsvm_reproduction.tuned import comparison, report as fair_report
+from slabsvm_reproduction.tuned import experiment as fair
+from slabsvm_reproduction.letter import experiment as paper
+from slabsvm_reproduction.run import protocol
+from slabsvm.selection.journal import Record
 from slabsvm.selection.criteria import Answer
-from slabsvm.selection.strangers import Strangers
+from slabsvm.selection.synthetic_outliers import Strangers
 
 CHEAP = ("OCSSVM", "OCSVM", "KDE", "LOF")
 

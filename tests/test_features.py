@@ -10,7 +10,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import problems
 from slabsvm import OneClassSlabSVM
-from slabsvm.features import SIGNATURES, SPECTRA, Chi2Map, HellingerMap, IntersectionMap
+from slabsvm.kernels.features import SIGNATURES, SPECTRA, Chi2Map, HellingerMap, IntersectionMap
 
 MAPS = {"hellinger": HellingerMap, "intersection": IntersectionMap, "chi2": Chi2Map}
 SAMPLED = ("intersection", "chi2")

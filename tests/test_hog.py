@@ -14,22 +14,13 @@ import pytest
 from PIL import Image
 from skimage.feature import hog
 
-from slabsvm.experiments import hog as features
-from slabsvm.experiments.annotation import Box
-from slabsvm.experiments.data import DataError
-from slabsvm.experiments.feature_store import FeatureStore, write_rows
-from slabsvm.experiments.hog import ClassFeatures, class_features, describe, hog_picture, region_pixels
-from slabsvm.experiments.regions import (
-    LARGEST,
-    SMALLEST,
-    Choice,
-    Region,
-    Window,
-    background_regions,
-    class_objects,
-    class_window,
-)
-from slabsvm.experiments.voc import ACCEPTED, VOCData, read_voc
+from slabsvm_reproduction.voc import hog as features
+from slabsvm_reproduction.voc.annotation import Box
+from slabsvm_reproduction.letter.data import DataError
+from slabsvm_reproduction.voc.feature_store import FeatureStore, write_rows
+from slabsvm_reproduction.voc.hog import ClassFeatures, class_features, describe, hog_picture, region_pixels
+from slabsvm_reproduction.voc.regions import LARGEST, SMALLEST, Choice, Region, Window, background_regions, class_objects, class_window
+from slabsvm_reproduction.voc.data import ACCEPTED, VOCData, read_voc
 from voc_layout import SQUARE, Layout, boxed, described, pattern
 
 DIFFICULT = "<difficult>1</difficult>"
@@ -635,7 +626,7 @@ def test_without_scikit_image_the_error_says_what_to_install(data, tmp_path, mon
 
 
 def test_images_and_hog_are_loaded_only_when_they_are_used():
-    code = "import slabsvm.experiments.hog, sys; print(*sys.modules)"
+    code = "import slabsvm_reproduction.voc.hog, sys; print(*sys.modules)"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"skimage", "PIL"} & set(answer.stdout.split())
 

@@ -5,10 +5,11 @@ import pytest
 from sklearn.datasets import load_digits
 
 import problems
-from slabsvm import OneClassSlabSVM, loo
-from slabsvm.dual import Dual, Solution, one_class_slab
-from slabsvm.gram import Dense
-from slabsvm.loo import leave_one_out
+from slabsvm import OneClassSlabSVM
+from slabsvm.dual import leave_one_out as loo
+from slabsvm.dual.program import Dual, Solution, one_class_slab
+from slabsvm.gram.base import Dense
+from slabsvm.dual.leave_one_out import leave_one_out
 from slabsvm.solvers import smo
 
 TIGHT = 1e-12

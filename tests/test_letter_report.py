@@ -2,10 +2,11 @@
 
 import pytest
 
-from slabsvm import letter_plots, letter_report, tables
-from slabsvm.experiments import paper, table_one
-from slabsvm.journal import Record
-from slabsvm.report import BAD, BEST, FAINT, GOOD
+from slabsvm_reproduction.letter import plots as letter_plots, report as letter_report
+from slabsvm_reproduction.report import tables
+from slabsvm_reproduction.letter import experiment as paper, table_one
+from slabsvm.selection.journal import Record
+from slabsvm_reproduction.report.parts import BAD, BEST, FAINT, GOOD
 
 MEASURED = ("auroc", "recall", "expected_recall", "false_acceptance", "fit_seconds", "score_seconds")
 

@@ -16,9 +16,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from slabsvm import LinearOneClassSlabSVM, OneClassSlabSVM, SlabCollapseWarning
-from slabsvm.features import Chi2Map
-from slabsvm.passes import Local
-from slabsvm.solvers import bands
+from slabsvm.kernels.features import Chi2Map
+from slabsvm.data.passes import Local
+from slabsvm.solvers import streaming as bands
 
 # What fits into a band in these tests: a few hundred rows, so that a few thousand need passes.
 SMALL_BANDS = {"SAMPLE_ROWS": 600, "LEAST_ROWS": 300, "BAND_ROWS": 400, "SAMPLE_BYTES": 1, "BAND_BYTES": 1}
@@ -115,7 +115,7 @@ def test_leave_one_out_planes_by_bands_are_those_of_all_rows(small_bands):
 def test_sorted_rows_and_threads_make_no_difference(small_bands, monkeypatch):
     X = positives(6000)
     X = X[np.argsort(X[:, 0])]
-    monkeypatch.setattr("slabsvm.passes.STRETCH_BYTES", 2**13)
+    monkeypatch.setattr("slabsvm.data.passes.STRETCH_BYTES", 2**13)
     models = [LinearOneClassSlabSVM(nu_upper=0.05, tol=1e-6, n_jobs=n_jobs).fit(X) for n_jobs in (1, 3)]
     np.testing.assert_array_equal(models[0].coef_, models[1].coef_)
     shuffled = LinearOneClassSlabSVM(nu_upper=0.05, tol=1e-6).fit(np.random.default_rng(0).permutation(X))

@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from slabsvm import metrics
+from slabsvm.openset import metrics
 
 CLASSES = ["a", "b", "c"]
 

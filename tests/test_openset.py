@@ -15,8 +15,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from slabsvm import OneClassSlabSVM, OneClassSVM
-from slabsvm.calibration import CalibrationWarning, ConformalDetector
-from slabsvm.openset import OpenSetClassifier
+from slabsvm.conformal.detector import CalibrationWarning, ConformalDetector
+from slabsvm.openset.classifier import OpenSetClassifier
 
 CENTRES = {"a": (0.0, 0.0), "b": (8.0, 0.0), "c": (0.0, 8.0)}
 NUMBERS = np.repeat([0, 1, 2], 60)
@@ -291,7 +291,7 @@ def test_sparse_rows_and_frames_are_taken(known):
 def test_predictions_do_not_depend_on_how_many_rows_are_asked_at_once(known, monkeypatch):
     classifier = OpenSetClassifier().fit(*known)
     whole = classifier.predict(known[0])
-    monkeypatch.setattr("slabsvm.openset.DECISIONS_AT_ONCE", 21)
+    monkeypatch.setattr("slabsvm.openset.classifier.DECISIONS_AT_ONCE", 21)
     np.testing.assert_array_equal(classifier.predict(known[0]), whole)
 
 
@@ -311,7 +311,7 @@ def test_models_are_the_same_to_the_last_bit_on_any_backend(backend, known):
 def test_each_worker_is_sent_the_rows_of_its_class_alone(known, monkeypatch):
     sent = []
     monkeypatch.setattr(
-        "slabsvm.openset.delayed",
+        "slabsvm.openset.classifier.delayed",
         lambda do: lambda model, X, label: (do, (model, sent.append(X.copy()) or X, label), {}),
     )
     X, y = known

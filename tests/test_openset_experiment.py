@@ -5,8 +5,8 @@ from string import ascii_uppercase
 import numpy as np
 import pytest
 
-from slabsvm import openset_report
-from slabsvm.experiments import openset
+from slabsvm_reproduction.openset import report as openset_report
+from slabsvm_reproduction.openset import experiment as openset
 
 
 @pytest.fixture(scope="module", name="rows")

@@ -10,9 +10,11 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from slabsvm import SVDD, OneClassSlabSVM, OneClassSVM, distances, fit_path, path
-from slabsvm.distances import Distances, shared_distances
-from slabsvm.kernels import RBF
+from slabsvm import SVDD, OneClassSlabSVM, OneClassSVM, fit_path
+from slabsvm.gram import distances
+from slabsvm.detectors import path
+from slabsvm.gram.distances import Distances, shared_distances
+from slabsvm.kernels.base import RBF
 
 GAMMAS = [0.05, 0.1, 0.2, 0.4]
 

@@ -5,9 +5,12 @@ import pytest
 import scipy.sparse as sp
 
 import problems
-from slabsvm import OneClassSlabSVM, _additive, kernelized, kernels
-from slabsvm.gram import Computed
-from slabsvm.products import Sorted, Thin, gram_of
+from slabsvm import OneClassSlabSVM
+from slabsvm.compiled import additive as _additive
+from slabsvm.detectors import kernelized
+from slabsvm.kernels import base as kernels
+from slabsvm.gram.base import Computed
+from slabsvm.gram.products import Sorted, Thin, gram_of
 
 CHEAP = {"linear": Thin, "hellinger": Thin, "intersection": Sorted}
 

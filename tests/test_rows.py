@@ -11,16 +11,16 @@ from threadpoolctl import ThreadpoolController, threadpool_limits
 
 import certificate
 from slabsvm import OneClassSlabSVM
-from slabsvm.dual import Status, one_class_slab
-from slabsvm.gram import COARSE, ONE_BLAS_THREAD, Computed
-from slabsvm.kernels import RBF, Linear
-from slabsvm.products import Thin
+from slabsvm.dual.program import Status, one_class_slab
+from slabsvm.gram.base import COARSE, ONE_BLAS_THREAD, Computed
+from slabsvm.kernels.base import RBF, Linear
+from slabsvm.gram.products import Thin
 from slabsvm.solvers import pool as pool_module
-from slabsvm.solvers import rows as rows_module
+from slabsvm.solvers import kept_rows as rows_module
 from slabsvm.solvers import smo
-from slabsvm.solvers.level import level_multipliers
+from slabsvm.solvers.equal_scores import level_multipliers
 from slabsvm.solvers.pool import Pool
-from slabsvm.solvers.rows import Rows
+from slabsvm.solvers.kept_rows import Rows
 
 M = 300
 BYTES_PER_ROW = 8 * M

@@ -41,7 +41,7 @@ from slabsvm.selection.criteria import (
     TightestAtRecall,
 )
 from slabsvm.selection.judging import Search, answer
-from slabsvm.selection_plot import draw_search
+from slabsvm.display.selection import draw_search
 
 GRID = {"gamma": [0.01, 0.1, 1.0]}
 OURS = [

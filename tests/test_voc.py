@@ -12,9 +12,9 @@ import pytest
 from PIL import Image
 from PIL.PngImagePlugin import PngImageFile
 
-from slabsvm.experiments.annotation import Box, LabelledBox
-from slabsvm.experiments.data import DataError
-from slabsvm.experiments.voc import ACCEPTED, VOC_PAGE, VOCData, read_voc
+from slabsvm_reproduction.voc.annotation import Box, LabelledBox
+from slabsvm_reproduction.letter.data import DataError
+from slabsvm_reproduction.voc.data import ACCEPTED, VOC_PAGE, VOCData, read_voc
 from voc_layout import SIZE, SQUARE, Layout, boxed, described, pattern
 
 

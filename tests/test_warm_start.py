@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from slabsvm import OneClassSlabSVM
-from slabsvm.dual import one_class_slab
+from slabsvm.dual.program import one_class_slab
 
 TIGHT = 1e-9
 

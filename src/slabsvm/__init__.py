@@ -6,20 +6,21 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from slabsvm.base import SlabCollapseWarning
-    from slabsvm.calibration import CalibrationWarning, ConformalDetector
-    from slabsvm.conformal import benjamini_hochberg, conformal_p_values
-    from slabsvm.density import KernelDensityDetector
-    from slabsvm.linear import LinearOneClassSlabSVM
-    from slabsvm.openset import OpenSetClassifier
-    from slabsvm.path import fit_path
-    from slabsvm.principal import KernelPCADetector
+    from slabsvm.detectors.base import SlabCollapseWarning
+    from slabsvm.conformal.detector import CalibrationWarning, ConformalDetector
+    from slabsvm.conformal.p_values import benjamini_hochberg, conformal_p_values
+    from slabsvm.detectors.kernel_density import KernelDensityDetector
+    from slabsvm.detectors.linear_slab import LinearOneClassSlabSVM
+    from slabsvm.openset.classifier import OpenSetClassifier
+    from slabsvm.detectors.path import fit_path
+    from slabsvm.detectors.kernel_pca import KernelPCADetector
     from slabsvm.selection.auto import AutoSlabSVM
     from slabsvm.selection.folds import DistinctKFold
     from slabsvm.selection.leakage import LeakageWarning
     from slabsvm.selection.search import LabelFreeSearchCV
-    from slabsvm.sphere import SVDD
-    from slabsvm.svm import OneClassSlabSVM, OneClassSVM
+    from slabsvm.detectors.svdd import SVDD
+    from slabsvm.detectors.slab import OneClassSlabSVM
+    from slabsvm.detectors.one_class_svm import OneClassSVM
 
 __all__ = [
     "SVDD",

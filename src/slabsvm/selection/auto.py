@@ -16,11 +16,11 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from slabsvm.samples import distinct_rows
+from slabsvm.data.distinct import distinct_rows
 from slabsvm.selection.caller import callers_level
 from slabsvm.selection.criteria import RecallMissedWarning, TightestAtRecall
 from slabsvm.selection.search import LabelFreeSearchCV
-from slabsvm.svm import OneClassSlabSVM
+from slabsvm.detectors.slab import OneClassSlabSVM
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -20,7 +20,7 @@ from slabsvm.selection.caller import callers_level
 from slabsvm.selection.consistency import Consistency
 from slabsvm.selection.criterion import Answer, Criterion, Measured, WithStrangers
 from slabsvm.selection.curves import ExcessMass, MassVolume
-from slabsvm.selection.strangers import MAKERS, Strangers
+from slabsvm.selection.synthetic_outliers import MAKERS, Strangers
 
 __all__ = [
     "Answer",
@@ -74,7 +74,7 @@ class TightestAtRecall(WithStrangers):
     Parameters
     ----------
     kind : {"marginals", "swaps", "volume", "shifting"}, default="marginals"
-        How strangers are made, see `slabsvm.selection.strangers`.
+        How strangers are made, see `slabsvm.selection.synthetic_outliers`.
     recall : float in (0, 1], default=0.9
         The share of new positives that must be accepted.
     n_strangers : int, default=1000

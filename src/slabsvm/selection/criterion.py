@@ -1,7 +1,7 @@
 """What a criterion is: how a candidate treats positives and strangers, turned into a score.
 
 A criterion is shown, for each candidate and each fold, how the detector treats the held-out positives and how it treats
-*strangers* made from them (`slabsvm.selection.strangers`). It turns that into numbers (`measure`), and the numbers'
+*strangers* made from them (`slabsvm.selection.synthetic_outliers`). It turns that into numbers (`measure`), and the numbers'
 means over the folds into a score for each candidate, the larger the better (`scores`).
 """
 
@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
 
-from slabsvm.selection.strangers import MAKERS, Strangers
+from slabsvm.selection.synthetic_outliers import MAKERS, Strangers
 
 FloatArray = npt.NDArray[np.float64]
 Measured = dict[str, float]

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slabsvm.selection.criterion import Answer, Measured, WithStrangers
-from slabsvm.selection.strangers import Strangers
+from slabsvm.selection.synthetic_outliers import Strangers
 
 FloatArray = npt.NDArray[np.float64]
 

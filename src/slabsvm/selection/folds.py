@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from slabsvm.samples import distinct_rows
+from slabsvm.data.distinct import distinct_rows
 
 Rows = npt.NDArray[np.intp]
 Split = tuple[Rows, Rows]

@@ -15,10 +15,10 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import _check_method_params
 
-from slabsvm.base import Detector
+from slabsvm.detectors.base import Detector
 from slabsvm.selection.criterion import Answer, Criterion, Measured
-from slabsvm.selection.strangers import Strangers
-from slabsvm.svm import OneClassSlabSVM
+from slabsvm.selection.synthetic_outliers import Strangers
+from slabsvm.detectors.slab import OneClassSlabSVM
 
 FloatArray = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.intp]

@@ -15,7 +15,7 @@ from slabsvm.selection.criterion import Criterion
 from slabsvm.selection.folds import DistinctKFold, Rows, equal_rows
 from slabsvm.selection.judging import Part
 from slabsvm.selection.leakage import warn_of_straddling
-from slabsvm.selection.strangers import Strangers
+from slabsvm.selection.synthetic_outliers import Strangers
 
 LEAVE_ONE_OUT = "leave-one-out"
 

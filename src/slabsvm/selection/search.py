@@ -14,7 +14,7 @@ from sklearn.model_selection import ParameterGrid
 from sklearn.utils import check_array, check_random_state, get_tags, indexable
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
-from slabsvm.selection.cells import Progress, run_cells
+from slabsvm.selection.runs import Progress, run_cells
 from slabsvm.selection.chosen import ChosenDetector
 from slabsvm.selection.criterion import Criterion
 from slabsvm.selection.judging import Part, Search

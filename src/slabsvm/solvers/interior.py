@@ -16,9 +16,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from slabsvm.dual import Dual, FloatArray, Point, Solution, Status, certified
-from slabsvm.faces import Face
-from slabsvm.gram import Gram
+from slabsvm.dual.program import Dual, FloatArray, Point, Solution, Status, certified
+from slabsvm.dual.active_set import Face
+from slabsvm.gram.base import Gram
 
 # No multiplier is ever exactly at its bound; only a tight gap tells which ones belong there.
 TIGHTEST_TOL = 1e-10

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from slabsvm.dual import FloatArray
-from slabsvm.gram import AnyFloatArray, Gram, Samples
-from slabsvm.solvers.rows import Rows, combined
+from slabsvm.dual.program import FloatArray
+from slabsvm.gram.base import AnyFloatArray, Gram, Samples
+from slabsvm.solvers.kept_rows import Rows, combined
 
 # The pool is cut back to the working set when it would grow to this many of them,
 GROWTH = 1.5
@@ -150,6 +150,6 @@ class Pool:
 
 def padded(size: int) -> int:
     """Return the least multiple of the compiled descent's LANES that is at least size."""
-    from slabsvm import _smo
+    from slabsvm.compiled import descent as _smo
 
     return -(-size // _smo.LANES) * _smo.LANES

@@ -5,7 +5,7 @@ vectors; these candidates are solved next; then rounds over all samples close th
 every variable strictly inside its box (a smaller set was measured to converge 2 to 20 times slower, or not at all) and
 the samples that violate optimality most, or come nearest to it; its block of K is handed to the compiled descent, and
 one product brings the scores of all samples up to date. Where most samples become support vectors the slab has
-collapsed, or nearly: there the start is equal scores (`slabsvm.solvers.level`), if they can be had, on all of K. The
+collapsed, or nearly: there the start is equal scores (`slabsvm.solvers.equal_scores`), if they can be had, on all of K. The
 promise: the multipliers are feasible, and the gap that is reported comes from the scores of all samples, whatever
 happened on the way.
 """
@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from slabsvm.dual import Dual, FloatArray, Point, Solution, Status, certified
-from slabsvm.faces import Face
-from slabsvm.gram import CONVEX, INDEFINITE, NOT_SEMIDEFINITE, ONE_BLAS_THREAD, Gram, Samples
-from slabsvm.solvers.level import level_multipliers
+from slabsvm.dual.program import Dual, FloatArray, Point, Solution, Status, certified
+from slabsvm.dual.active_set import Face
+from slabsvm.gram.base import CONVEX, INDEFINITE, NOT_SEMIDEFINITE, ONE_BLAS_THREAD, Gram, Samples
+from slabsvm.solvers.equal_scores import level_multipliers
 from slabsvm.solvers.pool import Pool, padded
 from slabsvm.solvers.working_set import NEWCOMERS, candidates_of, working_set
 
@@ -265,7 +265,7 @@ class _Descent:
 
     def _descend(self) -> None:
         """Improve the members' multipliers, by the compiled descent on their block of K."""
-        from slabsvm import _smo
+        from slabsvm.compiled import descent as _smo
 
         members, block = self.pool.members, self.pool.block
         whole = self.pool.holds_everything

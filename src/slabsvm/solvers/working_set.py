@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from slabsvm.dual import Dual, FloatArray, Point, Solution
-from slabsvm.gram import Samples
+from slabsvm.dual.program import Dual, FloatArray, Point, Solution
+from slabsvm.gram.base import Samples
 
 # Candidates: the share of support vectors of the part that was solved first, on each side, and half as many again.
 MARGIN = 1.5

@@ -1,0 +1,325 @@
+"""The command `slabsvm`; heavy imports stand inside the commands, so that `--help` answers at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from slabsvm import __version__
+from slabsvm_reproduction.run.terminal import check_folder, draw, finish, load, plain_errors, prepare, progress, run_cells, show, tell
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="slabsvm")
+def main() -> None:
+    """One-class slab support vector machines: learn from positive examples alone.
+
+    Start with `slabsvm demo`, which needs no data and no network.
+    """
+
+
+@main.group()
+def reproduce() -> None:
+    """Repeat the paper's experiments.
+
+    Each result is kept as soon as it is there: a run that was stopped goes on where it was, and a finished
+    one is shown again without computing anything.
+    """
+
+
+def output_option(default: str) -> Callable[[F], F]:
+    """The option --output, a folder."""
+    return click.option(
+        "--output",
+        type=click.Path(path_type=Path, file_okay=False),
+        default=Path(default),
+        show_default=True,
+        help="Folder for the results; made if it is not there.",
+    )
+
+
+def run_options(command: F) -> F:
+    """The options of every command that runs cells."""
+    jobs = click.option(
+        "--jobs",
+        type=click.IntRange(min=1),
+        default=None,
+        metavar="N",
+        help="Threads. [default: one for each processor]",
+    )
+    fresh = click.option("--fresh", is_flag=True, help="Forget the results in the output folder and start again.")
+    figures = click.option(
+        "--figures/--no-figures", default=True, show_default=True, help="Draw figures, with matplotlib."
+    )
+    return jobs(fresh(figures(command)))
+
+
+def data_option(command: F) -> F:
+    """The option --data, the Letter file."""
+    option = click.option(
+        "--data",
+        type=click.Path(path_type=Path),
+        default=None,
+        help="UCI's letter-recognition.data or its folder. [default: from SLABSVM_DATA, else downloaded]",
+    )
+    return option(command)
+
+
+@main.command(short_help="Learn ten digits, each alone, and show it on a page.")
+@output_option("slabsvm-demo")
+def demo(output: Path) -> None:
+    """Learn each of ten handwritten digits from its positives alone, and face all ten.
+
+    Uses scikit-learn's bundled digits and writes one page, digits.html, that holds everything it shows.
+    """
+    with plain_errors():
+        check_folder(output)
+        from slabsvm_reproduction.demo import digits as experiment
+        from slabsvm_reproduction.demo.page import demo_page
+        from slabsvm_reproduction.report.parts import write_csv
+        from slabsvm_reproduction.report.tables import digits_grid
+
+        digits = experiment.split_digits()
+        sweep = {}
+        with progress("Learning digits", len(experiment.GAMMA_MULTIPLES)) as advance:
+            for multiple in experiment.GAMMA_MULTIPLES:
+                sweep[multiple] = experiment.encounters(digits, multiple)
+                advance()
+        show(digits_grid(sweep[1.0]))
+        page = output / "digits.html"
+        page.write_text(demo_page(digits, sweep), encoding="utf-8")
+        write_csv([one.record() for met in sweep.values() for one in met], output / "digits.csv")
+        click.echo(f"Open {page} in a browser: what each model accepts and rejects, in pictures.")
+
+
+@reproduce.command(short_help="Table 1 on UCI Letter: five methods, five kernels.")
+@output_option("slabsvm-letter")
+@data_option
+@click.option(
+    "--offsets",
+    type=click.Choice(["training", "leave-one-out"]),
+    default="training",
+    show_default=True,
+    help="Where the planes stand: at the training scores, as in the paper, or at leave-one-out scores.",
+)
+@run_options
+def letter(*, output: Path, data: Path | None, offsets: str, jobs: int | None, fresh: bool, figures: bool) -> None:
+    """Table 1 of the paper: 26 letters, five methods, five kernels, Matthews correlation on the test rows.
+
+    Every cell is set beside the paper's value, with a verdict and what is known of the difference.
+    """
+    with plain_errors():
+        prepare(output, figures)
+        from slabsvm_reproduction.letter import plots as letter_plots, report as letter_report
+        from slabsvm_reproduction.letter import experiment as paper, table_one
+        from slabsvm_reproduction.report.parts import write_csv
+
+        letters, name = load(data), f"letter-{offsets}"
+        table = table_one.table_cells(letters, offsets)
+        cells = [*table, *(table_one.convention_cells(letters) if offsets == "training" else [])]
+        records = run_cells(
+            name, cells=cells, measure=paper.letter_measure(letters), output=output, jobs=jobs, fresh=fresh
+        )
+        records, conventions = records[: len(table)], records[len(table) :]
+        if conventions:
+            # In a file of their own, so that nobody takes their medians for the table's.
+            write_csv(conventions, output / f"{name}-conventions.csv")
+        show(letter_report.table_grid(records, offsets))
+        tell(["", *letter_report.found(records, offsets)])
+        pictures = draw(output, letter_plots.charts(records, name), figures)
+        finish(output, name, letter_report.letter_report(records, conventions, pictures, offsets), records)
+
+
+@reproduce.command("fair", short_help="Every method tuned alike, with positives alone.")
+@output_option("slabsvm-fair")
+@data_option
+@run_options
+def fair_command(*, output: Path, data: Path | None, jobs: int | None, fresh: bool, figures: bool) -> None:
+    """Nine methods on Letter, each tuned by the same budget and the same label-free criterion, and its oracle.
+
+    What Table 1 lacks: there each method has one set of parameters. Takes up to twenty minutes on two cores.
+    """
+    with plain_errors():
+        prepare(output, figures)
+        from slabsvm_reproduction.tuned import plots as fair_plots, report as fair_report
+        from slabsvm_reproduction.tuned import experiment as fair
+
+        letters = load(data)
+        cells, measure = fair.fair_cells(letters), fair.fair_measure(letters)
+        records = run_cells(
+            "fair", cells=cells, measure=measure, output=output, jobs=jobs, fresh=fresh, what="searches"
+        )
+        show(fair_report.fair_grid(records))
+        tell(["", *fair_report.found(records)])
+        pictures = draw(output, fair_plots.charts(records), figures)
+        finish(output, "fair", fair_report.fair_report(records, pictures), records)
+
+
+@reproduce.command("openset", short_help="13 known letters, and 13 that turn up: named or called unknown.")
+@output_option("slabsvm-openset")
+@data_option
+@run_options
+def openset_command(*, output: Path, data: Path | None, jobs: int | None, fresh: bool, figures: bool) -> None:
+    """Open-set recognition on Letter: the slab, its rivals and a closed-set SVC, against openness, over 5 draws.
+
+    Takes about three minutes on two cores.
+    """
+    with plain_errors():
+        prepare(output, figures)
+        from slabsvm_reproduction.openset import plots as openset_plots, report as openset_report
+        from slabsvm_reproduction.openset import experiment as openset
+
+        letters = load(data)
+        cells, measure = openset.openset_cells(letters), openset.openset_measure(letters)
+        records = run_cells("openset", cells=cells, measure=measure, output=output, jobs=jobs, fresh=fresh)
+        show(openset_report.f1_grid(records))
+        tell(["", *openset_report.found(records)])
+        pictures = draw(output, openset_plots.charts(records), figures)
+        finish(output, "openset", openset_report.openset_report(records, pictures), records)
+
+
+@reproduce.command("voc", short_help="Pascal VOC: objects by their HOG, against background.")
+@output_option("slabsvm-voc")
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    default=None,
+    help="VOCdevkit/VOC2012, or any folder with Annotations and JPEGImages in VOC's layout. [default: SLABSVM_DATA]",
+)
+@click.option("--classes", default=None, metavar="A,B,...", help="Classes to learn. [default: all with 30 objects]")
+@click.option(
+    "--backgrounds",
+    type=click.IntRange(min=10),
+    default=10_000,
+    show_default=True,
+    metavar="N",
+    help="Regions of background for each class; the paper has 10000.",
+)
+@click.option(
+    "--objects",
+    type=click.IntRange(min=30),
+    default=None,
+    metavar="N",
+    help="At most so many objects of a class, evenly from its images: models take their cube. [default: all]",
+)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Draws the backgrounds.")
+@click.option("--year", type=int, default=None, help="Which VOC of a VOCdevkit that holds several.")
+@click.option("--image-set", default=None, metavar="NAME", help="A list in ImageSets/Main, such as train.")
+@click.option("--difficult", is_flag=True, help="Take objects marked difficult, too.")
+@click.option("--no-truncated", is_flag=True, help="Leave truncated objects out.")
+@click.option("--strict", is_flag=True, help="Refuse data with anything broken, in place of leaving that out.")
+@run_options
+def voc_command(
+    *,
+    output: Path,
+    data: Path | None,
+    classes: str | None,
+    backgrounds: int,
+    objects: int | None,
+    seed: int,
+    year: int | None,
+    image_set: str | None,
+    difficult: bool,
+    no_truncated: bool,
+    strict: bool,
+    jobs: int | None,
+    fresh: bool,
+    figures: bool,
+) -> None:
+    """The paper's second experiment: each class of objects learned alone, by HOG, against regions of background.
+
+    Features are kept below the output folder, also with --fresh. Pictures of the images stay there: mind
+    the images' terms before you pass them on.
+    """
+    with plain_errors():
+        prepare(output, figures)
+        from slabsvm_reproduction.voc import findings as voc_findings, plots as voc_plots, report as voc_report
+        from slabsvm_reproduction.voc import experiment as pascal, classes as pascal_classes
+        from slabsvm_reproduction.run import provenance
+        from slabsvm_reproduction.voc.regions import Choice
+        from slabsvm_reproduction.voc.reading import read_data, read_features
+        from slabsvm_reproduction.voc.stages import Stages
+
+        stages = Stages(output / "voc-stages.jsonl")
+        choice = Choice(difficult=difficult, truncated=not no_truncated, most=objects)
+        with stages.timed("reading and checking the images"):
+            images = read_data(data, year=year, image_set=image_set, strict=strict, jobs=jobs)
+        wanted = None if classes is None else [label.strip() for label in classes.split(",") if label.strip()]
+        labels, left_out = pascal_classes.choose_classes(pascal_classes.countable(images, choice), wanted)
+        features = read_features(
+            images,
+            labels,
+            n_backgrounds=backgrounds,
+            seed=seed,
+            choice=choice,
+            cache=output / "features",
+            jobs=jobs,
+            stages=stages,
+        )
+        cells, measure = pascal.region_cells(features), pascal.region_measure(features)
+        if fresh:
+            stages.forget("models")
+        keys = {of_class.label: f"{provenance.VERSION} {of_class.key}" for of_class in features}
+        with stages.shared("models", keys, measure) as measure:
+            records = run_cells("voc", cells=cells, measure=measure, output=output, jobs=jobs, fresh=fresh)
+        of_voc = pascal_classes.is_pascal_voc(images)
+        for offsets in pascal.OFFSETS:
+            show(voc_report.table_grid(records, offsets, of_voc=of_voc))
+        tell(["", *voc_findings.found(records)])
+        with stages.timed("figures"):
+            pictures = draw(output, voc_plots.charts(records, features) if figures else [], figures)
+        report = voc_report.voc_report(
+            images.root.name,
+            records,
+            features,
+            of_voc=of_voc,
+            pictures=pictures,
+            stages=stages.seconds(voc_report.STAGES),
+            notes=[*map(str, images.problems), *left_out, *(note for one in features for note in one.notes)],
+        )
+        finish(output, "voc", report, records)
+
+
+@reproduce.command(short_help="What the paper's planes cost, and the cure.")
+@output_option("slabsvm-planes")
+@data_option
+@run_options
+def planes(*, output: Path, data: Path | None, jobs: int | None, fresh: bool, figures: bool) -> None:
+    """The paper's planes against leave-one-out planes on Letter, for gamma from 1 to 32."""
+    with plain_errors():
+        prepare(output, figures)
+        from slabsvm_reproduction.report import plots, tables
+        from slabsvm_reproduction.letter import experiment as paper
+        from slabsvm_reproduction.report.parts import Report
+
+        letters = load(data)
+        cells, measure = paper.planes_cells(letters), paper.letter_measure(letters)
+        records = run_cells("planes", cells=cells, measure=measure, output=output, jobs=jobs, fresh=fresh)
+        grid = tables.planes_grid(records)
+        show(grid)
+        pictures = draw(output, plots.planes_charts(records), figures)
+        finish(output, "planes", Report("What the planes cost", [paper.SETTING], [*pictures, grid]), records)
+
+
+@reproduce.command("toy", short_help="The toy table and its figures.")
+@output_option("slabsvm-toy")
+@run_options
+def toy_command(*, output: Path, jobs: int | None, fresh: bool, figures: bool) -> None:
+    """The paper's toy data: the share of points inside for five epsilons, and the figures."""
+    with plain_errors():
+        prepare(output, figures)
+        from slabsvm_reproduction.report import plots, tables
+        from slabsvm_reproduction.toy import experiment as toy
+        from slabsvm_reproduction.report.parts import Report
+
+        cells = toy.toy_cells()
+        records = run_cells("toy", cells=cells, measure=toy.toy_measure, output=output, jobs=jobs, fresh=fresh)
+        grid = tables.toy_grid(records)
+        show(grid)
+        pictures = draw(output, plots.toy_charts(), figures)
+        finish(output, "toy", Report("The slab on toy data", [toy.SETTING], [*pictures, grid]), records)

@@ -1,0 +1,214 @@
+"""What the commands share: errors a person can act on, progress, and the output folder."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from slabsvm_reproduction.letter.data import Letters
+    from slabsvm.selection.journal import Record
+    from slabsvm_reproduction.report.parts import Chart, Grid, Picture, Report
+
+INTERRUPTED = 130  # the exit status by which shells know an interruption
+PLAIN_SECONDS = 30.0  # between lines of progress where nobody sees a bar
+FEW = 3  # steps that tell no time left: the first ones compile and fill caches
+
+
+@contextmanager
+def plain_errors() -> Iterator[None]:
+    """Turn what can go wrong on a user's machine into one message and an exit status, with no traceback."""
+    from slabsvm_reproduction.letter.data import DataError
+    from slabsvm_reproduction.report.plots import PlotsMissingError
+
+    try:
+        yield
+    except (DataError, PlotsMissingError) as error:
+        raise click.ClickException(str(error)) from error
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        raise click.ClickException(f"{place}{error.strerror or error}") from error
+
+
+def prepare(output: Path, figures: bool) -> None:
+    """Fail now, rather than after the work, when the results could not be written or drawn."""
+    check_folder(output)
+    if figures:
+        from slabsvm_reproduction.report.plots import PlotsMissingError, require_matplotlib
+
+        try:
+            require_matplotlib()
+        except PlotsMissingError as error:
+            raise click.ClickException(f"{error}\nOr go without figures: --no-figures") from error
+
+
+def check_folder(output: Path) -> None:
+    """Make the output folder, and make sure that a file can be written into it."""
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=output):
+            pass
+    except OSError as error:
+        raise click.ClickException(
+            f"Cannot write to {output}: {error.strerror or error}. Name another folder with --output."
+        ) from error
+
+
+def load(data: Path | None) -> Letters:
+    """The Letter data set; says so before it goes to the network."""
+    from slabsvm_reproduction.letter import data as source
+
+    if data is None and not source.is_at_hand():
+        click.echo("Downloading the Letter data set (0.7 MB) from the UCI repository ...", err=True)
+    return source.load_letters(data)
+
+
+def run_cells(
+    name: str,
+    *,
+    cells: Sequence[Any],
+    measure: Callable[[Any], Record],
+    output: Path,
+    jobs: int | None,
+    fresh: bool,
+    what: str = "fits",
+) -> list[Record]:
+    """Run the cells with progress, or read the records of those that were run before; says which it was."""
+    from joblib import cpu_count
+
+    from slabsvm_reproduction.run.protocol import known_records, run
+
+    journal = output / f"{name}.jsonl"
+    if fresh:
+        journal.unlink(missing_ok=True)
+    kept, threads = len(known_records(journal, cells)), jobs or cpu_count()
+    if kept == len(cells):
+        click.echo(f"All {kept} results are in {journal} already: nothing to compute (--fresh computes them again).")
+        return run(cells, measure, journal)
+    if kept:
+        click.echo(f"Going on: {kept} of {len(cells)} results are in {journal} already.")
+    elif journal.exists():
+        click.echo(f"The results in {journal} are of other code or another setting, and are not used.")
+    begin = perf_counter()
+    try:
+        with progress(f"Running {len(cells)} {what}", len(cells), kept) as advance:
+            records = run(cells, measure, journal, n_jobs=threads, advance=advance, stopping=_say_stopping)
+    except KeyboardInterrupt:
+        kept = len(known_records(journal, cells))
+        click.echo(
+            f"\nStopped. {kept} of {len(cells)} results are kept; the same command goes on from there.",
+            err=True,
+        )
+        raise SystemExit(INTERRUPTED) from None
+    seconds, plural = perf_counter() - begin, "s" if threads > 1 else ""
+    click.echo(f"{len(cells) - kept} {what} took {duration(seconds)} on {threads} thread{plural}.")
+    return records
+
+
+def _say_stopping() -> None:
+    click.echo("\nStopping, as soon as what was begun is finished and kept ...", err=True)
+
+
+def duration(seconds: float) -> str:
+    """Say a time as a person would."""
+    return f"{seconds:.1f} s" if seconds < 60 else f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
+
+
+def rough_duration(seconds: float) -> str:
+    """Say an estimate of a time, no more exactly than it is known."""
+    return f"{10 * max(1, round(seconds / 10))} s" if seconds < 90 else f"{round(seconds / 60)} min"
+
+
+@contextmanager
+def progress(label: str, total: int, done: int = 0) -> Iterator[Callable[[], None]]:
+    """Show progress and the time left on standard error; gives the function to call after each step.
+
+    A bar on a terminal; elsewhere, where a bar cannot be drawn, a line now and then.
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield _plain_progress(label, total, done)
+        return
+    columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()]
+    # Steps may take ten seconds and differ much: the time left is estimated from all of them.
+    with Progress(*columns, console=console, transient=True, speed_estimate_period=3600) as bar:
+        task = bar.add_task(label, total=total, completed=done)
+        yield lambda: bar.advance(task)
+
+
+def _plain_progress(label: str, total: int, done: int) -> Callable[[], None]:
+    begin = last = perf_counter()
+    count = done
+
+    def advance() -> None:
+        nonlocal count, last
+        count += 1
+        now = perf_counter()
+        if now - last < PLAIN_SECONDS or count == total:
+            return
+        last = now
+        left = (now - begin) / (count - done) * (total - count)
+        estimate = f", about {rough_duration(left)} left" if count - done > FEW else ""
+        click.echo(f"{label}: {count} done{estimate}", err=True)
+
+    return advance
+
+
+def show(grid: Grid) -> None:
+    """Print a table and its notes."""
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    console.print(f"\n{grid.title}", style="bold", markup=False)
+    console.print(grid.terminal())
+    tell(grid.notes)
+
+
+def tell(paragraphs: Sequence[str]) -> None:
+    """Print paragraphs, wrapped to the terminal's width."""
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    for paragraph in paragraphs:
+        console.print(paragraph, markup=False)
+
+
+def draw(output: Path, charts: Sequence[Chart], figures: bool) -> list[Picture]:
+    """Draw the charts as PNG files in the output folder."""
+    from slabsvm_reproduction.report.parts import Picture
+
+    if not figures:
+        return []
+    pictures = []
+    for chart in charts:
+        path = output / f"{chart.name}.png"
+        chart.draw(path)
+        pictures.append(Picture(chart.title, path, chart.caption))
+    return pictures
+
+
+def finish(output: Path, name: str, report: Report, records: Sequence[Record]) -> None:
+    """Write the CSV file and the report of an experiment, and say where everything is."""
+    from slabsvm import __version__
+    from slabsvm_reproduction.report.parts import Prose, write_csv
+
+    write_csv(records, output / f"{name}.csv")
+    origin = (
+        f"Made by slabsvm {__version__} from `{name}.jsonl`, one record a line; `{name}.csv` has those "
+        "shown here as a table. Run the command again to render this anew: what is recorded is not computed twice."
+    )
+    report = replace(report, parts=[*report.parts, Prose("Where this comes from", [origin])])
+    for kind, text in (("md", report.markdown()), ("html", report.html())):
+        (output / f"{name}.{kind}").write_text(text, encoding="utf-8")
+    click.echo(f"\nThe report is {output / f'{name}.html'}, one page with everything in it;")
+    click.echo("Markdown, figures, CSV and JSON records are beside it.")

@@ -1,0 +1,65 @@
+"""What the classes of the experiment on Pascal VOC take, foretold from their counts.
+
+The constants are those of `benchmarks/voc_scaling.py`: seconds of a processor, and the largest memory of a process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from slabsvm_reproduction.voc.classes import N_FOLDS
+from slabsvm_reproduction.voc.regions import Choice, class_objects, class_window
+from slabsvm_reproduction.voc.data import VOCData
+
+# Seconds for each value of a feature; for each product in a kernel's table, all four tables; and for each fold: of the
+# coordinates, t^2 for each region, t training objects; of the fits, a power of t; of scores, t^2 for each background.
+A_VALUE, A_PRODUCT, A_COORDINATE, A_SCORE = 9e-7, 1.0e-9, 3.2e-9, 1.1e-9
+A_FIT, POWER = 3.3e-7, 2.66
+# Bytes for each pair of an object and a region, and what a process takes without any.
+A_PAIR, BASE = 58.5, 0.53e9
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one class takes.
+
+    Attributes
+    ----------
+    label : str
+    n_objects, n_backgrounds : int
+    dimension : int
+        Values of a region's features.
+    """
+
+    label: str
+    n_objects: int
+    n_backgrounds: int
+    dimension: int
+
+    @property
+    def disk(self) -> int:
+        """Bytes of the features."""
+        return 4 * (self.n_objects + self.n_backgrounds) * self.dimension
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of one processor: features, kernels and models."""
+        t, n_regions = self.n_objects * (1 - 1 / N_FOLDS), self.n_objects + self.n_backgrounds
+        a_fold = A_COORDINATE * t**2 * n_regions + A_FIT * t**POWER + A_SCORE * t**2 * self.n_backgrounds
+        tables = A_PRODUCT * self.n_objects * n_regions * self.dimension
+        return float(A_VALUE * n_regions * self.dimension + tables + N_FOLDS * a_fold)
+
+    @property
+    def memory(self) -> float:
+        """Bytes of memory that the class needs at the most."""
+        return BASE + A_PAIR * self.n_objects * (self.n_objects + self.n_backgrounds)
+
+
+def costs(data: VOCData, classes: Sequence[str], n_backgrounds: int, choice: Choice) -> list[Cost]:
+    """What each of these classes takes."""
+    objects = {label: class_objects(data, label, choice)[0] for label in classes}
+    return [
+        Cost(label, len(of_class), n_backgrounds, class_window(of_class).dimension)
+        for label, of_class in objects.items()
+    ]

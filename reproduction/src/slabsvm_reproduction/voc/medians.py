@@ -1,0 +1,60 @@
+"""The records of the experiment on Pascal VOC, by method, kernel and threshold, and their medians over the classes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import fmean, median
+
+from slabsvm_reproduction.voc.experiment import KERNELS, OTHER_GAMMAS, SLAB, Kernel
+from slabsvm_reproduction.voc.texture import BAND
+from slabsvm.selection.journal import Record
+from slabsvm_reproduction.report.tables import pick
+
+# Kernels for which not every region is equally far from all others, as it is at the paper's gamma.
+RANKED = tuple(kernel for kernel in KERNELS if kernel.gamma is None)
+THRESHOLDS = {"training": "thresholds at training scores", "leave-one-out": "thresholds at leave-one-out scores"}
+# All gammas from small to large, those of the median heuristic's multiples first.
+BY_GAMMA = (
+    *sorted((k for k in (*KERNELS, *OTHER_GAMMAS) if k.multiple is not None), key=lambda k: k.multiple or 0.0),
+    *(k for k in KERNELS if k.gamma is not None),
+)
+
+
+def of_cell(records: Sequence[Record], method: str, kernel: Kernel, offsets: str) -> list[Record]:
+    """The records of a method with a kernel, one for each class and fold."""
+    return pick(
+        records, method=method, kernel=kernel.name, gamma=kernel.gamma, multiple=kernel.multiple, offsets=offsets
+    )
+
+
+def by_class(cells: Sequence[Record], field: str = "mcc") -> dict[str, float]:
+    """The mean of each class's folds."""
+    values: dict[str, list[float]] = {}
+    for cell in cells:
+        values.setdefault(cell["known"], []).append(cell[field])
+    return {known: fmean(of_folds) for known, of_folds in values.items()}
+
+
+def typical(cells: Sequence[Record], field: str = "mcc") -> float:
+    """The median over the classes of the mean of their folds."""
+    return median(by_class(cells, field).values())
+
+
+def auroc(records: Sequence[Record], method: str, kernel: Kernel) -> float:
+    """How well a method ranks with a kernel, with thresholds at leave-one-out scores."""
+    return typical(of_cell(records, method, kernel, "leave-one-out"), "auroc")
+
+
+def band(records: Sequence[Record], field: str = "mcc") -> float:
+    """What the band on one number is worth, typically."""
+    return typical(pick(records, method=BAND), field)
+
+
+def is_told(cell: Record) -> bool:
+    """Whether the fit warned its user."""
+    return bool(cell["told"])
+
+
+def best_kernel(records: Sequence[Record]) -> Kernel:
+    """The kernel with which the slab's median at leave-one-out thresholds is highest."""
+    return max(KERNELS, key=lambda kernel: typical(of_cell(records, SLAB, kernel, "leave-one-out")))

@@ -1,0 +1,107 @@
+"""What each stage of the experiment on Pascal VOC took, over all runs that worked on it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Lock
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from slabsvm.selection.journal import Journal, Record
+
+if TYPE_CHECKING:
+    from slabsvm_reproduction.voc.experiment import RegionCell
+
+
+class Stages:
+    """What each stage took, kept beside the records: a run that goes on counts what earlier ones took.
+
+    Parameters
+    ----------
+    path : Path
+        The journal; what it says of other data, that is of other keys, is passed over.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._journal = Journal(path)
+        self._keys: set[str] = set()
+        self._now: dict[str, float] = {}
+
+    def took(self, stage: str, seconds: float, key: str | None = None) -> None:
+        """Keep the time of a stage of the work on what has this key; without a key it is of this run alone."""
+        if key is None:
+            self._now[stage] = seconds
+            return
+        self._keys.add(key)
+        if seconds:
+            self._journal.append({"stage": stage, "key": key, "seconds": round(seconds, 3)})
+
+    @contextmanager
+    def timed(self, stage: str, key: str | None = None) -> Iterator[None]:
+        """Time what is done inside, also if it is interrupted."""
+        begin = perf_counter()
+        try:
+            yield
+        finally:
+            self.took(stage, perf_counter() - begin, key)
+
+    @contextmanager
+    def unless_known(self, stage: str, key: str) -> Iterator[Callable[[float], None]]:
+        """Keep the time that is told by calling what this gives, or by the clock if the work ends before that."""
+        begin, told = perf_counter(), list[float]()
+        try:
+            yield told.append
+        finally:
+            self.took(stage, told[0] if told else perf_counter() - begin, key)
+
+    @contextmanager
+    def shared(
+        self, stage: str, keys: Mapping[str, str], measure: Callable[[RegionCell], Record]
+    ) -> Iterator[Callable[[RegionCell], Record]]:
+        """Time what is done inside, and share it out among classes by what their cells took; gives the timed `measure`.
+
+        Cells run in threads, so what they took adds up to more than the clock has.
+
+        Parameters
+        ----------
+        stage : str
+        keys : mapping from class to its key
+        measure : function of a cell
+        """
+        took, lock = dict.fromkeys(keys, 0.0), Lock()
+
+        def timed(cell: RegionCell) -> Record:
+            begin = perf_counter()
+            try:
+                return measure(cell)
+            finally:
+                with lock:
+                    took[cell.known] += perf_counter() - begin
+
+        begin = perf_counter()
+        try:
+            yield timed
+        finally:
+            # What cells did not take, such as reading records, is of this run, and not kept.
+            scale = (perf_counter() - begin) / (sum(took.values()) or 1.0)
+            for label, seconds in took.items():
+                self.took(stage, scale * seconds, keys[label])
+
+    def forget(self, stage: str) -> None:
+        """Forget what a stage took, since it is done again."""
+        kept = [json.dumps(record) + "\n" for record in self._journal.records() if record["stage"] != stage]
+        part = self._journal.path.with_suffix(".part")
+        part.write_text("".join(kept), encoding="utf-8")
+        os.replace(part, self._journal.path)
+
+    def seconds(self, order: Sequence[str]) -> dict[str, float]:
+        """The time of each stage in this order, earlier runs' included."""
+        found = dict.fromkeys(order, 0.0) | self._now
+        for record in self._journal.records():
+            if record["key"] in self._keys:
+                found[record["stage"]] += record["seconds"]
+        return {stage: found[stage] for stage in order}

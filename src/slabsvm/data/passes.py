@@ -1,0 +1,254 @@
+"""Passes over data that need not fit into memory: read once from end to end, in stretches of rows.
+
+A pass over X computes scores X w and, of the rows that lie beyond a plane, one weighted sum; rows near a plane come
+whole. What leaves a pass therefore does not grow with the number of samples, wherever they are: in an array, in a file
+that is mapped into memory, in CSR rows, or on the workers of a Dask cluster.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from slabsvm.gram.base import ONE_BLAS_THREAD
+
+FloatArray = npt.NDArray[np.float64]
+Rows = Any
+Result = TypeVar("Result")
+
+# A stretch of rows of so many bytes in float64 stays in the cache between its two products.
+STRETCH_BYTES = 2**20
+
+
+@dataclass(frozen=True)
+class Planes:
+    """Where a pass looks.
+
+    Attributes
+    ----------
+    signs : (P,) array of +1 and -1
+        sigma_p.
+    nears, fars : (P,) arrays
+        Rows with nears <= sigma_p s <= fars are near plane p; those with sigma_p s < nears are beyond it.
+    caps : (P,) array
+        What a row beyond the plane has as its multiplier, for each unit of its weight.
+    """
+
+    signs: FloatArray
+    nears: FloatArray
+    fars: FloatArray
+    caps: FloatArray
+
+
+@dataclass(frozen=True)
+class Swept:
+    """What a pass brings back.
+
+    Attributes
+    ----------
+    rows, weights : (n, d) array or CSR matrix, (n,) array
+        The rows near a plane, and their weights.
+    masses : (P,) array
+        The multipliers of the rows beyond each plane, in sum.
+    tails : (P,) array
+        Their sigma_p s, each times its multiplier, in sum.
+    pull : (d,) array
+        The sum over planes p and rows beyond them of sigma_p times multiplier times row.
+    """
+
+    rows: Rows
+    weights: FloatArray
+    masses: FloatArray
+    tails: FloatArray
+    pull: FloatArray
+
+
+@dataclass(frozen=True)
+class Surveyed:
+    """What a first pass brings back: a sample of the rows with its weights, and what sizes the problem has.
+
+    Attributes
+    ----------
+    rows, weights : (n, d) array or CSR matrix, (n,) array
+    total_weight : float
+    n_weighted : int
+        The rows of positive weight.
+    sum_of_squares, largest_square : float
+        Of the rows' lengths; rows of weight 0 are left out.
+    """
+
+    rows: Rows
+    weights: FloatArray
+    total_weight: float
+    n_weighted: int
+    sum_of_squares: float
+    largest_square: float
+
+
+class Source(ABC):
+    """Rows in stretches, in a fixed order.
+
+    Attributes
+    ----------
+    n_samples, n_features : int
+    weights : (n_samples,) array or None
+        None for ones.
+    bytes_per_row : int
+        What a row takes in float64, on average.
+    n_passes : int
+        How often all rows have been read.
+    """
+
+    n_samples: int
+    n_features: int
+    weights: FloatArray | None
+    bytes_per_row: int
+    n_passes: int = 0
+
+    @abstractmethod
+    def _visit(self, visitor: Callable[[Rows, FloatArray, int], Result]) -> list[Result]:
+        """Return what the visitor makes of each stretch: its rows, their weights, and the number of the first."""
+
+    def survey(self, n_sampled: int, check: Callable[[Rows], None]) -> Surveyed:
+        """Return a random sample of n_sampled rows of positive weight, or all of them.
+
+        check, which may raise, is shown every stretch.
+        """
+        self.n_passes += 1
+        chosen = np.arange(self.n_samples) if self.weights is None else np.flatnonzero(self.weights > 0)
+        if n_sampled < len(chosen):
+            own = np.random.default_rng(0).choice(len(chosen), n_sampled, replace=False, shuffle=False)
+            chosen = chosen[np.sort(own)]
+        parts = self._visit(_Survey(chosen, check))
+        return Surveyed(
+            rows=_stacked([part.rows for part in parts]),
+            weights=np.concatenate([part.weights for part in parts]),
+            total_weight=float(sum(part.total_weight for part in parts)),
+            n_weighted=sum(part.n_weighted for part in parts),
+            sum_of_squares=float(sum(part.sum_of_squares for part in parts)),
+            largest_square=max(part.largest_square for part in parts),
+        )
+
+    def scores(self, w: FloatArray, check: Callable[[Rows], None]) -> FloatArray:
+        """Return X w, shape (n_samples,); check, which may raise, is shown every stretch."""
+        self.n_passes += 1
+        return np.concatenate(self._visit(_Scores(w, check)))
+
+    def sweep(self, w: FloatArray, planes: Planes) -> Swept:
+        """Return what lies near the planes and beyond them, for scores X w."""
+        self.n_passes += 1
+        parts = self._visit(_Sweep(w, planes))
+        return Swept(
+            rows=_stacked([part.rows for part in parts]),
+            weights=np.concatenate([part.weights for part in parts]),
+            masses=np.sum([part.masses for part in parts], axis=0),
+            tails=np.sum([part.tails for part in parts], axis=0),
+            pull=np.sum([part.pull for part in parts], axis=0),
+        )
+
+
+class Local(Source):
+    """Rows of an array, a memory-mapped array or a CSR matrix in this process, copied a stretch at a time if at all.
+
+    Parameters
+    ----------
+    X : (n_samples, n_features) array or CSR matrix of float32 or float64
+    weights : (n_samples,) array or None
+        None for ones.
+    n_threads : int
+    """
+
+    def __init__(self, X: Rows, weights: FloatArray | None, n_threads: int = 1) -> None:
+        self.X = X
+        self.weights = weights
+        self.n_threads = n_threads
+        self.n_samples, self.n_features = X.shape
+        self.bytes_per_row = 12 * (1 + X.nnz // self.n_samples) if sp.issparse(X) else 8 * self.n_features
+
+    def _visit(self, visitor: Callable[[Rows, FloatArray, int], Result]) -> list[Result]:
+        height = max(1, STRETCH_BYTES // self.bytes_per_row)
+
+        def visit(first: int) -> Result:
+            rows = self.X[first : first + height]
+            weights = np.ones(rows.shape[0]) if self.weights is None else self.weights[first : first + height]
+            return visitor(rows, weights, first)
+
+        firsts = range(0, self.n_samples, height)
+        if self.n_threads == 1:
+            return [visit(first) for first in firsts]
+        with ONE_BLAS_THREAD, ThreadPoolExecutor(self.n_threads) as threads:
+            return list(threads.map(visit, firsts))
+
+
+@dataclass(frozen=True)
+class _Survey:
+    chosen: npt.NDArray[np.intp]
+    check: Callable[[Rows], None]
+
+    def __call__(self, rows: Rows, weights: FloatArray, first: int) -> Surveyed:
+        self.check(rows)
+        begin, end = np.searchsorted(self.chosen, (first, first + rows.shape[0]))
+        own = self.chosen[begin:end] - first
+        squares = _squared_lengths(rows)
+        counted = weights > 0
+        return Surveyed(
+            rows=_float64(rows[own]),
+            weights=weights[own],
+            total_weight=float(weights.sum()),
+            n_weighted=int(np.count_nonzero(counted)),
+            sum_of_squares=float(squares[counted].sum()),
+            largest_square=float(squares[counted].max(initial=0.0)),
+        )
+
+
+@dataclass(frozen=True)
+class _Scores:
+    w: FloatArray
+    check: Callable[[Rows], None]
+
+    def __call__(self, rows: Rows, weights: FloatArray, first: int) -> FloatArray:
+        del weights, first
+        self.check(rows)
+        return np.asarray(_float64(rows) @ self.w)
+
+
+@dataclass(frozen=True)
+class _Sweep:
+    w: FloatArray
+    planes: Planes
+
+    def __call__(self, rows: Rows, weights: FloatArray, first: int) -> Swept:
+        del first
+        rows = _float64(rows)
+        slopes = self.planes.signs[:, None] * (rows @ self.w)
+        above_near = slopes >= self.planes.nears[:, None]
+        near = (above_near & (slopes <= self.planes.fars[:, None])).any(axis=0) & (weights > 0)
+        multipliers = np.where(above_near | near, 0.0, self.planes.caps[:, None] * weights)
+        return Swept(
+            rows=rows[np.flatnonzero(near)],
+            weights=weights[near],
+            masses=multipliers.sum(axis=1),
+            tails=(multipliers * slopes).sum(axis=1),
+            pull=np.asarray(rows.T @ (self.planes.signs @ multipliers)),
+        )
+
+
+def _float64(rows: Rows) -> Rows:
+    return rows.astype(np.float64, copy=False)
+
+
+def _squared_lengths(rows: Rows) -> FloatArray:
+    if sp.issparse(rows):
+        return np.asarray(rows.multiply(rows).sum(axis=1, dtype=np.float64)).ravel()
+    return np.asarray(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
+
+
+def _stacked(parts: Sequence[Rows]) -> Rows:
+    return sp.csr_array(sp.vstack(parts)) if sp.issparse(parts[0]) else np.concatenate(parts)

@@ -1,0 +1,212 @@
+"""The abstract detector: scikit-learn's outlier contract.
+
+`Detector` validates, merges equal rows, and turns scores into decisions. A model states how it learns from distinct
+samples and how it scores.
+"""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, OutlierMixin, _fit_context
+from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.validation import _check_sample_weight, validate_data
+
+from slabsvm.dual.program import FloatArray, one_class
+from slabsvm.data.distinct import Distinct, distinct_rows
+
+# Offsets are moved outwards by this many units of rounding, so that a sample on a boundary counts as inside, as it
+# should, whatever rounding does to its score.
+ROUNDING_UNITS = 1024
+# A model of which this much less recall is to be expected than its parameters ask for is warned of.
+LOST_RECALL = 0.1
+# What only some fits leave.
+SOMETIMES = ("gamma_", "loo_scores_")
+
+
+class SlabCollapseWarning(UserWarning):
+    """The model is so narrow, or its training samples so much on its boundary, that it will reject many new ones."""
+
+
+class Scored(OutlierMixin, BaseEstimator, ABC):
+    """An outlier detector that accepts what scores at least offset_."""
+
+    offset_: float
+
+    @abstractmethod
+    def score_samples(self, X: Any) -> FloatArray:
+        """Return how normal each row is, shape (n_samples,): the larger the more normal."""
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Return score_samples(X) - offset_, shape (n_samples,): >= 0 for rows that are accepted."""
+        decision: FloatArray = self.score_samples(X) - self.offset_
+        return decision
+
+    def predict(self, X: Any) -> npt.NDArray[np.intp]:
+        """Return +1 for each row that is accepted and -1 for each that is not, shape (n_samples,)."""
+        return np.where(self.decision_function(X) >= 0, 1, -1)
+
+
+class Detector(Scored):
+    """A detector that learns from distinct positive samples and their weights."""
+
+    offsets: str
+    loo_scores_: FloatArray
+    # By how much offset_ was moved outwards.
+    _rounding: float
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "offsets": [StrOptions({"leave-one-out", "training"})],
+    }
+
+    @abstractmethod
+    def _learn(self, X: Any, weights: FloatArray, distinct: Distinct) -> None:
+        """Learn from validated rows and their weights, which distinct has merged, and set offset_."""
+
+    @abstractmethod
+    def _trouble(self) -> str:
+        """Return what is wrong with the fitted model and what to do, or nothing."""
+
+    @abstractmethod
+    def _nominal_recall(self) -> float:
+        """Return the share of new positives that the parameters ask to be accepted."""
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from positive samples.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            float32 or float64; other types become float64. With kernel="precomputed" the symmetric matrix of kernel
+            values, of shape (n_samples, n_samples).
+        y : ignored
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative; a weight of 2 means what two identical samples mean, and a weight of 0 leaves the sample out.
+            Only the ratios of weights count (but for SVDD's C, which is a bound for a weight of 1).
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For parameters, shapes or values that make no sense; the text says what to do.
+
+        Warns
+        -----
+        sklearn.exceptions.ConvergenceWarning
+            When a solver stopped before its duality gap was within tol.
+        slabsvm.SlabCollapseWarning
+            When the model has no width, when offsets="training" will reject far more new positives than the parameters
+            ask for, or when many rows repeat and offsets="leave-one-out" rejects those.
+        """
+        del y
+        for name in SOMETIMES:
+            self.__dict__.pop(name, None)
+        X, weights = self._validated(X, sample_weight)
+        self.n_samples_fit_ = len(weights)
+        distinct = self._distinct(X, weights)
+        self._learn(X, weights, distinct)
+        if told := self._told(X, distinct):
+            warnings.warn(told, SlabCollapseWarning, stacklevel=3)
+        return self
+
+    def _told(self, X: Any, distinct: Distinct) -> str:
+        """Return all that `fit` warns of, or nothing."""
+        return " ".join(text for text in (self._trouble(), self._repeats_rejected(X, distinct)) if text)
+
+    def _flattered(self, expected: float) -> str:
+        """Return a warning where training thresholds will accept this share of new positives, or nothing."""
+        if self.offsets != "training" or expected >= self._nominal_recall() - LOST_RECALL:
+            return ""
+        return (
+            f"With offsets='training' expect {expected:.0%} of new positives to be accepted, by what the training "
+            f"samples score without themselves, where nu asks for {self._nominal_recall():.0%}. Use "
+            "offsets='leave-one-out', or more samples."
+        )
+
+    def _repeats_rejected(self, X: Any, distinct: Distinct) -> str:
+        """Return a warning where leave-one-out thresholds reject the rows that repeat, and these are many, or nothing.
+
+        The share of rows that have an equal one estimates how many new rows will repeat a training row (Good 1953).
+        They score as it does, with its weight in the model, and not as a row that was left out.
+        """
+        copies = np.bincount(distinct.group[distinct.group >= 0])
+        repeated = np.flatnonzero(copies > 1)
+        if self.offsets != "leave-one-out" or not len(repeated):
+            return ""
+        among = distinct.weights[repeated]
+        share = float(among.sum() / distinct.weights.sum())
+        if share * self._nominal_recall() <= LOST_RECALL:
+            return ""
+        accepted = float(among @ (self.decision_function(X[distinct.representatives[repeated]]) >= 0) / among.sum())
+        if share * (self._nominal_recall() - accepted) <= LOST_RECALL:
+            return ""
+        return (
+            f"{share:.0%} of the training samples are rows that repeat, and of these the model accepts {accepted:.0%}, "
+            f"where its parameters ask for {self._nominal_recall():.0%}: offsets='leave-one-out' puts thresholds for "
+            "rows that were never seen. Use offsets='training' if new rows will repeat training rows as these do (few "
+            "discrete values); if rows were only given more than once, give each once."
+        )
+
+    def _validated(self, X: Any, sample_weight: Any) -> tuple[Any, FloatArray]:
+        X = self._checked(X, reset=True)
+        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        if weights.sum() == 0:
+            raise ValueError(
+                "All sample weights are zero, so that there is nothing to learn from; give at least one sample a "
+                "positive weight, or leave sample_weight out."
+            )
+        return X, weights
+
+    def _checked(self, X: Any, *, reset: bool, accept_sparse: str | bool = "csr") -> Any:
+        X = validate_data(
+            self,
+            X,
+            reset=reset,
+            accept_sparse=accept_sparse,
+            dtype=[np.float64, np.float32],
+            order="C",
+            ensure_min_samples=2 if reset else 1,
+        )
+        if sp.issparse(X):
+            X = sp.csr_array(X)
+            if not X.has_sorted_indices:
+                X = X.sorted_indices()
+        return X
+
+    def _distinct(self, X: Any, weights: FloatArray) -> Distinct:
+        return distinct_rows(X, weights)
+
+    def __sklearn_tags__(self) -> Any:
+        """Return what scikit-learn wants to know about the input."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def by_row(distinct: Distinct, values: FloatArray) -> FloatArray:
+    """Return the values of distinct samples for each row, shape (n_samples,); NaN where a row's weight is 0."""
+    return np.where(distinct.group >= 0, values[distinct.group], np.nan)
+
+
+def rounding_of(size: float) -> float:
+    """Return how far an offset is moved outwards for scores that are sums of terms of this size."""
+    return ROUNDING_UNITS * float(np.finfo(np.float64).eps) * size
+
+
+def nu_quantile(scores: FloatArray, distinct: Distinct, nu: float) -> float:
+    """Return the nu-quantile of the distinct samples' scores: where a one-class SVM would put its plane."""
+    return float(one_class(distinct.weights, nu).offsets(scores)[0])
+
+
+def accepted_share(scores: FloatArray, shares: FloatArray, offset: float) -> float:
+    """Return the weighted share of samples that score at least offset."""
+    return float(shares @ (scores >= offset) / shares.sum())

@@ -1,0 +1,180 @@
+"""Kernel density: accept where the positives' Gaussians add up to enough."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.special import logsumexp
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from slabsvm.kernels.bandwidth import feature_variance
+from slabsvm.detectors.base import Detector, accepted_share, by_row, nu_quantile, rounding_of
+from slabsvm.dual.program import FloatArray
+from slabsvm.kernels.expansion import BLOCK_BYTES
+from slabsvm.kernels.base import LARGEST_KERNEL_VALUE, RBF
+from slabsvm.data.distinct import Distinct
+
+
+class KernelDensityDetector(Detector):
+    """Kernel density detector: accept where the training samples lie densely.
+
+    The density is the mean of Gaussians of one bandwidth around the training samples, which are all of the target
+    class; a sample's score is its logarithm.
+
+    Parameters
+    ----------
+    bandwidth : {"scott", "silverman"} or float > 0, default="scott"
+        The Gaussians' standard deviation h, in the unit of the features. "scott" is sigma n^(-1/(d+4)) [2]_,
+        "silverman" sigma (4/((d+2) n))^(1/(d+4)) [1]_, with d features, sigma^2 the mean of their variances, and n the
+        number of distinct samples ((sum w)^2 / sum w^2 where they weigh differently). For features of mean variance 1,
+        and samples that differ, these are scikit-learn's rules. Both are made for one bell-shaped cloud; several
+        clusters want less.
+    nu : float in (0, 1], default=0.1
+        The share of samples that may be rejected.
+    offsets : {"leave-one-out", "training"}, default="leave-one-out"
+        Where the threshold is put: at the nu-quantile of the training samples' log densities, each without its own
+        Gaussian, so that the share of *new* positives that is accepted is near 1 - nu; or with it.
+
+    Attributes
+    ----------
+    bandwidth_ : float
+        h.
+    offset_ : float
+        The least log density that is accepted.
+    loo_scores_ : (n_samples,) array of float64
+        The log density at each training sample by the others; NaN where its weight is 0. Only with
+        offsets="leave-one-out".
+    n_samples_fit_ : int
+    n_features_in_ : int
+    feature_names_in_ : (n_features_in_,) array of str
+
+    References
+    ----------
+    .. [1] B. W. Silverman, "Density estimation for statistics and data analysis", 1986, section 4.3.2, eq. (4.14) and
+       table 4.1, with the single scale parameter that it proposes.
+    .. [2] D. W. Scott, "Multivariate density estimation", 1992, eq. (6.42), with the same scale.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from slabsvm import KernelDensityDetector
+    >>> X = np.random.default_rng(0).normal(size=(200, 2))
+    >>> KernelDensityDetector().fit(X).predict([[0.0, 0.0], [9.0, 9.0]])
+    array([ 1, -1])
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **Detector._parameter_constraints,
+        "bandwidth": [StrOptions({"scott", "silverman"}), Interval(Real, 0.0, None, closed="neither")],
+        "nu": [Interval(Real, 0.0, 1.0, closed="right")],
+    }
+
+    def __init__(self, *, bandwidth: str | float = "scott", nu: float = 0.1, offsets: str = "leave-one-out") -> None:
+        self.bandwidth = bandwidth
+        self.nu = nu
+        self.offsets = offsets
+
+    def score_samples(self, X: Any) -> FloatArray:
+        """Return the logarithm of the density at each row, shape (n_samples,); -inf where it underflows even so."""
+        check_is_fitted(self)
+        return self._log_density(self._checked(X, reset=False))
+
+    def _learn(self, X: Any, weights: FloatArray, distinct: Distinct) -> None:
+        del weights
+        self._samples = X[distinct.representatives]
+        shares = distinct.weights / distinct.weights.sum()
+        self._log_shares = np.log(shares)
+        scale = _mean_deviation(self._samples, shares)
+        self.bandwidth_ = self._bandwidth(scale, shares)
+        self._one_point = scale == 0
+        self._kernel = RBF.of_samples(0.5 / self.bandwidth_ / self.bandwidth_, self._samples, shares)
+        with np.errstate(over="ignore"):
+            norms = _column(self._kernel.prepare(self._samples), self.n_features_in_)
+        if not np.isfinite(norms).all():
+            raise ValueError(
+                f"The bandwidth {self.bandwidth_:.4g} is so small for samples as large as these that squared distances "
+                "in its unit overflow float64. Scale the features, for example with StandardScaler, or raise bandwidth."
+            )
+        left_out = self.offsets == "leave-one-out" and len(shares) > 1
+        scores = self._log_density(self._samples, without_own=left_out)
+        if left_out:
+            scores -= np.log1p(-shares)
+        if self.offsets == "leave-one-out":
+            self.loo_scores_ = by_row(distinct, scores)
+        offset = nu_quantile(scores, distinct, self.nu)
+        self._rounding = rounding_of(1.0 + abs(offset))
+        self.offset_ = offset - self._rounding
+        self._expected = 1.0
+        if self.offsets == "training" and len(shares) > 1:
+            self._expected = accepted_share(self._without_own(scores, shares), shares, self.offset_)
+
+    def _without_own(self, scores: FloatArray, shares: FloatArray) -> FloatArray:
+        """Return what training samples that score this would score without themselves."""
+        own = self._log_shares - self._log_height
+        with np.errstate(divide="ignore"):
+            strange: FloatArray = scores + np.log(np.maximum(-np.expm1(own - scores), 0.0)) - np.log1p(-shares)
+        return strange
+
+    def _bandwidth(self, scale: float, shares: FloatArray) -> float:
+        if not isinstance(self.bandwidth, str):
+            return float(self.bandwidth)
+        d = self.n_features_in_
+        n = 1.0 / float(shares @ shares)
+        factor = 1.0 if self.bandwidth == "scott" else (4.0 / (d + 2.0)) ** (1.0 / (d + 4.0))
+        return float((scale if scale > 0 else 1.0) * factor * n ** (-1.0 / (d + 4.0)))
+
+    def _log_density(self, X: Any, *, without_own: bool = False) -> FloatArray:
+        """Return the log density at each row; without_own leaves out the Gaussian around the row of the same number."""
+        right = self._kernel.prepare(self._samples)
+        n_samples, d = self._samples.shape
+        height = max(1, BLOCK_BYTES // (8 * n_samples))
+        scores = np.empty(X.shape[0])
+        for first in range(0, X.shape[0], height):
+            rows = slice(first, min(first + height, X.shape[0]))
+            with np.errstate(over="ignore", invalid="ignore"):
+                left = self._kernel.prepare(X[rows])
+                exponents = self._kernel.exponents(left, right)
+            np.minimum(exponents, 0.0, out=exponents)
+            # Rows whose squared distances overflow float64 have no density, whatever the product made of them.
+            exponents[~np.isfinite(_column(left, d))] = -np.inf
+            exponents += self._log_shares
+            if without_own:
+                exponents[np.arange(len(exponents)), np.arange(first, rows.stop)] = -np.inf
+            scores[rows] = logsumexp(exponents, axis=1)
+        return np.asarray(scores - self._log_height)
+
+    @property
+    def _log_height(self) -> float:
+        """Minus the logarithm of a Gaussian's density at its middle."""
+        return float(self.n_features_in_ * (np.log(self.bandwidth_) + 0.5 * np.log(2 * np.pi)))
+
+    def _nominal_recall(self) -> float:
+        return 1.0 - self.nu
+
+    def _trouble(self) -> str:
+        if self._one_point:
+            return (
+                "All samples are the same point, so that the features have no scale to take a bandwidth from. Check "
+                "the features for constants."
+            )
+        return self._flattered(self._expected)
+
+
+def _column(rows: Any, column: int) -> FloatArray:
+    """Return one column of dense or CSR rows, shape (n,)."""
+    return np.asarray(rows[:, [column]].toarray().ravel() if sp.issparse(rows) else rows[:, column])
+
+
+def _mean_deviation(X: Any, shares: FloatArray) -> float:
+    """Return the root of the mean of the features' variances."""
+    variance = feature_variance(X, shares)
+    if not variance <= LARGEST_KERNEL_VALUE:
+        raise ValueError(
+            "Squared distances between samples as large as these would overflow float64. Scale the features, for "
+            "example with StandardScaler."
+        )
+    return float(np.sqrt(variance))

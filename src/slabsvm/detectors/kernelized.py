@@ -1,0 +1,183 @@
+"""The abstract detector of a kernel: what all models that know their samples by a kernel share."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from joblib import effective_n_jobs
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from slabsvm.kernels import bandwidth, base as kernels
+from slabsvm.detectors.base import Detector
+from slabsvm.dual.program import ROUNDING_GAP, FloatArray
+from slabsvm.gram.base import Dense, Gram
+from slabsvm.kernels.base import LARGEST_KERNEL_VALUE
+from slabsvm.gram.products import gram_of
+from slabsvm.data.distinct import Distinct, distinct_rows, same_points
+
+# A precomputed kernel matrix may be this far from symmetric, relative to its largest entry, and its diagonal this far
+# from constant where it must be constant.
+ASYMMETRY = 1e-8
+
+
+class KernelDetector(Detector):
+    """A detector that knows its samples by a kernel alone."""
+
+    kernel: Any
+    gamma: Any
+    n_jobs: int | None
+    # Whether the model is the same wherever the origin of the features is, so that a linear kernel's may be moved.
+    _needs_no_origin: ClassVar[bool] = False
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **Detector._parameter_constraints,
+        "kernel": [StrOptions({*kernels.NAMED, "precomputed"}), callable],
+        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")],
+        "n_jobs": [Integral, None],
+    }
+
+    def _checked(self, X: Any, *, reset: bool, accept_sparse: str | bool = "csr") -> Any:
+        given = self.kernel == "precomputed"
+        X = super()._checked(X, reset=reset, accept_sparse=False if given else accept_sparse)
+        if given and reset:
+            X = _symmetric(X)
+        if isinstance(self.kernel, str) and not given:
+            kernels.NAMED[self.kernel].check(X)
+        return X
+
+    def _distinct(self, X: Any, weights: FloatArray) -> Distinct:
+        return same_points(X, weights) if self.kernel == "precomputed" else distinct_rows(X, weights)
+
+    def _gram(self, X: Any, distinct: Distinct) -> Gram:
+        """Return access to K over the distinct samples, and keep their kernel for predictions."""
+        samples = X[distinct.representatives]
+        self._kernel = self._resolve_kernel(samples, distinct.weights)
+        with np.errstate(over="ignore"):
+            if self._kernel is None:
+                chosen = X[np.ix_(distinct.representatives, distinct.representatives)]
+                rounding = float(np.finfo(np.float32).eps) if X.dtype == np.float32 else ROUNDING_GAP
+                gram: Gram = Dense(np.asarray(chosen, dtype=np.float64), rounding)
+            else:
+                gram = self._gram_of(self._kernel, samples, effective_n_jobs(self.n_jobs))
+            largest = gram.diagonal.max()
+        if not largest <= LARGEST_KERNEL_VALUE:
+            raise ValueError(
+                "The kernel's values would overflow float64 for samples as large as these. Scale the features, for "
+                "example with StandardScaler."
+            )
+        return gram
+
+    def _nothing_told_apart(self) -> str:
+        """Return a warning where no sample scores differently from any other without itself, or nothing."""
+        if self.offsets == "leave-one-out" and np.nanmax(self.loo_scores_) - np.nanmin(self.loo_scores_) <= (
+            4 * self._rounding
+        ):
+            return (
+                "Without itself, every training sample scores the same to within rounding, and so may all new ones. "
+                "Either all samples are (nearly) the same point of feature space, or the kernel matrix is the identity "
+                f"as far as rounding lets see. Use {self._smoother()}, and check the features for constants."
+            )
+        return ""
+
+    def _smoother(self) -> str:
+        """Return what makes more samples alike."""
+        return "a smaller gamma" if self.kernel == "rbf" else "a kernel that falls off more slowly"
+
+    def _resolve_kernel(self, X: Any, weights: FloatArray) -> kernels.Kernel | None:
+        if self.kernel == "precomputed":
+            return None
+        if callable(self.kernel):
+            return kernels.FromFunction(self.kernel)
+        if self.kernel not in ("rbf", "linear"):
+            return kernels.NAMED[self.kernel]()
+        if self.kernel == "linear":
+            moved = self._needs_no_origin and not sp.issparse(X)
+            return kernels.Linear(np.average(X, axis=0, weights=weights) if moved else None)
+        self.gamma_ = gamma_value(self.gamma, X, weights)
+        return kernels.RBF.of_samples(self.gamma_, X, weights)
+
+    def _samples_of(self, X: Any, rows: npt.NDArray[np.intp]) -> Any:
+        """Return what an `Expansion` over these training rows is over: the rows, or a kernel matrix's columns."""
+        return rows if self._kernel is None else X[rows]
+
+    def _gram_of(self, kernel: kernels.Kernel, samples: Any, n_threads: int) -> Gram:
+        """Return K over samples; a path of fits puts in this method's place one that remembers distances."""
+        return gram_of(kernel, samples, n_threads)
+
+    def _keep_length(self, gram: Gram) -> bool:
+        """Return whether K's diagonal is constant; keep it for new rows of which only k(x, x_i) will be given."""
+        self._length = float(gram.diagonal[0])
+        spread = float(np.ptp(gram.diagonal))
+        given = ASYMMETRY if self._kernel is None else 0.0
+        allowed = max(given, 16 * gram.rounding) * float(gram.diagonal.max())
+        constant = spread <= allowed
+        if self._kernel is None and not constant:
+            raise ValueError(
+                f"{type(self).__name__} needs k(x, x) of new samples, which the rows of a precomputed kernel do not "
+                "hold. It is known only where the training matrix has a constant diagonal; this one's differs by "
+                f"{spread:.3g}. Divide each entry by sqrt(K_ii K_jj), or pass the kernel as a function."
+            )
+        return constant
+
+    def _refuse_remote_cloud(self, variance: float, gram: Gram) -> None:
+        """Refuse samples whose squared distances from each other are lost in the rounding of their squared lengths."""
+        if gram.n_samples == 1 or float(np.ptp(gram.diagonal)) == 0:
+            return
+        raise ValueError(
+            "The samples lie so far from the origin of feature space that rounding hides how they differ: k(x, x) is "
+            f"up to {gram.diagonal.max():.3g}, squared distances from their middle about {variance:.3g}. Move the "
+            "features to the origin: subtract each one's mean (StandardScaler), or for an additive kernel its least "
+            "value (MinMaxScaler(clip=True)). With kernel='linear', dense data are centred for you."
+        )
+
+    def _squared_lengths(self, X: Any) -> FloatArray:
+        """Return k(x, x) of each validated row, shape (n_samples,)."""
+        if self._kernel is None:
+            return np.full(X.shape[0], self._length)
+        return self._kernel.diagonal(X)
+
+    def __sklearn_tags__(self) -> Any:
+        """Return what scikit-learn wants to know about the input."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.input_tags.sparse = self.kernel != "precomputed"
+        named = kernels.NAMED.get(self.kernel) if isinstance(self.kernel, str) else None
+        tags.input_tags.positive_only = named is not None and named.non_negative
+        return tags
+
+
+def _symmetric(K: FloatArray) -> FloatArray:
+    """Return a precomputed kernel matrix made exactly symmetric, or refuse it."""
+    if K.shape[0] != K.shape[1]:
+        raise ValueError(
+            f"A precomputed kernel matrix must be square, with one row and one column for each training sample; this "
+            f"one has the shape {K.shape}."
+        )
+    difference = np.abs(K - K.T).max()
+    if difference == 0:
+        return K
+    if difference > ASYMMETRY * np.abs(K).max():
+        raise ValueError(
+            f"A precomputed kernel matrix must be symmetric; entries of this one differ from their mirror images by up "
+            f"to {difference:.3g}. If only rounding separates them, pass (K + K.T) / 2."
+        )
+    return np.asarray(0.5 * (K + K.T))
+
+
+def gamma_value(gamma: Any, X: Any, weights: FloatArray) -> float:
+    """Return gamma as a number: "scale" is 1/(n_features * variance), "auto" 1/n_features, as in scikit-learn."""
+    if gamma == "auto":
+        return 1.0 / int(X.shape[1])
+    if gamma != "scale":
+        return float(gamma)
+    variance = bandwidth.entry_variance(X, weights)
+    if not np.isfinite(variance):
+        raise ValueError(
+            "gamma='scale' needs the variance of the features, which overflows float64. Scale the features, for "
+            "example with StandardScaler."
+        )
+    return 1.0 / (int(X.shape[1]) * variance) if variance > 0 else 1.0

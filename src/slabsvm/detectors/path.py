@@ -1,0 +1,107 @@
+"""Models along a path of parameters: each fit starts from the last one's solution, and keeps its distances."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeVar
+
+from sklearn.base import clone
+
+from slabsvm.gram.distances import shared_distances
+from slabsvm.detectors.support_vectors import SupportVectorDetector
+
+Model = TypeVar("Model", bound=SupportVectorDetector)
+
+# Distances are kept of samples with so many features or more; of fewer, computing them anew was measured to be cheaper.
+MANY_FEATURES = 400
+# They take this share of cache_size, besides what a fit takes.
+SHARE_OF_DISTANCES = 0.5
+
+
+def fit_path(model: Model, X: Any, *, sample_weight: Any = None, **values: Iterable[Any]) -> Iterator[Model]:
+    """Fit a model at each value of one parameter, or of several that change together.
+
+    Each fit starts from the last one's solution, so give neighbouring values in order; of samples with 400 features or
+    more, an RBF kernel's distances are kept, which takes half of cache_size besides. Each model is what an independent
+    fit would be, to within tol.
+
+    Parameters
+    ----------
+    model : OneClassSlabSVM, OneClassSVM or SVDD
+        What all fits have in common; it is not fitted, nor changed.
+    X : array-like or CSR matrix of shape (n_samples, n_features)
+        As for the model's `fit`. It must not be changed before the last model was taken.
+    sample_weight : array-like of shape (n_samples,), default=None
+        As for the model's `fit`.
+    **values : iterables of one length
+        Values of the model's parameters, for example gamma=[.1, .2, .4] or nu_lower=[.05, .1].
+
+    Yields
+    ------
+    model : as the given one
+        Fitted at each value in turn, when it is asked for.
+
+    Raises
+    ------
+    TypeError
+        For a model that is none of the above, such as a pipeline, and for values that are no list of any.
+    ValueError
+        For no values, iterables of different lengths, names that are no parameters, and values that are none of
+        theirs, before the first fit; and what `fit` raises.
+
+    Examples
+    --------
+    >>>     >>> from slabsvm import OneClassSlabSVM, fit_path
+    >>> X = np.random.default_rng(0).normal(size=(200, 2))
+    >>> [model.gamma_ for model in fit_path(OneClassSlabSVM(), X, gamma=[0.1, 0.2, 0.4])]
+    [0.1, 0.2, 0.4]
+    """
+    if not isinstance(model, SupportVectorDetector):
+        raise TypeError(
+            f"A path is for OneClassSlabSVM(), OneClassSVM() and SVDD(), not {model!r}. Of a pipeline, transform the "
+            "data first and pass the last step; LabelFreeSearchCV takes any detector."
+        )
+    steps = _steps(values)
+    for step in steps:
+        clone(model).set_params(**step)._validate_params()
+    return _fits(model, X, sample_weight, steps)
+
+
+def _steps(values: dict[str, Iterable[Any]]) -> list[dict[str, Any]]:
+    """Return the parameters of each fit."""
+    columns = [_listed(name, column) for name, column in values.items()]
+    lengths = {name: len(column) for name, column in zip(values, columns, strict=True)}
+    if not columns or len(set(lengths.values())) > 1 or not columns[0]:
+        raise ValueError(
+            "Give at least one value of a parameter, as in fit_path(model, X, gamma=[0.1, 0.2]), and as many of every "
+            f"other one; there are {lengths or 'none'}."
+        )
+    return [dict(zip(values, step, strict=True)) for step in zip(*columns, strict=True)]
+
+
+def _listed(name: str, column: Iterable[Any]) -> list[Any]:
+    try:
+        if not isinstance(column, str):
+            return list(column)
+    except TypeError:
+        pass
+    raise TypeError(f"{name} must be a list of values, as in fit_path(model, X, {name}=[{column!r}]).")
+
+
+def _fits(model: Model, X: Any, sample_weight: Any, steps: list[dict[str, Any]]) -> Iterator[Model]:
+    walker: Any = clone(model)
+    # A fit that must share its memory takes another way, and may not arrive.
+    least = min(step.get("cache_size", model.cache_size) for step in steps)
+    walker._gram_of = shared_distances(SHARE_OF_DISTANCES * least * 1e6, MANY_FEATURES)
+    for step in steps:
+        walker.set_params(**step)
+        warm_start = walker.warm_start
+        walker.set_params(warm_start=True)
+        walker.fit(X, sample_weight=sample_weight)
+        walker.set_params(warm_start=warm_start)
+        fitted = copy.copy(walker)
+        del fitted._gram_of
+        if not fitted.warm_start:
+            fitted._last = None
+        yield fitted

@@ -1,0 +1,139 @@
+"""The principal subspace of a weighted cloud in feature space, known by its kernel matrix alone.
+
+With shares p_i that sum to 1, mean mu = sum p_i Phi_i, centred vectors f_i = Phi_i - mu and K~ their kernel matrix, the
+cloud's covariance sum p_i f_i f_i' has the nonzero eigenvalues of P^(1/2) K~ P^(1/2). With u an eigenvector of that
+matrix and v its eigenvalue, sum_i a_i f_i is a unit vector along the component, for a = P^(1/2) u / v^(1/2).
+
+Reconstruction error of x: |Phi(x) - mu|^2 less its squared projections on the first q components (Hoffmann 2007).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import scipy.linalg
+import scipy.sparse.linalg
+
+FloatArray = npt.NDArray[np.float64]
+
+# Of matrices larger than this, a few leading eigenvectors are found by Lanczos iterations.
+LANCZOS_SIZE = 1000
+LANCZOS_SHARE = 0.05
+
+
+@dataclass(frozen=True)
+class Centred:
+    """A kernel matrix seen from the weighted mean.
+
+    Attributes
+    ----------
+    matrix : (k, k) array
+        K~.
+    shares : (k,) array
+        p, summing to 1.
+    means : (k,) array
+        (K p)_i = <Phi_i, mu>.
+    squared_mean : float
+        |mu|^2 = p'Kp.
+    """
+
+    matrix: FloatArray
+    shares: FloatArray
+    means: FloatArray
+    squared_mean: float
+
+
+def centred(K: FloatArray, weights: FloatArray) -> Centred:
+    """Return K, (k, k), seen from the mean of its samples with these weights, (k,), all > 0; K is overwritten."""
+    shares = weights / weights.sum()
+    means = K @ shares
+    squared_mean = float(shares @ means)
+    K -= means[:, None]
+    K -= means
+    K += squared_mean
+    return Centred(K, shares, means, squared_mean)
+
+
+@dataclass(frozen=True)
+class Components:
+    """The leading components of a cloud.
+
+    Attributes
+    ----------
+    variances : (q,) array
+        Descending.
+    coefficients : (k, q) array
+        a: the component is sum_i a_i f_i, a unit vector.
+    least : float
+        A variance up to this cannot be told from rounding.
+    complete : bool
+        Whether these are all components.
+    """
+
+    variances: FloatArray
+    coefficients: FloatArray
+    least: float
+    complete: bool
+
+
+def components(cloud: Centred, n_wanted: int | None, rounding: float) -> Components:
+    """Return the components whose variance is no rounding: the n_wanted leading ones where that saves work, or all.
+
+    rounding is how exactly K is known, relative to its diagonal. Memory: 3 k^2 numbers beside the cloud's while all are
+    found.
+    """
+    k = len(cloud.shares)
+    root = np.sqrt(cloud.shares)
+    matrix = root[:, None] * cloud.matrix
+    matrix *= root
+    complete = n_wanted is None or k <= LANCZOS_SIZE or n_wanted >= LANCZOS_SHARE * k
+    if not complete:
+        start = np.random.default_rng(0).normal(size=k)
+        variances, vectors = scipy.sparse.linalg.eigsh(matrix, n_wanted, which="LA", v0=start)
+    else:
+        variances, vectors = scipy.linalg.eigh(matrix.T, driver="evd", overwrite_a=True, check_finite=False)
+    del matrix
+    size = cloud.squared_mean + max(float(variances.max()), 0.0)
+    least = max(k * float(np.finfo(np.float64).eps), rounding) * size
+    kept = np.argsort(-variances)[: int(np.count_nonzero(variances > least))]
+    variances, coefficients = variances[kept], vectors[:, kept]
+    coefficients *= root[:, None]
+    coefficients /= np.sqrt(variances)
+    return Components(variances, coefficients, least, complete)
+
+
+def errors(lengths: FloatArray, projections: FloatArray) -> FloatArray:
+    """Return the reconstruction errors, (n,), from |f|^2, (n,), and the projections on the components, (n, q)."""
+    found: FloatArray = np.maximum(lengths - np.einsum("ij,ij->i", projections, projections), 0.0)
+    return found
+
+
+def left_out_errors(cloud: Centred, everything: Components, n_components: int, samples: slice) -> FloatArray:
+    """Return the samples' errors, each under the mean and the n_components components of the others.
+
+    Without sample i the mean moves to mu - c_i f_i with c_i = p_i/(1 - p_i), and (1 - p_i) times the covariance is
+    Lambda - c_i z z' in the coordinates z of f_i along all components, Lambda their variances: a diagonal matrix less a
+    rank-one matrix (Golub 1973). With e what |z|^2 is more than z's part along its leading eigenvectors, the error is
+    e (1 + c_i)^2; e (1 + 2 c_i) is returned. The rest is how far the mean itself has moved off the subspace, which adds
+    to the errors of all samples alike, and where K is close to the identity is more than all their spread. A sample
+    with all the weight leaves nothing behind: it keeps its error.
+    """
+    from slabsvm.compiled import secular as _secular
+
+    squares: FloatArray = cloud.matrix[samples] @ everything.coefficients
+    np.square(squares, out=squares)
+    lengths: FloatArray = squares.sum(axis=1)
+    shares = cloud.shares[samples]
+    rest = 1.0 - shares
+    passed_on: FloatArray = np.divide(shares, rest, out=np.zeros_like(rest), where=rest > 0)
+    growth: FloatArray = 1.0 + 2.0 * passed_on
+    if not n_components:
+        return lengths * growth
+    poles = np.append(everything.variances, -everything.variances[0])
+    mass = np.empty(len(squares))
+    squares *= passed_on[:, None]
+    _secular.leading_mass(poles, squares, n_components, everything.least, mass)
+    kept = np.divide(mass, passed_on, out=np.zeros_like(mass), where=passed_on > 0)
+    return np.maximum(lengths - kept, 0.0) * growth

@@ -1,0 +1,276 @@
+"""The one-class slab support vector machine, and the one-class support vector machine that it grew from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from numbers import Real
+from typing import Any, ClassVar
+
+from sklearn.utils._param_validation import Interval
+
+from slabsvm.dual.program import Dual, FloatArray, one_class, one_class_slab
+from slabsvm.gram.base import Gram
+from slabsvm.detectors.slab_planes import Slab
+from slabsvm.detectors.support_vectors import SupportVectorDetector
+
+
+class OneClassSlabSVM(Slab, SupportVectorDetector):
+    """One-class slab support vector machine: accept what lies between two parallel hyperplanes.
+
+    In the kernel's feature space, the slab rho_lower <= <w, Phi(x)> <= rho_upper holds most of the training samples,
+    which are all of the target class; one convex quadratic program finds w and both offsets. A one-class SVM is the
+    same model without its upper plane.
+
+    Parameters
+    ----------
+    kernel : {"rbf", "linear", "intersection", "hellinger", "chi2", "precomputed"} or callable, default="rbf"
+        "intersection", "hellinger" and "chi2" are additive, for non-negative features such as histograms; "chi2" is
+        sum_j 2 x_j z_j / (x_j + z_j). A callable takes two arrays of rows and returns their block of kernel values; it
+        must be positive definite.
+    gamma : {"scale", "auto"} or float > 0, default="scale"
+        exp(-gamma |x - z|^2) for the RBF kernel; "scale" is 1 / (n_features * variance of X), "auto" 1 / n_features.
+        The other kernels ignore it.
+    nu_lower : float in (0, 1), default=0.1
+        The share of samples that may lie below the lower hyperplane.
+    nu_upper : float in (0, 1), default=0.01
+        The share of samples that may lie above the upper hyperplane; nu_lower + nu_upper < 1. Ignored at epsilon = 0.
+    epsilon : float >= 0, not 1, default=2/3
+        The weight of the upper hyperplane. 0 leaves it out: that is the one-class SVM, and nu_lower may then be 1.
+    offsets : {"leave-one-out", "training"}, default="leave-one-out"
+        Where the hyperplanes are put: at quantiles of closed-form leave-one-out scores, so that the share of *new*
+        positives that is accepted is near 1 - nu_lower - nu_upper, or of the training scores, as in the paper.
+    solver : {"smo", "interior-point"}, default="smo"
+        "interior-point" is the paper's method; it holds an n_samples x n_samples matrix.
+    tol : float > 0, default=1e-3
+        The duality gap to reach, relative to the objective.
+    max_iter : int, default=-1
+        Limit on the solver's iterations, -1 for none ("interior-point": 100).
+    cache_size : float, default=1000
+        Memory for parts of the kernel matrix while fitting, in MB; a block of 2,048 samples (16 to 32 MB) is held
+        whatever it says. Leave-one-out planes take three matrices of the free support vectors' size besides.
+    prediction_tol : float in [0, 1), default=1e-6
+        How far scores of new samples may be off with kernel="chi2", relative to the range of the training scores: they
+        are interpolated in tables. 0 computes them exactly, which other kernels always do.
+    n_jobs : int or None, default=None
+        Threads that compute large kernel blocks; None is 1 unless in a `joblib.parallel_config` context, -1 all.
+    warm_start : bool, default=False
+        Start the next fit from the last one's solution for the samples that are in both: for another nu, gamma or
+        epsilon, or for data of which a part is new. The solver "interior-point" has no use for it.
+
+    Attributes
+    ----------
+    rho_lower_, rho_upper_ : float
+        The offsets of the hyperplanes, in the unit of `project`; rho_upper_ is infinite at epsilon = 0.
+    offset_ : float
+        decision_function = score_samples - offset_: minus half the slab's width (rho_lower_ at epsilon = 0).
+    dual_coef_ : (1, n_SV) array of float64
+        beta = alpha_lower - alpha_upper of the support vectors.
+    support_ : (n_SV,) array of int
+        Their rows in X.
+    support_vectors_ : (n_SV, n_features) array or CSR matrix
+        Empty for a precomputed kernel. Not there for linear and additive kernels, which predict without them: the model
+        keeps no training rows, and X[support_] are they.
+    n_iter_ : int
+        The solver's iterations.
+    duality_gap_ : float
+        The certificate: the objective is within this of the optimum.
+    relative_gap_ : float
+        The gap relative to the objective; what tol bounds.
+    dual_objective_ : float
+        1/2 beta'K beta = 1/2 |w|^2.
+    status_ : str
+        "converged", "degenerate" (w = 0 is optimal), "iteration limit", "cache limit" or "stalled".
+    expected_recall_ : float
+        1 - n_SV / n_samples: a lower bound, by leave-one-out, of the share of new positives that hyperplanes put by
+        offsets="training" would accept.
+    loo_scores_ : (n_samples,) array of float64
+        What each training sample scores under the model trained without it, in closed form; NaN where its weight is 0.
+        Only with offsets="leave-one-out".
+    gamma_ : float
+        gamma as a number. Only with kernel="rbf".
+    n_samples_fit_ : int
+        Rows of the training data.
+    n_features_in_ : int
+    feature_names_in_ : (n_features_in_,) array of str
+        Only when X has feature names that are all strings.
+
+    References
+    ----------
+    .. [1] V. Fragoso, W. Scheirer, J. Hespanha, M. Turk, "One-class slab support vector machine", ICPR 2016
+       (arXiv 1608.01026).
+    .. [2] B. Schoelkopf, J. Platt, J. Shawe-Taylor, A. Smola, R. Williamson, "Estimating the support of a
+       high-dimensional distribution", Neural Computation 13, 2001.
+    .. [3] V. Vapnik, O. Chapelle, "Bounds on error expectation for support vector machines", Neural Computation 12,
+       2000: the span, on which offsets="leave-one-out" rests.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from slabsvm import OneClassSlabSVM
+    >>> X = np.random.default_rng(0).normal(size=(200, 2))
+    >>> model = OneClassSlabSVM().fit(X)
+    >>> model.predict([[0.0, 0.0], [9.0, 9.0]])
+    array([ 1, -1])
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **SupportVectorDetector._parameter_constraints,
+        **Slab._parameter_constraints,
+    }
+
+    def __init__(
+        self,
+        *,
+        kernel: str | Callable[[Any, Any], Any] = "rbf",
+        gamma: str | float = "scale",
+        nu_lower: float = 0.1,
+        nu_upper: float = 0.01,
+        epsilon: float = 2 / 3,
+        offsets: str = "leave-one-out",
+        solver: str = "smo",
+        tol: float = 1e-3,
+        max_iter: int = -1,
+        cache_size: float = 1000,
+        prediction_tol: float = 1e-6,
+        n_jobs: int | None = None,
+        warm_start: bool = False,
+    ) -> None:
+        super().__init__(
+            kernel=kernel,
+            gamma=gamma,
+            offsets=offsets,
+            solver=solver,
+            tol=tol,
+            max_iter=max_iter,
+            cache_size=cache_size,
+            prediction_tol=prediction_tol,
+            n_jobs=n_jobs,
+            warm_start=warm_start,
+        )
+        self.nu_lower = nu_lower
+        self.nu_upper = nu_upper
+        self.epsilon = epsilon
+
+    def _dual(self, weights: FloatArray, gram: Gram) -> Dual:
+        del gram
+        self._refuse_impossible_parameters()
+        return one_class_slab(weights, self.nu_lower, self.nu_upper, self.epsilon)
+
+
+class OneClassSVM(SupportVectorDetector):
+    """One-class support vector machine: accept what lies beyond a hyperplane, seen from the origin.
+
+    In the kernel's feature space, the hyperplane <w, Phi(x)> = rho is as far from the origin as it can be while all but
+    a share nu of the training samples, which are all of the target class, lie beyond it. It is the one-class slab SVM
+    without its upper plane (epsilon = 0), and scikit-learn's `OneClassSVM` with additive kernels, weights that mean
+    repetition, a certificate, and an offset that new samples see too.
+
+    Parameters
+    ----------
+    kernel : {"rbf", "linear", "intersection", "hellinger", "chi2", "precomputed"} or callable, default="rbf"
+        As for `OneClassSlabSVM`.
+    gamma : {"scale", "auto"} or float > 0, default="scale"
+        exp(-gamma |x - z|^2) for the RBF kernel; "scale" is 1 / (n_features * variance of X), "auto" 1 / n_features.
+    nu : float in (0, 1], default=0.1
+        The share of samples that may lie on the wrong side of the hyperplane.
+    offsets : {"leave-one-out", "training"}, default="leave-one-out"
+        Where the hyperplane is put: at the nu-quantile of closed-form leave-one-out scores, so that the share of *new*
+        positives that is accepted is near 1 - nu, or of the training scores, as in [1]_ and scikit-learn.
+    solver : {"smo", "interior-point"}, default="smo"
+        "interior-point" holds an n_samples x n_samples matrix.
+    tol : float > 0, default=1e-3
+        The duality gap to reach, relative to the objective.
+    max_iter : int, default=-1
+        Limit on the solver's iterations, -1 for none ("interior-point": 100).
+    cache_size : float, default=1000
+        Memory for rows of the kernel matrix, in MB.
+    prediction_tol : float in [0, 1), default=1e-6
+        As for `OneClassSlabSVM`.
+    n_jobs : int or None, default=None
+        Threads that compute large kernel blocks; None is 1 unless in a `joblib.parallel_config` context, -1 all.
+    warm_start : bool, default=False
+        Start the next fit from the last one's solution for the samples that are in both.
+
+    Attributes
+    ----------
+    rho_, offset_ : float
+        The hyperplane's offset, in the unit of `score_samples`; two names for one number.
+    dual_coef_ : (1, n_SV) array of float64
+        The multipliers alpha of the support vectors; they sum to 1. (scikit-learn's sum to nu * n_samples.)
+    support_, support_vectors_, n_iter_, duality_gap_, relative_gap_, dual_objective_, status_, expected_recall_,
+    loo_scores_, gamma_, n_samples_fit_, n_features_in_, feature_names_in_
+        As for `OneClassSlabSVM`.
+
+    References
+    ----------
+    .. [1] B. Schoelkopf, J. Platt, J. Shawe-Taylor, A. Smola, R. Williamson, "Estimating the support of a
+       high-dimensional distribution", Neural Computation 13, 2001, eqs. (3.10)-(3.13).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from slabsvm import OneClassSVM
+    >>> X = np.random.default_rng(0).gamma(4.0, size=(200, 3))
+    >>> model = OneClassSVM(kernel="intersection", nu=0.05).fit(X)
+    >>> model.predict([[4.0, 4.0, 4.0], [0.1, 0.1, 9.0]])
+    array([ 1, -1])
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **SupportVectorDetector._parameter_constraints,
+        "nu": [Interval(Real, 0.0, 1.0, closed="right")],
+    }
+
+    def __init__(
+        self,
+        *,
+        kernel: str | Callable[[Any, Any], Any] = "rbf",
+        gamma: str | float = "scale",
+        nu: float = 0.1,
+        offsets: str = "leave-one-out",
+        solver: str = "smo",
+        tol: float = 1e-3,
+        max_iter: int = -1,
+        cache_size: float = 1000,
+        prediction_tol: float = 1e-6,
+        n_jobs: int | None = None,
+        warm_start: bool = False,
+    ) -> None:
+        super().__init__(
+            kernel=kernel,
+            gamma=gamma,
+            offsets=offsets,
+            solver=solver,
+            tol=tol,
+            max_iter=max_iter,
+            cache_size=cache_size,
+            prediction_tol=prediction_tol,
+            n_jobs=n_jobs,
+            warm_start=warm_start,
+        )
+        self.nu = nu
+
+    def score_samples(self, X: Any) -> FloatArray:
+        """Return <w, Phi(x)> = sum_i alpha_i k(x_i, x) of each row, shape (n_samples,), in the kernel's unit."""
+        return self.project(X)
+
+    def _dual(self, weights: FloatArray, gram: Gram) -> Dual:
+        del gram
+        return one_class(weights, self.nu)
+
+    def _nominal_recall(self) -> float:
+        return 1.0 - self.nu
+
+    def _set_planes(self, offsets: FloatArray) -> None:
+        self.rho_ = self.offset_ = float(offsets[0]) - self._rounding
+
+    def _statement(self) -> tuple[str, str]:
+        return f"nu {self.nu:g}", f"hyperplane       {self.rho_:.6g} <= s"
+
+    def _trouble(self) -> str:
+        if self.status_ == "degenerate":
+            return (
+                "The fitted w is zero to within rounding: the origin of feature space lies within the samples' cloud, "
+                "and no hyperplane parts it from them. Use kernel='rbf', a larger nu, or SVDD, which needs no origin."
+            )
+        return self._nothing_told_apart() or self._lost_recall()

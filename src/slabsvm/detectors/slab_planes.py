@@ -1,0 +1,98 @@
+"""What a slab is once w and its planes are known, however they were found."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils._param_validation import Interval
+
+from slabsvm.dual.program import FloatArray, Status
+
+# Planes nearer to each other than this, relative to their offsets, have no slab between them.
+NO_WIDTH = 1e-6
+
+
+class Slab:
+    """A model that accepts what projects between two planes.
+
+    What it is mixed into says how rows are projected, and for its warnings, where all samples score the same, why that
+    may be so (`_cause`) and what to use (`_remedy`), and what recall training offsets lose (`_lost_recall`).
+    """
+
+    project: Any
+    _cause: Any
+    _remedy: Any
+    _lost_recall: Any
+
+    nu_lower: float
+    nu_upper: float
+    epsilon: float
+    status_: str
+    rho_lower_: float
+    rho_upper_: float
+    offset_: float
+    # By how much the planes are moved outwards.
+    _rounding: float
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "nu_lower": [Interval(Real, 0.0, 1.0, closed="right")],
+        "nu_upper": [Interval(Real, 0.0, 1.0, closed="neither")],
+        "epsilon": [Interval(Real, 0.0, None, closed="left")],
+    }
+
+    def score_samples(self, X: Any) -> FloatArray:
+        """Return minus the distance of each score from the slab's centre, shape (n_samples,), in the score's unit.
+
+        At epsilon = 0, where there is no upper hyperplane, the score itself.
+        """
+        scores: FloatArray = self.project(X)
+        if np.isinf(self.rho_upper_):
+            return scores
+        return -np.abs(scores - 0.5 * (self.rho_lower_ + self.rho_upper_))
+
+    def _refuse_impossible_parameters(self) -> None:
+        if self.epsilon == 0:
+            return
+        if self.nu_lower + self.nu_upper >= 1:
+            raise ValueError(
+                f"nu_lower + nu_upper must be less than 1, got {self.nu_lower:g} + {self.nu_upper:g}: the lower "
+                "hyperplane would be put above the upper one, and nothing would lie between them. Typical values are "
+                "nu_lower=0.1 and nu_upper=0.01."
+            )
+        if self.epsilon == 1:
+            raise ValueError(
+                "epsilon must not be 1: both hyperplanes would pull equally, and w = 0 would be the solution. The "
+                "paper uses 2/3; values above 1 exchange the roles of the hyperplanes."
+            )
+
+    def _nominal_recall(self) -> float:
+        return 1.0 - self.nu_lower - (0.0 if self.epsilon == 0 else self.nu_upper)
+
+    def _set_planes(self, offsets: FloatArray) -> None:
+        self.rho_lower_ = float(offsets[0]) - self._rounding
+        self.rho_upper_ = float(offsets[1]) + self._rounding if len(offsets) > 1 else np.inf
+        self.offset_ = self.rho_lower_ if self.epsilon == 0 else -0.5 * (self.rho_upper_ - self.rho_lower_)
+
+    def _statement(self) -> tuple[str, str]:
+        if np.isinf(self.rho_upper_):
+            nus = f"nu {self.nu_lower:g}, epsilon 0 (one-class SVM)"
+            return nus, f"hyperplanes      {self.rho_lower_:.6g} <= s"
+        nus = f"nu {self.nu_lower:g} below and {self.nu_upper:g} above, epsilon {self.epsilon:.4g}"
+        return nus, f"hyperplanes      {self.rho_lower_:.6g} <= s <= {self.rho_upper_:.6g}"
+
+    def _trouble(self) -> str:
+        if self.status_ == "degenerate":
+            return f"The fitted w is zero: {Status.DEGENERATE.value}."
+        width = self.rho_upper_ - self.rho_lower_
+        largest = max(abs(self.rho_lower_), abs(self.rho_upper_)) if np.isfinite(width) else 0.0
+        if width <= NO_WIDTH * largest + 4 * self._rounding:
+            return (
+                f"The slab has no width: its hyperplanes are at {self.rho_lower_:.6g} and {self.rho_upper_:.6g}. "
+                f"Either all samples are (nearly) the same point of feature space, or {self._cause()} that the scores "
+                f"of different samples do not differ by more than rounding. Use {self._remedy()}, and check the "
+                "features for constants."
+            )
+        lost: str = self._lost_recall()
+        return lost

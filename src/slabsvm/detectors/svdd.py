@@ -1,0 +1,200 @@
+"""Support vector data description: the smallest ball around most of the samples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import check_is_fitted
+
+from slabsvm.dual.program import Dual, FloatArray, Solution, Status, hypersphere
+from slabsvm.gram.base import Gram
+from slabsvm.data.distinct import Distinct
+from slabsvm.detectors.support_vectors import SupportVectorDetector
+
+# C is compared with the least that is feasible up to this relative rounding error.
+FEASIBLE = 1e-12
+
+
+class SVDD(SupportVectorDetector):
+    """Support vector data description: accept what lies in the smallest ball around most of the training samples.
+
+    In the kernel's feature space, the ball |Phi(x) - a| <= R holds all but a share nu of the training samples, which
+    are all of the target class; the centre a = sum_i alpha_i Phi(x_i) is known by its coefficients alone. Where k(x, x)
+    is constant, as for the RBF kernel, it is the one-class SVM in other words: the same coefficients, twice its
+    decision function. Where the origin of the features is does not matter, so that with kernel="linear" dense data are
+    centred first: `project` is then in products of what is left.
+
+    Parameters
+    ----------
+    kernel : {"rbf", "linear", "intersection", "hellinger", "chi2", "precomputed"} or callable, default="rbf"
+        As for `OneClassSlabSVM`. A precomputed matrix must have a constant diagonal, since k(x, x) of a new sample
+        cannot be given with it; other matrices are refused.
+    gamma : {"scale", "auto"} or float > 0, default="scale"
+        exp(-gamma |x - z|^2) for the RBF kernel; "scale" is 1 / (n_features * variance of X), "auto" 1 / n_features.
+    nu : float in (0, 1], default=0.1
+        The share of samples that may lie outside: each multiplier is at most 1 / (nu * n_samples).
+    C : float > 0 or None, default=None
+        The bound of a multiplier, in place of nu, as in [1]_: C * w_i for a sample of weight w_i, so that the unit of
+        weights counts. At least 1 / (sum of weights), which lies at nu = 1; from 1 on (for weights of 1) no training
+        sample may lie outside. None: nu holds.
+    offsets : {"leave-one-out", "training"}, default="leave-one-out"
+        What R^2 is a quantile of: closed-form leave-one-out distances, so that the share of *new* positives that is
+        accepted is near 1 - nu, or the training samples' distances, as in [1]_.
+    solver : {"smo", "interior-point"}, default="smo"
+        "interior-point" holds an n_samples x n_samples matrix.
+    tol : float > 0, default=1e-3
+        The duality gap to reach, relative to the objective.
+    max_iter : int, default=-1
+        Limit on the solver's iterations, -1 for none ("interior-point": 100).
+    cache_size : float, default=1000
+        Memory for rows of the kernel matrix, in MB.
+    prediction_tol : float in [0, 1), default=1e-6
+        As for `OneClassSlabSVM`.
+    n_jobs : int or None, default=None
+        Threads that compute large kernel blocks; None is 1 unless in a `joblib.parallel_config` context, -1 all.
+    warm_start : bool, default=False
+        Start the next fit from the last one's solution for the samples that are in both.
+
+    Attributes
+    ----------
+    radius_ : float
+        R, a distance in feature space: the root of -offset_, or 0 should that be negative.
+    offset_ : float
+        -R^2, in the unit of `score_samples` and of the kernel.
+    nu_ : float
+        The share that C stands for, or nu.
+    dual_coef_ : (1, n_SV) array of float64
+        The multipliers alpha of the support vectors; they sum to 1.
+    dual_objective_ : float
+        1/2 alpha'K alpha - 1/2 alpha'diag(K): minus half of R^2 plus what lies outside.
+    loo_scores_ : (n_samples,) array of float64
+        Minus the squared distance of each training sample from the centre found without it, in closed form, but for the
+        change of the objective, which moves the distances of all samples alike (`slabsvm.dual.leave_one_out`); NaN where its weight is
+        0. Only with offsets="leave-one-out".
+    support_, support_vectors_, n_iter_, duality_gap_, relative_gap_, status_, expected_recall_, gamma_,
+    n_samples_fit_, n_features_in_, feature_names_in_
+        As for `OneClassSlabSVM`.
+
+    References
+    ----------
+    .. [1] D. Tax, R. Duin, "Support vector data description", Machine Learning 54, 2004.
+    .. [2] W.-C. Chang, C.-P. Lee, C.-J. Lin, "A revisit to support vector data description", technical report,
+       National Taiwan University, 2013: the values of C that make sense.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from slabsvm import SVDD
+    >>> X = np.random.default_rng(0).normal(size=(200, 2))
+    >>> model = SVDD(kernel="linear", nu=0.05).fit(X)
+    >>> model.predict([[0.0, 0.0], [9.0, 9.0]])
+    array([ 1, -1])
+    """
+
+    _needs_no_origin = True
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **SupportVectorDetector._parameter_constraints,
+        "nu": [Interval(Real, 0.0, 1.0, closed="right")],
+        "C": [Interval(Real, 0.0, None, closed="neither"), None],
+    }
+
+    def __init__(
+        self,
+        *,
+        kernel: str | Callable[[Any, Any], Any] = "rbf",
+        gamma: str | float = "scale",
+        nu: float = 0.1,
+        C: float | None = None,
+        offsets: str = "leave-one-out",
+        solver: str = "smo",
+        tol: float = 1e-3,
+        max_iter: int = -1,
+        cache_size: float = 1000,
+        prediction_tol: float = 1e-6,
+        n_jobs: int | None = None,
+        warm_start: bool = False,
+    ) -> None:
+        super().__init__(
+            kernel=kernel,
+            gamma=gamma,
+            offsets=offsets,
+            solver=solver,
+            tol=tol,
+            max_iter=max_iter,
+            cache_size=cache_size,
+            prediction_tol=prediction_tol,
+            n_jobs=n_jobs,
+            warm_start=warm_start,
+        )
+        self.nu = nu
+        self.C = C
+
+    def score_samples(self, X: Any) -> FloatArray:
+        """Return -|Phi(x) - a|^2 of each row, shape (n_samples,): minus its squared distance from the centre."""
+        check_is_fitted(self)
+        X = self._checked(X, reset=False)
+        scores: FloatArray = 2 * self._expansion(X) - self._squared_lengths(X) - self._squared_norm
+        return scores
+
+    def _dual(self, weights: FloatArray, gram: Gram) -> Dual:
+        self.nu_ = self._share_outside(weights)
+        # A multiplier cannot exceed 1, so that a bound beyond it binds nothing.
+        nu = max(self.nu_, float(weights.min() / weights.sum()))
+        # Since the multipliers sum to 1, a constant may be taken off the diagonal: where all of it is one, what is left
+        # is the one-class SVM's program, and its objective, which is the one to measure a gap by.
+        constant = self._keep_length(gram)
+        self._common = self._length if constant else 0.0
+        return hypersphere(weights, nu, np.zeros_like(gram.diagonal) if constant else gram.diagonal)
+
+    def _put_planes(self, distinct: Distinct, *, dual: Dual, gram: Gram, solution: Solution) -> None:
+        if solution.status is Status.DEGENERATE:
+            self._refuse_remote_cloud(2 * abs(solution.objective), gram)
+        super()._put_planes(distinct, dual=dual, gram=gram, solution=solution)
+
+    def _share_outside(self, weights: FloatArray) -> float:
+        """Return the nu that C stands for, or nu."""
+        if self.C is None:
+            return self.nu
+        total = float(weights.sum())
+        if not np.isfinite(1.0 / total):
+            raise ValueError(
+                f"C is in the unit of weights, and these sum to {total:.3g}, too little for any C in float64. Multiply "
+                "sample_weight by a constant, or give nu in place of C."
+            )
+        share = 1.0 / (self.C * total) if self.C * total > 0 else np.inf
+        if share > 1.0 + FEASIBLE:
+            raise ValueError(
+                f"C must be at least 1 / (sum of weights) = {1.0 / total:.4g}, got {self.C:.4g}: the multipliers, each "
+                "at most C times its sample's weight, could not sum to 1. C is 1 / (nu * sum of weights); give nu "
+                "instead to state the share of samples that may lie outside."
+            )
+        return min(share, 1.0)
+
+    def _nominal_recall(self) -> float:
+        return 1.0 - self.nu_
+
+    def _set_planes(self, offsets: FloatArray) -> None:
+        # |Phi(x) - a|^2 = |a|^2 + common - 2 s(x), with s the Dual's score.
+        squared_radius = self._squared_norm + self._common - 2.0 * (float(offsets[0]) - self._rounding)
+        self.dual_objective_ -= 0.5 * self._common
+        self.offset_ = -squared_radius
+        self.radius_ = float(np.sqrt(max(squared_radius, 0.0)))
+        if self.offsets == "leave-one-out":
+            self.loo_scores_ = 2.0 * self.loo_scores_ - self._common - self._squared_norm
+
+    def _statement(self) -> tuple[str, str]:
+        bound = f"nu {self.nu:g}" if self.C is None else f"C {self.C:g} (nu {self.nu_:.4g})"
+        return bound, f"ball             |Phi(x) - a| <= {self.radius_:.6g}"
+
+    def _trouble(self) -> str:
+        if self.status_ == "degenerate":
+            return (
+                "The ball has no radius that rounding does not hide: all samples are (nearly) the same point of "
+                "feature space. Check the features for constants."
+            )
+        return self._nothing_told_apart() or self._lost_recall()

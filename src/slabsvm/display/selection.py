@@ -1,0 +1,126 @@
+"""The picture of a search: what the criterion says of each candidate, with the choice marked.
+
+Drawn with matplotlib, which is the optional extra `slabsvm[plots]`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.utils.validation import check_is_fitted
+
+from slabsvm_reproduction.report.palette import INK, LINE, NOVEL, SEQUENCE, SOFT
+from slabsvm_reproduction.report.plots import require_matplotlib
+
+FloatArray = npt.NDArray[np.float64]
+
+TITLES = {"mean_recall": "Recall on held-out positives", "mean_acceptance": "Strangers accepted"}
+MOST_LINES = 12
+
+
+def draw_search(search: Any, *, parameter: str | None = None, figure: Any = None) -> Any:
+    """Draw what a search measured against one parameter, a line for each setting of the others.
+
+    Parameters
+    ----------
+    search : fitted LabelFreeSearchCV
+    parameter : str, default=None
+        The horizontal axis, by its name in the grid or the last part of it: a number in every candidate. None takes
+        "gamma" if there is one, and else the parameter with the most values.
+    figure : matplotlib Figure, default=None
+        To draw into; None makes one.
+
+    Returns
+    -------
+    figure : matplotlib Figure
+        A panel for the recall, one for what the strangers say, and one for the score; the choice is marked in each.
+
+    Raises
+    ------
+    ValueError
+        The grid has no such parameter, or it is not a number.
+    slabsvm_reproduction.report.plots.PlotsMissingError
+        matplotlib is not installed.
+    """
+    check_is_fitted(search)
+    require_matplotlib()
+    from matplotlib.figure import Figure
+
+    results = search.cv_results_
+    axis = _axis(results["params"], parameter)
+    lines = _lines(results["params"], axis)
+    panels = [name for name in results if name in TITLES or (name.startswith("mean_log_"))]
+    figure = Figure(figsize=(4.2 * (len(panels) + 1), 3.6)) if figure is None else figure
+    titles = [*(TITLES.get(name, name.removeprefix("mean_").replace("_", " ")) for name in panels), "Score"]
+    for axes, name, title in zip(
+        np.ravel(figure.subplots(1, len(titles))), [*panels, "mean_test_score"], titles, strict=True
+    ):
+        _panel(axes, results[name], lines, search.best_index_)
+        axes.set_title(title, loc="left", color=INK, fontsize=11)
+        axes.set_xlabel(axis, color=SOFT)
+    below = 0.0
+    if 1 < len(lines) <= MOST_LINES:
+        handles, labels = figure.axes[0].get_legend_handles_labels()
+        legend = figure.legend(handles, labels, loc="lower center", ncols=3, frameon=False)
+        below = legend.get_window_extent().height / figure.bbox.height
+    figure.suptitle(f"{search.criterion_!r} chooses {_shown(search.best_params_)}", x=0.01, ha="left", color=INK)
+    figure.tight_layout(rect=(0.0, below, 1.0, 1.0))
+    return figure
+
+
+def _panel(axes: Any, values: FloatArray, lines: Sequence[tuple[str, FloatArray, list[int]]], best: int) -> None:
+    for number, (label, places, candidates) in enumerate(lines):
+        shade = SEQUENCE[number * len(SEQUENCE) // len(lines)]
+        axes.plot(places, values[candidates], color=shade, lw=1.6, marker="o", ms=3, label=label)
+        if best in candidates:
+            at = candidates.index(best)
+            axes.axvline(places[at], color=LINE, lw=1, zorder=0)
+            axes.plot(places[at], values[best], "o", ms=11, mfc="none", mec=NOVEL, mew=2, zorder=4)
+    every = np.concatenate([places for _, places, _ in lines])
+    if (every > 0).all() and every.max() >= 10 * every.min():
+        axes.set_xscale("log")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color(SOFT)
+    axes.tick_params(colors=SOFT)
+    axes.grid(axis="y", color=LINE, lw=0.8)
+
+
+def _axis(candidates: Sequence[dict[str, Any]], parameter: str | None) -> str:
+    """Return the full name of the parameter to draw against."""
+    names = sorted({name for candidate in candidates for name in candidate})
+    wanted = parameter or "gamma"
+    matching = [name for name in names if name == wanted or name.rpartition("__")[2] == wanted]
+    if parameter is None and not matching:
+        numeric = [name for name in names if all(_is_number(candidate.get(name)) for candidate in candidates)]
+        matching = sorted(numeric, key=lambda name: -len({candidate[name] for candidate in candidates}))
+    if not matching:
+        raise ValueError(f"The grid has no parameter {wanted!r} to draw against; it has {', '.join(names) or 'none'}.")
+    if not all(_is_number(candidate.get(matching[0])) for candidate in candidates):
+        raise ValueError(f"{matching[0]} is not a number in every candidate, so that nothing can be drawn against it.")
+    return matching[0]
+
+
+def _lines(candidates: Sequence[dict[str, Any]], axis: str) -> list[tuple[str, FloatArray, list[int]]]:
+    """Return for each setting of the rest a label, its places on the axis in order, and the candidates there."""
+    groups: dict[str, list[int]] = {}
+    for number, candidate in enumerate(candidates):
+        groups.setdefault(_shown({n: v for n, v in candidate.items() if n != axis}), []).append(number)
+    lines = []
+    for label, members in groups.items():
+        ordered = sorted(members, key=lambda number: candidates[number][axis])
+        lines.append((label, np.array([float(candidates[number][axis]) for number in ordered]), ordered))
+    return lines
+
+
+def _shown(parameters: dict[str, Any]) -> str:
+    return ", ".join(
+        f"{name.rpartition('__')[2]} {f'{value:.3g}' if _is_number(value) else value}"
+        for name, value in parameters.items()
+    )
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool)

@@ -1,0 +1,137 @@
+"""The face of the feasible set on which a solution lies: what moves freely, and how the planes bind it.
+
+On a face the variables at their bounds are fixed, and the Dual becomes linear: with F the samples that are strictly
+inside a box of some plane, and A their |F| x P indicator of planes, every question about it is one solve with the
+bordered matrix
+
+    M = [[K_FF, A], [A', 0]]
+
+A sample inside the boxes of both planes ties the planes together (they coincide); A then has one column of ones.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg import get_blas_funcs, get_lapack_funcs
+
+from slabsvm.dual.program import BoolArray, Dual, FloatArray
+
+# Added to K_FF's diagonal, relative to its mean: duplicates make K_FF singular, rounding makes it slightly indefinite.
+RIDGE: dict[Any, float] = {np.float64: 1e-13, np.float32: 1e-6}
+
+# How often what the sums are off by is solved for again.
+REFINEMENTS = 2
+
+
+class Face:
+    """The free samples of feasible multipliers, and solves with the bordered matrix over them.
+
+    Parameters
+    ----------
+    dual : Dual
+    multipliers : (P, m) array
+    free : (P, m) bool array or None
+        Which multipliers are taken for free; None for those strictly inside their boxes.
+
+    Attributes
+    ----------
+    samples : (f,) array of intp
+        F.
+    memberships : (m, c) array of float64
+        To which of A's columns each sample belongs by its multipliers: one column for each plane that has a free
+        sample, or a single one where a sample is free in two planes.
+    """
+
+    def __init__(self, dual: Dual, multipliers: FloatArray, free: BoolArray | None = None) -> None:
+        self.dual = dual
+        self.free = (multipliers > 0) & (multipliers < dual.caps) if free is None else free
+        free_somewhere = self.free.any(axis=0)
+        self.samples: npt.NDArray[np.intp] = np.flatnonzero(free_somewhere)
+        if (self.free.sum(axis=0) > 1).any():
+            self.memberships = np.ones((dual.n_samples, 1))
+        else:
+            owners = np.where(free_somewhere, self.free, multipliers > 0)
+            self.memberships = owners[self.free.any(axis=1)].T.astype(np.float64)
+
+    def factor(self, gram_block: npt.NDArray[np.floating[Any]]) -> None:
+        """Factor M, given K_FF, shape (f, f), in its precision; f^3/3 multiplications.
+
+        Because A'x is given, K may be replaced by K + lift A A' without changing any answer. That makes it regular
+        where M is and K_FF is not: with a linear kernel there are often more free samples than features.
+        """
+        border = self.memberships[self.samples]
+        diagonal = float(np.diagonal(gram_block).mean())
+        self.lift = diagonal if diagonal > 0 else 1.0
+        potrf, self._trtrs, self._trtri = get_lapack_funcs(("potrf", "trtrs", "trtri"), (gram_block,))
+        (add_square,) = get_blas_funcs(("syr",), (gram_block,))
+        ridge = RIDGE[np.float32 if gram_block.dtype == np.float32 else np.float64] * self.lift
+        failed = 1
+        while failed:
+            # K is symmetric: its transpose is the same matrix in the order that LAPACK wants.
+            lifted = gram_block.T.copy(order="F")
+            lifted.reshape(-1, order="A")[:: len(lifted) + 1] += ridge
+            for members in border.T:
+                lifted = add_square(self.lift, members, lower=True, a=lifted, overwrite_a=True)
+            self._cholesky, failed = potrf(lifted, lower=True, clean=True, overwrite_a=True)
+            ridge *= 10.0
+            if failed and not ridge <= self.lift:
+                raise np.linalg.LinAlgError("the kernel matrix of the free samples is far from positive semidefinite")
+        self.border = self.half_solve(border)
+        self.schur = np.linalg.inv(self.border.T @ self.border)
+
+    def half_solve(self, right: FloatArray) -> FloatArray:
+        """Return L^-1 right, shape (f, k), with L L' the lifted K_FF."""
+        return np.asarray(self._trtrs(self._cholesky, right, lower=True)[0], dtype=np.float64)
+
+    def inverse_root(self) -> npt.NDArray[np.floating[Any]]:
+        """Return L^-1, shape (f, f), in K_FF's precision."""
+        return np.asarray(self._trtri(self._cholesky, lower=True)[0])
+
+    def solve(self, right: FloatArray, sums: FloatArray) -> FloatArray:
+        """Return x with K_FF x + A q = right and A'x = sums; right is (f, k), sums (c, k).
+
+        An ill-conditioned K_FF leaves the sums off by more than rounding, and a certificate holds for the right sums
+        only: what they are off by is solved for in turn.
+        """
+        members = self.memberships[self.samples]
+        x = self._solve_once(right, sums)
+        for _ in range(REFINEMENTS):
+            x += self._solve_once(np.zeros_like(right), sums - members.T @ x)
+        return x
+
+    def _solve_once(self, right: FloatArray, sums: FloatArray) -> FloatArray:
+        half = self.half_solve(right + self.lift * self.memberships[self.samples] @ sums)
+        half -= self.border @ (self.schur @ (self.border.T @ half - sums))
+        return np.asarray(self._trtrs(self._cholesky, half, lower=True, trans=1)[0], dtype=np.float64)
+
+    def newton_step(self, multipliers: FloatArray, scores: FloatArray) -> tuple[FloatArray, float]:
+        """Return the multipliers, shape (P, m), at the face's optimum or where a bound blocks the way, and the reach.
+
+        The reach is 1.0 if nothing blocked.
+        """
+        change = self.solve(-scores[self.samples, None], np.zeros((self.memberships.shape[1], 1)))
+        moves = self.split(change[:, 0])
+        now, caps = multipliers[:, self.samples], self.dual.caps[:, self.samples]
+        room = np.where(moves > 0, caps - now, now)
+        far = np.divide(room, np.abs(moves), out=np.full_like(room, np.inf), where=moves != 0)
+        reach = min(1.0, float(far.min()))
+        moved = np.clip(now + reach * moves, 0.0, caps)
+        if reach < 1.0:
+            plane, blocking = np.unravel_index(far.argmin(), far.shape)
+            moved[plane, blocking] = caps[plane, blocking] if moves[plane, blocking] > 0 else 0.0
+        updated = multipliers.copy()
+        updated[:, self.samples] = moved
+        return updated, reach
+
+    def split(self, change: FloatArray) -> FloatArray:
+        """Return the change of each plane's multipliers, shape (P, f), for a change of beta_F with A'change = 0."""
+        free = self.free[:, self.samples]
+        signed = self.dual.signs[:, None] * change * free
+        shared = free.sum(axis=0) > 1
+        if shared.any():
+            signed[:, shared] *= 0.5
+            signed[:, shared] -= signed.sum(axis=1, keepdims=True) / np.count_nonzero(shared)
+        return signed

@@ -1,0 +1,157 @@
+"""Closed-form leave-one-out scores: what each training sample would score under the model trained without it.
+
+A training sample has pulled its own score towards the planes, so planes put at quantiles of training scores reject too
+many new samples. Let r_i = beta_i be taken away, while the other free multipliers stay optimal: with M the bordered
+matrix of the solution's face (`slabsvm.dual.active_set`) and A_i the planes that sample i supports, its score falls by
+r_i (S_i^2 + A_i'q_i), where
+
+    S_i^2 = 1 / (M^-1)_ii,              q_i = -S_i^2 (M^-1)_Ai            for a free sample
+    S_i^2 = K_ii - k_i'M^-1 k_i,        q_i = (M^-1 k_i)_A                for one at its bound, k_i = (K_iF, A_i)
+
+r_i S_i^2 is the fall measured from the sample's own plane, S_i being the distance of Phi(x_i) from the span of the
+free samples (Vapnik and Chapelle 2000, the span bound; Opper and Winther 2000); r_i A_i'q_i is how far that plane falls
+itself. Both count: the model without the sample is longer by about 1/m, which where K is close to the identity is more
+than all the spread of new samples' scores. This is exact as long as the removal leaves the face what it is: every free
+multiplier inside its box, and every other sample on its side of its plane. A sample that is no support vector changes
+nothing.
+
+Where the program has a linear term c (the hypersphere), its change c'(beta without i - beta) is added to the score. A
+squared distance from the centre a is k(x, x) - 2 <Phi(x), a> + |a|^2, and with |a|^2 = -2 c'beta - V, where V is the
+support vectors' mean squared distance from a (minus twice the objective), the sum of both is that distance under the
+model without i but for V, which is held at what it is: its change moves the distances of all samples alike, and where K
+is close to the identity it is more than all their spread. The sum does not depend on where the origin is, which neither
+of its terms can say of itself, and where K's diagonal is constant c'beta does not change. With M (x, q) = (c_F, 0),
+
+    c' (beta without i - beta) = -r_i S_i^2 x_i     for a free sample,     -r_i (c_i - k_i'x - A_i'q)     at its bound
+
+The boxes stay what they were when a sample is left out. What is left out is a distinct sample with all its weight: were
+one of two equal samples left out, the other would hold its place, and nothing would be seen of how new samples fare.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from slabsvm.dual.program import Dual, FloatArray, Solution
+from slabsvm.dual.active_set import Face
+from slabsvm.gram.base import ONE_BLAS_THREAD, Gram
+
+# A face of more samples is factored in float32, at half the time and memory, where the kernel allows such blocks.
+LARGE = 1000
+# A multiplier so near a bound, as a share of its cap, is at it: sums of caps leave rounding behind.
+AT_BOUND = 1e-12
+
+
+@dataclass(frozen=True)
+class LeaveOneOut:
+    """What leaving each sample out does, by the closed form.
+
+    Attributes
+    ----------
+    scores : (m,) array
+        The score of each sample under the model without it, and the change of c'beta: what `Dual.offsets` takes to put
+        the planes.
+    removed : (m,) array
+        beta_i: what is left out.
+    """
+
+    scores: FloatArray
+    removed: FloatArray
+
+
+def leave_one_out(dual: Dual, gram: Gram, solution: Solution) -> LeaveOneOut:
+    """Return the leave-one-out scores of a solution; the nearer it is to the optimum, the better the closed form.
+
+    Parameters
+    ----------
+    dual, gram : the problem
+    solution : its optimum, to within its gap
+    """
+    face = Face(dual, solution.multipliers, _free_or_next(dual, solution))
+    if len(face.samples) <= LARGE:
+        with ONE_BLAS_THREAD:
+            return _through(face, dual, gram, solution, np.float64)
+    if gram.single_precision_error < np.inf:
+        try:
+            left_out = _through(face, dual, gram, solution, np.float32)
+        except np.linalg.LinAlgError:
+            pass
+        else:
+            if np.isfinite(left_out.scores).all():
+                return left_out
+    return _through(face, dual, gram, solution, np.float64)
+
+
+def _through(face: Face, dual: Dual, gram: Gram, solution: Solution, precision: type[np.floating[Any]]) -> LeaveOneOut:
+    """Return the leave-one-out scores by a factorisation of the face's K in the given precision."""
+    removed = dual.beta(solution.multipliers)
+    spans = np.zeros(dual.n_samples)
+    falls = np.zeros(dual.n_samples)
+    if len(face.samples):
+        block = gram.block(face.samples, face.samples, precision)
+        face.factor(block)
+        spans[face.samples], falls[face.samples] = _of_free(face)
+        touched = removed != 0
+        touched[face.samples] = False
+        bound = np.flatnonzero(touched)
+        if len(bound):
+            spans[bound], falls[bound] = _of_bound(face, gram, bound)
+        if dual.linear.any():
+            falls += _of_linear_term(face, block, gram, spans, bound)
+    return LeaveOneOut(solution.scores - removed * (spans + falls), removed)
+
+
+def _of_linear_term(
+    face: Face, block: npt.NDArray[np.floating[Any]], gram: Gram, spans: FloatArray, bound: npt.NDArray[np.intp]
+) -> FloatArray:
+    """Return by how much c'beta falls for each sample that is left out, per unit of its multiplier, shape (m,)."""
+    linear, border = face.dual.linear, face.memberships[face.samples]
+    answer = face.solve(linear[face.samples, None], np.zeros((border.shape[1], 1)))[:, 0]
+    shift = np.linalg.lstsq(border, linear[face.samples] - block @ answer)[0]
+    falls = np.zeros(len(linear))
+    falls[face.samples] = spans[face.samples] * answer
+    if len(bound):
+        falls[bound] = linear[bound] - gram.block(bound, face.samples) @ answer - face.memberships[bound] @ shift
+    return falls
+
+
+def _free_or_next(dual: Dual, solution: Solution) -> npt.NDArray[np.bool_]:
+    """Return which multipliers are free, with one more in a plane that has none: the next to take what is left out."""
+    multipliers = solution.multipliers
+    free = (multipliers > AT_BOUND * dual.caps) & (multipliers < (1 - AT_BOUND) * dual.caps)
+    slopes = dual.signs[:, None] * solution.scores
+    for plane in np.flatnonzero(~free.any(axis=1)):
+        idle = np.flatnonzero(multipliers[plane] <= AT_BOUND * dual.caps[plane])
+        if len(idle):
+            free[plane, idle[slopes[plane, idle].argmin()]] = True
+    return free
+
+
+def _of_free(face: Face) -> tuple[FloatArray, FloatArray]:
+    """Return S_i^2 and A_i'q_i of the free samples, each of shape (f,)."""
+    inverse_root = face.inverse_root()
+    coupling = np.asarray(face.border.T.astype(inverse_root.dtype) @ inverse_root, dtype=np.float64)
+    corner = face.schur @ coupling
+    diagonal = np.asarray(np.einsum("ij,ij->j", inverse_root, inverse_root), dtype=np.float64)
+    diagonal -= np.einsum("ij,ij->j", coupling, corner)
+    # A lone free sample can neither lose nor pass on its mass: its removal is beyond the closed form.
+    tiny = 1e-10 / face.lift
+    spans = np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=diagonal > tiny)
+    return spans, -spans * np.einsum("ij,ji->i", face.memberships[face.samples], corner)
+
+
+def _of_bound(face: Face, gram: Gram, bound: npt.NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
+    """Return S_i^2 and A_i'q_i of samples at their bounds, each of shape (b,)."""
+    member = face.memberships[bound]
+    rows = np.asarray(gram.block(bound, face.samples), dtype=np.float64)
+    half = face.half_solve((rows + face.lift * (member @ face.memberships[face.samples].T)).T)
+    rest = face.border.T @ half - member.T
+    corner = face.schur @ rest
+    spans = gram.diagonal[bound] + face.lift * np.einsum("ij,ij->i", member, member)
+    spans -= np.einsum("ij,ij->j", half, half)
+    spans += np.einsum("ij,ij->j", rest, corner)
+    return np.maximum(spans, 0.0), np.einsum("ij,ji->i", member, corner)

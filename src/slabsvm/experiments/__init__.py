@@ -1,1 +1,0 @@
-"""Experiments as data: specifications go in, records come out, reports read the records."""

@@ -1,0 +1,219 @@
+"""Explicit feature maps of the additive kernels, as scikit-learn transformers: <Phi(x), Phi(z)> is k(x, z), or near it.
+
+With a map before it, a linear model is a model of the kernel, at a cost that does not grow with the number of support
+vectors. The Hellinger kernel's map is exact. The others' are sampled (Vedaldi, Zisserman 2012): with l = log(z/x), an
+additive homogeneous kernel is
+
+    k(x, z) = sqrt(x z) K(l),   K(l) = integral of kappa(w) cos(w l) dw
+
+and n samples of kappa, at 0, L, ..., (n - 1) L, give 2 n - 1 features for each one of X:
+
+    sqrt(x L kappa(0)),  sqrt(2 x L kappa(j L)) cos(j L log x),  sqrt(2 x L kappa(j L)) sin(j L log x),  j = 1 .. n - 1
+
+Zeros stay zeros. (The maps of RBF kernels, by Nystroem's method or random Fourier features, are in scikit-learn.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, _fit_context
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
+
+from slabsvm.kernels import base as kernels
+
+# Where the error of a sampled kernel is looked for: ratios of two features up to e^40.
+RATIOS = np.linspace(0.0, 40.0, 4001)
+# The distances between samples that are tried for the best.
+INTERVALS = np.geomspace(0.01, 2.0, 400)
+# K(l) and kappa(w) of each kernel.
+SIGNATURES: dict[str, Callable[[Any], Any]] = {
+    "intersection": lambda ratio: np.exp(-0.5 * np.abs(ratio)),
+    "chi2": lambda ratio: 1.0 / np.cosh(0.5 * ratio),
+}
+SPECTRA: dict[str, Callable[[Any], Any]] = {
+    "intersection": lambda frequency: 2.0 / (np.pi * (1.0 + 4.0 * frequency**2)),
+    "chi2": lambda frequency: 1.0 / np.cosh(np.pi * frequency),
+}
+
+
+class _AdditiveMap(TransformerMixin, BaseEstimator):
+    """A map that takes each feature to some, for non-negative features."""
+
+    kernel: ClassVar[str]
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Check X, (n_samples, n_features), and keep what the map needs; y is ignored."""
+        del y
+        self._checked(X, reset=True)
+        return self
+
+    def _checked(self, X: Any, *, reset: bool) -> Any:
+        X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32])
+        kernels.NAMED[self.kernel].check(X)
+        return X
+
+    def __sklearn_tags__(self) -> Any:
+        """Return what scikit-learn wants to know about the input."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = True
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+class HellingerMap(OneToOneFeatureMixin, _AdditiveMap):
+    """The exact map of the Hellinger kernel, sum_j sqrt(x_j z_j): the square root of each feature.
+
+    Parameters of `transform`: X, an array or CSR matrix of shape (n_samples, n_features), >= 0. Returns the same shape
+    and kind. Raises ValueError for negative values.
+
+    Examples
+    --------
+    >>> from slabsvm.features import HellingerMap
+    >>> HellingerMap().fit_transform([[4.0, 9.0]])
+    array([[2., 3.]])
+    """
+
+    kernel = "hellinger"
+
+    def transform(self, X: Any) -> Any:
+        """Return the square roots."""
+        check_is_fitted(self)
+        return np.sqrt(self._checked(X, reset=False))
+
+
+class _SampledMap(_AdditiveMap):
+    """A map by samples of the kernel's spectrum."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "sample_steps": [Interval(Integral, 1, None, closed="left")],
+        "sample_interval": [StrOptions({"auto"}), Interval(Real, 0.0, None, closed="neither")],
+    }
+
+    def __init__(self, *, sample_steps: int = 3, sample_interval: str | float = "auto") -> None:
+        self.sample_steps = sample_steps
+        self.sample_interval = sample_interval
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Check X, (n_samples, n_features), and choose the interval; y is ignored."""
+        super().fit(X, y)
+        auto = self.sample_interval == "auto"
+        self.sample_interval_ = _best_interval(self.kernel, self.sample_steps) if auto else float(self.sample_interval)
+        self.error_ = _largest_error(self.kernel, self.sample_steps, self.sample_interval_)
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Return the sampled map of X, shape (n_samples, (2 sample_steps - 1) n_features), dense or CSR as X is.
+
+        The columns are all features' first terms, then their cosines and their sines of the first frequency, and so on.
+        """
+        check_is_fitted(self)
+        X = self._checked(X, reset=False)
+        if not sp.issparse(X):
+            return np.hstack(self._terms(X))
+        terms = self._terms(X.data)
+        return sp.hstack([sp.csr_array((term, X.indices, X.indptr), shape=X.shape) for term in terms], format="csr")
+
+    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
+        """Return names such as "x0_sqrt", "x0_cos1" and "x0_sin1", for the columns of `transform`."""
+        check_is_fitted(self, "n_features_in_")
+        names = _check_feature_names_in(self, input_features, generate_names=True)
+        ends = ["sqrt", *(f"{wave}{j}" for j in range(1, self.sample_steps) for wave in ("cos", "sin"))]
+        return np.array([f"{name}_{end}" for end in ends for name in names], dtype=object)
+
+    def _terms(self, values: npt.NDArray[np.floating[Any]]) -> list[npt.NDArray[np.floating[Any]]]:
+        """Return the terms of each value, each of the values' shape and dtype; those of 0 are 0."""
+        interval = self.sample_interval_
+        weights = SPECTRA[self.kernel](interval * np.arange(self.sample_steps)) * interval
+        logarithms = np.log(values, out=np.zeros_like(values), where=values > 0)
+        terms = [np.sqrt(values * values.dtype.type(weights[0]))]
+        for j in range(1, self.sample_steps):
+            size = np.sqrt(values * values.dtype.type(2.0 * weights[j]))
+            angle = values.dtype.type(j * interval) * logarithms
+            terms += [size * np.cos(angle), size * np.sin(angle)]
+        return terms
+
+
+class IntersectionMap(_SampledMap):
+    """A sampled map of the intersection kernel, sum_j min(x_j, z_j).
+
+    Parameters
+    ----------
+    sample_steps : int >= 1, default=3
+        n, the samples of the spectrum: 2 n - 1 features for each feature of X.
+    sample_interval : float > 0 or "auto", default="auto"
+        L, the distance between them; "auto" is the one of least `error_`.
+
+    Attributes
+    ----------
+    sample_interval_ : float
+        L.
+    error_ : float
+        How far the kernel of one feature, of two values in [0, 1], may be off; of values in [0, a], a times as far.
+    n_features_in_ : int
+    feature_names_in_ : (n_features_in_,) array of str
+        Only when X has feature names that are all strings.
+
+    References
+    ----------
+    .. [1] A. Vedaldi, A. Zisserman, "Efficient additive kernels via explicit feature maps", IEEE Transactions on
+       Pattern Analysis and Machine Intelligence 34, 2012.
+    """
+
+    kernel = "intersection"
+
+
+class Chi2Map(_SampledMap):
+    """A sampled map of the additive chi2 kernel, sum_j 2 x_j z_j / (x_j + z_j).
+
+    scikit-learn's `AdditiveChi2Sampler` is the same map with other intervals.
+
+    Parameters
+    ----------
+    sample_steps : int >= 1, default=3
+        n, the samples of the spectrum: 2 n - 1 features for each feature of X.
+    sample_interval : float > 0 or "auto", default="auto"
+        L, the distance between them; "auto" is the one of least `error_`.
+
+    Attributes
+    ----------
+    sample_interval_ : float
+        L.
+    error_ : float
+        How far the kernel of one feature, of two values in [0, 1], may be off; of values in [0, a], a times as far.
+    n_features_in_ : int
+    feature_names_in_ : (n_features_in_,) array of str
+        Only when X has feature names that are all strings.
+
+    References
+    ----------
+    .. [1] A. Vedaldi, A. Zisserman, "Efficient additive kernels via explicit feature maps", IEEE Transactions on
+       Pattern Analysis and Machine Intelligence 34, 2012.
+    """
+
+    kernel = "chi2"
+
+
+def _largest_error(kernel: str, n_steps: int, interval: float) -> float:
+    """Return the largest error of the kernel of two numbers of which the larger is 1."""
+    frequencies = interval * np.arange(n_steps)
+    weights = interval * SPECTRA[kernel](frequencies) * np.where(frequencies > 0, 2.0, 1.0)
+    found = np.zeros_like(RATIOS)
+    for weight, frequency in zip(weights, frequencies, strict=True):
+        found += weight * np.cos(frequency * RATIOS)
+    return float(np.max(np.exp(-0.5 * RATIOS) * np.abs(found - SIGNATURES[kernel](RATIOS))))
+
+
+@cache
+def _best_interval(kernel: str, n_steps: int) -> float:
+    return float(min(INTERVALS, key=lambda interval: _largest_error(kernel, n_steps, interval)))

@@ -1,0 +1,389 @@
+"""Open-set recognition: one detector for each known class, and "none of them" as an answer.
+
+Each class has a model of its own, learned from its samples alone, so that a class is added or retired without touching
+the others. Scores of different models have different units; they are compared as conformal p-values, class by class
+(Mondrian: Vovk, Gammerman, Shafer 2005), which also promise an error rate: a sample of a known class is rejected by
+its own class's model with probability at most alpha. It is answered "unknown" only where every model rejects it.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context, clone
+from sklearn.utils import _safe_indexing, check_random_state, gen_batches, get_tags, indexable
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import (
+    _num_samples,
+    assert_all_finite,
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
+
+from slabsvm.conformal.detector import CalibrationWarning, ConformalDetector, as_rows
+from slabsvm.openset.classwise import NormalisedMargin, asked, fitted_to_class
+from slabsvm.dual.program import FloatArray
+from slabsvm.detectors.slab import OneClassSlabSVM
+
+Rows = npt.NDArray[np.intp]
+
+# What "auto" calls a sample of no known class.
+UNKNOWN_WORD, UNKNOWN_NUMBER = "unknown", -1
+# Decisions held at once while predicting: 64 MB.
+DECISIONS_AT_ONCE = 2**23
+
+
+class OpenSetClassifier(ClassifierMixin, BaseEstimator):
+    """A classifier that names one of the classes it has learned, or says that a sample is of none of them.
+
+    One clone of the estimator learns each class from that class's samples alone. A sample is given to the class whose
+    model finds it most normal, or called unknown where all models reject it.
+
+    Parameters
+    ----------
+    estimator : detector, default=None
+        Learns from positives alone. None is `OneClassSlabSVM()`. A pipeline will do; a precomputed kernel will not.
+    unknown_label : str, int or "auto", default="auto"
+        What `predict` answers for a sample of no known class; no class itself. "auto" is "unknown" where classes are
+        words, and where they are numbers -1, or one less than the least class if that is negative.
+    calibration : {"conformal", "margin"}, default="conformal"
+        How models are compared. "conformal": by p-values, with an error rate (`ConformalDetector`). "margin": by
+        decision_function over its largest value in training; each model keeps its own threshold, whatever alpha is.
+    alpha : float in (0, 1), default=0.05
+        The share of new samples of a known class that its model may reject. Each class needs 1/alpha - 1 calibration
+        samples.
+    method : {"split", "cross", "leave-one-out"}, default="split"
+        Where calibration scores come from; see `ConformalDetector`. "split" keeps the promise whatever the data, and
+        learns from half of them.
+    two_sided : bool, default=False
+        Whether a score that is too high is rejected too; see `ConformalDetector`.
+    class_estimators : mapping, default=None
+        From a class to its own estimator, or to parameters that its clone of `estimator` gets.
+    n_jobs : int or None, default=None
+        Models that are fitted, or asked, at once; None is 1 unless in a `joblib.parallel_config` context, which also
+        chooses the backend; -1 is all.
+    random_state : int, RandomState or None, default=0
+        What rows are held out with: the same in each class, so that a model depends on its class alone.
+
+    Attributes
+    ----------
+    classes_ : (n_classes,) array
+        The known classes, in order.
+    models_ : list of fitted detectors
+        One for each of classes_.
+    unknown_label_ : str or int
+    n_features_in_ : int
+    feature_names_in_ : (n_features_in_,) array of str
+        Only when X has feature names that are all strings.
+
+    Notes
+    -----
+    The promise is about rejection: P(no model accepts x) <= P(its own model rejects x) <= alpha. A sample that another
+    class's model finds more normal is misnamed, and no alpha bounds how often; nor does one bound how often an unknown
+    is accepted, since nothing is known of the unknown.
+
+    scikit-learn expects predict = argmax of decision_function, which holds wherever a class is answered. With two
+    classes decision_function is the difference of the two models' decisions; `decisions` has a column for each
+    class always.
+
+    References
+    ----------
+    .. [1] V. Fragoso, W. Scheirer, J. Hespanha, M. Turk, "One-class slab support vector machine", ICPR 2016.
+    .. [2] V. Vovk, A. Gammerman, G. Shafer, "Algorithmic Learning in a Random World", 2005.
+    .. [3] W. Scheirer et al., "Toward open set recognition", TPAMI 35, 2013.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from slabsvm import OpenSetClassifier
+    >>> X = np.random.default_rng(0).normal(size=(200, 2)) + np.repeat([[0.0, 0.0], [9.0, 0.0]], 100, axis=0)
+    >>> classifier = OpenSetClassifier().fit(X, np.repeat(["left", "right"], 100))
+    >>> classifier.predict([[0.2, 0.1], [9.1, 0.3], [4.5, 20.0]])
+    array(['left', 'right', 'unknown'], dtype='<U7')
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "estimator": [HasMethods("fit"), None],
+        "unknown_label": [str, Real],
+        "calibration": [StrOptions({"conformal", "margin"})],
+        "alpha": [Interval(Real, 0.0, 1.0, closed="neither")],
+        "method": [StrOptions({"split", "cross", "leave-one-out"})],
+        "two_sided": ["boolean"],
+        "class_estimators": [Mapping, None],
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        unknown_label: Any = "auto",
+        calibration: str = "conformal",
+        alpha: float = 0.05,
+        method: str = "split",
+        two_sided: bool = False,
+        class_estimators: Mapping[Any, Any] | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.unknown_label = unknown_label
+        self.calibration = calibration
+        self.alpha = alpha
+        self.method = method
+        self.two_sided = two_sided
+        self.class_estimators = class_estimators
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    # The estimator validates its own parameters.
+    @_fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn each class from its own samples.
+
+        Parameters
+        ----------
+        X : array-like, frame or sparse matrix of shape (n_samples, n_features)
+            What the estimator takes.
+        y : array-like of shape (n_samples,)
+            The class of each sample: words or whole numbers.
+
+        Raises
+        ------
+        ValueError
+            For parameters, labels, shapes or values that make no sense; the text says what to do, and of which class.
+
+        Warns
+        -----
+        slabsvm.CalibrationWarning
+            Where classes have too few samples for alpha, so that their models reject nothing.
+        """
+        X, y = self._checked_training(X, y)
+        classes, group = np.unique(y, return_inverse=True)
+        self.unknown_label_ = self._free_label(classes)
+        self._refuse_strange_estimators(classes)
+        self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        rows = np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group))[:-1])
+        self.models_: list[Any] = Parallel(n_jobs=self.n_jobs)(
+            delayed(fitted_to_class)(self._model_of(label), _safe_indexing(X, own), label)
+            for label, own in zip(classes.tolist(), rows, strict=True)
+        )
+        self.classes_ = classes
+        self._warn_of_few(self.models_, classes)
+        return self
+
+    def partial_add(self, X: Any, label: Any) -> Self:
+        """Learn one more class from its samples, and leave the other models as they are.
+
+        Parameters
+        ----------
+        X : array-like, frame or sparse matrix of shape (n_samples, n_features)
+            Samples of the class alone.
+        label : str or int
+            The class; none of classes_, and not the unknown label.
+
+        Raises
+        ------
+        ValueError
+            For a class that is known already, a label of another type than the classes', or as `fit`.
+        """
+        check_is_fitted(self)
+        if isinstance(self.models_[0], NormalisedMargin) != (self.calibration == "margin"):
+            raise ValueError("calibration was changed since fit; p-values and margins do not compare. Fit anew.")
+        if _are_words(self.classes_) != isinstance(label, str):
+            raise ValueError(
+                f"The class {label!r} is of another type than the known classes, such as {self.classes_[0]!r}."
+            )
+        if not isinstance(label, str | bool):
+            label = _whole(label, "A class")
+        if label in self.classes_:
+            raise ValueError(f"The class {label!r} is known already; remove({label!r}) comes first.")
+        if label == self.unknown_label_:
+            raise ValueError(f"{label!r} is the unknown label and cannot be a class.")
+        X = indexable(X)[0]
+        validate_data(self, X=X, reset=False, skip_check_array=True)
+        model = fitted_to_class(self._model_of(label), X, label)
+        place = int(np.searchsorted(self.classes_, label))
+        self._warn_of_few([model], np.array([label]))
+        self.classes_ = np.concatenate([self.classes_[:place], [label], self.classes_[place:]])
+        self.models_ = [*self.models_[:place], model, *self.models_[place:]]
+        return self
+
+    def remove(self, label: Any) -> Self:
+        """Forget a class, and leave the other models as they are.
+
+        Raises
+        ------
+        ValueError
+            For a class that is not known, or the only one.
+        """
+        check_is_fitted(self)
+        kept = self.classes_ != label
+        if np.all(kept):
+            raise ValueError(f"The class {label!r} is not known; the known ones are {_some(self.classes_)}.")
+        if not np.any(kept):
+            raise ValueError(f"{label!r} is the only known class; nothing would be left. Fit anew instead.")
+        self.classes_ = self.classes_[kept]
+        self.models_ = [model for model, stays in zip(self.models_, kept, strict=True) if stays]
+        return self
+
+    def decisions(self, X: Any) -> FloatArray:
+        """Return how far each class's model accepts each row, shape (n_samples, n_classes): >= 0 where it does.
+
+        With calibration="conformal" the graded p-value less the largest that is rejected; with "margin" the normalised
+        margin. Comparable between classes.
+        """
+        return self._ask(self._checked_rows(X), "decision_function")
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Return `decisions`, or with two classes the second's less the first's, of shape (n_samples,)."""
+        table = self.decisions(X)
+        return table[:, 1] - table[:, 0] if table.shape[1] == 2 else table
+
+    def p_values(self, X: Any) -> FloatArray:
+        """Return each class's conformal p-value of each row, shape (n_samples, n_classes).
+
+        Rows do not sum to 1: these are no probabilities of classes. A sample may be strange to all, or normal to two.
+
+        Raises
+        ------
+        ValueError
+            With calibration="margin", which has none.
+        """
+        check_is_fitted(self)
+        if self.calibration != "conformal":
+            raise ValueError("There are no p-values with calibration='margin'; use calibration='conformal'.")
+        return self._ask(self._checked_rows(X), "p_values")
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """Return the class of each row, or unknown_label_, shape (n_samples,)."""
+        X = self._checked_rows(X)
+        names = np.array(
+            [*self.classes_.tolist(), self.unknown_label_], dtype=object if self.classes_.dtype == object else None
+        )
+        chosen = np.empty(_num_samples(X), dtype=np.intp)
+        for rows in gen_batches(len(chosen), max(1, DECISIONS_AT_ONCE // len(self.classes_))):
+            table = self._ask(_safe_indexing(X, rows), "decision_function")
+            best = table.argmax(axis=1)
+            chosen[rows] = np.where(table[np.arange(len(table)), best] >= 0, best, len(self.classes_))
+        return names[chosen]
+
+    def _ask(self, X: Any, question: str) -> FloatArray:
+        columns = Parallel(n_jobs=self.n_jobs)(delayed(asked)(model, question, X) for model in self.models_)
+        return np.stack(columns, axis=1)
+
+    def _model_of(self, label: Any) -> Any:
+        """Return what will learn a class, not fitted."""
+        own = {} if self.class_estimators is None else self.class_estimators.get(label, {})
+        common = OneClassSlabSVM() if self.estimator is None else self.estimator
+        detector = clone(common).set_params(**own) if isinstance(own, Mapping) else clone(own)
+        if get_tags(detector).input_tags.pairwise:
+            raise ValueError(
+                "A precomputed kernel matrix cannot be divided among classes here; pass the kernel as a function."
+            )
+        if self.calibration == "margin":
+            return NormalisedMargin(detector)
+        return ConformalDetector(
+            detector, alpha=self.alpha, method=self.method, two_sided=self.two_sided, random_state=self._seed
+        )
+
+    def _free_label(self, classes: npt.NDArray[Any]) -> Any:
+        words = _are_words(classes)
+        label = self.unknown_label
+        if isinstance(label, str) and label == "auto":
+            label = UNKNOWN_WORD if words else min(UNKNOWN_NUMBER, int(classes[0]) - 1)
+        if isinstance(label, str) != words:
+            kinds = ("words", "a number") if words else ("numbers", "a word")
+            raise ValueError(f"The classes are {kinds[0]} and unknown_label={label!r} is {kinds[1]}; give both alike.")
+        if not words:
+            label = _whole(label, "unknown_label")
+        if label in classes:
+            raise ValueError(
+                f"The unknown label {label!r} is one of the classes in y. Give another unknown_label, or leave the "
+                "samples of unknown classes out of the training data."
+            )
+        return label
+
+    def _refuse_strange_estimators(self, classes: npt.NDArray[Any]) -> None:
+        strange = [label for label in (self.class_estimators or {}) if label not in classes]
+        if strange:
+            raise ValueError(
+                f"class_estimators names {strange}, of which y holds no sample; the classes are {_some(classes)}."
+            )
+
+    def _warn_of_few(self, models: list[Any], classes: npt.NDArray[Any]) -> None:
+        if self.calibration != "conformal":
+            return
+        few = [label for label, model in zip(classes.tolist(), models, strict=True) if model.offset_ == 0]
+        if few:
+            warnings.warn(
+                f"{len(few)} classes ({_some(few)}) have too few samples for alpha={self.alpha:g}: their models reject "
+                "nothing, and so nothing is unknown. Give them more samples, or a larger alpha; method='cross' and "
+                "'leave-one-out' calibrate on every sample, and calibration='margin' needs none.",
+                CalibrationWarning,
+                stacklevel=4,
+            )
+
+    def _checked_training(self, X: Any, y: Any) -> tuple[Any, npt.NDArray[Any]]:
+        if y is None:
+            raise ValueError(
+                f"This {type(self).__name__} estimator requires y to be passed, but the target y is None. For a "
+                "single class use ConformalDetector."
+            )
+        X = indexable(X)[0]
+        validate_data(self, X=X, reset=True, skip_check_array=True)
+        y = column_or_1d(y, warn=True)
+        check_consistent_length(X, y)
+        if len(y) == 0:
+            raise ValueError("There are 0 samples; give some of each class.")
+        assert_all_finite(y, input_name="y")
+        if y.dtype.kind == "O" and not all(isinstance(label, str) for label in y):
+            kinds = sorted({type(label).__name__ for label in y})
+            raise ValueError(
+                f"Unknown label type: y is an array of objects of the types {', '.join(kinds)}. Give all classes as "
+                "words, or all as whole numbers in an array of numbers."
+            )
+        check_classification_targets(y)
+        return X, y
+
+    def _checked_rows(self, X: Any) -> Any:
+        check_is_fitted(self)
+        X = as_rows(X)
+        validate_data(self, X=X, reset=False, skip_check_array=True)
+        if _num_samples(X) == 0:
+            raise ValueError("Found array with 0 sample(s); give at least one row to be asked about.")
+        return X
+
+    def __sklearn_tags__(self) -> Any:
+        """Return what scikit-learn wants to know about the input: the estimator's own answer."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags = get_tags(OneClassSlabSVM() if self.estimator is None else self.estimator).input_tags
+        return tags
+
+
+def _are_words(classes: npt.NDArray[Any]) -> bool:
+    return classes.dtype.kind in "US" or isinstance(classes[0], str)
+
+
+def _whole(label: Any, what: str) -> int:
+    """Return a label as a whole number, or refuse it: the classes are such numbers, in whatever type."""
+    is_whole = isinstance(label, Real) and float(label).is_integer()
+    if not is_whole:
+        raise ValueError(f"{what} is {label!r}, but the classes are whole numbers; give a whole number.")
+    return int(label)
+
+
+def _some(labels: Any) -> str:
+    """Return a few labels for a message."""
+    shown = ", ".join(repr(label) for label in np.asarray(labels).tolist()[:5])
+    return shown if len(labels) <= 5 else f"{shown}, ..."

@@ -1,0 +1,85 @@
+"""The model of one class: how it is fitted where joblib sends it, and a margin in a unit that classes share."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, OutlierMixin, clone
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _num_samples
+
+from slabsvm.conformal.detector import CalibrationWarning
+from slabsvm.dual.program import FloatArray
+from slabsvm.selection.judging import answer
+
+# A class with fewer samples has none to hold out.
+FEW = 3
+
+
+class NormalisedMargin(OutlierMixin, BaseEstimator):
+    """A detector whose decision_function is divided by the largest that it gives a training sample.
+
+    0 on the boundary and 1 for the sample that is deepest inside: for a slab, the distance from the nearer hyperplane
+    over at most half the slab's width. A unit for comparing models, and no promise.
+
+    Parameters
+    ----------
+    estimator : detector
+
+    Attributes
+    ----------
+    estimator_ : fitted detector
+    depth_ : float
+        What is divided by; 1 where no training sample is inside.
+    """
+
+    def __init__(self, estimator: Any) -> None:
+        self.estimator = estimator
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit the detector."""
+        del y
+        self.estimator_ = clone(self.estimator).fit(X)
+        depth = float(answer(self.estimator_, X).values.max())
+        self.depth_ = depth if depth > 0 else 1.0
+        return self
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Return the normalised margin of each row, shape (n_samples,): >= 0 for rows that are accepted."""
+        return answer(self.estimator_, X).values / self.depth_
+
+
+def fitted_to_class(model: Any, X: Any, label: Any) -> Any:
+    """Fit the model of one class; runs where joblib sends it."""
+    try:
+        return _fit_few(model, X) if _num_samples(X) < FEW else _fit_many(model, X)
+    except ValueError as error:
+        raise ValueError(f"Class {label!r}, of n_samples = {_num_samples(X)}, cannot be learned: {error}") from error
+
+
+def _fit_many(model: Any, X: Any) -> Any:
+    with warnings.catch_warnings():
+        # One warning for all classes is given where they come together.
+        warnings.simplefilter("ignore", CalibrationWarning)
+        return model.fit(X)
+
+
+def _fit_few(model: Any, X: Any) -> Any:
+    """Fit a class of one or two samples, which has none to hold out: these are learned and calibrate too.
+
+    The promise holds emptily, as no p-value is below 1/3. A lone sample is repeated, which changes no model of this
+    package.
+    """
+    twice = _safe_indexing(X, np.arange(FEW - 1) % _num_samples(X))
+    if isinstance(model, NormalisedMargin):
+        return model.fit(twice)
+    prefit = model.set_params(estimator=clone(model.estimator).fit(twice), method="prefit")
+    return _fit_many(prefit, X)
+
+
+def asked(model: Any, question: str, X: Any) -> FloatArray:
+    """Return what a fitted model answers by the method of this name; runs where joblib sends it."""
+    values: FloatArray = getattr(model, question)(X)
+    return values

@@ -1,0 +1,288 @@
+"""Linear slabs from passes over the data: a sample says where the planes are, and what lies near them decides.
+
+The problem is the Dual with K = X X', for more samples than anyone wants to hold. Of these, all but a few are beyond a
+plane, with their multipliers at the cap, or inside, with none. So:
+
+1. A random sample is solved. Its w and its offsets say where the planes will be.
+2. A pass gathers the rows within a band around each plane. The rows beyond it are capped, and enter through their sum
+   alone: with g their pull, the rest is a Dual over the band's rows with the linear term X_B g and the totals that the
+   capped rows have left. It is solved as any other, and w = g + X_B'beta_B.
+3. The next pass computes the primal objective of that w. The gap to its dual objective, -|w|^2/2, is the certificate.
+   If it is too large, the pass has also gathered the bands around the new planes: back to 2.
+
+A band that turns out not to contain its plane, or that brings too little, is widened.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from slabsvm.dual.program import Dual, FloatArray, Solution, Status
+from slabsvm.kernels.base import Linear
+from slabsvm.dual.leave_one_out import leave_one_out
+from slabsvm.data.passes import Planes, Source, Surveyed, Swept
+from slabsvm.gram.products import Thin
+from slabsvm.data.distinct import Distinct, distinct_rows, each_its_own
+from slabsvm.solvers import smo
+
+# The sample: so many bytes, and so many rows.
+SAMPLE_BYTES = 2**26
+SAMPLE_ROWS = 2**16
+# Fewer rows are not asked for, whatever they take.
+LEAST_ROWS = 2**12
+# The rows around each plane that a band is first made to hold, of this many bytes at most.
+BAND_ROWS = 2**14
+BAND_BYTES = 2**26
+# A band that failed is made so much wider,
+WIDER = 4.0
+# up to so many bytes of all bands.
+MOST_BAND_BYTES = 2**27
+MOST_ROUNDS = 8
+# The sample is solved to this relative gap, or better; a band to this share of what its round is asked for, or better.
+# (The descent may stall short of a loose tolerance where many small violations make up the gap: each of its blocks is
+# then within that tolerance by itself.)
+SAMPLE_TOL = 1e-4
+BAND_SHARE = 0.25
+BAND_TOL = 1e-6
+# No more of K than this is held. In a band, half of the rows are at their caps and most of the others have none: that
+# many have multipliers is no reason to want all of K.
+BLOCK_BYTES = 2**24
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A linear slab's weight vector with its certificate.
+
+    Attributes
+    ----------
+    w : (d,) array
+    offsets : (P,) array
+        The planes' best offsets for the training scores X w.
+    loo_offsets : (P,) array
+        Their best offsets for leave-one-out scores.
+    objective : float
+        |w|^2/2.
+    gap, relative_gap : float
+        As in `Solution`.
+    size : float
+        Of the largest terms of scores, which rounding is relative to.
+    status : Status
+    rounds : int
+        The problems that were solved.
+    """
+
+    w: FloatArray
+    offsets: FloatArray
+    loo_offsets: FloatArray
+    objective: float
+    gap: float
+    relative_gap: float
+    size: float
+    status: Status
+    rounds: int
+
+
+class _Near:
+    """The Dual over rows near the planes, those beyond being capped.
+
+    Parameters
+    ----------
+    swept : Swept
+        The rows, and what those beyond the planes leave of the totals.
+    unit : Dual
+        The problem over one sample that has all the weight.
+    distinct : Distinct
+        Which of the rows are taken, and in what order.
+    total_weight : float
+        Of all rows.
+    """
+
+    def __init__(self, swept: Swept, unit: Dual, distinct: Distinct, total_weight: float) -> None:
+        self.pull = swept.pull
+        self.rows = swept.rows[distinct.representatives]
+        self.gram = Thin(Linear(), self.rows)
+        caps = unit.caps * (distinct.weights / total_weight)
+        self.dual = Dual(unit.signs, caps, unit.totals - swept.masses, np.asarray(self.rows @ swept.pull))
+
+    def solve(self, tol: float, start: FloatArray | None = None) -> Solution:
+        """Return a solution of relative gap tol; its blocks of K are small, however many rows are capped."""
+        return smo.solve(self.dual, self.gram, tol=tol, cache_bytes=BLOCK_BYTES, start=start)
+
+    def w(self, solution: Solution) -> FloatArray:
+        """Return the weight vector of these rows' multipliers and the capped rows."""
+        return np.asarray(self.pull + self.rows.T @ self.dual.beta(solution.multipliers))
+
+
+def sampled_rows(source: Source) -> int:
+    """Return how many rows of a source are sampled."""
+    return min(source.n_samples, _rows_of(SAMPLE_BYTES, source, SAMPLE_ROWS))
+
+
+def solve(source: Source, survey: Surveyed, unit: Dual, tol: float, *, leave_out: bool) -> Fitted:
+    """Solve the linear slab over all rows of a source to a relative gap of tol.
+
+    Parameters
+    ----------
+    source : Source
+    survey : Surveyed
+        Its first pass: a sample, or all of its rows.
+    unit : Dual
+        The problem over one sample that has all the weight.
+    tol : float
+        The relative duality gap to reach, > 0.
+    leave_out : bool
+        Whether leave-one-out offsets are wanted; those of training are returned in their place otherwise.
+    """
+    return _Bands(source, survey, unit, tol, leave_out=leave_out).run()
+
+
+def _rows_of(n_bytes: int, source: Source, most: int) -> int:
+    """Return how many rows take so many bytes, between LEAST_ROWS and most."""
+    return max(LEAST_ROWS, min(most, n_bytes // source.bytes_per_row))
+
+
+class _Bands:
+    """The rounds over all rows; margins, (2, P), are how far the bands reach beyond the planes and to their inside."""
+
+    def __init__(self, source: Source, survey: Surveyed, unit: Dual, tol: float, *, leave_out: bool) -> None:
+        self.source = source
+        self.survey = survey
+        self.unit = unit
+        self.tol = tol
+        self.leave_out = leave_out
+        self.mean_diagonal = survey.sum_of_squares / survey.n_weighted
+        self.rounds = 0
+
+    def run(self) -> Fitted:
+        """Return the solution over all rows."""
+        survey, nothing = self.survey, np.zeros(len(self.unit.signs))
+        sample = Swept(survey.rows, survey.weights, nothing, nothing, np.zeros(self.source.n_features))
+        if len(survey.weights) == survey.n_weighted:
+            near = _Near(sample, self.unit, distinct_rows(survey.rows, survey.weights), survey.total_weight)
+            solution = near.solve(self.tol)
+            w = near.w(solution)
+            # Planes of the scores that predictions will give, whose rounding is not that of the solver's.
+            offsets = near.dual.offsets(near.rows @ w)
+            return self._fitted(w, solution.gap, offsets, offsets + self._left_out(near, solution))
+        near = _Near(sample, self.unit, each_its_own(survey.weights), float(survey.weights.sum()))
+        solution = near.solve(SAMPLE_TOL)
+        w = near.w(solution)
+        if solution.status is Status.DEGENERATE:
+            offsets = near.dual.offsets(near.rows @ w)
+            return replace(self._fitted(w, np.inf, offsets, offsets), status=Status.DEGENERATE)
+        self.margins = self._first_margins(solution)
+        least_gap = np.inf
+        gathered = self._gather(w, solution.offsets)
+        while True:
+            if gathered is None:
+                return self._fitted(w, np.inf, solution.offsets, solution.offsets)
+            margins = self.margins
+            near = self._near(gathered)
+            solution = self._solution(near, w)
+            w = near.w(solution)
+            gathered = self._gather(w, solution.offsets)
+            if gathered is None:
+                continue
+            scores = gathered.rows @ w
+            rest = self._rest(gathered)
+            lowest = (rest.fill(scores) * (self.unit.signs[:, None] * scores)).sum(axis=1) + gathered.tails
+            # A difference of sums: no smaller than their rounding.
+            rounding = float(np.finfo(np.float64).eps * (w @ w + np.abs(lowest).sum()))
+            gap = max(rounding, float(w @ w - lowest.sum()))
+            offsets = rest.offsets(scores)
+            fitted = self._fitted(w, gap, offsets, offsets)
+            if fitted.status is not Status.STALLED:
+                shift = self._left_out(near, solution)
+                # Rows that fell out of the band when they were left out may be passed by others that are not in it.
+                if (self.unit.signs * shift >= -margins[0]).all() or not self._widen(w, solution.offsets):
+                    return self._fitted(w, gap, offsets, offsets + shift)
+            elif self.rounds >= MOST_ROUNDS or not (gap < 0.5 * least_gap or self._widen(w, offsets)):
+                return fitted
+            least_gap = min(least_gap, gap)
+
+    def _first_margins(self, solution: Solution) -> FloatArray:
+        """Return margins that would hold enough rows around each plane if all rows were as the sample's."""
+        n_sampled = len(solution.scores)
+        wanted = _rows_of(BAND_BYTES, self.source, BAND_ROWS)
+        half = int(np.ceil(0.5 * wanted * n_sampled / self.survey.n_weighted))
+        margins = np.full((2, len(self.unit.signs)), np.inf)
+        for p, (sign, offset) in enumerate(zip(self.unit.signs, solution.offsets, strict=True)):
+            slopes = np.sort(sign * solution.scores)
+            place = int(np.searchsorted(slopes, sign * offset))
+            if place > half:
+                margins[0, p] = sign * offset - slopes[place - half]
+            if place + half < n_sampled:
+                margins[1, p] = slopes[place + half] - sign * offset
+        return margins
+
+    def _gather(self, w: FloatArray, offsets: FloatArray) -> Swept | None:
+        """Return what a pass brings back from around the planes; None where no band that may be held contains them."""
+        unit_caps = self.unit.caps[:, 0] / self.survey.total_weight
+        while True:
+            slopes = self.unit.signs * offsets
+            planes = Planes(self.unit.signs, slopes - self.margins[0], slopes + self.margins[1], unit_caps)
+            swept = self.source.sweep(w, planes)
+            rest = self._rest(swept)
+            if ((rest.totals > 0) & (rest.caps.sum(axis=1) > rest.totals)).all():
+                return swept
+            if not self._widen(w, offsets):
+                return None
+
+    def _rest(self, swept: Swept) -> Dual:
+        """Return the boxes and totals of the rows near the planes, without the pull of the others."""
+        caps = self.unit.caps * (swept.weights / self.survey.total_weight)
+        return Dual(self.unit.signs, caps, self.unit.totals - swept.masses, np.zeros(len(swept.weights)))
+
+    def _near(self, swept: Swept) -> _Near:
+        distinct = distinct_rows(swept.rows, swept.weights)
+        return _Near(swept, self.unit, distinct, self.survey.total_weight)
+
+    def _widen(self, w: FloatArray, offsets: FloatArray) -> bool:
+        """Make the bands wider, and return whether the sample says that there is room for them."""
+        wider = np.where(self.margins > 0, WIDER * self.margins, np.inf)
+        distances = self.unit.signs[:, None] * (self.survey.rows @ w - offsets[:, None])
+        inside = ((distances >= -wider[0][:, None]) & (distances <= wider[1][:, None])).any(axis=0)
+        n_rows = float(inside.mean()) * self.survey.n_weighted
+        if np.isinf(self.margins).all() or n_rows > _rows_of(MOST_BAND_BYTES, self.source, self.source.n_samples):
+            return False
+        self.margins = wider
+        return True
+
+    def _solution(self, near: _Near, w: FloatArray) -> Solution:
+        """Return a solution of the band's problem whose gap is a share of what is asked for of the whole one's."""
+        self.rounds += 1
+        goal = BAND_SHARE * self.unit.goal(0.5 * float(w @ w), self.mean_diagonal, self.tol)
+        objective = 0.5 * float(w @ w - near.pull @ near.pull)
+        scale = near.dual.scale(objective, float(near.gram.diagonal.mean()))
+        # Where all rows are 0, any tolerance is met.
+        return near.solve(float(np.clip(goal / scale, 1e-13, BAND_TOL)) if scale > 0 else BAND_TOL)
+
+    def _left_out(self, near: _Near, solution: Solution) -> FloatArray:
+        """Return how far leaving samples out moves the planes."""
+        # Where w is zero, what is left of it is rounding, and so would be what leaving samples out does to it.
+        if not self.leave_out or self._status(near.w(solution), solution.gap) is Status.DEGENERATE:
+            return np.zeros(len(self.unit.signs))
+        return near.dual.offsets(leave_one_out(near.dual, near.gram, solution).scores) - solution.offsets
+
+    def _status(self, w: FloatArray, gap: float) -> Status:
+        objective = 0.5 * float(w @ w)
+        if gap > self.unit.goal(objective, self.mean_diagonal, self.tol):
+            return Status.STALLED
+        exact = self.unit.scale(objective, self.mean_diagonal) == objective
+        return Status.CONVERGED if exact else Status.DEGENERATE
+
+    def _fitted(self, w: FloatArray, gap: float, offsets: FloatArray, loo_offsets: FloatArray) -> Fitted:
+        objective = 0.5 * float(w @ w)
+        return Fitted(
+            w=w,
+            offsets=offsets,
+            loo_offsets=loo_offsets,
+            objective=objective,
+            gap=gap,
+            relative_gap=self.unit.relative(gap, objective, self.mean_diagonal),
+            size=float(np.sqrt(w @ w) * np.sqrt(self.survey.largest_square)),
+            status=self._status(w, gap),
+            rounds=self.rounds,
+        )
