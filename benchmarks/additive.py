@@ -28,10 +28,10 @@ from threadpoolctl import threadpool_limits
 
 from slabsvm import LinearOneClassSlabSVM, OneClassSlabSVM
 from slabsvm.detectors import kernelized
-from slabsvm.kernels.tables import Chi2Table, IntersectionTable
-from slabsvm.kernels.features import Chi2Map
 from slabsvm.gram.base import Computed
 from slabsvm.kernels.base import Chi2, Intersection, Kernel
+from slabsvm.kernels.features import Chi2Map
+from slabsvm.kernels.tables import Chi2Table, IntersectionTable
 from speed import clouds
 
 HERE = Path(__file__).parent

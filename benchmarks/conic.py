@@ -27,9 +27,9 @@ from sklearn.datasets import make_blobs
 from threadpoolctl import threadpool_limits
 
 import slabsvm
-from slabsvm.kernels import base as kernels
 from slabsvm.dual.program import Dual, one_class_slab
 from slabsvm.gram.base import Computed
+from slabsvm.kernels import base as kernels
 from slabsvm.solvers import interior, smo
 
 RESULTS = Path(__file__).parent / "results" / "conic.json"

@@ -19,10 +19,10 @@ import numpy as np
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 
 import slabsvm
-from slabsvm.kernels import base as kernels
+from slabsvm.dual.leave_one_out import leave_one_out
 from slabsvm.dual.program import Dual, Status, one_class_slab
 from slabsvm.gram.base import Dense
-from slabsvm.dual.leave_one_out import leave_one_out
+from slabsvm.kernels import base as kernels
 from slabsvm.solvers import smo
 
 TIGHT = 1e-11

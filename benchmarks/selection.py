@@ -32,7 +32,6 @@ from threadpoolctl import threadpool_limits
 
 from slabsvm import LabelFreeSearchCV, OneClassSlabSVM, OneClassSVM
 from slabsvm.kernels import bandwidth
-from slabsvm.selection.journal import Journal
 from slabsvm.selection.criteria import (
     Answer,
     BalancedAccuracy,
@@ -44,6 +43,7 @@ from slabsvm.selection.criteria import (
     WithStrangers,
 )
 from slabsvm.selection.curves import ExcessMass, MassVolume
+from slabsvm.selection.journal import Journal
 from slabsvm.selection.synthetic_outliers import MAKERS, Strangers
 
 RESULTS = Path(__file__).parent / "results" / "selection.json"

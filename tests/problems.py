@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from slabsvm import SVDD, KernelDensityDetector, KernelPCADetector, OneClassSlabSVM, OneClassSVM
-from slabsvm.kernels import base as kernels
 from slabsvm.dual.program import Dual, hypersphere, one_class, one_class_slab
 from slabsvm.gram.base import Computed, Dense, Gram
+from slabsvm.kernels import base as kernels
 
 EPSILONS = (0.0, 0.2, 2 / 3, 0.99, 1.5, 3.0)
 SIZES = (2, 3, 5, 9, 17, 30, 47, 64, 80, 120)

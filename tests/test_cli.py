@@ -11,13 +11,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
-
 from slabsvm_reproduction import command as cli
-from slabsvm_reproduction.run import terminal
 from slabsvm_reproduction.command import main, reproduce
-from slabsvm_reproduction.tuned import experiment as fair
 from slabsvm_reproduction.letter import experiment as paper
+from slabsvm_reproduction.run import terminal
 from slabsvm_reproduction.toy import experiment as toy
+from slabsvm_reproduction.tuned import experiment as fair
 
 EXPERIMENTS = tuple(reproduce.commands)
 LETTERS = Path(os.environ.get("SLABSVM_DATA", ""), "letter", "letter-recognition.data")

@@ -11,9 +11,12 @@ import pytest
 import scipy.sparse as sp
 
 import problems
-from slabsvm.compiled import additive as _additive, lookup as _lookup, secular as _secular, descent as _smo
-from slabsvm.kernels import base as kernels
+from slabsvm.compiled import additive as _additive
+from slabsvm.compiled import descent as _smo
+from slabsvm.compiled import lookup as _lookup
+from slabsvm.compiled import secular as _secular
 from slabsvm.dual.program import one_class_slab
+from slabsvm.kernels import base as kernels
 
 
 def block(seed: int, m: int, epsilon: float, dtype: type = np.float64) -> dict:

@@ -11,13 +11,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from sklearn.metrics import matthews_corrcoef, roc_auc_score
-
 from slabsvm_reproduction.demo import digits
-from slabsvm_reproduction.run import methods, protocol, provenance
-from slabsvm_reproduction.letter import experiment as paper, table_one
-from slabsvm_reproduction.toy import experiment as toy
+from slabsvm_reproduction.letter import experiment as paper
+from slabsvm_reproduction.letter import table_one
 from slabsvm_reproduction.letter.data import load_letters
+from slabsvm_reproduction.run import methods, protocol, provenance
 from slabsvm_reproduction.run.counts import Counts
+from slabsvm_reproduction.toy import experiment as toy
 
 CHANGING = {"fit_seconds", "score_seconds"}
 
@@ -174,7 +174,9 @@ def test_a_release_is_known_by_its_version_and_other_code_by_its_sources_too(tmp
 
 def test_what_only_shows_records_is_named_as_such():
     package = Path(provenance.__file__).parents[1]
-    shown = {path.stem for path in package.glob("*.py") if "slabsvm_reproduction.report.parts import" in path.read_text()}
+    shown = {
+        path.stem for path in package.glob("*.py") if "slabsvm_reproduction.report.parts import" in path.read_text()
+    }
     assert shown <= provenance.PRESENTATION
 
 

@@ -19,12 +19,12 @@ import conic
 import problems
 from slabsvm import SVDD, KernelDensityDetector, KernelPCADetector, OneClassSlabSVM, OneClassSVM, SlabCollapseWarning
 from slabsvm.compiled import secular as _secular
-from slabsvm.kernels import bandwidth
+from slabsvm.detectors.principal_components import LANCZOS_SIZE
+from slabsvm.dual.leave_one_out import leave_one_out
 from slabsvm.dual.program import Dual, hypersphere
 from slabsvm.gram.base import Dense
-from slabsvm.dual.leave_one_out import leave_one_out
+from slabsvm.kernels import bandwidth
 from slabsvm.solvers import smo
-from slabsvm.detectors.principal_components import LANCZOS_SIZE
 
 KERNELS = tuple(problems.FORMULAS)
 by_kernel = pytest.mark.parametrize("kernel", KERNELS)

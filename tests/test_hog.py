@@ -13,14 +13,23 @@ import numpy as np
 import pytest
 from PIL import Image
 from skimage.feature import hog
-
+from slabsvm_reproduction.letter.data import DataError
 from slabsvm_reproduction.voc import hog as features
 from slabsvm_reproduction.voc.annotation import Box
-from slabsvm_reproduction.letter.data import DataError
+from slabsvm_reproduction.voc.data import ACCEPTED, VOCData, read_voc
 from slabsvm_reproduction.voc.feature_store import FeatureStore, write_rows
 from slabsvm_reproduction.voc.hog import ClassFeatures, class_features, describe, hog_picture, region_pixels
-from slabsvm_reproduction.voc.regions import LARGEST, SMALLEST, Choice, Region, Window, background_regions, class_objects, class_window
-from slabsvm_reproduction.voc.data import ACCEPTED, VOCData, read_voc
+from slabsvm_reproduction.voc.regions import (
+    LARGEST,
+    SMALLEST,
+    Choice,
+    Region,
+    Window,
+    background_regions,
+    class_objects,
+    class_window,
+)
+
 from voc_layout import SQUARE, Layout, boxed, described, pattern
 
 DIFFICULT = "<difficult>1</difficult>"

@@ -7,9 +7,9 @@ from sklearn.datasets import load_digits
 import problems
 from slabsvm import OneClassSlabSVM
 from slabsvm.dual import leave_one_out as loo
+from slabsvm.dual.leave_one_out import leave_one_out
 from slabsvm.dual.program import Dual, Solution, one_class_slab
 from slabsvm.gram.base import Dense
-from slabsvm.dual.leave_one_out import leave_one_out
 from slabsvm.solvers import smo
 
 TIGHT = 1e-12

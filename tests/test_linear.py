@@ -16,8 +16,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from slabsvm import LinearOneClassSlabSVM, OneClassSlabSVM, SlabCollapseWarning
-from slabsvm.kernels.features import Chi2Map
 from slabsvm.data.passes import Local
+from slabsvm.kernels.features import Chi2Map
 from slabsvm.solvers import streaming as bands
 
 # What fits into a band in these tests: a few hundred rows, so that a few thousand need passes.

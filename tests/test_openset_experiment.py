@@ -4,9 +4,8 @@ from string import ascii_uppercase
 
 import numpy as np
 import pytest
-
-from slabsvm_reproduction.openset import report as openset_report
 from slabsvm_reproduction.openset import experiment as openset
+from slabsvm_reproduction.openset import report as openset_report
 
 
 @pytest.fixture(scope="module", name="rows")

@@ -9,9 +9,9 @@ import certificate
 import conic
 import problems
 from problems import Problem, by_name
-from slabsvm.kernels import base as kernels
 from slabsvm.dual.program import Solution, Status, hypersphere, one_class, one_class_slab
 from slabsvm.gram.base import Computed, Dense
+from slabsvm.kernels import base as kernels
 from slabsvm.solvers import interior, smo
 
 SOLVERS = {"smo": smo.solve, "interior-point": interior.solve}

@@ -11,8 +11,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from slabsvm import SVDD, OneClassSlabSVM, OneClassSVM, fit_path
-from slabsvm.gram import distances
 from slabsvm.detectors import path
+from slabsvm.gram import distances
 from slabsvm.gram.distances import Distances, shared_distances
 from slabsvm.kernels.base import RBF
 

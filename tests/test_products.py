@@ -8,9 +8,9 @@ import problems
 from slabsvm import OneClassSlabSVM
 from slabsvm.compiled import additive as _additive
 from slabsvm.detectors import kernelized
-from slabsvm.kernels import base as kernels
 from slabsvm.gram.base import Computed
 from slabsvm.gram.products import Sorted, Thin, gram_of
+from slabsvm.kernels import base as kernels
 
 CHEAP = {"linear": Thin, "hellinger": Thin, "intersection": Sorted}
 

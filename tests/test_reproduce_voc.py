@@ -15,22 +15,26 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from slabsvm_reproduction.command import main
+from slabsvm_reproduction.letter import table_one
+from slabsvm_reproduction.letter.data import DataError
+from slabsvm_reproduction.run.counts import Counts
+from slabsvm_reproduction.run.methods import CERTIFIED, METHODS
+from slabsvm_reproduction.voc import classes as pascal_classes
+from slabsvm_reproduction.voc import coordinates, hog, surest, texture
+from slabsvm_reproduction.voc import experiment as pascal
+from slabsvm_reproduction.voc import findings as voc_findings
+from slabsvm_reproduction.voc import plots as voc_plots
+from slabsvm_reproduction.voc import report as voc_report
+from slabsvm_reproduction.voc.coordinates import KernelTable
+from slabsvm_reproduction.voc.costs import Cost
+from slabsvm_reproduction.voc.data import read_voc
+from slabsvm_reproduction.voc.reading import said_of
+from slabsvm_reproduction.voc.regions import Choice, Region, Window, background_regions, class_objects
+from slabsvm_reproduction.voc.stages import Stages
 
 from slabsvm import SlabCollapseWarning
-from slabsvm_reproduction.voc import findings as voc_findings, plots as voc_plots, report as voc_report
-from slabsvm_reproduction.command import main
-from slabsvm_reproduction.voc import coordinates, hog, experiment as pascal, classes as pascal_classes, surest, texture
-from slabsvm_reproduction.letter import table_one
-from slabsvm_reproduction.voc.coordinates import KernelTable
-from slabsvm_reproduction.letter.data import DataError
-from slabsvm_reproduction.run.methods import CERTIFIED, METHODS
-from slabsvm_reproduction.run.counts import Counts
-from slabsvm_reproduction.voc.costs import Cost
-from slabsvm_reproduction.voc.regions import Choice, Region, Window, background_regions, class_objects
-from slabsvm_reproduction.voc.data import read_voc
 from slabsvm.kernels.base import NAMED, RBF
-from slabsvm_reproduction.voc.reading import said_of
-from slabsvm_reproduction.voc.stages import Stages
 from voc_layout import Layout, boxed, pattern
 
 GAMMA = 0.05

@@ -13,14 +13,14 @@ import certificate
 from slabsvm import OneClassSlabSVM
 from slabsvm.dual.program import Status, one_class_slab
 from slabsvm.gram.base import COARSE, ONE_BLAS_THREAD, Computed
-from slabsvm.kernels.base import RBF, Linear
 from slabsvm.gram.products import Thin
-from slabsvm.solvers import pool as pool_module
+from slabsvm.kernels.base import RBF, Linear
 from slabsvm.solvers import kept_rows as rows_module
+from slabsvm.solvers import pool as pool_module
 from slabsvm.solvers import smo
 from slabsvm.solvers.equal_scores import level_multipliers
-from slabsvm.solvers.pool import Pool
 from slabsvm.solvers.kept_rows import Rows
+from slabsvm.solvers.pool import Pool
 
 M = 300
 BYTES_PER_ROW = 8 * M

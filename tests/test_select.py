@@ -34,6 +34,7 @@ from slabsvm import (
     OneClassSlabSVM,
     OneClassSVM,
 )
+from slabsvm.display.selection import draw_search
 from slabsvm.selection import reuse
 from slabsvm.selection.criteria import (
     Consistency,
@@ -41,7 +42,6 @@ from slabsvm.selection.criteria import (
     TightestAtRecall,
 )
 from slabsvm.selection.judging import Search, answer
-from slabsvm.display.selection import draw_search
 
 GRID = {"gamma": [0.01, 0.1, 1.0]}
 OURS = [

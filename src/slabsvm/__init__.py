@@ -6,21 +6,21 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from slabsvm.detectors.base import SlabCollapseWarning
     from slabsvm.conformal.detector import CalibrationWarning, ConformalDetector
     from slabsvm.conformal.p_values import benjamini_hochberg, conformal_p_values
+    from slabsvm.detectors.base import SlabCollapseWarning
     from slabsvm.detectors.kernel_density import KernelDensityDetector
-    from slabsvm.detectors.linear_slab import LinearOneClassSlabSVM
-    from slabsvm.openset.classifier import OpenSetClassifier
-    from slabsvm.detectors.path import fit_path
     from slabsvm.detectors.kernel_pca import KernelPCADetector
+    from slabsvm.detectors.linear_slab import LinearOneClassSlabSVM
+    from slabsvm.detectors.one_class_svm import OneClassSVM
+    from slabsvm.detectors.path import fit_path
+    from slabsvm.detectors.slab import OneClassSlabSVM
+    from slabsvm.detectors.svdd import SVDD
+    from slabsvm.openset.classifier import OpenSetClassifier
     from slabsvm.selection.auto import AutoSlabSVM
     from slabsvm.selection.folds import DistinctKFold
     from slabsvm.selection.leakage import LeakageWarning
     from slabsvm.selection.search import LabelFreeSearchCV
-    from slabsvm.detectors.svdd import SVDD
-    from slabsvm.detectors.slab import OneClassSlabSVM
-    from slabsvm.detectors.one_class_svm import OneClassSVM
 
 __all__ = [
     "SVDD",

@@ -7,9 +7,20 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from slabsvm_reproduction.run.terminal import (
+    check_folder,
+    draw,
+    finish,
+    load,
+    plain_errors,
+    prepare,
+    progress,
+    run_cells,
+    show,
+    tell,
+)
 
 from slabsvm import __version__
-from slabsvm_reproduction.run.terminal import check_folder, draw, finish, load, plain_errors, prepare, progress, run_cells, show, tell
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -115,8 +126,10 @@ def letter(*, output: Path, data: Path | None, offsets: str, jobs: int | None, f
     """
     with plain_errors():
         prepare(output, figures)
-        from slabsvm_reproduction.letter import plots as letter_plots, report as letter_report
-        from slabsvm_reproduction.letter import experiment as paper, table_one
+        from slabsvm_reproduction.letter import experiment as paper
+        from slabsvm_reproduction.letter import plots as letter_plots
+        from slabsvm_reproduction.letter import report as letter_report
+        from slabsvm_reproduction.letter import table_one
         from slabsvm_reproduction.report.parts import write_csv
 
         letters, name = load(data), f"letter-{offsets}"
@@ -146,8 +159,9 @@ def fair_command(*, output: Path, data: Path | None, jobs: int | None, fresh: bo
     """
     with plain_errors():
         prepare(output, figures)
-        from slabsvm_reproduction.tuned import plots as fair_plots, report as fair_report
         from slabsvm_reproduction.tuned import experiment as fair
+        from slabsvm_reproduction.tuned import plots as fair_plots
+        from slabsvm_reproduction.tuned import report as fair_report
 
         letters = load(data)
         cells, measure = fair.fair_cells(letters), fair.fair_measure(letters)
@@ -171,8 +185,9 @@ def openset_command(*, output: Path, data: Path | None, jobs: int | None, fresh:
     """
     with plain_errors():
         prepare(output, figures)
-        from slabsvm_reproduction.openset import plots as openset_plots, report as openset_report
         from slabsvm_reproduction.openset import experiment as openset
+        from slabsvm_reproduction.openset import plots as openset_plots
+        from slabsvm_reproduction.openset import report as openset_report
 
         letters = load(data)
         cells, measure = openset.openset_cells(letters), openset.openset_measure(letters)
@@ -238,11 +253,14 @@ def voc_command(
     """
     with plain_errors():
         prepare(output, figures)
-        from slabsvm_reproduction.voc import findings as voc_findings, plots as voc_plots, report as voc_report
-        from slabsvm_reproduction.voc import experiment as pascal, classes as pascal_classes
         from slabsvm_reproduction.run import provenance
-        from slabsvm_reproduction.voc.regions import Choice
+        from slabsvm_reproduction.voc import classes as pascal_classes
+        from slabsvm_reproduction.voc import experiment as pascal
+        from slabsvm_reproduction.voc import findings as voc_findings
+        from slabsvm_reproduction.voc import plots as voc_plots
+        from slabsvm_reproduction.voc import report as voc_report
         from slabsvm_reproduction.voc.reading import read_data, read_features
+        from slabsvm_reproduction.voc.regions import Choice
         from slabsvm_reproduction.voc.stages import Stages
 
         stages = Stages(output / "voc-stages.jsonl")
@@ -293,8 +311,8 @@ def planes(*, output: Path, data: Path | None, jobs: int | None, fresh: bool, fi
     """The paper's planes against leave-one-out planes on Letter, for gamma from 1 to 32."""
     with plain_errors():
         prepare(output, figures)
-        from slabsvm_reproduction.report import plots, tables
         from slabsvm_reproduction.letter import experiment as paper
+        from slabsvm_reproduction.report import plots, tables
         from slabsvm_reproduction.report.parts import Report
 
         letters = load(data)
@@ -314,8 +332,8 @@ def toy_command(*, output: Path, jobs: int | None, fresh: bool, figures: bool) -
     with plain_errors():
         prepare(output, figures)
         from slabsvm_reproduction.report import plots, tables
-        from slabsvm_reproduction.toy import experiment as toy
         from slabsvm_reproduction.report.parts import Report
+        from slabsvm_reproduction.toy import experiment as toy
 
         cells = toy.toy_cells()
         records = run_cells("toy", cells=cells, measure=toy.toy_measure, output=output, jobs=jobs, fresh=fresh)

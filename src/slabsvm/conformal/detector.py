@@ -26,11 +26,11 @@ from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
-from slabsvm.detectors.base import Detector
 from slabsvm.conformal.p_values import WHOLE, Tail, benjamini_hochberg, combined, graded, in_order, tail_of
+from slabsvm.detectors.base import Detector
+from slabsvm.detectors.slab import OneClassSlabSVM
 from slabsvm.dual.program import FloatArray
 from slabsvm.selection.judging import answer, left_out_values
-from slabsvm.detectors.slab import OneClassSlabSVM
 
 Rows = npt.NDArray[np.intp]
 

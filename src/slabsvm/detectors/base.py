@@ -17,8 +17,8 @@ from sklearn.base import BaseEstimator, OutlierMixin, _fit_context
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from slabsvm.dual.program import FloatArray, one_class
 from slabsvm.data.distinct import Distinct, distinct_rows
+from slabsvm.dual.program import FloatArray, one_class
 
 # Offsets are moved outwards by this many units of rounding, so that a sample on a boundary counts as inside, as it
 # should, whatever rounding does to its score.

@@ -11,12 +11,12 @@ from scipy.special import logsumexp
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.kernels.bandwidth import feature_variance
+from slabsvm.data.distinct import Distinct
 from slabsvm.detectors.base import Detector, accepted_share, by_row, nu_quantile, rounding_of
 from slabsvm.dual.program import FloatArray
-from slabsvm.kernels.expansion import BLOCK_BYTES
+from slabsvm.kernels.bandwidth import feature_variance
 from slabsvm.kernels.base import LARGEST_KERNEL_VALUE, RBF
-from slabsvm.data.distinct import Distinct
+from slabsvm.kernels.expansion import BLOCK_BYTES
 
 
 class KernelDensityDetector(Detector):

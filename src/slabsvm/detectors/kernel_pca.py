@@ -10,12 +10,12 @@ import numpy as np
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
+from slabsvm.data.distinct import Distinct
 from slabsvm.detectors.base import accepted_share, by_row, nu_quantile, rounding_of
+from slabsvm.detectors.kernelized import KernelDetector
+from slabsvm.detectors.principal_components import centred, components, errors, left_out_errors
 from slabsvm.dual.program import FloatArray
 from slabsvm.kernels.expansion import Expansion
-from slabsvm.detectors.kernelized import KernelDetector
-from slabsvm.data.distinct import Distinct
-from slabsvm.detectors.principal_components import centred, components, errors, left_out_errors
 
 # Reconstruction errors below this share of the cloud's variance are no errors: the components span all samples.
 NO_ERROR = 1e-10

@@ -11,13 +11,14 @@ import scipy.sparse as sp
 from joblib import effective_n_jobs
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from slabsvm.kernels import bandwidth, base as kernels
+from slabsvm.data.distinct import Distinct, distinct_rows, same_points
 from slabsvm.detectors.base import Detector
 from slabsvm.dual.program import ROUNDING_GAP, FloatArray
 from slabsvm.gram.base import Dense, Gram
-from slabsvm.kernels.base import LARGEST_KERNEL_VALUE
 from slabsvm.gram.products import gram_of
-from slabsvm.data.distinct import Distinct, distinct_rows, same_points
+from slabsvm.kernels import bandwidth
+from slabsvm.kernels import base as kernels
+from slabsvm.kernels.base import LARGEST_KERNEL_VALUE
 
 # A precomputed kernel matrix may be this far from symmetric, relative to its largest entry, and its diagonal this far
 # from constant where it must be constant.

@@ -15,11 +15,11 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from slabsvm.data.passes import Local, Source
 from slabsvm.detectors.base import Scored, SlabCollapseWarning, rounding_of
+from slabsvm.detectors.slab_planes import Slab
 from slabsvm.dual.program import one_class_slab
 from slabsvm.kernels.base import LARGEST_KERNEL_VALUE
-from slabsvm.data.passes import Local, Source
-from slabsvm.detectors.slab_planes import Slab
 
 
 class LinearOneClassSlabSVM(Slab, Scored):

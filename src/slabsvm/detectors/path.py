@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 from sklearn.base import clone
 
-from slabsvm.gram.distances import shared_distances
 from slabsvm.detectors.support_vectors import SupportVectorDetector
+from slabsvm.gram.distances import shared_distances
 
 Model = TypeVar("Model", bound=SupportVectorDetector)
 

@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 from sklearn.utils._param_validation import Interval
 
-from slabsvm.dual.program import Dual, FloatArray, one_class, one_class_slab
-from slabsvm.gram.base import Gram
 from slabsvm.detectors.slab_planes import Slab
 from slabsvm.detectors.support_vectors import SupportVectorDetector
+from slabsvm.dual.program import Dual, FloatArray, one_class, one_class_slab
+from slabsvm.gram.base import Gram
 
 
 class OneClassSlabSVM(Slab, SupportVectorDetector):

@@ -19,14 +19,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.kernels.tables import Projection
+from slabsvm.data.distinct import Distinct
 from slabsvm.detectors.base import LOST_RECALL, by_row, rounding_of
-from slabsvm.dual.program import Dual, FloatArray, Solution
-from slabsvm.kernels.expansion import Expansion
-from slabsvm.gram.base import Gram
 from slabsvm.detectors.kernelized import KernelDetector
 from slabsvm.dual.leave_one_out import leave_one_out
-from slabsvm.data.distinct import Distinct
+from slabsvm.dual.program import Dual, FloatArray, Solution
+from slabsvm.gram.base import Gram
+from slabsvm.kernels.expansion import Expansion
+from slabsvm.kernels.tables import Projection
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ import numpy as np
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.dual.program import Dual, FloatArray, Solution, Status, hypersphere
-from slabsvm.gram.base import Gram
 from slabsvm.data.distinct import Distinct
 from slabsvm.detectors.support_vectors import SupportVectorDetector
+from slabsvm.dual.program import Dual, FloatArray, Solution, Status, hypersphere
+from slabsvm.gram.base import Gram
 
 # C is compared with the least that is feasible up to this relative rounding error.
 FEASIBLE = 1e-12

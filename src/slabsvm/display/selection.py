@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
-
 from slabsvm_reproduction.report.palette import INK, LINE, NOVEL, SEQUENCE, SOFT
 from slabsvm_reproduction.report.plots import require_matplotlib
 

@@ -36,8 +36,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from slabsvm.dual.program import Dual, FloatArray, Solution
 from slabsvm.dual.active_set import Face
+from slabsvm.dual.program import Dual, FloatArray, Solution
 from slabsvm.gram.base import ONE_BLAS_THREAD, Gram
 
 # A face of more samples is factored in float32, at half the time and memory, where the kernel allows such blocks.

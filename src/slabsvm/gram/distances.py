@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from slabsvm.gram.base import AnyFloatArray, Computed, Gram, Samples
-from slabsvm.kernels.base import RBF, Kernel, Rows
 from slabsvm.gram.products import gram_of
+from slabsvm.kernels.base import RBF, Kernel, Rows
 
 # Rows are computed and copied in pieces of so many bytes.
 PIECE_BYTES = 2**23

@@ -30,9 +30,9 @@ from sklearn.utils.validation import (
 )
 
 from slabsvm.conformal.detector import CalibrationWarning, ConformalDetector, as_rows
-from slabsvm.openset.classwise import NormalisedMargin, asked, fitted_to_class
-from slabsvm.dual.program import FloatArray
 from slabsvm.detectors.slab import OneClassSlabSVM
+from slabsvm.dual.program import FloatArray
+from slabsvm.openset.classwise import NormalisedMargin, asked, fitted_to_class
 
 Rows = npt.NDArray[np.intp]
 

@@ -17,10 +17,10 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from slabsvm.data.distinct import distinct_rows
+from slabsvm.detectors.slab import OneClassSlabSVM
 from slabsvm.selection.caller import callers_level
 from slabsvm.selection.criteria import RecallMissedWarning, TightestAtRecall
 from slabsvm.selection.search import LabelFreeSearchCV
-from slabsvm.detectors.slab import OneClassSlabSVM
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -16,9 +16,9 @@ from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import _check_method_params
 
 from slabsvm.detectors.base import Detector
+from slabsvm.detectors.slab import OneClassSlabSVM
 from slabsvm.selection.criterion import Answer, Criterion, Measured
 from slabsvm.selection.synthetic_outliers import Strangers
-from slabsvm.detectors.slab import OneClassSlabSVM
 
 FloatArray = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.intp]

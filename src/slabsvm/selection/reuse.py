@@ -24,12 +24,12 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 
-from slabsvm.gram.base import Dense, Gram
-from slabsvm.detectors.kernelized import gamma_value
 from slabsvm.data.distinct import Distinct, distinct_rows
+from slabsvm.detectors.kernelized import gamma_value
+from slabsvm.detectors.support_vectors import SupportVectorDetector
+from slabsvm.gram.base import Dense, Gram
 from slabsvm.selection.criterion import Answer
 from slabsvm.selection.judging import Outcome, Parameters, Search, answer, left_out_answer
-from slabsvm.detectors.support_vectors import SupportVectorDetector
 
 FloatArray = npt.NDArray[np.float64]
 

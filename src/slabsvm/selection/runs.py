@@ -20,8 +20,8 @@ from sklearn.utils.validation import _num_samples
 from threadpoolctl import threadpool_limits
 
 from slabsvm.detectors.base import SlabCollapseWarning
-from slabsvm.selection.journal import Journal
 from slabsvm.selection.criterion import Answer
+from slabsvm.selection.journal import Journal
 from slabsvm.selection.judging import Outcome, Search, fit_and_judge
 from slabsvm.selection.reuse import Chain, chains
 

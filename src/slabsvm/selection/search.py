@@ -14,7 +14,6 @@ from sklearn.model_selection import ParameterGrid
 from sklearn.utils import check_array, check_random_state, get_tags, indexable
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
-from slabsvm.selection.runs import Progress, run_cells
 from slabsvm.selection.chosen import ChosenDetector
 from slabsvm.selection.criterion import Criterion
 from slabsvm.selection.judging import Part, Search
@@ -22,6 +21,7 @@ from slabsvm.selection.leakage import warn_of_labels, warn_of_scaling
 from slabsvm.selection.named import NAMED
 from slabsvm.selection.parts import LEAVE_ONE_OUT, n_held_out, parts_of
 from slabsvm.selection.results import results_of
+from slabsvm.selection.runs import Progress, run_cells
 
 
 class LabelFreeSearchCV(ChosenDetector):

@@ -16,8 +16,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from slabsvm.dual.program import Dual, FloatArray, Point, Solution, Status, certified
 from slabsvm.dual.active_set import Face
+from slabsvm.dual.program import Dual, FloatArray, Point, Solution, Status, certified
 from slabsvm.gram.base import Gram
 
 # No multiplier is ever exactly at its bound; only a tight gap tells which ones belong there.

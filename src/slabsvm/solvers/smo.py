@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from slabsvm.dual.program import Dual, FloatArray, Point, Solution, Status, certified
 from slabsvm.dual.active_set import Face
+from slabsvm.dual.program import Dual, FloatArray, Point, Solution, Status, certified
 from slabsvm.gram.base import CONVEX, INDEFINITE, NOT_SEMIDEFINITE, ONE_BLAS_THREAD, Gram, Samples
 from slabsvm.solvers.equal_scores import level_multipliers
 from slabsvm.solvers.pool import Pool, padded

@@ -19,12 +19,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from slabsvm.dual.program import Dual, FloatArray, Solution, Status
-from slabsvm.kernels.base import Linear
-from slabsvm.dual.leave_one_out import leave_one_out
-from slabsvm.data.passes import Planes, Source, Surveyed, Swept
-from slabsvm.gram.products import Thin
 from slabsvm.data.distinct import Distinct, distinct_rows, each_its_own
+from slabsvm.data.passes import Planes, Source, Surveyed, Swept
+from slabsvm.dual.leave_one_out import leave_one_out
+from slabsvm.dual.program import Dual, FloatArray, Solution, Status
+from slabsvm.gram.products import Thin
+from slabsvm.kernels.base import Linear
 from slabsvm.solvers import smo
 
 # The sample: so many bytes, and so many rows.

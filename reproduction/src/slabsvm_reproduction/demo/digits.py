@@ -16,10 +16,10 @@ from scipy.spatial.distance import pdist
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from sklearn.svm import OneClassSVM
-
-from slabsvm import OneClassSlabSVM
 from slabsvm_reproduction.run.counts import Counts
 from slabsvm_reproduction.run.protocol import expected_warnings
+
+from slabsvm import OneClassSlabSVM
 from slabsvm.selection.journal import Record
 
 NU_LOWER, NU_UPPER, EPSILON = 0.1, 0.05, 2 / 3

@@ -13,8 +13,20 @@ from string import Template
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import gaussian_kde
-
-from slabsvm_reproduction.demo.digits import EPSILON, MODELS, NOMINAL_RECALL, NU, NU_LOWER, NU_UPPER, PEER, PEER_LOO, SLAB, Digits, Encounter, median_mcc
+from slabsvm_reproduction.demo.digits import (
+    EPSILON,
+    MODELS,
+    NOMINAL_RECALL,
+    NU,
+    NU_LOWER,
+    NU_UPPER,
+    PEER,
+    PEER_LOO,
+    SLAB,
+    Digits,
+    Encounter,
+    median_mcc,
+)
 from slabsvm_reproduction.report.palette import MODEL_COLOURS
 from slabsvm_reproduction.report.parts import page_file
 

@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 from scipy.stats import chi
-
 from slabsvm_reproduction.letter import experiment as paper
-from slabsvm_reproduction.toy import experiment as toy
-from slabsvm_reproduction.run.methods import TIE
-from slabsvm.selection.journal import Record
 from slabsvm_reproduction.report.palette import GREEN, INK, KNOWN, LINE, NOVEL, SAND, SEQUENCE, SOFT, VIOLET
 from slabsvm_reproduction.report.parts import Chart
 from slabsvm_reproduction.report.tables import PLANES, planes_values
+from slabsvm_reproduction.run.methods import TIE
+from slabsvm_reproduction.toy import experiment as toy
+
+from slabsvm.selection.journal import Record
 
 _STYLE: Any = {
     "font.size": 10,

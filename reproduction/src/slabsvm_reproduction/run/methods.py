@@ -14,10 +14,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
-
-from slabsvm import SVDD, KernelDensityDetector, KernelPCADetector, OneClassSlabSVM, OneClassSVM
 from slabsvm_reproduction.run.counts import Counts
 from slabsvm_reproduction.run.provenance import VERSION
+
+from slabsvm import SVDD, KernelDensityDetector, KernelPCADetector, OneClassSlabSVM, OneClassSVM
 from slabsvm.selection.journal import Record
 
 # A sample on a plane counts as inside, and a copy of a training sample that is on a plane is itself on it but

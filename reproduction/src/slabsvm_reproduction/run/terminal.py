@@ -14,8 +14,9 @@ import click
 
 if TYPE_CHECKING:
     from slabsvm_reproduction.letter.data import Letters
-    from slabsvm.selection.journal import Record
     from slabsvm_reproduction.report.parts import Chart, Grid, Picture, Report
+
+    from slabsvm.selection.journal import Record
 
 INTERRUPTED = 130  # the exit status by which shells know an interruption
 PLAIN_SECONDS = 30.0  # between lines of progress where nobody sees a bar
@@ -82,7 +83,6 @@ def run_cells(
 ) -> list[Record]:
     """Run the cells with progress, or read the records of those that were run before; says which it was."""
     from joblib import cpu_count
-
     from slabsvm_reproduction.run.protocol import known_records, run
 
     journal = output / f"{name}.jsonl"
@@ -199,8 +199,9 @@ def draw(output: Path, charts: Sequence[Chart], figures: bool) -> list[Picture]:
 
 def finish(output: Path, name: str, report: Report, records: Sequence[Record]) -> None:
     """Write the CSV file and the report of an experiment, and say where everything is."""
-    from slabsvm import __version__
     from slabsvm_reproduction.report.parts import Prose, write_csv
+
+    from slabsvm import __version__
 
     write_csv(records, output / f"{name}.csv")
     origin = (

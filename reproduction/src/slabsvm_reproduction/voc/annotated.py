@@ -10,8 +10,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Literal
 
-from slabsvm_reproduction.voc.annotation import Box, LabelledBox, parse_annotation
 from slabsvm_reproduction.letter.data import DataError
+from slabsvm_reproduction.voc.annotation import Box, LabelledBox, parse_annotation
 
 Kind = Literal[
     "annotation",  # a file that cannot be read, or names no image of its own

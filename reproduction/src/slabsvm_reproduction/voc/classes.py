@@ -9,11 +9,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import GroupKFold
-
 from slabsvm_reproduction.letter.data import DataError
+from slabsvm_reproduction.voc.data import VOC_PAGE, VOCData
 from slabsvm_reproduction.voc.hog import ClassFeatures
 from slabsvm_reproduction.voc.regions import Choice
-from slabsvm_reproduction.voc.data import VOC_PAGE, VOCData
 
 N_FOLDS = 3
 # A class of fewer objects leaves a fold fewer than ten to be tested with.

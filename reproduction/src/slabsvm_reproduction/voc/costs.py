@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from slabsvm_reproduction.voc.classes import N_FOLDS
-from slabsvm_reproduction.voc.regions import Choice, class_objects, class_window
 from slabsvm_reproduction.voc.data import VOCData
+from slabsvm_reproduction.voc.regions import Choice, class_objects, class_window
 
 # Seconds for each value of a feature; for each product in a kernel's table, all four tables; and for each fold: of the
 # coordinates, t^2 for each region, t training objects; of the fits, a power of t; of scores, t^2 for each background.

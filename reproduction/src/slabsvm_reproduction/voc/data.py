@@ -12,10 +12,17 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from joblib import Parallel, delayed
-
-from slabsvm_reproduction.voc.annotated import ACCEPTED, Annotated, Kind, Problem, Reading, read_annotated, require_pillow
-from slabsvm_reproduction.voc.annotation import Box, LabelledBox
 from slabsvm_reproduction.letter.data import DataError
+from slabsvm_reproduction.voc.annotated import (
+    ACCEPTED,
+    Annotated,
+    Kind,
+    Problem,
+    Reading,
+    read_annotated,
+    require_pillow,
+)
+from slabsvm_reproduction.voc.annotation import Box, LabelledBox
 from slabsvm_reproduction.voc.layout import VOC_PAGE, annotation_paths, find_layout
 
 __all__ = [

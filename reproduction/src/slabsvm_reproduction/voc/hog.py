@@ -26,12 +26,23 @@ import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.utils import gen_batches
-
-from slabsvm_reproduction.voc.annotation import Box
 from slabsvm_reproduction.letter.data import DataError
-from slabsvm_reproduction.voc.feature_store import FeatureStore, write_rows
-from slabsvm_reproduction.voc.regions import BLOCK, CELL, MAX_OVERLAP, ORIENTATIONS, USUAL, Choice, Region, Window, background_regions, class_objects, class_window
+from slabsvm_reproduction.voc.annotation import Box
 from slabsvm_reproduction.voc.data import VOCData, require_jobs
+from slabsvm_reproduction.voc.feature_store import FeatureStore, write_rows
+from slabsvm_reproduction.voc.regions import (
+    BLOCK,
+    CELL,
+    MAX_OVERLAP,
+    ORIENTATIONS,
+    USUAL,
+    Choice,
+    Region,
+    Window,
+    background_regions,
+    class_objects,
+    class_window,
+)
 
 if TYPE_CHECKING:
     from PIL.Image import Image

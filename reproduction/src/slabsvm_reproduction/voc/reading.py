@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING
 
 import click
 import joblib
-
 from slabsvm_reproduction.run.terminal import INTERRUPTED, progress, rough_duration
 from slabsvm_reproduction.voc.stages import Stages
 
 if TYPE_CHECKING:
-    from slabsvm_reproduction.voc.hog import ClassFeatures
     from slabsvm_reproduction.voc.costs import Cost
-    from slabsvm_reproduction.voc.regions import Choice
     from slabsvm_reproduction.voc.data import VOCData
+    from slabsvm_reproduction.voc.hog import ClassFeatures
+    from slabsvm_reproduction.voc.regions import Choice
 
 # Problems of the data that the terminal lists; the report has all.
 LISTED = 5
@@ -39,8 +38,8 @@ def read_data(data: Path | None, *, year: int | None, image_set: str | None, str
     DataError
         There is none: the text says where to get it and what it takes. Or it is not sound, and `strict`.
     """
-    from slabsvm_reproduction.voc import classes as pascal_classes
     from slabsvm_reproduction.letter.data import DataError
+    from slabsvm_reproduction.voc import classes as pascal_classes
     from slabsvm_reproduction.voc.data import read_voc
 
     folder = data
@@ -82,8 +81,8 @@ def read_features(
     stages: Stages,
 ) -> list[ClassFeatures]:
     """Compute the features of each class, or read what the cache holds; nothing is begun without room for all."""
-    from slabsvm_reproduction.voc.hog import class_features
     from slabsvm_reproduction.voc.costs import costs
+    from slabsvm_reproduction.voc.hog import class_features
 
     foretold = costs(data, classes, n_backgrounds, choice)
     for line in said_of(foretold, jobs or joblib.cpu_count()):

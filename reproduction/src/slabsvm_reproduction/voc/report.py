@@ -6,17 +6,18 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from slabsvm_reproduction.letter import experiment as paper
-from slabsvm_reproduction.voc import classes as pascal_classes
-from slabsvm_reproduction.voc.hog import ClassFeatures
-from slabsvm_reproduction.run.methods import CERTIFIED
-from slabsvm_reproduction.voc.experiment import COLUMNS, KERNELS, OFFSETS, SLAB, Kernel
 from slabsvm_reproduction.letter.table_one import PAPER
-from slabsvm_reproduction.voc.texture import BAND
-from slabsvm.selection.journal import Record
 from slabsvm_reproduction.report.parts import Grid, Part, Prose, Report
 from slabsvm_reproduction.report.tables import best_of_rows, convergence
+from slabsvm_reproduction.run.methods import CERTIFIED
+from slabsvm_reproduction.voc import classes as pascal_classes
+from slabsvm_reproduction.voc.experiment import COLUMNS, KERNELS, OFFSETS, SLAB, Kernel
 from slabsvm_reproduction.voc.findings import GUESSING, direction, found, setting
+from slabsvm_reproduction.voc.hog import ClassFeatures
 from slabsvm_reproduction.voc.medians import BY_GAMMA, RANKED, THRESHOLDS, auroc, band, is_told, of_cell, typical
+from slabsvm_reproduction.voc.texture import BAND
+
+from slabsvm.selection.journal import Record
 
 STAGES = ("reading and checking the images", "features", "models", "figures")
 # The line of what has neither a kernel nor a model.
