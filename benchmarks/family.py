@@ -23,10 +23,10 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, cpu_count, delayed
 from sklearn.metrics import roc_auc_score
-from slabsvm_reproduction.run.counts import Counts
 
 from offsets import LETTER_FILE, MARKS, OFFSETS, DataSet, Split, data_sets, split, unavoidable_error
 from slabsvm import SVDD, KernelDensityDetector, KernelPCADetector, OneClassSlabSVM, OneClassSVM
+from slabsvm_reproduction.run.counts import Counts
 
 RECORDS = Path(__file__).parent / "results" / "family.json"
 NU = 0.1

@@ -31,10 +31,10 @@ from joblib import Parallel, cpu_count, delayed
 from scipy.stats import betabinom, wilcoxon
 from sklearn import datasets as bundled
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
-from slabsvm_reproduction.letter.data import load_letters
-from slabsvm_reproduction.run.counts import Counts
 
 from slabsvm import OneClassSlabSVM, __version__
+from slabsvm_reproduction.letter.data import load_letters
+from slabsvm_reproduction.run.counts import Counts
 
 RECORDS = Path(__file__).parent / "results" / "offsets.json"
 MARKS = ("<!-- tables -->", "<!-- end of tables -->")

@@ -26,10 +26,10 @@ from scipy.stats import norm
 from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from slabsvm_reproduction.letter.data import load_letters
 
 from offsets import LETTER_FILE, MARKS
 from slabsvm import ConformalDetector, OneClassSlabSVM, OneClassSVM, OpenSetClassifier
+from slabsvm_reproduction.letter.data import load_letters
 
 RECORDS = Path(__file__).parent / "results" / "openset.json"
 ALPHAS = (0.01, 0.05, 0.1, 0.2)

@@ -32,15 +32,15 @@ from pathlib import Path
 from time import process_time
 from typing import Any
 
+from threadpoolctl import threadpool_limits
+
+from slabsvm.kernels.base import NAMED
 from slabsvm_reproduction.run import protocol
 from slabsvm_reproduction.voc import experiment as pascal
 from slabsvm_reproduction.voc.coordinates import KernelTable
 from slabsvm_reproduction.voc.data import find_layout, read_voc
 from slabsvm_reproduction.voc.hog import class_features
 from slabsvm_reproduction.voc.regions import LARGEST, background_regions, class_objects
-from threadpoolctl import threadpool_limits
-
-from slabsvm.kernels.base import NAMED
 
 RESULTS = Path(__file__).parent / "results" / "voc_scaling.json"
 CLASSES = ("cat", "cow", "dog", "horse", "person", "sheep")

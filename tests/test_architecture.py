@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from slabsvm_reproduction.run import provenance
 
 import slabsvm
+from slabsvm_reproduction.run import provenance
 
 PACKAGE = Path(slabsvm.__file__).parent
 # The floors, from the ground up, and on each the files from the first to the last.

@@ -1,4 +1,9 @@
-"""One-class slab support vector machines: learn from positive examples alone, with a certificate on every fit."""
+"""One-class slab support vector machines: learn from positive examples alone, with a certificate on every fit.
+
+This folder holds what users import by name; everything else lives in the folders below, of which each imports only
+from those before it: compiled, data, kernels, gram, dual, solvers, detectors, conformal, selection, openset, display,
+command.
+"""
 
 from __future__ import annotations
 
@@ -47,23 +52,23 @@ __version__ = "0.1.0.dev0"
 
 # Fetched on first use, so that `slabsvm --help` does not wait for scikit-learn.
 _HOMES = {
-    "SVDD": "sphere",
+    "SVDD": "detectors.svdd",
     "AutoSlabSVM": "selection.auto",
-    "CalibrationWarning": "calibration",
-    "ConformalDetector": "calibration",
+    "CalibrationWarning": "conformal.detector",
+    "ConformalDetector": "conformal.detector",
     "DistinctKFold": "selection.folds",
-    "KernelDensityDetector": "density",
-    "KernelPCADetector": "principal",
+    "KernelDensityDetector": "detectors.kernel_density",
+    "KernelPCADetector": "detectors.kernel_pca",
     "LabelFreeSearchCV": "selection.search",
     "LeakageWarning": "selection.leakage",
-    "LinearOneClassSlabSVM": "linear",
-    "OneClassSVM": "svm",
-    "OneClassSlabSVM": "svm",
-    "OpenSetClassifier": "openset",
-    "SlabCollapseWarning": "base",
-    "benjamini_hochberg": "conformal",
-    "conformal_p_values": "conformal",
-    "fit_path": "path",
+    "LinearOneClassSlabSVM": "detectors.linear_slab",
+    "OneClassSVM": "detectors.one_class_svm",
+    "OneClassSlabSVM": "detectors.slab",
+    "OpenSetClassifier": "openset.classifier",
+    "SlabCollapseWarning": "detectors.base",
+    "benjamini_hochberg": "conformal.p_values",
+    "conformal_p_values": "conformal.p_values",
+    "fit_path": "detectors.path",
 }
 
 

@@ -1,4 +1,7 @@
-"""The command `slabsvm`; heavy imports stand inside the commands, so that `--help` answers at once."""
+"""The subcommands `demo` and `reproduce` of the command `slabsvm`.
+
+Heavy imports stand inside the commands, so that `--help` answers at once.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+
 from slabsvm_reproduction.run.terminal import (
     check_folder,
     draw,
@@ -20,21 +24,10 @@ from slabsvm_reproduction.run.terminal import (
     tell,
 )
 
-from slabsvm import __version__
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(__version__, prog_name="slabsvm")
-def main() -> None:
-    """One-class slab support vector machines: learn from positive examples alone.
-
-    Start with `slabsvm demo`, which needs no data and no network.
-    """
-
-
-@main.group()
+@click.group(short_help="Repeat the paper's experiments.")
 def reproduce() -> None:
     """Repeat the paper's experiments.
 
@@ -81,7 +74,7 @@ def data_option(command: F) -> F:
     return option(command)
 
 
-@main.command(short_help="Learn ten digits, each alone, and show it on a page.")
+@click.command(short_help="Learn ten digits, each alone, and show it on a page.")
 @output_option("slabsvm-demo")
 def demo(output: Path) -> None:
     """Learn each of ten handwritten digits from its positives alone, and face all ten.

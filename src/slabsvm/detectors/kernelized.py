@@ -13,8 +13,9 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from slabsvm.data.distinct import Distinct, distinct_rows, same_points
 from slabsvm.detectors.base import Detector
-from slabsvm.dual.program import ROUNDING_GAP, FloatArray
+from slabsvm.dual.program import FloatArray
 from slabsvm.gram.base import Dense, Gram
+from slabsvm.gram.precision import ROUNDING_GAP
 from slabsvm.gram.products import gram_of
 from slabsvm.kernels import bandwidth
 from slabsvm.kernels import base as kernels

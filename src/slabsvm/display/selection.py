@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
-from slabsvm_reproduction.report.palette import INK, LINE, NOVEL, SEQUENCE, SOFT
-from slabsvm_reproduction.report.plots import require_matplotlib
+
+from slabsvm.display.figures import require_matplotlib
+from slabsvm.display.palette import INK, LINE, NOVEL, SEQUENCE, SOFT
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -41,7 +42,7 @@ def draw_search(search: Any, *, parameter: str | None = None, figure: Any = None
     ------
     ValueError
         The grid has no such parameter, or it is not a number.
-    slabsvm_reproduction.report.plots.PlotsMissingError
+    slabsvm.display.PlotsMissingError
         matplotlib is not installed.
     """
     check_is_fitted(search)

@@ -26,15 +26,14 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from slabsvm.gram.precision import ROUNDING_GAP
+
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 
 # A gap is measured against the objective, but never against less than this share of the largest objective that
 # the boxes allow: where w = 0 is optimal the objective vanishes and no relative gap could ever be reached.
 OBJECTIVE_FLOOR = 1e-7
-
-# Where w = 0 is optimal, no gap below this share of that largest objective can be told from rounding.
-ROUNDING_GAP = 1e-14
 
 # Sums of caps are compared with totals up to this relative rounding error.
 MASS_ROUNDING = 1e-12

@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from scipy.linalg.lapack import dpotrf
 from threadpoolctl import ThreadpoolController
 
-from slabsvm.dual.program import ROUNDING_GAP
+from slabsvm.gram.precision import ROUNDING_GAP
 from slabsvm.kernels.base import Kernel, Rows
 
 FloatArray = npt.NDArray[np.float64]

@@ -16,11 +16,11 @@ from scipy.spatial.distance import pdist
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from sklearn.svm import OneClassSVM
-from slabsvm_reproduction.run.counts import Counts
-from slabsvm_reproduction.run.protocol import expected_warnings
 
 from slabsvm import OneClassSlabSVM
-from slabsvm.selection.journal import Record
+from slabsvm.selection import Record
+from slabsvm_reproduction.run.counts import Counts
+from slabsvm_reproduction.run.protocol import expected_warnings
 
 NU_LOWER, NU_UPPER, EPSILON = 0.1, 0.05, 2 / 3
 # The one-class SVM has one plane; it gets what the slab's two planes may leave outside together, so that all

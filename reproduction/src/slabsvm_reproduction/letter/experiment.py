@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from slabsvm.selection import Record
 from slabsvm_reproduction.letter.data import Letters
 from slabsvm_reproduction.run.methods import OneClassCell, measure_one_class
-
-from slabsvm.selection.journal import Record
 
 KERNELS = ("linear", "rbf", "intersection", "hellinger", "chi2")
 LETTERS = tuple(ascii_uppercase)

@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from slabsvm.display import colour_map, figure
+from slabsvm.display.palette import INK, LINE, METHOD_COLOURS
+from slabsvm.selection import Record
 from slabsvm_reproduction.letter import experiment as paper
 from slabsvm_reproduction.letter.report import medians, of_cell
 from slabsvm_reproduction.letter.table_one import NO_KERNEL, PAPER
-from slabsvm_reproduction.report.palette import INK, LINE, METHOD_COLOURS
 from slabsvm_reproduction.report.parts import Chart
-from slabsvm_reproduction.report.plots import colour_map, figure
 from slabsvm_reproduction.run.methods import METHODS
-
-from slabsvm.selection.journal import Record
 
 # A correlation above this is written in white on its dark cell.
 DARK = 0.5

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from statistics import median
 
+from slabsvm.selection import Record
 from slabsvm_reproduction.letter import experiment as paper
 from slabsvm_reproduction.letter import table_one
 from slabsvm_reproduction.letter.table_one import NO_KERNEL, PAPER, REPRODUCED
 from slabsvm_reproduction.report.parts import BAD, FAINT, GOOD, Grid, Part, Report
 from slabsvm_reproduction.report.tables import best_of_rows, convergence, pick
 from slabsvm_reproduction.run.methods import CERTIFIED, METHODS, TITLES
-
-from slabsvm.selection.journal import Record
 
 Medians = Mapping[tuple[str, str], float]
 

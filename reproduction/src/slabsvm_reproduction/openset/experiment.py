@@ -16,13 +16,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.svm import SVC
+
+from slabsvm import SVDD, OneClassSlabSVM, OneClassSVM, OpenSetClassifier, metrics
+from slabsvm.selection import Record
 from slabsvm_reproduction.letter import experiment as paper
 from slabsvm_reproduction.letter.data import Letters
 from slabsvm_reproduction.run.provenance import VERSION
-
-from slabsvm import SVDD, OneClassSlabSVM, OneClassSVM, OpenSetClassifier
-from slabsvm.openset import metrics
-from slabsvm.selection.journal import Record
 
 N_KNOWN, N_DRAWS, ALPHA = 13, 5, 0.05
 N_UNKNOWN = (0, 1, 3, 6, 9, 13)

@@ -7,15 +7,15 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+
+from slabsvm.display import figure
+from slabsvm.display.palette import GREEN, LINE, METHOD_COLOURS, SOFT, VIOLET
+from slabsvm.selection import Record
 from slabsvm_reproduction.letter.plots import heat_map
 from slabsvm_reproduction.openset import experiment as openset
 from slabsvm_reproduction.openset.report import openness_levels
-from slabsvm_reproduction.report.palette import GREEN, LINE, METHOD_COLOURS, SOFT, VIOLET
 from slabsvm_reproduction.report.parts import Chart
-from slabsvm_reproduction.report.plots import figure
 from slabsvm_reproduction.report.tables import pick
-
-from slabsvm.selection.journal import Record
 
 COLOURS = {**METHOD_COLOURS, "SVC": GREEN, "SVC-alpha": VIOLET}
 # SVDD lies on the one-class SVM, and the two SVCs are near each other.

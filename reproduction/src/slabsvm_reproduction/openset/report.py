@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from statistics import fmean, stdev
 from typing import Any
 
+from slabsvm import metrics
+from slabsvm.selection import Record
 from slabsvm_reproduction.openset import experiment as openset
 from slabsvm_reproduction.report.parts import BAD, BEST, GOOD, Grid, Part, Report
 from slabsvm_reproduction.report.tables import pick
-
-from slabsvm.openset import metrics
-from slabsvm.selection.journal import Record
 
 # What is measured with every unknown letter: its field, its head, and whether more is better.
 MEASURED = (

@@ -14,7 +14,7 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Protocol
 
-from slabsvm.selection.journal import Record
+from slabsvm.selection import Record
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -176,8 +176,8 @@ class Report:
 
 
 def page_file(name: str) -> str:
-    """Read one of the files that pages are made of."""
-    return files("slabsvm").joinpath(name).read_text(encoding="utf-8")
+    """Read one of the files of this folder that pages are made of."""
+    return files("slabsvm_reproduction.report").joinpath(name).read_text(encoding="utf-8")
 
 
 def write_csv(records: Sequence[Record], path: Path) -> None:

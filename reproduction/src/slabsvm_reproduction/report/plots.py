@@ -2,50 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.stats import chi
+
+from slabsvm.display import figure
+from slabsvm.display.palette import GREEN, INK, KNOWN, LINE, NOVEL, SAND, SEQUENCE, SOFT, VIOLET
+from slabsvm.selection import Record
 from slabsvm_reproduction.letter import experiment as paper
-from slabsvm_reproduction.report.palette import GREEN, INK, KNOWN, LINE, NOVEL, SAND, SEQUENCE, SOFT, VIOLET
 from slabsvm_reproduction.report.parts import Chart
 from slabsvm_reproduction.report.tables import PLANES, planes_values
 from slabsvm_reproduction.run.methods import TIE
 from slabsvm_reproduction.toy import experiment as toy
 
-from slabsvm.selection.journal import Record
-
-_STYLE: Any = {
-    "font.size": 10,
-    "axes.edgecolor": SOFT,
-    "axes.labelcolor": INK,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "axes.titlesize": 11,
-    "axes.titlelocation": "left",
-    "text.color": INK,
-    "xtick.color": SOFT,
-    "ytick.color": SOFT,
-    "legend.frameon": False,
-    "figure.dpi": 160,
-    "savefig.bbox": "tight",
-}
 PLANES_COLOURS = (NOVEL, KNOWN, VIOLET, SAND, GREEN)
-
-
-class PlotsMissingError(ImportError):
-    """Matplotlib, the optional extra `plots`, is not installed."""
-
-
-def require_matplotlib() -> None:
-    """Raise PlotsMissingError, which names what to install, when figures cannot be drawn."""
-    if find_spec("matplotlib") is None:
-        raise PlotsMissingError("Figures need matplotlib. Install it with: pip install 'slabsvm[plots]'")
 
 
 def planes_charts(records: Sequence[Record]) -> list[Chart]:
@@ -149,26 +123,6 @@ def toy_distances_chart(path: Path) -> None:
 
 
 _KERNEL_TITLES = {"linear": "Linear kernel", "rbf": "RBF kernel"}
-
-
-@contextmanager
-def figure(path: Path, width: float, height: float) -> Iterator[Any]:
-    """A figure of `width` by `height` inches in the house's style, saved to `path` at the end."""
-    require_matplotlib()
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
-    with rc_context(_STYLE):
-        drawing = Figure(figsize=(width, height))
-        yield drawing
-        drawing.savefig(path)
-
-
-def colour_map() -> Any:
-    """The house's colours from paper to ink, for values from low to high."""
-    from matplotlib.colors import LinearSegmentedColormap
-
-    return LinearSegmentedColormap.from_list("slabsvm", ["#f7f6f2", *SEQUENCE])
 
 
 def _score_field(slab: Any, X: Any) -> tuple[tuple[Any, Any], Any]:

@@ -14,11 +14,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
-from slabsvm_reproduction.run.counts import Counts
-from slabsvm_reproduction.run.provenance import VERSION
 
 from slabsvm import SVDD, KernelDensityDetector, KernelPCADetector, OneClassSlabSVM, OneClassSVM
-from slabsvm.selection.journal import Record
+from slabsvm.selection import Record
+from slabsvm_reproduction.run.counts import Counts
+from slabsvm_reproduction.run.provenance import VERSION
 
 # A sample on a plane counts as inside, and a copy of a training sample that is on a plane is itself on it but
 # for the last digits: relative to the plane's offset, this is as near as counts as on it.

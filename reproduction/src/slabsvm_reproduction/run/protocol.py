@@ -21,7 +21,7 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from slabsvm import SlabCollapseWarning
-from slabsvm.selection.journal import Journal, Record
+from slabsvm.selection import Journal, Record
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
+    from slabsvm.selection import Record
     from slabsvm_reproduction.letter.data import Letters
     from slabsvm_reproduction.report.parts import Chart, Grid, Picture, Report
-
-    from slabsvm.selection.journal import Record
 
 INTERRUPTED = 130  # the exit status by which shells know an interruption
 PLAIN_SECONDS = 30.0  # between lines of progress where nobody sees a bar
@@ -26,8 +25,8 @@ FEW = 3  # steps that tell no time left: the first ones compile and fill caches
 @contextmanager
 def plain_errors() -> Iterator[None]:
     """Turn what can go wrong on a user's machine into one message and an exit status, with no traceback."""
+    from slabsvm.display import PlotsMissingError
     from slabsvm_reproduction.letter.data import DataError
-    from slabsvm_reproduction.report.plots import PlotsMissingError
 
     try:
         yield
@@ -42,7 +41,7 @@ def prepare(output: Path, figures: bool) -> None:
     """Fail now, rather than after the work, when the results could not be written or drawn."""
     check_folder(output)
     if figures:
-        from slabsvm_reproduction.report.plots import PlotsMissingError, require_matplotlib
+        from slabsvm.display import PlotsMissingError, require_matplotlib
 
         try:
             require_matplotlib()
@@ -83,6 +82,7 @@ def run_cells(
 ) -> list[Record]:
     """Run the cells with progress, or read the records of those that were run before; says which it was."""
     from joblib import cpu_count
+
     from slabsvm_reproduction.run.protocol import known_records, run
 
     journal = output / f"{name}.jsonl"
@@ -199,9 +199,8 @@ def draw(output: Path, charts: Sequence[Chart], figures: bool) -> list[Picture]:
 
 def finish(output: Path, name: str, report: Report, records: Sequence[Record]) -> None:
     """Write the CSV file and the report of an experiment, and say where everything is."""
-    from slabsvm_reproduction.report.parts import Prose, write_csv
-
     from slabsvm import __version__
+    from slabsvm_reproduction.report.parts import Prose, write_csv
 
     write_csv(records, output / f"{name}.csv")
     origin = (

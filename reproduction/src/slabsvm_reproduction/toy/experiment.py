@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from slabsvm_reproduction.run.methods import TIE
-from slabsvm_reproduction.run.provenance import VERSION
 
 from slabsvm import OneClassSlabSVM
-from slabsvm.selection.journal import Record
+from slabsvm.selection import Record
+from slabsvm_reproduction.run.methods import TIE
+from slabsvm_reproduction.run.provenance import VERSION
 
 EPSILONS = tuple(k / 6 for k in range(1, 6))
 KERNELS = ("linear", "rbf")

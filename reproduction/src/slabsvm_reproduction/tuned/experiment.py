@@ -24,16 +24,13 @@ from sklearn.ensemble import IsolationForest
 from sklearn.metrics import roc_auc_score
 from sklearn.mixture import GaussianMixture
 from sklearn.neighbors import LocalOutlierFactor
+
+from slabsvm import SVDD, KernelDensityDetector, KernelPCADetector, LabelFreeSearchCV, OneClassSlabSVM, OneClassSVM
+from slabsvm.selection import MAKERS, Answer, Criterion, Measured, Record, Strangers, TightestAtRecall, answer
 from slabsvm_reproduction.letter import experiment as paper
 from slabsvm_reproduction.letter.data import Letters
 from slabsvm_reproduction.run.methods import decisions
 from slabsvm_reproduction.run.provenance import VERSION
-
-from slabsvm import SVDD, KernelDensityDetector, KernelPCADetector, LabelFreeSearchCV, OneClassSlabSVM, OneClassSVM
-from slabsvm.selection.criteria import Answer, Criterion, Measured, TightestAtRecall
-from slabsvm.selection.journal import Record
-from slabsvm.selection.judging import answer
-from slabsvm.selection.synthetic_outliers import MAKERS, Strangers
 
 Grid = Mapping[str, tuple[Any, ...]]
 

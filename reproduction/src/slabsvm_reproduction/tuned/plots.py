@@ -7,16 +7,16 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+
+from slabsvm.display import figure
+from slabsvm.display.palette import INK, KNOWN, LINE, METHOD_COLOURS, SOFT
+from slabsvm.selection import Record
 from slabsvm_reproduction.letter import experiment as paper
 from slabsvm_reproduction.letter.plots import heat_map, spread
-from slabsvm_reproduction.report.palette import INK, KNOWN, LINE, METHOD_COLOURS, SOFT
 from slabsvm_reproduction.report.parts import Chart
-from slabsvm_reproduction.report.plots import figure
 from slabsvm_reproduction.report.tables import pick
 from slabsvm_reproduction.tuned import experiment as fair
 from slabsvm_reproduction.tuned.report import FIRST, SLAB, candidate_medians, ranking
-
-from slabsvm.selection.journal import Record
 
 
 def charts(records: Sequence[Record]) -> list[Chart]:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import GroupKFold
+
 from slabsvm_reproduction.letter.data import DataError
 from slabsvm_reproduction.voc.data import VOC_PAGE, VOCData
 from slabsvm_reproduction.voc.hog import ClassFeatures

@@ -20,7 +20,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from slabsvm.kernels.base import Kernel
+from slabsvm.kernels import Kernel
 
 FloatArray = NDArray[np.float64]
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from joblib import Parallel, delayed
+
 from slabsvm_reproduction.letter.data import DataError
 from slabsvm_reproduction.voc.annotated import (
     ACCEPTED,

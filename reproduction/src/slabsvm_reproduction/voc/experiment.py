@@ -16,6 +16,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from slabsvm import bandwidth
+from slabsvm.kernels import NAMED
+from slabsvm.selection import Record
 from slabsvm_reproduction.letter import experiment as paper
 from slabsvm_reproduction.letter import table_one
 from slabsvm_reproduction.run.methods import METHODS, measure_one_class
@@ -25,10 +29,6 @@ from slabsvm_reproduction.voc.coordinates import FloatArray, KernelTable, firsts
 from slabsvm_reproduction.voc.hog import ClassFeatures
 from slabsvm_reproduction.voc.surest import surest
 from slabsvm_reproduction.voc.texture import BAND, SUM, measure_band, totals
-
-from slabsvm.kernels import bandwidth
-from slabsvm.kernels.base import NAMED
-from slabsvm.selection.journal import Record
 
 OFFSETS = ("training", "leave-one-out")
 COLUMNS = tuple(method for method in METHODS if method != "KDE")

@@ -16,9 +16,9 @@ from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
-from slabsvm_reproduction.letter.data import DataError
 
-from slabsvm.selection.journal import Journal
+from slabsvm.selection import Journal
+from slabsvm_reproduction.letter.data import DataError
 
 
 class FeatureStore:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from statistics import fmean
 
+from slabsvm.selection import Record
 from slabsvm_reproduction.letter import experiment as paper
 from slabsvm_reproduction.report.tables import pick
 from slabsvm_reproduction.run.methods import TITLES
@@ -12,8 +13,6 @@ from slabsvm_reproduction.voc import experiment as pascal
 from slabsvm_reproduction.voc.classes import N_FOLDS
 from slabsvm_reproduction.voc.experiment import COLUMNS, KERNELS, OFFSETS, SLAB, Kernel
 from slabsvm_reproduction.voc.medians import RANKED, THRESHOLDS, auroc, band, is_told, of_cell, typical
-
-from slabsvm.selection.journal import Record
 
 GUESSING = 0.5
 

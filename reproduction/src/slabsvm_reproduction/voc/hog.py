@@ -26,6 +26,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.utils import gen_batches
+
 from slabsvm_reproduction.letter.data import DataError
 from slabsvm_reproduction.voc.annotation import Box
 from slabsvm_reproduction.voc.data import VOCData, require_jobs

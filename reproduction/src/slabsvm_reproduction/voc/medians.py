@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean, median
 
+from slabsvm.selection import Record
 from slabsvm_reproduction.report.tables import pick
 from slabsvm_reproduction.voc.experiment import KERNELS, OTHER_GAMMAS, SLAB, Kernel
 from slabsvm_reproduction.voc.texture import BAND
-
-from slabsvm.selection.journal import Record
 
 # Kernels for which not every region is equally far from all others, as it is at the paper's gamma.
 RANKED = tuple(kernel for kernel in KERNELS if kernel.gamma is None)

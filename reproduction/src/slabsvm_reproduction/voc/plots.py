@@ -12,17 +12,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from slabsvm.display import figure
+from slabsvm.display.palette import KNOWN, LINE, METHOD_COLOURS, NOVEL, SOFT
+from slabsvm.selection import Record
 from slabsvm_reproduction.letter import experiment as paper
 from slabsvm_reproduction.letter.plots import heat_map
-from slabsvm_reproduction.report.palette import KNOWN, LINE, METHOD_COLOURS, NOVEL, SOFT
 from slabsvm_reproduction.report.parts import Chart
-from slabsvm_reproduction.report.plots import figure
 from slabsvm_reproduction.voc.experiment import COLUMNS, KERNELS, OFFSETS, SLAB, SWEPT, Kernel
 from slabsvm_reproduction.voc.hog import ClassFeatures, hog_picture, region_pixels
 from slabsvm_reproduction.voc.medians import BY_GAMMA, THRESHOLDS, best_kernel, by_class, of_cell, typical
 from slabsvm_reproduction.voc.surest import KINDS
-
-from slabsvm.selection.journal import Record
 
 Pixels = NDArray[np.uint8]
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 import joblib
+
 from slabsvm_reproduction.run.terminal import INTERRUPTED, progress, rough_duration
 from slabsvm_reproduction.voc.stages import Stages
 

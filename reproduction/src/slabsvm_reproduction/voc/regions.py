@@ -15,6 +15,7 @@ from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
+
 from slabsvm_reproduction.letter.data import DataError
 from slabsvm_reproduction.voc.annotation import Box, LabelledBox
 from slabsvm_reproduction.voc.data import Annotated, VOCData

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from slabsvm.selection import Record
 from slabsvm_reproduction.letter import experiment as paper
 from slabsvm_reproduction.letter.table_one import PAPER
 from slabsvm_reproduction.report.parts import Grid, Part, Prose, Report
@@ -16,8 +17,6 @@ from slabsvm_reproduction.voc.findings import GUESSING, direction, found, settin
 from slabsvm_reproduction.voc.hog import ClassFeatures
 from slabsvm_reproduction.voc.medians import BY_GAMMA, RANKED, THRESHOLDS, auroc, band, is_told, of_cell, typical
 from slabsvm_reproduction.voc.texture import BAND
-
-from slabsvm.selection.journal import Record
 
 STAGES = ("reading and checking the images", "features", "models", "figures")
 # The line of what has neither a kernel nor a model.

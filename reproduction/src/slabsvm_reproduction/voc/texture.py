@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
+
+from slabsvm.selection import Record
 from slabsvm_reproduction.run.methods import decisions
 from slabsvm_reproduction.voc.coordinates import BLOCK_BYTES, FloatArray
-
-from slabsvm.selection.journal import Record
 
 # What records call the method, and the number it looks at in place of a kernel.
 BAND, SUM = "band", "sum"

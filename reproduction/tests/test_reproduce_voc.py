@@ -15,6 +15,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+
+from slabsvm import SlabCollapseWarning
+from slabsvm.kernels.base import NAMED, RBF
 from slabsvm_reproduction.command import main
 from slabsvm_reproduction.letter import table_one
 from slabsvm_reproduction.letter.data import DataError
@@ -32,9 +35,6 @@ from slabsvm_reproduction.voc.data import read_voc
 from slabsvm_reproduction.voc.reading import said_of
 from slabsvm_reproduction.voc.regions import Choice, Region, Window, background_regions, class_objects
 from slabsvm_reproduction.voc.stages import Stages
-
-from slabsvm import SlabCollapseWarning
-from slabsvm.kernels.base import NAMED, RBF
 from voc_layout import Layout, boxed, pattern
 
 GAMMA = 0.05

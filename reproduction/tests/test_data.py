@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from slabsvm_reproduction.letter import data
 from slabsvm_reproduction.letter.data import DataError
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image
 from skimage.feature import hog
+
 from slabsvm_reproduction.letter.data import DataError
 from slabsvm_reproduction.voc import hog as features
 from slabsvm_reproduction.voc.annotation import Box
@@ -29,7 +30,6 @@ from slabsvm_reproduction.voc.regions import (
     class_objects,
     class_window,
 )
-
 from voc_layout import SQUARE, Layout, boxed, described, pattern
 
 DIFFICULT = "<difficult>1</difficult>"

@@ -1,14 +1,14 @@
 """The report of Table 1: its verdicts and its sentences follow from the records, whatever these say."""
 
 import pytest
+
+from slabsvm.selection.journal import Record
 from slabsvm_reproduction.letter import experiment as paper
 from slabsvm_reproduction.letter import plots as letter_plots
 from slabsvm_reproduction.letter import report as letter_report
 from slabsvm_reproduction.letter import table_one
 from slabsvm_reproduction.report import tables
 from slabsvm_reproduction.report.parts import BAD, BEST, FAINT, GOOD
-
-from slabsvm.selection.journal import Record
 
 MEASURED = ("auroc", "recall", "expected_recall", "false_acceptance", "fit_seconds", "score_seconds")
 

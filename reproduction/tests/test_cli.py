@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+
 from slabsvm_reproduction import command as cli
 from slabsvm_reproduction.command import main, reproduce
 from slabsvm_reproduction.letter import experiment as paper

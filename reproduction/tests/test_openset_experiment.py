@@ -4,6 +4,7 @@ from string import ascii_uppercase
 
 import numpy as np
 import pytest
+
 from slabsvm_reproduction.openset import experiment as openset
 from slabsvm_reproduction.openset import report as openset_report
 

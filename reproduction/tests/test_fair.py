@@ -7,16 +7,16 @@ from itertools import product
 import numpy as np
 import pytest
 from sklearn.model_selection import KFold, ParameterGrid
-from slabsvm_reproduction.letter import experiment as paper
-from slabsvm_reproduction.run import protocol
-from slabsvm_reproduction.tuned import comparison
-from slabsvm_reproduction.tuned import experiment as fair
-from slabsvm_reproduction.tuned import report as fair_report
 
 from slabsvm import KernelDensityDetector, LabelFreeSearchCV, LeakageWarning
 from slabsvm.selection.criteria import Answer
 from slabsvm.selection.journal import Record
 from slabsvm.selection.synthetic_outliers import Strangers
+from slabsvm_reproduction.letter import experiment as paper
+from slabsvm_reproduction.run import protocol
+from slabsvm_reproduction.tuned import comparison
+from slabsvm_reproduction.tuned import experiment as fair
+from slabsvm_reproduction.tuned import report as fair_report
 
 CHEAP = ("OCSSVM", "OCSVM", "KDE", "LOF")
 

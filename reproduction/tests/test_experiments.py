@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from sklearn.metrics import matthews_corrcoef, roc_auc_score
+
 from slabsvm_reproduction.demo import digits
 from slabsvm_reproduction.letter import experiment as paper
 from slabsvm_reproduction.letter import table_one

@@ -1,0 +1,1 @@
+"""The demonstration: ten handwritten digits, each learned from its positives alone."""

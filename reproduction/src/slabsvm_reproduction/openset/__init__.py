@@ -1,0 +1,1 @@
+"""Open-set recognition on UCI Letter, beside a closed-set classifier."""

@@ -1,0 +1,1 @@
+"""What all experiments share: cells to records, the methods compared, and what a terminal shows of it."""

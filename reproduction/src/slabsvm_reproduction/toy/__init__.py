@@ -1,0 +1,1 @@
+"""The paper's experiment on points of the plane."""

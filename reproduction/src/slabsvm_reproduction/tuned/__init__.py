@@ -1,0 +1,1 @@
+"""Nine methods tuned alike on UCI Letter, with positives alone."""

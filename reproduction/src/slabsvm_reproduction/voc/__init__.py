@@ -1,0 +1,1 @@
+"""Objects of Pascal VOC, by their histograms of oriented gradients, against background."""

@@ -1,0 +1,47 @@
+"""The command `slabsvm`: subcommands of this library, and of distributions that offer some by an entry point."""
+
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint, entry_points
+
+import click
+
+from slabsvm import __version__
+
+# An entry point of this group is named as its subcommand and points to a click command.
+PLUGINS = "slabsvm.commands"
+
+
+class WithPlugins(click.Group):
+    """A group with the subcommands that installed distributions add."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all subcommands, in alphabetical order."""
+        return sorted({*super().list_commands(ctx), *_plugins()})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the subcommand of a name, loaded now if it is another distribution's; None where there is none."""
+        own = super().get_command(ctx, cmd_name)
+        if own is not None or cmd_name not in _plugins():
+            return own
+        loaded = _plugins()[cmd_name].load()
+        if not isinstance(loaded, click.Command):
+            raise click.ClickException(
+                f"The entry point {cmd_name!r} of {PLUGINS!r} is no click command but {loaded!r}: its distribution is "
+                "broken, or of another version than slabsvm."
+            )
+        return loaded
+
+
+def _plugins() -> dict[str, EntryPoint]:
+    return {entry.name: entry for entry in entry_points(group=PLUGINS)}
+
+
+@click.group(cls=WithPlugins, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="slabsvm")
+def slabsvm() -> None:
+    """One-class slab support vector machines: learn from positive examples alone.
+
+    Start with `slabsvm demo`, which needs no data and no network. `demo` and `reproduce` are there where
+    slabsvm-reproduction is installed, as in a clone of the repository after `./run demo`.
+    """

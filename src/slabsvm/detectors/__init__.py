@@ -1,0 +1,4 @@
+"""The one-class models, a file each, behind scikit-learn's outlier contract; and paths of models.
+
+A detector states its program, its score, and what is odd about a fit. scikit-learn begins in this folder.
+"""

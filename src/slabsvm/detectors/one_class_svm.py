@@ -1,0 +1,132 @@
+"""The one-class SVM: accept what lies beyond one hyperplane."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from numbers import Real
+from typing import Any, ClassVar
+
+from sklearn.utils._param_validation import Interval
+
+from slabsvm.detectors.support_vectors import SupportVectorDetector
+from slabsvm.dual.program import Dual, FloatArray, one_class
+from slabsvm.gram.base import Gram
+
+
+class OneClassSVM(SupportVectorDetector):
+    """One-class support vector machine: accept what lies beyond a hyperplane, seen from the origin.
+
+    In the kernel's feature space, the hyperplane <w, Phi(x)> = rho is as far from the origin as it can be while all but
+    a share nu of the training samples, which are all of the target class, lie beyond it. It is the one-class slab SVM
+    without its upper plane (epsilon = 0), and scikit-learn's `OneClassSVM` with additive kernels, weights that mean
+    repetition, a certificate, and an offset that new samples see too.
+
+    Parameters
+    ----------
+    kernel : {"rbf", "linear", "intersection", "hellinger", "chi2", "precomputed"} or callable, default="rbf"
+        As for `OneClassSlabSVM`.
+    gamma : {"scale", "auto"} or float > 0, default="scale"
+        exp(-gamma |x - z|^2) for the RBF kernel; "scale" is 1 / (n_features * variance of X), "auto" 1 / n_features.
+    nu : float in (0, 1], default=0.1
+        The share of samples that may lie on the wrong side of the hyperplane.
+    offsets : {"leave-one-out", "training"}, default="leave-one-out"
+        Where the hyperplane is put: at the nu-quantile of closed-form leave-one-out scores, so that the share of *new*
+        positives that is accepted is near 1 - nu, or of the training scores, as in [1]_ and scikit-learn.
+    solver : {"smo", "interior-point"}, default="smo"
+        "interior-point" holds an n_samples x n_samples matrix.
+    tol : float > 0, default=1e-3
+        The duality gap to reach, relative to the objective.
+    max_iter : int, default=-1
+        Limit on the solver's iterations, -1 for none ("interior-point": 100).
+    cache_size : float, default=1000
+        Memory for rows of the kernel matrix, in MB.
+    prediction_tol : float in [0, 1), default=1e-6
+        As for `OneClassSlabSVM`.
+    n_jobs : int or None, default=None
+        Threads that compute large kernel blocks; None is 1 unless in a `joblib.parallel_config` context, -1 all.
+    warm_start : bool, default=False
+        Start the next fit from the last one's solution for the samples that are in both.
+
+    Attributes
+    ----------
+    rho_, offset_ : float
+        The hyperplane's offset, in the unit of `score_samples`; two names for one number.
+    dual_coef_ : (1, n_SV) array of float64
+        The multipliers alpha of the support vectors; they sum to 1. (scikit-learn's sum to nu * n_samples.)
+    support_, support_vectors_, n_iter_, duality_gap_, relative_gap_, dual_objective_, status_, expected_recall_,
+    loo_scores_, gamma_, n_samples_fit_, n_features_in_, feature_names_in_
+        As for `OneClassSlabSVM`.
+
+    References
+    ----------
+    .. [1] B. Schoelkopf, J. Platt, J. Shawe-Taylor, A. Smola, R. Williamson, "Estimating the support of a
+       high-dimensional distribution", Neural Computation 13, 2001, eqs. (3.10)-(3.13).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from slabsvm import OneClassSVM
+    >>> X = np.random.default_rng(0).gamma(4.0, size=(200, 3))
+    >>> model = OneClassSVM(kernel="intersection", nu=0.05).fit(X)
+    >>> model.predict([[4.0, 4.0, 4.0], [0.1, 0.1, 9.0]])
+    array([ 1, -1])
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **SupportVectorDetector._parameter_constraints,
+        "nu": [Interval(Real, 0.0, 1.0, closed="right")],
+    }
+
+    def __init__(
+        self,
+        *,
+        kernel: str | Callable[[Any, Any], Any] = "rbf",
+        gamma: str | float = "scale",
+        nu: float = 0.1,
+        offsets: str = "leave-one-out",
+        solver: str = "smo",
+        tol: float = 1e-3,
+        max_iter: int = -1,
+        cache_size: float = 1000,
+        prediction_tol: float = 1e-6,
+        n_jobs: int | None = None,
+        warm_start: bool = False,
+    ) -> None:
+        super().__init__(
+            kernel=kernel,
+            gamma=gamma,
+            offsets=offsets,
+            solver=solver,
+            tol=tol,
+            max_iter=max_iter,
+            cache_size=cache_size,
+            prediction_tol=prediction_tol,
+            n_jobs=n_jobs,
+            warm_start=warm_start,
+        )
+        self.nu = nu
+
+    def score_samples(self, X: Any) -> FloatArray:
+        """Return <w, Phi(x)> = sum_i alpha_i k(x_i, x) of each row, shape (n_samples,), in the kernel's unit."""
+        return self.project(X)
+
+    def _dual(self, weights: FloatArray, gram: Gram) -> Dual:
+        del gram
+        return one_class(weights, self.nu)
+
+    def _nominal_recall(self) -> float:
+        return 1.0 - self.nu
+
+    def _set_planes(self, offsets: FloatArray) -> None:
+        self.rho_ = self.offset_ = float(offsets[0]) - self._rounding
+
+    def _statement(self) -> tuple[str, str]:
+        return f"nu {self.nu:g}", f"hyperplane       {self.rho_:.6g} <= s"
+
+    def _trouble(self) -> str:
+        if self.status_ == "degenerate":
+            return (
+                "The fitted w is zero to within rounding: the origin of feature space lies within the samples' cloud, "
+                "and no hyperplane parts it from them. Use kernel='rbf', a larger nu, or SVDD, which needs no origin."
+            )
+        return self._nothing_told_apart() or self._lost_recall()

@@ -1,0 +1,57 @@
+"""Figures of one style, drawn with matplotlib, which is the optional extra `slabsvm[plots]`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from slabsvm.display.palette import INK, SEQUENCE, SOFT
+
+_STYLE: Any = {
+    "font.size": 10,
+    "axes.edgecolor": SOFT,
+    "axes.labelcolor": INK,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlesize": 11,
+    "axes.titlelocation": "left",
+    "text.color": INK,
+    "xtick.color": SOFT,
+    "ytick.color": SOFT,
+    "legend.frameon": False,
+    "figure.dpi": 160,
+    "savefig.bbox": "tight",
+}
+
+
+class PlotsMissingError(ImportError):
+    """Matplotlib, the optional extra `plots`, is not installed."""
+
+
+def require_matplotlib() -> None:
+    """Raise PlotsMissingError, which names what to install, when figures cannot be drawn."""
+    if find_spec("matplotlib") is None:
+        raise PlotsMissingError("Figures need matplotlib. Install it with: pip install 'slabsvm[plots]'")
+
+
+@contextmanager
+def figure(path: Path, width: float, height: float) -> Iterator[Any]:
+    """A figure of `width` by `height` inches in the house's style, saved to `path` at the end."""
+    require_matplotlib()
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    with rc_context(_STYLE):
+        drawing = Figure(figsize=(width, height))
+        yield drawing
+        drawing.savefig(path)
+
+
+def colour_map() -> Any:
+    """The house's colours from paper to ink, for values from low to high."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list("slabsvm", ["#f7f6f2", *SEQUENCE])
