@@ -1,7 +1,6 @@
-"""The house: who may import whom, and what an import costs."""
+"""The house: which folder may import which, what an import costs, and what other distributions may use."""
 
 import ast
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,122 +8,38 @@ from pathlib import Path
 import pytest
 
 import slabsvm
-from slabsvm_reproduction.run import provenance
+from slabsvm import bandwidth, display, features, kernels, metrics, selection
+from slabsvm.display import palette
 
+ROOT = Path(__file__).parents[1]
 PACKAGE = Path(slabsvm.__file__).parent
-# The floors, from the ground up, and on each the files from the first to the last.
+# Each folder imports only from those before it.
 FLOORS = (
-    (
-        "_smo",
-        "_additive",
-        "_lookup",
-        "_secular",
-        "additive",
-        "kernels",
-        "samples",
-        "features",
-        "dual",
-        "faces",
-        "subspace",
-        "journal",
-        "bandwidth",
-    ),
-    ("gram", "products", "distances", "passes", "cluster", "loo", "expansion"),
-    (
-        "solvers",
-        "solvers.rows",
-        "solvers.pool",
-        "solvers.level",
-        "solvers.working_set",
-        "solvers.smo",
-        "solvers.interior",
-        "solvers.bands",
-    ),
-    (
-        "base",
-        "kernelized",
-        "slab",
-        "support",
-        "svm",
-        "linear",
-        "sphere",
-        "density",
-        "principal",
-        "path",
-        "selection",
-        "selection.caller",
-        "selection.folds",
-        "selection.leakage",
-        "selection.tables",
-        "selection.strangers",
-        "selection.criterion",
-        "selection.curves",
-        "selection.consistency",
-        "selection.criteria",
-        "selection.named",
-        "selection.judging",
-        "selection.reuse",
-        "selection.cells",
-        "selection.results",
-        "selection.parts",
-        "selection.chosen",
-        "selection.search",
-        "selection.auto",
-    ),
-    ("conformal", "calibration", "classwise", "openset", "metrics", ""),
-    (
-        "experiments",
-        "experiments.data",
-        "experiments.metrics",
-        "experiments.provenance",
-        "experiments.protocol",
-        "experiments.methods",
-        "experiments.toy",
-        "experiments.digits",
-        "experiments.paper",
-        "experiments.table_one",
-        "experiments.fair",
-        "experiments.openset",
-        "experiments.annotation",
-        "experiments.annotated",
-        "experiments.layout",
-        "experiments.voc",
-        "experiments.regions",
-        "experiments.feature_store",
-        "experiments.hog",
-        "experiments.coordinates",
-        "experiments.surest",
-        "experiments.texture",
-        "experiments.pascal_classes",
-        "experiments.pascal_costs",
-        "experiments.pascal",
-    ),
-    (
-        "palette",
-        "comparison",
-        "report",
-        "tables",
-        "plots",
-        "selection_plot",
-        "letter_report",
-        "letter_plots",
-        "fair_report",
-        "fair_plots",
-        "openset_report",
-        "openset_plots",
-        "voc_medians",
-        "voc_findings",
-        "voc_report",
-        "voc_plots",
-        "terminal",
-        "voc_stages",
-        "voc_reading",
-        "page",
-        "cli",
-    ),
+    "compiled",
+    "data",
+    "kernels",
+    "gram",
+    "dual",
+    "solvers",
+    "detectors",
+    "conformal",
+    "selection",
+    "openset",
+    "display",
+    "command",
 )
-ORDER = {name: place for place, name in enumerate(name for floor in FLOORS for name in floor)}
-ESTIMATORS = ORDER["base"]
+# What users import by name, and what stands above all floors.
+FRONT = {"", "bandwidth", "features", "metrics"}
+MOST_FILES_AT_THE_ROOT = 4
+# The third parties that only some folders import.
+HOMES = {
+    "numba": {"compiled"},
+    "matplotlib": {"display"},
+    "click": {"command"},
+    "rich": {"command"},
+    "dask": {"data", "detectors"},
+    "sklearn": {"kernels", *FLOORS[FLOORS.index("detectors") :]},
+}
 
 
 def modules() -> dict[str, Path]:
@@ -136,20 +51,23 @@ def modules() -> dict[str, Path]:
     return found
 
 
-def imports(name: str, path: Path) -> set[str]:
+MODULES = modules()
+
+
+def folder(name: str) -> str:
+    """Return the folder of a module, "" for one at the package's root."""
+    return "" if name in FRONT else name.partition(".")[0]
+
+
+def imports(path: Path) -> set[str]:
     """Return the absolute names of all that a module imports, anywhere in its text."""
-    package = ["slabsvm", *name.split(".")] if path.name == "__init__.py" else ["slabsvm", *name.split(".")][:-1]
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            base = node.module or ""
-            if node.level:
-                base = ".".join([*[part for part in package if part][: len(package) - node.level + 1], base]).rstrip(
-                    "."
-                )
-            found |= {f"{base}.{alias.name}" for alias in node.names}
+            assert node.level == 0, f"{path.name} has a relative import"
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
     return found
 
 
@@ -158,57 +76,69 @@ def own(imported: str) -> str | None:
     if imported != "slabsvm" and not imported.startswith("slabsvm."):
         return None
     name = imported.removeprefix("slabsvm").removeprefix(".")
-    while name not in modules():
+    while name not in MODULES:
         name = name.rpartition(".")[0]
     return name
 
 
-@pytest.mark.parametrize("name", sorted(modules()))
-def test_a_module_imports_only_from_below_or_from_above_it_on_its_floor(name):
-    assert name in ORDER, f"{name} has no floor: give it one in FLOORS"
-    for imported in imports(name, modules()[name]):
+@pytest.mark.parametrize("name", sorted(set(MODULES) - FRONT))
+def test_a_folder_imports_only_from_folders_below_it(name):
+    assert folder(name) in FLOORS, f"{name} is in no folder of FLOORS"
+    allowed = {"", *FLOORS[: FLOORS.index(folder(name)) + 1]}
+    for imported in imports(MODULES[name]):
         target = own(imported)
-        assert target is None or ORDER[target] < ORDER[name], f"{name} imports {imported}"
+        assert target is None or folder(target) in allowed, f"{name} imports {imported}"
+        assert target not in FRONT - {""}, f"{name} imports {imported}, a name for users: import it from its folder"
 
 
-def test_the_house_in_contributing_has_every_file_on_its_floor():
-    page = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    for number, floor in enumerate(FLOORS):
-        row = next(line for line in page.splitlines() if line.startswith(f"| {number} |"))
-        files = {
-            f"{name.split('.')[0]}/" if (PACKAGE / name.split(".")[0]).is_dir() else f"{name}.py" for name in floor
-        }
-        # The package itself is the one that no folder and no file in the table is.
-        assert set(re.findall(r"`([^`]+)`", row)) == files - {"/"}, f"floor {number}"
+@pytest.mark.parametrize("name", FLOORS)
+def test_inside_a_folder_imports_make_no_circle(name):
+    inside = {module for module in MODULES if folder(module) == name and module != name}
+    below = {module: {own(imported) for imported in imports(MODULES[module])} & inside for module in inside}
+    while below:
+        free = {module for module, needed in below.items() if not needed & set(below)}
+        assert free, f"these import each other: {sorted(below)}"
+        below = {module: needed for module, needed in below.items() if module not in free}
 
 
-def test_a_change_of_what_only_shows_records_leaves_them_valid():
-    assert set(FLOORS[-1]) == provenance.PRESENTATION
+def test_each_folder_says_what_lives_there_and_contributing_lists_them_in_order():
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    places = [page.find(f"| `{name}/` |") for name in FLOORS]
+    assert all(place >= 0 for place in places)
+    assert places == sorted(places)
+    for name in FLOORS:
+        assert ast.get_docstring(ast.parse(MODULES[name].read_text(encoding="utf-8"))), (
+            f"{name} does not say what it is"
+        )
+    assert {path.name for path in PACKAGE.iterdir() if path.is_dir()} - {"__pycache__"} == set(FLOORS)
 
 
-@pytest.mark.parametrize("name", sorted(modules()))
-def test_scikit_learn_begins_at_the_estimators(name):
-    uses = any(imported.split(".")[0] == "sklearn" for imported in imports(name, modules()[name]))
-    assert not uses or ORDER[name] >= ESTIMATORS or name == "features"
+def test_the_root_holds_what_users_import_by_name():
+    assert {path.stem for path in PACKAGE.glob("*.py")} == (FRONT - {""}) | {"__init__"}
+    assert len(FRONT) <= MOST_FILES_AT_THE_ROOT
 
 
-@pytest.mark.parametrize("name", sorted(modules()))
-def test_matplotlib_is_for_plots_and_reports(name):
-    uses = any(imported.split(".")[0] == "matplotlib" for imported in imports(name, modules()[name]))
-    assert not uses or name in ("plots", "report", "selection_plot")
+@pytest.mark.parametrize("library", HOMES)
+def test_third_parties_stay_in_their_folders(library):
+    for name, path in MODULES.items():
+        if any(imported.partition(".")[0] == library for imported in imports(path)):
+            assert folder(name) in HOMES[library], f"{name} imports {library}"
 
 
-@pytest.mark.parametrize("name", sorted(modules()))
-def test_numba_is_for_the_files_that_say_so(name):
-    uses = any(imported.split(".")[0] == "numba" for imported in imports(name, modules()[name]))
-    assert uses == name.rpartition(".")[2].startswith("_")
+def test_the_reproduction_uses_public_names_alone():
+    public = {"slabsvm", *(f"slabsvm.{name}" for name in slabsvm.__all__)}
+    for module in (bandwidth, display, palette, features, kernels, metrics, selection):
+        public |= {module.__name__, *(f"{module.__name__}.{name}" for name in module.__all__)}
+    for path in (ROOT / "reproduction" / "src").rglob("*.py"):
+        used = {imported for imported in imports(path) if imported == "slabsvm" or imported.startswith("slabsvm.")}
+        assert used <= public, f"{path.name} uses {sorted(used - public)}"
 
 
 def test_solvers_never_print():
-    solvers = [name for name in ORDER if name.startswith("solvers.")]
-    for name in (*solvers, "dual", "gram", "products", "loo", "faces", "base", "support", "svm"):
-        calls = [node for node in ast.walk(ast.parse(modules()[name].read_text())) if isinstance(node, ast.Call)]
-        assert not any(isinstance(call.func, ast.Name) and call.func.id == "print" for call in calls)
+    for name, path in MODULES.items():
+        if folder(name) in FLOORS[: FLOORS.index("conformal")]:
+            calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+            assert not any(isinstance(call.func, ast.Name) and call.func.id == "print" for call in calls), name
 
 
 def loaded_after(code: str) -> set[str]:
@@ -221,6 +151,8 @@ def loaded_after(code: str) -> set[str]:
 def test_importing_the_package_or_its_estimator_loads_neither_numba_nor_matplotlib():
     assert not {"numba", "matplotlib", "rich", "click"} & loaded_after("import slabsvm")
     assert not {"numba", "matplotlib", "rich", "click"} & loaded_after("from slabsvm import OneClassSlabSVM")
+    # joblib's and pandas's own imports are not ours to choose.
+    assert not {"numba", "matplotlib"} & loaded_after("from slabsvm import AutoSlabSVM, OpenSetClassifier")
 
 
 def test_the_interior_point_on_a_named_kernel_does_without_numba():

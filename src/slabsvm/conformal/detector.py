@@ -1,10 +1,10 @@
 """A threshold for the false-alarm rate that is asked for, around any detector.
 
-`slabsvm.conformal.p_values` makes p-values from the scores of positives that the detector has not learned. Where those come from
-makes the method. *Split*: from rows that are held out; the promise P(p <= alpha) <= alpha holds for any data and model.
-*Cross* (Vovk 2015; Barber et al. 2021): each fold is scored by the model of the others, and a new sample by all of
-these models, so that a score is only ever compared with scores of one model; the promise is 2 alpha, the rate in
-practice near alpha. *Leave-one-out*: from the closed-form scores of one fit; no promise, and no row is lost.
+`slabsvm.conformal.p_values` makes p-values from the scores of positives that the detector has not learned. Where those
+come from makes the method. *Split*: from rows that are held out; the promise P(p <= alpha) <= alpha holds for any data
+and model. *Cross* (Vovk 2015; Barber et al. 2021): each fold is scored by the model of the others, and a new sample by
+all of these models, so that a score is only ever compared with scores of one model; the promise is 2 alpha, the rate
+in practice near alpha. *Leave-one-out*: from the closed-form scores of one fit; no promise, and no row is lost.
 """
 
 from __future__ import annotations

@@ -7,10 +7,4 @@ GREEN, VIOLET, SAND = "#3f8f6b", "#7d5ba6", "#b59a5b"
 # From light to dark, for an ordered parameter or a value.
 SEQUENCE = ("#a9cbe8", "#6fa3d6", "#3f7fbf", "#275a96", "#12315c")
 
-MODEL_COLOURS = {
-    "slab": KNOWN,
-    "one-class SVM (scikit-learn)": NOVEL,
-    "one-class SVM, leave-one-out plane": SAND,
-}
-
-METHOD_COLOURS = {"KDE": SOFT, "KPCA": GREEN, "SVDD": SAND, "OCSVM": NOVEL, "OCSSVM": KNOWN}
+__all__ = ["GREEN", "INK", "KNOWN", "LINE", "NOVEL", "SAND", "SEQUENCE", "SOFT", "VIOLET"]

@@ -1,8 +1,8 @@
 """What a criterion is: how a candidate treats positives and strangers, turned into a score.
 
 A criterion is shown, for each candidate and each fold, how the detector treats the held-out positives and how it treats
-*strangers* made from them (`slabsvm.selection.synthetic_outliers`). It turns that into numbers (`measure`), and the numbers'
-means over the folds into a score for each candidate, the larger the better (`scores`).
+*strangers* made from them (`slabsvm.selection.synthetic_outliers`). It turns that into numbers (`measure`), and the
+numbers' means over the folds into a score for each candidate, the larger the better (`scores`).
 """
 
 from __future__ import annotations

@@ -5,9 +5,9 @@ vectors; these candidates are solved next; then rounds over all samples close th
 every variable strictly inside its box (a smaller set was measured to converge 2 to 20 times slower, or not at all) and
 the samples that violate optimality most, or come nearest to it; its block of K is handed to the compiled descent, and
 one product brings the scores of all samples up to date. Where most samples become support vectors the slab has
-collapsed, or nearly: there the start is equal scores (`slabsvm.solvers.equal_scores`), if they can be had, on all of K. The
-promise: the multipliers are feasible, and the gap that is reported comes from the scores of all samples, whatever
-happened on the way.
+collapsed, or nearly: there the start is equal scores (`slabsvm.solvers.equal_scores`), if they can be had, on all of
+K. The promise: the multipliers are feasible, and the gap that is reported comes from the scores of all samples,
+whatever happened on the way.
 """
 
 from __future__ import annotations

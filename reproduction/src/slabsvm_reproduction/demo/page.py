@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import gaussian_kde
 
-from slabsvm.display.palette import MODEL_COLOURS
 from slabsvm_reproduction.demo.digits import (
     EPSILON,
     MODELS,
@@ -29,6 +28,7 @@ from slabsvm_reproduction.demo.digits import (
     Encounter,
     median_mcc,
 )
+from slabsvm_reproduction.report.colours import MODEL_COLOURS
 from slabsvm_reproduction.report.parts import page_file
 
 STRIP = 15  # pictures in a strip, at most

@@ -9,11 +9,12 @@ from pathlib import Path
 import numpy as np
 
 from slabsvm.display import figure
-from slabsvm.display.palette import GREEN, LINE, METHOD_COLOURS, SOFT, VIOLET
+from slabsvm.display.palette import GREEN, LINE, SOFT, VIOLET
 from slabsvm.selection import Record
 from slabsvm_reproduction.letter.plots import heat_map
 from slabsvm_reproduction.openset import experiment as openset
 from slabsvm_reproduction.openset.report import openness_levels
+from slabsvm_reproduction.report.colours import METHOD_COLOURS
 from slabsvm_reproduction.report.parts import Chart
 from slabsvm_reproduction.report.tables import pick
 

@@ -46,7 +46,7 @@ def measure_band(
     Returns
     -------
     Record
-        As :func:`~slabsvm_reproduction.run.methods.measure_one_class` gives it, without what only models have. The AUROC is
+        As `slabsvm_reproduction.run.methods.measure_one_class` gives it, without what only models have. The AUROC is
         that of the nearness to the training objects' median.
     """
     begin = perf_counter()
