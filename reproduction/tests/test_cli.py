@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
+from slabsvm.command.group import slabsvm as main
 from slabsvm_reproduction import command as cli
-from slabsvm_reproduction.command import main, reproduce
+from slabsvm_reproduction.command import reproduce
 from slabsvm_reproduction.letter import experiment as paper
 from slabsvm_reproduction.run import terminal
 from slabsvm_reproduction.toy import experiment as toy

@@ -588,8 +588,8 @@ KILLED = """
 import sys
 import tracemalloc
 from pathlib import Path
-from slabsvm.experiments.hog import class_features
-from slabsvm.experiments.voc import read_voc
+from slabsvm_reproduction.voc.hog import class_features
+from slabsvm_reproduction.voc.data import read_voc
 
 def slow(done, total):
     print(done, flush=True)
