@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 import numpy as np
 import numpy.typing as npt
@@ -29,14 +30,28 @@ LOST_RECALL = 0.1
 SOMETIMES = ("gamma_", "loo_scores_")
 
 
+T = TypeVar("T")
+
+
+@dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field,))
+def parameters(model: type[T]) -> type[T]:
+    """Make a class's annotated attributes its parameters: keywords of __init__, with these defaults.
+
+    Each parameter is written once, in the class that it belongs to, and scikit-learn sees one flat signature. What
+    `fit` sets is annotated with field(init=False).
+    """
+    return dataclass(kw_only=True, eq=False, repr=False)(model)
+
+
 class SlabCollapseWarning(UserWarning):
     """The model is so narrow, or its training samples so much on its boundary, that it will reject many new ones."""
 
 
+@parameters
 class Scored(OutlierMixin, BaseEstimator, ABC):
     """An outlier detector that accepts what scores at least offset_."""
 
-    offset_: float
+    offset_: float = field(init=False)
 
     @abstractmethod
     def score_samples(self, X: Any) -> FloatArray:
@@ -52,13 +67,15 @@ class Scored(OutlierMixin, BaseEstimator, ABC):
         return np.where(self.decision_function(X) >= 0, 1, -1)
 
 
+@parameters
 class Detector(Scored):
     """A detector that learns from distinct positive samples and their weights."""
 
-    offsets: str
-    loo_scores_: FloatArray
+    offsets: str = "leave-one-out"
+
+    loo_scores_: FloatArray = field(init=False)
     # By how much offset_ was moved outwards.
-    _rounding: float
+    _rounding: float = field(init=False)
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "offsets": [StrOptions({"leave-one-out", "training"})],

@@ -12,13 +12,14 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.data.distinct import Distinct
-from slabsvm.detectors.base import Detector, accepted_share, by_row, nu_quantile, rounding_of
+from slabsvm.detectors.base import Detector, accepted_share, by_row, nu_quantile, parameters, rounding_of
 from slabsvm.dual.program import FloatArray
 from slabsvm.kernels.bandwidth import feature_variance
 from slabsvm.kernels.base import LARGEST_KERNEL_VALUE, RBF
 from slabsvm.kernels.expansion import BLOCK_BYTES
 
 
+@parameters
 class KernelDensityDetector(Detector):
     """Kernel density detector: accept where the training samples lie densely.
 
@@ -67,16 +68,14 @@ class KernelDensityDetector(Detector):
     array([ 1, -1])
     """
 
+    bandwidth: str | float = "scott"
+    nu: float = 0.1
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **Detector._parameter_constraints,
         "bandwidth": [StrOptions({"scott", "silverman"}), Interval(Real, 0.0, None, closed="neither")],
         "nu": [Interval(Real, 0.0, 1.0, closed="right")],
     }
-
-    def __init__(self, *, bandwidth: str | float = "scott", nu: float = 0.1, offsets: str = "leave-one-out") -> None:
-        self.bandwidth = bandwidth
-        self.nu = nu
-        self.offsets = offsets
 
     def score_samples(self, X: Any) -> FloatArray:
         """Return the logarithm of the density at each row, shape (n_samples,); -inf where it underflows even so."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -11,7 +10,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.data.distinct import Distinct
-from slabsvm.detectors.base import accepted_share, by_row, nu_quantile, rounding_of
+from slabsvm.detectors.base import accepted_share, by_row, nu_quantile, parameters, rounding_of
 from slabsvm.detectors.kernelized import KernelDetector
 from slabsvm.detectors.principal_components import centred, components, errors, left_out_errors
 from slabsvm.dual.program import FloatArray
@@ -25,6 +24,7 @@ RESOLVED = 1e3
 CHECKED = 300
 
 
+@parameters
 class KernelPCADetector(KernelDetector):
     """Kernel PCA novelty detector: accept what the leading principal components reconstruct.
 
@@ -93,6 +93,9 @@ class KernelPCADetector(KernelDetector):
     array([ 1, -1])
     """
 
+    n_components: float = 0.9
+    nu: float = 0.1
+
     _needs_no_origin = True
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -100,23 +103,6 @@ class KernelPCADetector(KernelDetector):
         "n_components": [Interval(Integral, 1, None, closed="left"), Interval(Real, 0.0, 1.0, closed="neither")],
         "nu": [Interval(Real, 0.0, 1.0, closed="right")],
     }
-
-    def __init__(
-        self,
-        *,
-        kernel: str | Callable[[Any, Any], Any] = "rbf",
-        gamma: str | float = "scale",
-        n_components: float = 0.9,
-        nu: float = 0.1,
-        offsets: str = "leave-one-out",
-        n_jobs: int | None = None,
-    ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.n_components = n_components
-        self.nu = nu
-        self.offsets = offsets
-        self.n_jobs = n_jobs
 
     def score_samples(self, X: Any) -> FloatArray:
         """Return minus each row's squared distance from the subspace, shape (n_samples,), in the kernel's unit."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -12,7 +13,7 @@ from joblib import effective_n_jobs
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from slabsvm.data.distinct import Distinct, distinct_rows, same_points
-from slabsvm.detectors.base import Detector
+from slabsvm.detectors.base import Detector, parameters
 from slabsvm.dual.program import FloatArray
 from slabsvm.gram.base import Dense, Gram
 from slabsvm.gram.precision import ROUNDING_GAP
@@ -26,12 +27,14 @@ from slabsvm.kernels.base import LARGEST_KERNEL_VALUE
 ASYMMETRY = 1e-8
 
 
+@parameters
 class KernelDetector(Detector):
     """A detector that knows its samples by a kernel alone."""
 
-    kernel: Any
-    gamma: Any
-    n_jobs: int | None
+    kernel: str | Callable[[Any, Any], Any] = "rbf"
+    gamma: str | float = "scale"
+    n_jobs: int | None = None
+
     # Whether the model is the same wherever the origin of the features is, so that a linear kernel's may be moved.
     _needs_no_origin: ClassVar[bool] = False
 

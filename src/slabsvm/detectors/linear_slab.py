@@ -16,12 +16,13 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from slabsvm.data.passes import Local, Source
-from slabsvm.detectors.base import Scored, SlabCollapseWarning, rounding_of
+from slabsvm.detectors.base import Scored, SlabCollapseWarning, parameters, rounding_of
 from slabsvm.detectors.slab_planes import Slab
 from slabsvm.dual.program import one_class_slab
 from slabsvm.kernels.base import LARGEST_KERNEL_VALUE
 
 
+@parameters
 class LinearOneClassSlabSVM(Slab, Scored):
     """One-class slab support vector machine with a linear kernel, for data of any length.
 
@@ -91,29 +92,16 @@ class LinearOneClassSlabSVM(Slab, Scored):
     array([ 1, -1])
     """
 
+    offsets: str = "leave-one-out"
+    tol: float = 1e-3
+    n_jobs: int | None = None
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **Slab._parameter_constraints,
         "offsets": [StrOptions({"leave-one-out", "training"})],
         "tol": [Interval(Real, 0.0, None, closed="neither")],
         "n_jobs": [Integral, None],
     }
-
-    def __init__(
-        self,
-        *,
-        nu_lower: float = 0.1,
-        nu_upper: float = 0.01,
-        epsilon: float = 2 / 3,
-        offsets: str = "leave-one-out",
-        tol: float = 1e-3,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.nu_lower = nu_lower
-        self.nu_upper = nu_upper
-        self.epsilon = epsilon
-        self.offsets = offsets
-        self.tol = tol
-        self.n_jobs = n_jobs
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from numbers import Real
 from typing import Any, ClassVar
 
 from sklearn.utils._param_validation import Interval
 
+from slabsvm.detectors.base import parameters
 from slabsvm.detectors.support_vectors import SupportVectorDetector
 from slabsvm.dual.program import Dual, FloatArray, one_class
 from slabsvm.gram.base import Gram
 
 
+@parameters
 class OneClassSVM(SupportVectorDetector):
     """One-class support vector machine: accept what lies beyond a hyperplane, seen from the origin.
 
@@ -72,39 +73,12 @@ class OneClassSVM(SupportVectorDetector):
     array([ 1, -1])
     """
 
+    nu: float = 0.1
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SupportVectorDetector._parameter_constraints,
         "nu": [Interval(Real, 0.0, 1.0, closed="right")],
     }
-
-    def __init__(
-        self,
-        *,
-        kernel: str | Callable[[Any, Any], Any] = "rbf",
-        gamma: str | float = "scale",
-        nu: float = 0.1,
-        offsets: str = "leave-one-out",
-        solver: str = "smo",
-        tol: float = 1e-3,
-        max_iter: int = -1,
-        cache_size: float = 1000,
-        prediction_tol: float = 1e-6,
-        n_jobs: int | None = None,
-        warm_start: bool = False,
-    ) -> None:
-        super().__init__(
-            kernel=kernel,
-            gamma=gamma,
-            offsets=offsets,
-            solver=solver,
-            tol=tol,
-            max_iter=max_iter,
-            cache_size=cache_size,
-            prediction_tol=prediction_tol,
-            n_jobs=n_jobs,
-            warm_start=warm_start,
-        )
-        self.nu = nu
 
     def score_samples(self, X: Any) -> FloatArray:
         """Return <w, Phi(x)> = sum_i alpha_i k(x_i, x) of each row, shape (n_samples,), in the kernel's unit."""

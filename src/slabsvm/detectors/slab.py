@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, ClassVar
 
+from slabsvm.detectors.base import parameters
 from slabsvm.detectors.slab_planes import Slab
 from slabsvm.detectors.support_vectors import SupportVectorDetector
 from slabsvm.dual.program import Dual, FloatArray, one_class_slab
 from slabsvm.gram.base import Gram
 
 
+@parameters
 class OneClassSlabSVM(Slab, SupportVectorDetector):
     """One-class slab support vector machine: accept what lies between two parallel hyperplanes.
 
@@ -114,39 +115,6 @@ class OneClassSlabSVM(Slab, SupportVectorDetector):
         **SupportVectorDetector._parameter_constraints,
         **Slab._parameter_constraints,
     }
-
-    def __init__(
-        self,
-        *,
-        kernel: str | Callable[[Any, Any], Any] = "rbf",
-        gamma: str | float = "scale",
-        nu_lower: float = 0.1,
-        nu_upper: float = 0.01,
-        epsilon: float = 2 / 3,
-        offsets: str = "leave-one-out",
-        solver: str = "smo",
-        tol: float = 1e-3,
-        max_iter: int = -1,
-        cache_size: float = 1000,
-        prediction_tol: float = 1e-6,
-        n_jobs: int | None = None,
-        warm_start: bool = False,
-    ) -> None:
-        super().__init__(
-            kernel=kernel,
-            gamma=gamma,
-            offsets=offsets,
-            solver=solver,
-            tol=tol,
-            max_iter=max_iter,
-            cache_size=cache_size,
-            prediction_tol=prediction_tol,
-            n_jobs=n_jobs,
-            warm_start=warm_start,
-        )
-        self.nu_lower = nu_lower
-        self.nu_upper = nu_upper
-        self.epsilon = epsilon
 
     def _dual(self, weights: FloatArray, gram: Gram) -> Dual:
         del gram

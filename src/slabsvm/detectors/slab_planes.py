@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
+from slabsvm.detectors.base import parameters
 from slabsvm.dual.program import FloatArray, Status
 
 # Planes nearer to each other than this, relative to their offsets, have no slab between them.
 NO_WIDTH = 1e-6
 
 
+@parameters
 class Slab:
     """A model that accepts what projects between two planes.
 
@@ -21,20 +24,20 @@ class Slab:
     may be so (`_cause`) and what to use (`_remedy`), and what recall training offsets lose (`_lost_recall`).
     """
 
-    project: Any
-    _cause: Any
-    _remedy: Any
-    _lost_recall: Any
+    nu_lower: float = 0.1
+    nu_upper: float = 0.01
+    epsilon: float = 2 / 3
 
-    nu_lower: float
-    nu_upper: float
-    epsilon: float
-    status_: str
-    rho_lower_: float
-    rho_upper_: float
-    offset_: float
+    project: Any = field(init=False)
+    _cause: Any = field(init=False)
+    _remedy: Any = field(init=False)
+    _lost_recall: Any = field(init=False)
+    status_: str = field(init=False)
+    rho_lower_: float = field(init=False)
+    rho_upper_: float = field(init=False)
+    offset_: float = field(init=False)
     # By how much the planes are moved outwards.
-    _rounding: float
+    _rounding: float = field(init=False)
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "nu_lower": [Interval(Real, 0.0, 1.0, closed="right")],

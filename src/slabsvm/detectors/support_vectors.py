@@ -20,7 +20,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.data.distinct import Distinct
-from slabsvm.detectors.base import LOST_RECALL, by_row, rounding_of
+from slabsvm.detectors.base import LOST_RECALL, by_row, parameters, rounding_of
 from slabsvm.detectors.kernelized import KernelDetector
 from slabsvm.dual.leave_one_out import leave_one_out
 from slabsvm.dual.program import Dual, FloatArray, Solution
@@ -38,8 +38,16 @@ class _Last:
     solution: Solution
 
 
+@parameters
 class SupportVectorDetector(KernelDetector):
     """A detector whose scores are made of s(x) = sum_i beta_i k(x_i, x), with beta from a Dual."""
+
+    solver: str = "smo"
+    tol: float = 1e-3
+    max_iter: int = -1
+    cache_size: float = 1000
+    prediction_tol: float = 1e-6
+    warm_start: bool = False
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **KernelDetector._parameter_constraints,
@@ -50,31 +58,6 @@ class SupportVectorDetector(KernelDetector):
         "prediction_tol": [Interval(Real, 0.0, 1.0, closed="left")],
         "warm_start": ["boolean"],
     }
-
-    def __init__(
-        self,
-        *,
-        kernel: str | Callable[[Any, Any], Any],
-        gamma: str | float,
-        offsets: str,
-        solver: str,
-        tol: float,
-        max_iter: int,
-        cache_size: float,
-        prediction_tol: float,
-        n_jobs: int | None,
-        warm_start: bool,
-    ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.offsets = offsets
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.cache_size = cache_size
-        self.prediction_tol = prediction_tol
-        self.n_jobs = n_jobs
-        self.warm_start = warm_start
 
     @abstractmethod
     def _dual(self, weights: FloatArray, gram: Gram) -> Dual:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -11,6 +10,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.data.distinct import Distinct
+from slabsvm.detectors.base import parameters
 from slabsvm.detectors.support_vectors import SupportVectorDetector
 from slabsvm.dual.program import Dual, FloatArray, Solution, Status, hypersphere
 from slabsvm.gram.base import Gram
@@ -19,6 +19,7 @@ from slabsvm.gram.base import Gram
 FEASIBLE = 1e-12
 
 
+@parameters
 class SVDD(SupportVectorDetector):
     """Support vector data description: accept what lies in the smallest ball around most of the training samples.
 
@@ -95,6 +96,9 @@ class SVDD(SupportVectorDetector):
     array([ 1, -1])
     """
 
+    nu: float = 0.1
+    C: float | None = None
+
     _needs_no_origin = True
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -102,37 +106,6 @@ class SVDD(SupportVectorDetector):
         "nu": [Interval(Real, 0.0, 1.0, closed="right")],
         "C": [Interval(Real, 0.0, None, closed="neither"), None],
     }
-
-    def __init__(
-        self,
-        *,
-        kernel: str | Callable[[Any, Any], Any] = "rbf",
-        gamma: str | float = "scale",
-        nu: float = 0.1,
-        C: float | None = None,
-        offsets: str = "leave-one-out",
-        solver: str = "smo",
-        tol: float = 1e-3,
-        max_iter: int = -1,
-        cache_size: float = 1000,
-        prediction_tol: float = 1e-6,
-        n_jobs: int | None = None,
-        warm_start: bool = False,
-    ) -> None:
-        super().__init__(
-            kernel=kernel,
-            gamma=gamma,
-            offsets=offsets,
-            solver=solver,
-            tol=tol,
-            max_iter=max_iter,
-            cache_size=cache_size,
-            prediction_tol=prediction_tol,
-            n_jobs=n_jobs,
-            warm_start=warm_start,
-        )
-        self.nu = nu
-        self.C = C
 
     def score_samples(self, X: Any) -> FloatArray:
         """Return -|Phi(x) - a|^2 of each row, shape (n_samples,): minus its squared distance from the centre."""
