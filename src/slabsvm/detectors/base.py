@@ -1,7 +1,8 @@
-"""The abstract detector: scikit-learn's outlier contract.
+"""The abstract detector: scikit-learn's outlier contract, and what every fit goes through.
 
-`Detector` validates, merges equal rows, and turns scores into decisions. A model states how it learns from distinct
-samples and how it scores.
+A fit is a pipeline of values. Rows and weights become a `Training`, validated once; a model learns from it and returns
+a frozen `Fitted`; `fit` puts that and its public attributes on the detector, in one place, and warns of what the model
+finds odd about it. A model states how it learns, how it scores, and its diagnosis.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 import numpy as np
@@ -26,8 +28,6 @@ from slabsvm.dual.program import FloatArray, one_class
 ROUNDING_UNITS = 1024
 # A model of which this much less recall is to be expected than its parameters ask for is warned of.
 LOST_RECALL = 0.1
-# What only some fits leave.
-SOMETIMES = ("gamma_", "loo_scores_")
 
 
 T = TypeVar("T")
@@ -67,27 +67,79 @@ class Scored(OutlierMixin, BaseEstimator, ABC):
         return np.where(self.decision_function(X) >= 0, 1, -1)
 
 
+@dataclass(frozen=True)
+class Training:
+    """What a detector learns from.
+
+    Attributes
+    ----------
+    X : (n_samples, n_features) dense array or CSR matrix
+        Validated rows; of a precomputed kernel its matrix.
+    weights : (n_samples,) array of float64
+    distinct : Distinct
+        Which rows are the same sample, and their weights.
+    """
+
+    X: Any
+    weights: FloatArray
+    distinct: Distinct
+
+    @cached_property
+    def samples(self) -> Any:
+        """A row of each distinct sample."""
+        return self.X[self.distinct.representatives]
+
+    def by_row(self, values: FloatArray) -> FloatArray:
+        """Return the values of distinct samples for each row, shape (n_samples,); NaN where a row's weight is 0."""
+        return np.where(self.distinct.group >= 0, values[self.distinct.group], np.nan)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fitted:
+    """What a fit found: all that predictions, summaries and warnings read.
+
+    Attributes
+    ----------
+    offset : float
+        The score from which on rows are accepted.
+    rounding : float
+        By how much it was moved outwards, so that what lies on the boundary is inside.
+    loo_scores : (n_samples,) array of float64 or None
+        What each training row scores without itself; None with offsets="training".
+    """
+
+    offset: float
+    rounding: float
+    loo_scores: FloatArray | None
+
+    def attributes(self) -> dict[str, Any]:
+        """Return the public attributes, by their names."""
+        found: dict[str, Any] = {"offset_": self.offset}
+        return found if self.loo_scores is None else {**found, "loo_scores_": self.loo_scores}
+
+
 @parameters
 class Detector(Scored):
     """A detector that learns from distinct positive samples and their weights."""
 
     offsets: str = "leave-one-out"
 
+    n_samples_fit_: int = field(init=False)
     loo_scores_: FloatArray = field(init=False)
-    # By how much offset_ was moved outwards.
-    _rounding: float = field(init=False)
+    warning_: str = field(init=False)
+    _fitted: Any = field(init=False)
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "offsets": [StrOptions({"leave-one-out", "training"})],
     }
 
     @abstractmethod
-    def _learn(self, X: Any, weights: FloatArray, distinct: Distinct) -> None:
-        """Learn from validated rows and their weights, which distinct has merged, and set offset_."""
+    def _learn(self, training: Training) -> Fitted:
+        """Return what there is to find; nothing is put on the detector."""
 
     @abstractmethod
-    def _trouble(self) -> str:
-        """Return what is wrong with the fitted model and what to do, or nothing."""
+    def _diagnosis(self) -> str:
+        """Return what is odd about the fitted model and what to do, or nothing."""
 
     @abstractmethod
     def _nominal_recall(self) -> float:
@@ -122,22 +174,39 @@ class Detector(Scored):
             When a solver stopped before its duality gap was within tol.
         slabsvm.SlabCollapseWarning
             When the model has no width, when offsets="training" will reject far more new positives than the parameters
-            ask for, or when many rows repeat and offsets="leave-one-out" rejects those.
+            ask for, or when many rows repeat and offsets="leave-one-out" rejects those. The text stays in warning_.
         """
         del y
-        for name in SOMETIMES:
-            self.__dict__.pop(name, None)
-        X, weights = self._validated(X, sample_weight)
-        self.n_samples_fit_ = len(weights)
-        distinct = self._distinct(X, weights)
-        self._learn(X, weights, distinct)
-        if told := self._told(X, distinct):
-            warnings.warn(told, SlabCollapseWarning, stacklevel=3)
+        training = self._training(X, sample_weight)
+        self._publish(training, self._learn(training))
         return self
 
-    def _told(self, X: Any, distinct: Distinct) -> str:
-        """Return all that `fit` warns of, or nothing."""
-        return " ".join(text for text in (self._trouble(), self._repeats_rejected(X, distinct)) if text)
+    def _training(self, X: Any, sample_weight: Any) -> Training:
+        """Return rows and weights, validated, and which rows are equal."""
+        X = self._checked(X, reset=True)
+        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        if weights.sum() == 0:
+            raise ValueError(
+                "All sample weights are zero, so that there is nothing to learn from; give at least one sample a "
+                "positive weight, or leave sample_weight out."
+            )
+        return Training(X, weights, self._distinct(X, weights))
+
+    def _take(self, training: Training, fitted: Fitted) -> None:
+        """Put what was found on the detector, in place of what an earlier fit found."""
+        if hasattr(self, "_fitted"):
+            for name in self._fitted.attributes():
+                delattr(self, name)
+        self._fitted = fitted
+        self.n_samples_fit_ = len(training.weights)
+        self.__dict__.update(fitted.attributes())
+
+    def _publish(self, training: Training, fitted: Fitted) -> None:
+        """Put what was found on the detector, and warn of what is odd about it."""
+        self._take(training, fitted)
+        self.warning_ = " ".join(text for text in (self._diagnosis(), self._repeats_rejected(training)) if text)
+        if self.warning_:
+            warnings.warn(self.warning_, SlabCollapseWarning, stacklevel=4)
 
     def _flattered(self, expected: float) -> str:
         """Return a warning where training thresholds will accept this share of new positives, or nothing."""
@@ -149,12 +218,13 @@ class Detector(Scored):
             "offsets='leave-one-out', or more samples."
         )
 
-    def _repeats_rejected(self, X: Any, distinct: Distinct) -> str:
+    def _repeats_rejected(self, training: Training) -> str:
         """Return a warning where leave-one-out thresholds reject the rows that repeat, and these are many, or nothing.
 
         The share of rows that have an equal one estimates how many new rows will repeat a training row (Good 1953).
         They score as it does, with its weight in the model, and not as a row that was left out.
         """
+        distinct = training.distinct
         copies = np.bincount(distinct.group[distinct.group >= 0])
         repeated = np.flatnonzero(copies > 1)
         if self.offsets != "leave-one-out" or not len(repeated):
@@ -163,7 +233,9 @@ class Detector(Scored):
         share = float(among.sum() / distinct.weights.sum())
         if share * self._nominal_recall() <= LOST_RECALL:
             return ""
-        accepted = float(among @ (self.decision_function(X[distinct.representatives[repeated]]) >= 0) / among.sum())
+        accepted = float(
+            among @ (self.decision_function(training.X[distinct.representatives[repeated]]) >= 0) / among.sum()
+        )
         if share * (self._nominal_recall() - accepted) <= LOST_RECALL:
             return ""
         return (
@@ -172,16 +244,6 @@ class Detector(Scored):
             "rows that were never seen. Use offsets='training' if new rows will repeat training rows as these do (few "
             "discrete values); if rows were only given more than once, give each once."
         )
-
-    def _validated(self, X: Any, sample_weight: Any) -> tuple[Any, FloatArray]:
-        X = self._checked(X, reset=True)
-        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        if weights.sum() == 0:
-            raise ValueError(
-                "All sample weights are zero, so that there is nothing to learn from; give at least one sample a "
-                "positive weight, or leave sample_weight out."
-            )
-        return X, weights
 
     def _checked(self, X: Any, *, reset: bool, accept_sparse: str | bool = "csr") -> Any:
         X = validate_data(
@@ -207,11 +269,6 @@ class Detector(Scored):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-
-def by_row(distinct: Distinct, values: FloatArray) -> FloatArray:
-    """Return the values of distinct samples for each row, shape (n_samples,); NaN where a row's weight is 0."""
-    return np.where(distinct.group >= 0, values[distinct.group], np.nan)
 
 
 def rounding_of(size: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -11,12 +12,85 @@ from scipy.special import logsumexp
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.data.distinct import Distinct
-from slabsvm.detectors.base import Detector, accepted_share, by_row, nu_quantile, parameters, rounding_of
+from slabsvm.detectors.base import Detector, Fitted, Training, accepted_share, nu_quantile, parameters, rounding_of
 from slabsvm.dual.program import FloatArray
 from slabsvm.kernels.bandwidth import feature_variance
 from slabsvm.kernels.base import LARGEST_KERNEL_VALUE, RBF
 from slabsvm.kernels.expansion import BLOCK_BYTES
+
+
+@dataclass(frozen=True)
+class Density:
+    """A mixture of Gaussians of one width around samples.
+
+    Attributes
+    ----------
+    kernel : RBF
+        exp(-|x - z|^2 / (2 bandwidth^2)).
+    samples : (n, d) dense array or CSR matrix
+    log_shares : (n,) array of float64
+        The logarithm of each Gaussian's share.
+    bandwidth : float
+    """
+
+    kernel: RBF
+    samples: Any
+    log_shares: FloatArray
+    bandwidth: float
+
+    def logarithm(self, X: Any, *, without_own: bool = False) -> FloatArray:
+        """Return the log density at each row; without_own leaves out the Gaussian around the row of the same number."""
+        right = self.kernel.prepare(self.samples)
+        n_samples, d = self.samples.shape
+        height = max(1, BLOCK_BYTES // (8 * n_samples))
+        scores = np.empty(X.shape[0])
+        for first in range(0, X.shape[0], height):
+            rows = slice(first, min(first + height, X.shape[0]))
+            with np.errstate(over="ignore", invalid="ignore"):
+                left = self.kernel.prepare(X[rows])
+                exponents = self.kernel.exponents(left, right)
+            np.minimum(exponents, 0.0, out=exponents)
+            # Rows whose squared distances overflow float64 have no density, whatever the product made of them.
+            exponents[~np.isfinite(_column(left, d))] = -np.inf
+            exponents += self.log_shares
+            if without_own:
+                exponents[np.arange(len(exponents)), np.arange(first, rows.stop)] = -np.inf
+            scores[rows] = logsumexp(exponents, axis=1)
+        return np.asarray(scores - self.log_height)
+
+    def without_own(self, scores: FloatArray) -> FloatArray:
+        """Return what the samples, whose log densities these are, would score without themselves."""
+        own = self.log_shares - self.log_height
+        with np.errstate(divide="ignore"):
+            left: FloatArray = scores + np.log(np.maximum(-np.expm1(own - scores), 0.0))
+        return left - np.log1p(-np.exp(self.log_shares))
+
+    @property
+    def log_height(self) -> float:
+        """Minus the logarithm of a Gaussian's density at its middle."""
+        return float(self.samples.shape[1] * (np.log(self.bandwidth) + 0.5 * np.log(2 * np.pi)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class DensityFit(Fitted):
+    """A density with its threshold.
+
+    Attributes
+    ----------
+    density : Density
+    one_point : bool
+        Whether all samples are the same.
+    expected_recall : float
+        With training thresholds, the share of new positives that they will accept.
+    """
+
+    density: Density
+    one_point: bool
+    expected_recall: float
+
+    def attributes(self) -> dict[str, Any]:
+        """Return the public attributes, by their names."""
+        return {**super().attributes(), "bandwidth_": self.density.bandwidth}
 
 
 @parameters
@@ -62,14 +136,16 @@ class KernelDensityDetector(Detector):
     Examples
     --------
     >>> import numpy as np
-    >>> from slabsvm import KernelDensityDetector
-    >>> X = np.random.default_rng(0).normal(size=(200, 2))
+    >>>     >>> X = np.random.default_rng(0).normal(size=(200, 2))
     >>> KernelDensityDetector().fit(X).predict([[0.0, 0.0], [9.0, 9.0]])
     array([ 1, -1])
     """
 
     bandwidth: str | float = "scott"
     nu: float = 0.1
+
+    bandwidth_: float = field(init=False)
+    _fitted: DensityFit = field(init=False)
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **Detector._parameter_constraints,
@@ -80,87 +156,60 @@ class KernelDensityDetector(Detector):
     def score_samples(self, X: Any) -> FloatArray:
         """Return the logarithm of the density at each row, shape (n_samples,); -inf where it underflows even so."""
         check_is_fitted(self)
-        return self._log_density(self._checked(X, reset=False))
+        return self._fitted.density.logarithm(self._checked(X, reset=False))
 
-    def _learn(self, X: Any, weights: FloatArray, distinct: Distinct) -> None:
-        del weights
-        self._samples = X[distinct.representatives]
-        shares = distinct.weights / distinct.weights.sum()
-        self._log_shares = np.log(shares)
-        scale = _mean_deviation(self._samples, shares)
-        self.bandwidth_ = self._bandwidth(scale, shares)
-        self._one_point = scale == 0
-        self._kernel = RBF.of_samples(0.5 / self.bandwidth_ / self.bandwidth_, self._samples, shares)
-        with np.errstate(over="ignore"):
-            norms = _column(self._kernel.prepare(self._samples), self.n_features_in_)
-        if not np.isfinite(norms).all():
-            raise ValueError(
-                f"The bandwidth {self.bandwidth_:.4g} is so small for samples as large as these that squared distances "
-                "in its unit overflow float64. Scale the features, for example with StandardScaler, or raise bandwidth."
-            )
+    def _learn(self, training: Training) -> DensityFit:
+        shares = training.distinct.weights / training.distinct.weights.sum()
+        scale = _mean_deviation(training.samples, shares)
+        density = _density(training.samples, shares, self._bandwidth(scale, shares, training.X.shape[1]))
         left_out = self.offsets == "leave-one-out" and len(shares) > 1
-        scores = self._log_density(self._samples, without_own=left_out)
+        scores = density.logarithm(training.samples, without_own=left_out)
         if left_out:
             scores -= np.log1p(-shares)
-        if self.offsets == "leave-one-out":
-            self.loo_scores_ = by_row(distinct, scores)
-        offset = nu_quantile(scores, distinct, self.nu)
-        self._rounding = rounding_of(1.0 + abs(offset))
-        self.offset_ = offset - self._rounding
-        self._expected = 1.0
+        offset = nu_quantile(scores, training.distinct, self.nu)
+        rounding = rounding_of(1.0 + abs(offset))
+        expected = 1.0
         if self.offsets == "training" and len(shares) > 1:
-            self._expected = accepted_share(self._without_own(scores, shares), shares, self.offset_)
+            expected = accepted_share(density.without_own(scores), shares, offset - rounding)
+        return DensityFit(
+            offset=offset - rounding,
+            rounding=rounding,
+            loo_scores=training.by_row(scores) if self.offsets == "leave-one-out" else None,
+            density=density,
+            one_point=scale == 0,
+            expected_recall=expected,
+        )
 
-    def _without_own(self, scores: FloatArray, shares: FloatArray) -> FloatArray:
-        """Return what training samples that score this would score without themselves."""
-        own = self._log_shares - self._log_height
-        with np.errstate(divide="ignore"):
-            strange: FloatArray = scores + np.log(np.maximum(-np.expm1(own - scores), 0.0)) - np.log1p(-shares)
-        return strange
-
-    def _bandwidth(self, scale: float, shares: FloatArray) -> float:
+    def _bandwidth(self, scale: float, shares: FloatArray, n_features: int) -> float:
         if not isinstance(self.bandwidth, str):
             return float(self.bandwidth)
-        d = self.n_features_in_
         n = 1.0 / float(shares @ shares)
-        factor = 1.0 if self.bandwidth == "scott" else (4.0 / (d + 2.0)) ** (1.0 / (d + 4.0))
-        return float((scale if scale > 0 else 1.0) * factor * n ** (-1.0 / (d + 4.0)))
-
-    def _log_density(self, X: Any, *, without_own: bool = False) -> FloatArray:
-        """Return the log density at each row; without_own leaves out the Gaussian around the row of the same number."""
-        right = self._kernel.prepare(self._samples)
-        n_samples, d = self._samples.shape
-        height = max(1, BLOCK_BYTES // (8 * n_samples))
-        scores = np.empty(X.shape[0])
-        for first in range(0, X.shape[0], height):
-            rows = slice(first, min(first + height, X.shape[0]))
-            with np.errstate(over="ignore", invalid="ignore"):
-                left = self._kernel.prepare(X[rows])
-                exponents = self._kernel.exponents(left, right)
-            np.minimum(exponents, 0.0, out=exponents)
-            # Rows whose squared distances overflow float64 have no density, whatever the product made of them.
-            exponents[~np.isfinite(_column(left, d))] = -np.inf
-            exponents += self._log_shares
-            if without_own:
-                exponents[np.arange(len(exponents)), np.arange(first, rows.stop)] = -np.inf
-            scores[rows] = logsumexp(exponents, axis=1)
-        return np.asarray(scores - self._log_height)
-
-    @property
-    def _log_height(self) -> float:
-        """Minus the logarithm of a Gaussian's density at its middle."""
-        return float(self.n_features_in_ * (np.log(self.bandwidth_) + 0.5 * np.log(2 * np.pi)))
+        factor = 1.0 if self.bandwidth == "scott" else (4.0 / (n_features + 2.0)) ** (1.0 / (n_features + 4.0))
+        return float((scale if scale > 0 else 1.0) * factor * n ** (-1.0 / (n_features + 4.0)))
 
     def _nominal_recall(self) -> float:
         return 1.0 - self.nu
 
-    def _trouble(self) -> str:
-        if self._one_point:
+    def _diagnosis(self) -> str:
+        if self._fitted.one_point:
             return (
                 "All samples are the same point, so that the features have no scale to take a bandwidth from. Check "
                 "the features for constants."
             )
-        return self._flattered(self._expected)
+        return self._flattered(self._fitted.expected_recall)
+
+
+def _density(samples: Any, shares: FloatArray, bandwidth: float) -> Density:
+    """Return the density around samples of these shares; refuse a bandwidth in whose unit distances overflow."""
+    kernel = RBF.of_samples(0.5 / bandwidth / bandwidth, samples, shares)
+    with np.errstate(over="ignore"):
+        norms = _column(kernel.prepare(samples), samples.shape[1])
+    if not np.isfinite(norms).all():
+        raise ValueError(
+            f"The bandwidth {bandwidth:.4g} is so small for samples as large as these that squared distances "
+            "in its unit overflow float64. Scale the features, for example with StandardScaler, or raise bandwidth."
+        )
+    return Density(kernel, samples, np.log(shares), bandwidth)
 
 
 def _column(rows: Any, column: int) -> FloatArray:

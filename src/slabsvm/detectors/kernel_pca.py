@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -9,11 +10,12 @@ import numpy as np
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.data.distinct import Distinct
-from slabsvm.detectors.base import accepted_share, by_row, nu_quantile, parameters, rounding_of
-from slabsvm.detectors.kernelized import KernelDetector
+from slabsvm.detectors.base import Fitted, Training, accepted_share, nu_quantile, parameters, rounding_of
+from slabsvm.detectors.kernelized import KernelDetector, common_length, refuse_remote_cloud, samples_of
 from slabsvm.detectors.principal_components import centred, components, errors, left_out_errors
 from slabsvm.dual.program import FloatArray
+from slabsvm.gram.products import gram_of
+from slabsvm.kernels.base import RBF, Kernel
 from slabsvm.kernels.expansion import Expansion
 
 # Reconstruction errors below this share of the cloud's variance are no errors: the components span all samples.
@@ -22,6 +24,55 @@ NO_ERROR = 1e-10
 RESOLVED = 1e3
 # So many samples are left out to see what training thresholds of kernel PCA will accept.
 CHECKED = 300
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subspace(Fitted):
+    """The subspace that the leading components span through the mean mu.
+
+    Attributes
+    ----------
+    kernel : Kernel or None
+        None for a precomputed one.
+    length : float or None
+        k(x, x), where it is the same for all samples.
+    expansion : Expansion
+        x -> <Phi(x), the components' coefficients> in the first columns, <Phi(x), mu> in the last.
+    shift, sums : (q,) arrays of float64
+        What centring takes off the projections, and the sums of the components' coefficients.
+    squared_mean : float
+        |mu|^2.
+    explained : (q,) array of float64
+        Each component's share of the variance.
+    without_error : bool
+        Whether the components reconstruct all that the threshold is a quantile of.
+    expected_recall : float
+        With training thresholds, the share of new positives that they will accept; 1 where that was not looked at.
+    """
+
+    kernel: Kernel | None
+    length: float | None
+    expansion: Expansion
+    shift: FloatArray
+    sums: FloatArray
+    squared_mean: float
+    explained: FloatArray
+    without_error: bool
+    expected_recall: float
+
+    def squared_lengths(self, X: Any) -> FloatArray:
+        """Return k(x, x) of each validated row, shape (n_samples,)."""
+        return np.full(X.shape[0], self.length) if self.kernel is None else self.kernel.diagonal(X)
+
+    def attributes(self) -> dict[str, Any]:
+        """Return the public attributes, by their names."""
+        gamma = {"gamma_": self.kernel.gamma} if isinstance(self.kernel, RBF) else {}
+        return {
+            **super().attributes(),
+            **gamma,
+            "n_components_": len(self.explained),
+            "explained_variance_ratio_": self.explained,
+        }
 
 
 @parameters
@@ -86,8 +137,7 @@ class KernelPCADetector(KernelDetector):
     Examples
     --------
     >>> import numpy as np
-    >>> from slabsvm import KernelPCADetector
-    >>> angle = np.random.default_rng(0).uniform(0, 2 * np.pi, 200)
+    >>>     >>> angle = np.random.default_rng(0).uniform(0, 2 * np.pi, 200)
     >>> ring = np.column_stack([np.cos(angle), np.sin(angle)])
     >>> KernelPCADetector(gamma=1.0).fit(ring).predict([[1.0, 0.0], [0.0, 0.0]])
     array([ 1, -1])
@@ -95,6 +145,11 @@ class KernelPCADetector(KernelDetector):
 
     n_components: float = 0.9
     nu: float = 0.1
+
+    n_components_: int = field(init=False)
+    explained_variance_ratio_: FloatArray = field(init=False)
+    gamma_: float = field(init=False)
+    _fitted: Subspace = field(init=False)
 
     _needs_no_origin = True
 
@@ -108,56 +163,60 @@ class KernelPCADetector(KernelDetector):
         """Return minus each row's squared distance from the subspace, shape (n_samples,), in the kernel's unit."""
         check_is_fitted(self)
         X = self._checked(X, reset=False)
+        found = self._fitted
         scores = np.empty(X.shape[0])
-        for rows, sums in self._expansion.chunks(X):
+        for rows, sums in found.expansion.chunks(X):
             # <Phi(x), mu> in the last column: f(x) = Phi(x) - mu has |f|^2 = k(x, x) - 2 <Phi(x), mu> + |mu|^2.
             along_mean = sums[:, -1]
-            lengths = self._squared_lengths(X[rows]) - 2 * along_mean + self._squared_mean
-            projections = sums[:, :-1] - self._shift - np.outer(along_mean - self._squared_mean, self._sums)
+            lengths = found.squared_lengths(X[rows]) - 2 * along_mean + found.squared_mean
+            projections = sums[:, :-1] - found.shift - np.outer(along_mean - found.squared_mean, found.sums)
             scores[rows] = -errors(lengths, projections)
         return scores
 
-    def _learn(self, X: Any, weights: FloatArray, distinct: Distinct) -> None:
-        del weights
-        gram = self._gram(X, distinct)
-        self._keep_length(gram)
+    def _learn(self, training: Training) -> Subspace:
+        kernel, gram = self._known(training, gram_of)
+        length = common_length(kernel, gram, type(self).__name__)
         gram.check()
+        distinct = training.distinct
         every = np.arange(gram.n_samples)
         largest = float(gram.diagonal.max())
         K = np.asarray(gram.block(every, None), dtype=np.float64)
         # Where a block's own diagonal is off, so may be the kernel values of new samples near training samples.
-        self._rounding = rounding_of(largest) + float(np.abs(np.diagonal(K) - gram.diagonal).max())
+        rounding = rounding_of(largest) + float(np.abs(np.diagonal(K) - gram.diagonal).max())
         np.fill_diagonal(K, gram.diagonal)
         cloud = centred(K, distinct.weights)
         variance = float(cloud.shares @ np.diagonal(cloud.matrix))
-        if variance < RESOLVED * self._rounding:
-            self._refuse_remote_cloud(variance, gram)
+        if variance < RESOLVED * rounding:
+            refuse_remote_cloud(variance, gram)
         left_out = self.offsets == "leave-one-out"
         whole = left_out or not isinstance(self.n_components, Integral)
         found = components(cloud, None if whole else int(self.n_components), gram.rounding)
         q = self._dimension(found.variances, variance)
         leading = found.coefficients[:, :q]
-        self.n_components_ = q
-        self.explained_variance_ratio_ = found.variances[:q] / variance if variance > 0 else np.zeros(q)
-        self._expansion = Expansion(
-            self._kernel,
-            self._samples_of(X, distinct.representatives),
-            np.column_stack([leading, cloud.shares]),
-        )
-        self._shift, self._sums = cloud.means @ leading, leading.sum(axis=0)
-        self._squared_mean = cloud.squared_mean
         if left_out:
             error = left_out_errors(cloud, found, q, slice(None))
-            self.loo_scores_ = by_row(distinct, -error)
         else:
             error = errors(np.diagonal(cloud.matrix), cloud.matrix @ leading)
-        self._no_error = float(error.max()) <= max(NO_ERROR * variance, 16 * gram.rounding * largest)
-        self.offset_ = nu_quantile(-error, distinct, self.nu) - self._rounding
-        self._expected = 1.0
+        offset = nu_quantile(-error, distinct, self.nu) - rounding
+        expected = 1.0
         if not left_out and found.complete:
             some = slice(CHECKED)
             strange = left_out_errors(cloud, found, q, some)
-            self._expected = accepted_share(-strange, cloud.shares[some], self.offset_)
+            expected = accepted_share(-strange, cloud.shares[some], offset)
+        return Subspace(
+            offset=offset,
+            rounding=rounding,
+            loo_scores=training.by_row(-error) if left_out else None,
+            kernel=kernel,
+            length=length,
+            expansion=Expansion(kernel, samples_of(kernel, training, every), np.column_stack([leading, cloud.shares])),
+            shift=cloud.means @ leading,
+            sums=leading.sum(axis=0),
+            squared_mean=cloud.squared_mean,
+            explained=found.variances[:q] / variance if variance > 0 else np.zeros(q),
+            without_error=float(error.max()) <= max(NO_ERROR * variance, 16 * gram.rounding * largest),
+            expected_recall=expected,
+        )
 
     def _dimension(self, variances: FloatArray, total: float) -> int:
         if isinstance(self.n_components, Integral):
@@ -179,12 +238,12 @@ class KernelPCADetector(KernelDetector):
     def _nominal_recall(self) -> float:
         return 1.0 - self.nu
 
-    def _trouble(self) -> str:
-        if self._no_error:
+    def _diagnosis(self) -> str:
+        if self._fitted.without_error:
             cure = "offsets='leave-one-out', " if self.offsets == "training" else ""
             return (
                 f"The components reconstruct every training sample without error ({self.offsets} scores), so that no "
                 f"threshold for new samples can be read off them. Use {cure}fewer components, or a kernel of more "
                 "dimensions than the samples fill, and check the features for constants."
             )
-        return self._nothing_told_apart() or self._flattered(self._expected)
+        return self._nothing_told_apart() or self._flattered(self._fitted.expected_recall)

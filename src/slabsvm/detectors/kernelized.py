@@ -13,18 +13,21 @@ from joblib import effective_n_jobs
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from slabsvm.data.distinct import Distinct, distinct_rows, same_points
-from slabsvm.detectors.base import Detector, parameters
+from slabsvm.detectors.base import Detector, Training, parameters
 from slabsvm.dual.program import FloatArray
 from slabsvm.gram.base import Dense, Gram
 from slabsvm.gram.precision import ROUNDING_GAP
-from slabsvm.gram.products import gram_of
 from slabsvm.kernels import bandwidth
 from slabsvm.kernels import base as kernels
-from slabsvm.kernels.base import LARGEST_KERNEL_VALUE
+from slabsvm.kernels.base import LARGEST_KERNEL_VALUE, Kernel
 
 # A precomputed kernel matrix may be this far from symmetric, relative to its largest entry, and its diagonal this far
 # from constant where it must be constant.
 ASYMMETRY = 1e-8
+
+# Makes access to K over the rows of samples, for a number of threads: `slabsvm.gram.products.gram_of`, or one that
+# remembers distances.
+GramFactory = Callable[[Kernel, Any, int], Gram]
 
 
 @parameters
@@ -57,30 +60,28 @@ class KernelDetector(Detector):
     def _distinct(self, X: Any, weights: FloatArray) -> Distinct:
         return same_points(X, weights) if self.kernel == "precomputed" else distinct_rows(X, weights)
 
-    def _gram(self, X: Any, distinct: Distinct) -> Gram:
-        """Return access to K over the distinct samples, and keep their kernel for predictions."""
-        samples = X[distinct.representatives]
-        self._kernel = self._resolve_kernel(samples, distinct.weights)
+    def _known(self, training: Training, gram_of: GramFactory) -> tuple[Kernel | None, Gram]:
+        """Return the kernel, None for a precomputed one, and access to K over the distinct samples."""
+        kernel = self._kernel(training)
         with np.errstate(over="ignore"):
-            if self._kernel is None:
-                chosen = X[np.ix_(distinct.representatives, distinct.representatives)]
-                rounding = float(np.finfo(np.float32).eps) if X.dtype == np.float32 else ROUNDING_GAP
+            if kernel is None:
+                chosen = training.X[np.ix_(training.distinct.representatives, training.distinct.representatives)]
+                rounding = float(np.finfo(np.float32).eps) if chosen.dtype == np.float32 else ROUNDING_GAP
                 gram: Gram = Dense(np.asarray(chosen, dtype=np.float64), rounding)
             else:
-                gram = self._gram_of(self._kernel, samples, effective_n_jobs(self.n_jobs))
+                gram = gram_of(kernel, training.samples, effective_n_jobs(self.n_jobs))
             largest = gram.diagonal.max()
         if not largest <= LARGEST_KERNEL_VALUE:
             raise ValueError(
                 "The kernel's values would overflow float64 for samples as large as these. Scale the features, for "
                 "example with StandardScaler."
             )
-        return gram
+        return kernel, gram
 
     def _nothing_told_apart(self) -> str:
         """Return a warning where no sample scores differently from any other without itself, or nothing."""
-        if self.offsets == "leave-one-out" and np.nanmax(self.loo_scores_) - np.nanmin(self.loo_scores_) <= (
-            4 * self._rounding
-        ):
+        scores: FloatArray | None = self._fitted.loo_scores
+        if scores is not None and np.nanmax(scores) - np.nanmin(scores) <= 4 * self._fitted.rounding:
             return (
                 "Without itself, every training sample scores the same to within rounding, and so may all new ones. "
                 "Either all samples are (nearly) the same point of feature space, or the kernel matrix is the identity "
@@ -92,58 +93,19 @@ class KernelDetector(Detector):
         """Return what makes more samples alike."""
         return "a smaller gamma" if self.kernel == "rbf" else "a kernel that falls off more slowly"
 
-    def _resolve_kernel(self, X: Any, weights: FloatArray) -> kernels.Kernel | None:
+    def _kernel(self, training: Training) -> Kernel | None:
+        """Return the kernel that the parameters and the distinct samples make; None for a precomputed one."""
         if self.kernel == "precomputed":
             return None
         if callable(self.kernel):
             return kernels.FromFunction(self.kernel)
         if self.kernel not in ("rbf", "linear"):
             return kernels.NAMED[self.kernel]()
+        X, weights = training.samples, training.distinct.weights
         if self.kernel == "linear":
             moved = self._needs_no_origin and not sp.issparse(X)
             return kernels.Linear(np.average(X, axis=0, weights=weights) if moved else None)
-        self.gamma_ = gamma_value(self.gamma, X, weights)
-        return kernels.RBF.of_samples(self.gamma_, X, weights)
-
-    def _samples_of(self, X: Any, rows: npt.NDArray[np.intp]) -> Any:
-        """Return what an `Expansion` over these training rows is over: the rows, or a kernel matrix's columns."""
-        return rows if self._kernel is None else X[rows]
-
-    def _gram_of(self, kernel: kernels.Kernel, samples: Any, n_threads: int) -> Gram:
-        """Return K over samples; a path of fits puts in this method's place one that remembers distances."""
-        return gram_of(kernel, samples, n_threads)
-
-    def _keep_length(self, gram: Gram) -> bool:
-        """Return whether K's diagonal is constant; keep it for new rows of which only k(x, x_i) will be given."""
-        self._length = float(gram.diagonal[0])
-        spread = float(np.ptp(gram.diagonal))
-        given = ASYMMETRY if self._kernel is None else 0.0
-        allowed = max(given, 16 * gram.rounding) * float(gram.diagonal.max())
-        constant = spread <= allowed
-        if self._kernel is None and not constant:
-            raise ValueError(
-                f"{type(self).__name__} needs k(x, x) of new samples, which the rows of a precomputed kernel do not "
-                "hold. It is known only where the training matrix has a constant diagonal; this one's differs by "
-                f"{spread:.3g}. Divide each entry by sqrt(K_ii K_jj), or pass the kernel as a function."
-            )
-        return constant
-
-    def _refuse_remote_cloud(self, variance: float, gram: Gram) -> None:
-        """Refuse samples whose squared distances from each other are lost in the rounding of their squared lengths."""
-        if gram.n_samples == 1 or float(np.ptp(gram.diagonal)) == 0:
-            return
-        raise ValueError(
-            "The samples lie so far from the origin of feature space that rounding hides how they differ: k(x, x) is "
-            f"up to {gram.diagonal.max():.3g}, squared distances from their middle about {variance:.3g}. Move the "
-            "features to the origin: subtract each one's mean (StandardScaler), or for an additive kernel its least "
-            "value (MinMaxScaler(clip=True)). With kernel='linear', dense data are centred for you."
-        )
-
-    def _squared_lengths(self, X: Any) -> FloatArray:
-        """Return k(x, x) of each validated row, shape (n_samples,)."""
-        if self._kernel is None:
-            return np.full(X.shape[0], self._length)
-        return self._kernel.diagonal(X)
+        return kernels.RBF.of_samples(gamma_value(self.gamma, X, weights), X, weights)
 
     def __sklearn_tags__(self) -> Any:
         """Return what scikit-learn wants to know about the input."""
@@ -153,6 +115,43 @@ class KernelDetector(Detector):
         named = kernels.NAMED.get(self.kernel) if isinstance(self.kernel, str) else None
         tags.input_tags.positive_only = named is not None and named.non_negative
         return tags
+
+
+def samples_of(kernel: Kernel | None, training: Training, some: npt.NDArray[np.intp]) -> Any:
+    """Return what an `Expansion` over some distinct samples is over: their rows, or a kernel matrix's columns."""
+    rows = training.distinct.representatives[some]
+    return rows if kernel is None else training.X[rows]
+
+
+def common_length(kernel: Kernel | None, gram: Gram, model: str) -> float | None:
+    """Return k(x, x) where it is the same for all samples, else None.
+
+    Raises ValueError for a precomputed kernel where it is not: k(x, x) of new rows, which the model of this name needs,
+    is not given with them.
+    """
+    spread = float(np.ptp(gram.diagonal))
+    given = ASYMMETRY if kernel is None else 0.0
+    if spread <= max(given, 16 * gram.rounding) * float(gram.diagonal.max()):
+        return float(gram.diagonal[0])
+    if kernel is None:
+        raise ValueError(
+            f"{model} needs k(x, x) of new samples, which the rows of a precomputed kernel do not "
+            "hold. It is known only where the training matrix has a constant diagonal; this one's differs by "
+            f"{spread:.3g}. Divide each entry by sqrt(K_ii K_jj), or pass the kernel as a function."
+        )
+    return None
+
+
+def refuse_remote_cloud(variance: float, gram: Gram) -> None:
+    """Refuse samples whose squared distances from each other are lost in the rounding of their squared lengths."""
+    if gram.n_samples == 1 or float(np.ptp(gram.diagonal)) == 0:
+        return
+    raise ValueError(
+        "The samples lie so far from the origin of feature space that rounding hides how they differ: k(x, x) is "
+        f"up to {gram.diagonal.max():.3g}, squared distances from their middle about {variance:.3g}. Move the "
+        "features to the origin: subtract each one's mean (StandardScaler), or for an additive kernel its least "
+        "value (MinMaxScaler(clip=True)). With kernel='linear', dense data are centred for you."
+    )
 
 
 def _symmetric(K: FloatArray) -> FloatArray:

@@ -156,9 +156,9 @@ class LinearOneClassSlabSVM(Slab, Scored):
         self.status_ = found.status.name.lower()
         self.n_passes_ = source.n_passes
         self.n_samples_fit_ = source.n_samples
-        self._rounding = rounding_of(found.size)
-        self._set_planes(found.loo_offsets)
-        self._warn(found.status.value)
+        rounding = rounding_of(found.size)
+        self.__dict__.update(self._planes_at(found.loo_offsets, rounding))
+        self._warn(found.status.value, rounding)
         return self
 
     def project(self, X: Any) -> Any:
@@ -169,6 +169,10 @@ class LinearOneClassSlabSVM(Slab, Scored):
 
             return projected(X, self.coef_[0], _refuse_what_is_not_finite)
         return Local(self._checked(X, reset=False), None).scores(self.coef_[0], _refuse_what_is_not_finite)
+
+    def score_samples(self, X: Any) -> Any:
+        """Return minus the distance of each score from the slab's centre, shape (n_samples,); s at epsilon = 0."""
+        return self._score(self.project(X))
 
     def _source(self, X: Any, sample_weight: Any) -> Source:
         if _is_dask(X):
@@ -194,7 +198,7 @@ class LinearOneClassSlabSVM(Slab, Scored):
             self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=least
         )
 
-    def _warn(self, advice: str) -> None:
+    def _warn(self, advice: str, rounding: float) -> None:
         if self.status_ == "stalled":
             warnings.warn(
                 f"LinearOneClassSlabSVM stopped at a relative duality gap of {self.relative_gap_:.2g}, where tol asks "
@@ -202,17 +206,13 @@ class LinearOneClassSlabSVM(Slab, Scored):
                 ConvergenceWarning,
                 stacklevel=4,
             )
-        if trouble := self._trouble():
-            warnings.warn(trouble, SlabCollapseWarning, stacklevel=4)
-
-    def _cause(self) -> str:
-        return "there are so few samples for so many features"
-
-    def _remedy(self) -> str:
-        return "more samples or fewer features"
-
-    def _lost_recall(self) -> str:
-        return ""
+        self.warning_ = self._without_width(
+            rounding,
+            cause="there are so few samples for so many features",
+            remedy="more samples or fewer features",
+        )
+        if self.warning_:
+            warnings.warn(self.warning_, SlabCollapseWarning, stacklevel=4)
 
     def __sklearn_tags__(self) -> Any:
         """Return what scikit-learn wants to know about the input."""

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import field
 from numbers import Real
 from typing import Any, ClassVar
 
 from sklearn.utils._param_validation import Interval
 
 from slabsvm.detectors.base import parameters
-from slabsvm.detectors.support_vectors import SupportVectorDetector
+from slabsvm.detectors.support_vectors import Solved, SupportVectorDetector
 from slabsvm.dual.program import Dual, FloatArray, one_class
 from slabsvm.gram.base import Gram
+from slabsvm.kernels.base import Kernel
 
 
 @parameters
@@ -75,6 +78,8 @@ class OneClassSVM(SupportVectorDetector):
 
     nu: float = 0.1
 
+    rho_: float = field(init=False)
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SupportVectorDetector._parameter_constraints,
         "nu": [Interval(Real, 0.0, 1.0, closed="right")],
@@ -82,22 +87,28 @@ class OneClassSVM(SupportVectorDetector):
 
     def score_samples(self, X: Any) -> FloatArray:
         """Return <w, Phi(x)> = sum_i alpha_i k(x_i, x) of each row, shape (n_samples,), in the kernel's unit."""
-        return self.project(X)
+        return super().score_samples(X)
 
-    def _dual(self, weights: FloatArray, gram: Gram) -> Dual:
-        del gram
+    def _dual(self, weights: FloatArray, kernel: Kernel | None, gram: Gram) -> Dual:
+        del kernel, gram
         return one_class(weights, self.nu)
+
+    def _boundary(self, solved: Solved, offsets: FloatArray, rounding: float) -> dict[str, float]:
+        del solved
+        rho = float(offsets[0]) - rounding
+        return {"rho_": rho, "offset_": rho}
+
+    def _score(self, along: FloatArray, squared_lengths: Callable[[], FloatArray]) -> FloatArray:
+        del squared_lengths
+        return along
 
     def _nominal_recall(self) -> float:
         return 1.0 - self.nu
 
-    def _set_planes(self, offsets: FloatArray) -> None:
-        self.rho_ = self.offset_ = float(offsets[0]) - self._rounding
-
     def _statement(self) -> tuple[str, str]:
         return f"nu {self.nu:g}", f"hyperplane       {self.rho_:.6g} <= s"
 
-    def _trouble(self) -> str:
+    def _diagnosis(self) -> str:
         if self.status_ == "degenerate":
             return (
                 "The fitted w is zero to within rounding: the origin of feature space lies within the samples' cloud, "

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
 from sklearn.base import clone
 
-from slabsvm.detectors.support_vectors import SupportVectorDetector
+from slabsvm.detectors.support_vectors import Start, SupportVectorDetector
 from slabsvm.gram.distances import shared_distances
 
 Model = TypeVar("Model", bound=SupportVectorDetector)
@@ -52,7 +51,8 @@ def fit_path(model: Model, X: Any, *, sample_weight: Any = None, **values: Itera
 
     Examples
     --------
-    >>>     >>> from slabsvm import OneClassSlabSVM, fit_path
+    >>> import numpy as np
+    >>> from slabsvm import OneClassSlabSVM, fit_path
     >>> X = np.random.default_rng(0).normal(size=(200, 2))
     >>> [model.gamma_ for model in fit_path(OneClassSlabSVM(), X, gamma=[0.1, 0.2, 0.4])]
     [0.1, 0.2, 0.4]
@@ -90,18 +90,11 @@ def _listed(name: str, column: Iterable[Any]) -> list[Any]:
 
 
 def _fits(model: Model, X: Any, sample_weight: Any, steps: list[dict[str, Any]]) -> Iterator[Model]:
-    walker: Any = clone(model)
     # A fit that must share its memory takes another way, and may not arrive.
     least = min(step.get("cache_size", model.cache_size) for step in steps)
-    walker._gram_of = shared_distances(SHARE_OF_DISTANCES * least * 1e6, MANY_FEATURES)
+    gram_of = shared_distances(SHARE_OF_DISTANCES * least * 1e6, MANY_FEATURES)
+    start: Start | None = None
     for step in steps:
-        walker.set_params(**step)
-        warm_start = walker.warm_start
-        walker.set_params(warm_start=True)
-        walker.fit(X, sample_weight=sample_weight)
-        walker.set_params(warm_start=warm_start)
-        fitted = copy.copy(walker)
-        del fitted._gram_of
-        if not fitted.warm_start:
-            fitted._last = None
+        fitted = clone(model).set_params(**step)
+        start = fitted._fit_from(X, sample_weight, gram_of=gram_of, start=start)
         yield fitted

@@ -6,9 +6,10 @@ from typing import Any, ClassVar
 
 from slabsvm.detectors.base import parameters
 from slabsvm.detectors.slab_planes import Slab
-from slabsvm.detectors.support_vectors import SupportVectorDetector
+from slabsvm.detectors.support_vectors import Solved, SupportVectorDetector
 from slabsvm.dual.program import Dual, FloatArray, one_class_slab
 from slabsvm.gram.base import Gram
+from slabsvm.kernels.base import Kernel
 
 
 @parameters
@@ -116,7 +117,23 @@ class OneClassSlabSVM(Slab, SupportVectorDetector):
         **Slab._parameter_constraints,
     }
 
-    def _dual(self, weights: FloatArray, gram: Gram) -> Dual:
-        del gram
+    def score_samples(self, X: Any) -> FloatArray:
+        """Return minus the distance of each score from the slab's centre, shape (n_samples,), in the score's unit.
+
+        At epsilon = 0, where there is no upper hyperplane, the score itself.
+        """
+        return super().score_samples(X)
+
+    def _dual(self, weights: FloatArray, kernel: Kernel | None, gram: Gram) -> Dual:
+        del kernel, gram
         self._refuse_impossible_parameters()
         return one_class_slab(weights, self.nu_lower, self.nu_upper, self.epsilon)
+
+    def _boundary(self, solved: Solved, offsets: FloatArray, rounding: float) -> dict[str, float]:
+        del solved
+        return self._planes_at(offsets, rounding)
+
+    def _diagnosis(self) -> str:
+        cause = "the kernel matrix is so close to the identity"
+        without_width = self._without_width(self._fitted.rounding, cause=cause, remedy=self._remedy())
+        return without_width or self._lost_recall()

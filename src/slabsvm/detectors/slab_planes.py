@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import field
 from numbers import Real
 from typing import Any, ClassVar
@@ -20,24 +21,16 @@ NO_WIDTH = 1e-6
 class Slab:
     """A model that accepts what projects between two planes.
 
-    What it is mixed into says how rows are projected, and for its warnings, where all samples score the same, why that
-    may be so (`_cause`) and what to use (`_remedy`), and what recall training offsets lose (`_lost_recall`).
+    What it is mixed into says how rows are projected, and sets what `_planes_at` finds.
     """
 
     nu_lower: float = 0.1
     nu_upper: float = 0.01
     epsilon: float = 2 / 3
 
-    project: Any = field(init=False)
-    _cause: Any = field(init=False)
-    _remedy: Any = field(init=False)
-    _lost_recall: Any = field(init=False)
     status_: str = field(init=False)
     rho_lower_: float = field(init=False)
     rho_upper_: float = field(init=False)
-    offset_: float = field(init=False)
-    # By how much the planes are moved outwards.
-    _rounding: float = field(init=False)
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "nu_lower": [Interval(Real, 0.0, 1.0, closed="right")],
@@ -45,15 +38,12 @@ class Slab:
         "epsilon": [Interval(Real, 0.0, None, closed="left")],
     }
 
-    def score_samples(self, X: Any) -> FloatArray:
-        """Return minus the distance of each score from the slab's centre, shape (n_samples,), in the score's unit.
-
-        At epsilon = 0, where there is no upper hyperplane, the score itself.
-        """
-        scores: FloatArray = self.project(X)
+    def _score(self, along: FloatArray, squared_lengths: Callable[[], FloatArray] | None = None) -> FloatArray:
+        """Return minus the distance from the slab's centre, in the score's unit; at epsilon = 0 the position itself."""
+        del squared_lengths
         if np.isinf(self.rho_upper_):
-            return scores
-        return -np.abs(scores - 0.5 * (self.rho_lower_ + self.rho_upper_))
+            return along
+        return -np.abs(along - 0.5 * (self.rho_lower_ + self.rho_upper_))
 
     def _refuse_impossible_parameters(self) -> None:
         if self.epsilon == 0:
@@ -73,10 +63,13 @@ class Slab:
     def _nominal_recall(self) -> float:
         return 1.0 - self.nu_lower - (0.0 if self.epsilon == 0 else self.nu_upper)
 
-    def _set_planes(self, offsets: FloatArray) -> None:
-        self.rho_lower_ = float(offsets[0]) - self._rounding
-        self.rho_upper_ = float(offsets[1]) + self._rounding if len(offsets) > 1 else np.inf
-        self.offset_ = self.rho_lower_ if self.epsilon == 0 else -0.5 * (self.rho_upper_ - self.rho_lower_)
+    def _planes_at(self, offsets: FloatArray, rounding: float) -> dict[str, float]:
+        """Return the public attributes that say where planes at these offsets are, moved outwards by rounding."""
+        lower = float(offsets[0]) - rounding
+        if len(offsets) == 1:
+            return {"rho_lower_": lower, "rho_upper_": np.inf, "offset_": lower}
+        upper = float(offsets[1]) + rounding
+        return {"rho_lower_": lower, "rho_upper_": upper, "offset_": -0.5 * (upper - lower)}
 
     def _statement(self) -> tuple[str, str]:
         if np.isinf(self.rho_upper_):
@@ -85,17 +78,20 @@ class Slab:
         nus = f"nu {self.nu_lower:g} below and {self.nu_upper:g} above, epsilon {self.epsilon:.4g}"
         return nus, f"hyperplanes      {self.rho_lower_:.6g} <= s <= {self.rho_upper_:.6g}"
 
-    def _trouble(self) -> str:
+    def _without_width(self, rounding: float, *, cause: str, remedy: str) -> str:
+        """Return what is wrong with w, or with planes moved by rounding that have nothing between them, or nothing.
+
+        cause says why the scores of different samples may be the same, and remedy what to use then.
+        """
         if self.status_ == "degenerate":
             return f"The fitted w is zero: {Status.DEGENERATE.value}."
         width = self.rho_upper_ - self.rho_lower_
         largest = max(abs(self.rho_lower_), abs(self.rho_upper_)) if np.isfinite(width) else 0.0
-        if width <= NO_WIDTH * largest + 4 * self._rounding:
+        if width <= NO_WIDTH * largest + 4 * rounding:
             return (
                 f"The slab has no width: its hyperplanes are at {self.rho_lower_:.6g} and {self.rho_upper_:.6g}. "
-                f"Either all samples are (nearly) the same point of feature space, or {self._cause()} that the scores "
-                f"of different samples do not differ by more than rounding. Use {self._remedy()}, and check the "
+                f"Either all samples are (nearly) the same point of feature space, or {cause} that the scores "
+                f"of different samples do not differ by more than rounding. Use {remedy}, and check the "
                 "features for constants."
             )
-        lost: str = self._lost_recall()
-        return lost
+        return ""

@@ -1,7 +1,7 @@
-"""The abstract support vector detector: one Dual, one Gram, one solver.
+"""The abstract support vector detector: a program, access to K, a solver, and what is read off the solution.
 
-A subclass states its Dual, and how offsets and scores become a decision. Fitting is four lines: gram, dual, solve, and
-read off the planes and the support.
+A subclass states its Dual, where the solution's offsets put its boundary, and how a row's position along w becomes a
+score.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -20,22 +21,144 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.data.distinct import Distinct
-from slabsvm.detectors.base import LOST_RECALL, by_row, parameters, rounding_of
-from slabsvm.detectors.kernelized import KernelDetector
+from slabsvm.detectors.base import LOST_RECALL, Fitted, Training, parameters, rounding_of
+from slabsvm.detectors.kernelized import GramFactory, KernelDetector, samples_of
 from slabsvm.dual.leave_one_out import leave_one_out
 from slabsvm.dual.program import Dual, FloatArray, Solution
 from slabsvm.gram.base import Gram
+from slabsvm.gram.products import gram_of
+from slabsvm.kernels.base import RBF, Kernel
 from slabsvm.kernels.expansion import Expansion
 from slabsvm.kernels.tables import Projection
 
 
 @dataclass(frozen=True)
-class _Last:
-    """What a warm start needs of the last fit."""
+class Start:
+    """What a warm start needs of an earlier fit.
+
+    Attributes
+    ----------
+    keys : (k,) array of uint64
+        The hashes of its distinct samples, in ascending order.
+    dual : Dual
+    solution : Solution
+    """
 
     keys: npt.NDArray[np.uint64]
     dual: Dual
     solution: Solution
+
+    def multipliers(self, distinct: Distinct, dual: Dual) -> FloatArray | None:
+        """Return feasible multipliers of another program, (P, m), from the samples that are in both; None for none."""
+        if self.dual.n_planes != dual.n_planes:
+            return None
+        place = np.minimum(np.searchsorted(self.keys, distinct.keys), len(self.keys) - 1)
+        known = self.keys[place] == distinct.keys
+        if not known.any():
+            return None
+        shares = np.where(known, (self.solution.multipliers / self.dual.caps)[:, place], 0.0)
+        scores = np.where(known, self.solution.scores[place], np.median(self.solution.scores))
+        return dual.refill(shares * dual.caps, scores)
+
+
+@dataclass(frozen=True)
+class Solved:
+    """A program over a kernel matrix, and its solution; kernel is None for a precomputed one."""
+
+    kernel: Kernel | None
+    gram: Gram
+    dual: Dual
+    solution: Solution
+
+    @cached_property
+    def beta(self) -> FloatArray:
+        """The coefficient of each distinct sample."""
+        return self.dual.beta(self.solution.multipliers)
+
+    @property
+    def squared_norm(self) -> float:
+        """|w|^2."""
+        return float(self.beta @ (self.solution.scores - self.dual.linear))
+
+
+@dataclass(frozen=True)
+class Support:
+    """The training rows that hold the planes.
+
+    Attributes
+    ----------
+    rows : (n_SV,) array of intp
+    coefficients : (n_SV,) array of float64
+        beta of each row.
+    samples : (n_SV,) array of intp
+        Which sample of the expansion each row is equal to.
+    share : float
+        Their share of all rows, by weight.
+    """
+
+    rows: npt.NDArray[np.intp]
+    coefficients: FloatArray
+    samples: npt.NDArray[np.intp]
+    share: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class SupportVectorFit(Fitted):
+    """What a support vector detector is once it is fitted.
+
+    Attributes
+    ----------
+    kernel : Kernel or None
+        None for a precomputed one.
+    expansion : Expansion or Projection
+        s(x), the position of rows along w.
+    support : Support
+    boundary : dict of str to float
+        The public attributes that say where the boundary is.
+    squared_norm : float
+        |w|^2.
+    length : float
+        k(x, x) of the first sample, which is that of all where the kernel is precomputed and the model needs it.
+    objective, gap, relative_gap : float
+    iterations : int
+    status : str
+    start : Start or None
+    """
+
+    kernel: Kernel | None
+    expansion: Expansion | Projection
+    support: Support
+    boundary: dict[str, float]
+    squared_norm: float
+    length: float
+    objective: float
+    gap: float
+    relative_gap: float
+    iterations: int
+    status: str
+    start: Start | None
+
+    @property
+    def training_recall_bound(self) -> float:
+        """The share of rows that hold no plane: a lower bound, by leave-one-out, of what training planes accept."""
+        return 1.0 - self.support.share
+
+    def attributes(self) -> dict[str, Any]:
+        """Return the public attributes, by their names."""
+        gamma = {"gamma_": self.kernel.gamma} if isinstance(self.kernel, RBF) else {}
+        return {
+            **super().attributes(),
+            **self.boundary,
+            **gamma,
+            "support_": self.support.rows,
+            "dual_coef_": self.support.coefficients[None, :],
+            "n_iter_": self.iterations,
+            "duality_gap_": self.gap,
+            "relative_gap_": self.relative_gap,
+            "dual_objective_": self.objective,
+            "status_": self.status,
+            "expected_recall_": self.training_recall_bound,
+        }
 
 
 @parameters
@@ -49,6 +172,17 @@ class SupportVectorDetector(KernelDetector):
     prediction_tol: float = 1e-6
     warm_start: bool = False
 
+    support_: npt.NDArray[np.intp] = field(init=False)
+    dual_coef_: FloatArray = field(init=False)
+    n_iter_: int = field(init=False)
+    duality_gap_: float = field(init=False)
+    relative_gap_: float = field(init=False)
+    dual_objective_: float = field(init=False)
+    status_: str = field(init=False)
+    expected_recall_: float = field(init=False)
+    gamma_: float = field(init=False)
+    _fitted: SupportVectorFit = field(init=False)
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **KernelDetector._parameter_constraints,
         "solver": [StrOptions({"smo", "interior-point"})],
@@ -60,12 +194,16 @@ class SupportVectorDetector(KernelDetector):
     }
 
     @abstractmethod
-    def _dual(self, weights: FloatArray, gram: Gram) -> Dual:
+    def _dual(self, weights: FloatArray, kernel: Kernel | None, gram: Gram) -> Dual:
         """Return the program to solve for samples of these weights."""
 
     @abstractmethod
-    def _set_planes(self, offsets: FloatArray) -> None:
-        """Store the offsets of the Dual's planes, moved outwards by _rounding, and what follows from them."""
+    def _boundary(self, solved: Solved, offsets: FloatArray, rounding: float) -> dict[str, float]:
+        """Return the public attributes, offset_ among them, that planes at these offsets make, moved by rounding."""
+
+    @abstractmethod
+    def _score(self, along: FloatArray, squared_lengths: Callable[[], FloatArray]) -> FloatArray:
+        """Return what `score_samples` gives rows that lie there along w, and have these k(x, x)."""
 
     @abstractmethod
     def _statement(self) -> tuple[str, str]:
@@ -78,14 +216,14 @@ class SupportVectorDetector(KernelDetector):
         With a linear or an additive kernel the model needs and keeps none of them: X[model.support_] are they.
         """
         check_is_fitted(self)
-        if self._kernel is None:
+        if self._fitted.kernel is None:
             return np.empty((0, 0))
-        if not isinstance(self._expansion, Expansion):
+        if not isinstance(self._fitted.expansion, Expansion):
             raise AttributeError(
                 f"A model with kernel={self.kernel!r} does not keep its support vectors: it predicts from a weight "
                 "vector, or from a table for each feature. They are X[model.support_], with X the training data."
             )
-        return self._expansion.samples[self._row_of_support]
+        return self._fitted.expansion.samples[self._fitted.support.samples]
 
     def project(self, X: Any) -> FloatArray:
         """Return s(x) = sum_i beta_i k(x_i, x) of each row, shape (n_samples,): its position along w.
@@ -102,7 +240,13 @@ class SupportVectorDetector(KernelDetector):
             In the unit of the kernel.
         """
         check_is_fitted(self)
-        return self._expansion(self._checked(X, reset=False))
+        return self._fitted.expansion(self._checked(X, reset=False))
+
+    def score_samples(self, X: Any) -> FloatArray:
+        """Return how normal each row is, shape (n_samples,): the larger the more normal."""
+        check_is_fitted(self)
+        X = self._checked(X, reset=False)
+        return self._score(self._fitted.expansion(X), partial(self._squared_lengths, X))
 
     def summary(self) -> str:
         """Return what was fitted and how well, in a few lines for a person to read."""
@@ -122,26 +266,27 @@ class SupportVectorDetector(KernelDetector):
         ]
         return "\n".join(lines)
 
-    def _learn(self, X: Any, weights: FloatArray, distinct: Distinct) -> None:
-        gram = self._gram(X, distinct)
-        dual = self._dual(distinct.weights, gram)
-        solution = self._solve(dual, gram, self._carried_over(distinct, dual))
-        self._last = _Last(distinct.keys, dual, solution) if self.warm_start else None
-        self._read_off(X, weights, distinct, dual=dual, solution=solution)
-        self._put_planes(distinct, dual=dual, gram=gram, solution=solution)
+    def _learn(
+        self, training: Training, *, gram_of: GramFactory = gram_of, start: Start | None = None
+    ) -> SupportVectorFit:
+        if start is None and self.warm_start and hasattr(self, "_fitted"):
+            start = self._fitted.start
+        kernel, gram = self._known(training, gram_of)
+        dual = self._dual(training.distinct.weights, kernel, gram)
+        solution = self._solve(dual, gram, start.multipliers(training.distinct, dual) if start else None)
+        return self._read_off(training, Solved(kernel, gram, dual, solution))
 
-    def _carried_over(self, distinct: Distinct, dual: Dual) -> FloatArray | None:
-        """Return the last fit's multipliers for the samples that are in both, as shares of their caps, or None."""
-        last: _Last | None = getattr(self, "_last", None)
-        if not self.warm_start or last is None or last.dual.n_planes != dual.n_planes:
-            return None
-        place = np.minimum(np.searchsorted(last.keys, distinct.keys), len(last.keys) - 1)
-        known = last.keys[place] == distinct.keys
-        if not known.any():
-            return None
-        shares = np.where(known, (last.solution.multipliers / last.dual.caps)[:, place], 0.0)
-        scores = np.where(known, last.solution.scores[place], np.median(last.solution.scores))
-        return dual.refill(shares * dual.caps, scores)
+    def _fit_from(self, X: Any, sample_weight: Any, *, gram_of: GramFactory, start: Start | None) -> Start | None:
+        """Fit with access to K made by gram_of, from an earlier fit's solution; return what the next may start from."""
+        training = self._training(X, sample_weight)
+        fitted = self._learn(training, gram_of=gram_of, start=start)
+        self._publish(training, fitted)
+        return fitted.start
+
+    def _take(self, training: Training, fitted: Fitted) -> None:
+        super()._take(training, fitted)
+        if not self.warm_start:
+            self._fitted = replace(self._fitted, start=None)
 
     def _solve(self, dual: Dual, gram: Gram, start: FloatArray | None) -> Solution:
         solution = _solver(self.solver)(
@@ -156,57 +301,76 @@ class SupportVectorDetector(KernelDetector):
             )
         return solution
 
-    def _read_off(self, X: Any, weights: FloatArray, distinct: Distinct, *, dual: Dual, solution: Solution) -> None:
-        beta = dual.beta(solution.multipliers)
-        held = (solution.multipliers > 0).any(axis=0)
-        support = np.flatnonzero(held)
-        rows = distinct.spread(solution.multipliers, weights)
-        self.support_ = np.flatnonzero((rows > 0).any(axis=0))
-        self.dual_coef_ = (dual.signs @ rows[:, self.support_])[None, :]
-        samples = self._samples_of(X, distinct.representatives[support])
-        self._expansion: Expansion | Projection = Expansion(self._kernel, samples, beta[support])
-        if self._kernel is not None:
-            allowed = self.prediction_tol * float(np.ptp(solution.scores))
-            self._expansion = self._kernel.projection(samples, beta[support], allowed) or self._expansion
-        place = np.cumsum(held) - 1
-        self._row_of_support = place[distinct.group[self.support_]]
-        self._squared_norm = float(beta @ (solution.scores - dual.linear))
-        self.n_iter_ = solution.iterations
-        self.duality_gap_ = solution.gap
-        self.relative_gap_ = solution.relative_gap
-        self.dual_objective_ = solution.objective
-        self.status_ = solution.status.name.lower().replace("_", " ")
-        self.expected_recall_ = 1.0 - float(weights[self.support_].sum() / weights.sum())
-
-    def _put_planes(self, distinct: Distinct, *, dual: Dual, gram: Gram, solution: Solution) -> None:
-        offsets = solution.offsets
+    def _read_off(self, training: Training, solved: Solved) -> SupportVectorFit:
+        """Return what follows from a solution."""
+        gram, dual, solution = solved.gram, solved.dual, solved.solution
+        support, expansion = self._held(training, solved)
+        offsets, left_out = solution.offsets, None
         # What a score's rounding is measured by: the sum's largest terms, where training samples lie on the planes and
         # a new score must meet theirs; with leave-one-out planes, which may lie far below those terms, the sizes of the
         # planes and of the training scores that they were subtracted from.
-        size = float(np.abs(dual.beta(solution.multipliers)).sum()) * float(gram.diagonal.max(initial=0.0))
+        size = float(np.abs(solved.beta).sum()) * float(gram.diagonal.max(initial=0.0))
         if self.offsets == "leave-one-out":
-            loo = leave_one_out(dual, gram, solution)
-            offsets = dual.offsets(loo.scores)
-            self.loo_scores_ = by_row(distinct, loo.scores)
+            left_out = leave_one_out(dual, gram, solution).scores
+            offsets = dual.offsets(left_out)
             size = float(np.abs(offsets).max() + np.abs(solution.scores).max())
         # A table's error moves scores as rounding does.
-        self._rounding = rounding_of(size + float(np.abs(dual.linear).max())) + self._expansion.error
-        self._set_planes(offsets)
+        rounding = rounding_of(size + float(np.abs(dual.linear).max())) + expansion.error
+        boundary = self._boundary(solved, offsets, rounding)
+        return SupportVectorFit(
+            kernel=solved.kernel,
+            expansion=expansion,
+            support=support,
+            boundary=boundary,
+            offset=boundary["offset_"],
+            rounding=rounding,
+            loo_scores=None if left_out is None else training.by_row(left_out),
+            squared_norm=solved.squared_norm,
+            length=float(gram.diagonal[0]),
+            objective=solution.objective,
+            gap=solution.gap,
+            relative_gap=solution.relative_gap,
+            iterations=solution.iterations,
+            status=solution.status.name.lower().replace("_", " "),
+            start=Start(training.distinct.keys, dual, solution),
+        )
+
+    def _held(self, training: Training, solved: Solved) -> tuple[Support, Expansion | Projection]:
+        """Return the rows that hold the planes, and the function of position along w that they make."""
+        distinct, weights = training.distinct, training.weights
+        kernel, dual, solution = solved.kernel, solved.dual, solved.solution
+        held = (solution.multipliers > 0).any(axis=0)
+        of_rows = distinct.spread(solution.multipliers, weights)
+        rows = np.flatnonzero((of_rows > 0).any(axis=0))
+        place = np.cumsum(held) - 1
+        support = Support(
+            rows=rows,
+            coefficients=dual.signs @ of_rows[:, rows],
+            samples=place[distinct.group[rows]],
+            share=float(weights[rows].sum() / weights.sum()),
+        )
+        vectors = samples_of(kernel, training, np.flatnonzero(held))
+        expansion = Expansion(kernel, vectors, solved.beta[held])
+        if kernel is None:
+            return support, expansion
+        allowed = self.prediction_tol * float(np.ptp(solution.scores))
+        return support, kernel.projection(vectors, solved.beta[held], allowed) or expansion
+
+    def _squared_lengths(self, X: Any) -> FloatArray:
+        """Return k(x, x) of each validated row, shape (n_samples,)."""
+        kernel = self._fitted.kernel
+        return np.full(X.shape[0], self._fitted.length) if kernel is None else kernel.diagonal(X)
 
     def _lost_recall(self) -> str:
         """Return a warning where training offsets will reject far more new positives than asked for, or nothing."""
-        nominal = self._nominal_recall()
-        if self.offsets == "training" and self.expected_recall_ < nominal - LOST_RECALL:
+        nominal, expected = self._nominal_recall(), self._fitted.training_recall_bound
+        if self.offsets == "training" and expected < nominal - LOST_RECALL:
             return (
-                f"{1 - self.expected_recall_:.0%} of the training samples are support vectors. With offsets='training' "
-                f"expect as few as {self.expected_recall_:.0%} of new positives to be accepted, where nu asks for "
+                f"{1 - expected:.0%} of the training samples are support vectors. With offsets='training' "
+                f"expect as few as {expected:.0%} of new positives to be accepted, where nu asks for "
                 f"{nominal:.0%}. Use {self._remedy()}, or more samples."
             )
         return ""
-
-    def _cause(self) -> str:
-        """Return what is so where the scores of all samples are the same."""
-        return "the kernel matrix is so close to the identity"
 
     def _remedy(self) -> str:
         """Return what makes fewer samples support vectors, or makes it harmless that they are."""

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import field, replace
 from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.data.distinct import Distinct
-from slabsvm.detectors.base import parameters
-from slabsvm.detectors.support_vectors import SupportVectorDetector
-from slabsvm.dual.program import Dual, FloatArray, Solution, Status, hypersphere
+from slabsvm.detectors.base import Training, parameters
+from slabsvm.detectors.kernelized import common_length, refuse_remote_cloud
+from slabsvm.detectors.support_vectors import Solved, SupportVectorDetector, SupportVectorFit
+from slabsvm.dual.program import Dual, FloatArray, Status, hypersphere
 from slabsvm.gram.base import Gram
+from slabsvm.kernels.base import Kernel
 
 # C is compared with the least that is feasible up to this relative rounding error.
 FEASIBLE = 1e-12
@@ -99,6 +101,9 @@ class SVDD(SupportVectorDetector):
     nu: float = 0.1
     C: float | None = None
 
+    nu_: float = field(init=False)
+    radius_: float = field(init=False)
+
     _needs_no_origin = True
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -109,31 +114,46 @@ class SVDD(SupportVectorDetector):
 
     def score_samples(self, X: Any) -> FloatArray:
         """Return -|Phi(x) - a|^2 of each row, shape (n_samples,): minus its squared distance from the centre."""
-        check_is_fitted(self)
-        X = self._checked(X, reset=False)
-        scores: FloatArray = 2 * self._expansion(X) - self._squared_lengths(X) - self._squared_norm
-        return scores
+        return super().score_samples(X)
 
-    def _dual(self, weights: FloatArray, gram: Gram) -> Dual:
-        self.nu_ = self._share_outside(weights)
+    def _dual(self, weights: FloatArray, kernel: Kernel | None, gram: Gram) -> Dual:
         # A multiplier cannot exceed 1, so that a bound beyond it binds nothing.
-        nu = max(self.nu_, float(weights.min() / weights.sum()))
+        nu = max(self._share_outside(float(weights.sum())), float(weights.min() / weights.sum()))
         # Since the multipliers sum to 1, a constant may be taken off the diagonal: where all of it is one, what is left
         # is the one-class SVM's program, and its objective, which is the one to measure a gap by.
-        constant = self._keep_length(gram)
-        self._common = self._length if constant else 0.0
+        constant = common_length(kernel, gram, type(self).__name__) is not None
         return hypersphere(weights, nu, np.zeros_like(gram.diagonal) if constant else gram.diagonal)
 
-    def _put_planes(self, distinct: Distinct, *, dual: Dual, gram: Gram, solution: Solution) -> None:
-        if solution.status is Status.DEGENERATE:
-            self._refuse_remote_cloud(2 * abs(solution.objective), gram)
-        super()._put_planes(distinct, dual=dual, gram=gram, solution=solution)
+    def _read_off(self, training: Training, solved: Solved) -> SupportVectorFit:
+        if solved.solution.status is Status.DEGENERATE:
+            refuse_remote_cloud(2 * abs(solved.solution.objective), solved.gram)
+        fit = super()._read_off(training, solved)
+        taken_off = self._taken_off(solved)
+        loo_scores = None if fit.loo_scores is None else 2.0 * fit.loo_scores - taken_off - fit.squared_norm
+        nu = self._share_outside(float(training.distinct.weights.sum()))
+        return replace(
+            fit,
+            objective=fit.objective - 0.5 * taken_off,
+            loo_scores=loo_scores,
+            boundary={**fit.boundary, "nu_": nu},
+        )
 
-    def _share_outside(self, weights: FloatArray) -> float:
-        """Return the nu that C stands for, or nu."""
+    def _taken_off(self, solved: Solved) -> float:
+        """Return what `_dual` took off the diagonal of K."""
+        return common_length(solved.kernel, solved.gram, type(self).__name__) or 0.0
+
+    def _boundary(self, solved: Solved, offsets: FloatArray, rounding: float) -> dict[str, float]:
+        # |Phi(x) - a|^2 = |a|^2 + taken off - 2 s(x), with s the Dual's score.
+        squared_radius = solved.squared_norm + self._taken_off(solved) - 2.0 * (float(offsets[0]) - rounding)
+        return {"offset_": -squared_radius, "radius_": float(np.sqrt(max(squared_radius, 0.0)))}
+
+    def _score(self, along: FloatArray, squared_lengths: Callable[[], FloatArray]) -> FloatArray:
+        return np.asarray(2 * along - squared_lengths() - self._fitted.squared_norm)
+
+    def _share_outside(self, total: float) -> float:
+        """Return the nu that C stands for where weights sum to total, or nu."""
         if self.C is None:
             return self.nu
-        total = float(weights.sum())
         if not np.isfinite(1.0 / total):
             raise ValueError(
                 f"C is in the unit of weights, and these sum to {total:.3g}, too little for any C in float64. Multiply "
@@ -151,20 +171,11 @@ class SVDD(SupportVectorDetector):
     def _nominal_recall(self) -> float:
         return 1.0 - self.nu_
 
-    def _set_planes(self, offsets: FloatArray) -> None:
-        # |Phi(x) - a|^2 = |a|^2 + common - 2 s(x), with s the Dual's score.
-        squared_radius = self._squared_norm + self._common - 2.0 * (float(offsets[0]) - self._rounding)
-        self.dual_objective_ -= 0.5 * self._common
-        self.offset_ = -squared_radius
-        self.radius_ = float(np.sqrt(max(squared_radius, 0.0)))
-        if self.offsets == "leave-one-out":
-            self.loo_scores_ = 2.0 * self.loo_scores_ - self._common - self._squared_norm
-
     def _statement(self) -> tuple[str, str]:
         bound = f"nu {self.nu:g}" if self.C is None else f"C {self.C:g} (nu {self.nu_:.4g})"
         return bound, f"ball             |Phi(x) - a| <= {self.radius_:.6g}"
 
-    def _trouble(self) -> str:
+    def _diagnosis(self) -> str:
         if self.status_ == "degenerate":
             return (
                 "The ball has no radius that rounding does not hide: all samples are (nearly) the same point of "

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from numbers import Real
 from time import perf_counter
 from typing import Any
@@ -25,11 +24,12 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 
 from slabsvm.data.distinct import Distinct, distinct_rows
-from slabsvm.detectors.kernelized import gamma_value
-from slabsvm.detectors.support_vectors import SupportVectorDetector
+from slabsvm.detectors.base import Training
+from slabsvm.detectors.support_vectors import Start, SupportVectorDetector
 from slabsvm.gram.base import Dense, Gram
+from slabsvm.kernels.base import RBF, Kernel
 from slabsvm.selection.criterion import Answer
-from slabsvm.selection.judging import Outcome, Parameters, Search, answer, left_out_answer
+from slabsvm.selection.judging import Outcome, Parameters, Search, left_out_answer
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -45,35 +45,15 @@ class _Known(Dense):
         return True
 
 
-class _Handed(SupportVectorDetector):
-    """A detector to whose `_learn` and `score_samples` the kernel's values are handed in place of the rows."""
-
-    def _gram(self, X: Any, distinct: Distinct) -> Gram:
-        del distinct
-        self._kernel = None
-        return _Known(X)
-
-    def _checked(self, X: Any, *, reset: bool, accept_sparse: str | bool = "csr") -> Any:
-        del reset, accept_sparse
-        return X
-
-
-@cache
-def _handed(model: Any) -> Any:
-    """Return the model's class with kernel values handed to it."""
-    return type(f"Handed{model.__name__}", (_Handed, model), {})
-
-
 class _Distances:
     """Squared distances of one part's rows from its distinct training rows, and the kernel's values at a gamma."""
 
     def __init__(self, distinct: Distinct, rows: Any, asked: Sequence[Any]) -> None:
-        self.rows = rows
         self._group = distinct.group
-        self.weights = distinct.weights
         n_samples = rows.shape[0]
         every = np.arange(n_samples)
-        self.distinct = Distinct(every, distinct.weights, every, keys=every.astype(np.uint64))
+        own = Distinct(every, distinct.weights, every, keys=every.astype(np.uint64))
+        self.training = Training(rows, distinct.weights, own)
         sizes = [n_samples, *(some.shape[0] for some in asked)]
         self._bounds = np.cumsum([0, *sizes])
         if 8 * sum(sizes) * n_samples > MOST_BYTES:
@@ -88,8 +68,17 @@ class _Distances:
         self._values = np.empty_like(self._squared)
         self._gamma = np.nan
 
-    def at(self, gamma: float) -> list[FloatArray]:
-        """Return exp(-gamma |x - z|^2) between the training rows, and between each of what is asked about and them."""
+    def gram_of(self, kernel: Kernel, samples: Any, n_threads: int) -> Gram:
+        """Return access to the RBF kernel's matrix over the training rows, which samples are."""
+        del samples, n_threads
+        assert isinstance(kernel, RBF)
+        return _Known(self._at(kernel.gamma)[0])
+
+    def asked(self, gamma: float) -> list[FloatArray]:
+        """Return the RBF kernel between each of what is asked about and the training rows."""
+        return self._at(gamma)[1:]
+
+    def _at(self, gamma: float) -> list[FloatArray]:
         if gamma != self._gamma:
             self._gamma = gamma
             np.exp(np.multiply(self._squared, -gamma, out=self._values), out=self._values)
@@ -123,17 +112,17 @@ class Chain:
         begin = perf_counter()
         distances = self._distances()
         shared = (perf_counter() - begin) / len(self.candidates)
-        first, prefix = _final(self.model), _prefix(self.model)
-        detector: Any = _handed(first.__class__)(**first.get_params(deep=False)).set_params(warm_start=True)
+        start: Start | None = None
         for candidate in self.candidates:
             begin = perf_counter()
-            detector.set_params(**_own(self.search.candidates[candidate], prefix))
+            detector: SupportVectorDetector = clone(_final(self.model))
+            detector.set_params(**_own(self.search.candidates[candidate], _prefix(self.model)))
             detector._validate_params()
-            kernel, *asked = distances.at(gamma_value(detector.gamma, distances.rows, distances.weights))
-            detector.n_samples_fit_ = len(kernel)
-            detector._learn(kernel, distances.weights, distances.distinct)
+            found = detector._learn(distances.training, gram_of=distances.gram_of, start=start)
+            detector._take(distances.training, found)
+            start = found.start
             fitted = perf_counter()
-            answers = [answer(detector, some) for some in asked]
+            answers = [_answer(detector, values) for values in distances.asked(detector.gamma_)]
             positives = distances.of_rows(left_out_answer(detector)) if division.held_out is None else answers[0]
             strangers = None if division.strangers is None else answers[-1]
             measured = criterion.measure(positives, strangers, division.strangers)
@@ -154,6 +143,14 @@ class Chain:
         asked = [detector._checked(some, reset=False) for some in asked]
         distinct = distinct_rows(train, np.ones(train.shape[0]))
         return _Distances(distinct, train[distinct.representatives], asked)
+
+
+def _answer(detector: SupportVectorDetector, values: FloatArray) -> Answer:
+    """Return how a detector answers rows whose kernel values with its training rows, (n, m), are known."""
+    support = detector._fitted.support
+    scores = detector._score(values[:, support.rows] @ support.coefficients, lambda: np.ones(len(values)))
+    decisions = scores - detector.offset_
+    return Answer(decisions, decisions >= 0)
 
 
 def chains(search: Search, cells: Sequence[tuple[int, int]]) -> list[Chain]:
