@@ -213,7 +213,7 @@ def measure(case: Case, X: np.ndarray, repeats: int) -> dict[str, Any]:
     distinct = np.unique(X, axis=0)
     large = case.m > 1000
     n_columns = len(np.unique(X[ours.support_], axis=0))
-    limit = columns_once(ours._kernel, distinct, n_columns, N_JOBS if large else 1)
+    limit = columns_once(ours._fitted.kernel, distinct, n_columns, N_JOBS if large else 1)
 
     times: dict[str, list[float]] = {"limit": [], "ours": [], "peer": []}
     for _ in range(repeats):
@@ -244,7 +244,7 @@ def measure(case: Case, X: np.ndarray, repeats: int) -> dict[str, Any]:
             # libsvm scales its coefficients by nu m; its objective in our unit, from its own scores.
             scale = case.parameters["nu_lower"] * len(X)
             beta = peer.dual_coef_[0] / scale
-            scores = ours._kernel(peer.support_vectors_, peer.support_vectors_) @ beta
+            scores = ours._fitted.kernel(peer.support_vectors_, peer.support_vectors_) @ beta
             record["peer_objective_over_ours"] = float(0.5 * beta @ scores / ours.dual_objective_)
     return record
 

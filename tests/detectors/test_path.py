@@ -73,7 +73,7 @@ def test_nothing_of_the_way_stays_in_a_model(X):
     first, second = fit_path(model, X, gamma=[0.1, 0.2])
     assert not hasattr(model, "support_")
     for one in (first, second):
-        assert one._last is None
+        assert one._fitted.start is None
         assert one.get_params() == {**model.get_params(), "gamma": one.gamma}
         assert set(vars(one)) == set(vars(OneClassSlabSVM().fit(X)))
         kept = pickle.loads(pickle.dumps(one))
@@ -202,7 +202,7 @@ def test_other_parameters_can_be_walked_along(X):
 
 def test_a_model_that_starts_warm_goes_on_from_where_it_stands(X):
     (one,) = fit_path(OneClassSlabSVM(warm_start=True), X, gamma=[0.1])
-    assert one._last is not None
+    assert one._fitted.start is not None
     assert one.fit(X).n_iter_ == 0
 
 

@@ -136,7 +136,8 @@ class KernelDensityDetector(Detector):
     Examples
     --------
     >>> import numpy as np
-    >>>     >>> X = np.random.default_rng(0).normal(size=(200, 2))
+    >>> from slabsvm import KernelDensityDetector
+    >>> X = np.random.default_rng(0).normal(size=(200, 2))
     >>> KernelDensityDetector().fit(X).predict([[0.0, 0.0], [9.0, 9.0]])
     array([ 1, -1])
     """

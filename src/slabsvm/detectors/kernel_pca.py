@@ -137,7 +137,8 @@ class KernelPCADetector(KernelDetector):
     Examples
     --------
     >>> import numpy as np
-    >>>     >>> angle = np.random.default_rng(0).uniform(0, 2 * np.pi, 200)
+    >>> from slabsvm import KernelPCADetector
+    >>> angle = np.random.default_rng(0).uniform(0, 2 * np.pi, 200)
     >>> ring = np.column_stack([np.cos(angle), np.sin(angle)])
     >>> KernelPCADetector(gamma=1.0).fit(ring).predict([[1.0, 0.0], [0.0, 0.0]])
     array([ 1, -1])

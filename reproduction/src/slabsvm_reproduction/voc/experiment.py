@@ -231,7 +231,7 @@ def region_measure(features: Sequence[ClassFeatures]) -> Callable[[RegionCell], 
 
         def look(detector: Any, inside: NDArray[np.bool_]) -> Record:
             # What a fit of this model tells its user.
-            told = {"told": detector._told(train, detector._distinct(train, np.ones(len(train))))}
+            told = {"told": detector.warning_}
             return told | (_of_slab(detector, test, inside, known, rows) if cell.method == SLAB else {})
 
         return about | how | measure_one_class(cell, train, test, known, look)
