@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = Path(slabsvm.__file__).parent
 # Each folder imports only from those before it.
 FLOORS = (
+    "runtime",
     "compiled",
     "data",
     "kernels",

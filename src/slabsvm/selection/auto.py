@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from slabsvm.data.distinct import distinct_rows
 from slabsvm.detectors.slab import OneClassSlabSVM
-from slabsvm.selection.caller import callers_level
+from slabsvm.runtime.caller import callers_level
 from slabsvm.selection.criteria import RecallMissedWarning, TightestAtRecall
 from slabsvm.selection.search import LabelFreeSearchCV
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from scipy.special import logsumexp
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from slabsvm.selection.caller import callers_level
+from slabsvm.runtime.caller import callers_level
 from slabsvm.selection.consistency import Consistency
 from slabsvm.selection.criterion import Answer, Criterion, Measured, WithStrangers
 from slabsvm.selection.curves import ExcessMass, MassVolume

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from slabsvm.selection.caller import callers_level
+from slabsvm.runtime.caller import callers_level
 from slabsvm.selection.folds import Rows, Split, equal_rows
 
 FloatArray = npt.NDArray[np.float64]

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from scipy.stats import rankdata
 from sklearn.exceptions import FitFailedWarning
 
-from slabsvm.selection.caller import callers_level
+from slabsvm.runtime.caller import callers_level
 from slabsvm.selection.criterion import Criterion
 from slabsvm.selection.judging import Outcome
 
