@@ -1,8 +1,8 @@
 """One-class slab support vector machines: learn from positive examples alone, with a certificate on every fit.
 
 This folder holds what users import by name; everything else lives in the folders below, of which each imports only
-from those before it: runtime, compiled, data, kernels, gram, dual, solvers, detectors, conformal, selection, openset, display,
-command.
+from those before it: runtime, compiled, data, kernels, gram, dual, solvers, detectors, conformal, selection, openset,
+display, command.
 """
 
 from __future__ import annotations
