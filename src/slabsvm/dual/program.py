@@ -35,6 +35,9 @@ BoolArray = npt.NDArray[np.bool_]
 # the boxes allow: where w = 0 is optimal the objective vanishes and no relative gap could ever be reached.
 OBJECTIVE_FLOOR = 1e-7
 
+# As many as the active set can tie together.
+MOST_PLANES = 2
+
 # Sums of caps are compared with totals up to this relative rounding error.
 MASS_ROUNDING = 1e-12
 
@@ -59,6 +62,13 @@ class Dual:
     caps: FloatArray
     totals: FloatArray
     linear: FloatArray
+
+    def __post_init__(self) -> None:
+        if len(self.signs) > MOST_PLANES or self.signs.sum() not in (-1.0, 0.0, 1.0):
+            raise ValueError(
+                f"A program has one plane, or two of opposite signs, and not those of signs {self.signs}: the active set "
+                "and the start from equal scores know how one sample ties two such planes together, and no more."
+            )
 
     @property
     def n_planes(self) -> int:
