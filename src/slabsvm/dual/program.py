@@ -64,10 +64,11 @@ class Dual:
     linear: FloatArray
 
     def __post_init__(self) -> None:
+        """Refuse planes that the active set cannot tie together."""
         if len(self.signs) > MOST_PLANES or self.signs.sum() not in (-1.0, 0.0, 1.0):
             raise ValueError(
-                f"A program has one plane, or two of opposite signs, and not those of signs {self.signs}: the active set "
-                "and the start from equal scores know how one sample ties two such planes together, and no more."
+                f"A program has one plane, or two of opposite signs, and not those of signs {self.signs}: the active "
+                "set and the start from equal scores know how one sample ties two such planes together, and no more."
             )
 
     @property
