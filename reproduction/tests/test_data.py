@@ -154,6 +154,56 @@ def test_a_bad_source_gives_way_to_the_next(original, serve):
     assert data.find_letters(sources).read_bytes() == original
 
 
+def damaged(archive: bytes) -> bytes:
+    """An archive in which the last of the compressed bytes are changed."""
+    end = archive.index(b"PK\x01\x02")
+    return archive[: end - 200] + 200 * b"\xff" + archive[end:]
+
+
+def encrypted(archive: bytes) -> bytes:
+    """An archive that says of each file that it is encrypted."""
+    content = bytearray(archive)
+    for mark, flags in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        at = content.find(mark)
+        while at >= 0:
+            content[at + flags] |= 1
+            at = content.find(mark, at + 4)
+    return bytes(content)
+
+
+def test_archives_and_downloads_that_cannot_be_or_have_no_end_are_refused_for_what_they_are(original, serve):
+    bomb = zipped(bytes(200_000_000))
+    assert len(bomb) < 1_000_000
+    pages = {
+        "/bomb": bomb,
+        "/endless": bytes(data.LARGEST + 1),
+        "/damaged": damaged(zipped(original)),
+        "/encrypted": encrypted(zipped(original)),
+    }
+    address = serve(pages)
+    with pytest.raises(DataError) as caught:
+        data.find_letters([f"{address}{page}" for page in pages])
+    message = str(caught.value)
+    assert message.count(f"it has more than 16 MB, where {data.LETTER_NAME} has 0.7") == 2
+    assert message.count("the archive cannot be unpacked (") == 2
+
+
+def test_what_is_no_regular_file_is_neither_read_nor_waited_for(tmp_path, monkeypatch):
+    if not Path("/dev/zero").exists():
+        pytest.skip("no device without an end here")
+    with pytest.raises(DataError, match=r"/dev/zero is no regular file\. Give the path of"):
+        data.load_letters(Path("/dev/zero"))
+    (tmp_path / data.LETTER_NAME).symlink_to("/dev/zero")
+    with pytest.raises(DataError, match=r"There is no letter-recognition\.data in"):
+        data.load_letters(tmp_path)
+    path = tmp_path / "endless.data"
+    path.touch()
+    with path.open("r+b") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(DataError, match=r"Cannot read .*endless\.data: it has 1,099,511\.6 MB, where at most 16\.0"):
+        data.load_letters(path)
+
+
 def test_when_no_source_delivers_each_failure_and_the_remedy_are_told_and_nothing_is_kept(serve):
     address = serve({"/broken-off": None})
     with pytest.raises(DataError) as caught:

@@ -11,9 +11,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from joblib import Parallel, delayed
+from joblib.externals.loky import get_reusable_executor
 from PIL import Image
 from skimage.feature import hog
 
+from slabsvm.data.files import open_regular
 from slabsvm_reproduction.letter.data import DataError
 from slabsvm_reproduction.voc import hog as features
 from slabsvm_reproduction.voc.annotation import Box
@@ -465,7 +468,10 @@ class TestTheCache:
         assert again.n_computed == len(whole.X)
         np.testing.assert_array_equal(again.X, whole.X)
 
-    @pytest.mark.parametrize("damage", ["cut", "empty", "gone", "other", "bracket", "words"])
+    @pytest.mark.parametrize(
+        "damage",
+        ["cut", "empty", "gone", "other", "bracket", "words", "link", "nowhere", "pipe", "columns", "version"],
+    )
     def test_is_made_anew_where_its_file_is_not_whole(self, data, tmp_path, damage):
         whole = np.array(of_class(data, tmp_path).X)
         (file,) = tmp_path.glob("square-*/features.npy")
@@ -482,9 +488,26 @@ class TestTheCache:
             file.write_bytes(content[:begin] + spoilt + content[begin + 8 :])
         if damage == "other":
             np.save(file, np.zeros((2, 2)))
+        if damage == "columns":
+            np.save(file, np.asfortranarray(np.zeros(whole.shape, dtype=np.float32)))
+        if damage == "version":
+            with file.open("wb") as stream:
+                np.lib.format.write_array(stream, np.zeros(whole.shape, dtype=np.float32), version=(2, 0))
+        elsewhere = tmp_path / "elsewhere"
+        np.save(elsewhere.with_suffix(".npy"), np.zeros(whole.shape, dtype=np.float32))
+        if damage in ("link", "nowhere", "pipe"):
+            if os.name == "nt":
+                pytest.skip("links and pipes are not to be made here")
+            file.unlink()
+            file.symlink_to(elsewhere.with_suffix(".npy" if damage == "link" else ".none"))
+            if damage == "pipe":
+                file.unlink()
+                os.mkfifo(file)
         again = of_class(data, tmp_path)
         assert again.n_computed == len(whole)
         np.testing.assert_array_equal(again.X, whole)
+        assert not np.load(elsewhere.with_suffix(".npy")).any(), "nothing was written through a link"
+        assert not elsewhere.with_suffix(".none").exists()
 
     @pytest.mark.parametrize("first", ["whole", "half"])
     def test_is_not_emptied_by_a_run_that_began_before_another(self, data, tmp_path, monkeypatch, first):
@@ -551,16 +574,17 @@ class TestTheCache:
         self, data, tmp_path, monkeypatch, where
     ):
         whole = of_class(data, tmp_path / "whole")
-        opened, left = Path.open, [3]
+        left = [3]
 
-        def full(path: Path, mode: str = "r", **how):
+        def full(path: Path, mode: str = "rb", **how):
             if mode == {"rows": "r+b", "journal": "a+b"}[where]:
                 left[0] -= 1
                 if not left[0]:
                     raise OSError(28, "No space left on device")
-            return opened(path, mode, **how)
+            return open_regular(path, mode, **how)
 
-        monkeypatch.setattr(Path, "open", full)
+        module = {"rows": "slabsvm_reproduction.voc.feature_store", "journal": "slabsvm.selection.journal"}[where]
+        monkeypatch.setattr(f"{module}.open_regular", full)
         with pytest.raises(DataError, match=r"Features cannot be kept in .*No space left on device\. Make room, or"):
             of_class(data, tmp_path / "full")
         monkeypatch.undo()
@@ -687,3 +711,12 @@ def test_the_real_classes_have_windows_over_the_papers_range(name, label, n, win
         pytest.skip(f"SLABSVM_DATA names no folder with {name}")
     objects, _ = class_objects(read_voc(Path(folder, name), n_jobs=2), label)
     assert (len(objects), class_window(objects)) == (n, window)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has processes inherit nothing of the kind")
+def test_processes_that_compute_features_leave_interruptions_to_the_one_that_started_them(data, tmp_path):
+    get_reusable_executor().shutdown(kill_workers=True)
+    of_class(data, tmp_path, n_jobs=2)
+    theirs = Parallel(n_jobs=2)(delayed(signal.getsignal)(signal.SIGINT) for _ in range(4))
+    assert set(theirs) == {signal.SIG_IGN}
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

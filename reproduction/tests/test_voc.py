@@ -325,7 +325,76 @@ def link_to_another(layout):
         pytest.skip("links cannot be made here")
 
 
+def pipe_for_an_image(layout):
+    layout.annotate("bad", described("bad", SQUARE))
+    make_pipe(layout.images / "bad.jpg")
+
+
+def pipe_for_an_annotation(layout):
+    make_pipe(layout.annotations / "bad.xml")
+
+
+def make_pipe(path):
+    if not hasattr(os, "mkfifo"):
+        pytest.skip("no named pipes here")
+    os.mkfifo(path)
+
+
+def link_to_a_device_without_an_end(layout):
+    layout.annotate("bad", described("bad", SQUARE))
+    if not Path("/dev/zero").exists():
+        pytest.skip("no device without an end here")
+    (layout.images / "bad.jpg").symlink_to("/dev/zero")
+
+
+def image_larger_than_memory(layout):
+    layout.add("bad", SQUARE)
+    os.truncate(layout.images / "bad.jpg", 1 << 40)
+
+
+def annotation_larger_than_memory(layout):
+    os.truncate(layout.add("bad", SQUARE), 1 << 40)
+
+
+def exploding_entities(layout):
+    layout.add("bad")
+    lines = [f"<!ENTITY e{n} '{10 * f'&e{n - 1};'}'>" for n in range(1, 30)]
+    layout.annotate(
+        "bad", f"<!DOCTYPE a [<!ENTITY e0 'ha'>{''.join(lines)}]><annotation><filename>&e29;</filename></annotation>"
+    )
+
+
+def file_of_the_machine_as_an_entity(layout):
+    layout.add("bad")
+    layout.annotate(
+        "bad",
+        "<!DOCTYPE a [<!ENTITY e SYSTEM 'file:///etc/passwd'>]><annotation><filename>&e;</filename></annotation>",
+    )
+
+
+def program_for_another_program(layout):
+    layout.annotate("bad", described("bad", SQUARE))
+    pattern().save(layout.images / "bad.jpg", format="EPS")
+
+
 LEFT_OUT = {
+    program_for_another_program: ("damaged", r"bad\.jpg: it cannot be decoded \(cannot identify image file"),
+    pipe_for_an_image: ("damaged", r"bad\.jpg: it cannot be read \(it is a pipe, not a regular file\)"),
+    pipe_for_an_annotation: ("annotation", r"bad\.xml: it cannot be read \(it is a pipe, not a regular file\)"),
+    link_to_a_device_without_an_end: (
+        "damaged",
+        r"bad\.jpg: it cannot be read \(it is a device, not a regular file\)",
+    ),
+    image_larger_than_memory: (
+        "damaged",
+        r"bad\.jpg: it cannot be read \(it has 1,099,511\.6 MB, where at most 256\.0 are read\)",
+    ),
+    annotation_larger_than_memory: (
+        "annotation",
+        r"bad\.xml: it cannot be read \(it has 1,099,511\.6 MB, where at most 4\.0 are read\)",
+    ),
+    exploding_entities: ("annotation", r"bad\.xml: it cannot be read as XML \("),
+    file_of_the_machine_as_an_entity: ("annotation", r"bad\.xml: it cannot be read as XML \("),
     truncated: ("damaged", r"bad\.jpg: it cannot be decoded \(.*truncated.*\)"),
     no_image: ("missing", r"bad\.jpg: there is no such image; bad\.xml names it"),
     no_extension: ("missing", r"bad: there is no such image; bad\.xml names it without an extension, such as \.jpg"),
@@ -424,6 +493,10 @@ class TestWhatCannotBeUsed:
         (boxed("square", 20, 11, "1e999", 50), "<xmax> should be a number of pixels, but is '1e999'", "object", 1),
         (boxed("square", 20, "", 40, 50), "<ymin> should be a number of pixels, but is None", "object", 1),
         ("<name>square</name>", "it has no <bndbox>", "object", 1),
+        (boxed("a\nb", 1, 1, 40, 40), r"object 2 (a\nb): its <name> should be at most 100", "object", 1),
+        (boxed("a\u202eb", 1, 1, 40, 40), r"object 2 (a\u202eb): its <name> should be at most 100", "object", 1),
+        (boxed("a\x9bb", 1, 1, 40, 40), "characters that can be printed in one line", "object", 1),
+        (boxed(101 * "a", 1, 1, 40, 40), f"object 2 ({100 * 'a'}): its <name> should be at most 100", "object", 1),
         (boxed("", 20, 11, 40, 50), "object 2 (no name): it has no <name>", "object", 1),
         (
             boxed("square", 1, 1, 9, 9, flags="<difficult>maybe</difficult>"),
@@ -612,3 +685,33 @@ def test_the_real_images_of_voc_are_sound():
     }
     assert sum(bool(item.difficult) for image in data.images for item in image.objects) == 173
     assert len(read_voc(data.root, image_set="train", n_jobs=2).images) == 323
+
+
+def test_a_list_of_images_that_is_a_pipe_or_endless_is_refused(layout):
+    layout.add("good", SQUARE)
+    layout.list("train", "good\n")
+    path = layout.root / "ImageSets" / "Main" / "train.txt"
+    os.truncate(path, 1 << 40)
+    with pytest.raises(DataError, match=r"train\.txt cannot be read \(it has 1,099,511\.6 MB, where at most 64\.0"):
+        read_voc(layout.root)
+    path.unlink()
+    make_pipe(path)
+    with pytest.raises(DataError, match=r"train\.txt cannot be read \(it is a pipe, not a regular file\)"):
+        read_voc(layout.root)
+
+
+def test_elements_within_elements_without_an_end_are_no_danger(layout):
+    layout.annotate("bad", 100_000 * "<a>" + 100_000 * "</a>")
+    layout.add("good", SQUARE)
+    assert "it is not an annotation" in only_problem(read_voc(layout.root), "annotation")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names of files are Unicode here")
+def test_a_file_whose_name_is_no_text_or_steers_a_terminal_is_named_in_one_line_of_text(layout):
+    layout.add("good", SQUARE)
+    for name in (b"\xff.xml", b"a\x1b[2J\nb.xml"):
+        Path(os.fsdecode(bytes(layout.annotations) + b"/" + name)).write_text("<a/>")
+    lines = [str(problem) for problem in read_voc(layout.root).problems]
+    assert len(lines) == 2
+    assert all(line.isprintable() and line.encode() for line in lines)
+    assert any(r"a\x1b[2J\nb.xml: it is not" in line for line in lines)

@@ -35,7 +35,7 @@ from slabsvm import (
     OneClassSVM,
 )
 from slabsvm.display.selection import draw_search
-from slabsvm.selection import reuse
+from slabsvm.selection import Journal, reuse
 from slabsvm.selection.criteria import (
     Consistency,
     Criterion,
@@ -457,7 +457,9 @@ def test_records_of_another_shape_are_passed_over(tmp_path, X):
         {"cell": [1], "measured": {"recall": 1.0}, **times},
         {"other": 1},
     ]
-    journal.write_text("".join(json.dumps(record) + "\n" for record in wrong) + "3\n")
+    journal.write_text("3\n")
+    for record in wrong:
+        Journal(journal).append(record)
     fits.clear()
     search.fit(X)
     assert fits == [1, 2, 3]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from slabsvm.data.files import write_whole
 from slabsvm.display.palette import INK, SEQUENCE, SOFT
 
 _STYLE: Any = {
@@ -39,7 +41,7 @@ def require_matplotlib() -> None:
 
 @contextmanager
 def figure(path: Path, width: float, height: float) -> Iterator[Any]:
-    """A figure of `width` by `height` inches in the house's style, saved to `path` at the end."""
+    """A figure of `width` by `height` inches in the house's style, saved to `path`, a PNG file, at the end."""
     require_matplotlib()
     from matplotlib import rc_context
     from matplotlib.figure import Figure
@@ -47,7 +49,9 @@ def figure(path: Path, width: float, height: float) -> Iterator[Any]:
     with rc_context(_STYLE):
         drawing = Figure(figsize=(width, height))
         yield drawing
-        drawing.savefig(path)
+        content = io.BytesIO()
+        drawing.savefig(content, format="png")
+    write_whole(path, content.getvalue())
 
 
 def colour_map() -> Any:

@@ -1,19 +1,27 @@
 """A file of results, one JSON record a line, each written as soon as it is known.
 
-Work that is killed half-way has lost no finished result: what the file holds is not computed again. A line that was
-being written at that moment is passed over.
+Work that is killed half-way has lost no finished result: what the file holds is not computed again. Each line has its
+record's checksum: one that was cut short or changed since is passed over, so that no report is made of it.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Any
+from zlib import crc32
+
+from slabsvm.data.files import named_errors, open_regular, write_whole
 
 Record = dict[str, Any]
+
+CHECKSUM = "checksum"
+# No record is so long; of a file without ends of lines no more than this is in memory.
+LONGEST = 1 << 26  # bytes
 
 
 class Journal:
@@ -22,7 +30,8 @@ class Journal:
     Parameters
     ----------
     path : str or path
-        The file; it and its folder are made when the first record is written.
+        The file; it and its folder are made when the first record is written. A link is refused: whoever put it there
+        would have records read from, or written into, another file.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -30,16 +39,24 @@ class Journal:
         self._lock = Lock()
 
     def records(self) -> Iterator[Record]:
-        """Give the records in the order in which they were written; broken lines are passed over."""
-        if not self.path.exists():
-            return
-        for line in self.path.read_text(encoding="utf-8", errors="replace").splitlines():
-            try:
-                record = json.loads(line)
-            except json.JSONDecodeError:
-                continue
-            if isinstance(record, dict):
-                yield record
+        """Give the records in the order in which they were written; broken lines are passed over.
+
+        Raises
+        ------
+        OSError
+            The file cannot be read, is a link, or no regular file.
+        """
+        return (record for _, record in self._lines() if record is not None)
+
+    def broken(self) -> list[int]:
+        """The numbers, from 1, of lines that hold no record as it was written.
+
+        Raises
+        ------
+        OSError
+            As :meth:`records`.
+        """
+        return [number for number, record in self._lines() if record is None]
 
     def append(self, record: Record) -> None:
         """Write a record as a whole line; it is in the file when this returns.
@@ -47,16 +64,55 @@ class Journal:
         Raises
         ------
         OSError
-            The file cannot be written.
+            The file cannot be written, is a link, or no regular file.
         TypeError
             The record holds what JSON has no form for.
         """
-        line = json.dumps(record).encode() + b"\n"
-        with self._lock:
+        line = _line(record)
+        with self._lock, named_errors(self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self.path.open("a+b") as file:
+            with open_regular(self.path, "a+b", links=False) as file:
                 # Work killed in the middle of a line left it without an end: this record must not be glued to it.
-                if file.tell():
+                if file.seek(0, os.SEEK_END):
                     file.seek(-1, os.SEEK_END)
                     line = line if file.read(1) == b"\n" else b"\n" + line
                 file.write(line)
+
+    def keep(self, wanted: Callable[[Record], bool]) -> None:
+        """Forget all records but those that are wanted.
+
+        Raises
+        ------
+        OSError
+            As :meth:`append`.
+        """
+        with self._lock:
+            write_whole(self.path, b"".join(_line(record) for record in self.records() if wanted(record)))
+
+    def _lines(self) -> Iterator[tuple[int, Record | None]]:
+        """Give the number of each line that is not blank, and its record, None where there is none."""
+        if not os.path.lexists(self.path):
+            return
+        with open_regular(self.path, links=False) as file:
+            for number, line in enumerate(iter(partial(file.readline, LONGEST), b""), start=1):
+                if line.strip():
+                    yield number, _record(line)
+
+
+def _line(record: Record) -> bytes:
+    return json.dumps({**record, CHECKSUM: _checksum(record)}).encode() + b"\n"
+
+
+def _record(line: bytes) -> Record | None:
+    """The record of a line, None where the line is not what was written."""
+    try:
+        record = json.loads(line)
+        return record if record.pop(CHECKSUM) == _checksum(record) else None
+    # Not JSON, or nested too deep to be read; no record; or one without a checksum.
+    except (ValueError, RecursionError, AttributeError, KeyError, TypeError):
+        return None
+
+
+def _checksum(record: Record) -> int:
+    """The checksum of a record, the same before it was written and after it was read."""
+    return crc32(json.dumps(record).encode())

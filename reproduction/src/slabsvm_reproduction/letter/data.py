@@ -11,8 +11,8 @@ import hashlib
 import io
 import os
 import sys
-import tempfile
 import zipfile
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from http.client import HTTPException
@@ -24,6 +24,8 @@ from urllib.request import Request, urlopen
 import numpy as np
 from numpy.typing import NDArray
 
+from slabsvm.data.files import read_regular, write_whole
+
 LETTER_NAME = "letter-recognition.data"
 LETTER_SHA256 = "2b89f3602cf768d3c8355267d2f13f2417809e101fc2b5ceee10db19a60de6e2"
 LETTER_SOURCES = (
@@ -32,6 +34,8 @@ LETTER_SOURCES = (
 )
 LETTER_PAGE = "https://archive.ics.uci.edu/dataset/59/letter+recognition"
 N_ROWS, N_FEATURES = 20_000, 16
+# The file has 0.7 MB: of what claims to be it, or to hold it, no more than this is read.
+LARGEST = 16_000_000
 
 
 class DataError(Exception):
@@ -67,7 +71,7 @@ def load_letters(path: Path | None = None) -> Letters:
     """
     path = find_letters() if path is None else letters_at(path)
     try:
-        content = path.read_bytes()
+        content = read_regular(path, LARGEST)
     except OSError as error:
         raise DataError(f"Cannot read {path}: {error.strerror or error}.") from error
     return parse_letters(content, origin=str(path))
@@ -78,9 +82,23 @@ def find_letters(sources: Sequence[str] | None = None) -> Path:
     folder = os.environ.get("SLABSVM_DATA")
     if folder:
         # Someone who names a folder means that folder: falling back to a download would hide a typing error.
-        return letters_at(Path(folder).expanduser())
+        return letters_at(named_folder(folder))
     cached = cache_folder() / "letter" / LETTER_NAME
     return cached if cached.is_file() else download_letters(cached, LETTER_SOURCES if sources is None else sources)
+
+
+def named_folder(folder: str) -> Path:
+    """The folder that $SLABSVM_DATA names.
+
+    Raises
+    ------
+    DataError
+        It begins with the home of somebody who has none.
+    """
+    try:
+        return Path(folder).expanduser()
+    except RuntimeError as error:
+        raise DataError(f"SLABSVM_DATA is {folder!r}, but there is no such home. Name the folder in full.") from error
 
 
 def is_at_hand() -> bool:
@@ -98,6 +116,8 @@ def letters_at(path: Path) -> Path:
         raise DataError(
             f"There is no {LETTER_NAME} in {path} or in {path / 'letter'}. Put it there; it comes from {LETTER_PAGE}."
         )
+    if path.exists():
+        raise DataError(f"{path} is no regular file. Give the path of {LETTER_NAME}, or of the folder that holds it.")
     raise DataError(f"{path} does not exist. Give the path of {LETTER_NAME}, or of the folder that holds it.")
 
 
@@ -107,9 +127,16 @@ def cache_folder() -> Path:
         return Path(os.environ["XDG_CACHE_HOME"]) / "slabsvm"
     if sys.platform == "win32" and os.environ.get("LOCALAPPDATA"):
         return Path(os.environ["LOCALAPPDATA"]) / "slabsvm"
+    try:
+        home = Path.home()
+    except RuntimeError as error:
+        raise DataError(
+            f"You have no home folder to keep downloads in. Pass {LETTER_NAME} with --data FILE, or set XDG_CACHE_HOME "
+            "to a folder that can be written."
+        ) from error
     if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "slabsvm"
-    return Path.home() / ".cache" / "slabsvm"
+        return home / "Library" / "Caches" / "slabsvm"
+    return home / ".cache" / "slabsvm"
 
 
 def download_letters(target: Path, sources: Sequence[str], timeout: float = 30.0) -> Path:
@@ -128,7 +155,7 @@ def download_letters(target: Path, sources: Sequence[str], timeout: float = 30.0
         except (URLError, HTTPException, OSError, zipfile.BadZipFile, DataError) as error:
             failures.append(f"  {url}\n    {_failure(error)}")
             continue
-        _write_atomically(target, content)
+        _keep(target, content)
         return target
     raise DataError(
         "The Letter data set is not on this machine and could not be downloaded:\n"
@@ -145,8 +172,18 @@ def original_bytes(download: bytes) -> bytes:
     with zipfile.ZipFile(io.BytesIO(download)) as archive:
         for member in archive.namelist():
             if Path(member).name == LETTER_NAME:
-                return archive.read(member)
+                return _bearable(_member(archive, member))
     raise DataError(f"the archive holds no {LETTER_NAME}")
+
+
+def _member(archive: zipfile.ZipFile, name: str) -> bytes:
+    """The beginning of a file in an archive, no more than LARGEST and a byte of it."""
+    try:
+        with archive.open(name) as file:
+            return file.read(LARGEST + 1)
+    # Encrypted, compressed in a way that is not known here, or damaged.
+    except (RuntimeError, zipfile.BadZipFile, zlib.error, EOFError) as error:
+        raise DataError(f"the archive cannot be unpacked ({error})") from error
 
 
 def parse_letters(content: bytes, origin: str) -> Letters:
@@ -204,8 +241,15 @@ def _fetch(url: str, timeout: float) -> bytes:
     # Some servers turn away a request that does not say who asks.
     request = Request(url, headers={"User-Agent": "slabsvm"})
     with urlopen(request, timeout=timeout) as response:
-        content: Any = response.read()
-    return bytes(content)
+        content: Any = response.read(LARGEST + 1)
+    return _bearable(bytes(content))
+
+
+def _bearable(content: bytes) -> bytes:
+    """Refuse what is no Letter file for its size alone; of that no more than the beginning was read."""
+    if len(content) > LARGEST:
+        raise DataError(f"it has more than {LARGEST / 1e6:.0f} MB, where {LETTER_NAME} has 0.7")
+    return content
 
 
 def _failure(error: Exception) -> str:
@@ -214,18 +258,11 @@ def _failure(error: Exception) -> str:
     return str(getattr(error, "reason", error))
 
 
-def _write_atomically(target: Path, content: bytes) -> None:
-    """Write `content` so that `target` is either absent or whole, also when the process is killed."""
+def _keep(target: Path, content: bytes) -> None:
+    """Write the download, and say what to do where that cannot be."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, part = tempfile.mkstemp(dir=target.parent, prefix=target.name, suffix=".part")
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(content)
-            os.replace(part, target)
-        except BaseException:
-            Path(part).unlink(missing_ok=True)
-            raise
+        write_whole(target, content)
     except OSError as error:
         raise DataError(
             f"The download cannot be kept at {target}: {error.strerror or error}. "

@@ -10,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Literal
 
+from slabsvm.data.files import read_regular
 from slabsvm_reproduction.letter.data import DataError
 from slabsvm_reproduction.voc.annotation import Box, LabelledBox, parse_annotation
 
@@ -26,6 +27,10 @@ Kind = Literal[
     "unannotated",  # images without an annotation
     "unlisted",  # annotations in none of the lists of images
 ]
+# So many bytes, and no more, are read of an image: as many pixels as Pillow lets pass hardly ever take more.
+LARGEST_IMAGE = 256_000_000
+# What is read as an image. Of other formats that Pillow knows, one, EPS, has another program run what is in the file.
+FORMATS = ("JPEG", "PNG", "BMP", "GIF", "TIFF", "WEBP", "JPEG2000", "PPM")
 # What a data set may have and still be sound. Such images are used, and are reported all the same.
 ACCEPTED: frozenset[Kind] = frozenset({"outside", "grey", "empty", "folder", "unannotated"})
 
@@ -51,8 +56,9 @@ class Problem:
     used: bool = False
 
     def __str__(self) -> str:
-        """Path, sentence and outcome, in a line."""
-        return f"{self.path}: {self.text} ({'used' if self.used else 'left out'})"
+        """Path, sentence and outcome, in a line; what cannot be printed in one as its escape."""
+        line = f"{self.path}: {self.text} ({'used' if self.used else 'left out'})"
+        return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
 
 
 @dataclass(frozen=True)
@@ -166,14 +172,15 @@ def inspect_image(path: Path) -> tuple[tuple[int, int], bool, str]:
     FileNotFoundError
         There is no such file.
     DataError
-        The file is no image, is cut short, has more pixels than Pillow lets pass (179 million), or more than 8 bits a
-        channel in Pillow's reading. (Of 16 bits in each of three colours Pillow reads the upper 8.)
+        The file is not regular or larger than LARGEST_IMAGE, is no image, is cut short, has more pixels than Pillow
+        lets pass (179 million), or more than 8 bits a channel in Pillow's reading.
+        (Of 16 bits in each of three colours Pillow reads the upper 8.)
     """
     content = _content(path)
     from PIL import Image
 
     try:
-        with Image.open(io.BytesIO(content)) as image:
+        with Image.open(io.BytesIO(content), formats=FORMATS) as image:
             image.load()
             size, mode = image.size, image.mode
     except Image.DecompressionBombError as error:
@@ -196,7 +203,7 @@ def require_pillow() -> None:
 
 def _content(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_regular(path, LARGEST_IMAGE)
     except FileNotFoundError:
         raise
     except OSError as error:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
+from slabsvm.data.files import read_regular
 from slabsvm_reproduction.letter.data import DataError
 
 
@@ -40,6 +41,10 @@ class Box:
 
 
 FARTHEST = 1e9  # pixels
+# Bytes; ten thousand objects take three millions. What is read takes up to thirty times as much memory.
+LARGEST_ANNOTATION = 4_000_000
+LONGEST_NAME = 100
+JOINERS = {0x200C: None, 0x200D: None}
 # The place of an object that may be anywhere; what is in an image of it is the whole image.
 ANYWHERE = Box(-sys.maxsize, -sys.maxsize, sys.maxsize, sys.maxsize)
 
@@ -92,7 +97,7 @@ def parse_annotation(path: Path) -> Annotation:
         The file is not XML, not an annotation, or names no image.
     """
     try:
-        root = ElementTree.parse(path).getroot()
+        root = ElementTree.fromstring(read_regular(path, LARGEST_ANNOTATION))
     except FileNotFoundError:
         raise
     except OSError as error:
@@ -110,7 +115,7 @@ def parse_annotation(path: Path) -> Annotation:
         try:
             objects.append(_labelled_box(element))
         except DataError as error:
-            rejected.append(f"object {number} ({_text(element, 'name') or 'no name'}): {error}")
+            rejected.append(f"object {number} ({(_text(element, 'name') or 'no name')[:LONGEST_NAME]}): {error}")
             barred.append(_place(element))
     return Annotation(filename, _text(root, "folder"), _size(root), tuple(objects), tuple(rejected), tuple(barred))
 
@@ -119,6 +124,9 @@ def _labelled_box(element: ElementTree.Element) -> LabelledBox:
     label = _text(element, "name")
     if not label:
         raise DataError("it has no <name>")
+    # Names stand in lines of tables and of terminals. The two joiners are letters of some scripts.
+    if len(label) > LONGEST_NAME or not label.translate(JOINERS).isprintable():
+        raise DataError(f"its <name> should be at most {LONGEST_NAME} characters that can be printed in one line")
     left, top, right, bottom = _corners(element)
     if right <= left or bottom <= top:
         raise DataError(

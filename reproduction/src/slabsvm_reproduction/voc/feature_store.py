@@ -8,6 +8,7 @@ was noted: what another run overwrote, a crash did not bring to the disk, or the
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -17,6 +18,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
+from slabsvm.data.files import open_regular
 from slabsvm.selection import Journal
 from slabsvm_reproduction.letter.data import DataError
 
@@ -46,7 +48,8 @@ class FeatureStore:
         """
         if self._is_whole():
             return
-        part = self.file.with_suffix(f".{os.getpid()}.part")
+        # Of a name that nobody can foretell and put a link at.
+        part = self.file.with_suffix(f".{secrets.token_hex(4)}.part")
         with _kept_in(self.file.parent):
             self.file.parent.mkdir(parents=True, exist_ok=True)
             self._check_room()
@@ -98,17 +101,22 @@ class FeatureStore:
     def _checksums(self) -> Iterator[int]:
         """The rows' checksums, one row in memory at a time."""
         matrix = self.matrix()
-        with self.file.open("rb") as stream:
+        with open_regular(self.file, links=False) as stream:
             stream.seek(matrix.offset)
             for _ in range(self.shape[0]):
                 yield crc32(stream.read(4 * self.shape[1]))
 
     def _is_whole(self) -> bool:
         try:
+            # A link would have rows written into somebody else's file.
+            with open_regular(self.file, links=False) as stream:
+                version = np.lib.format.read_magic(stream)
             matrix = self.matrix()
         except Exception:  # a damaged header is read as Python, and fails as any wrong Python does
             return False
-        return matrix.shape == self.shape and matrix.dtype == np.float32
+        # As it is made here, and as rows are written: not column by column, and with a header of the first kind.
+        plain = version == (1, 0) and matrix.flags.c_contiguous
+        return plain and matrix.shape == self.shape and matrix.dtype == np.float32
 
     def _check_room(self) -> None:
         needed = 4 * self.shape[0] * self.shape[1]
@@ -130,7 +138,7 @@ def write_rows(file: Path, rows: Sequence[int], values: NDArray[np.float32]) -> 
     DataError
         The file cannot be written, or the disk is full.
     """
-    with _kept_in(file.parent), file.open("r+b") as stream:
+    with _kept_in(file.parent), open_regular(file, "r+b", links=False) as stream:
         np.lib.format.read_magic(stream)
         np.lib.format.read_array_header_1_0(stream)
         begin = stream.tell()

@@ -14,7 +14,10 @@ import hashlib
 import io
 import json
 import re
-from collections.abc import Callable, Sequence
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import version
@@ -27,7 +30,9 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.utils import gen_batches
 
+from slabsvm.data.files import read_regular
 from slabsvm_reproduction.letter.data import DataError
+from slabsvm_reproduction.voc.annotated import FORMATS, LARGEST_IMAGE
 from slabsvm_reproduction.voc.annotation import Box
 from slabsvm_reproduction.voc.data import VOCData, require_jobs
 from slabsvm_reproduction.voc.feature_store import FeatureStore, write_rows
@@ -173,7 +178,7 @@ def require_scikit_image() -> None:
 
 def region_pixels(region: Region, window: Window) -> NDArray[np.uint8]:
     """Cut a region out of its image and bring it to the window's size: an array (height, width, 3), RGB."""
-    return _resized(_rgb(region.image.read_bytes()), region.box, window)
+    return _resized(_rgb(read_regular(region.image, LARGEST_IMAGE)), region.box, window)
 
 
 def describe(pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
@@ -222,9 +227,29 @@ def _fill(
 ) -> None:
     """Compute the rows of the batches; each is noted, with its checksum, when it is in the file."""
     tasks = (delayed(_compute)(batch, window, store.file) for batch in batches)
-    for batch, written in zip(batches, Parallel(n_jobs=n_jobs, return_as="generator")(tasks), strict=True):
+    with _deaf_to_interruptions():
+        results = Parallel(n_jobs=n_jobs, return_as="generator")(tasks)
+    for batch, written in zip(batches, results, strict=True):
         store.note(batch.rows, written)
         advance(len(batch.rows))
+
+
+@contextmanager
+def _deaf_to_interruptions() -> Iterator[None]:
+    """Have the processes that are started inside not hear an interruption: it is for this one, which then ends them.
+
+    One that did would say so with a traceback. A process inherits what is ignored where it is started; in these
+    milliseconds this one does not hear either.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        # Only the main thread may, and it alone is interrupted.
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _compute(batch: _Batch, window: Window, file: Path) -> list[int]:
@@ -235,7 +260,7 @@ def _compute(batch: _Batch, window: Window, file: Path) -> list[int]:
 def _unchanged(path: Path, sha256: str) -> bytes:
     """The image's bytes, which were decoded when the data set was read: if they are the same, they can be."""
     try:
-        content = path.read_bytes() if path.is_file() else b""
+        content = read_regular(path, LARGEST_IMAGE) if path.is_file() else b""
     except OSError as error:
         raise DataError(f"{path} cannot be read any more ({error.strerror or error}).") from error
     if hashlib.sha256(content).hexdigest() != sha256:
@@ -247,7 +272,7 @@ def _rgb(content: bytes) -> Image:
     from PIL import Image
 
     # A grey image has the same gradient in all three channels, so its HOG is that of its only one.
-    with Image.open(io.BytesIO(content)) as image:
+    with Image.open(io.BytesIO(content), formats=FORMATS) as image:
         return image.convert("RGB")
 
 

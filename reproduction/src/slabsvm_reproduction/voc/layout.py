@@ -6,8 +6,10 @@ import os
 import re
 from pathlib import Path
 
+from slabsvm.data.files import read_regular
 from slabsvm_reproduction.letter.data import DataError
 
+LARGEST_LIST = 64_000_000  # bytes: the names of some millions of images
 VOC_PAGE = "http://host.robots.ox.ac.uk/pascal/VOC/voc2012/"
 
 
@@ -89,7 +91,7 @@ def listed_names(file: Path) -> list[str]:
     """
     try:
         # Some editors begin a file with a mark of its encoding, which is no part of the first name.
-        text = file.read_text(encoding="utf-8-sig")
+        text = read_regular(file, LARGEST_LIST).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise DataError(f"{file} is not in UTF-8. Save it as UTF-8.") from error
     except OSError as error:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -93,10 +91,7 @@ class Stages:
 
     def forget(self, stage: str) -> None:
         """Forget what a stage took, since it is done again."""
-        kept = [json.dumps(record) + "\n" for record in self._journal.records() if record["stage"] != stage]
-        part = self._journal.path.with_suffix(".part")
-        part.write_text("".join(kept), encoding="utf-8")
-        os.replace(part, self._journal.path)
+        self._journal.keep(lambda record: record["stage"] != stage)
 
     def seconds(self, order: Sequence[str]) -> dict[str, float]:
         """The time of each stage in this order, earlier runs' included."""

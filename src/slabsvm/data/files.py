@@ -1,0 +1,119 @@
+"""Files of any origin: only regular ones are read, no more of them than is bearable, and results are written whole.
+
+A folder of data or of results may hold a device that has no end, a pipe to which nobody writes, or a link to a file
+that is somebody else's. What is refused is refused with an `OSError`, whose `strerror` is a sentence about the file.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, cast
+
+__all__ = ["named_errors", "open_regular", "read_regular", "write_whole"]
+
+# Where a system has no such flag it has no such danger either, or none that a flag averts.
+NO_WAITING = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
+NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+BINARY = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+FLAGS = {"rb": os.O_RDONLY, "r+b": os.O_RDWR, "a+b": os.O_RDWR | os.O_APPEND | os.O_CREAT}
+KINDS = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
+MB = 1_000_000
+
+
+def open_regular(path: Path, mode: str = "rb", *, links: bool = True) -> BinaryIO:
+    """Open a regular file, and never wait for one that is not.
+
+    Parameters
+    ----------
+    path : Path
+    mode : str, one of FLAGS
+    links : bool, default=True
+        Whether the file may be a link to one.
+
+    Raises
+    ------
+    OSError
+        The file is a device, a pipe or anything else that is not a regular file, or a link where none may be; or the
+        system refuses it.
+    """
+    if not links and path.is_symlink():
+        raise OSError(errno.ELOOP, "it is a link, and links are not followed here. Remove it", str(path))
+    flags = FLAGS[mode] | NO_WAITING | BINARY | (0 if links else NO_LINK)
+    # Opening a pipe to write, or a socket, fails in words that do not say what it is.
+    if path.exists():
+        _require_regular(path.stat().st_mode, path)
+    descriptor = os.open(path, flags, 0o666)
+    try:
+        _require_regular(os.fstat(descriptor).st_mode, path)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return cast(BinaryIO, os.fdopen(descriptor, mode))
+
+
+def read_regular(path: Path, most: int) -> bytes:
+    """Read a regular file, or what a link leads to, of at most so many bytes.
+
+    Raises
+    ------
+    OSError
+        As of :func:`open_regular`, or the file is larger.
+    """
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        # What is asked for is allocated: no more than the file has, unless it grew meanwhile.
+        content = file.read(size + 1) if size <= most else b""
+        if len(content) > size:
+            content += file.read(most + 1 - len(content))
+    if (size := max(size, len(content))) > most:
+        raise OSError(errno.EFBIG, f"it has {size / MB:,.1f} MB, where at most {most / MB:,.1f} are read", str(path))
+    return content
+
+
+def write_whole(path: Path, content: bytes | str) -> None:
+    """Write a file so that it is never there in part, also when the process is killed; text becomes UTF-8.
+
+    A link in its place is replaced, not followed: what it led to stays as it was. Of names of files that are no text,
+    their escapes are written.
+
+    Raises
+    ------
+    OSError
+        The file cannot be written.
+    """
+    content = content.encode(errors="backslashreplace") if isinstance(content, str) else content
+    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    with named_errors(path):
+        # Made new, with the rights that the user's files have.
+        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_LINK | BINARY, 0o666)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(content)
+            os.replace(part, path)
+        except BaseException:
+            part.unlink(missing_ok=True)
+            raise
+
+
+@contextmanager
+def named_errors(path: Path) -> Iterator[None]:
+    """Have an error of the system name the file that it is about: that of a full disk names none."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename == str(path):
+            raise
+        raise OSError(error.errno, error.strerror or str(error), str(path)) from error
+
+
+def _require_regular(mode: int, path: Path) -> None:
+    if not stat.S_ISREG(mode):
+        kind = KINDS.get(stat.S_IFMT(mode), "a device")
+        number = errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL
+        raise OSError(number, f"it is {kind}, not a regular file", str(path))

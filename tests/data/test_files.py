@@ -1,0 +1,165 @@
+"""Files of any origin, the journals among them: what is refused, in which words, and what is left as it was."""
+
+import errno
+import json
+import os
+import re
+import stat
+
+import pytest
+
+from slabsvm.data.files import open_regular, read_regular, write_whole
+from slabsvm.selection import Journal
+
+needs_pipes = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+needs_devices = pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="no device without an end here")
+
+
+def linked(link, target):
+    try:
+        link.symlink_to(target)
+    except OSError:
+        pytest.skip("links cannot be made here")
+    return link
+
+
+@needs_pipes
+@pytest.mark.parametrize("mode", ["rb", "a+b"])
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path, mode):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match="it is a pipe, not a regular file"):
+        open_regular(tmp_path / "pipe", mode)
+
+
+@needs_devices
+def test_a_link_to_a_device_without_an_end_is_refused(tmp_path):
+    with pytest.raises(OSError, match="it is a device, not a regular file"):
+        read_regular(linked(tmp_path / "link", "/dev/zero"), 1000)
+
+
+def test_a_folder_is_refused_as_what_it_is(tmp_path):
+    with pytest.raises(IsADirectoryError, match="it is a folder, not a regular file"):
+        read_regular(tmp_path, 1000)
+
+
+def test_a_file_is_read_up_to_what_is_bearable(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"1234")
+    assert read_regular(path, 4) == b"1234"
+    assert read_regular(linked(tmp_path / "link", path), 4) == b"1234"
+    with pytest.raises(OSError, match=re.escape("it has 0.0 MB, where at most 0.0 are read")):
+        read_regular(path, 3)
+    # It takes no room on the disk, and would in memory.
+    os.truncate(path, 1 << 40)
+    with pytest.raises(OSError, match=re.escape("it has 1,099,511.6 MB, where at most 1.0 are read")):
+        read_regular(path, 1_000_000)
+
+
+def test_a_link_in_the_place_of_a_result_is_replaced_and_not_followed(tmp_path):
+    other = tmp_path / "other"
+    other.write_text("somebody else's")
+    report = linked(tmp_path / "report.md", other)
+    write_whole(report, "ours, ä")
+    assert other.read_text() == "somebody else's"
+    assert report.read_bytes() == "ours, ä".encode()
+    assert not report.is_symlink()
+    assert {path.name for path in tmp_path.iterdir()} == {"other", "report.md"}
+
+
+def test_a_result_has_the_rights_of_any_new_file(tmp_path):
+    (tmp_path / "any").touch()
+    write_whole(tmp_path / "result", b"")
+    rights = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("any", "result")]
+    assert rights[0] == rights[1]
+
+
+def test_a_result_that_cannot_be_written_leaves_what_was_and_names_it(tmp_path, monkeypatch):
+    path = tmp_path / "report.md"
+    path.write_text("old")
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(OSError, match="No space left on device") as refused:
+        write_whole(path, "new")
+    assert refused.value.filename == str(path)
+    assert [(one.name, one.read_text()) for one in tmp_path.iterdir()] == [("report.md", "old")]
+
+
+class TestJournal:
+    @pytest.fixture
+    def journal(self, tmp_path):
+        journal = Journal(tmp_path / "journal")
+        for number in range(4):
+            journal.append({"number": number, "mcc": 0.1 * number, "rows": [1, 2], "ä": None})
+        return journal
+
+    def test_gives_what_was_written(self, journal):
+        assert [record["number"] for record in journal.records()] == [0, 1, 2, 3]
+        assert list(next(journal.records())) == ["number", "mcc", "rows", "ä"]
+        assert journal.broken() == []
+
+    @pytest.mark.parametrize(
+        ("was", "becomes"),
+        [
+            (', "mcc": 0.1', ""),
+            ("0.1", "5.0"),
+            ("0.1", "NaN"),
+            ("0.1", '"much"'),
+            ('"mcc"', '"MCC"'),
+            ('"checksum"', '"another"'),
+            ('"number": 1', '"number": 1' + 5000 * "0"),
+        ],
+    )
+    def test_passes_over_a_record_that_was_changed(self, journal, was, becomes):
+        lines = journal.path.read_text().splitlines(keepends=True)
+        assert was in lines[1]
+        lines[1] = lines[1].replace(was, becomes, 1)
+        journal.path.write_text("".join(lines))
+        assert [record["number"] for record in journal.records()] == [0, 2, 3]
+        assert journal.broken() == [2]
+
+    @pytest.mark.parametrize(
+        "line", ["{", "[]", "null", "3", '"text"', "{}", "\0\0", "\udcff", 100_000 * "[", '{"checksum": []}']
+    )
+    def test_passes_over_what_is_no_record_and_goes_on_behind_it(self, journal, line):
+        with journal.path.open("a", encoding="utf-8", errors="surrogateescape") as file:
+            file.write(line)
+        journal.append({"number": 5})
+        assert [record["number"] for record in journal.records()] == [0, 1, 2, 3, 5]
+        assert journal.broken() == [5]
+
+    def test_a_link_is_neither_read_nor_written(self, journal, tmp_path):
+        before = journal.path.read_bytes()
+        link = Journal(linked(tmp_path / "link", journal.path))
+        for begin in (lambda: list(link.records()), link.broken, lambda: link.append({"number": 9})):
+            with pytest.raises(OSError, match=re.escape("it is a link, and links are not followed here. Remove it")):
+                begin()
+        assert journal.path.read_bytes() == before
+        # A link that leads nowhere would be written to as well.
+        nowhere = Journal(linked(tmp_path / "nowhere", tmp_path / "new"))
+        with pytest.raises(OSError, match="it is a link"):
+            nowhere.append({"number": 9})
+        assert not (tmp_path / "new").exists()
+
+    @needs_pipes
+    def test_a_pipe_is_not_waited_for(self, tmp_path):
+        os.mkfifo(tmp_path / "pipe")
+        journal = Journal(tmp_path / "pipe")
+        for begin in (lambda: list(journal.records()), lambda: journal.append({"number": 9})):
+            with pytest.raises(OSError, match="it is a pipe"):
+                begin()
+
+    def test_a_full_disk_is_told_with_the_files_name(self, journal, monkeypatch):
+        def full(*_, **__):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr("slabsvm.selection.journal.open_regular", full)
+        with pytest.raises(OSError, match="No space left on device") as refused:
+            journal.append({"number": 9})
+        assert refused.value.filename == str(journal.path)
+
+    def test_a_line_is_a_record_and_its_checksum(self, journal):
+        line = json.loads(journal.path.read_text().splitlines()[0])
+        assert set(line) == {"number", "mcc", "rows", "ä", "checksum"}
