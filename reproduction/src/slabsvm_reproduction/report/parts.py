@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import csv
 import io
-import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -13,8 +12,11 @@ from importlib.resources import files
 from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Protocol
+from urllib.parse import quote
 
+from slabsvm.data.files import write_whole
 from slabsvm.selection import Record
+from slabsvm_reproduction.report import markup
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -41,8 +43,9 @@ class Prose:
     paragraphs: Sequence[str]
 
     def markdown(self) -> str:
-        """The paragraphs as they are."""
-        return "\n\n".join([*([f"## {self.title}"] if self.title else []), *self.paragraphs]) + "\n"
+        """The paragraphs as Markdown."""
+        heading = [f"## {markup.markdown(self.title)}"] if self.title else []
+        return "\n\n".join([*heading, *map(markup.markdown, self.paragraphs)]) + "\n"
 
     def html(self) -> str:
         """The paragraphs as HTML."""
@@ -78,19 +81,21 @@ class Grid:
     def markdown(self) -> str:
         """The table as Markdown, under its title as a heading; what is marked best is bold."""
         rules = ["---" if number in self.prose else "---:" for number in range(len(self.columns))]
-        lines = [f"## {self.title}", "", _pipe(self.columns), _pipe(rules)]
+        cell = markup.markdown_cell
+        lines = [f"## {markup.markdown(self.title)}", "", _pipe(map(cell, self.columns)), _pipe(rules)]
         for at, row in enumerate(self.rows):
-            lines.append(
-                _pipe(f"**{text}**" if self.marks.get((at, n)) == BEST else text for n, text in enumerate(row))
-            )
-        lines += [line for note in self.notes for line in ("", note)]
+            best = [self.marks.get((at, number)) == BEST for number in range(len(row))]
+            lines.append(_pipe(f"**{cell(text)}**" if b else cell(text) for text, b in zip(row, best, strict=True)))
+        lines += [line for note in self.notes for line in ("", markup.markdown(note))]
         return "\n".join(lines) + "\n"
 
     def html(self) -> str:
         """The table as HTML, in a frame that scrolls where the window is narrow."""
-        head = "".join(f"<th{self._classes(None, n)}>{escape(text)}</th>" for n, text in enumerate(self.columns))
+        head = "".join(f"<th{self._classes(None, n)}>{markup.html(text)}</th>" for n, text in enumerate(self.columns))
         body = "\n".join(
-            "<tr>" + "".join(f"<td{self._classes(at, n)}>{_inline(text)}</td>" for n, text in enumerate(row)) + "</tr>"
+            "<tr>"
+            + "".join(f"<td{self._classes(at, n)}>{markup.html(text)}</td>" for n, text in enumerate(row))
+            + "</tr>"
             for at, row in enumerate(self.rows)
         )
         table = f"<table><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table>"
@@ -100,17 +105,19 @@ class Grid:
         """The table for the terminal, without its title."""
         from rich import box
         from rich.table import Table
+        from rich.text import Text
 
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
         for number, column in enumerate(self.columns):
             if number in self.prose:
-                table.add_column(column)
+                table.add_column(Text(column))
                 continue
             # Heads are wrapped between words, never within one, and never wider than the values need.
             width = max(map(len, [*column.split(), *(row[number] for row in self.rows)]))
-            table.add_column(column, justify="right", min_width=width, max_width=max(width, 10))
+            table.add_column(Text(column), justify="right", min_width=width, max_width=max(width, 10))
         for row in self.rows:
-            table.add_row(*row)
+            # Not as they are: rich would take [what stands so] for its own.
+            table.add_row(*map(Text, row))
         return table
 
     def _classes(self, row: int | None, column: int) -> str:
@@ -130,7 +137,8 @@ class Picture:
 
     def markdown(self) -> str:
         """The figure by its file's name, and its caption."""
-        return f"## {self.title}\n\n![{self.title}]({self.path.name})\n\n{self.caption}\n"
+        title, caption = markup.markdown(self.title), markup.markdown(self.caption)
+        return f"## {title}\n\n![{title}]({quote(self.path.name)})\n\n{caption}\n"
 
     def html(self) -> str:
         """The figure itself, and its caption."""
@@ -139,7 +147,7 @@ class Picture:
         width = round(int.from_bytes(content[16:20], "big") / 1.6)
         source = base64.b64encode(content).decode()
         picture = f'<img style="width:{width}px" src="data:image/png;base64,{source}" alt="{escape(self.title)}">'
-        caption = f"<figcaption>{_inline(self.caption)}</figcaption>"
+        caption = f"<figcaption>{markup.html(self.caption)}</figcaption>"
         return f"<h2>{escape(self.title)}</h2>\n<figure>{picture}{caption}</figure>"
 
 
@@ -163,7 +171,9 @@ class Report:
 
     def markdown(self) -> str:
         """The report as a Markdown file."""
-        return "\n".join([f"# {self.title}\n", Prose("", self.lead).markdown(), *(p.markdown() for p in self.parts)])
+        return "\n".join(
+            [f"# {markup.markdown(self.title)}\n", Prose("", self.lead).markdown(), *(p.markdown() for p in self.parts)]
+        )
 
     def html(self) -> str:
         """The report as one page with its style and its figures in it."""
@@ -187,17 +197,12 @@ def write_csv(records: Sequence[Record], path: Path) -> None:
     writer = csv.DictWriter(text, fieldnames=names, lineterminator="\n")
     writer.writeheader()
     writer.writerows(records)
-    path.write_text(text.getvalue(), encoding="utf-8")
+    write_whole(path, text.getvalue())
 
 
 def _paragraphs(texts: Iterable[str], kind: str = "") -> str:
     opening = f'<p class="{kind}">' if kind else "<p>"
-    return "\n".join(f"{opening}{_inline(text)}</p>" for text in texts)
-
-
-def _inline(text: str) -> str:
-    """Escape a text for HTML; what stands between backticks is code."""
-    return re.sub(r"`([^`]*)`", r"<code>\1</code>", escape(text))
+    return "\n".join(f"{opening}{markup.html(text)}</p>" for text in texts)
 
 
 def _pipe(cells: Iterable[str]) -> str:
