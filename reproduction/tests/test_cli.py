@@ -1,10 +1,13 @@
 """The command: what it writes, what it says, and how it fails."""
 
+import errno
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,10 +16,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from slabsvm.command.group import slabsvm as main
+from slabsvm.selection import Journal
 from slabsvm_reproduction import command as cli
 from slabsvm_reproduction.command import reproduce
 from slabsvm_reproduction.letter import experiment as paper
 from slabsvm_reproduction.run import terminal
+from slabsvm_reproduction.run.claim import claimed
 from slabsvm_reproduction.toy import experiment as toy
 from slabsvm_reproduction.tuned import experiment as fair
 
@@ -116,6 +121,51 @@ def test_results_of_other_code_are_not_used_and_that_is_said(tmp_path):
 
 
 @pytest.mark.usefixtures("small_toy")
+def test_records_that_were_changed_are_computed_again_and_the_report_stays_what_it_was(tmp_path):
+    command = ("reproduce", "toy", "--output", tmp_path, "--jobs", "1", "--no-figures")
+    assert run(*command).exit_code == 0
+    journal, report = tmp_path / "toy.jsonl", (tmp_path / "toy.md").read_text()
+    lines = journal.read_text().splitlines()
+    share = re.search(r'"share_inside": [\d.]+, ', lines[0]).group()
+    for at, becomes in enumerate(["", '"share_inside": 5.0, ', '"share_inside": NaN, ', '"share_inside": "x", ']):
+        lines[at] = re.sub(r'"share_inside": [\d.]+, ', becomes, lines[at])
+    assert share not in lines[0]
+    journal.write_text("\n".join([*lines, '{"kernel": ["half a li']))
+    result = run(*command)
+    assert result.exit_code == 0, result.output
+    assert f"Lines 1, 2, 3 and 2 more of {journal}: cut short, or not as written" in " ".join(result.output.split())
+    assert "Going on: 16 of 20 results" in result.output
+    assert (tmp_path / "toy.md").read_text() == report
+    assert "nothing to compute" in run(*command).output
+
+
+@pytest.mark.usefixtures("small_toy")
+def test_links_in_the_output_folder_are_not_written_through(tmp_path):
+    output, other = tmp_path / "out", tmp_path / "other"
+    output.mkdir()
+    names = ["toy.csv", "toy.md", "toy.html", "toy-epsilon.png", "toy-slabs.png", "toy-distances.png"]
+    other.write_text("somebody else's")
+    for name in names:
+        (output / name).symlink_to(other)
+    command = ("reproduce", "toy", "--output", output, "--jobs", "1")
+    assert run(*command).exit_code == 0
+    assert not any((output / name).is_symlink() for name in names)
+    assert {path.name for path in output.iterdir()} == {*names, "toy.jsonl"}
+    (output / "toy.jsonl").unlink()
+    (output / "toy.jsonl").symlink_to(other)
+    assert_plain_error(run(*command), "toy.jsonl: it is a link, and links are not followed here. Remove it")
+    assert other.read_text() == "somebody else's"
+
+
+def test_the_demo_writes_through_no_link(tmp_path):
+    (tmp_path / "other").write_text("somebody else's")
+    (tmp_path / "digits.html").symlink_to(tmp_path / "other")
+    (tmp_path / "digits.csv").symlink_to(tmp_path / "other")
+    assert run("demo", "--output", tmp_path).exit_code == 0
+    assert (tmp_path / "other").read_text() == "somebody else's"
+
+
+@pytest.mark.usefixtures("small_toy")
 def test_an_interrupted_run_says_that_it_can_go_on(tmp_path, monkeypatch):
     measure, calls = toy.toy_measure, []
 
@@ -135,6 +185,179 @@ def test_an_interrupted_run_says_that_it_can_go_on(tmp_path, monkeypatch):
     assert result.exit_code == 0
     assert "Going on: " in result.output
     assert len((tmp_path / "toy.jsonl").read_text().splitlines()) == 20
+
+
+def interrupted_at_once(*_given, **_named):
+    raise KeyboardInterrupt
+
+
+@pytest.mark.usefixtures("small_toy")
+@pytest.mark.parametrize(
+    ("command", "interrupted"),
+    [
+        (["demo"], "slabsvm_reproduction.demo.digits.split_digits"),
+        (["demo"], "slabsvm_reproduction.demo.digits.encounters"),
+        (["reproduce", "letter"], "slabsvm_reproduction.command.load"),
+        (["reproduce", "toy", "--jobs", "1", "--no-figures"], "slabsvm_reproduction.command.show"),
+        (["reproduce", "toy", "--jobs", "1"], "slabsvm_reproduction.report.plots.toy_charts"),
+        (["reproduce", "voc", "--data", "."], "slabsvm_reproduction.voc.reading.read_data"),
+    ],
+)
+def test_wherever_a_command_is_interrupted_a_line_says_what_is_kept_and_how_to_go_on(
+    tmp_path, monkeypatch, command, interrupted
+):
+    monkeypatch.setattr(interrupted, interrupted_at_once)
+    result = run(*command, "--output", tmp_path)
+    assert result.exit_code == 130
+    assert result.output.endswith("\nStopped. What was finished is kept; the same command goes on from there.\n")
+    assert not (tmp_path / ".slabsvm-run").exists()
+
+
+AT_WORK = """
+import sys, time
+from slabsvm.command.group import slabsvm as main
+from slabsvm_reproduction.toy import experiment as toy
+measure = toy.toy_measure
+
+def slow(cell):
+    print("at work", flush=True)
+    time.sleep(float(sys.argv[1]))
+    return measure(cell)
+
+toy.toy_measure = slow
+main(["reproduce", "toy", "--output", sys.argv[2], "--jobs", "2", "--no-figures"])
+"""
+needs_signals = pytest.mark.skipif(os.name == "nt", reason="Windows knows no such signals")
+
+
+@contextmanager
+def at_work(output, seconds):
+    """A run in a process of its own, in which each fit takes so long; gives it when it has begun."""
+    command = [sys.executable, "-c", AT_WORK, str(seconds), str(output)]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        try:
+            assert process.stdout.readline() == "at work\n"
+            yield process
+        finally:
+            process.kill()
+
+
+@needs_signals
+def test_two_runs_do_not_work_on_one_folder(tmp_path):
+    with at_work(tmp_path / "out", 60) as process:
+        result = run("reproduce", "toy", "--output", tmp_path / "out")
+        assert_plain_error(
+            result,
+            f"Another run is at work on {tmp_path / 'out'} (process {process.pid}).",
+            "Wait for it to end, or name another folder with --output.",
+        )
+        assert_plain_error(run("demo", "--output", tmp_path / "out"), f"(process {process.pid})")
+        assert run("demo", "--output", tmp_path / "other").exit_code == 0
+    # It was killed, and left its file.
+    assert (tmp_path / "out" / ".slabsvm-run").exists()
+    assert run("demo", "--output", tmp_path / "out").exit_code == 0
+    assert not (tmp_path / "out" / ".slabsvm-run").exists()
+
+
+@pytest.mark.parametrize("left", [b"", b"1\n", b"\xff\xfe", b"999999999 of another machine"])
+def test_what_a_killed_run_left_keeps_nobody_out(tmp_path, left):
+    (tmp_path / ".slabsvm-run").write_bytes(left)
+    with claimed(tmp_path):
+        assert (tmp_path / ".slabsvm-run").read_bytes() == b"%d\n" % os.getpid()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_link_where_the_lock_should_be_is_refused_and_not_followed(tmp_path):
+    (tmp_path / "other").write_text("somebody else's")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / ".slabsvm-run").symlink_to(tmp_path / "other")
+    assert_plain_error(run("demo", "--output", tmp_path / "out"), ".slabsvm-run: it is a link")
+    assert (tmp_path / "other").read_text() == "somebody else's"
+
+
+@needs_signals
+@pytest.mark.parametrize("times", [1, 2])
+def test_an_interruption_is_answered_without_a_traceback_and_a_second_one_at_once(tmp_path, times):
+    with at_work(tmp_path, 0.7 if times == 1 else 60) as process:
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.stderr.readline() == "\n"
+        assert process.stderr.readline().startswith("Stopping, as soon as what was begun is finished and kept")
+        if times == 2:
+            os.killpg(process.pid, signal.SIGINT)
+        said = process.stderr.read()
+        assert process.wait(timeout=30) == (130 if times == 1 else -signal.SIGINT)
+    assert "Traceback" not in said
+    assert re.fullmatch(
+        r"\nStopped\. \d+ of 200 results are kept; the same command goes on from there\.\n" if times == 1 else "", said
+    )
+
+
+@pytest.mark.usefixtures("small_toy")
+def test_ten_runs_that_are_killed_give_the_records_of_one_that_is_not(tmp_path, monkeypatch):
+    whole = run("reproduce", "toy", "--output", tmp_path / "whole", "--jobs", "2", "--no-figures")
+    assert whole.exit_code == 0
+    append, begun = Journal.append, []
+
+    def killed_in_the_middle_of_a_line(journal, record):
+        begun.append(record)
+        if len(begun) % 3:
+            append(journal, record)
+            return
+        with journal.path.open("a") as file:
+            file.write(json.dumps(record)[: 17 * len(begun) % 90])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Journal, "append", killed_in_the_middle_of_a_line)
+    command = ("reproduce", "toy", "--output", tmp_path / "killed", "--jobs", "1", "--no-figures")
+    codes = [run(*command).exit_code for _ in range(10)]
+    assert codes[0] == 130
+    monkeypatch.undo()
+    monkeypatch.setattr(toy, "SEEDS", range(2))
+    assert run(*command).exit_code == 0
+    for name in ("toy.csv", "toy.md"):
+        assert (tmp_path / "killed" / name).read_text() == (tmp_path / "whole" / name).read_text()
+
+
+def test_a_full_disk_is_told_with_the_file_and_the_remedy(tmp_path, monkeypatch):
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("slabsvm.selection.journal.open_regular", full)
+    result = run("reproduce", "toy", "--output", tmp_path, "--jobs", "1", "--no-figures")
+    assert_plain_error(result, "toy.jsonl: No space left on device. Make room and give the command again: what")
+
+
+@pytest.mark.usefixtures("small_toy")
+@pytest.mark.parametrize("name", ["toy.jsonl", "toy.csv", "toy.html", "toy-slabs.png", ".slabsvm-run"])
+def test_a_folder_in_the_place_of_a_file_is_named_with_the_remedy(tmp_path, name):
+    (tmp_path / name).mkdir()
+    result = run("reproduce", "toy", "--output", tmp_path, "--jobs", "1")
+    assert_plain_error(result, f"{tmp_path / name}: ", "Move it away, or name another folder with --output")
+
+
+@pytest.mark.parametrize("command", ["letter", "voc"])
+def test_a_home_that_nobody_has_is_named(tmp_path, monkeypatch, command):
+    monkeypatch.setenv("SLABSVM_DATA", "~nobody-of-that-name/data")
+    result = run("reproduce", command, "--output", tmp_path, "--no-figures")
+    assert_plain_error(result, "SLABSVM_DATA is '~nobody-of-that-name/data', but there is no such home")
+
+
+def test_without_a_home_there_is_another_way_to_the_letters(tmp_path, monkeypatch):
+    def homeless():
+        raise RuntimeError("Could not determine home directory.")
+
+    for name in ("SLABSVM_DATA", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(Path, "home", homeless)
+    result = run("reproduce", "letter", "--output", tmp_path, "--no-figures")
+    assert_plain_error(result, "You have no home folder", "--data FILE", "XDG_CACHE_HOME")
+
+
+def test_a_terminal_shows_words_as_they_are(capsys):
+    terminal.tell(["[/red] :cat: [bold]x"])
+    assert capsys.readouterr().out == "[/red] :cat: [bold]x\n"
 
 
 def test_progress_without_a_terminal_tells_the_time_left_once_it_can(monkeypatch, capsys):

@@ -162,6 +162,15 @@ def test_at_most_so_many_objects_are_taken_evenly_from_all_images(voc):
     assert class_objects(data, "cow", Choice(most=12)) == (every, {})
 
 
+def test_each_class_has_a_picture_of_its_own_whatever_it_is_called():
+    labels = ["cow", "Cow", "a/b", "a_b", "a_b-2", "../../x", "猫", "犬"]
+    names = voc_plots.file_names(labels)
+    assert list(names) == labels
+    assert len({name.lower() for name in names.values()}) == len(labels)
+    assert (names["cow"], names["a/b"]) == ("cow", "a_b")
+    assert all(re.fullmatch(r"[\w-]+", name, re.ASCII) for name in names.values())
+
+
 class TestCells:
     def test_every_method_and_kernel_at_both_thresholds_and_more_gammas_for_hyperplanes(self, rows):
         cells = pascal.region_cells([of_class(rows), of_class(rows, label="cat")])
@@ -599,7 +608,7 @@ def small_data_set(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two classes of twelve objects, in images of edges, and one of a single object."""
     layout = Layout(tmp_path_factory.mktemp("data") / "VOCdevkit" / "VOC2012")
     for number in range(12):
-        objects = [boxed("cow", 10, 10, 90, 60), boxed("t/v", 200, 100, 260, 170)]
+        objects = [boxed("cow", 10, 10, 90, 60), boxed("t|&lt;v&gt;", 200, 100, 260, 170)]
         objects += [boxed("cat", 100, 10, 150, 60)] if number == 0 else []
         layout.add(f"{number:02}", *objects, size=(400, 300), image=pattern(number, (400, 300)))
     layout.annotate("broken", "<annotation>")
@@ -647,14 +656,18 @@ class TestTheCommand:
         assert "12 images, 25 objects of 3 classes" in result.output
         assert "broken.xml" in result.output
         figures = {"voc-heat-maps-training", "voc-heat-maps-leave-one-out", "voc-collapse", "voc-objects"}
-        figures |= {"voc-sure-cow", "voc-sure-t_v"}
+        figures |= {"voc-sure-cow", "voc-sure-t__v_"}
         made = {f"{name}.png" for name in figures} | {f"voc.{kind}" for kind in ("jsonl", "csv", "md", "html")}
         assert {path.name for path in output.iterdir()} == made | {"voc-stages.jsonl", "features"}
         records = [json.loads(line) for line in (output / "voc.jsonl").read_text().splitlines()]
         assert len(records) == 366
-        assert {record["known"] for record in records} == {"cow", "t/v"}
+        assert {record["known"] for record in records} == {"cow", "t|<v>"}
         page, report = (output / "voc.html").read_text(), (output / "voc.md").read_text()
         assert page.count('src="data:image/png;base64,') == len(figures)
+        assert "<v>" not in page + report
+        assert page.count("t|&lt;v&gt;") >= 3
+        (row,) = re.findall(r"^\| t.*20 \|.*\|$", report, re.MULTILINE)
+        assert row.startswith(r"| t\|&lt;v&gt; | 12 |")
         # A class of another name: these are not VOC, of which the paper is.
         assert "Table 2" not in report
         assert "cat: left out, too few objects (1)" in report
@@ -698,7 +711,7 @@ class TestTheCommand:
         begun = ("--data", voc, "--output", tmp_path, "--backgrounds", 20, "--no-figures")
         assert run(*begun, "--classes", "cow").exit_code == 0
         (alone,) = stage_seconds(tmp_path, "models")
-        result = run(*begun, "--classes", "cow,t/v")
+        result = run(*begun, "--classes", "cow,t|<v>")
         assert result.exit_code == 0, result.output
         assert "Going on: 183 of 366 results" in result.output
         (both,) = stage_seconds(tmp_path, "models")
@@ -769,7 +782,7 @@ class TestTheCommand:
         ("arguments", "text"),
         [
             (["--data", "nowhere"], "nowhere is no folder"),
-            (["--classes", "cow,unicorn"], "There is no 'unicorn' in the data. Its classes are: cat, cow, t/v."),
+            (["--classes", "cow,unicorn"], "There is no 'unicorn' in the data. Its classes are: cat, cow, t|<v>."),
             (["--classes", "cat"], "Too few objects for 3 folds: cat 1, where 12 are needed"),
             (["--classes", " , "], "No class is named"),
             (["--image-set", "test"], "There is no image set 'test'"),
@@ -798,7 +811,7 @@ class TestTheCommand:
         assert run(*begun, "--classes", "cow").exit_code == 0
         monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(10**9, 10**9, 1000))
         assert run(*begun, "--classes", "cow").exit_code == 0
-        result = run(*begun, "--classes", "cow,t/v")
+        result = run(*begun, "--classes", "cow,t|<v>")
         assert result.exit_code == 1
         assert "Give fewer --backgrounds or --classes" in said(result)
 

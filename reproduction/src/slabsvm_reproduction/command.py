@@ -83,6 +83,7 @@ def demo(output: Path) -> None:
     """
     with plain_errors():
         check_folder(output)
+        from slabsvm.data.files import write_whole
         from slabsvm_reproduction.demo import digits as experiment
         from slabsvm_reproduction.demo.page import demo_page
         from slabsvm_reproduction.report.parts import write_csv
@@ -96,7 +97,7 @@ def demo(output: Path) -> None:
                 advance()
         show(digits_grid(sweep[1.0]))
         page = output / "digits.html"
-        page.write_text(demo_page(digits, sweep), encoding="utf-8")
+        write_whole(page, demo_page(digits, sweep))
         write_csv([one.record() for met in sweep.values() for one in met], output / "digits.csv")
         click.echo(f"Open {page} in a browser: what each model accepts and rejects, in pictures.")
 

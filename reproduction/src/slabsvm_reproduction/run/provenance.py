@@ -18,6 +18,7 @@ PRESENTATION = frozenset(
         "letter/report.py",
         "openset/plots.py",
         "openset/report.py",
+        "run/claim.py",
         "run/terminal.py",
         "tuned/comparison.py",
         "tuned/plots.py",

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import errno
+import io
+import signal
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
+
+from slabsvm_reproduction.run.claim import claimed
 
 if TYPE_CHECKING:
     from slabsvm.selection import Record
@@ -19,22 +25,42 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130  # the exit status by which shells know an interruption
 PLAIN_SECONDS = 30.0  # between lines of progress where nobody sees a bar
+REMEDIES = {
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "Make room and give the command again: what was finished is kept"),
+    **dict.fromkeys((errno.EISDIR, errno.EINVAL), "Move it away, or name another folder with --output"),
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "Mend its rights, or name another folder with --output"),
+}
 FEW = 3  # steps that tell no time left: the first ones compile and fill caches
 
 
 @contextmanager
 def plain_errors() -> Iterator[None]:
     """Turn what can go wrong on a user's machine into one message and an exit status, with no traceback."""
-    from slabsvm.display import PlotsMissingError
-    from slabsvm_reproduction.letter.data import DataError
-
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that cannot show a name of the data shows its escapes.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
-        yield
-    except (DataError, PlotsMissingError) as error:
-        raise click.ClickException(str(error)) from error
+        from slabsvm.display import PlotsMissingError
+        from slabsvm_reproduction.letter.data import DataError
+
+        try:
+            yield
+        except (DataError, PlotsMissingError) as error:
+            raise click.ClickException(str(error)) from error
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
-        raise click.ClickException(f"{place}{error.strerror or error}") from error
+        remedy = REMEDIES.get(error.errno or 0)
+        raise click.ClickException(f"{place}{error.strerror or error}" + (f". {remedy}" if remedy else "")) from error
+    except KeyboardInterrupt:
+        stop("What was finished is kept")
+
+
+def stop(kept: str) -> NoReturn:
+    """End on an interruption, in a line that says what is kept and how to go on."""
+    _end_at_the_next_interruption()
+    click.echo(f"\nStopped. {kept}; the same command goes on from there.", err=True)
+    raise SystemExit(INTERRUPTED) from None
 
 
 def prepare(output: Path, figures: bool) -> None:
@@ -50,7 +76,7 @@ def prepare(output: Path, figures: bool) -> None:
 
 
 def check_folder(output: Path) -> None:
-    """Make the output folder, and make sure that a file can be written into it."""
+    """Make the output folder, make sure that a file can be written into it, and keep other runs out of it."""
     try:
         output.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=output):
@@ -59,6 +85,8 @@ def check_folder(output: Path) -> None:
         raise click.ClickException(
             f"Cannot write to {output}: {error.strerror or error}. Name another folder with --output."
         ) from error
+    # Until the command ends.
+    click.get_current_context().with_resource(claimed(output))
 
 
 def load(data: Path | None) -> Letters:
@@ -83,6 +111,7 @@ def run_cells(
     """Run the cells with progress, or read the records of those that were run before; says which it was."""
     from joblib import cpu_count
 
+    from slabsvm.selection import Journal
     from slabsvm_reproduction.run.protocol import known_records, run
 
     journal = output / f"{name}.jsonl"
@@ -92,6 +121,10 @@ def run_cells(
     if kept == len(cells):
         click.echo(f"All {kept} results are in {journal} already: nothing to compute (--fresh computes them again).")
         return run(cells, measure, journal)
+    if broken := Journal(journal).broken():
+        click.echo(
+            f"{_lines(broken)} of {journal}: cut short, or not as written. What is missing for that is computed again."
+        )
     if kept:
         click.echo(f"Going on: {kept} of {len(cells)} results are in {journal} already.")
     elif journal.exists():
@@ -101,19 +134,28 @@ def run_cells(
         with progress(f"Running {len(cells)} {what}", len(cells), kept) as advance:
             records = run(cells, measure, journal, n_jobs=threads, advance=advance, stopping=_say_stopping)
     except KeyboardInterrupt:
-        kept = len(known_records(journal, cells))
-        click.echo(
-            f"\nStopped. {kept} of {len(cells)} results are kept; the same command goes on from there.",
-            err=True,
-        )
-        raise SystemExit(INTERRUPTED) from None
+        stop(f"{len(known_records(journal, cells))} of {len(cells)} results are kept")
     seconds, plural = perf_counter() - begin, "s" if threads > 1 else ""
     click.echo(f"{len(cells) - kept} {what} took {duration(seconds)} on {threads} thread{plural}.")
     return records
 
 
+def _lines(numbers: Sequence[int]) -> str:
+    """Name lines, the first of them by number."""
+    shown, more = ", ".join(map(str, numbers[:FEW])), len(numbers) - FEW
+    return f"Line{'s' if len(numbers) > 1 else ''} {shown}" + (f" and {more} more" if more > 0 else "")
+
+
 def _say_stopping() -> None:
-    click.echo("\nStopping, as soon as what was begun is finished and kept ...", err=True)
+    _end_at_the_next_interruption()
+    click.echo("\nStopping, as soon as what was begun is finished and kept (Ctrl-C again: without that) ...", err=True)
+
+
+def _end_at_the_next_interruption() -> None:
+    """Have the system end the process: while threads and other processes end, Python would only add a traceback."""
+    # Not in the main thread, which alone is interrupted.
+    with suppress(ValueError):
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def duration(seconds: float) -> str:
@@ -139,7 +181,7 @@ def progress(label: str, total: int, done: int = 0) -> Iterator[Callable[[], Non
     if not console.is_terminal:
         yield _plain_progress(label, total, done)
         return
-    columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()]
+    columns = [TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()]
     # Steps may take ten seconds and differ much: the time left is estimated from all of them.
     with Progress(*columns, console=console, transient=True, speed_estimate_period=3600) as bar:
         task = bar.add_task(label, total=total, completed=done)
@@ -169,7 +211,7 @@ def show(grid: Grid) -> None:
     from rich.console import Console
 
     console = Console(highlight=False)
-    console.print(f"\n{grid.title}", style="bold", markup=False)
+    console.print(f"\n{grid.title}", style="bold", markup=False, emoji=False)
     console.print(grid.terminal())
     tell(grid.notes)
 
@@ -180,7 +222,7 @@ def tell(paragraphs: Sequence[str]) -> None:
 
     console = Console(highlight=False)
     for paragraph in paragraphs:
-        console.print(paragraph, markup=False)
+        console.print(paragraph, markup=False, emoji=False)
 
 
 def draw(output: Path, charts: Sequence[Chart], figures: bool) -> list[Picture]:
@@ -200,6 +242,7 @@ def draw(output: Path, charts: Sequence[Chart], figures: bool) -> list[Picture]:
 def finish(output: Path, name: str, report: Report, records: Sequence[Record]) -> None:
     """Write the CSV file and the report of an experiment, and say where everything is."""
     from slabsvm import __version__
+    from slabsvm.data.files import write_whole
     from slabsvm_reproduction.report.parts import Prose, write_csv
 
     write_csv(records, output / f"{name}.csv")
@@ -209,6 +252,6 @@ def finish(output: Path, name: str, report: Report, records: Sequence[Record]) -
     )
     report = replace(report, parts=[*report.parts, Prose("Where this comes from", [origin])])
     for kind, text in (("md", report.markdown()), ("html", report.html())):
-        (output / f"{name}.{kind}").write_text(text, encoding="utf-8")
+        write_whole(output / f"{name}.{kind}", text)
     click.echo(f"\nThe report is {output / f'{name}.html'}, one page with everything in it;")
     click.echo("Markdown, figures, CSV and JSON records are beside it.")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import zip_longest
+from itertools import count, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +55,7 @@ SURE = dict(
 
 def charts(records: Sequence[Record], features: Sequence[ClassFeatures]) -> list[Chart]:
     """The figures of the experiment."""
-    kernel = best_kernel(records)
+    kernel, names = best_kernel(records), file_names([of_class.label for of_class in features])
     model = f"The slab with {kernel.title}, thresholds at leave-one-out scores"
     return [
         *(
@@ -83,7 +83,7 @@ def charts(records: Sequence[Record], features: Sequence[ClassFeatures]) -> list
         ),
         *(
             Chart(
-                f"voc-sure-{re.sub(r'[^A-Za-z0-9-]', '_', of_class.label)}",
+                f"voc-sure-{names[of_class.label]}",
                 f"What the model of {of_class.label} is most sure of",
                 f"{model}; this kernel is the one whose median correlation on the test regions is highest, so the "
                 "sheet shows the slab at its best. The regions nearest to the slab's middle and farthest outside, from "
@@ -94,6 +94,18 @@ def charts(records: Sequence[Record], features: Sequence[ClassFeatures]) -> list
             for of_class in features
         ),
     ]
+
+
+def file_names(labels: Sequence[str]) -> dict[str, str]:
+    """A part of a file's name for each class, no two the same, also where systems take A for a."""
+    names: dict[str, str] = {}
+    for label in labels:
+        plain = re.sub(r"[^A-Za-z0-9-]", "_", label)
+        taken = {name.lower() for name in names.values()}
+        names[label] = next(
+            name for n in count(1) if (name := plain if n == 1 else f"{plain}-{n}").lower() not in taken
+        )
+    return names
 
 
 def heat_maps(records: Sequence[Record], offsets: str, path: Path) -> None:

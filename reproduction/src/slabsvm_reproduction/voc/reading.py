@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import click
 import joblib
 
-from slabsvm_reproduction.run.terminal import INTERRUPTED, progress, rough_duration
+from slabsvm_reproduction.run.terminal import progress, rough_duration, stop
 from slabsvm_reproduction.voc.stages import Stages
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def read_data(data: Path | None, *, year: int | None, image_set: str | None, str
     DataError
         There is none: the text says where to get it and what it takes. Or it is not sound, and `strict`.
     """
-    from slabsvm_reproduction.letter.data import DataError
+    from slabsvm_reproduction.letter.data import DataError, named_folder
     from slabsvm_reproduction.voc import classes as pascal_classes
     from slabsvm_reproduction.voc.data import read_voc
 
@@ -47,7 +47,7 @@ def read_data(data: Path | None, *, year: int | None, image_set: str | None, str
     if folder is None:
         if not os.environ.get("SLABSVM_DATA"):
             raise DataError(pascal_classes.NO_DATA)
-        folder = Path(os.environ["SLABSVM_DATA"]).expanduser()
+        folder = named_folder(os.environ["SLABSVM_DATA"])
     try:
         with counted("Reading images") as to:
             found = read_voc(
@@ -62,7 +62,7 @@ def read_data(data: Path | None, *, year: int | None, image_set: str | None, str
         # The folder may be meant for another data set.
         raise error if data else DataError(f"{error}\n\n{pascal_classes.NO_DATA}") from error
     objects = sum(found.labels.values())
-    click.echo(f"{found.root}: {len(found.images):,} images, {objects:,} objects of {len(found.labels)} classes.")
+    click.echo(f"{found.root}: {len(found.images):,} images, {objects:,} objects of {_classes(len(found.labels))}.")
     for problem in found.problems[:LISTED]:
         click.echo(f"  {problem}")
     if len(found.problems) > LISTED:
@@ -122,7 +122,7 @@ def said_of(foretold: Sequence[Cost], n_jobs: int) -> list[str]:
     largest = max(foretold, key=lambda cost: cost.seconds)
     disk, seconds = sum(cost.disk for cost in foretold), sum(cost.seconds for cost in foretold)
     lines = [
-        f"{len(foretold)} classes; where nothing is kept from an earlier run they take about "
+        f"{_classes(len(foretold))}; where nothing is kept from an earlier run this takes about "
         f"{rough_duration(seconds / n_jobs)} on {n_jobs} cores that do nothing else, {disk / 1e9:.2f} GB on disk, and "
         f"{max(cost.memory for cost in foretold) / 1e9:.1f} GB of memory.",
         f"The largest class is {largest.label}: {largest.n_objects:,} objects, about "
@@ -131,6 +131,10 @@ def said_of(foretold: Sequence[Cost], n_jobs: int) -> list[str]:
     if largest.seconds / n_jobs > LONG:
         lines[-1] += " Time grows with the cube of the objects: --objects 1000 takes no more of each class."
     return lines
+
+
+def _classes(count: int) -> str:
+    return "1 class" if count == 1 else f"{count} classes"
 
 
 def require_room(foretold: Sequence[Cost], cache: Path) -> None:
@@ -163,8 +167,7 @@ def going_on_later() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        click.echo("\nStopped. The features so far are kept; the same command goes on from there.", err=True)
-        raise SystemExit(INTERRUPTED) from None
+        stop("The features so far are kept")
 
 
 @contextmanager
