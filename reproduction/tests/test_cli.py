@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
+from slabsvm.command import start
 from slabsvm.command.group import slabsvm as main
 from slabsvm.selection import Journal
 from slabsvm_reproduction import command as cli
@@ -209,8 +210,23 @@ def test_wherever_a_command_is_interrupted_a_line_says_what_is_kept_and_how_to_g
     monkeypatch.setattr(interrupted, interrupted_at_once)
     result = run(*command, "--output", tmp_path)
     assert result.exit_code == 130
-    assert result.output.endswith("\nStopped. What was finished is kept; the same command goes on from there.\n")
+    words = {
+        "demo": "No page is written yet; the same command begins again",
+        "reproduce": "What was finished is kept; the same command goes on from there",
+    }
+    assert result.output.endswith(f"\nStopped. {words[command[0]]}.\n")
     assert not (tmp_path / ".slabsvm-run").exists()
+
+
+@pytest.mark.parametrize("interrupted", ["importlib.metadata.EntryPoint.load", "builtins.__import__"])
+def test_an_interruption_before_the_command_is_there_is_answered_too(monkeypatch, capsys, interrupted):
+    monkeypatch.setattr(sys, "argv", ["slabsvm", "demo"])
+    monkeypatch.setattr(interrupted, interrupted_at_once)
+    with pytest.raises(SystemExit) as stopped:
+        start.main()
+    monkeypatch.undo()
+    assert stopped.value.code == 130
+    assert capsys.readouterr().err == "\nStopped before any work was begun; the same command begins it.\n"
 
 
 AT_WORK = """

@@ -81,7 +81,7 @@ def demo(output: Path) -> None:
 
     Uses scikit-learn's bundled digits and writes one page, digits.html, that holds everything it shows.
     """
-    with plain_errors():
+    with plain_errors("No page is written yet", "begins again"):
         check_folder(output)
         from slabsvm.data.files import write_whole
         from slabsvm_reproduction.demo import digits as experiment

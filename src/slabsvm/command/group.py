@@ -7,6 +7,7 @@ from importlib.metadata import EntryPoint, entry_points
 import click
 
 from slabsvm import __version__
+from slabsvm.command.stopping import nothing_begun
 
 # An entry point of this group is named as its subcommand and points to a click command.
 PLUGINS = "slabsvm.commands"
@@ -24,7 +25,8 @@ class WithPlugins(click.Group):
         own = super().get_command(ctx, cmd_name)
         if own is not None or cmd_name not in _plugins():
             return own
-        loaded = _plugins()[cmd_name].load()
+        with nothing_begun():
+            loaded = _plugins()[cmd_name].load()
         if not isinstance(loaded, click.Command):
             raise click.ClickException(
                 f"The entry point {cmd_name!r} of {PLUGINS!r} is no click command but {loaded!r}: its distribution is "

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import sys
 
+from slabsvm.command.stopping import nothing_begun
+
 
 def main() -> None:
     """Run the command line; exit with status 1 and a sentence where the extra `command` is missing."""
     try:
-        from slabsvm.command.group import slabsvm
+        with nothing_begun():
+            from slabsvm.command.group import slabsvm
     except ModuleNotFoundError as error:
         if error.name not in ("click", "rich"):
             raise

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from slabsvm_reproduction.report.parts import Chart, Grid, Picture, Report
 
 INTERRUPTED = 130  # the exit status by which shells know an interruption
+GOING_ON = "goes on from there"
 PLAIN_SECONDS = 30.0  # between lines of progress where nobody sees a bar
 REMEDIES = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "Make room and give the command again: what was finished is kept"),
@@ -34,8 +35,14 @@ FEW = 3  # steps that tell no time left: the first ones compile and fill caches
 
 
 @contextmanager
-def plain_errors() -> Iterator[None]:
-    """Turn what can go wrong on a user's machine into one message and an exit status, with no traceback."""
+def plain_errors(kept: str = "What was finished is kept", then: str = GOING_ON) -> Iterator[None]:
+    """Turn what can go wrong on a user's machine into one message and an exit status, with no traceback.
+
+    Parameters
+    ----------
+    kept, then : str
+        What is said of an interruption, as by :func:`stop`.
+    """
     for stream in (sys.stdout, sys.stderr):
         # A terminal that cannot show a name of the data shows its escapes.
         if isinstance(stream, io.TextIOWrapper):
@@ -53,13 +60,13 @@ def plain_errors() -> Iterator[None]:
         remedy = REMEDIES.get(error.errno or 0)
         raise click.ClickException(f"{place}{error.strerror or error}" + (f". {remedy}" if remedy else "")) from error
     except KeyboardInterrupt:
-        stop("What was finished is kept")
+        stop(kept, then)
 
 
-def stop(kept: str) -> NoReturn:
-    """End on an interruption, in a line that says what is kept and how to go on."""
+def stop(kept: str, then: str = GOING_ON) -> NoReturn:
+    """End on an interruption, in a line that says what is kept, and what the same command will do then."""
     _end_at_the_next_interruption()
-    click.echo(f"\nStopped. {kept}; the same command goes on from there.", err=True)
+    click.echo(f"\nStopped. {kept}; the same command {then}.", err=True)
     raise SystemExit(INTERRUPTED) from None
 
 

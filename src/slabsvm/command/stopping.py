@@ -1,0 +1,19 @@
+"""What is said of an interruption before a command is there to answer it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+INTERRUPTED = 130  # the exit status by which shells know an interruption
+
+
+@contextmanager
+def nothing_begun() -> Iterator[None]:
+    """Turn an interruption into a line and an exit status: importing takes seconds, in which nothing is lost."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        sys.stderr.write("\nStopped before any work was begun; the same command begins it.\n")
+        raise SystemExit(INTERRUPTED) from None
