@@ -21,13 +21,17 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from slabsvm.data.distinct import Distinct, distinct_rows
-from slabsvm.dual.program import FloatArray, one_class
+from slabsvm.dual.program import BoolArray, FloatArray, one_class
 
 # Offsets are moved outwards by this many units of rounding, so that a sample on a boundary counts as inside, as it
 # should, whatever rounding does to its score.
 ROUNDING_UNITS = 1024
 # A model of which this much less recall is to be expected than its parameters ask for is warned of.
 LOST_RECALL = 0.1
+# So is one that will reject less than this share of what they ask for, where so many rows that repeat were to be
+# rejected that it is no chance (that none is has the probability e^-3 = .05).
+LOST_REJECTIONS = 0.5
+TELLING = 3.0
 
 
 T = TypeVar("T")
@@ -44,7 +48,7 @@ def parameters(model: type[T]) -> type[T]:
 
 
 class SlabCollapseWarning(UserWarning):
-    """The model is so narrow, or its training samples so much on its boundary, that it will reject many new ones."""
+    """The model will reject, or accept, far more new samples than asked for, or accepts what is infinitely far away."""
 
 
 @parameters
@@ -106,11 +110,14 @@ class Fitted:
         By how much it was moved outwards, so that what lies on the boundary is inside.
     loo_scores : (n_samples,) array of float64 or None
         What each training row scores without itself; None with offsets="training".
+    stranger : str
+        What is wrong where a row infinitely far away would be accepted, or is kept outside at a cost; or nothing.
     """
 
     offset: float
     rounding: float
     loo_scores: FloatArray | None
+    stranger: str = ""
 
     def attributes(self) -> dict[str, Any]:
         """Return the public attributes, by their names."""
@@ -173,8 +180,9 @@ class Detector(Scored):
         sklearn.exceptions.ConvergenceWarning
             When a solver stopped before its duality gap was within tol.
         slabsvm.SlabCollapseWarning
-            When the model has no width, when offsets="training" will reject far more new positives than the parameters
-            ask for, or when many rows repeat and offsets="leave-one-out" rejects those. The text stays in warning_.
+            When the model has no width, when a row infinitely far away would be accepted or is kept outside at the
+            cost of new positives, when offsets="training" will reject far more new positives than the parameters ask
+            for, or when many rows repeat and far more or fewer of those are accepted. The text stays in warning_.
         """
         del y
         training = self._training(X, sample_weight)
@@ -204,7 +212,7 @@ class Detector(Scored):
     def _publish(self, training: Training, fitted: Fitted) -> None:
         """Put what was found on the detector, and warn of what is odd about it."""
         self._take(training, fitted)
-        self.warning_ = " ".join(text for text in (self._diagnosis(), self._repeats_rejected(training)) if text)
+        self.warning_ = " ".join(text for text in (self._diagnosis(), self._repeats_misjudged(training)) if text)
         if self.warning_:
             warnings.warn(self.warning_, SlabCollapseWarning, stacklevel=4)
 
@@ -218,8 +226,8 @@ class Detector(Scored):
             "offsets='leave-one-out', or more samples."
         )
 
-    def _repeats_rejected(self, training: Training) -> str:
-        """Return a warning where leave-one-out thresholds reject the rows that repeat, and these are many, or nothing.
+    def _repeats_misjudged(self, training: Training) -> str:
+        """Return a warning where leave-one-out thresholds accept far too few or too many rows that repeat, or nothing.
 
         The share of rows that have an equal one estimates how many new rows will repeat a training row (Good 1953).
         They score as it does, with its weight in the model, and not as a row that was left out.
@@ -229,21 +237,40 @@ class Detector(Scored):
         repeated = np.flatnonzero(copies > 1)
         if self.offsets != "leave-one-out" or not len(repeated):
             return ""
+        nominal = self._nominal_recall()
         among = distinct.weights[repeated]
         share = float(among.sum() / distinct.weights.sum())
-        if share * self._nominal_recall() <= LOST_RECALL:
+        if share * nominal <= LOST_RECALL and 1.0 - share > LOST_REJECTIONS:
             return ""
         accepted = float(
             among @ (self.decision_function(training.X[distinct.representatives[repeated]]) >= 0) / among.sum()
         )
-        if share * (self._nominal_recall() - accepted) <= LOST_RECALL:
-            return ""
-        return (
+        found = (
             f"{share:.0%} of the training samples are rows that repeat, and of these the model accepts {accepted:.0%}, "
-            f"where its parameters ask for {self._nominal_recall():.0%}: offsets='leave-one-out' puts thresholds for "
-            "rows that were never seen. Use offsets='training' if new rows will repeat training rows as these do (few "
-            "discrete values); if rows were only given more than once, give each once."
+            f"where its parameters ask for {nominal:.0%}: "
         )
+        if share * (nominal - accepted) > LOST_RECALL:
+            return (
+                f"{found}offsets='leave-one-out' puts thresholds for rows that were never seen. Use offsets='training' "
+                "if new rows will repeat training rows as these do (few discrete values); if rows were only given more "
+                "than once, give each once."
+            )
+        others = np.flatnonzero(copies == 1)
+        left_out = self._accepts_left_out()[distinct.representatives[others]]
+        expected = share * accepted + float(distinct.weights[others] @ left_out / distinct.weights.sum())
+        if 1.0 - expected < LOST_REJECTIONS * (1.0 - nominal) and len(repeated) * (1.0 - nominal) >= TELLING:
+            return (
+                f"{found}they score higher than rows that were left out, or tie on the threshold, which counts as "
+                f"inside. If new rows will repeat training rows as these do, expect {expected:.1%} of new positives to "
+                "be accepted, and strangers that repeat these rows too. Hold rows out to put the threshold: wrap the "
+                "model in ConformalDetector."
+            )
+        return ""
+
+    def _accepts_left_out(self) -> BoolArray:
+        """Return which training samples are accepted by their leave-one-out scores, shape (n_samples,)."""
+        accepted: BoolArray = self.loo_scores_ >= self.offset_
+        return accepted
 
     def _checked(self, X: Any, *, reset: bool, accept_sparse: str | bool = "csr") -> Any:
         X = validate_data(

@@ -12,11 +12,15 @@ from scipy.special import logsumexp
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from slabsvm.detectors import infinity
 from slabsvm.detectors.base import Detector, Fitted, Training, accepted_share, nu_quantile, parameters, rounding_of
 from slabsvm.dual.program import FloatArray
 from slabsvm.kernels.bandwidth import feature_variance
 from slabsvm.kernels.base import LARGEST_KERNEL_VALUE, RBF
 from slabsvm.kernels.expansion import BLOCK_BYTES
+
+# Half of the least finite number: what is below is outside.
+LEAST_LOG_DENSITY = -0.5 * float(np.finfo(np.float64).max)
 
 
 @dataclass(frozen=True)
@@ -168,6 +172,12 @@ class KernelDensityDetector(Detector):
         if left_out:
             scores -= np.log1p(-shares)
         offset = nu_quantile(scores, training.distinct, self.nu)
+        stranger = ""
+        # A row infinitely far away has no density, -inf: samples that have none without themselves are outside too.
+        if offset < LEAST_LOG_DENSITY:
+            offset = LEAST_LOG_DENSITY
+            alone = 1.0 - accepted_share(scores, shares, offset)
+            stranger = infinity.unreached(alone, 1.0 - alone, self._nominal_recall(), "a larger bandwidth")
         rounding = rounding_of(1.0 + abs(offset))
         expected = 1.0
         if self.offsets == "training" and len(shares) > 1:
@@ -176,6 +186,7 @@ class KernelDensityDetector(Detector):
             offset=offset - rounding,
             rounding=rounding,
             loo_scores=training.by_row(scores) if self.offsets == "leave-one-out" else None,
+            stranger=stranger,
             density=density,
             one_point=scale == 0,
             expected_recall=expected,
@@ -197,7 +208,7 @@ class KernelDensityDetector(Detector):
                 "All samples are the same point, so that the features have no scale to take a bandwidth from. Check "
                 "the features for constants."
             )
-        return self._flattered(self._fitted.expected_recall)
+        return self._fitted.stranger or self._flattered(self._fitted.expected_recall)
 
 
 def _density(samples: Any, shares: FloatArray, bandwidth: float) -> Density:

@@ -10,9 +10,10 @@ import numpy as np
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
+from slabsvm.detectors import infinity
 from slabsvm.detectors.base import Fitted, Training, accepted_share, nu_quantile, parameters, rounding_of
 from slabsvm.detectors.kernelized import KernelDetector, common_length, refuse_remote_cloud, samples_of
-from slabsvm.detectors.principal_components import centred, components, errors, left_out_errors
+from slabsvm.detectors.principal_components import Centred, centred, components, errors, left_out_errors
 from slabsvm.dual.program import FloatArray
 from slabsvm.gram.products import gram_of
 from slabsvm.kernels.base import RBF, Kernel
@@ -199,6 +200,16 @@ class KernelPCADetector(KernelDetector):
         else:
             error = errors(np.diagonal(cloud.matrix), cloud.matrix @ leading)
         offset = nu_quantile(-error, distinct, self.nu) - rounding
+        stranger = ""
+        least = -np.inf if length is None else rounding - _error_of_a_stranger(cloud, leading, length)
+        if offset <= least and length is not None:
+            # How alike a sample is to the others, times their share: left-out errors are too coarse to tell it from 0.
+            alone = float(cloud.shares @ (cloud.means - length * cloud.shares <= rounding))
+            if kernel is not None and kernel.local:
+                offset = least
+                stranger = infinity.unreached(alone, 1.0 - alone, self._nominal_recall(), self._smoother())
+            else:
+                stranger = infinity.unlike_all(alone)
         expected = 1.0
         if not left_out and found.complete:
             some = slice(CHECKED)
@@ -208,6 +219,7 @@ class KernelPCADetector(KernelDetector):
             offset=offset,
             rounding=rounding,
             loo_scores=training.by_row(-error) if left_out else None,
+            stranger=stranger,
             kernel=kernel,
             length=length,
             expansion=Expansion(kernel, samples_of(kernel, training, every), np.column_stack([leading, cloud.shares])),
@@ -247,4 +259,11 @@ class KernelPCADetector(KernelDetector):
                 f"threshold for new samples can be read off them. Use {cure}fewer components, or a kernel of more "
                 "dimensions than the samples fill, and check the features for constants."
             )
-        return self._nothing_told_apart() or self._flattered(self._fitted.expected_recall)
+        told = self._nothing_told_apart() or self._fitted.stranger
+        return told or self._flattered(self._fitted.expected_recall)
+
+
+def _error_of_a_stranger(cloud: Centred, leading: FloatArray, length: float) -> float:
+    """Return the reconstruction error of a row as long as the samples whose kernel values with them are 0."""
+    projections = cloud.squared_mean * leading.sum(axis=0) - cloud.means @ leading
+    return float(errors(np.array([length + cloud.squared_mean]), projections[None])[0])

@@ -16,6 +16,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from slabsvm.data.passes import Local, Source
+from slabsvm.detectors import infinity
 from slabsvm.detectors.base import Scored, SlabCollapseWarning, parameters, rounding_of
 from slabsvm.detectors.slab_planes import Slab
 from slabsvm.dual.program import one_class_slab
@@ -211,6 +212,9 @@ class LinearOneClassSlabSVM(Slab, Scored):
             cause="there are so few samples for so many features",
             remedy="more samples or fewer features",
         )
+        # The row of zeros is what a row far from all landmarks becomes in a Nystroem map.
+        if not self.warning_ and self.rho_lower_ <= 0.0 <= self.rho_upper_:
+            self.warning_ = infinity.zero_accepted()
         if self.warning_:
             warnings.warn(self.warning_, SlabCollapseWarning, stacklevel=4)
 

@@ -114,4 +114,4 @@ class OneClassSVM(SupportVectorDetector):
                 "The fitted w is zero to within rounding: the origin of feature space lies within the samples' cloud, "
                 "and no hyperplane parts it from them. Use kernel='rbf', a larger nu, or SVDD, which needs no origin."
             )
-        return self._nothing_told_apart() or self._lost_recall()
+        return self._nothing_told_apart() or self._said()

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from slabsvm.detectors.base import parameters
 from slabsvm.detectors.slab_planes import Slab
 from slabsvm.detectors.support_vectors import Solved, SupportVectorDetector
-from slabsvm.dual.program import Dual, FloatArray, one_class_slab
+from slabsvm.dual.program import BoolArray, Dual, FloatArray, one_class_slab
 from slabsvm.gram.base import Gram
 from slabsvm.kernels.base import Kernel
 
@@ -133,7 +133,12 @@ class OneClassSlabSVM(Slab, SupportVectorDetector):
         del solved
         return self._planes_at(offsets, rounding)
 
+    def _accepts_left_out(self) -> BoolArray:
+        # Leave-one-out scores are those of `project`.
+        within: BoolArray = (self.loo_scores_ >= self.rho_lower_) & (self.loo_scores_ <= self.rho_upper_)
+        return within
+
     def _diagnosis(self) -> str:
         cause = "the kernel matrix is so close to the identity"
         without_width = self._without_width(self._fitted.rounding, cause=cause, remedy=self._remedy())
-        return without_width or self._lost_recall()
+        return without_width or self._said()

@@ -21,6 +21,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.data.distinct import Distinct
+from slabsvm.detectors import infinity
 from slabsvm.detectors.base import LOST_RECALL, Fitted, Training, parameters, rounding_of
 from slabsvm.detectors.kernelized import GramFactory, KernelDetector, samples_of
 from slabsvm.dual.leave_one_out import leave_one_out
@@ -28,8 +29,11 @@ from slabsvm.dual.program import Dual, FloatArray, Solution
 from slabsvm.gram.base import Gram
 from slabsvm.gram.products import gram_of
 from slabsvm.kernels.base import RBF, Kernel
-from slabsvm.kernels.expansion import Expansion
+from slabsvm.kernels.expansion import BLOCK_BYTES, Expansion
 from slabsvm.kernels.tables import Projection
+
+# So many samples, in their random order, are asked whether any other reaches them.
+CHECKED = 1000
 
 
 @dataclass(frozen=True)
@@ -305,7 +309,7 @@ class SupportVectorDetector(KernelDetector):
         """Return what follows from a solution."""
         gram, dual, solution = solved.gram, solved.dual, solved.solution
         support, expansion = self._held(training, solved)
-        offsets, left_out = solution.offsets, None
+        scores, offsets, left_out = solution.scores, solution.offsets, None
         # What a score's rounding is measured by: the sum's largest terms, where training samples lie on the planes and
         # a new score must meet theirs; with leave-one-out planes, which may lie far below those terms, the sizes of the
         # planes and of the training scores that they were subtracted from.
@@ -314,8 +318,10 @@ class SupportVectorDetector(KernelDetector):
             left_out = leave_one_out(dual, gram, solution).scores
             offsets = dual.offsets(left_out)
             size = float(np.abs(offsets).max() + np.abs(solution.scores).max())
+            scores = left_out
         # A table's error moves scores as rounding does.
-        rounding = rounding_of(size + float(np.abs(dual.linear).max())) + expansion.error
+        rounding = rounding_of(size + self._added_to_scores(solved)) + expansion.error
+        stranger, offsets = self._kept_outside(training, solved, scores, offsets, rounding)
         boundary = self._boundary(solved, offsets, rounding)
         return SupportVectorFit(
             kernel=solved.kernel,
@@ -325,6 +331,7 @@ class SupportVectorDetector(KernelDetector):
             offset=boundary["offset_"],
             rounding=rounding,
             loo_scores=None if left_out is None else training.by_row(left_out),
+            stranger=stranger,
             squared_norm=solved.squared_norm,
             length=float(gram.diagonal[0]),
             objective=solution.objective,
@@ -334,6 +341,61 @@ class SupportVectorDetector(KernelDetector):
             status=solution.status.name.lower().replace("_", " "),
             start=Start(training.distinct.keys, dual, solution),
         )
+
+    def _kept_outside(
+        self, training: Training, solved: Solved, scores: FloatArray, offsets: FloatArray, rounding: float
+    ) -> tuple[str, FloatArray]:
+        """Return what is wrong where a row infinitely far away would be accepted, or nothing, and the planes to set.
+
+        A local kernel's rows far from all samples score 0, which is kept outside. Other planes are left where they are.
+        scores are those that the offsets are quantiles of.
+        """
+        dual, weights = solved.dual, training.distinct.weights
+        shares = weights / weights.sum()
+        if solved.kernel is None or not solved.kernel.local:
+            alone = float(shares @ (dual.side * scores <= rounding))
+            return self._accepted_at_infinity(training, solved, offsets, rounding, alone), offsets
+        kept = dual.outside_zero(offsets, 2 * rounding)
+        if (kept == offsets).all():
+            return "", kept
+        some = np.arange(min(CHECKED, dual.n_samples))
+        reached = dual.side * _of_others(solved, some) > rounding
+        within = dual.accepts(dual.outside_zero(scores[some], 2 * rounding), kept, rounding)
+        told = infinity.unreached(
+            alone=float(np.average(~reached, weights=shares[some])),
+            expected=float(np.average(reached & within, weights=shares[some])),
+            nominal=1.0 - float(dual.nus.sum()),
+            remedy=self._smoother(),
+        )
+        return told, kept
+
+    def _accepted_at_infinity(
+        self, training: Training, solved: Solved, offsets: FloatArray, rounding: float, alone: float
+    ) -> str:
+        """Return what is wrong where the planes, left where they are, accept a row infinitely far away, or nothing.
+
+        alone is the share of samples that score without themselves what a row unlike all of them does.
+        """
+
+        def accepted(score: float) -> bool:
+            return bool(solved.dual.accepts(np.array([score]), offsets, rounding)[0])
+
+        if not solved.dual.linear.any() and accepted(0.0):
+            return infinity.unlike_all(alone)
+        held = np.flatnonzero(solved.beta)
+        far = self._far_score(solved.kernel, samples_of(solved.kernel, training, held), solved.beta[held])
+        # Among rows of one length none is far from the others.
+        if far is None or infinity.of_one_length(solved.gram.diagonal):
+            return ""
+        return infinity.beyond_all(far, self.kernel) if accepted(far) else ""
+
+    def _far_score(self, kernel: Kernel | None, vectors: Any, coefficients: FloatArray) -> float | None:
+        """Return the limit of s(x) as all features of x grow alike; None where it is unknown, or decides nothing."""
+        return None if kernel is None else kernel.far_score(vectors, coefficients)
+
+    def _added_to_scores(self, solved: Solved) -> float:
+        """Return the size of what a prediction adds to s(x), in its unit."""
+        return float(np.abs(solved.dual.linear).max())
 
     def _held(self, training: Training, solved: Solved) -> tuple[Support, Expansion | Projection]:
         """Return the rows that hold the planes, and the function of position along w that they make."""
@@ -372,9 +434,28 @@ class SupportVectorDetector(KernelDetector):
             )
         return ""
 
+    def _said(self) -> str:
+        """Return what is wrong with thresholds that tell samples apart, and what to do, or nothing."""
+        return " ".join(text for text in (self._fitted.stranger, self._lost_recall()) if text)
+
     def _remedy(self) -> str:
         """Return what makes fewer samples support vectors, or makes it harmless that they are."""
         return f"offsets='leave-one-out', {self._smoother()}" if self.offsets == "training" else self._smoother()
+
+
+def _of_others(solved: Solved, samples: npt.NDArray[np.intp]) -> FloatArray:
+    """Return sum_j beta_j k(x_j, x_i) over j != i for some samples i, shape (s,), without subtracting.
+
+    Where no other sample is near, a left-out score is the rounding of what it was subtracted from, and this is 0.
+    """
+    sums = np.empty(len(samples))
+    height = max(1, BLOCK_BYTES // (8 * len(solved.beta)))
+    for first in range(0, len(samples), height):
+        some = samples[first : first + height]
+        block = np.array(solved.gram.block(some, None), dtype=np.float64)
+        block[np.arange(len(some)), some] = 0.0
+        sums[first : first + height] = block @ solved.beta
+    return sums
 
 
 def _solver(name: str) -> Callable[..., Solution]:

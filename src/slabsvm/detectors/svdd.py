@@ -142,6 +142,14 @@ class SVDD(SupportVectorDetector):
         """Return what `_dual` took off the diagonal of K."""
         return common_length(solved.kernel, solved.gram, type(self).__name__) or 0.0
 
+    def _far_score(self, kernel: Kernel | None, vectors: Any, coefficients: FloatArray) -> float | None:
+        # k(x, x) outgrows s(x) wherever it grows: rows far away are outside.
+        del kernel, vectors, coefficients
+        return None
+
+    def _added_to_scores(self, solved: Solved) -> float:
+        return super()._added_to_scores(solved) + 0.5 * (self._taken_off(solved) + solved.squared_norm)
+
     def _boundary(self, solved: Solved, offsets: FloatArray, rounding: float) -> dict[str, float]:
         # |Phi(x) - a|^2 = |a|^2 + taken off - 2 s(x), with s the Dual's score.
         squared_radius = solved.squared_norm + self._taken_off(solved) - 2.0 * (float(offsets[0]) - rounding)
@@ -181,4 +189,4 @@ class SVDD(SupportVectorDetector):
                 "The ball has no radius that rounding does not hide: all samples are (nearly) the same point of "
                 "feature space. Check the features for constants."
             )
-        return self._nothing_told_apart() or self._lost_recall()
+        return self._nothing_told_apart() or self._said()

@@ -150,6 +150,29 @@ class Dual:
             ]
         )
 
+    @property
+    def nus(self) -> FloatArray:
+        """The share of samples that each plane may leave outside, shape (P,)."""
+        return np.asarray(self.totals / self.caps.sum(axis=1))
+
+    @property
+    def side(self) -> float:
+        """On which side of 0 an optimum's samples score, +1 or -1: the sign of sum(beta) = sum_p sigma_p total_p."""
+        return float(np.sign(self.signs @ self.totals))
+
+    def outside_zero(self, offsets: FloatArray, margin: float) -> FloatArray:
+        """Return the offsets, shape (P,), each at least a margin from the score 0, on the side where the samples score.
+
+        The offsets of an optimum with w != 0 and without a linear term lie there: rho >= |w|^2 for one plane, and for
+        two rho_1 >= |w|^2 + epsilon rho_2, so that rho_1 > 0 for epsilon < 1 and rho_2 < 0 for epsilon > 1. Quantiles
+        of other scores, such as leave-one-out scores, may lie elsewhere.
+        """
+        return np.asarray(self.side * np.maximum(self.side * offsets, margin))
+
+    def accepts(self, scores: FloatArray, offsets: FloatArray, rounding: float) -> BoolArray:
+        """Return which scores, shape (n,), no plane leaves outside, with the planes moved outwards by rounding."""
+        return np.asarray((self.distances(scores, offsets) >= -rounding).all(axis=0))
+
     def fill(self, scores: FloatArray) -> FloatArray:
         """Return the feasible multipliers, shape (P, m), that lie at their caps on each plane's lowest sigma_p s.
 

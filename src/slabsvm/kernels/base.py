@@ -48,8 +48,11 @@ class Kernel(ABC):
         Whether it is known to be symmetric and positive semidefinite.
     single_precision : bool
         Whether float32 blocks are worth their rounding error.
+    local : bool
+        Whether k(x, z) >= 0 falls to 0 as x moves away from z, in whichever direction.
     """
 
+    local = False
     non_negative = False
     explicit = False
     trusted = True
@@ -91,6 +94,15 @@ class Kernel(ABC):
         """
         del allowed
         return WeightVector(self.prepare, vectors, coefficients) if self.explicit else None
+
+    def far_score(self, vectors: Rows, coefficients: npt.NDArray[np.float64]) -> float | None:
+        """Return the limit of sum_i c_i k(v_i, x) as all features of x grow alike beyond bounds, which may be infinite.
+
+        vectors are (n, d) and not prepared, coefficients (n,). None where nothing is known, or where rows far out in
+        another direction score the opposite.
+        """
+        del vectors, coefficients
+        return 0.0 if self.local else None
 
     def __call__(self, X: Rows, Z: Rows) -> FloatArray:
         """Return k between the rows of X and of Z (neither prepared), shape (n_X, n_Z), in float64."""
@@ -145,6 +157,7 @@ class RBF(Kernel):
     """
 
     single_precision = True
+    local = True
 
     def __init__(self, gamma: float, centre: FloatArray | None = None, *, differences: bool = False) -> None:
         self.gamma = gamma
@@ -251,12 +264,26 @@ class Hellinger(Kernel):
         """Return sum_j x_j."""
         return _row_sums(X)
 
+    def far_score(self, vectors: Rows, coefficients: npt.NDArray[np.float64]) -> float:
+        """Return the limit of sqrt(t) sum_j w_j for t to infinity, w = sum_i c_i sqrt(v_i)."""
+        slope = float(np.sum(self.prepare(vectors).T @ coefficients))
+        return float(np.copysign(np.inf, slope)) if slope else 0.0
+
 
 class _CompiledAdditive(Kernel):
-    """An additive kernel whose blocks are computed by a loop of `slabsvm.compiled.additive`."""
+    """An additive kernel whose blocks are computed by a loop of `slabsvm.compiled.additive`.
+
+    Attributes
+    ----------
+    loop : str
+        The loop's name.
+    limit : float
+        k(x, z) / sum_j z_j as all x_j grow beyond bounds.
+    """
 
     non_negative = True
     loop: str
+    limit: float
 
     def block(self, left: Rows, right: Rows, out: FloatArray | None = None) -> FloatArray:
         """Return the block, a few right-hand rows at a time where they are sparse and wide."""
@@ -276,11 +303,16 @@ class _CompiledAdditive(Kernel):
         """Return sum_j x_j."""
         return _row_sums(X)
 
+    def far_score(self, vectors: Rows, coefficients: npt.NDArray[np.float64]) -> float:
+        """Return limit * sum_i c_i sum_j v_ij."""
+        return self.limit * float(coefficients @ self.diagonal(vectors))
+
 
 class Intersection(_CompiledAdditive):
     """k(x, z) = sum_j min(x_j, z_j), for non-negative features such as histograms."""
 
     loop = "intersection_rows"
+    limit = 1.0
 
     def projection(self, vectors: Rows, coefficients: npt.NDArray[np.float64], allowed: float) -> Projection:
         """Return the exact table."""
@@ -295,6 +327,7 @@ class Chi2(_CompiledAdditive):
     """
 
     loop = "chi2_rows"
+    limit = 2.0
 
     def projection(self, vectors: Rows, coefficients: npt.NDArray[np.float64], allowed: float) -> Projection:
         """Return the table of that precision, the exact sum for 0."""
