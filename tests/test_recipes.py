@@ -1,0 +1,142 @@
+"""CONTRIBUTING's recipes, carried out: what it names is all that is needed."""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.validation import check_is_fitted
+
+import slabsvm
+from slabsvm import LabelFreeSearchCV, OneClassSVM, SlabCollapseWarning
+from slabsvm.detectors.base import Detector, Fitted, Training, nu_quantile, parameters, rounding_of
+from slabsvm.selection import Criterion
+
+PAGE = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+
+
+def code_of(recipe: str) -> list[str]:
+    """Return the Python blocks of a recipe, in order."""
+    section = PAGE.split(f"### {recipe}\n", 1)[1].split("\n### ", 1)[0]
+    return [block.split("```", 1)[0] for block in section.split("```python\n")[1:]]
+
+
+def test_a_kernel_is_a_class_and_a_line(tmp_path):
+    source = Path(slabsvm.__file__).parent
+    shutil.copytree(source, tmp_path / "slabsvm", ignore=shutil.ignore_patterns("__pycache__"))
+    text, line = code_of("A kernel")
+    (tmp_path / "slabsvm" / "kernels" / "ruzicka.py").write_text(text)
+    named = tmp_path / "slabsvm" / "kernels" / "named.py"
+    imported, entry = line.strip().splitlines()
+    before = named.read_text()
+    after = before.replace("\nNAMED", f"\n{imported}\n\nNAMED", 1).replace("\n}", f"\n    {entry}\n}}", 1)
+    assert after.count("uzicka") == 3
+    named.write_text(after)
+    code = (
+        "import numpy as np; from slabsvm import OneClassSlabSVM, SVDD\n"
+        "X = np.random.default_rng(0).gamma(4.0, size=(60, 3))\n"
+        "smaller, larger = np.minimum(X[:, None], X).sum(2), np.maximum(X[:, None], X).sum(2)\n"
+        "for model in (OneClassSlabSVM, SVDD):\n"
+        "    named = model(kernel='ruzicka', tol=1e-9).fit(X)\n"
+        "    given = model(kernel='precomputed', tol=1e-9).fit(smaller / larger)\n"
+        "    assert abs(named.dual_objective_ - given.dual_objective_) <= 2e-9 * abs(given.dual_objective_)\n"
+        "    assert (named.predict([[1e9, 1e9, 1e9]]) == -1).all()\n"
+        "try:\n"
+        "    OneClassSlabSVM(kernel='ruzicka').fit(-X)\n"
+        "except ValueError as error:\n"
+        "    assert 'ruzicka' in str(error)\n"
+        "else:\n"
+        "    raise AssertionError('negative features were taken')\n"
+    )
+    run = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ellipsoid(Fitted):
+    """Where the samples' standardised distances from their mean are small."""
+
+    mean: np.ndarray
+    variance: np.ndarray
+
+    def scores(self, X: np.ndarray) -> np.ndarray:
+        return -np.sum((X - self.mean) ** 2 / self.variance, axis=1)
+
+
+@parameters
+class EllipsoidDetector(Detector):
+    """Accept what lies within an ellipsoid around the mean: a detector of somebody else's."""
+
+    nu: float = 0.1
+
+    _fitted: Ellipsoid = field(init=False)
+
+    def score_samples(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
+        return self._fitted.scores(self._checked(X, reset=False))
+
+    def _learn(self, training: Training) -> Ellipsoid:
+        rows, weights = training.samples.astype(np.float64), training.distinct.weights
+        mean = np.average(rows, axis=0, weights=weights)
+        variance = np.average((rows - mean) ** 2, axis=0, weights=weights) + 1e-12
+        found = Ellipsoid(offset=0.0, rounding=0.0, loo_scores=None, mean=mean, variance=variance)
+        scores = found.scores(rows)
+        rounding = rounding_of(float(np.abs(scores).max()))
+        return replace(found, offset=nu_quantile(scores, training.distinct, self.nu) - rounding, rounding=rounding)
+
+    def _diagnosis(self) -> str:
+        return "All samples are one point." if self._fitted.variance.max() <= 1e-12 else ""
+
+    def _nominal_recall(self) -> float:
+        return 1.0 - self.nu
+
+    def _checked(self, X: Any, *, reset: bool, accept_sparse: str | bool = False) -> Any:
+        return super()._checked(X, reset=reset, accept_sparse=accept_sparse)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = False
+        return tags
+
+
+@parametrize_with_checks([EllipsoidDetector(offsets="training")])
+def test_a_detector_says_how_it_learns_and_scores(estimator, check):
+    check(estimator)
+
+
+def test_a_detector_of_somebody_elses_rejects_its_share_and_strangers():
+    X = np.random.default_rng(0).normal(size=(400, 3))
+    model = EllipsoidDetector(offsets="training").fit(X)
+    assert np.mean(model.predict(X) == -1) == pytest.approx(0.1, abs=1 / 400)
+    assert model.predict([[9.0, 9.0, 9.0]]) == -1
+    with pytest.warns(SlabCollapseWarning, match="one point"):
+        EllipsoidDetector(offsets="training").fit(np.ones((5, 2)))
+
+
+class NearestRecall(Criterion):
+    """The candidate whose recall is nearest to a share: a criterion of somebody else's."""
+
+    def __init__(self, share: float) -> None:
+        self.share = share
+
+    def scores(
+        self, measured: Mapping[str, np.ndarray], candidates: Sequence[Mapping[str, Any]], n_held_out: int
+    ) -> np.ndarray:
+        del candidates, n_held_out
+        return -np.abs(measured["recall"] - self.share)
+
+
+def test_a_criterion_is_a_class_with_scores():
+    X = np.random.default_rng(0).normal(size=(120, 2))
+    nus = [0.05, 0.3, 0.6]
+    search = LabelFreeSearchCV(OneClassSVM(), {"nu": nus}, criterion=NearestRecall(0.7)).fit(X)
+    assert search.best_params_ == {"nu": 0.3}
+    np.testing.assert_allclose(
+        search.cv_results_["mean_test_score"], -np.abs(search.cv_results_["mean_recall"] - 0.7), atol=1e-12
+    )
