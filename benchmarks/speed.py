@@ -30,8 +30,8 @@ from sklearn.svm import OneClassSVM
 
 import slabsvm
 from slabsvm import OneClassSlabSVM
-from slabsvm.gram.base import ONE_BLAS_THREAD
 from slabsvm.kernels.base import Kernel
+from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
 RESULTS = Path(__file__).parent / "results" / "speed.json"
 N_JOBS = os.cpu_count() or 1

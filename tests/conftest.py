@@ -1,4 +1,7 @@
-"""One thread for each linear algebra library in each test process: the processes are as many as the cores."""
+"""One thread for each linear algebra library in each test process: the processes are as many as the cores.
+
+What comes of more threads is tested by test_threads, which sets their number itself, and by scripts/matrix.
+"""
 
 import os
 

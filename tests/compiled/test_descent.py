@@ -18,6 +18,8 @@ from slabsvm.compiled import secular as _secular
 from slabsvm.dual.program import one_class_slab
 from slabsvm.kernels import base as kernels
 
+pytestmark = pytest.mark.numeric
+
 
 def block(seed: int, m: int, epsilon: float, dtype: type = np.float64) -> dict:
     rng = np.random.default_rng(seed)

@@ -26,6 +26,8 @@ from slabsvm.gram.base import Dense
 from slabsvm.kernels import bandwidth
 from slabsvm.solvers import smo
 
+pytestmark = pytest.mark.numeric
+
 KERNELS = tuple(problems.FORMULAS)
 by_kernel = pytest.mark.parametrize("kernel", KERNELS)
 by_offsets = pytest.mark.parametrize("offsets", ["leave-one-out", "training"])

@@ -20,6 +20,8 @@ from slabsvm.data.passes import Local
 from slabsvm.kernels.features import Chi2Map
 from slabsvm.solvers import streaming as bands
 
+pytestmark = pytest.mark.numeric
+
 # What fits into a band in these tests: a few hundred rows, so that a few thousand need passes.
 SMALL_BANDS = {"SAMPLE_ROWS": 600, "LEAST_ROWS": 300, "BAND_ROWS": 400, "SAMPLE_BYTES": 1, "BAND_BYTES": 1}
 EPSILONS = (0.0, 0.2, 2 / 3, 1.5)

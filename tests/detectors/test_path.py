@@ -16,6 +16,8 @@ from slabsvm.gram import distances
 from slabsvm.gram.distances import Distances, shared_distances
 from slabsvm.kernels.base import RBF
 
+pytestmark = pytest.mark.numeric
+
 GAMMAS = [0.05, 0.1, 0.2, 0.4]
 
 

@@ -6,6 +6,8 @@ import pytest
 from slabsvm import OneClassSlabSVM
 from slabsvm.dual.program import one_class_slab
 
+pytestmark = pytest.mark.numeric
+
 TIGHT = 1e-9
 
 

@@ -12,15 +12,18 @@ from threadpoolctl import ThreadpoolController, threadpool_limits
 import certificate
 from slabsvm import OneClassSlabSVM
 from slabsvm.dual.program import Status, one_class_slab
-from slabsvm.gram.base import COARSE, ONE_BLAS_THREAD, Computed
+from slabsvm.gram.base import COARSE, Computed
 from slabsvm.gram.products import Thin
 from slabsvm.kernels.base import RBF, Linear
+from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.solvers import kept_rows as rows_module
 from slabsvm.solvers import pool as pool_module
 from slabsvm.solvers import smo
 from slabsvm.solvers.equal_scores import level_multipliers
 from slabsvm.solvers.kept_rows import Rows
 from slabsvm.solvers.pool import Pool
+
+pytestmark = pytest.mark.numeric
 
 M = 300
 BYTES_PER_ROW = 8 * M
@@ -209,7 +212,7 @@ def test_a_child_of_a_process_that_was_fitting_fits_with_one_blas_thread_too():
     script = """
 import os, sys, numpy as np
 from threadpoolctl import ThreadpoolController
-from slabsvm.gram import ONE_BLAS_THREAD
+from slabsvm.runtime.blas import ONE_BLAS_THREAD
 def threads():
     return [library["num_threads"] for library in ThreadpoolController().info() if library["user_api"] == "blas"]
 before = threads()

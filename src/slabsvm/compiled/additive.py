@@ -26,10 +26,12 @@ ZERO_RECIPROCAL = 1e75
 def intersection_rows(indptr: Any, indices: Any, data: Any, right: Any, out: Any) -> None:
     """Write out[i, j] = sum_k min(x_ik, z_jk) for CSR rows x >= 0 and right = z', shape (d, n_right), z >= 0."""
     n_left, n_right = out.shape
+    # Whatever out's layout is, the innermost loops run along contiguous sums.
+    lanes = np.empty(LANES, out.dtype)
     for first in range(0, n_right, LANES):
         last = min(first + LANES, n_right)
+        sums = lanes[: last - first]
         for i in range(n_left):
-            sums = out[i, first:last]
             sums[:] = 0.0
             position, end = indptr[i], indptr[i + 1]
             while position + 4 <= end:
@@ -47,6 +49,7 @@ def intersection_rows(indptr: Any, indices: Any, data: Any, right: Any, out: Any
                 for j in range(last - first):
                     sums[j] += min(a, of_a[j])
                 position += 1
+            out[i, first:last] = sums
 
 
 @_compiled
@@ -64,8 +67,8 @@ def chi2_rows(indptr: Any, indices: Any, data: Any, right: Any, out: Any) -> Non
     for k in range(n_features):
         for j in range(n_right):
             unit = max(unit, right[k, j])
-    out[:, :] = 0.0
     if unit == 0.0:
+        out[:, :] = 0.0
         return
     single = right.itemsize == 4
     largest = right.dtype.type(ZERO_RECIPROCAL_SINGLE if single else ZERO_RECIPROCAL)
@@ -75,13 +78,15 @@ def chi2_rows(indptr: Any, indices: Any, data: Any, right: Any, out: Any) -> Non
     reciprocals = np.empty((n_features, min(LANES, n_right)), right.dtype)
     twice = unit + unit
     negligible = right.dtype.type(2 * n_features) / largest  # nothing but zeros
+    lanes = np.empty(LANES, out.dtype)
     for first in range(0, n_right, LANES):
         last = min(first + LANES, n_right)
         for k in range(n_features):
             for j in range(last - first):
                 reciprocals[k, j] = min(unit / right[k, first + j], largest)
+        sums = lanes[: last - first]
         for i in range(n_left):
-            sums = out[i, first:last]
+            sums[:] = 0.0
             position, end = indptr[i], indptr[i + 1]
             while position + 4 <= end:
                 at = position - indptr[0]
@@ -105,7 +110,7 @@ def chi2_rows(indptr: Any, indices: Any, data: Any, right: Any, out: Any) -> Non
                     sums[j] += right.dtype.type(1.0) / (a + of_a[j])
                 position += 1
             for j in range(last - first):
-                sums[j] = twice * sums[j] if sums[j] > negligible else 0.0
+                out[i, first + j] = twice * sums[j] if sums[j] > negligible else 0.0
 
 
 @_compiled

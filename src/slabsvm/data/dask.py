@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slabsvm.data.passes import Rows, Source
+from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
 FloatArray = npt.NDArray[np.float64]
 Result = TypeVar("Result")
@@ -84,12 +85,14 @@ def projected(X: Any, w: FloatArray, check: Callable[[Rows], None]) -> Any:
     return whole.map_blocks(_scored, w, check, dtype=np.float64, drop_axis=1, meta=np.empty(0))
 
 
+@ONE_BLAS_THREAD
 def _scored(rows: Any, w: FloatArray, check: Callable[[Rows], None]) -> FloatArray:
     rows = np.asarray(rows, dtype=np.float64)
     check(rows)
     return np.asarray(rows @ w)
 
 
+@ONE_BLAS_THREAD
 def _visited(visitor: Callable[[Rows, FloatArray, int], Result], rows: Any, weights: Any, first: int) -> Result:
     rows = np.asarray(rows)
     return visitor(rows, np.ones(len(rows)) if weights is None else weights, first)

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from slabsvm.gram.base import ONE_BLAS_THREAD
+from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
 FloatArray = npt.NDArray[np.float64]
 Rows = Any
@@ -181,10 +181,11 @@ class Local(Source):
             return visitor(rows, weights, first)
 
         firsts = range(0, self.n_samples, height)
-        if self.n_threads == 1:
-            return [visit(first) for first in firsts]
-        with ONE_BLAS_THREAD, ThreadPoolExecutor(self.n_threads) as threads:
-            return list(threads.map(visit, firsts))
+        with ONE_BLAS_THREAD:
+            if self.n_threads == 1:
+                return [visit(first) for first in firsts]
+            with ThreadPoolExecutor(self.n_threads) as threads:
+                return list(threads.map(visit, firsts))
 
 
 @dataclass(frozen=True)

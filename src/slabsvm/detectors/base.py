@@ -22,6 +22,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from slabsvm.data.distinct import Distinct, distinct_rows
 from slabsvm.dual.program import BoolArray, FloatArray, one_class
+from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
 # Offsets are moved outwards by this many units of rounding, so that a sample on a boundary counts as inside, as it
 # should, whatever rounding does to its score.
@@ -186,7 +187,9 @@ class Detector(Scored):
         """
         del y
         training = self._training(X, sample_weight)
-        self._publish(training, self._learn(training))
+        with ONE_BLAS_THREAD:
+            fitted = self._learn(training)
+        self._publish(training, fitted)
         return self
 
     def _training(self, X: Any, sample_weight: Any) -> Training:

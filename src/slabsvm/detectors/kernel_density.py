@@ -18,6 +18,7 @@ from slabsvm.dual.program import FloatArray
 from slabsvm.kernels.bandwidth import feature_variance
 from slabsvm.kernels.base import LARGEST_KERNEL_VALUE, RBF
 from slabsvm.kernels.expansion import BLOCK_BYTES
+from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
 # Half of the least finite number: what is below is outside.
 LEAST_LOG_DENSITY = -0.5 * float(np.finfo(np.float64).max)
@@ -42,6 +43,7 @@ class Density:
     log_shares: FloatArray
     bandwidth: float
 
+    @ONE_BLAS_THREAD
     def logarithm(self, X: Any, *, without_own: bool = False) -> FloatArray:
         """Return the log density at each row; without_own leaves out the Gaussian around the row of the same number."""
         right = self.kernel.prepare(self.samples)

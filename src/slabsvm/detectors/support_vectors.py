@@ -31,6 +31,7 @@ from slabsvm.gram.products import gram_of
 from slabsvm.kernels.base import RBF, Kernel
 from slabsvm.kernels.expansion import BLOCK_BYTES, Expansion
 from slabsvm.kernels.tables import Projection
+from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
 # So many samples, in their random order, are asked whether any other reaches them.
 CHECKED = 1000
@@ -283,7 +284,8 @@ class SupportVectorDetector(KernelDetector):
     def _fit_from(self, X: Any, sample_weight: Any, *, gram_of: GramFactory, start: Start | None) -> Start | None:
         """Fit with access to K made by gram_of, from an earlier fit's solution; return what the next may start from."""
         training = self._training(X, sample_weight)
-        fitted = self._learn(training, gram_of=gram_of, start=start)
+        with ONE_BLAS_THREAD:
+            fitted = self._learn(training, gram_of=gram_of, start=start)
         self._publish(training, fitted)
         return fitted.start
 

@@ -38,7 +38,8 @@ import numpy.typing as npt
 
 from slabsvm.dual.active_set import Face
 from slabsvm.dual.program import Dual, FloatArray, Solution
-from slabsvm.gram.base import ONE_BLAS_THREAD, Gram
+from slabsvm.gram.base import Gram
+from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
 # A face of more samples is factored in float32, at half the time and memory, where the kernel allows such blocks.
 LARGE = 1000
@@ -63,6 +64,7 @@ class LeaveOneOut:
     removed: FloatArray
 
 
+@ONE_BLAS_THREAD
 def leave_one_out(dual: Dual, gram: Gram, solution: Solution) -> LeaveOneOut:
     """Return the leave-one-out scores of a solution; the nearer it is to the optimum, the better the closed form.
 
@@ -72,10 +74,7 @@ def leave_one_out(dual: Dual, gram: Gram, solution: Solution) -> LeaveOneOut:
     solution : its optimum, to within its gap
     """
     face = Face(dual, solution.multipliers, _free_or_next(dual, solution))
-    if len(face.samples) <= LARGE:
-        with ONE_BLAS_THREAD:
-            return _through(face, dual, gram, solution, np.float64)
-    if gram.single_precision_error < np.inf:
+    if len(face.samples) > LARGE and gram.single_precision_error < np.inf:
         try:
             left_out = _through(face, dual, gram, solution, np.float32)
         except np.linalg.LinAlgError:
@@ -111,7 +110,7 @@ def _of_linear_term(
     """Return by how much c'beta falls for each sample that is left out, per unit of its multiplier, shape (m,)."""
     linear, border = face.dual.linear, face.memberships[face.samples]
     answer = face.solve(linear[face.samples, None], np.zeros((border.shape[1], 1)))[:, 0]
-    shift = np.linalg.lstsq(border, linear[face.samples] - block @ answer)[0]
+    shift = np.linalg.lstsq(border, linear[face.samples] - block @ answer, rcond=None)[0]
     falls = np.zeros(len(linear))
     falls[face.samples] = spans[face.samples] * answer
     if len(bound):

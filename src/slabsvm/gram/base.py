@@ -5,12 +5,11 @@ A solver asks for blocks of K, for products K beta, for K's diagonal, and (inter
 
 from __future__ import annotations
 
-import os
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache, cached_property
+from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,10 +17,10 @@ import numpy.typing as npt
 import scipy.linalg
 import scipy.sparse as sp
 from scipy.linalg.lapack import dpotrf
-from threadpoolctl import ThreadpoolController
 
 from slabsvm.gram.precision import ROUNDING_GAP
 from slabsvm.kernels.base import Kernel, Rows
+from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
 FloatArray = npt.NDArray[np.float64]
 AnyFloatArray = npt.NDArray[np.floating[Any]]
@@ -29,8 +28,11 @@ Samples = npt.NDArray[np.intp]
 
 # Rows of K that are held at once while a product K beta is formed.
 PRODUCT_BYTES = 2**24
-# A block smaller than this is computed by one thread: starting others costs more.
-THREADED_SIZE = 2**18
+# A block is computed in tiles of at most so many rows and columns, each by one call of the kernel. What a value is
+# rounded to depends on the shape of the product that it comes from, and these shapes do not depend on the number of
+# threads. Half the rows were measured to cost up to a seventh more; of larger tiles, threads would find too few.
+TILE_ROWS = 512
+TILE_COLUMNS = 4096
 # Blocks that would be further off than this, relative to the diagonal, are not computed in float32.
 COARSE = 1e-5
 # Of a kernel that is not known to be one, so many samples are verified.
@@ -39,52 +41,6 @@ VERIFIED = 2000
 INDEFINITE = 1e-6
 NOT_SEMIDEFINITE = "The kernel matrix is not positive semidefinite"
 CONVEX = "The slab is a convex problem only for positive semidefinite kernels."
-
-
-class _OneBlasThread:
-    """While any thread is inside, BLAS runs on one thread: rows are divided among Python's threads instead.
-
-    BLAS's own threads were measured to slow down all that a descent asks of it, small solves sevenfold; they serve for
-    the factorisation of large matrices.
-
-    BLAS has one setting for the whole process. The first to enter keeps it and the last to leave restores it, so that
-    fits in concurrent threads do not restore each other's.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._inside = 0
-        self._limits: Any = None
-
-    def begin_anew(self) -> None:
-        """Forget the threads that were inside: in a child process there are none, nor anyone to leave or unlock."""
-        if self._inside:
-            self._limits.restore_original_limits()
-        self._lock = threading.Lock()
-        self._inside = 0
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if self._inside == 0:
-                self._limits = _loaded_blas().limit(limits=1, user_api="blas")
-            self._inside += 1
-
-    def __exit__(self, *exception: object) -> None:
-        with self._lock:
-            self._inside -= 1
-            if self._inside == 0:
-                self._limits.restore_original_limits()
-
-
-ONE_BLAS_THREAD = _OneBlasThread()
-if hasattr(os, "register_at_fork"):  # there is no fork on Windows
-    os.register_at_fork(after_in_child=ONE_BLAS_THREAD.begin_anew)
-
-
-@cache
-def _loaded_blas() -> Any:
-    """Return the controller of the BLAS libraries that NumPy and SciPy loaded; finding them takes a millisecond."""
-    return ThreadpoolController()
 
 
 class Gram(ABC):
@@ -242,7 +198,7 @@ class Computed(Gram):
     kernel : Kernel
     X : (m, d) dense array or CSR matrix
     n_threads : int
-        Threads among which the rows of a large block are divided.
+        Threads among which the tiles of a large block are divided.
     """
 
     def __init__(self, kernel: Kernel, X: Rows, n_threads: int = 1) -> None:
@@ -261,25 +217,22 @@ class Computed(Gram):
         dtype: npt.DTypeLike = np.float64,
         out: AnyFloatArray | None = None,
     ) -> AnyFloatArray:
-        """Return the kernel's block; each thread fills a stretch of rows."""
+        """Return the kernel's block, tile by tile; threads take tiles."""
         rounded = np.dtype(dtype) == np.float32 and self.kernel.single_precision and self._coarse
         left, right = self._sides(rows, columns, np.dtype(np.float64 if rounded else dtype))
-        n_columns = right.shape[0]
-        if out is None:
-            out = np.empty((len(rows), n_columns), dtype=dtype)
-        filled = out
-        if self._threads is None or out.size < THREADED_SIZE:
-            return self.kernel.block(left, right, out)
-        bounds = np.linspace(0, len(rows), self.n_threads + 1).astype(int)
+        filled = np.empty((len(rows), right.shape[0]), dtype=dtype) if out is None else out
+
+        def fill(tile: tuple[slice, slice]) -> None:
+            some, others = tile
+            self.kernel.block(left[some], right[others], filled[tile])
+
+        tiles = [
+            (some, others) for others in _cut(filled.shape[1], TILE_COLUMNS) for some in _cut(len(rows), TILE_ROWS)
+        ]
+        mapped = map if self._threads is None or len(tiles) == 1 else self._threads.map
         with ONE_BLAS_THREAD:
-            list(
-                self._threads.map(
-                    lambda first, last: self.kernel.block(left[first:last], right, filled[first:last]),
-                    bounds[:-1],
-                    bounds[1:],
-                )
-            )
-        return out
+            list(mapped(fill, tiles))
+        return filled
 
     @property
     def _trusted(self) -> bool:
@@ -346,6 +299,13 @@ class Computed(Gram):
             with np.errstate(over="ignore", invalid="ignore"):
                 self._prepared[key] = self.kernel.prepare(self.X, key)
         return self._prepared[key]
+
+
+def _cut(length: int, longest: int) -> list[slice]:
+    """Return as few slices of nearly equal lengths as cover 0 to length with none longer than longest."""
+    n_parts = -(-length // longest)
+    bounds = [length * part // n_parts for part in range(n_parts + 1)] if n_parts else [0]
+    return [slice(first, last) for first, last in pairwise(bounds)]
 
 
 def _factored(matrix: FloatArray) -> tuple[FloatArray, bool]:

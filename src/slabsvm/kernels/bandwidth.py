@@ -15,6 +15,8 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.spatial.distance import pdist
 
+from slabsvm.runtime.blas import ONE_BLAS_THREAD
+
 FloatArray = npt.NDArray[np.float64]
 
 # Distances are taken between so many rows at most, drawn without replacement: 2 million pairs.
@@ -83,6 +85,7 @@ def _spread_rule(X: Any, delta: float) -> float:
     return _inverse(2.0 * mean_squared / np.log(max(n_samples - 1, 2) / delta**2))
 
 
+@ONE_BLAS_THREAD
 def feature_variance(X: Any, weights: FloatArray | None = None) -> float:
     """Return the mean of the features' variances over rows of these weights; inf where it overflows.
 
@@ -101,6 +104,7 @@ def feature_variance(X: Any, weights: FloatArray | None = None) -> float:
         return float((squares + zeros * np.square(means)).mean())
 
 
+@ONE_BLAS_THREAD
 def entry_variance(X: Any, weights: FloatArray | None = None) -> float:
     """Return the variance of all entries of rows of these weights, with X and weights as for `feature_variance`."""
     shares = _shares(X, weights) / X.shape[1]

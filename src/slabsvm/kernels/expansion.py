@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slabsvm.kernels.base import Kernel
+from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -52,8 +53,10 @@ class Expansion:
         height = max(1, BLOCK_BYTES // (8 * max(1, n_samples)))
         for first in range(0, X.shape[0], height):
             rows = slice(first, min(first + height, X.shape[0]))
-            if self.kernel is None:
-                block = np.asarray(X[rows][:, self.samples], dtype=np.float64)
-            else:
-                block = np.asarray(self.kernel.block(self.kernel.prepare(X[rows]), right))
-            yield rows, block @ self.coefficients
+            with ONE_BLAS_THREAD:
+                if self.kernel is None:
+                    block = np.asarray(X[rows][:, self.samples], dtype=np.float64)
+                else:
+                    block = np.asarray(self.kernel.block(self.kernel.prepare(X[rows]), right))
+                sums = block @ self.coefficients
+            yield rows, sums

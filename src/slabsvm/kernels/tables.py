@@ -28,6 +28,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from slabsvm.runtime.blas import ONE_BLAS_THREAD
+
 FloatArray = npt.NDArray[np.float64]
 Rows = Any
 
@@ -78,6 +80,7 @@ class WeightVector(Projection):
         self.features = features
         self.weights = np.asarray(features(vectors).T @ coefficients, dtype=np.float64)
 
+    @ONE_BLAS_THREAD
     def __call__(self, X: Rows) -> FloatArray:
         """Return Phi(x)'w of each row, some thousand rows at a time."""
         scores = np.empty(X.shape[0])

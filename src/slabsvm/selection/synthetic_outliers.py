@@ -25,6 +25,7 @@ import scipy.sparse as sp
 from scipy.special import logsumexp
 from sklearn.neighbors import NearestNeighbors
 
+from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.selection.tables import masked, of_kind, recombined, shape_of, standardised
 
 FloatArray = npt.NDArray[np.float64]
@@ -95,6 +96,7 @@ def marginals(X: Any, n_strangers: int, generator: np.random.Generator) -> Stran
     return Strangers(sp.csr_array((values, (rows, columns)), shape=(n_strangers, n_features)))
 
 
+@ONE_BLAS_THREAD
 def shifting(X: Any, n_strangers: int, generator: np.random.Generator) -> Strangers:
     """Return the positives at the edge of the cloud, each moved outwards along its normal (Wang et al. 2018).
 
@@ -124,6 +126,7 @@ def shifting(X: Any, n_strangers: int, generator: np.random.Generator) -> Strang
     return Strangers(of_kind(X, standard.back(scaled[edge] + shift * normals[edge])))
 
 
+@ONE_BLAS_THREAD
 def volume(X: Any, n_strangers: int, generator: np.random.Generator) -> Strangers:
     """Return points around the positives and the volume that each stands for: 1 / (n q(x)), q being their density.
 

@@ -19,6 +19,7 @@ import numpy as np
 from slabsvm.dual.active_set import Face
 from slabsvm.dual.program import Dual, FloatArray, Point, Solution, Status, certified
 from slabsvm.gram.base import Gram
+from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
 # No multiplier is ever exactly at its bound; only a tight gap tells which ones belong there.
 TIGHTEST_TOL = 1e-10
@@ -32,6 +33,7 @@ PROGRESS = 0.9
 STEP_SHARE = 0.995
 
 
+@ONE_BLAS_THREAD
 def solve(
     dual: Dual,
     gram: Gram,

@@ -19,7 +19,8 @@ import numpy as np
 
 from slabsvm.dual.active_set import Face
 from slabsvm.dual.program import Dual, FloatArray, Point, Solution, Status, certified
-from slabsvm.gram.base import CONVEX, INDEFINITE, NOT_SEMIDEFINITE, ONE_BLAS_THREAD, Gram, Samples
+from slabsvm.gram.base import CONVEX, INDEFINITE, NOT_SEMIDEFINITE, Gram, Samples
+from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.solvers.equal_scores import level_multipliers
 from slabsvm.solvers.pool import Pool, padded
 from slabsvm.solvers.working_set import NEWCOMERS, candidates_of, working_set
@@ -61,6 +62,7 @@ CURVATURE_FLOOR = 1e-12
 SINGLE_PRECISION_GAP = 1e-8
 
 
+@ONE_BLAS_THREAD
 def solve(
     dual: Dual,
     gram: Gram,
@@ -97,10 +99,9 @@ def solve(
     """
     gram.check()
     limits = Limits(tol, max_iter if max_iter >= 0 else np.iinfo(np.int64).max, cache_bytes)
-    with ONE_BLAS_THREAD:
-        if start is not None or dual.n_samples <= SMALL:
-            return _Descent(dual, gram, limits, 0, np.float64 if dual.n_samples <= SMALL else None).run(start)
-        return _solve(dual, gram, limits)
+    if start is not None or dual.n_samples <= SMALL:
+        return _Descent(dual, gram, limits, 0, np.float64 if dual.n_samples <= SMALL else None).run(start)
+    return _solve(dual, gram, limits)
 
 
 @dataclass(frozen=True)

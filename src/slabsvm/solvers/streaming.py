@@ -25,6 +25,7 @@ from slabsvm.dual.leave_one_out import leave_one_out
 from slabsvm.dual.program import Dual, FloatArray, Solution, Status
 from slabsvm.gram.products import Thin
 from slabsvm.kernels.base import Linear
+from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.solvers import smo
 
 # The sample: so many bytes, and so many rows.
@@ -120,6 +121,7 @@ def sampled_rows(source: Source) -> int:
     return min(source.n_samples, _rows_of(SAMPLE_BYTES, source, SAMPLE_ROWS))
 
 
+@ONE_BLAS_THREAD
 def solve(source: Source, survey: Surveyed, unit: Dual, tol: float, *, leave_out: bool) -> Fitted:
     """Solve the linear slab over all rows of a source to a relative gap of tol.
 

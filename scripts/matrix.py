@@ -1,0 +1,131 @@
+"""Run the numeric core of the tests under each of OpenBLAS's kernels that this processor runs, and with other versions.
+
+The kernels of other processors are asked for by OPENBLAS_CORETYPE, which the OpenBLAS in NumPy's and SciPy's wheels
+obeys where it holds them. What it made of the wish is read back: kernels that it did not take, or that the processor
+cannot run, are named and not counted. Each kind of kernels runs with one thread of BLAS and with two.
+
+The oldest supported versions are the lower bounds of pyproject.toml, the newest what pip finds. Each gets an
+environment of its own, .venv-oldest and .venv-newest, made on first use.
+"""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+KERNELS = ("Nehalem", "Sandybridge", "Haswell", "Zen", "SkylakeX", "Cooperlake", "Sapphirerapids")
+# What continuous integration runs, with so many threads of BLAS: instruction sets of 128, 256 and 256 bits, the last
+# with fused products.
+FEW = (("Nehalem", 2), ("Sandybridge", 1), ("Haswell", 2))
+# Whose lower bounds are the oldest versions; of the tests' own tools pip takes what fits them.
+PINNED = ("numpy", "scipy", "scikit-learn", "joblib", "threadpoolctl", "numba")
+PROBE = """
+import json, numpy, scipy, scipy.linalg, sklearn, threadpoolctl
+square = numpy.eye(300) + numpy.ones((300, 300)) @ numpy.ones((300, 300))
+scipy.linalg.cholesky(square)
+found = [library for library in threadpoolctl.threadpool_info() if library["internal_api"] == "openblas"]
+print(json.dumps({
+    "kernels": sorted({library.get("architecture") or "unknown" for library in found}),
+    "versions": f"NumPy {numpy.__version__}, SciPy {scipy.__version__}, scikit-learn {sklearn.__version__}",
+}))
+"""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run: an interpreter, the kernels that OpenBLAS is asked for (None: its own choice), and its threads."""
+
+    python: Path
+    kernels: str | None
+    n_threads: int
+
+    @property
+    def environment(self) -> dict[str, str]:
+        wish = {} if self.kernels is None else {"OPENBLAS_CORETYPE": self.kernels}
+        return {**os.environ, **wish, "OPENBLAS_NUM_THREADS": str(self.n_threads)}
+
+
+def main() -> int:
+    asked = arguments()
+    python = Path(sys.executable)
+    wishes = FEW if asked.few else tuple((kernels, n) for kernels in KERNELS for n in (1, 2))
+    cells = [Cell(python, kernels, n_threads) for kernels, n_threads in wishes]
+    if not asked.few and not asked.kernels_only:
+        cells += [Cell(environment(age), None, n_threads) for age in ("oldest", "newest") for n_threads in (1, 2)]
+    lines, failed, counted = [], 0, 0
+    for cell in cells:
+        said, passed = run(cell, asked.pytest)
+        counted += passed is not None
+        failed += passed is False
+        lines.append(said)
+        print(said, flush=True)
+    print(f"\n== {counted} runs, {failed} failed", *lines, sep="\n")
+    return 1 if failed or not counted else 0
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="./scripts/matrix", description=__doc__.partition("\n\n")[0])
+    parser.add_argument("--few", action="store_true", help="three kinds of kernels alone, as in CI")
+    parser.add_argument("--kernels-only", action="store_true", help="no environments of other versions")
+    parser.add_argument("pytest", nargs="*", help="for pytest, after --; default: -m numeric")
+    return parser.parse_args()
+
+
+def run(cell: Cell, pytest: list[str]) -> tuple[str, bool | None]:
+    """Return a line that says how it went, and whether it passed; None for kernels that could not be had."""
+    name = f"{cell.kernels or 'own kernels'}, BLAS threads {cell.n_threads}"
+    probe = subprocess.run(
+        [cell.python, "-c", PROBE], env=cell.environment, capture_output=True, text=True, check=False
+    )
+    if probe.returncode < 0:
+        return f"not counted  {name}: this processor does not run them", None
+    if probe.returncode:
+        return f"FAILED       {name}: {probe.stderr.strip()[-500:]}", False
+    found = json.loads(probe.stdout)
+    if cell.kernels is not None and [kernels.lower() for kernels in found["kernels"]] != [cell.kernels.lower()]:
+        taken = " and ".join(found["kernels"]) or "no OpenBLAS"
+        return f"not counted  {name}: the libraries took {taken} in their place", None
+    begun = time.monotonic()
+    command = [cell.python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *(pytest or ["-m", "numeric", "tests"])]
+    done = subprocess.run(command, cwd=ROOT, env=cell.environment, capture_output=True, text=True, check=False)
+    minutes = (time.monotonic() - begun) / 60
+    if done.returncode:
+        print(done.stdout[-20000:], done.stderr[-2000:], sep="\n")
+    outcome = "passed     " if done.returncode == 0 else "FAILED     "
+    last = (done.stdout.strip().splitlines() or ["nothing was said"])[-1].strip("= ")
+    kernels = ", ".join(found["kernels"])
+    return f"{outcome}  {name} ({kernels}; {found['versions']}), {minutes:.1f} min: {last}", done.returncode == 0
+
+
+def environment(age: str) -> Path:
+    """Return the interpreter of the environment with the "oldest" or the "newest" versions, made if need be."""
+    folder = ROOT / f".venv-{age}"
+    python, stamp = folder / "bin" / "python", folder / ".installed"
+    described = ROOT / "pyproject.toml"
+    if stamp.exists() and stamp.stat().st_mtime > described.stat().st_mtime:
+        return python
+    print(f"Making {folder.name} ...", flush=True)
+    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+    pins = lower_bounds(described) if age == "oldest" else []
+    install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--upgrade"]
+    subprocess.run([*install, "--editable", f"{ROOT}[test]", *pins], check=True)
+    stamp.touch()
+    return python
+
+
+def lower_bounds(described: Path) -> list[str]:
+    """Return requirements such as numpy==1.26.0 of the lower bounds, "numpy>=1.26", that a pyproject.toml states."""
+    stated = tomllib.loads(described.read_text(encoding="utf-8"))["project"]["dependencies"]
+    bounds = [re.match(r"([A-Za-z-]+)>=([0-9.]+)", requirement) for requirement in stated]
+    return [f"{bound[1]}=={bound[2]}" for bound in bounds if bound and bound[1] in PINNED]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

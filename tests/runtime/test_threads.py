@@ -1,0 +1,69 @@
+"""What is computed does not depend on how many threads compute it, of Python or of BLAS."""
+
+import joblib
+import numpy as np
+import pytest
+from sklearn.base import clone
+from threadpoolctl import threadpool_limits
+
+import problems
+from slabsvm import SVDD, KernelDensityDetector, KernelPCADetector, LinearOneClassSlabSVM, OneClassSlabSVM
+from slabsvm.dual import leave_one_out as loo
+from slabsvm.gram.base import TILE_COLUMNS, TILE_ROWS, Computed
+
+pytestmark = pytest.mark.numeric
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+@pytest.mark.parametrize("kernel", tuple(problems.FORMULAS))
+def test_tiles_are_the_block(kernel, n_threads):
+    formula, instance = problems.FORMULAS[kernel]
+    X = np.random.default_rng(0).gamma(4.0, 1 / 4, (TILE_COLUMNS + 3, 2))
+    rows, columns = np.arange(TILE_ROWS + 1), np.arange(TILE_COLUMNS + 2)
+    expected = formula(X[rows], X[columns])
+    # A value is a sum of a few terms of its own size, but for an RBF exponent, which is one of terms of |x|^2.
+    allowed = 32 * np.finfo(float).eps * (1.0 + (X**2).sum(axis=1).max())
+    np.testing.assert_allclose(
+        Computed(instance, X, n_threads).block(rows, columns), expected, rtol=allowed, atol=allowed
+    )
+
+
+@pytest.mark.parametrize("kernel", tuple(problems.FORMULAS))
+def test_the_number_of_threads_does_not_matter_to_the_last_bit(kernel):
+    X = np.random.default_rng(3).gamma(64.0, 1 / 16, (1100, 6))
+    expected = None
+    for n_jobs, n_blas_threads in ((1, 1), (2, 1), (3, 2), (1, 2)):
+        with joblib.parallel_config(n_jobs=n_jobs), threadpool_limits(n_blas_threads, "blas"):
+            model = OneClassSlabSVM(kernel=kernel).fit(X)
+            found = (model.decision_function(X), model.loo_scores_, model.dual_coef_)
+        expected = expected or found
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        OneClassSlabSVM(solver="interior-point"),
+        OneClassSlabSVM(kernel="precomputed"),
+        OneClassSlabSVM(gamma=3.0),
+        SVDD(),
+        KernelPCADetector(),
+        KernelPCADetector(n_components=2, offsets="training"),
+        KernelDensityDetector(),
+        LinearOneClassSlabSVM(epsilon=0.2),
+    ],
+    ids=str,
+)
+def test_the_number_of_threads_of_blas_does_not_matter_to_the_last_bit(model, monkeypatch):
+    monkeypatch.setattr(loo, "LARGE", 300)
+    # An interior point and all components take m^3 operations, in which BLAS's threads would show at any size.
+    n_samples = 1100 if getattr(model, "solver", None) == "smo" else 500
+    X = np.random.default_rng(4).normal(3.0, 1.0, (n_samples, 7))
+    if getattr(model, "kernel", None) == "precomputed":
+        X = (1.0 + np.abs(X[:, None] - X[None]).sum(axis=2)) ** -1.0
+    found = []
+    for n_blas_threads in (1, 2):
+        with threadpool_limits(n_blas_threads, "blas"):
+            found.append(clone(model).fit(X).decision_function(X))
+    np.testing.assert_array_equal(*found)
