@@ -507,7 +507,7 @@ class TestCosts:
     """Benchmarks' measurements of 2,093 objects, 2,000 backgrounds and 5,184 dimensions are what costs rest on."""
 
     def test_they_are_those_of_the_benchmark(self):
-        found = Path(__file__).parents[2] / "benchmarks" / "results" / "voc_scaling.json"
+        found = Path(__file__).parents[1] / "benchmarks" / "results" / "voc_scaling.json"
         for size in json.loads(found.read_text())["models"]:
             cost = Cost("RBC", size["m"], size["n"], size["d"])
             seconds = size["seconds"]
