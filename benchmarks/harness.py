@@ -102,16 +102,18 @@ class Benchmark:
             records += found
         if not records:
             sys.exit(f"No case was measured: the label of none contains {options.only!r}.")
-        taken = round(time.perf_counter() - begin)
-        head = {"date": date.today().isoformat(), "machine": machine, "seconds": taken}
+        head = {"date": date.today().isoformat(), "machine": machine, "seconds": round(time.perf_counter() - begin)}
+        found = head | self.document(records)
         if options.output or (self.whole(options) and (self.keys or not options.only)):
-            merges = bool(options.only and self.keys and options.file.exists())
-            written = merged(read(options.file)["records"], records, self.keys) if merges else records
             options.file.parent.mkdir(parents=True, exist_ok=True)
-            options.file.write_text(as_json(head | self.document(written)), encoding="utf-8")
+            merges = options.only and self.keys and options.file.exists()
+            new = found
+            if merges:
+                new = head | {"records": merged(read(options.file)["records"], records, self.keys)}
+            options.file.write_text(as_json(new), encoding="utf-8")
         else:
             print("Not all was measured: the published records stay. --output FILE keeps these.", file=sys.stderr)
-        return head | self.document(records)
+        return found
 
 
 def described(packages: Iterable[str]) -> Record:

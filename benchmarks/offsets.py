@@ -205,7 +205,7 @@ def document(records: list[Record]) -> Document:
     """Return the means of what was measured; a list is a table, with the fields' names first and one record a line."""
     found: dict[str, list[Record]] = {section: [] for section in ("data", "fits", "points", "small")}
     for record in records:
-        found[record.pop("section")].append(record)
+        found[record["section"]].append({name: value for name, value in record.items() if name != "section"})
     fits = found["fits"]
     # A fit whose optimal w is 0 has no direction for planes to be put along, wherever they are put.
     sound = [record for record in fits if record["converged"] and not record["degenerate"]]
