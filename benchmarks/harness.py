@@ -101,16 +101,14 @@ class Benchmark:
             print(f"{label}: {seconds:.1f} s", file=sys.stderr, flush=True)
             records += found
         if not records:
-            sys.exit(f"No case was measured: the label of none contains {options.only!r}.")
+            sys.exit(f"No case was measured: no label contains {options.only!r}, or its data are missing.")
         head = {"date": date.today().isoformat(), "machine": machine, "seconds": round(time.perf_counter() - begin)}
-        found = head | self.document(records)
+        written = found = head | self.document(records)
+        if options.only and self.keys and options.file.exists():
+            written = head | {"records": merged(read(options.file)["records"], records, self.keys)}
         if options.output or (self.whole(options) and (self.keys or not options.only)):
             options.file.parent.mkdir(parents=True, exist_ok=True)
-            merges = options.only and self.keys and options.file.exists()
-            new = found
-            if merges:
-                new = head | {"records": merged(read(options.file)["records"], records, self.keys)}
-            options.file.write_text(as_json(new), encoding="utf-8")
+            options.file.write_text(as_json(written), encoding="utf-8")
         else:
             print("Not all was measured: the published records stay. --output FILE keeps these.", file=sys.stderr)
         return found

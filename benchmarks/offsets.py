@@ -236,24 +236,24 @@ def report(document: Document) -> str:
     )
     kernels = sorted({(r["kernel"], r["gamma_multiple"]) for r in records}, key=_kernel_order)
     slabs = sorted({(r["nu_upper"], r["epsilon"]) for r in records}, key=lambda s: (-s[1], s[0]))
-    default = asdict(DEFAULT_MODEL)
     parts = {
-        "The data": _sizes(data),
+        "The data": _table(
+            ["data set", "samples", "features", "classes learned", "training samples"],
+            [map(str, one.values()) for one in data],
+        ),
         "Every kernel and every nu": _per_data_set(records),
         "The default model (rbf, gamma scale, nu .1/.01, epsilon 2/3)": _per_data_set(
-            [r for r in records if all(r[name] == value for name, value in default.items())]
+            _with(records, **asdict(DEFAULT_MODEL))
         ),
         "The best of the kernels and gammas for each data set and each of the two, nu .1/.01, epsilon 2/3": _best(
-            [r for r in records if all(r[name] == default[name] for name in ("nu_upper", "epsilon"))],
+            _with(records, nu_upper=DEFAULT_MODEL.nu_upper, epsilon=DEFAULT_MODEL.epsilon),
             lambda r: _kernel_name(r["kernel"], r["gamma_multiple"]),
         ),
         "The default model at the best of nu_lower = .1, .3, .5, .7": _best(
             points, lambda r: f"nu_lower {r['nu_lower']:g}"
         ),
-        "By kernel": _by(
-            {_kernel_name(*k): [r for r in records if (r["kernel"], r["gamma_multiple"]) == k] for k in kernels}
-        ),
-        "By slab": _by({_slab_name(*s): [r for r in records if (r["nu_upper"], r["epsilon"]) == s] for s in slabs}),
+        "By kernel": _by({_kernel_name(*k): _with(records, kernel=k[0], gamma_multiple=k[1]) for k in kernels}),
+        "By slab": _by({_slab_name(*s): _with(records, nu_upper=s[0], epsilon=s[1]) for s in slabs}),
         "Few samples": _few(small),
     }
     first = (
@@ -263,9 +263,9 @@ def report(document: Document) -> str:
     return "\n\n".join([first, *(f"### {title}\n\n{text}" for title, text in parts.items())])
 
 
-def _sizes(data: Iterable[Record]) -> str:
-    rows = [[d["data"], *(f"{d[name]}" for name in ("samples", "features", "known", "training"))] for d in data]
-    return _table(["data set", "samples", "features", "classes learned", "training samples"], rows)
+def _with(records: Iterable[Record], **values: Any) -> list[Record]:
+    """Return the records that have these values."""
+    return [record for record in records if all(record[name] == value for name, value in values.items())]
 
 
 def _kernel_order(kernel: tuple[str, float | None]) -> tuple[int, float]:
@@ -333,13 +333,8 @@ def _best(records: Iterable[Record], name_of: Callable[[Record], str]) -> str:
         pair = best.setdefault(r["data"], {})
         if r["offsets"] not in pair or r["mcc"] > pair[r["offsets"]]["mcc"]:
             pair[r["offsets"]] = r
-    rows = [
-        [
-            name,
-            *(cell for o in OFFSETS for cell in (name_of(pair[o]), f"{pair[o]['mcc']:.3f}", f"{pair[o]['bias']:+.3f}")),
-        ]
-        for name, pair in best.items()
-    ]
+    cells = (name_of, "{mcc:.3f}".format_map, "{bias:+.3f}".format_map)
+    rows = [[name, *(cell(pair[o]) for o in OFFSETS for cell in cells)] for name, pair in best.items()]
     head = ["data set", *(f"{o}: {what}" for o in OFFSETS for what in ("best", "MCC", "recall - nominal"))]
     return _table(head, rows) + _tests(best)
 
@@ -362,16 +357,13 @@ def _few(small: Iterable[Record]) -> str:
     rows = []
     for m, nu_upper in sorted({key[:2] for key in cells}, key=lambda key: (key[1], key[0])):
         some = [cells[m, nu_upper, rule] for rule in rules]
-        rows.append(
-            [f"{m:.0f}", f".1/{nu_upper:g}"]
-            + [f"{r['recall_error']:.3f} ({r['bias']:+.3f})" for r in some]
-            + [f"{some[0]['unavoidable']:.3f}"]
-            + [f"{r['mcc']:.3f}" for r in some]
-        )
+        errors = [f"{r['recall_error']:.3f} ({r['bias']:+.3f})" for r in some]
+        values = [f"{some[0]['unavoidable']:.3f}", *(f"{r['mcc']:.3f}" for r in some)]
+        rows.append([f"{m:.0f}", f".1/{nu_upper:g}", *errors, *values])
     return _table(["m", "nu", *(f"error: {r}" for r in rules), "chance", *(f"MCC: {r}" for r in rules)], rows)
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def _table(head: Sequence[str], rows: Iterable[Iterable[str]]) -> str:
     line = " | ".join(head)
     return table(line, map(" | ".join, rows), "l" * (line.count(" | ") + 1))
 

@@ -11,7 +11,7 @@ results/selection.jsonl as soon as it is done, so that a run that was stopped go
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -189,13 +189,8 @@ def run(task: Task) -> list[Record]:
         record["worth"] = [value_of(clone(estimator).set_params(**candidate), task) for candidate in candidates]
         for way, folds in (("folds", 5), ("fold-free", "leave-one-out")):
             search = LabelFreeSearchCV(estimator, named, criterion=Several(), cv=folds, refit=False).fit(task.train)
-            results = search.cv_results_
-            means = {
-                key.removeprefix("mean_"): v.tolist()
-                for key, v in results.items()
-                if key.startswith("mean_") and ": " in key
-            }
-            record[way] = means
+            means = {key: v for key, v in search.cv_results_.items() if key.startswith("mean_") and ": " in key}
+            record[way] = {key.removeprefix("mean_"): v.tolist() for key, v in means.items()}
         learned = StandardScaler().fit_transform(task.train) if task.scaled else task.train
         record["rules"] = {
             rule: value_of(clone(estimator).set_params(**{f"{prefix}gamma": gamma_of(learned)}), task)
@@ -247,10 +242,12 @@ def report(document: Document) -> str:
     ranked = [name for name in names if name in CRITERIA and "no slack" not in name]
     groups = sorted({r["group"] for r in records})
     cells = [[[r for r in records if (r["group"], r["model"]) == (g, model)] for model in MODELS] for g in groups]
-    means = {
-        name: np.array([[np.mean([r["mcc"][name] for r in some]) for some in row] for row in cells]) for name in names
-    }
-    oracle = np.array([[np.mean([r["oracle"] for r in some]) for some in row] for row in cells])
+
+    def over_classes(value: Callable[[Record], float]) -> np.ndarray:
+        return np.array([[np.mean([value(r) for r in some]) for some in row] for row in cells])
+
+    means = {name: over_classes(lambda r, name=name: r["mcc"][name]) for name in names}
+    oracle = over_classes(lambda r: r["oracle"])
     values = np.stack([means[name].mean(axis=1) for name in ranked], axis=1).round(4)
     ranks = dict(zip(ranked, rankdata(-values, axis=1).mean(axis=0), strict=True))
     p = friedmanchisquare(*values.T).pvalue

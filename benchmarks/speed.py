@@ -210,8 +210,7 @@ def measure(fit: Fit, options: Options) -> list[Record]:
         record["peer_over_ours"] = median["peer"] / median["ours"]
         if fit.parameters.get("epsilon") == 0.0:
             # libsvm scales its coefficients by nu m; its objective in our unit, from its own scores.
-            scale = nu * len(X)
-            beta = peer.dual_coef_[0] / scale
+            beta = peer.dual_coef_[0] / (nu * len(X))
             scores = ours._kernel(peer.support_vectors_, peer.support_vectors_) @ beta
             record["peer_objective_over_ours"] = float(0.5 * beta @ scores / ours.dual_objective_)
     return [record]
