@@ -96,10 +96,11 @@ class Benchmark:
 
     def measured(self, options: Options) -> Document:
         """Measure the cases, write the document where it is to be written, and return what was measured."""
-        machine, begin, records = described(self.packages), time.perf_counter(), []
-        for label, seconds, found in run(self.cases(options), options.only, getattr(options, "jobs", 1)):
+        machine, begin = described(self.packages), time.perf_counter()
+        records: list[Record] = []
+        for label, seconds, some in run(self.cases(options), options.only, getattr(options, "jobs", 1)):
             print(f"{label}: {seconds:.1f} s", file=sys.stderr, flush=True)
-            records += found
+            records += some
         if not records:
             sys.exit(f"No case was measured: no label contains {options.only!r}, or its data are missing.")
         head = {"date": date.today().isoformat(), "machine": machine, "seconds": round(time.perf_counter() - begin)}
@@ -130,8 +131,9 @@ def run(cases: Iterable[Case], only: str, n_jobs: int) -> Iterator[tuple[str, fl
     """Give each case's label, seconds and records, in the order of the cases."""
     chosen = (case for case in cases if only in case[0])
     if n_jobs == 1:
-        return map(timed, chosen)
-    return Parallel(n_jobs=n_jobs, return_as="generator")(delayed(timed)(case) for case in chosen)
+        yield from map(timed, chosen)
+    else:
+        yield from Parallel(n_jobs=n_jobs, return_as="generator")(delayed(timed)(case) for case in chosen)
 
 
 def timed(case: Case) -> tuple[str, float, list[Record]]:
@@ -196,7 +198,8 @@ def read(file: Path) -> Document:
 
 def means(records: Iterable[Record], by: Iterable[str], measured: Iterable[str]) -> list[Record]:
     """Return a record for each combination of the fields `by`, with the means of what was measured, to four digits."""
-    by, measured, groups = tuple(by), tuple(measured), {}
+    by, measured = tuple(by), tuple(measured)
+    groups: dict[tuple[Any, ...], list[Record]] = {}
     for record in records:
         groups.setdefault(tuple(record[name] for name in by), []).append(record)
     return [

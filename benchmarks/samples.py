@@ -44,4 +44,5 @@ def bundled() -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
 def clouds(m: int, d: int, seed: int = 0, centres: tuple[float, float] = (-4, 4)) -> np.ndarray:
     """Five Gaussian clouds of different widths: neither one ball nor noise."""
     deviations = [1.0, 1.5, 2.0, 2.5, 3.0]
-    return datasets.make_blobs(m, d, centers=5, cluster_std=deviations, center_box=centres, random_state=seed)[0]
+    X, _ = datasets.make_blobs(m, d, centers=5, cluster_std=deviations, center_box=centres, random_state=seed)
+    return X

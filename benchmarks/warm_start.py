@@ -64,8 +64,7 @@ def row(record: Record) -> str:
     steps = " | ".join(f"{record['steps'][way]:,}" for way in WAYS)
     return (
         f"{record['path']} | {record['m']:,} x {record['d']} | {record['epsilon']:.2g} | {base:.2f} s "
-        f"| {base / seconds['warm_start']:.1f} | {base / seconds['fit_path']:.1f} "
-        f"| {steps}"
+        f"| {base / seconds['warm_start']:.1f} | {base / seconds['fit_path']:.1f} | {steps}"
     )
 
 
