@@ -2,19 +2,15 @@
 
     python benchmarks/additive.py [--only WORD] [--data DIR]
 
-Sections: prediction, blocks, training, maps (needs UCI Letter, in DIR/letter). Everything runs on one thread but for
-rows that say "two threads" and the training section, which has n_jobs = 2 throughout. Runs are interleaved, and the
-least of each is taken. Prints tables; without --only writes results/additive.json. The figure is docs/chi2-map.svg.
+Sections: prediction, blocks, training, maps (needs UCI Letter). Everything runs on one thread but for rows that say
+"two threads" and the training section, which has n_jobs = 2 throughout. Runs are interleaved, and the least of each is
+taken. The maps' figure is docs/chi2-map.svg.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
-import time
-import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -26,29 +22,25 @@ from sklearn.metrics.pairwise import additive_chi2_kernel
 from sklearn.pipeline import make_pipeline
 from threadpoolctl import threadpool_limits
 
+from harness import Benchmark, Case, Options, Record, Table, interleaved, tables
+from samples import DATA, clouds, has_letter, letters
 from slabsvm import LinearOneClassSlabSVM, OneClassSlabSVM
 from slabsvm.detectors import kernelized
 from slabsvm.gram.base import Computed
 from slabsvm.kernels.base import Chi2, Intersection, Kernel
 from slabsvm.kernels.features import Chi2Map
 from slabsvm.kernels.tables import Chi2Table, IntersectionTable
-from speed import clouds
 
-HERE = Path(__file__).parent
+FIGURE = Path(__file__).parents[1] / "docs" / "chi2-map.svg"
 REPEATS = 5
-Records = list[dict[str, Any]]
+D = 256
+# So many rows do for NumPy, which keeps all pairs' features at once.
+FEW_ROWS, FEW_LEFT = 32, 20
+SAMPLES = (1, 2, 3, 4, 6, 10)
 
 
-def interleaved(actions: dict[str, Callable[[], Any]], repeats: int = REPEATS) -> dict[str, float]:
-    """Return the least seconds of each action, run in turn; each runs once before, to compile and to warm up."""
-    least = dict.fromkeys(actions, np.inf)
-    for turn in range(repeats + 1):
-        for name, act in actions.items():
-            begin = time.perf_counter()
-            act()
-            if turn:
-                least[name] = min(least[name], time.perf_counter() - begin)
-    return least
+def least_seconds(actions: dict[str, Callable[[], Any]], repeats: int = REPEATS) -> dict[str, float]:
+    return {name: min(taken) for name, taken in interleaved(actions, repeats)[0].items()}
 
 
 def histograms(m: int, d: int, seed: int) -> np.ndarray:
@@ -63,49 +55,38 @@ def chi2_by_broadcasting(X: np.ndarray, Z: np.ndarray) -> np.ndarray:
     return (2 * X[:, None] * Z[None] / (X[:, None] + Z[None])).sum(axis=2)
 
 
-def prediction() -> Records:
-    """Scores of new rows: tables against a compiled loop over the support vectors, and against NumPy."""
-    d, m, few = 256, 4096, 32
-    X = histograms(m, d, 1)
+@threadpool_limits.wrap(limits=1)
+def prediction(n: int, m: int = 4096) -> list[Record]:
+    """Scores of new rows by n support vectors: tables against a compiled loop over these, and against NumPy."""
+    X, V, beta = histograms(m, D, 1), histograms(n, D, 0), np.random.default_rng(2).normal(size=n) / n
+    coarse = 1e-6 * float(np.ptp(Chi2()(X, V) @ beta))
+    cases: list[tuple[str, Kernel, Any, Any]] = [
+        ("intersection", Intersection(), IntersectionTable(V, beta), intersection_by_broadcasting),
+        ("chi2, exact", Chi2(), Chi2Table(V, beta), chi2_by_broadcasting),
+        ("chi2", Chi2(), Chi2Table(V, beta, coarse), chi2_by_broadcasting),
+    ]
     records = []
-    print("\n| prediction, d = 256 | n_SV | table, ns | loop / table | NumPy / table | error / range | bound / range |")
-    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: |")
-    for n in (10, 30, 100, 300, 2000):
-        V, beta = histograms(n, d, 0), np.random.default_rng(2).normal(size=n) / n
-        cases: list[tuple[str, Kernel, Any, Any]] = [
-            ("intersection", Intersection(), IntersectionTable(V, beta), intersection_by_broadcasting),
-            ("chi2, exact", Chi2(), Chi2Table(V, beta), chi2_by_broadcasting),
-        ]
-        exact = Chi2()(X, V) @ beta
-        table = Chi2Table(V, beta, 1e-6 * float(np.ptp(exact)))
-        cases.append(("chi2", Chi2(), table, chi2_by_broadcasting))
-        for name, kernel, score, formula in cases:
-            actions = {
-                "table": lambda score=score: score(X),
-                "loop": lambda kernel=kernel, V=V, beta=beta: kernel(X, V) @ beta,
-                "numpy": lambda formula=formula, V=V, beta=beta: formula(X[:few], V) @ beta,
+    for name, kernel, score, formula in cases:
+        actions = {
+            "table": partial(score, X),
+            "loop": lambda kernel=kernel: kernel(X, V) @ beta,
+            "numpy": lambda formula=formula: formula(X[:FEW_ROWS], V) @ beta,
+        }
+        least = least_seconds(actions, 3)
+        expected = kernel(X, V) @ beta
+        span = float(np.ptp(expected))
+        records.append(
+            {
+                "section": "prediction",
+                "case": name,
+                "n_support": n,
+                "nanoseconds_per_row_and_feature": least["table"] / (m * D) * 1e9,
+                "loop_over_table": least["loop"] / least["table"],
+                "numpy_over_table": least["numpy"] * m / FEW_ROWS / least["table"],
+                "error_over_range": float(np.abs(score(X) - expected).max()) / span,
+                "bound_over_range": score.error / span,
             }
-            least = interleaved(actions, 3)
-            expected = kernel(X, V) @ beta
-            span = float(np.ptp(expected))
-            records.append(
-                {
-                    "section": "prediction",
-                    "case": name,
-                    "n_support": n,
-                    "nanoseconds_per_row_and_feature": least["table"] / (m * d) * 1e9,
-                    "loop_over_table": least["loop"] / least["table"],
-                    "numpy_over_table": least["numpy"] * m / few / least["table"],
-                    "error_over_range": float(np.abs(score(X) - expected).max()) / span,
-                    "bound_over_range": score.error / span,
-                }
-            )
-            r = records[-1]
-            print(
-                f"| {name} | {n:,} | {r['nanoseconds_per_row_and_feature']:.1f} | {r['loop_over_table']:.1f} "
-                f"| {r['numpy_over_table']:.0f} | {r['error_over_range']:.0e} | {r['bound_over_range']:.0e} |",
-                flush=True,
-            )
+        )
     return records
 
 
@@ -119,189 +100,175 @@ def minima(values: np.ndarray, bound: float, times: int) -> float:
     return total
 
 
-def blocks() -> Records:
-    """Kernel blocks, in time for a pair and a feature, against scikit-learn, NumPy, and a bare sum of minima."""
-    n_left, n_right, d, few = 400, 2000, 256, 20
-    records = []
-    print("\n| block, 400 x 2,000 pairs, d = 256 | ps each | scikit-learn / ours | NumPy / ours | ours / minima |")
-    print("| --- | ---: | ---: | ---: | ---: |")
-    for dtype in (np.float64, np.float32):
-        X, Z = (histograms(n, d, n).astype(dtype) + dtype(0.01) for n in (n_left, n_right))
-        for name, kernel, formula in (
-            ("intersection", Intersection(), intersection_by_broadcasting),
-            ("chi2", Chi2(), chi2_by_broadcasting),
-        ):
-            left, right = kernel.prepare(X, dtype), kernel.prepare(Z, dtype)
-            actions = {
-                "ours": lambda kernel=kernel, left=left, right=right: kernel.block(left, right),
-                "scikit-learn": lambda X=X, Z=Z: additive_chi2_kernel(X, Z),
-                "numpy": lambda X=X, Z=Z, formula=formula: formula(X[:few], Z),
-                "minima": lambda X=X, dtype=dtype: minima(X[:4].ravel(), dtype(0.5), 10_000),
-            }
-            if dtype is np.float64:
-                gram = Computed(kernel, np.concatenate([X, Z]), 2)
-                rows, columns = np.split(np.arange(n_left + n_right), [n_left])
-                actions["two threads"] = lambda gram=gram, rows=rows, columns=columns: gram.block(rows, columns)
-            least = interleaved(actions)
-            pairs = n_left * n_right * d
-            for threads in [name for name in ("ours", "two threads") if name in least]:
-                records.append(
-                    {
-                        "section": "blocks",
-                        "case": f"{name}, {np.dtype(dtype).name}" + (", two threads" if threads != "ours" else ""),
-                        "picoseconds_per_pair_and_feature": least[threads] / pairs * 1e12,
-                        "scikit_learn_over_ours": least["scikit-learn"] / least[threads],
-                        "numpy_over_ours": least["numpy"] * n_left / few / least[threads],
-                        "ours_over_minima": least[threads] / pairs / (least["minima"] / (4 * d * 10_000)),
-                    }
-                )
-                r = records[-1]
-                print(
-                    f"| {r['case']} | {r['picoseconds_per_pair_and_feature']:.0f} | {r['scikit_learn_over_ours']:.1f} "
-                    f"| {r['numpy_over_ours']:.1f} | {r['ours_over_minima']:.1f} |",
-                    flush=True,
-                )
-    return records
-
-
-def training() -> Records:
-    """Fits on 20,000 rows of 64 features: sorted products against blocks, and against the RBF kernel's fit."""
-    m, d = 20_000, 64
-    rng = np.random.default_rng(0)
-    drawn = rng.gamma(2.0 * rng.random(d), 1.0, (m, d))
-    blobs = clouds(m, d)
-    data = {"histograms": drawn / drawn.sum(axis=1, keepdims=True), "clouds, shifted": blobs - blobs.min(axis=0)}
-    records = []
-    print("\n| training, 20,000 x 64 | epsilon | intersection | blocks / it | RBF / it | support vectors | gap |")
-    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: |")
-    for name, X in data.items():
-        for epsilon in (0.0, 2 / 3):
-            models = {
-                kernel: OneClassSlabSVM(kernel=kernel, epsilon=epsilon, nu_upper=0.05, n_jobs=2)
-                for kernel in ("intersection", "rbf")
-            }
-
-            def by_blocks(model: OneClassSlabSVM = models["intersection"], X: np.ndarray = X) -> None:
-                with patch.object(kernelized, "gram_of", Computed):
-                    model.fit(X)
-
-            least = interleaved(
-                {
-                    "blocks": by_blocks,
-                    "rbf": lambda models=models, X=X: models["rbf"].fit(X),
-                    "sorted": lambda models=models, X=X: models["intersection"].fit(X),
-                },
-                2,
-            )
-            model = models["intersection"]
-            records.append(
-                {
-                    "section": "training",
-                    "case": name,
-                    "epsilon": epsilon,
-                    "seconds": least["sorted"],
-                    "blocks_over_sorted": least["blocks"] / least["sorted"],
-                    "rbf_over_sorted": least["rbf"] / least["sorted"],
-                    "n_support": len(model.support_),
-                    "relative_gap": model.relative_gap_,
-                    "megabytes_of_sorted_features": 12 * X.size / 1e6,
-                }
-            )
-            r = records[-1]
-            print(
-                f"| {name} | {epsilon:.2g} | {r['seconds']:.2f} s | {r['blocks_over_sorted']:.1f} "
-                f"| {r['rbf_over_sorted']:.1f} | {r['n_support']:,} | {r['relative_gap']:.0e} |",
-                flush=True,
-            )
-    return records
-
-
-def maps(folder: Path) -> Records:
-    """The linear slab on sampled chi2 features against the exact kernel, over the 26 letters."""
-    text = np.loadtxt(folder / "letter" / "letter-recognition.data", delimiter=",", dtype=str)
-    X, labels = text[:, 1:].astype(float) / 15, text[:, 0]
-    parameters = {"nu_lower": 0.1, "nu_upper": 0.01, "epsilon": 2 / 3, "tol": 1e-6}
-    models: dict[Any, Any] = {0: OneClassSlabSVM(kernel="chi2", **parameters)}
-    models |= {
-        n: make_pipeline(Chi2Map(sample_steps=n), LinearOneClassSlabSVM(**parameters)) for n in (1, 2, 3, 4, 6, 10)
+@threadpool_limits.wrap(limits=1)
+def blocks(name: str, dtype: Any, n_left: int = 400, n_right: int = 2000) -> list[Record]:
+    """A kernel's block, in time for a pair and a feature, against scikit-learn, NumPy, and a bare sum of minima."""
+    kernel, formula = {
+        "intersection": (Intersection(), intersection_by_broadcasting),
+        "chi2": (Chi2(), chi2_by_broadcasting),
+    }[name]
+    X, Z = (histograms(n, D, n).astype(dtype) + dtype(0.01) for n in (n_left, n_right))
+    left, right = kernel.prepare(X, dtype), kernel.prepare(Z, dtype)
+    actions = {
+        "ours": lambda: kernel.block(left, right),
+        "scikit-learn": lambda: additive_chi2_kernel(X, Z),
+        "numpy": lambda: formula(X[:FEW_LEFT], Z),
+        "minima": lambda: minima(X[:4].ravel(), dtype(0.5), 10_000),
     }
-    found: dict[Any, list[float]] = {n: [] for n in models}
+    if dtype is np.float64:
+        gram = Computed(kernel, np.concatenate([X, Z]), 2)
+        rows, columns = np.split(np.arange(n_left + n_right), [n_left])
+        actions["two threads"] = lambda: gram.block(rows, columns)
+    least = least_seconds(actions)
+    pairs = n_left * n_right * D
+    return [
+        {
+            "section": "blocks",
+            "case": f"{name}, {np.dtype(dtype).name}" + (", two threads" if threads != "ours" else ""),
+            "picoseconds_per_pair_and_feature": least[threads] / pairs * 1e12,
+            "scikit_learn_over_ours": least["scikit-learn"] / least[threads],
+            "numpy_over_ours": least["numpy"] * n_left / FEW_LEFT / least[threads],
+            "ours_over_minima": least[threads] / pairs / (least["minima"] / (4 * D * 10_000)),
+        }
+        for threads in ("ours", "two threads")
+        if threads in least
+    ]
+
+
+def rows_of(data: str, m: int = 20_000, d: int = 64) -> np.ndarray:
+    if data == "histograms":
+        rng = np.random.default_rng(0)
+        drawn = rng.gamma(2.0 * rng.random(d), 1.0, (m, d))
+        return drawn / drawn.sum(axis=1, keepdims=True)
+    blobs = clouds(m, d)
+    return blobs - blobs.min(axis=0)
+
+
+def training(data: str, epsilon: float) -> Record:
+    """Fits on 20,000 rows of 64 features: sorted products against blocks, and against the RBF kernel's fit."""
+    X = rows_of(data)
+    model, rbf = (
+        OneClassSlabSVM(kernel=kernel, epsilon=epsilon, nu_upper=0.05, n_jobs=2) for kernel in ("intersection", "rbf")
+    )
+
+    def by_blocks() -> None:
+        with patch.object(kernelized, "gram_of", Computed):
+            model.fit(X)
+
+    least = least_seconds({"blocks": by_blocks, "rbf": lambda: rbf.fit(X), "sorted": lambda: model.fit(X)}, 2)
+    return {
+        "section": "training",
+        "case": data,
+        "epsilon": epsilon,
+        "seconds": least["sorted"],
+        "blocks_over_sorted": least["blocks"] / least["sorted"],
+        "rbf_over_sorted": least["rbf"] / least["sorted"],
+        "n_support": len(model.support_),
+        "relative_gap": model.relative_gap_,
+        "megabytes_of_sorted_features": 12 * X.size / 1e6,
+    }
+
+
+def maps(options: Options) -> list[Record]:
+    """The linear slab on sampled chi2 features against the exact kernel, over the 26 letters."""
+    found = letters(options)
+    if not found:
+        return []
+    X, labels = found[0] / 15, found[1]
+    parameters = {"nu_lower": 0.1, "nu_upper": 0.01, "epsilon": 2 / 3, "tol": 1e-6}
+    models: dict[int, Any] = {0: OneClassSlabSVM(kernel="chi2", **parameters)}
+    models |= {n: make_pipeline(Chi2Map(sample_steps=n), LinearOneClassSlabSVM(**parameters)) for n in SAMPLES}
+    mcc: dict[int, list[float]] = {n: [] for n in models}
     train = np.random.default_rng(0).random(len(X)) < 0.5
     for letter in np.unique(labels):
         own = labels == letter
         for n, model in models.items():
             predicted = model.fit(X[train & own]).predict(X[~train])
-            found[n].append(float(matthews_corrcoef(np.where(own[~train], 1, -1), predicted)))
-    records = []
-    print("\n| chi2 on 26 letters | features | median MCC | largest difference from the kernel of any letter |")
-    print("| --- | ---: | ---: | ---: |")
-    for n, values in found.items():
-        records.append(
-            {
-                "section": "maps",
-                "case": "exact kernel" if n == 0 else f"{n} samples",
-                "n_features": 16 * (2 * n - 1) if n else None,
-                "median_mcc": float(np.median(values)),
-                "largest_difference": float(np.abs(np.subtract(values, found[0])).max()),
-            }
-        )
-        r = records[-1]
-        print(f"| {r['case']} | {r['n_features'] or '-'} | {r['median_mcc']:.4f} | {r['largest_difference']:.4f} |")
+            mcc[n].append(float(matthews_corrcoef(np.where(own[~train], 1, -1), predicted)))
+    records = [
+        {
+            "section": "maps",
+            "case": f"{n} samples" if n else "exact kernel",
+            "n_features": 16 * (2 * n - 1) if n else None,
+            "median_mcc": float(np.median(values)),
+            "largest_difference": float(np.abs(np.subtract(values, mcc[0])).max()),
+        }
+        for n, values in mcc.items()
+    ]
+    if not options.output:
+        draw(*records)
     return records
 
 
-def draw(records: Records) -> None:
+def draw(exact: Record, *sampled: Record) -> None:
     """Draw the maps' median MCC over their size, beside the exact kernel's."""
     import matplotlib as mpl
 
     mpl.use("svg")
     from matplotlib import pyplot as plt
 
-    exact, *sampled = [record for record in records if record["section"] == "maps"]
     figure, axes = plt.subplots(figsize=(5.5, 3.2), layout="constrained")
-    axes.axhspan(
-        exact["median_mcc"] - 0.01, exact["median_mcc"] + 0.01, color="0.9", label="within .01 of the exact kernel"
-    )
-    axes.axhline(exact["median_mcc"], color="0.3", linewidth=1, label="exact chi2 kernel")
-    axes.plot(
-        [record["n_features"] for record in sampled],
-        [record["median_mcc"] for record in sampled],
-        "o-",
-        color="#1f5fa8",
-        label="sampled map, linear slab",
-    )
+    centre = exact["median_mcc"]
+    axes.axhspan(centre - 0.01, centre + 0.01, color="0.9", label="within .01 of the exact kernel")
+    axes.axhline(centre, color="0.3", linewidth=1, label="exact chi2 kernel")
+    sizes, medians = ([record[name] for record in sampled] for name in ("n_features", "median_mcc"))
+    axes.plot(sizes, medians, "o-", color="#1f5fa8", label="sampled map, linear slab")
     axes.set_xlabel("features of the map (16 before it)")
     axes.set_ylabel("median MCC over 26 letters")
     axes.legend(frameon=False, loc="lower right")
     mpl.rcParams["svg.hashsalt"] = "slabsvm"
-    figure.savefig(HERE.parent / "docs" / "chi2-map.svg", metadata={"Date": None})
+    figure.savefig(FIGURE, metadata={"Date": None})
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", choices=["", "prediction", "blocks", "training", "maps"])
-    parser.add_argument("--data", type=Path, default=os.environ.get("SLABSVM_DATA"), help="folder with letter/")
-    arguments = parser.parse_args()
-    warnings.simplefilter("ignore")
-    records: Records = []
-    for section in (prediction, blocks):
-        if arguments.only in ("", section.__name__):
-            with threadpool_limits(1):
-                records += section()
-    if arguments.only in ("", "training"):
-        records += training()
-    if arguments.only in ("", "maps") and arguments.data:
-        records += maps(Path(arguments.data))
-        draw(records)
-    file = HERE / "results" / "additive.json"
-    measured = {record["section"] for record in records}
-    kept = (
-        [record for record in json.loads(file.read_text()) if record["section"] not in measured]
-        if file.exists()
-        else []
-    )
-    file.write_text(json.dumps(kept + records, indent=1) + "\n")
+def cases(options: Options) -> Iterator[Case]:
+    for n in (10, 30, 100, 300, 2000):
+        yield f"prediction, {n} support vectors", partial(prediction, n)
+    for dtype in (np.float64, np.float32):
+        for kernel in ("intersection", "chi2"):
+            yield f"blocks, {kernel}, {dtype.__name__}", partial(blocks, kernel, dtype)
+    for data in ("histograms", "clouds, shifted"):
+        for epsilon in (0.0, 2 / 3):
+            yield f"training, {data}, epsilon {epsilon:.2g}", partial(training, data, epsilon)
+    yield "maps", partial(maps, options)
 
+
+PREDICTION = Table(
+    "prediction, d = 256 | n_SV | table, ns | loop / table | NumPy / table | error / range | bound / range",
+    (
+        "{case} | {n_support:,} | {nanoseconds_per_row_and_feature:.1f} | {loop_over_table:.1f} "
+        "| {numpy_over_table:.0f} | {error_over_range:.0e} | {bound_over_range:.0e}"
+    ).format_map,
+    section="prediction",
+)
+BLOCKS = Table(
+    "block, 400 x 2,000 pairs, d = 256 | ps each | scikit-learn / ours | NumPy / ours | ours / minima",
+    (
+        "{case} | {picoseconds_per_pair_and_feature:.0f} | {scikit_learn_over_ours:.1f} | {numpy_over_ours:.1f} "
+        "| {ours_over_minima:.1f}"
+    ).format_map,
+    section="blocks",
+)
+TRAINING = Table(
+    "training, 20,000 x 64 | epsilon | intersection | blocks / it | RBF / it | support vectors | gap",
+    (
+        "{case} | {epsilon:.2g} | {seconds:.2f} s | {blocks_over_sorted:.1f} | {rbf_over_sorted:.1f} | {n_support:,} "
+        "| {relative_gap:.0e}"
+    ).format_map,
+    section="training",
+)
+MAPS = Table(
+    "chi2 on 26 letters | features | median MCC | largest difference from the kernel of any letter",
+    lambda r: f"{r['case']} | {r['n_features'] or '-'} | {r['median_mcc']:.4f} | {r['largest_difference']:.4f}",
+    section="maps",
+)
 
 if __name__ == "__main__":
-    main()
+    Benchmark(
+        __file__,
+        __doc__,
+        cases,
+        tables(PREDICTION, BLOCKS, TRAINING, MAPS),
+        keys=("section", "case", "n_support", "epsilon"),
+        whole=has_letter,
+        arguments=DATA,
+    ).main()

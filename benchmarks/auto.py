@@ -1,23 +1,19 @@
 """What AutoSlabSVM is worth to somebody who sets nothing: against the best of its grid, other choices, and no choice.
 
-    SLABSVM_DATA=... python benchmarks/auto.py [--every N] [--report]
+    python benchmarks/auto.py --data DIR [--every N]
+    python benchmarks/auto.py --report
 
 Positives alone are learned; labelled test samples say afterwards what came of it, by Matthews correlation and recall.
 The tasks are those of benchmarks/selection.py, the digits with every pixel black or white, wide tables, and one of
-categories. Every other search is over the same grid. Prints tables and, where every task was run, writes
-results/auto.json; --report prints the tables of the published results alone.
+categories. Every other search is over the same grid.
 """
 
 from __future__ import annotations
 
-import argparse
 import itertools
-import json
-import os
-import warnings
 from collections import defaultdict
 from collections.abc import Iterator
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,11 +26,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
-from selection import SEED, Task, split, tasks
+from harness import Benchmark, Case, Document, Options, Record, table
+from samples import DATA
+from selection import EVERY, SEED, Task, every_task, split, tasks
 from slabsvm import AutoSlabSVM, OneClassSlabSVM
 from slabsvm.selection.criteria import TightestAtRecall
 
-RESULTS = Path(__file__).parent / "results" / "auto.json"
 AUTO = "AutoSlabSVM"
 RECALL = 0.9
 # Recall is shown for fewer rows than each of these, and for more.
@@ -72,7 +69,8 @@ def hard_tasks() -> Iterator[Task]:
     yield split("one-hot", "pairs agree", one_hot[codes].reshape(600, -1), one_hot[strangers].reshape(600, -1))
 
 
-def run(task: Task) -> dict[str, Any]:
+@threadpool_limits.wrap(limits=1, user_api="blas")
+def run(task: Task) -> Record:
     """Learn a task in every way; return the Matthews correlation and the recall of each."""
     chosen = AutoSlabSVM(recall=RECALL).fit(task.train)
     fitted: dict[str, Any] = {AUTO: chosen}
@@ -102,74 +100,59 @@ def worth(model: Any, task: Task) -> dict[str, float]:
     }
 
 
-def report(records: list[dict[str, Any]]) -> None:
-    """Print each way's worth as the mean over data sets, of which one is the mean over its classes, and in each."""
+def report(document: Document) -> str:
+    """Return each way's worth as the mean over data sets, of which one is the mean over its classes, and in each."""
+    records = document["records"]
     groups = defaultdict(list)
     for record in records:
         groups[record["group"]].append(record)
 
-    def of_groups(name: str, what: str) -> Any:
+    def of_groups(name: str, what: str) -> np.ndarray:
         return np.array([np.mean([r["ways"][name][what] for r in some]) for some in groups.values()])
 
     oracle = np.array([np.mean([r["oracle"] for r in some]) for some in groups.values()])
     names = [AUTO, *SEARCHES, UNCHOSEN]
-    print(f"\n{len(records)} tasks of {len(groups)} data sets; a recall of {RECALL} is asked for\n")
-    print("| way | share of the oracle's MCC | worst | MCC | recall | MCC less AutoSlabSVM's | Wilcoxon p |")
-    print("| --- " + "| ---: " * 6 + "|")
+    ways, sets = [], []
     for name in names:
         mcc, less = of_groups(name, "mcc"), of_groups(name, "mcc") - of_groups(AUTO, "mcc")
         p = f"{wilcoxon(less.round(4)).pvalue:.2g}" if less.any() else ""
-        print(
-            f"| {name} | {(mcc / oracle).mean():.3f} | {(mcc / oracle).min():.3f} | {mcc.mean():.3f} "
-            f"| {of_groups(name, 'recall').mean():.3f} | {less.mean():+.3f} | {p} |"
+        ways.append(
+            f"{name} | {(mcc / oracle).mean():.3f} | {(mcc / oracle).min():.3f} | {mcc.mean():.3f} "
+            f"| {of_groups(name, 'recall').mean():.3f} | {less.mean():+.3f} | {p}"
         )
-    print("\n| data set | oracle | " + " | ".join(names) + " |")
-    print("| --- " + "| ---: " * (1 + len(names)) + "|")
     for row, group in enumerate(groups):
         values = " | ".join(f"{of_groups(name, 'mcc')[row]:.3f}" for name in names)
-        print(f"| {group} | {oracle[row]:.3f} | {values} |")
-    report_tasks(records)
+        sets.append(f"{group} | {oracle[row]:.3f} | {values}")
+    parts = [
+        f"{len(records)} tasks of {len(groups)} data sets; a recall of {RECALL} is asked for",
+        table("way | share of the oracle's MCC | worst | MCC | recall | MCC less AutoSlabSVM's | Wilcoxon p", ways),
+        table(f"data set | oracle | {' | '.join(names)}", sets),
+        *by_size(records),
+    ]
+    return "\n\n".join(parts)
 
 
-def report_tasks(records: list[dict[str, Any]]) -> None:
-    """Print what recall comes of how many rows, and how often a choice is worth more than none."""
-    print("\n| rows learned | tasks | recall: AutoSlabSVM | lowest | no choice |")
-    print("| --- " + "| ---: " * 4 + "|")
+def by_size(records: list[Record]) -> tuple[str, str]:
+    """Return what recall comes of how many rows, and how often a choice is worth more than none."""
+    rows = []
     for low, high in itertools.pairwise((0, *SIZES, np.inf)):
         some = [r for r in records if low <= r["m"] < high]
-        if not some:
-            continue
         recall, unchosen = ([r["ways"][name]["recall"] for r in some] for name in (AUTO, UNCHOSEN))
-        print(
-            f"| {low} to {high} | {len(some)} | {np.mean(recall):.3f} | {min(recall):.3f} | {np.mean(unchosen):.3f} |"
-        )
+        if some:
+            means = f"{np.mean(recall):.3f} | {min(recall):.3f} | {np.mean(unchosen):.3f}"
+            rows.append(f"{low} to {high} | {len(some)} | {means}")
     less = np.array([r["ways"][AUTO]["mcc"] - r["ways"][UNCHOSEN]["mcc"] for r in records])
-    print(
-        f"\nAgainst no choice AutoSlabSVM wins {int((less > 0).sum())} tasks, loses {int((less < 0).sum())}, by "
-        f"{-less.min():.3f} at most."
+    wins, losses = int((less > 0).sum()), int((less < 0).sum())
+    return (
+        table("rows learned | tasks | recall: AutoSlabSVM | lowest | no choice", rows),
+        f"Against no choice AutoSlabSVM wins {wins} tasks, loses {losses}, by {-less.min():.3f} at most.",
     )
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--every", type=int, default=1, metavar="N", help="take every N-th of Letter's letters")
-    parser.add_argument("--report", action="store_true", help="print the tables of the published results alone")
-    given = parser.parse_args()
-    if given.report:
-        report(json.loads(RESULTS.read_text()))
-        return
-    records = []
-    warnings.simplefilter("ignore")
-    with threadpool_limits(1, "blas"):
-        for task in [*tasks(given.every), *hard_tasks()]:
-            records.append(run(task))
-            print(f"{task.group}: {task.name}", flush=True)
-    report(records)
-    if given.every == 1 and os.environ.get("SLABSVM_DATA"):
-        RESULTS.write_text(json.dumps(records, indent=1) + "\n")
-    else:
-        print("\nNot every task was run: the published results stay as they are.")
+def cases(options: Options) -> Iterator[Case]:
+    for task in itertools.chain(tasks(options), hard_tasks()):
+        yield f"{task.group}: {task.name}", partial(run, task)
 
 
 if __name__ == "__main__":
-    main()
+    Benchmark(__file__, __doc__, cases, report, whole=every_task, arguments=DATA | EVERY).main()

@@ -6,53 +6,33 @@ Clarabel (interior point, conic) and PIQP (proximal interior point, dense) solve
 K; the package's own interior point, the paper's method, solves it too. All are asked for the same relative gap, and the
 gap of each answer is computed from its multipliers alone, after they were made feasible. Ours is the whole solver, the
 computation of K included, which the others are given. One BLAS thread for all; runs are interleaved and medians quoted.
-Writes results/conic.json and prints a table. Needs clarabel and piqp: pip install ".[benchmarks]".
+Needs clarabel and piqp: pip install ".[benchmarks]".
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
-import platform
-import time
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Iterator
+from functools import partial
 
-import clarabel
 import numpy as np
-import piqp
 import scipy.sparse as sp
-from sklearn.datasets import make_blobs
 from threadpoolctl import threadpool_limits
 
-import slabsvm
+from harness import Benchmark, Case, Options, Record, Table, interleaved, tables
+from samples import clouds
 from slabsvm.dual.program import Dual, one_class_slab
 from slabsvm.gram.base import Computed
 from slabsvm.kernels import base as kernels
 from slabsvm.solvers import interior, smo
 
-RESULTS = Path(__file__).parent / "results" / "conic.json"
 TOL = 1e-3
 NU_LOWER, NU_UPPER, EPSILON = 0.1, 0.05, 2 / 3
 
 
 def histograms(m: int) -> np.ndarray:
     """Non-negative features with sum one, 16 of them, from five clouds."""
-    X, _ = make_blobs(m, 16, centers=5, cluster_std=[1.0, 1.5, 2.0, 2.5, 3.0], center_box=(-4, 4), random_state=0)
-    positive = np.exp(0.3 * X)
+    positive = np.exp(0.3 * clouds(m, 16))
     return positive / positive.sum(axis=1, keepdims=True)
-
-
-def programs(m: int) -> dict[str, tuple[kernels.Kernel, np.ndarray]]:
-    X = histograms(m)
-    return {
-        "rbf": (kernels.RBF(1.0 / (X.shape[1] * X.var())), X),
-        "linear": (kernels.Linear(), X),
-        "intersection": (kernels.Intersection(), X),
-        "hellinger": (kernels.Hellinger(), X),
-        "chi2": (kernels.Chi2(), X),
-    }
 
 
 def expanded(dual: Dual, K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -64,6 +44,8 @@ def expanded(dual: Dual, K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def by_clarabel(upper: sp.csc_array, sums: np.ndarray, totals: np.ndarray) -> np.ndarray:
     """Solve with the upper triangle of P, which Clarabel takes as a sparse matrix."""
+    import clarabel
+
     n = upper.shape[0]
     settings = clarabel.DefaultSettings()
     settings.verbose = False
@@ -81,6 +63,8 @@ def by_clarabel(upper: sp.csc_array, sums: np.ndarray, totals: np.ndarray) -> np
 
 
 def by_piqp(P: np.ndarray, sums: np.ndarray, totals: np.ndarray) -> np.ndarray:
+    import piqp
+
     n = len(P)
     solver = piqp.DenseSolver()
     solver.settings.verbose = False
@@ -100,78 +84,63 @@ def true_gap(dual: Dual, K: np.ndarray, multipliers: np.ndarray) -> float:
     return dual.gap(feasible, scores) / abs(dual.objective(feasible, scores))
 
 
-def measure(name: str, kernel: kernels.Kernel, X: np.ndarray, repeats: int) -> dict[str, object]:
-    m = len(X)
+@threadpool_limits.wrap(limits=1)
+def measure(name: str, m: int, repeats: int) -> Record:
+    X = histograms(m)
+    kernel = kernels.RBF(1.0 / (X.shape[1] * X.var())) if name == "rbf" else kernels.NAMED[name]()
     dual = one_class_slab(np.ones(m), NU_LOWER, NU_UPPER, EPSILON)
     K = np.asarray(kernel(X, X), dtype=np.float64)
     P, sums = expanded(dual, K)
     caps = dual.caps.mean(axis=1)
     totals = dual.totals / caps
-
     upper = sp.csc_array(np.triu(P))
 
     def scaled(flat: np.ndarray) -> np.ndarray:
         return flat.reshape(2, m) * caps[:, None]
 
-    solvers: dict[str, Callable[[], np.ndarray]] = {
+    solvers = {
         "ours": lambda: smo.solve(dual, Computed(kernel, X), tol=TOL).multipliers,
         "interior": lambda: interior.solve(dual, Computed(kernel, X), tol=TOL).multipliers,
         "clarabel": lambda: scaled(by_clarabel(upper, sums, totals)),
         "piqp": lambda: scaled(by_piqp(P, sums, totals)),
     }
-    solvers["ours"]()
-    times: dict[str, list[float]] = {solver: [] for solver in solvers}
-    answers = {}
-    for _ in range(repeats):
-        for solver, solve in solvers.items():
-            begin = time.perf_counter()
-            answers[solver] = solve()
-            times[solver].append(time.perf_counter() - begin)
-    record: dict[str, object] = {"kernel": name, "m": m, "d": X.shape[1], "repeats": repeats}
-    for solver in solvers:
-        record[f"{solver}_seconds"] = float(np.median(times[solver]))
-        record[f"{solver}_gap"] = true_gap(dual, K, answers[solver])
-    return record
+    solvers["ours"]()  # compiles
+    seconds, answers = interleaved(solvers, repeats, warm_up=False)
+    record: Record = {"kernel": name, "m": m, "d": X.shape[1], "repeats": repeats}
+    for solver, answer in answers.items():
+        record[f"{solver}_seconds"] = float(np.median(seconds[solver]))
+        record[f"{solver}_gap"] = true_gap(dual, K, answer)
+    return record | {"tol": TOL}
 
 
-def show(record: dict[str, object]) -> str:
+def row(record: Record) -> str:
     ours = record["ours_seconds"]
     cells = [f"{record['kernel']}", f"{record['m']:,}", f"{1e3 * ours:,.1f} ms", f"{record['ours_gap']:.0e}"]
     for solver in ("interior", "clarabel", "piqp"):
         cells += [f"{record[f'{solver}_seconds'] / ours:,.0f}", f"{record[f'{solver}_gap']:.0e}"]
-    return "| " + " | ".join(cells) + " |"
+    return " | ".join(cells)
 
 
-HEAD = (
-    "| kernel | m | ours | gap | paper's / ours | gap | Clarabel / ours | gap | PIQP / ours | gap |\n"
-    "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
-)
+def cases(options: Options) -> Iterator[Case]:
+    for m in options.sizes:
+        for kernel in ("rbf", "linear", "intersection", "hellinger", "chi2"):
+            yield f"{kernel} {m}", partial(measure, kernel, m, options.repeats)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--sizes", type=int, nargs="+", default=[1000, 2000])
-    arguments = parser.parse_args()
-    records = []
-    print(HEAD)
-    with threadpool_limits(1):
-        for m in arguments.sizes:
-            for name, (kernel, X) in programs(m).items():
-                records.append(measure(name, kernel, X, arguments.repeats))
-                print(show(records[-1]), flush=True)
-    machine = {
-        "processor": platform.machine(),
-        "cores": os.cpu_count(),
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "clarabel": clarabel.__version__,
-        "piqp": piqp.__version__,
-        "slabsvm": slabsvm.__version__,
-    }
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps({"machine": machine, "tol": TOL, "records": records}, indent=1) + "\n")
-
+SIZES = [1000, 2000]
+HEAD = "kernel | m | ours | gap | paper's / ours | gap | Clarabel / ours | gap | PIQP / ours | gap"
 
 if __name__ == "__main__":
-    main()
+    Benchmark(
+        __file__,
+        __doc__,
+        cases,
+        tables(Table(HEAD, row)),
+        keys=("kernel", "m"),
+        whole=lambda options: options.sizes == SIZES,
+        arguments={
+            "--repeats": {"type": int, "default": 3, "help": "[%(default)s]"},
+            "--sizes": {"type": int, "nargs": "+", "default": SIZES, "help": "[%(default)s]"},
+        },
+        packages=("clarabel", "piqp"),
+    ).main()

@@ -1,7 +1,7 @@
 """Measure the one-class models side by side: the recall that their thresholds keep, and how well they rank.
 
-    .venv/bin/python benchmarks/family.py [--data DIR] [--page docs/family.md]   # measure, write records and tables
-    .venv/bin/python benchmarks/family.py --read                                 # the tables of the records there are
+    python benchmarks/family.py --data DIR [--page docs/family.md]
+    python benchmarks/family.py --read
 
 Data, splits and scaling are those of benchmarks/offsets.py (docs/offsets.md has the protocol). Every model is asked to
 accept 90 % of new positives.
@@ -9,32 +9,23 @@ accept 90 % of new positives.
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
-import warnings
-from collections.abc import Callable, Iterable, Sequence
-from datetime import date
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, cpu_count, delayed
-from sklearn.metrics import roc_auc_score
+from sklearn.metrics import matthews_corrcoef, roc_auc_score
 
-from offsets import LETTER_FILE, MARKS, OFFSETS, DataSet, Split, data_sets, split, unavoidable_error
+from class_data import DataSet, Split, data_sets, split
+from harness import JOBS, Benchmark, Case, Document, Options, Record, means, table
+from offsets import N_SPLITS, OFFSETS, unavoidable_error
+from samples import DATA, has_letter
 from slabsvm import SVDD, KernelDensityDetector, KernelPCADetector, OneClassSlabSVM, OneClassSVM
-from slabsvm_reproduction.run.counts import Counts
 
-RECORDS = Path(__file__).parent / "results" / "family.json"
 NU = 0.1
-N_SPLITS = 3
 GAMMA_MULTIPLES = (0.1, 1.0, 10.0)
 MEASURED = ("recall_error", "bias", "chance", "mcc", "auroc")
 
-Record = dict[str, Any]
 Maker = Callable[..., Any]
 
 KERNEL_MODELS: dict[str, Maker] = {
@@ -57,121 +48,84 @@ def models(train: np.ndarray) -> Iterable[tuple[str, str, str, Maker]]:
         yield "kernel density", rule, "rbf", partial(KernelDensityDetector, nu=NU, bandwidth=rule)
 
 
-def measure(data: DataSet, known: Any, seed: int) -> list[Record]:
-    """Fit every model on one split, with both offsets, and report how it decides and ranks."""
-    parts = split(data, known, seed)
-    scaled = {kernel: parts.scaled(kernel) for kernel in ("rbf", "linear")}
-    records = []
-    for name, setting, kernel, make in models(scaled["rbf"].train):
-        for offsets in OFFSETS:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # what they warn of is what is measured
+def measure(data: DataSet, known: Any) -> Iterator[Record]:
+    """Fit every model, with both offsets, on each split of one class, and report how it decides and ranks."""
+    for seed in range(N_SPLITS):
+        parts = split(data, known, seed)
+        scaled = {kernel: parts.scaled(kernel) for kernel in ("rbf", "linear")}
+        for name, setting, kernel, make in models(scaled["rbf"].train):
+            for offsets in OFFSETS:
                 fitted = make(offsets=offsets).fit(scaled[kernel].train)
-            records.append(
-                {"data": data.name, "model": name, "setting": setting, "offsets": offsets}
-                | judged(fitted, scaled[kernel])
-            )
-    return records
+                what = {"data": data.name, "model": name, "setting": setting, "offsets": offsets}
+                yield what | judged(fitted, scaled[kernel])
 
 
 def judged(fitted: Any, parts: Split) -> Record:
     """Report the decisions and the ranking of held-out and novel samples."""
     decision = fitted.decision_function(np.concatenate([parts.held_out, parts.novel]))
     known = np.arange(len(decision)) < len(parts.held_out)
-    counts = Counts.of(decision >= 0, known)
+    bias = float((decision[known] >= 0).mean()) - (1 - NU)
     return {
         "degenerate": getattr(fitted, "status_", "") == "degenerate",
-        "bias": counts.recall - (1 - NU),
-        "recall_error": abs(counts.recall - (1 - NU)),
+        "bias": bias,
+        "recall_error": abs(bias),
         "chance": unavoidable_error(1 - NU, len(parts.train), len(parts.held_out)),
-        "mcc": counts.mcc,
+        "mcc": float(matthews_corrcoef(known, decision >= 0)),
         "auroc": float(roc_auc_score(known, decision)),
     }
 
 
-def summarised(records: Iterable[Record], by: Sequence[str]) -> list[Record]:
-    """Return one record for each combination of the fields `by`, with the means of what was measured."""
-    groups: dict[tuple[Any, ...], list[Record]] = {}
-    for record in records:
-        if not record["degenerate"]:
-            groups.setdefault(tuple(record[name] for name in by), []).append(record)
-    return [
-        dict(zip(by, key, strict=True))
-        | {"fits": len(group)}
-        | {name: round(float(np.mean([record[name] for record in group])), 4) for name in MEASURED}
-        for key, group in groups.items()
-    ]
+def cases(options: Options) -> Iterator[Case]:
+    for data in data_sets(options):
+        for known in data.known:
+            yield f"{data.name}, {known}", partial(measure, data, known)
 
 
-def measured(letter_file: Path | None, n_jobs: int) -> Record:
-    """Measure everything and return the document that is written."""
-    begin = perf_counter()
-    tasks = [(data, k, seed) for data in data_sets(letter_file) for k in data.known for seed in range(N_SPLITS)]
-    records = [r for some in Parallel(n_jobs=n_jobs)(delayed(measure)(*task) for task in tasks) for r in some]
+def document(records: list[Record]) -> Document:
+    sound = [record for record in records if not record["degenerate"]]
     return {
-        "date": date.today().isoformat(),
-        "seconds": round(perf_counter() - begin),
         "fits": len(records),
-        "degenerate": sum(record["degenerate"] for record in records),
-        "cells": summarised(records, ("data", "model", "setting", "offsets")),
+        "degenerate": len(records) - len(sound),
+        "cells": means(sound, ("data", "model", "setting", "offsets"), MEASURED),
     }
 
 
-def tables(found: Record) -> str:
+def report(document: Document) -> str:
     """Return both tables as Markdown. A data set counts once, whatever its number of classes."""
-    cells = [cell | {"degenerate": False} for cell in found["cells"]]
-    overall = summarised(cells, ("model", "setting", "offsets"))
+    cells = document["cells"]
+    overall = means(cells, ("model", "setting", "offsets"), MEASURED)
     by_key = {(cell["model"], cell["setting"], cell["offsets"]): cell for cell in overall}
-    lines = [
-        f"{found['fits']} fits on {found['date']} ({found['degenerate']} with w = 0, left out).",
-        "",
-        "| model | setting | data sets | recall error: training | leave-one-out | chance "
-        "| MCC: training | leave-one-out | AUROC: training | leave-one-out |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
-    ]
-    settings = dict.fromkeys((cell["model"], cell["setting"]) for cell in overall)
-    for model, setting in sorted(settings):
-        trained, left_out = (by_key[model, setting, offsets] for offsets in OFFSETS)
-        lines.append(
-            f"| {model} | {setting} | {left_out['fits']} | {trained['recall_error']:.3f} ({trained['bias']:+.3f}) "
-            f"| {left_out['recall_error']:.3f} ({left_out['bias']:+.3f}) | {left_out['chance']:.3f} "
-            f"| {trained['mcc']:.3f} | {left_out['mcc']:.3f} "
-            f"| {trained['auroc']:.3f} | {left_out['auroc']:.3f} |"
-        )
-    names = list(dict.fromkeys(model for model, _ in settings))
+    settings = sorted({key[:2] for key in by_key})
+    rows = []
+    for model, setting in settings:
+        pair = [by_key[model, setting, offsets] for offsets in OFFSETS]
+        errors = [f"{one['recall_error']:.3f} ({one['bias']:+.3f})" for one in pair]
+        values = [f"{one[name]:.3f}" for name in ("mcc", "auroc") for one in pair]
+        rows.append(" | ".join([model, setting, str(pair[1]["fits"]), *errors, f"{pair[1]['chance']:.3f}", *values]))
+    head = (
+        "model | setting | data sets | recall error: training | leave-one-out | chance "
+        "| MCC: training | leave-one-out | AUROC: training | leave-one-out"
+    )
+    first = "{fits} fits on {date} ({degenerate} with w = 0, left out).".format(**document)
+    names = dict.fromkeys(cell["model"] for cell in cells)
+    return f"{first}\n\n{table(head, rows, 'l' * 10)}\n\n{by_data(cells, names)}"
+
+
+def by_data(cells: list[Record], names: Iterable[str]) -> str:
+    """Return each model's best AUROC on each data set, with its setting."""
     # A slab's score is a distance from the middle of its planes; the other scores do not depend on where those are.
     columns = [("slab", "training")] + [(name, "leave-one-out") for name in names]
     titles = [f"{name}, {offsets} planes" if name == "slab" else name for name, offsets in columns]
-    lines += ["", f"| data set | {' | '.join(titles)} |", f"| --- |{' --- |' * len(titles)}"]
+    rows = []
     for data in dict.fromkeys(cell["data"] for cell in cells):
         of_data = [cell for cell in cells if cell["data"] == data]
         best = [
             max((c["auroc"], c["setting"]) for c in of_data if (c["model"], c["offsets"]) == column)
             for column in columns
         ]
-        lines.append(f"| {data} | " + " | ".join(f"{auroc:.3f} ({setting})" for auroc, setting in best) + " |")
-    return "\n".join(lines)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--data", type=Path, default=os.environ.get("SLABSVM_DATA"), help="the folder of Letter's file")
-    parser.add_argument("--read", action="store_true", help="print the tables of the records that are there")
-    parser.add_argument("--page", type=Path, help="a page to put the tables in, between its marks")
-    parser.add_argument("--jobs", type=int, default=cpu_count())
-    options = parser.parse_args()
-    if not options.read:
-        letter = Path(options.data) / LETTER_FILE if options.data else None
-        found = measured(letter if letter and letter.exists() else None, options.jobs)
-        RECORDS.write_text(json.dumps(found, indent=1) + "\n")
-    text = tables(json.loads(RECORDS.read_text()))
-    print(text)
-    if options.page:
-        page = options.page.read_text()
-        before, _, rest = page.partition(MARKS[0])
-        after = rest.partition(MARKS[1])[2]
-        options.page.write_text(f"{before}{MARKS[0]}\n{text}\n{MARKS[1]}{after}")
+        rows.append(" | ".join([data, *(f"{auroc:.3f} ({setting})" for auroc, setting in best)]))
+    return table(" | ".join(["data set", *titles]), rows, "l" * (1 + len(titles)))
 
 
 if __name__ == "__main__":
-    main()
+    Benchmark(__file__, __doc__, cases, report, document, whole=has_letter, arguments=DATA | JOBS).main()

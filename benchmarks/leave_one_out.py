@@ -1,6 +1,6 @@
 """How near the closed-form leave-one-out scores are to refits without each sample.
 
-    python benchmarks/leave_one_out.py [--output FILE.json]
+    python benchmarks/leave_one_out.py [--only KERNEL] [--output FILE.json]
 
 For 20 problems with each of five kernels (scikit-learn's bundled data, and a cloud; m <= 200; epsilon 0, .2, 2/3 and
 1.5) every support vector is left out in turn and the model refitted to a relative gap of 1e-11, with the boxes of the
@@ -9,16 +9,15 @@ all exact leave-one-out scores of the same model. Samples that support nothing a
 models whose w is zero.
 """
 
-import argparse
-import json
-import platform
-import time
-from pathlib import Path
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 
-import slabsvm
+from harness import Benchmark, Case, Document, Options, Record, Table
 from slabsvm.dual.leave_one_out import leave_one_out
 from slabsvm.dual.program import Dual, Status, one_class_slab
 from slabsvm.gram.base import Dense
@@ -28,8 +27,6 @@ from slabsvm.solvers import smo
 TIGHT = 1e-11
 EXACT = 1e-6
 LARGEST = 200
-HEADINGS = ("kernel", "problems", "support vectors", "exact", "median", "90 %", "99 %", "largest", "correlation")
-HEADINGS += ("training score: median", "90 %")
 GAMMAS = (0.3, 1.0, 3.0, 10.0)
 SETTINGS = ((0.1, 0.01, 2 / 3), (0.1, 0.05, 0.2), (0.2, 0.1, 0.0), (0.1, 0.1, 1.5))
 
@@ -84,10 +81,12 @@ def errors(dual: Dual, K: np.ndarray) -> dict[str, np.ndarray]:
     }
 
 
-def distribution(found: list[dict[str, np.ndarray]]) -> dict[str, float]:
+def distribution(kernel: str) -> Record:
     """Return the distribution of the errors over all support vectors of a kernel's problems."""
+    found = [e for e in (errors(dual, K) for dual, K in problems(kernel)) if e]
     closed, trained, one, other = (np.concatenate([e[key] for e in found]) for key in found[0])
     return {
+        "kernel": kernel,
         "problems": len(found),
         "support_vectors": len(closed),
         "share_exact": float((closed < EXACT).mean()),
@@ -102,30 +101,27 @@ def distribution(found: list[dict[str, np.ndarray]]) -> dict[str, float]:
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--output", type=Path, default=Path("benchmarks/results/leave_one_out.json"))
-    output = parser.parse_args().output
-    started = time.perf_counter()
-    table = {}
-    print(f"| {' | '.join(HEADINGS)} |\n|{' --- |' * len(HEADINGS)}")
+def cases(_: Options) -> Iterator[Case]:
     for kernel in kernels.NAMED:
-        found = [errors(dual, K) for dual, K in problems(kernel)]
-        row = table[kernel] = distribution([e for e in found if e])
-        numbers = (f"{row[name]:.2g}" for name in ("median", "p90", "p99", "max"))
-        cells = (kernel, row["problems"], row["support_vectors"], f"{row['share_exact']:.0%}", *numbers)
-        ends = (f"{row['correlation']:.4f}", f"{row['training_median']:.2g}", f"{row['training_p90']:.2g}")
-        print(f"| {' | '.join(str(cell) for cell in (*cells, *ends))} |", flush=True)
-    record = {
-        "kernels": table,
-        "seconds": time.perf_counter() - started,
-        "machine": {"processor": platform.machine(), "system": platform.system(), "python": platform.python_version()},
-        "versions": {"slabsvm": slabsvm.__version__, "numpy": np.__version__},
-    }
-    output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(json.dumps(record, indent=2) + "\n")
-    print(f"{record['seconds']:.0f} s; written to {output}")
+        yield kernel, partial(distribution, kernel)
+
+
+TABLE = Table(
+    "kernel | problems | support vectors | exact | median | 90 % | 99 % | largest | correlation "
+    "| training score: median | 90 %",
+    (
+        "{kernel} | {problems} | {support_vectors} | {share_exact:.0%} | {median:.2g} | {p90:.2g} | {p99:.2g} "
+        "| {max:.2g} | {correlation:.4f} | {training_median:.2g} | {training_p90:.2g}"
+    ).format_map,
+    "l" * 11,
+)
+
+
+def report(document: Document) -> str:
+    # The published file has records by the kernel's name.
+    by_kernel = document.get("kernels", {})
+    return TABLE.of(document.get("records") or [{"kernel": name} | record for name, record in by_kernel.items()])
 
 
 if __name__ == "__main__":
-    main()
+    Benchmark(__file__, __doc__, cases, report).main()

@@ -4,41 +4,39 @@
 
 Sections: passes (against the time of a pass, measured around each fit, and at epsilon 0 against SGDOneClassSVM), file
 (a memory-mapped float32 file, in a process of its own, with its peak memory), dask (four workers, in processes; bytes
-that came back from a pass, for two lengths). Prints tables, and writes results/linear.json: with --only that section's
-records, with other --rows nothing.
+that came back from a pass, for two lengths).
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
-import subprocess
-import sys
 import tempfile
-import textwrap
+import threading
 import time
-import warnings
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
-from sklearn.datasets import make_blobs
 from sklearn.linear_model import SGDOneClassSVM
 
+from harness import Benchmark, Case, Options, Record, Table, in_own_process, tables
+from samples import clouds
 from slabsvm import LinearOneClassSlabSVM
 
-RESULTS = Path(__file__).parent / "results" / "linear.json"
 N_JOBS = os.cpu_count() or 1
 D = 64
 ROWS = 1_000_000
-Records = list[dict[str, Any]]
+DATA = {
+    "five clouds": lambda m: clouds(m, D, centres=(0.0, 8.0)),
+    "one cloud": lambda m: np.random.default_rng(0).normal(3.0, 1.0, (m, D)),
+}
 
 
-def data_sets(m: int) -> dict[str, np.ndarray]:
-    rng = np.random.default_rng(0)
-    blobs, _ = make_blobs(m, D, centers=5, cluster_std=[1.0, 1.5, 2.0, 2.5, 3.0], center_box=(0.0, 8.0), random_state=0)
-    return {"five clouds": blobs, "one cloud": rng.normal(3.0, 1.0, (m, D))}
+def compile_solver() -> None:
+    LinearOneClassSlabSVM().fit(np.random.default_rng(0).gamma(9.0, 1.0, (1000, 3)))
 
 
 def pass_seconds(X: np.ndarray) -> float:
@@ -64,80 +62,44 @@ def one_plane_objective(X: np.ndarray, w: np.ndarray, nu: float) -> float:
     return -0.5 * max(low, 0.0) ** 2 / float(w @ w)
 
 
-def passes(m: int) -> Records:
-    records = []
-    LinearOneClassSlabSVM().fit(np.random.default_rng(0).gamma(9.0, 1.0, (1000, 3)))  # compiles
-    print("\n| data | epsilon | tol | seconds | pass-times | passes | gap | status | SGD: time, objective / ours |")
-    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- | ---: |")
-    for name, X in data_sets(m).items():
-        for epsilon in (0.0, 2 / 3):
-            for tol in (1e-3, 1e-6):
-                before = pass_seconds(X)
-                begin = time.perf_counter()
-                model = LinearOneClassSlabSVM(epsilon=epsilon, nu_upper=0.05, tol=tol, n_jobs=N_JOBS).fit(X)
-                seconds = time.perf_counter() - begin
-                record = {
-                    "section": "passes",
-                    "case": name,
-                    "m": m,
-                    "d": D,
-                    "epsilon": epsilon,
-                    "tol": tol,
-                    "seconds": seconds,
-                    "pass_seconds": min(before, pass_seconds(X)),
-                    "n_passes": model.n_passes_,
-                    "relative_gap": model.relative_gap_,
-                    "status": model.status_,
-                }
-                record["pass_times"] = seconds / record["pass_seconds"]
-                peer = "-"
-                if epsilon == 0 and tol == 1e-3:
-                    begin = time.perf_counter()
-                    sgd = SGDOneClassSVM(nu=0.1, random_state=0).fit(X)
-                    record["sgd_seconds_over_ours"] = (time.perf_counter() - begin) / seconds
-                    # Objectives are negative; the lower the better.
-                    theirs = one_plane_objective(X, np.ravel(sgd.coef_), 0.1)
-                    record["sgd_objective_over_ours"] = theirs / one_plane_objective(X, model.coef_[0], 0.1)
-                    peer = f"{record['sgd_seconds_over_ours']:.1f}, {record['sgd_objective_over_ours']:.4f}"
-                records.append(record)
-                print(
-                    f"| {name} | {epsilon:.2g} | {tol:.0e} | {seconds:.2f} | {record['pass_times']:.1f} "
-                    f"| {model.n_passes_} | {model.relative_gap_:.0e} | {model.status_} | {peer} |",
-                    flush=True,
-                )
-    return records
+def passes(data: str, m: int, epsilon: float, tol: float) -> Record:
+    compile_solver()
+    X = DATA[data](m)
+    before = pass_seconds(X)
+    begin = time.perf_counter()
+    model = LinearOneClassSlabSVM(epsilon=epsilon, nu_upper=0.05, tol=tol, n_jobs=N_JOBS).fit(X)
+    seconds = time.perf_counter() - begin
+    a_pass = min(before, pass_seconds(X))
+    return {
+        "section": "passes",
+        "case": data,
+        "m": m,
+        "d": D,
+        "epsilon": epsilon,
+        "tol": tol,
+        "seconds": seconds,
+        "pass_seconds": a_pass,
+        "n_passes": model.n_passes_,
+        "relative_gap": model.relative_gap_,
+        "status": model.status_,
+        "pass_times": seconds / a_pass,
+        **(peer(X, model, seconds) if epsilon == 0 and tol == 1e-3 else {}),
+    }
 
 
-def file(m: int) -> Records:
+def peer(X: np.ndarray, model: LinearOneClassSlabSVM, seconds: float) -> Record:
+    """Return what scikit-learn's stochastic gradients take and reach, over what ours did."""
+    begin = time.perf_counter()
+    sgd = SGDOneClassSVM(nu=0.1, random_state=0).fit(X)
+    taken = time.perf_counter() - begin
+    # Objectives are negative; the lower the better.
+    theirs = one_plane_objective(X, np.ravel(sgd.coef_), 0.1)
+    objective = theirs / one_plane_objective(X, model.coef_[0], 0.1)
+    return {"sgd_seconds_over_ours": taken / seconds, "sgd_objective_over_ours": objective}
+
+
+def file(m: int) -> Record:
     """A file, mapped into a process that reports the most memory it held, mapped pages left out."""
-    code = """
-        import json, sys, threading, time
-        import numpy as np
-        from slabsvm import LinearOneClassSlabSVM
-
-        def private() -> int:
-            with open("/proc/self/status") as status:
-                return next(int(line.split()[1]) for line in status if line.startswith("RssAnon")) * 1024
-
-        LinearOneClassSlabSVM().fit(np.random.default_rng(0).gamma(9.0, 1.0, (1000, 3)))
-        before, peak, done = private(), [0], threading.Event()
-
-        def watch() -> None:
-            while not done.wait(0.002):
-                peak[0] = max(peak[0], private())
-
-        watcher = threading.Thread(target=watch)
-        watcher.start()
-        X = np.load(sys.argv[1], mmap_mode="r")
-        begin = time.perf_counter()
-        model = LinearOneClassSlabSVM(nu_upper=0.05).fit(X)
-        seconds = time.perf_counter() - begin
-        done.set()
-        watcher.join()
-        print(json.dumps({"seconds": seconds, "n_passes": model.n_passes_, "relative_gap": model.relative_gap_,
-                          "file_megabytes": X.nbytes / 1e6, "megabytes_before": before / 1e6,
-                          "peak_megabytes": peak[0] / 1e6}))
-    """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rows.npy"
         X = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(4 * m, D))
@@ -146,86 +108,126 @@ def file(m: int) -> Records:
             some = X[first : first + 100_000]
             some[:] = rng.standard_normal(some.shape, dtype=np.float32) + 3
         X.flush()
-        answer = subprocess.run(
-            [sys.executable, "-c", textwrap.dedent(code), str(path)], capture_output=True, text=True, check=True
-        )
-    record = {"section": "file", "m": 4 * m, "d": D, **json.loads(answer.stdout)}
-    print("\n| file | seconds | passes | gap | memory before the fit | most memory during it |")
-    print("| ---: | ---: | ---: | ---: | ---: | ---: |")
-    print(
-        f"| {record['file_megabytes']:,.0f} MB | {record['seconds']:.1f} | {record['n_passes']} "
-        f"| {record['relative_gap']:.0e} | {record['megabytes_before']:.0f} MB | {record['peak_megabytes']:.0f} MB |"
-    )
-    return [record]
+        return {"section": "file", "m": 4 * m, "d": D, **in_own_process(fit_file, path)}
 
 
-def dask(m: int) -> Records:
-    """Bytes that come back from the workers, for two lengths of the data."""
+def fit_file(path: Path) -> Record:
+    compile_solver()
+    before, peak, done = private_memory(), [0], threading.Event()
+
+    def watch() -> None:
+        while not done.wait(0.002):
+            peak[0] = max(peak[0], private_memory())
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    X = np.load(path, mmap_mode="r")
+    begin = time.perf_counter()
+    model = LinearOneClassSlabSVM(nu_upper=0.05).fit(X)
+    seconds = time.perf_counter() - begin
+    done.set()
+    watcher.join()
+    return {
+        "seconds": seconds,
+        "n_passes": model.n_passes_,
+        "relative_gap": model.relative_gap_,
+        "file_megabytes": X.nbytes / 1e6,
+        "megabytes_before": before / 1e6,
+        "peak_megabytes": peak[0] / 1e6,
+    }
+
+
+def private_memory() -> int:
+    """Return the bytes of this process that are no file's."""
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("RssAnon")) * 1024
+
+
+def dask(rows: int) -> Record:
+    """Bytes that come back from the workers."""
     import dask.array as da
     from distributed import Client, LocalCluster
 
     from slabsvm.data.dask import Blocks
 
-    visit, moved = Blocks._visit, []
+    visit, came = Blocks._visit, []
 
     def counted(source: Any, visitor: Any) -> Any:
         results = visit(source, visitor)
-        moved.append(
-            sum(array.nbytes for part in results for array in vars(part).values() if isinstance(array, np.ndarray))
-        )
+        arrays = [array for part in results for array in vars(part).values() if isinstance(array, np.ndarray)]
+        came.append(sum(array.nbytes for array in arrays))
         return results
 
-    Blocks._visit = counted  # type: ignore[method-assign]
-    records = []
-    print("\n| Dask, 4 workers | data | came back in the survey | in each later pass | passes | gap | w, from local |")
-    print("| ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
-    with (
-        LocalCluster(n_workers=4, threads_per_worker=1, dashboard_address=None) as cluster,
-        Client(cluster),
-    ):
-        for rows in (m // 4, m):
-            X = da.random.default_rng(0).normal(3.0, 1.0, (rows, D), chunks=(rows // 16, -1)).persist()
-            moved.clear()
+    with LocalCluster(n_workers=4, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster):
+        X = da.random.default_rng(0).normal(3.0, 1.0, (rows, D), chunks=(rows // 16, -1)).persist()
+        with patch.object(Blocks, "_visit", counted):
             model = LinearOneClassSlabSVM(nu_upper=0.05, tol=1e-6).fit(X)
-            came = list(moved)
-            local = LinearOneClassSlabSVM(nu_upper=0.05, tol=1e-6).fit(X.compute())
-            difference = float(np.linalg.norm(model.coef_ - local.coef_) / np.linalg.norm(local.coef_))
-            records.append(
-                {
-                    "section": "dask",
-                    "m": rows,
-                    "d": D,
-                    "survey_megabytes": came[0] / 1e6,
-                    "pass_megabytes": float(np.mean(came[1:])) / 1e6,
-                    "n_passes": model.n_passes_,
-                    "relative_gap": model.relative_gap_,
-                    "difference": difference,
-                }
-            )
-            r = records[-1]
-            print(
-                f"| {rows:,} | {rows * D * 8 / 1e6:,.0f} MB | {r['survey_megabytes']:.1f} MB "
-                f"| {r['pass_megabytes']:.1f} MB | {r['n_passes']} | {r['relative_gap']:.0e} | {difference:.0e} |",
-                flush=True,
-            )
-    return records
+        local = LinearOneClassSlabSVM(nu_upper=0.05, tol=1e-6).fit(X.compute())
+    return {
+        "section": "dask",
+        "m": rows,
+        "d": D,
+        "survey_megabytes": came[0] / 1e6,
+        "pass_megabytes": float(np.mean(came[1:])) / 1e6,
+        "n_passes": model.n_passes_,
+        "relative_gap": model.relative_gap_,
+        "difference": float(np.linalg.norm(model.coef_ - local.coef_) / np.linalg.norm(local.coef_)),
+    }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", choices=["", "passes", "file", "dask"])
-    parser.add_argument("--rows", type=int, default=ROWS)
-    arguments = parser.parse_args()
-    warnings.simplefilter("ignore")
-    records: Records = []
-    for section in (passes, file, dask):
-        if arguments.only in ("", section.__name__):
-            records += section(arguments.rows)
-    if arguments.rows == ROWS:
-        earlier = json.loads(RESULTS.read_text()) if arguments.only else []
-        kept = [record for record in earlier if record["section"] != arguments.only]
-        RESULTS.write_text(json.dumps(kept + records, indent=1) + "\n")
+def cases(options: Options) -> Iterator[Case]:
+    m = options.rows
+    for data in DATA:
+        for epsilon in (0.0, 2 / 3):
+            for tol in (1e-3, 1e-6):
+                yield f"passes, {data}, epsilon {epsilon:.2g}, tol {tol:.0e}", partial(passes, data, m, epsilon, tol)
+    yield "file", partial(file, m)
+    for rows in (m // 4, m):
+        yield f"dask, {rows} rows", partial(dask, rows)
 
+
+def passes_row(record: Record) -> str:
+    against = "-"
+    if "sgd_seconds_over_ours" in record:
+        against = "{sgd_seconds_over_ours:.1f}, {sgd_objective_over_ours:.4f}".format_map(record)
+    return (
+        "{case} | {epsilon:.2g} | {tol:.0e} | {seconds:.2f} | {pass_times:.1f} | {n_passes} | {relative_gap:.0e} "
+        "| {status} | "
+    ).format_map(record) + against
+
+
+PASSES = Table(
+    "data | epsilon | tol | seconds | pass-times | passes | gap | status | SGD: time, objective / ours",
+    passes_row,
+    "lrrrrrrlr",
+    section="passes",
+)
+FILE = Table(
+    "file | seconds | passes | gap | memory before the fit | most memory during it",
+    (
+        "{file_megabytes:,.0f} MB | {seconds:.1f} | {n_passes} | {relative_gap:.0e} | {megabytes_before:.0f} MB "
+        "| {peak_megabytes:.0f} MB"
+    ).format_map,
+    "rrrrrr",
+    section="file",
+)
+DASK = Table(
+    "Dask, 4 workers | data | came back in the survey | in each later pass | passes | gap | w, from local",
+    lambda r: (
+        f"{r['m']:,} | {r['m'] * D * 8 / 1e6:,.0f} MB | {r['survey_megabytes']:.1f} MB | {r['pass_megabytes']:.1f} MB "
+        f"| {r['n_passes']} | {r['relative_gap']:.0e} | {r['difference']:.0e}"
+    ),
+    "rrrrrrr",
+    section="dask",
+)
 
 if __name__ == "__main__":
-    main()
+    Benchmark(
+        __file__,
+        __doc__,
+        cases,
+        tables(PASSES, FILE, DASK),
+        keys=("section", "case", "m", "epsilon", "tol"),
+        whole=lambda options: options.rows == ROWS,
+        arguments={"--rows": {"type": int, "default": ROWS, "help": "[%(default)s]"}},
+    ).main()

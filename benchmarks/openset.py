@@ -1,7 +1,7 @@
 """Measure the promises of open-set recognition: the rate of false rejections, and what a thousand classes cost.
 
-    .venv/bin/python benchmarks/openset.py [--data DIR] [--page docs/open-set.md]   # measure, write records and tables
-    .venv/bin/python benchmarks/openset.py --read                                   # the tables of those records
+    python benchmarks/openset.py --data DIR [--page docs/open-set.md]
+    python benchmarks/openset.py --read
 
 Rates: 200 random splits of one known class into 199 training rows and 50 new ones, on each data set. A split's p-values
 come from 99 held-out rows, cross and leave-one-out ones from all 199. Over the splits the share of new rows with
@@ -11,15 +11,10 @@ calibration rows a split's rate is Beta(k, n + 1 - k), k = alpha (n + 1).
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
 import pickle
-import warnings
-from datetime import date
-from pathlib import Path
+from collections.abc import Iterator
+from functools import partial
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 from scipy.stats import norm
@@ -27,11 +22,10 @@ from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from offsets import LETTER_FILE, MARKS
+from harness import Benchmark, Case, Document, Options, Record, table
+from samples import DATA, has_letter, letters
 from slabsvm import ConformalDetector, OneClassSlabSVM, OneClassSVM, OpenSetClassifier
-from slabsvm_reproduction.letter.data import load_letters
 
-RECORDS = Path(__file__).parent / "results" / "openset.json"
 ALPHAS = (0.01, 0.05, 0.1, 0.2)
 N_SPLITS, N_TRAINING, N_NEW = 200, 199, 50
 METHODS = ("split", "cross", "leave-one-out")
@@ -39,20 +33,15 @@ MODELS = {"slab": OneClassSlabSVM, "one-class SVM": OneClassSVM}
 COVERAGE = 0.95
 CLASS_COUNTS = (50, 100, 200, 400, 1000)
 
-Record = dict[str, Any]
 
-
-def known_classes(letter_file: Path | None) -> dict[str, np.ndarray]:
-    """Return the rows of one known class of each data set."""
+def known_classes(options: Options) -> Iterator[tuple[str, np.ndarray]]:
+    """Give the rows of one known class of each data set."""
     cancer, digits = load_breast_cancer(), load_digits()
-    found = {
-        "breast cancer, benign": cancer.data[cancer.target == 1],
-        "digits 0 to 4": digits.data[digits.target < 5] / 16.0,
-    }
-    if letter_file:
-        letters = load_letters(letter_file)
-        found["Letter, M"] = letters.X[letters.y == "M"] / 15.0
-    return found
+    yield "breast cancer, benign", cancer.data[cancer.target == 1]
+    yield "digits 0 to 4", digits.data[digits.target < 5] / 16.0
+    found = letters(options)
+    if found:
+        yield "Letter, M", found[0][found[1] == "M"] / 15.0
 
 
 def rejections(rows: np.ndarray, seed: int) -> dict[tuple[str, str], np.ndarray]:
@@ -117,67 +106,34 @@ def many_classes() -> list[Record]:
     return found
 
 
-def measured(letter_file: Path | None) -> Record:
-    begin = perf_counter()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        found = [record for name, rows in known_classes(letter_file).items() for record in rates(name, rows)]
-        classes = many_classes()
-    return {
-        "date": date.today().isoformat(),
-        "cores": os.cpu_count(),
-        "seconds": round(perf_counter() - begin),
-        "rates": found,
-        "classes": classes,
-    }
+def cases(options: Options) -> Iterator[Case]:
+    for name, rows in known_classes(options):
+        yield name, partial(rates, name, rows)
+    yield "many classes", many_classes
 
 
-def tables(found: Record) -> str:
+def document(records: list[Record]) -> Document:
+    return {"rates": [r for r in records if "rate" in r], "classes": [r for r in records if "classes" in r]}
+
+
+def report(document: Document) -> str:
     """Return the tables as Markdown; a rate outside its band is bold."""
-    heads = " | ".join(f"alpha {alpha:g}" for alpha in ALPHAS)
-    lines = [
-        f"{N_SPLITS} splits, {N_TRAINING} training rows, {N_NEW} new ones each; {found['date']}.",
-        "",
-        f"| data | model | method | {heads} |",
-        f"| --- | --- | --- |{' ---: |' * len(ALPHAS)}",
-    ]
     rows: dict[tuple[str, ...], list[str]] = {}
-    for one in found["rates"]:
+    bands: dict[str, dict[float, str]] = {method: {} for method in METHODS}
+    for one in document["rates"]:
         text = f"{one['rate']:.4f}" if one["within"] else f"**{one['rate']:.4f}**"
         rows.setdefault((one["data"], one["model"], one["method"]), []).append(text)
-    lines += [f"| {' | '.join([*key, *values])} |" for key, values in rows.items()]
-    for method in METHODS:
-        band = {
-            one["alpha"]: f"{one['low']:.4f} to {one['high']:.4f}" for one in found["rates"] if one["method"] == method
-        }
-        lines.append(f"| | band ({COVERAGE:.0%}) | {method} | {' | '.join(band.values())} |")
-    lines += [
-        "",
-        "| classes of 100 samples | fit, ms a class | one row of each, ms a class | add one, ms | models, kB a class |",
-        "| ---: | ---: | ---: | ---: | ---: |",
-    ]
-    lines += [f"| {' | '.join(str(value) for value in one.values())} |" for one in found["classes"]]
-    return "\n".join(lines)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--data", type=Path, default=os.environ.get("SLABSVM_DATA"), help="the folder of Letter's file")
-    parser.add_argument("--read", action="store_true", help="print the tables of the records that are there")
-    parser.add_argument("--page", type=Path, help="a page to put the tables in, between its marks")
-    options = parser.parse_args()
-    if not options.read:
-        letter = Path(options.data) / LETTER_FILE if options.data else None
-        found = measured(letter if letter and letter.exists() else None)
-        RECORDS.write_text(json.dumps(found, indent=1) + "\n")
-    text = tables(json.loads(RECORDS.read_text()))
-    print(text)
-    if options.page:
-        page = options.page.read_text()
-        before, _, rest = page.partition(MARKS[0])
-        after = rest.partition(MARKS[1])[2]
-        options.page.write_text(f"{before}{MARKS[0]}\n{text}\n{MARKS[1]}{after}")
+        bands[one["method"]][one["alpha"]] = f"{one['low']:.4f} to {one['high']:.4f}"
+    lines = [" | ".join([*key, *values]) for key, values in rows.items()]
+    lines += [f"| band ({COVERAGE:.0%}) | {method} | {' | '.join(band.values())}" for method, band in bands.items()]
+    head = "data | model | method | " + " | ".join(f"alpha {alpha:g}" for alpha in ALPHAS)
+    classes = (
+        "classes of 100 samples | fit, ms a class | one row of each, ms a class | add one, ms | models, kB a class"
+    )
+    first = f"{N_SPLITS} splits, {N_TRAINING} training rows, {N_NEW} new ones each; {document['date']}."
+    costs = (" | ".join(map(str, one.values())) for one in document["classes"])
+    return f"{first}\n\n{table(head, lines, 'lllrrrr')}\n\n{table(classes, costs, 'rrrrr')}"
 
 
 if __name__ == "__main__":
-    main()
+    Benchmark(__file__, __doc__, cases, report, document, whole=has_letter, arguments=DATA).main()

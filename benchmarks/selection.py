@@ -1,23 +1,19 @@
 """How good a model each label-free criterion chooses, against the best of the grid, and how long the search takes.
 
-    SLABSVM_DATA=... python benchmarks/selection.py [--every N] [--fresh] [--report]
+    python benchmarks/selection.py --data DIR [--every N] [--fresh]
+    python benchmarks/selection.py --report
 
 Positives alone choose among the candidates of a grid; labelled test samples say afterwards what each choice is worth,
-by Matthews correlation, and what the best candidate would have been (the oracle). Prints a table and, where every task
-was run, writes results/selection.json. Every task is kept in results/selection.jsonl as soon as it is done, so that a
-run that was stopped goes on. Letter tasks need the data set (see the README); the others are bundled or generated.
+by Matthews correlation, and what the best candidate would have been (the oracle). Every task is kept in
+results/selection.jsonl as soon as it is done, so that a run that was stopped goes on. Letter tasks need the data set
+(see the README); the others are bundled or generated.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
-import time
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,6 +26,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
+from harness import Benchmark, Case, Document, Options, Record, table
+from samples import DATA, bundled, has_letter, letters
 from slabsvm import LabelFreeSearchCV, OneClassSlabSVM, OneClassSVM
 from slabsvm.kernels import bandwidth
 from slabsvm.selection.criteria import (
@@ -46,9 +44,7 @@ from slabsvm.selection.curves import ExcessMass, MassVolume
 from slabsvm.selection.journal import Journal
 from slabsvm.selection.synthetic_outliers import MAKERS, Strangers
 
-RESULTS = Path(__file__).parent / "results" / "selection.json"
-
-
+EVERY = {"--every": {"type": int, "default": 1, "metavar": "N", "help": "take every N-th of Letter's letters"}}
 KINDS = {"swaps": 1000, "marginals": 1000, "shifting": 1000, "volume": 2000}
 CRITERIA: dict[str, Criterion] = {
     "recall (the paper's)": Recall(),
@@ -124,11 +120,18 @@ def models(task: Task) -> dict[str, tuple[Any, dict[str, list[Any]]]]:
     return {"slab": (OneClassSlabSVM(), slab), "one-class SVM": (OneClassSVM(), {"gamma": gammas, "nu": nus})}
 
 
-def letter_tasks(every: int) -> Iterator[Task]:
-    from slabsvm_reproduction.letter.data import load_letters
+def every_task(options: Options) -> bool:
+    return options.every == 1 and has_letter(options)
 
-    letters = load_letters()
-    X, y = letters.X / 15, letters.y
+
+def tasks(options: Options) -> Iterator[Task]:
+    found = letters(options)
+    if found:
+        yield from letter_tasks(found[0] / 15, found[1], options.every)
+    yield from other_tasks()
+
+
+def letter_tasks(X: np.ndarray, y: np.ndarray, every: int) -> Iterator[Task]:
     for letter in sorted(set(y))[::every]:
         known = y == letter
         yield Task("Letter", letter, X[:16000][known[:16000]], X[16000:], known[16000:], scaled=False)
@@ -139,14 +142,7 @@ def letter_tasks(every: int) -> Iterator[Task]:
 
 
 def other_tasks() -> Iterator[Task]:
-    bundled = {
-        "digits": datasets.load_digits,
-        "wine": datasets.load_wine,
-        "breast cancer": datasets.load_breast_cancer,
-        "iris": datasets.load_iris,
-    }
-    for name, load in bundled.items():
-        X, y = load(return_X_y=True)
+    for name, X, y in bundled():
         for label in np.unique(y):
             yield split(name, str(label), X[y == label], X[y != label])
     generator = np.random.default_rng(SEED)
@@ -179,8 +175,10 @@ def split(group: str, name: str, positives: np.ndarray, negatives: np.ndarray) -
     return Task(group, name, positives[order[:cut]], test, truth, scaled=True)
 
 
-def run(task: Task) -> Iterator[dict[str, Any]]:
-    """Give, for each model, what every candidate is worth, what was measured of it, and what rules alone give."""
+@threadpool_limits.wrap(limits=1, user_api="blas")
+def run(task: Task) -> list[Record]:
+    """Return, for each model, what every candidate is worth, what was measured of it, and what rules alone give."""
+    records = []
     for name, (detector, grid) in models(task).items():
         estimator = make_pipeline(StandardScaler(), detector) if task.scaled else detector
         prefix = f"{estimator.steps[-1][0]}__" if task.scaled else ""
@@ -191,19 +189,15 @@ def run(task: Task) -> Iterator[dict[str, Any]]:
         record["worth"] = [value_of(clone(estimator).set_params(**candidate), task) for candidate in candidates]
         for way, folds in (("folds", 5), ("fold-free", "leave-one-out")):
             search = LabelFreeSearchCV(estimator, named, criterion=Several(), cv=folds, refit=False).fit(task.train)
-            results = search.cv_results_
-            means = {
-                key.removeprefix("mean_"): v.tolist()
-                for key, v in results.items()
-                if key.startswith("mean_") and ": " in key
-            }
-            record[way] = means
+            means = {key: v for key, v in search.cv_results_.items() if key.startswith("mean_") and ": " in key}
+            record[way] = {key.removeprefix("mean_"): v.tolist() for key, v in means.items()}
         learned = StandardScaler().fit_transform(task.train) if task.scaled else task.train
         record["rules"] = {
             rule: value_of(clone(estimator).set_params(**{f"{prefix}gamma": gamma_of(learned)}), task)
             for rule, gamma_of in bandwidth.RULES.items()
         }
-        yield record
+        records.append(record)
+    return records
 
 
 def chosen(record: Mapping[str, Any], way: str, name: str) -> int:
@@ -219,45 +213,6 @@ def value_of(estimator: Any, task: Task) -> float:
     """Return the Matthews correlation on the test rows of an estimator that has learned the positives."""
     accepted = estimator.fit(task.train).predict(task.test) == 1
     return float(matthews_corrcoef(task.truth, accepted))
-
-
-def tasks(every: int) -> Iterator[Task]:
-    if os.environ.get("SLABSVM_DATA"):
-        yield from letter_tasks(every)
-    else:
-        print("SLABSVM_DATA is not set: Letter is left out.")
-    yield from other_tasks()
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--every", type=int, default=1, metavar="N", help="take every N-th of Letter's letters")
-    parser.add_argument("--fresh", action="store_true", help="compute again what is recorded")
-    parser.add_argument("--report", action="store_true", help="print the tables of the published results alone")
-    given = parser.parse_args()
-    if given.report:
-        report(json.loads(RESULTS.read_text()))
-        return
-    journal = Journal(RESULTS.with_suffix(".jsonl"))
-    if given.fresh:
-        journal.path.unlink(missing_ok=True)
-    known = {(r["group"], r["task"], r["model"]): r for r in journal.records()}
-    records = []
-    warnings.simplefilter("ignore")
-    with threadpool_limits(1, "blas"):
-        for task in tasks(given.every):
-            if (task.group, task.name, "one-class SVM") not in known:
-                begin = time.perf_counter()
-                for record in run(task):
-                    journal.append(record)
-                    known[record["group"], record["task"], record["model"]] = record
-                print(f"{task.group}: {task.name}, {time.perf_counter() - begin:.0f} s", flush=True)
-            records += [choices(known[task.group, task.name, model]) for model in MODELS]
-    report(records)
-    if given.every == 1 and os.environ.get("SLABSVM_DATA"):
-        RESULTS.write_text(json.dumps(records, indent=1) + "\n")
-    else:
-        print("\nNot every task was run: the published results stay as they are.")
 
 
 def choices(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -276,39 +231,44 @@ def choices(record: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def report(records: Sequence[Mapping[str, Any]]) -> None:
-    """Print how the criteria rank over data sets.
+def report(document: Document) -> str:
+    """Return how the criteria rank over data sets.
 
     A data set is the mean over its classes, and for ranks and tests over the two models, too: what they make of the
     same rows is no two observations.
     """
+    records = document["records"]
     names = list(records[0]["mcc"])
     ranked = [name for name in names if name in CRITERIA and "no slack" not in name]
     groups = sorted({r["group"] for r in records})
     cells = [[[r for r in records if (r["group"], r["model"]) == (g, model)] for model in MODELS] for g in groups]
-    table = {
-        name: np.array([[np.mean([r["mcc"][name] for r in some]) for some in row] for row in cells]) for name in names
-    }
-    oracle = np.array([[np.mean([r["oracle"] for r in some]) for some in row] for row in cells])
-    values = np.stack([table[name].mean(axis=1) for name in ranked], axis=1).round(4)
+
+    def over_classes(value: Callable[[Record], float]) -> np.ndarray:
+        return np.array([[np.mean([value(r) for r in some]) for some in row] for row in cells])
+
+    means = {name: over_classes(lambda r, name=name: r["mcc"][name]) for name in names}
+    oracle = over_classes(lambda r: r["oracle"])
+    values = np.stack([means[name].mean(axis=1) for name in ranked], axis=1).round(4)
     ranks = dict(zip(ranked, rankdata(-values, axis=1).mean(axis=0), strict=True))
-    print(
-        f"\n{len(groups)} data sets; Friedman p {friedmanchisquare(*values.T).pvalue:.1g}, critical difference of mean "
-        f"ranks (Nemenyi, .05) {critical_difference(len(ranked), len(groups)):.2f}\n"
-    )
-    print(
-        f"| criterion | mean rank | share of the oracle's MCC, slab | one-class SVM | worst | MCC less {DEFAULT}'s "
-        "| Wilcoxon p | Letter, slab | one-class SVM |"
-    )
-    print("| --- " + "| ---: " * 8 + "|")
-    for name in sorted(names, key=lambda n: (ranks.get(n, np.inf), -np.mean(table[n] / oracle))):
-        share, less = table[name] / oracle, (table[name] - table[DEFAULT]).mean(axis=1).round(4)
-        p = f"{wilcoxon(less).pvalue:.2g}" if less.any() else ""
-        print(
-            f"| {name} | {f'{ranks[name]:.1f}' if name in ranks else ''} | {share[:, 0].mean():.3f} "
-            f"| {share[:, 1].mean():.3f} | {share.min():.3f} | {less.mean():+.3f} | {p} "
-            f"| {on_letters(records, 'slab', name)} | {on_letters(records, 'one-class SVM', name)} |"
+    p = friedmanchisquare(*values.T).pvalue
+    critical = critical_difference(len(ranked), len(groups))
+    rows = []
+    for name in sorted(names, key=lambda n: (ranks.get(n, np.inf), -np.mean(means[n] / oracle))):
+        share, less = means[name] / oracle, (means[name] - means[DEFAULT]).mean(axis=1).round(4)
+        rank = f"{ranks[name]:.1f}" if name in ranks else ""
+        p_less = f"{wilcoxon(less).pvalue:.2g}" if less.any() else ""
+        rows.append(
+            f"{name} | {rank} | {share[:, 0].mean():.3f} | {share[:, 1].mean():.3f} | {share.min():.3f} "
+            f"| {less.mean():+.3f} | {p_less} | " + " | ".join(on_letters(records, model, name) for model in MODELS)
         )
+    head = (
+        f"criterion | mean rank | share of the oracle's MCC, slab | one-class SVM | worst | MCC less {DEFAULT}'s "
+        "| Wilcoxon p | Letter, slab | one-class SVM"
+    )
+    return (
+        f"{len(groups)} data sets; Friedman p {p:.1g}, critical difference of mean ranks (Nemenyi, .05) "
+        f"{critical:.2f}\n\n{table(head, rows)}"
+    )
 
 
 def on_letters(records: Sequence[Mapping[str, Any]], model: str, name: str) -> str:
@@ -326,5 +286,23 @@ def critical_difference(n_methods: int, n_sets: int) -> float:
     return float(q * np.sqrt(n_methods * (n_methods + 1) / (6 * n_sets)))
 
 
+def cases(options: Options) -> Iterator[Case]:
+    journal = Journal(options.file.with_suffix(".jsonl"))
+    if options.fresh:
+        journal.path.unlink(missing_ok=True)
+    known = {(r["group"], r["task"], r["model"]): r for r in journal.records()}
+
+    def of_task(task: Task) -> Iterator[Record]:
+        if (task.group, task.name, MODELS[-1]) not in known:
+            for record in run(task):
+                journal.append(record)
+                known[record["group"], record["task"], record["model"]] = record
+        return (choices(known[task.group, task.name, model]) for model in MODELS)
+
+    for task in tasks(options):
+        yield f"{task.group}: {task.name}", partial(of_task, task)
+
+
 if __name__ == "__main__":
-    main()
+    fresh = {"--fresh": {"action": "store_true", "help": "compute again what is recorded"}}
+    Benchmark(__file__, __doc__, cases, report, whole=every_task, arguments=DATA | EVERY | fresh).main()

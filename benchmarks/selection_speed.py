@@ -3,17 +3,14 @@
     python benchmarks/selection_speed.py
 
 GridSearchCV is given the same strangers, made once, and a scorer that shows them: it repeats nothing but the fits. One
-thread, one BLAS thread; the least processor time of interleaved repetitions. Prints a table and writes
-results/selection_speed.json. The data are bundled or generated.
+thread, one BLAS thread; the least processor time of interleaved repetitions. The data are bundled or generated.
 """
 
 from __future__ import annotations
 
-import json
 import time
-import warnings
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,14 +18,15 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import GridSearchCV
 from threadpoolctl import threadpool_limits
 
+from harness import Benchmark, Case, Options, Record, Table, interleaved, tables
+from samples import clouds
 from slabsvm import LabelFreeSearchCV, OneClassSlabSVM, OneClassSVM
 from slabsvm.selection.criteria import TightestAtRecall
 from slabsvm.selection.judging import answer
-from speed import clouds
 
-RESULTS = Path(__file__).parent / "results" / "selection_speed.json"
 REPEATS = 2
 CRITERION = TightestAtRecall()
+MODELS = {"nu_lower": OneClassSlabSVM(), "nu": OneClassSVM()}
 
 
 def data_sets() -> dict[str, np.ndarray]:
@@ -64,44 +62,40 @@ def naive(model: Any, grid: dict[str, Any], X: np.ndarray) -> GridSearchCV:
     return GridSearchCV(model, grid, scoring=scorer, refit=choose, cv=[(part.train, part.held_out) for part in parts])
 
 
-def main() -> None:
-    warnings.simplefilter("ignore")
-    records = []
-    print("| data | rows | model | GridSearchCV, s | ratio, 5 folds | same choice | ratio, fold-free | same choice |")
-    print("| --- | ---: | --- | ---: | ---: | --- | ---: | --- |")
-    with threadpool_limits(1, "blas"):
-        for name, X in data_sets().items():
-            scale = 1.0 / (X.shape[1] * X.var())
-            gammas = [scale * 2.0**power for power in range(-2, 6)]
-            for model, nus in ((OneClassSlabSVM(), "nu_lower"), (OneClassSVM(), "nu")):
-                grid = {"gamma": gammas, nus: [0.02, 0.05, 0.1, 0.2]}
-                contenders: dict[str, Callable[[], Any]] = {
-                    "grid": lambda model=model, grid=grid, X=X: naive(model, grid, X).fit(X),
-                    "folds": lambda model=model, grid=grid, X=X: LabelFreeSearchCV(
-                        model, grid, criterion=CRITERION
-                    ).fit(X),
-                    "fold-free": lambda model=model, grid=grid, X=X: LabelFreeSearchCV(
-                        model, grid, criterion=CRITERION, cv="leave-one-out"
-                    ).fit(X),
-                }
-                seconds: dict[str, list[float]] = {contender: [] for contender in contenders}
-                best = {}
-                for _ in range(REPEATS):
-                    for contender, fit in contenders.items():
-                        begin = time.process_time()
-                        best[contender] = fit().best_params_
-                        seconds[contender].append(time.process_time() - begin)
-                least = {contender: min(times) for contender, times in seconds.items()}
-                record = {"data": name, "m": len(X), "model": type(model).__name__, "seconds": least, "best": best}
-                records.append(record)
-                print(
-                    f"| {name} | {len(X)} | {type(model).__name__} | {least['grid']:.2f} "
-                    f"| {least['grid'] / least['folds']:.1f} | {best['folds'] == best['grid']} "
-                    f"| {least['grid'] / least['fold-free']:.1f} | {best['fold-free'] == best['grid']} |",
-                    flush=True,
-                )
-    RESULTS.write_text(json.dumps(records, indent=1) + "\n")
+@threadpool_limits.wrap(limits=1, user_api="blas")
+def measure(data: str, X: np.ndarray, nus: str) -> Record:
+    model, scale = MODELS[nus], 1.0 / (X.shape[1] * X.var())
+    grid = {"gamma": [scale * 2.0**power for power in range(-2, 6)], nus: [0.02, 0.05, 0.1, 0.2]}
 
+    def search(**changes: Any) -> LabelFreeSearchCV:
+        return LabelFreeSearchCV(model, grid, criterion=CRITERION, **changes).fit(X)
+
+    contenders = {
+        "grid": lambda: naive(model, grid, X).fit(X),
+        "folds": search,
+        "fold-free": partial(search, cv="leave-one-out"),
+    }
+    taken, searches = interleaved(contenders, REPEATS, warm_up=False, clock=time.process_time)
+    least = {contender: min(seconds) for contender, seconds in taken.items()}
+    best = {contender: fitted.best_params_ for contender, fitted in searches.items()}
+    return {"data": data, "m": len(X), "model": type(model).__name__, "seconds": least, "best": best}
+
+
+def row(record: Record) -> str:
+    seconds, best = record["seconds"], record["best"]
+    ratios = " | ".join(
+        f"{seconds['grid'] / seconds[w]:.1f} | {best[w] == best['grid']}" for w in ("folds", "fold-free")
+    )
+    return f"{record['data']} | {record['m']} | {record['model']} | {seconds['grid']:.2f} | {ratios}"
+
+
+def cases(_: Options) -> Iterator[Case]:
+    for data, X in data_sets().items():
+        for nus, model in MODELS.items():
+            yield f"{data}, {type(model).__name__}", partial(measure, data, X, nus)
+
+
+HEAD = "data | rows | model | GridSearchCV, s | ratio, 5 folds | same choice | ratio, fold-free | same choice"
 
 if __name__ == "__main__":
-    main()
+    Benchmark(__file__, __doc__, cases, tables(Table(HEAD, row, "lrlrrlrl")), keys=("data", "model")).main()

@@ -6,34 +6,29 @@
 exponentials, on as many threads as the fit, and to keep none. *peer*: `sklearn.svm.OneClassSVM` on the same data,
 kernel and nu at tol 1e-3; for epsilon = 0 it solves the same problem. Runs are interleaved: limit, ours, peer, limit,
 ours, peer ... Medians are quoted of ours and the peer's. A fit is the whole public call, leave-one-out planes included.
-Writes results/speed.json, with --only the records of its cases, and prints a table.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
-import platform
 import threading
 import time
-import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.datasets import load_digits, make_blobs
+from sklearn.datasets import load_digits
 from sklearn.svm import OneClassSVM
 
-import slabsvm
+from harness import Benchmark, Case, Options, Record, Table, tables
+from samples import DATA, clouds, has_letter, letters
 from slabsvm import OneClassSlabSVM
 from slabsvm.kernels.base import Kernel
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
-RESULTS = Path(__file__).parent / "results" / "speed.json"
 N_JOBS = os.cpu_count() or 1
 LIMIT_RUNS = 3
 # So much memory is touched before a large run.
@@ -43,7 +38,7 @@ LIMIT_BYTES = 2**25
 
 
 @dataclass(frozen=True)
-class Case:
+class Fit:
     """One row of the table."""
 
     name: str
@@ -53,14 +48,7 @@ class Case:
     target: str = ""
     gamma_times: float = 1.0
     peer: bool = True
-    repeats: int = 5
-    peer_parameters: dict[str, Any] = field(default_factory=dict)
-
-
-def clouds(m: int, d: int, seed: int = 0) -> np.ndarray:
-    """Five Gaussian clouds of different widths: neither one ball nor noise."""
-    X, _ = make_blobs(m, d, centers=5, cluster_std=[1.0, 1.5, 2.0, 2.5, 3.0], center_box=(-4, 4), random_state=seed)
-    return X
+    repeats: int | None = None
 
 
 def shuttle_like(m: int) -> np.ndarray:
@@ -77,12 +65,6 @@ def digits_like(m: int) -> np.ndarray:
     return images[rng.integers(0, len(images), m)] + rng.normal(scale=1.0, size=(m, images.shape[1]))
 
 
-def letters(folder: Path) -> np.ndarray:
-    """All rows of UCI Letter as one class."""
-    path = folder / "letter" / "letter-recognition.data"
-    return np.loadtxt(path, delimiter=",", usecols=range(1, 17)) / 15
-
-
 def spec(**changed: Any) -> dict[str, Any]:
     return {"nu_lower": 0.1, "nu_upper": 0.05, "n_jobs": N_JOBS, **changed}
 
@@ -91,60 +73,40 @@ ONE_PLANE = spec(epsilon=0.0)
 SLAB = spec()
 FINE = spec(tol=1e-6)
 
-CASES = [
-    Case("epsilon 0", "clouds 16", 20_000, ONE_PLANE, "peer >= 20, limit <= 2.5"),
-    Case("slab", "clouds 16", 20_000, SLAB, "peer >= 5, limit <= 6"),
-    Case("slab, gap 1e-6", "clouds 16", 20_000, FINE, "<= 3 x the slab's time", peer=False),
-    Case("epsilon 0", "clouds 784", 10_000, ONE_PLANE, "peer >= 20, limit <= 2.5"),
-    Case("slab", "clouds 784", 10_000, SLAB, "peer >= 5, limit <= 6"),
-    Case("slab, gap 1e-6", "clouds 784", 10_000, FINE, "<= 3 x the slab's time", peer=False),
-    Case("epsilon 0", "letter", 20_000, ONE_PLANE, "peer >= 20, limit <= 2.5"),
-    Case("slab", "letter", 20_000, SLAB, "peer >= 5, limit <= 6"),
-    Case("epsilon 0", "shuttle-like", 20_000, ONE_PLANE, "peer >= 20, limit <= 2.5"),
-    Case("slab", "shuttle-like", 20_000, SLAB, "peer >= 5, limit <= 6"),
-    Case("epsilon 0", "digits-like", 10_000, ONE_PLANE, "peer >= 20, limit <= 2.5"),
-    Case("slab", "digits-like", 10_000, SLAB, "peer >= 5, limit <= 6"),
-    Case("slab, gamma x 10", "clouds 16", 10_000, SLAB, "peer >= 1, limit <= 15", gamma_times=10),
-    Case("slab, gamma x 100", "clouds 16", 10_000, SLAB, "peer >= 1, limit <= 15", gamma_times=100),
-    Case("slab, gamma x 10", "letter", 10_000, SLAB, "peer >= 1, limit <= 15", gamma_times=10),
-    Case("slab, duplicated 10 x", "duplicated", 20_000, SLAB, "peer >= 1"),
-    Case("slab, unscaled", "unscaled", 10_000, SLAB, "peer >= 1"),
-    Case(
-        "slab, nu .001",
-        "clouds 16",
-        20_000,
-        spec(nu_lower=0.001, nu_upper=0.001),
-        "peer >= 1",
-        peer_parameters={"nu": 0.001},
+EPSILON_0, ANY_SLAB, NARROW = "peer >= 20, limit <= 2.5", "peer >= 5, limit <= 6", "peer >= 1, limit <= 15"
+FEW_OUTLIERS = spec(nu_lower=0.02, nu_upper=0.01)
+
+FITS = [
+    Fit("epsilon 0", "clouds 16", 20_000, ONE_PLANE, EPSILON_0),
+    Fit("slab", "clouds 16", 20_000, SLAB, ANY_SLAB),
+    Fit("slab, gap 1e-6", "clouds 16", 20_000, FINE, "<= 3 x the slab's time", peer=False),
+    Fit("epsilon 0", "clouds 784", 10_000, ONE_PLANE, EPSILON_0),
+    Fit("slab", "clouds 784", 10_000, SLAB, ANY_SLAB),
+    Fit("slab, gap 1e-6", "clouds 784", 10_000, FINE, "<= 3 x the slab's time", peer=False),
+    Fit("epsilon 0", "letter", 20_000, ONE_PLANE, EPSILON_0),
+    Fit("slab", "letter", 20_000, SLAB, ANY_SLAB),
+    Fit("epsilon 0", "shuttle-like", 20_000, ONE_PLANE, EPSILON_0),
+    Fit("slab", "shuttle-like", 20_000, SLAB, ANY_SLAB),
+    Fit("epsilon 0", "digits-like", 10_000, ONE_PLANE, EPSILON_0),
+    Fit("slab", "digits-like", 10_000, SLAB, ANY_SLAB),
+    Fit("slab, gamma x 10", "clouds 16", 10_000, SLAB, NARROW, gamma_times=10),
+    Fit("slab, gamma x 100", "clouds 16", 10_000, SLAB, NARROW, gamma_times=100),
+    Fit("slab, gamma x 10", "letter", 10_000, SLAB, NARROW, gamma_times=10),
+    Fit("slab, duplicated 10 x", "duplicated", 20_000, SLAB, "peer >= 1"),
+    Fit("slab, unscaled", "unscaled", 10_000, SLAB, "peer >= 1"),
+    Fit("slab, nu .001", "clouds 16", 20_000, spec(nu_lower=0.001, nu_upper=0.001), "peer >= 1"),
+    Fit("slab, linear, d >= m", "wide", 2_000, spec(kernel="linear"), "peer >= 1"),
+    *(
+        Fit(f"{name}, small", "clouds 16", m, spec(n_jobs=None, **plane), "peer >= 1", repeats=200)
+        for m in (100, 300, 1_000)
+        for name, plane in (("epsilon 0", {"epsilon": 0.0}), ("slab", {}))
     ),
-    Case(
-        "slab, linear, d >= m",
-        "wide",
-        2_000,
-        spec(kernel="linear"),
-        "peer >= 1",
-        peer_parameters={"kernel": "linear"},
-    ),
-    Case("epsilon 0, small", "clouds 16", 100, spec(epsilon=0.0, n_jobs=None), "peer >= 1", repeats=200),
-    Case("slab, small", "clouds 16", 100, spec(n_jobs=None), "peer >= 1", repeats=200),
-    Case("epsilon 0, small", "clouds 16", 300, spec(epsilon=0.0, n_jobs=None), "peer >= 1", repeats=200),
-    Case("slab, small", "clouds 16", 300, spec(n_jobs=None), "peer >= 1", repeats=200),
-    Case("epsilon 0, small", "clouds 16", 1_000, spec(epsilon=0.0, n_jobs=None), "peer >= 1", repeats=200),
-    Case("slab, small", "clouds 16", 1_000, spec(n_jobs=None), "peer >= 1", repeats=200),
-    Case(
-        "slab, nu .02/.01, large",
-        "clouds 16",
-        50_000,
-        spec(nu_lower=0.02, nu_upper=0.01),
-        "",
-        peer=False,
-        repeats=3,
-    ),
-    Case(
+    Fit("slab, nu .02/.01, large", "clouds 16", 50_000, FEW_OUTLIERS, peer=False, repeats=3),
+    Fit(
         "slab, nu .02/.01, large",
         "clouds 16",
         100_000,
-        spec(nu_lower=0.02, nu_upper=0.01),
+        FEW_OUTLIERS,
         "<= 4 x the time of 50,000",
         peer=False,
         repeats=3,
@@ -152,10 +114,11 @@ CASES = [
 ]
 
 
-def load(case: Case, folder: Path | None) -> np.ndarray | None:
-    m = case.m
-    if case.data == "letter":
-        return letters(folder)[:m] if folder else None
+def load(fit: Fit, options: Options) -> np.ndarray | None:
+    m = fit.m
+    if fit.data == "letter":
+        found = letters(options)
+        return found and found[0][:m] / 15
     made: dict[str, Callable[[], np.ndarray]] = {
         "clouds 16": lambda: clouds(m, 16),
         "clouds 784": lambda: clouds(m, 784),
@@ -165,7 +128,7 @@ def load(case: Case, folder: Path | None) -> np.ndarray | None:
         "unscaled": lambda: clouds(m, 16) * np.logspace(-3, 3, 16),
         "wide": lambda: clouds(m, 3 * m) + 5.0,
     }
-    return made[case.data]()
+    return made[fit.data]()
 
 
 def seconds(action: Callable[[], Any], *, large: bool) -> float:
@@ -204,14 +167,19 @@ def columns_once(kernel: Kernel, X: np.ndarray, n_columns: int, n_threads: int) 
     return once
 
 
-def measure(case: Case, X: np.ndarray, repeats: int) -> dict[str, Any]:
-    """Return medians of interleaved runs of limit, ours and peer."""
-    gamma = case.gamma_times / (X.shape[1] * X.var())
-    ours = OneClassSlabSVM(**{"gamma": gamma, **case.parameters})
-    peer = OneClassSVM(gamma=gamma, **{"nu": case.parameters["nu_lower"], "cache_size": 1000, **case.peer_parameters})
+def measure(fit: Fit, options: Options) -> list[Record]:
+    """Return medians of interleaved runs of limit, ours and peer; nothing where the data are not there."""
+    X = load(fit, options)
+    if X is None:
+        return []
+    repeats = fit.repeats or options.repeats
+    gamma = fit.gamma_times / (X.shape[1] * X.var())
+    ours = OneClassSlabSVM(**{"gamma": gamma, **fit.parameters})
+    kernel, nu = fit.parameters.get("kernel", "rbf"), fit.parameters["nu_lower"]
+    peer = OneClassSVM(kernel=kernel, gamma=gamma, nu=nu, cache_size=1000)
     ours.fit(X)
     distinct = np.unique(X, axis=0)
-    large = case.m > 1000
+    large = fit.m > 1000
     n_columns = len(np.unique(X[ours.support_], axis=0))
     limit = columns_once(ours._fitted.kernel, distinct, n_columns, N_JOBS if large else 1)
 
@@ -219,14 +187,14 @@ def measure(case: Case, X: np.ndarray, repeats: int) -> dict[str, Any]:
     for _ in range(repeats):
         times["limit"] += [seconds(limit, large=large) for _ in range(LIMIT_RUNS)]
         times["ours"].append(seconds(lambda: ours.fit(X), large=large))
-        if case.peer:
+        if fit.peer:
             times["peer"].append(seconds(lambda: peer.fit(X), large=large))
     median = {name: float(np.median(values)) for name, values in times.items() if values}
     # A limit is what nothing can go below.
     least = min(times["limit"])
     record = {
-        "case": case.name,
-        "data": case.data,
+        "case": fit.name,
+        "data": fit.data,
         "m": len(X),
         "d": X.shape[1],
         "seconds": median["ours"],
@@ -236,66 +204,39 @@ def measure(case: Case, X: np.ndarray, repeats: int) -> dict[str, Any]:
         "status": ours.status_,
         "n_support": len(ours.support_),
         "repeats": repeats,
-        "target": case.target,
+        "target": fit.target,
     }
-    if case.peer:
+    if fit.peer:
         record["peer_over_ours"] = median["peer"] / median["ours"]
-        if case.parameters.get("epsilon") == 0.0:
+        if fit.parameters.get("epsilon") == 0.0:
             # libsvm scales its coefficients by nu m; its objective in our unit, from its own scores.
-            scale = case.parameters["nu_lower"] * len(X)
-            beta = peer.dual_coef_[0] / scale
+            beta = peer.dual_coef_[0] / (nu * len(X))
             scores = ours._fitted.kernel(peer.support_vectors_, peer.support_vectors_) @ beta
             record["peer_objective_over_ours"] = float(0.5 * beta @ scores / ours.dual_objective_)
-    return record
+    return [record]
 
 
-def show(record: dict[str, Any]) -> str:
+def row(record: Record) -> str:
     peer = f"{record['peer_over_ours']:.1f}" if "peer_over_ours" in record else "-"
     return (
-        f"| {record['case']} | {record['data']} | {record['m']:,} x {record['d']} | {record['seconds'] * 1e3:,.1f} ms "
+        f"{record['case']} | {record['data']} | {record['m']:,} x {record['d']} | {record['seconds'] * 1e3:,.1f} ms "
         f"| {peer} | {record['ours_over_limit']:.1f} | {record['relative_gap']:.0e} {record['status']} "
-        f"| {record['target'] or '-'} |"
+        f"| {record['target'] or '-'}"
     )
 
 
-HEAD = (
-    "| case | data | size | time | peer / ours | ours / limit | gap | target |\n"
-    "| --- | --- | --- | ---: | ---: | ---: | --- | --- |"
-)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", help="cases whose name or data contains this")
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--data", type=Path, default=os.environ.get("SLABSVM_DATA"), help="folder with letter/")
-    arguments = parser.parse_args()
-    folder = Path(arguments.data) if arguments.data else None
-    warnings.simplefilter("ignore")
-    machine = {
-        "processor": platform.machine(),
-        "cores": N_JOBS,
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "slabsvm": slabsvm.__version__,
-    }
-    records = json.loads(RESULTS.read_text())["records"] if arguments.only and RESULTS.exists() else []
-    print(HEAD)
-    for case in CASES:
-        if arguments.only not in f"{case.name} {case.data} {case.m}":
-            continue
-        X = load(case, folder)
-        if X is None:
-            continue
-        record = measure(case, X, case.repeats if case.repeats != Case.repeats else arguments.repeats)
-        print(show(record), flush=True)
-        places = [
-            place for place, old in enumerate(records) if all(old[key] == record[key] for key in ("case", "data", "m"))
-        ]
-        records[slice(places[0], places[0] + 1) if places else slice(len(records), None)] = [record]
-        RESULTS.parent.mkdir(exist_ok=True)
-        RESULTS.write_text(json.dumps({"machine": machine, "records": records}, indent=1) + "\n")
+def cases(options: Options) -> Iterator[Case]:
+    for fit in FITS:
+        yield f"{fit.name} {fit.data} {fit.m}", partial(measure, fit, options)
 
 
 if __name__ == "__main__":
-    main()
+    Benchmark(
+        __file__,
+        __doc__,
+        cases,
+        tables(Table("case | data | size | time | peer / ours | ours / limit | gap | target", row, "lllrrrll")),
+        keys=("case", "data", "m"),
+        whole=has_letter,
+        arguments=DATA | {"--repeats": {"type": int, "default": 5, "help": "[%(default)s]"}},
+    ).main()

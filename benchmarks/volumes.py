@@ -7,22 +7,21 @@ hold few and half of them, and whose volumes are known. Their volumes are sample
 points, from 20 draws of the rows. Two questions: by how much is a volume off, in units that nobody would call wrong
 (the standard deviations that the data were drawn with), and by how much in the rows' own unit, in which candidates are
 compared with each other? And how much is the ratio of the two balls' volumes off, which is what a choice rests on?
-Prints a table and writes results/volumes.json.
 """
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
+from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 from scipy.special import gammaln
 
+from harness import Benchmark, Case, Options, Record, Table, tables
 from slabsvm.selection.criteria import log_volume_of
 from slabsvm.selection.named import NAMED
 from slabsvm.selection.synthetic_outliers import MAKERS, SHRINKAGE
 
-RESULTS = Path(__file__).parent / "results" / "volumes.json"
 DIMENSIONS = (2, 8, 16, 32)
 ROWS = (60, 200, 1000)
 RADII = np.array([0.7, 1.0])
@@ -52,18 +51,23 @@ def shown(logs: list[float]) -> str:
     return f"{np.median(relative):.2f} ({np.quantile(relative, 0.9):.2f})"
 
 
-def main() -> None:
-    records = []
-    print("| features | rows | volume, true unit | volume, own unit | ratio of two volumes |")
-    print("| ---: | ---: | ---: | ---: | ---: |")
+def measure(d: int, n_rows: int) -> Record:
+    off = [errors(d, n_rows, seed) for seed in range(REPEATS)]
+    logs = {what: [round(float(one[what]), 4) for one in off] for what in off[0]}
+    return {"d": d, "n_rows": n_rows, "log_errors": logs}
+
+
+def row(record: Record) -> str:
+    return " | ".join([str(record["d"]), f"{record['n_rows']:,}", *map(shown, record["log_errors"].values())])
+
+
+def cases(_: Options) -> Iterator[Case]:
     for d in DIMENSIONS:
         for n_rows in ROWS:
-            off = [errors(d, n_rows, seed) for seed in range(REPEATS)]
-            record = {what: [round(float(one[what]), 4) for one in off] for what in off[0]}
-            records.append({"d": d, "n_rows": n_rows, "log_errors": record})
-            print(f"| {d} | {n_rows:,} | {' | '.join(shown(logs) for logs in record.values())} |", flush=True)
-    RESULTS.write_text(json.dumps(records, indent=1) + "\n")
+            yield f"{d} features, {n_rows} rows", partial(measure, d, n_rows)
 
+
+TABLE = Table("features | rows | volume, true unit | volume, own unit | ratio of two volumes", row, "rrrrr")
 
 if __name__ == "__main__":
-    main()
+    Benchmark(__file__, __doc__, cases, tables(TABLE), keys=("d", "n_rows")).main()

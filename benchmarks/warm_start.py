@@ -2,23 +2,20 @@
 
     python benchmarks/warm_start.py
 
-Prints a table and writes results/warm_start.json. The data are generated; medians of interleaved repetitions.
+The data are generated; medians of interleaved repetitions.
 """
 
 from __future__ import annotations
 
-import json
-import time
-import warnings
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 
+from harness import Benchmark, Case, Options, Record, Table, interleaved, tables
+from samples import clouds
 from slabsvm import OneClassSlabSVM, fit_path
-from speed import clouds
 
-RESULTS = Path(__file__).parent / "results" / "warm_start.json"
 REPEATS = 3
 SIZES = ((750, 16), (5_000, 16), (1_000, 784), (3_000, 784))
 PATHS: dict[str, tuple[str, np.ndarray]] = {
@@ -47,39 +44,39 @@ WAYS: dict[str, Callable[[OneClassSlabSVM, np.ndarray, str, np.ndarray], int]] =
 }
 
 
-def main() -> None:
-    warnings.simplefilter("ignore")
-    records = []
-    print(
-        "| path of 12 | samples | epsilon | independent | / warm_start | / fit_path | steps | warm_start | fit_path |"
-    )
-    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
-    for path, (name, values) in PATHS.items():
-        for m, d in SIZES:
-            X = clouds(m, d)
-            scale = 1.0 / (d * X.var())
-            asked = values * scale if name == "gamma" else values
-            for epsilon in (0.0, 2 / 3):
-                times: dict[str, list[float]] = {way: [] for way in WAYS}
-                steps = {}
-                for repeat in range(REPEATS + 1):
-                    for way, fit in WAYS.items():
-                        model = OneClassSlabSVM(nu_upper=0.05, gamma=scale, epsilon=epsilon, offsets="training")
-                        begin = time.perf_counter()
-                        steps[way] = fit(model, X, name, asked)
-                        if repeat:
-                            times[way].append(time.perf_counter() - begin)
-                seconds = {way: float(np.median(taken)) for way, taken in times.items()}
-                record = {"path": path, "m": m, "d": d, "epsilon": epsilon, "seconds": seconds, "steps": steps}
-                records.append(record)
-                base = seconds["independent"]
-                print(
-                    f"| {path} | {m:,} x {d} | {epsilon:.2g} | {base:.2f} s | {base / seconds['warm_start']:.1f} "
-                    f"| {base / seconds['fit_path']:.1f} | {' | '.join(f'{steps[way]:,}' for way in WAYS)} |",
-                    flush=True,
-                )
-    RESULTS.write_text(json.dumps(records, indent=1) + "\n")
+def measure(path: str, m: int, d: int, epsilon: float) -> Record:
+    name, values = PATHS[path]
+    X = clouds(m, d)
+    scale = 1.0 / (d * X.var())
+    asked = values * scale if name == "gamma" else values
 
+    def fitted(fit: Callable[..., int]) -> int:
+        model = OneClassSlabSVM(nu_upper=0.05, gamma=scale, epsilon=epsilon, offsets="training")
+        return fit(model, X, name, asked)
+
+    taken, steps = interleaved({way: partial(fitted, fit) for way, fit in WAYS.items()}, REPEATS)
+    seconds = {way: float(np.median(times)) for way, times in taken.items()}
+    return {"path": path, "m": m, "d": d, "epsilon": epsilon, "seconds": seconds, "steps": steps}
+
+
+def row(record: Record) -> str:
+    seconds, base = record["seconds"], record["seconds"]["independent"]
+    steps = " | ".join(f"{record['steps'][way]:,}" for way in WAYS)
+    return (
+        f"{record['path']} | {record['m']:,} x {record['d']} | {record['epsilon']:.2g} | {base:.2f} s "
+        f"| {base / seconds['warm_start']:.1f} | {base / seconds['fit_path']:.1f} | {steps}"
+    )
+
+
+def cases(_: Options) -> Iterator[Case]:
+    for path in PATHS:
+        for m, d in SIZES:
+            for epsilon in (0.0, 2 / 3):
+                yield f"{path}, {m} x {d}, epsilon {epsilon:.2g}", partial(measure, path, m, d, epsilon)
+
+
+HEAD = "path of 12 | samples | epsilon | independent | / warm_start | / fit_path | steps | warm_start | fit_path"
 
 if __name__ == "__main__":
-    main()
+    keys = ("path", "m", "d", "epsilon")
+    Benchmark(__file__, __doc__, cases, tables(Table(HEAD, row)), keys=keys).main()

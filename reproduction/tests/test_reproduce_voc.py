@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import subprocess
 import sys
 import time
 import warnings
@@ -515,8 +516,14 @@ class TestTheSheets:
 class TestCosts:
     """Benchmarks' measurements of 2,093 objects, 2,000 backgrounds and 5,184 dimensions are what costs rest on."""
 
+    def test_the_benchmark_prints_its_plans(self):
+        script = Path(__file__).parents[1] / "benchmarks" / "voc_scaling.py"
+        answer = subprocess.run([sys.executable, script, "--read"], stdout=subprocess.PIPE, text=True, check=True)
+        assert "11,540 images of trainval" in answer.stdout
+        assert "| in all, hours | " in answer.stdout
+
     def test_they_are_those_of_the_benchmark(self):
-        found = Path(__file__).parents[2] / "benchmarks" / "results" / "voc_scaling.json"
+        found = Path(__file__).parents[1] / "benchmarks" / "results" / "voc_scaling.json"
         for size in json.loads(found.read_text())["models"]:
             cost = Cost("RBC", size["m"], size["n"], size["d"])
             seconds = size["seconds"]

@@ -1,6 +1,7 @@
 """What the classes of the experiment on Pascal VOC take, foretold from their counts.
 
-The constants are those of `benchmarks/voc_scaling.py`: seconds of a processor, and the largest memory of a process.
+The constants are those of `reproduction/benchmarks/voc_scaling.py`: seconds of a processor, and the largest memory of
+a process.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """What the experiment on Pascal VOC would take on all of VOC 2012: disk, memory and hours, foretold from two sizes.
 
-    python benchmarks/voc_scaling.py --data FOLDER       # FOLDER holds VOCdevkit/VOC2012 and bccd/BCCD
-    python benchmarks/voc_scaling.py --read              # the tables of the last measurement
+    python reproduction/benchmarks/voc_scaling.py --data FOLDER       # FOLDER holds VOCdevkit/VOC2012 and bccd/BCCD
+    python reproduction/benchmarks/voc_scaling.py --read              # the tables of the last measurement
 
 Images and features are measured on every eighth and on every image of the VOC subset; models on the red blood cells
 of every fourth and every second image of BCCD, since only these are as many as a class of VOC has. All times are of the
 processor, in one process, so that other work on the machine hardly counts; hours are for two cores that are both busy
 all the time. Each size runs in a process of its own, which tells its largest memory (pages of mapped files included).
 What a stage's time should grow with is stated; the smaller size checks it, and the larger one gives the constant. The
-exponent of the fits has no such rule and comes from the two sizes. Prints tables and writes results/voc_scaling.json.
+exponent of the fits has no such rule and comes from the two sizes.
 
 The plan is for the 11,540 images of the list "trainval" and the published counts of their objects: these are what
 `reproduce voc` reads of VOC 2012. The other 5,585 of its 17,125 annotated images are in no list of ImageSets/Main; they
@@ -18,15 +18,13 @@ says what reading and features would take if the others had as many objects of e
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import platform
 import resource
-import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from math import log
 from pathlib import Path
 from time import process_time
@@ -42,7 +40,10 @@ from slabsvm_reproduction.voc.data import find_layout, read_voc
 from slabsvm_reproduction.voc.hog import class_features
 from slabsvm_reproduction.voc.regions import LARGEST, background_regions, class_objects
 
-RESULTS = Path(__file__).parent / "results" / "voc_scaling.json"
+# The harness is no part of any distribution: it stands beside the library's benchmarks.
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
+from harness import Benchmark, Case, Document, Options, in_own_process, table
+
 CLASSES = ("cat", "cow", "dog", "horse", "person", "sheep")
 SHARES = {"images": (8, 1), "models": (4, 2)}  # every so many-th image, the smaller size first
 BACKGROUNDS = {"images": 1_000, "models": 4_000}  # with all images; with fewer in proportion
@@ -137,17 +138,24 @@ def measure_models(folder: Path, every: int) -> Measured:
 MEASURES = {"images": measure_images, "models": measure_models}
 
 
-def in_own_process(what: str, every: int, folder: Path) -> Measured:
-    """Measure in a fresh process, with the largest memory that it had."""
-    command = [sys.executable, __file__, "--data", str(folder), "--size", what, str(every)]
-    found: Measured = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
-    return found
-
-
-def with_memory(found: Measured) -> Measured:
-    """Add the largest memory of this process so far, in bytes."""
+def with_memory(what: str, every: int, folder: Path) -> Measured:
+    """Measure one size, with the largest memory of this process, in bytes."""
+    found = MEASURES[what](folder, every)
     unit = 1 if platform.system() == "Darwin" else 1024
     return found | {"memory": unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}
+
+
+def cases(options: Options) -> Iterator[Case]:
+    if options.data is None:
+        sys.exit("Name the folder of VOCdevkit and bccd with --data, or set SLABSVM_DATA.")
+    for what, shares in SHARES.items():
+        for every in shares:
+            yield f"{what}, every {every}", partial(in_own_process, with_memory, what, every, options.data)
+
+
+def sizes(records: list[Measured]) -> Document:
+    """Return the sizes of the images' stages and of the models', the smaller one first."""
+    return {what: [record for record in records if what in record] for what in MEASURES}
 
 
 # Stages, what their time grows with, in words and as a number.
@@ -225,53 +233,53 @@ def plan(images: list[Measured], models: list[Measured], n_backgrounds: int, n_i
 def growth_table(sizes: list[Measured], growths: dict[str, tuple[str, Callable[[Measured], float]]]) -> str:
     """The stages at both sizes, and how far the larger one foretells the smaller by the stated growth."""
     small, large = sizes
-    lines = [
-        "| stage | grows with | s, smaller | s, larger | smaller, foretold / measured |",
-        "| --- | --- | ---: | ---: | ---: |",
-    ]
+    rows = []
     for stage, (words, growth) in growths.items():
         before, after = small["seconds"][stage], large["seconds"][stage]
         foretold = after * growth(small) / growth(large)
-        lines.append(f"| {stage} | {words} | {before:.2f} | {after:.2f} | {foretold / before:.2f} |")
-    return "\n".join(lines)
+        rows.append(f"{stage} | {words} | {before:.2f} | {after:.2f} | {foretold / before:.2f}")
+    return table("stage | grows with | s, smaller | s, larger | smaller, foretold / measured", rows, "llrrr")
 
 
-def show(document: Measured) -> str:
+def show(document: Document) -> str:
     """The tables of a measurement."""
     images, models = document["images"], document["models"]
-    plans = [amounts(plan(images, models, n_backgrounds)) for n_backgrounds in PLANNED]
-    of_all = [amounts(plan(images, models, n_backgrounds, N_IMAGES)) for n_backgrounds in PLANNED]
-    columns = [
-        "| | " + " | ".join(f"{n_backgrounds:,} backgrounds" for n_backgrounds in PLANNED) + " |",
-        "| --- |" + " ---: |" * len(PLANNED),
-    ]
+    if min(len(images), len(models)) < len(SHARES["images"]):
+        return "\n".join(str(size) for size in (*images, *models)) + "\nA plan needs both sizes of both."
+    of_images = "Images {images:,} and {}; values {values:,} and {:,}; memory {} and {} MB.".format(
+        images[1]["images"], images[1]["values"], *(round(size["memory"] / 1e6) for size in images), **images[0]
+    )
+    of_models = (
+        "Red blood cells m = {m} and {}, training t = {train} and {}, backgrounds n = {n} and {}, d = {d}; "
+        "{models} models of one fold; memory {} and {} MB."
+    ).format(
+        *(models[1][name] for name in ("m", "train", "n")),
+        *(round(size["memory"] / 1e6) for size in models),
+        **models[0],
+    )
     lines = [
-        "Images {images:,} and {}; values {values:,} and {:,}; memory {} and {} MB.".format(
-            images[1]["images"], images[1]["values"], *(round(size["memory"] / 1e6) for size in images), **images[0]
-        ),
+        of_images,
         growth_table(images, IMAGES),
         "",
-        "Red blood cells m = {m} and {}, training t = {train} and {}, backgrounds n = {n} and {}, d = {d}; "
-        "{models} models of one fold; memory {} and {} MB.".format(
-            *(models[1][name] for name in ("m", "train", "n")),
-            *(round(size["memory"] / 1e6) for size in models),
-            **models[0],
-        ),
+        of_models,
         growth_table(models, MODELS | {"fits": fits_growth(models)}),
         "",
         f"VOC 2012, {N_TRAINVAL:,} images of trainval and {len(TRAINVAL)} classes, {CORES} cores that are always busy:",
-        *columns,
-        *(f"| {name} | " + " | ".join(of[name] for of in plans) + " |" for name in plans[0]),
+        plans(images, models, N_TRAINVAL),
         "",
         f"All {N_IMAGES:,} images, if those in no list had as many objects of each class:",
-        *columns,
-        *(
-            f"| {name} | " + " | ".join(of[name] for of in of_all) + " |"
-            for name in plans[0]
-            if not any(word in name for word in ("models", "in all"))
-        ),
+        plans(images, models, N_IMAGES, ("models", "in all")),
     ]
     return "\n".join(lines)
+
+
+def plans(images: list[Measured], models: list[Measured], n_images: int, without: tuple[str, ...] = ()) -> str:
+    """The plans for so many images, but for the lines that have one of these words."""
+    each = [amounts(plan(images, models, n_backgrounds, n_images)) for n_backgrounds in PLANNED]
+    rows = (
+        " | ".join([name, *(of[name] for of in each)]) for name in each[0] if not any(word in name for word in without)
+    )
+    return table(" | ".join(["", *(f"{n_backgrounds:,} backgrounds" for n_backgrounds in PLANNED)]), rows)
 
 
 def amounts(found: Measured) -> dict[str, str]:
@@ -290,31 +298,10 @@ def amounts(found: Measured) -> dict[str, str]:
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=os.environ.get("SLABSVM_DATA"), help="holds VOCdevkit and bccd")
-    parser.add_argument("--read", action="store_true", help="print the tables of the last measurement")
-    parser.add_argument("--size", nargs=2, metavar=("WHAT", "EVERY"), help="measure this size alone, and print JSON")
-    arguments = parser.parse_args()
-    if not arguments.read:
-        if not arguments.data:
-            parser.error("name the folder of VOCdevkit and bccd with --data, or set SLABSVM_DATA")
-        measure_and_write(arguments.data, arguments.size)
-    if not arguments.size:
-        print(show(json.loads(RESULTS.read_text())))
-
-
-def measure_and_write(folder: Path, size: list[str] | None) -> None:
-    """Measure one size and print it, or all sizes and write them with what follows."""
-    if size:
-        print(json.dumps(with_memory(MEASURES[size[0]](folder, int(size[1])))))
-        return
-    images, models = ([in_own_process(what, every, folder) for every in SHARES[what]] for what in SHARES)
-    machine = {"processor": platform.machine(), "python": platform.python_version()}
-    document = {"machine": machine, "images": images, "models": models}
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps(document, indent=1) + "\n")
-
-
 if __name__ == "__main__":
-    main()
+    folder = {
+        "type": Path,
+        "default": os.environ.get("SLABSVM_DATA") or None,
+        "help": "holds VOCdevkit and bccd [$SLABSVM_DATA]",
+    }
+    Benchmark(__file__, __doc__, cases, show, sizes, arguments={"--data": folder}).main()

@@ -1,0 +1,257 @@
+"""One harness for all benchmarks: arguments, the machine, records in JSON, tables.
+
+A benchmark is a list of cases, each a label and a function that measures it, and a report that makes tables of the
+records. The records are written with the machine that they were measured on; the tables are made of the records alone,
+so that `--read` prints them again. benchmarks/README.md says what all benchmarks have in common.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import platform
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from datetime import date
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy
+import sklearn
+from joblib import Parallel, cpu_count, delayed
+
+import slabsvm
+
+Record = dict[str, Any]
+Document = dict[str, Any]
+Options = argparse.Namespace
+# What --only searches, and what measures; it returns one record or several.
+Case = tuple[str, Callable[[], Record | Iterable[Record]]]
+
+# The tables of a page stand between these.
+MARKS = ("<!-- tables -->", "<!-- end of tables -->")
+JOBS = {"--jobs": {"type": int, "default": cpu_count(), "help": "processes [%(default)s]"}}
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """What is measured, and how it is shown.
+
+    Attributes
+    ----------
+    script, text : str
+        `__file__` and `__doc__` of the benchmark. results/ beside the script holds its records; the text is its help.
+    cases : function of the options that gives the cases
+    report : function of the document that gives the tables as Markdown
+    document : function of all records that gives the fields to write
+    keys : tuple of str
+        Fields that name a record. Where there are any, --only replaces its records in the file and keeps the others.
+    whole : function of the options, whether these measure all that is published
+    arguments : mapping of further arguments to what `ArgumentParser.add_argument` takes
+    packages : tuple of str, what is needed besides the tests' packages
+    """
+
+    script: str
+    text: str
+    cases: Callable[[Options], Iterable[Case]]
+    report: Callable[[Document], str]
+    document: Callable[[list[Record]], Document] = lambda records: {"records": records}
+    keys: tuple[str, ...] = ()
+    whole: Callable[[Options], bool] = lambda _: True
+    arguments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    packages: tuple[str, ...] = ()
+
+    def main(self) -> None:
+        """Measure, write and print as the command line says."""
+        options = self.options()
+        document = read(options.file) if options.read else self.measured(options)
+        tables = self.report(document)
+        print(tables)
+        if options.page:
+            put_into(options.page, tables)
+
+    def options(self) -> Options:
+        formatter = argparse.RawDescriptionHelpFormatter
+        parser = argparse.ArgumentParser(description=self.text, formatter_class=formatter)
+        parser.add_argument("--only", default="", metavar="WORD", help="measure the cases whose label contains this")
+        parser.add_argument("--read", "--report", action="store_true", help="print the tables of the records there are")
+        parser.add_argument("--output", "--records", type=Path, metavar="FILE", help="of records, instead of results/")
+        parser.add_argument("--page", type=Path, help="put the tables into this page, between its marks")
+        for name, how in self.arguments.items():
+            parser.add_argument(name, **how)
+        options = parser.parse_args()
+        published = Path(self.script).parent / "results" / f"{Path(self.script).stem}.json"
+        options.file = options.output or published
+        if options.read and not options.file.exists():
+            parser.error(f"{options.file} does not exist: measure first, without --read")
+        return options
+
+    def measured(self, options: Options) -> Document:
+        """Measure the cases, write the document where it is to be written, and return what was measured."""
+        machine, begin = described(self.packages), time.perf_counter()
+        records: list[Record] = []
+        for label, seconds, some in run(self.cases(options), options.only, getattr(options, "jobs", 1)):
+            print(f"{label}: {seconds:.1f} s", file=sys.stderr, flush=True)
+            records += some
+        if not records:
+            sys.exit(f"No case was measured: no label contains {options.only!r}, or its data are missing.")
+        head = {"date": date.today().isoformat(), "machine": machine, "seconds": round(time.perf_counter() - begin)}
+        written = found = head | self.document(records)
+        if options.only and self.keys and options.file.exists():
+            written = head | {"records": merged(read(options.file)["records"], records, self.keys)}
+        if options.output or (self.whole(options) and (self.keys or not options.only)):
+            options.file.parent.mkdir(parents=True, exist_ok=True)
+            options.file.write_text(as_json(written), encoding="utf-8")
+        else:
+            print("Not all was measured: the published records stay. --output FILE keeps these.", file=sys.stderr)
+        return found
+
+
+def described(packages: Iterable[str]) -> Record:
+    """Return what the machine is and which versions measure."""
+    modules = [np, scipy, sklearn, slabsvm, *(importlib.import_module(package) for package in packages)]
+    return {
+        "system": platform.system(),
+        "processor": platform.machine(),
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        **{module.__name__: module.__version__ for module in modules},
+    }
+
+
+def run(cases: Iterable[Case], only: str, n_jobs: int) -> Iterator[tuple[str, float, list[Record]]]:
+    """Give each case's label, seconds and records, in the order of the cases."""
+    chosen = (case for case in cases if only in case[0])
+    if n_jobs == 1:
+        yield from map(timed, chosen)
+    else:
+        yield from Parallel(n_jobs=n_jobs, return_as="generator")(delayed(timed)(case) for case in chosen)
+
+
+def timed(case: Case) -> tuple[str, float, list[Record]]:
+    """Measure a case; what its fits warn of is what is measured."""
+    label, measure = case
+    begin = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = measure()
+        records = [found] if isinstance(found, dict) else list(found)
+    return label, time.perf_counter() - begin, records
+
+
+def interleaved(
+    actions: Mapping[str, Callable[[], Any]],
+    repeats: int,
+    *,
+    warm_up: bool = True,
+    clock: Callable[[], float] = time.perf_counter,
+) -> tuple[dict[str, list[float]], dict[str, Any]]:
+    """Return the seconds of actions that take turns, and what each returned last; a first turn is not counted."""
+    seconds: dict[str, list[float]] = {name: [] for name in actions}
+    answers = {}
+    for turn in range(-1 if warm_up else 0, repeats):
+        for name, act in actions.items():
+            begin = clock()
+            answers[name] = act()
+            if turn >= 0:
+                seconds[name].append(clock() - begin)
+    return seconds, answers
+
+
+def in_own_process(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a module's function in a fresh process, so that what it says of the process's memory is its own."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(function, *arguments).result()
+
+
+# Records
+
+
+def merged(earlier: Iterable[Record], new: Iterable[Record], keys: Iterable[str]) -> list[Record]:
+    """Return the earlier records, each in its place, with those that were measured anew replaced by these."""
+    by_name = {tuple(record.get(key) for key in keys): record for record in (*earlier, *new)}
+    return list(by_name.values())
+
+
+def as_json(document: Document) -> str:
+    """Return the document as JSON with one record a line."""
+    fields = []
+    for name, value in document.items():
+        rows = ",\n  ".join(json.dumps(row) for row in value) if isinstance(value, list) else ""
+        fields.append(f'"{name}": ' + (f"[\n  {rows}\n ]" if rows else json.dumps(value)))
+    return "{\n " + ",\n ".join(fields) + "\n}\n"
+
+
+def read(file: Path) -> Document:
+    """Return a file's document. Some files hold a bare list of records, without the machine."""
+    found = json.loads(file.read_text(encoding="utf-8"))
+    return found if isinstance(found, dict) else {"records": found}
+
+
+def means(records: Iterable[Record], by: Iterable[str], measured: Iterable[str]) -> list[Record]:
+    """Return a record for each combination of the fields `by`, with the means of what was measured, to four digits."""
+    by, measured = tuple(by), tuple(measured)
+    groups: dict[tuple[Any, ...], list[Record]] = {}
+    for record in records:
+        groups.setdefault(tuple(record[name] for name in by), []).append(record)
+    return [
+        dict(zip(by, key, strict=True))
+        | {"fits": len(group)}
+        | {name: round(float(np.mean([r[name] for r in group])), 4) for name in measured if name in group[0]}
+        for key, group in groups.items()
+    ]
+
+
+# Tables
+
+
+@dataclass(frozen=True)
+class Table:
+    """Records in rows; heads and cells are divided by " | ".
+
+    Attributes
+    ----------
+    head : str
+    row : function of a record that gives its cells
+    align : str, a letter l or r for each column; by default all but the first are numbers, on the right
+    section : str or None, of the records to show; all by default
+    """
+
+    head: str
+    row: Callable[[Record], str]
+    align: str = ""
+    section: str | None = None
+
+    def of(self, records: Iterable[Record]) -> str:
+        """Return the table; nothing where no record belongs to it."""
+        rows = [self.row(r) for r in records if self.section in (None, r.get("section"))]
+        return table(self.head, rows, self.align) if rows else ""
+
+
+def tables(*shown: Table) -> Callable[[Document], str]:
+    """Return a report of these tables of the document's records."""
+    return lambda document: "\n\n".join(filter(None, (one.of(document["records"]) for one in shown)))
+
+
+def table(head: str, rows: Iterable[str], align: str = "") -> str:
+    """Return a Markdown table of lines whose cells are divided by " | "."""
+    columns = head.count(" | ") + 1
+    rule = " | ".join({"l": "---", "r": "---:"}[side] for side in align or "l" + "r" * (columns - 1))
+    return "\n".join(f"| {line} |" for line in (head, rule, *rows))
+
+
+def put_into(page: Path, tables: str) -> None:
+    """Replace what stands between the marks of a page."""
+    text = page.read_text(encoding="utf-8")
+    if any(text.count(mark) != 1 for mark in MARKS):
+        sys.exit(f"{page} has no place for tables: put {MARKS[0]} and {MARKS[1]} on lines of their own, once each.")
+    before, after = text.split(MARKS[0])[0], text.split(MARKS[1])[1]
+    page.write_text(f"{before}{MARKS[0]}\n{tables}\n{MARKS[1]}{after}", encoding="utf-8")

@@ -1,0 +1,48 @@
+"""Data that several benchmarks share: scikit-learn's bundled sets, clouds, and UCI Letter from a folder."""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import Namespace
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from sklearn import datasets
+
+LETTER_FILE = Path("letter") / "letter-recognition.data"
+DATA = {
+    "--data": {
+        "type": Path,
+        "metavar": "DIR",
+        "default": os.environ.get("SLABSVM_DATA") or None,
+        "help": f"folder that holds {LETTER_FILE} [$SLABSVM_DATA]",
+    }
+}
+
+
+def has_letter(options: Namespace) -> bool:
+    return options.data is not None and (options.data / LETTER_FILE).exists()
+
+
+def letters(options: Namespace) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return Letter's features, whole numbers 0 to 15, and its classes, in the file's order; None without its file."""
+    if not has_letter(options):
+        print("Letter is left out: its file is neither in --data nor in $SLABSVM_DATA.", file=sys.stderr)
+        return None
+    text = np.loadtxt(options.data / LETTER_FILE, delimiter=",", dtype=str)
+    return text[:, 1:].astype(float), text[:, 0]
+
+
+def bundled() -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+    """Give the name, the features and the classes of scikit-learn's data sets."""
+    for name in ("digits", "wine", "breast cancer", "iris"):
+        yield name, *getattr(datasets, f"load_{name.replace(' ', '_')}")(return_X_y=True)
+
+
+def clouds(m: int, d: int, seed: int = 0, centres: tuple[float, float] = (-4, 4)) -> np.ndarray:
+    """Five Gaussian clouds of different widths: neither one ball nor noise."""
+    deviations = [1.0, 1.5, 2.0, 2.5, 3.0]
+    X, _ = datasets.make_blobs(m, d, centers=5, cluster_std=deviations, center_box=centres, random_state=seed)
+    return X

@@ -1,0 +1,135 @@
+"""The benchmarks' harness, and that every published file of records still makes its tables."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+BENCHMARKS = ROOT / "benchmarks"
+SCRIPTS = sorted(file.stem for file in (BENCHMARKS / "results").glob("*.json"))
+PAGES = {"family": "family.md", "offsets": "offsets.md", "openset": "open-set.md"}
+
+# A process of its own: the benchmarks' modules have names that tests have, too.
+READ_ALL = """
+import contextlib, io, json, pathlib, runpy, sys
+folder, *scripts = sys.argv[1:]
+sys.path.insert(0, folder)
+printed = {}
+for script in scripts:
+    sys.argv = [script, "--read"]
+    with contextlib.redirect_stdout(io.StringIO()) as text:
+        runpy.run_path(f"{folder}/{script}.py", run_name="__main__")
+    printed[script] = text.getvalue()
+print(json.dumps(printed))
+"""
+
+
+@pytest.fixture(scope="module")
+def printed():
+    answer = subprocess.run(
+        [sys.executable, "-c", READ_ALL, str(BENCHMARKS), *SCRIPTS], stdout=subprocess.PIPE, check=True
+    )
+    return json.loads(answer.stdout)
+
+
+def test_every_published_file_has_its_benchmark():
+    assert len(SCRIPTS) >= 13
+    assert all((BENCHMARKS / f"{script}.py").exists() for script in SCRIPTS)
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_published_records_make_tables(printed, script):
+    rows = [line for line in printed[script].splitlines() if line.startswith("|")]
+    assert len(rows) >= 3
+    assert all(line.endswith(" |") for line in rows)
+    records = json.loads((BENCHMARKS / "results" / f"{script}.json").read_text())
+    if script in ("additive", "conic", "linear", "selection_speed", "speed", "volumes", "warm_start"):
+        n_tables = sum(line.startswith("| ---") for line in rows)
+        assert len(rows) - 2 * n_tables == len(records["records"] if isinstance(records, dict) else records)
+
+
+@pytest.mark.parametrize(("script", "page"), PAGES.items())
+def test_a_page_has_the_tables_of_the_published_records(printed, script, page):
+    before, rest = (ROOT / "docs" / page).read_text().split("<!-- tables -->\n")
+    assert before
+    assert rest.split("<!-- end of tables -->")[0] == printed[script]
+
+
+class TestHarness:
+    @pytest.fixture
+    def harness(self, monkeypatch):
+        monkeypatch.syspath_prepend(BENCHMARKS)
+        import harness
+
+        return harness
+
+    @pytest.fixture
+    def run(self, harness, monkeypatch, tmp_path, capsys):
+        """Run a benchmark of two cases that count how often they were measured."""
+        (tmp_path / "results").mkdir()
+        turns = []
+
+        def case(name):
+            turns.append(name)
+            return {"name": name, "turn": len(turns)}
+
+        def run(*arguments, **settings):
+            monkeypatch.setattr(sys, "argv", ["counted.py", *arguments])
+            harness.Benchmark(
+                str(tmp_path / "counted.py"),
+                "Count.",
+                lambda _: [(name, lambda name=name: case(name)) for name in ("first", "second")],
+                harness.tables(harness.Table("name | turn", "{name} | {turn}".format_map)),
+                **settings,
+            ).main()
+            return capsys.readouterr().out.splitlines()[2:]
+
+        return run
+
+    def test_records_are_published_and_read_again(self, run, tmp_path):
+        assert run() == ["| first | 1 |", "| second | 2 |"]
+        document = json.loads((tmp_path / "results" / "counted.json").read_text())
+        assert document["records"] == [{"name": "first", "turn": 1}, {"name": "second", "turn": 2}]
+        assert document["machine"]["slabsvm"]
+        assert run("--read") == ["| first | 1 |", "| second | 2 |"]
+
+    def test_only_replaces_its_records_where_they_have_names(self, run):
+        run(keys=("name",))
+        assert run("--only", "fir", keys=("name",)) == ["| first | 3 |"]
+        assert run("--read") == ["| first | 3 |", "| second | 2 |"]
+
+    @pytest.mark.parametrize(("arguments", "settings"), [(["--only", "first"], {}), ([], {"whole": lambda _: False})])
+    def test_a_part_is_written_only_where_it_is_asked_for(self, run, tmp_path, arguments, settings):
+        run(*arguments, **settings)
+        assert not (tmp_path / "results" / "counted.json").exists()
+        run(*arguments, "--output", str(tmp_path / "part.json"), **settings)
+        assert json.loads((tmp_path / "part.json").read_text())["records"][0] == {
+            "name": "first",
+            "turn": 2 + (not arguments),
+        }
+
+    def test_a_word_that_no_label_has_is_told(self, run):
+        with pytest.raises(SystemExit, match="No case was measured"):
+            run("--only", "third")
+
+    def test_tables_go_between_the_marks_of_a_page(self, run, tmp_path):
+        page = tmp_path / "page.md"
+        page.write_text("before\n<!-- tables -->\nold\n<!-- end of tables -->\nafter\n")
+        run("--page", str(page))
+        lines = page.read_text().splitlines()
+        assert lines[:2] + lines[-2:] == ["before", "<!-- tables -->", "<!-- end of tables -->", "after"]
+        assert lines[2:-2] == ["| name | turn |", "| --- | ---: |", "| first | 1 |", "| second | 2 |"]
+        page.write_text("no marks")
+        with pytest.raises(SystemExit, match="no place for tables"):
+            run("--page", str(page))
+
+    def test_contenders_take_turns_and_the_first_turn_is_not_counted(self, harness):
+        order, ticks = [], iter(range(100))
+        actions = {name: lambda name=name: order.append(name) for name in "ab"}
+        seconds, answers = harness.interleaved(actions, 2, clock=lambda: next(ticks))
+        assert order == list("ababab")
+        assert seconds == {"a": [1, 1], "b": [1, 1]}
+        assert answers == {"a": None, "b": None}
