@@ -534,6 +534,24 @@ def test_nonsense_is_refused_with_the_reason(parameters, rows, said, X):
         ConformalDetector(**parameters).fit(X[:rows])
 
 
+@pytest.mark.parametrize(("method", "count"), [("split", 1), ("cross", 3)])
+def test_three_rows_are_learned_and_held_out_and_a_share_that_leaves_one_is_refused(method, count, X):
+    with pytest.warns(CalibrationWarning, match="Nothing will be rejected"):
+        assert ConformalDetector(OneClassSVM(), method=method).fit(X[:3]).n_calibration_ == count
+    greedy = ConformalDetector(OneClassSVM(), method=method, calibration_size=0.9, alpha=0.2)
+    if method == "cross":
+        assert greedy.fit(X[:10]).n_calibration_ == 10
+        return
+    with pytest.raises(ValueError, match="n_samples = 10 with method='split': at least 2"):
+        greedy.fit(X[:10])
+
+
+def test_scores_that_tie_with_all_others_are_as_normal_as_can_be_from_both_sides():
+    detector = ConformalDetector(OneClassSVM(kernel="linear"), two_sided=True).fit(np.ones((80, 2)))
+    np.testing.assert_array_equal(detector.p_values(np.ones((3, 2))), 1.0)
+    np.testing.assert_array_equal(detector.score_samples(np.ones((3, 2))), 1.0)
+
+
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_nan_and_infinity_are_refused(bad, X):
     broken = X.copy()
