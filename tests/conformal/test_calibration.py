@@ -1,10 +1,12 @@
 """Conformal p-values: their definition, the rates they promise, and what they refuse."""
 
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.stats import binom, false_discovery_control
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.decomposition import PCA
 from sklearn.ensemble import IsolationForest
 from sklearn.mixture import GaussianMixture
@@ -13,9 +15,18 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from slabsvm import SVDD, DistinctKFold, KernelDensityDetector, KernelPCADetector, OneClassSlabSVM, OneClassSVM
+from slabsvm import (
+    SVDD,
+    DistinctKFold,
+    KernelDensityDetector,
+    KernelPCADetector,
+    LabelFreeSearchCV,
+    OneClassSlabSVM,
+    OneClassSVM,
+)
 from slabsvm.conformal.detector import METHODS, CalibrationWarning, ConformalDetector
-from slabsvm.conformal.p_values import benjamini_hochberg, conformal_p_values
+from slabsvm.conformal.p_values import benjamini_hochberg, combined, conformal_p_values, ranked, whole_down, whole_up
+from slabsvm.openset.classifier import OpenSetClassifier
 
 FITTING = ("split", "cross", "leave-one-out")
 by_method = pytest.mark.parametrize("method", FITTING)
@@ -58,6 +69,81 @@ def test_benjamini_hochberg_agrees_with_adjusted_p_values():
         np.testing.assert_array_equal(benjamini_hochberg(p, fdr), false_discovery_control(p) <= fdr)
     assert not benjamini_hochberg([0.9, 0.8]).any()
     assert benjamini_hochberg([]).shape == (0,)
+
+
+def test_of_p_values_that_tie_all_or_none_are_novelties():
+    # .04 is at its allowance for rank 4 of 10 and above that of ranks 1 to 3; with .05 for it, none of the four is.
+    tied = np.array([0.04, 0.9, 0.04, 0.5, 0.04, 0.8, 0.04, 0.7, 0.6, 1.0])
+    np.testing.assert_array_equal(benjamini_hochberg(tied, 0.1), tied == 0.04)
+    assert not benjamini_hochberg(np.where(tied == 0.04, 0.041, tied), 0.1).any()
+    # One below its own allowance takes none of a tie with it that is above all of theirs.
+    np.testing.assert_array_equal(benjamini_hochberg([0.02, 0.3, 0.3, 0.9, 0.9], 0.1), [True, *[False] * 4])
+    # A step-up procedure: .019 is above its own .0167, and is named since .033 is not above the second's.
+    np.testing.assert_array_equal(
+        benjamini_hochberg([0.019, 0.033, 0.8, 0.8, 0.8, 0.8], 0.1), [True, True, *[False] * 4]
+    )
+    # 3/20 of 1/3 is a step of 1/20, and 3 times .05 is more than .15 in float64.
+    np.testing.assert_array_equal(benjamini_hochberg([0.05, 1.0, 1.0], 0.15), [True, False, False])
+    # Steps of conformal p-values meet their allowance exactly, whatever rounding makes of it.
+    for count in (7, 23, 49, 99):
+        p = np.concatenate([np.full(count // 7, 1 / (count + 1)), np.ones(count - count // 7)])
+        rate = count / (count // 7) / (count + 1)
+        assert benjamini_hochberg(p, rate).sum() == count // 7
+        assert not benjamini_hochberg(p, rate * (1 - 1e-6)).any()
+
+
+def test_beyond_all_calibration_scores_the_ranking_is_that_of_the_scores():
+    X = np.random.default_rng(11).normal(size=(120, 1)) + 3.0
+    detector = ConformalDetector(OneClassSVM(kernel="linear"), two_sided=True).fit(X)
+    beyond = np.array([[20.0], [15.0], [9.0], [7.5]])
+    assert (np.diff(detector.score_samples(beyond)) > 0).all(), "two-sided: the higher the stranger"
+    below = np.array([[-30.0], [-9.0], [-4.0], [-1.0]])
+    assert (np.diff(detector.score_samples(below)) > 0).all()
+    one_sided = ConformalDetector(OneClassSVM(kernel="linear")).fit(X)
+    scores = one_sided.score_samples(np.concatenate([below, beyond[::-1]]))
+    assert (np.diff(scores) > 0).all()
+    n = one_sided.n_calibration_
+    assert (scores[:4] < 1 / (n + 1)).all()
+    assert ((scores[4:] > n / (n + 1)) & (scores[4:] < 1)).all()
+
+
+def test_between_two_calibration_scores_a_graded_p_value_is_between_theirs():
+    held = np.array([0.0, 1.0, 5.0])
+    tail, mirrored = ranked(held).tails(np.array([0.25, 2.0, 4.0]), np.full(3, np.inf))
+    np.testing.assert_allclose(tail.passed + tail.share, [1.25, 2.25, 2.75], rtol=1e-9)
+    np.testing.assert_allclose(mirrored.passed + mirrored.share, [2.75, 1.75, 1.25], rtol=1e-9)
+    # Beyond the ends, one standard deviation away is half the way to infinity.
+    one = held.std()
+    tail, mirrored = ranked(held).tails(np.array([-one, 5.0 + one]), np.full(2, np.inf))
+    np.testing.assert_allclose(tail.passed + tail.share, [0.5, 3.5], rtol=1e-9)
+    np.testing.assert_allclose(mirrored.passed + mirrored.share, [3.5, 0.5], rtol=1e-9)
+
+
+def test_what_is_out_of_reach_is_stranger_than_all_else_and_ordered_by_reach():
+    reach = np.array([-90.0, np.inf, -30.0, np.inf, np.inf])
+    held = ranked([0.0, -5.0, 0.0, 1.0, 2.0], reach)
+    scores, asked = np.array([9.0, 9.0, 9.0, 9.0, -6.0, 1.5]), np.array([-np.inf, -91.0, -89.0, -1.0, np.inf, np.inf])
+    lower, upper = held.tails(scores, asked)
+    np.testing.assert_array_equal(lower.passed, [0, 0, 1, 2, 2, 4])
+    np.testing.assert_array_equal(upper.passed, [5, 5, 4, 3, 3, 1])
+    np.testing.assert_allclose(combined([lower], [upper], 5, False) * 6, [1, 1, 2, 3, 3, 5])
+    np.testing.assert_allclose(combined([lower], [upper], 5, True) * 6, [2, 2, 4, 6, 6, 4])
+
+
+def test_weights_of_calibration_scores_count_as_repetitions():
+    random = np.random.default_rng(12)
+    scores, counts = random.normal(size=20), random.integers(1, 4, 20)
+    reach = np.where(random.uniform(size=20) < 0.4, random.normal(size=20), np.inf)
+    asked, asked_reach = random.normal(size=30), np.where(np.arange(30) % 3 == 0, random.normal(size=30), np.inf)
+    weighted = ranked(scores, reach, counts.astype(float))
+    repeated = ranked(np.repeat(scores, counts), np.repeat(reach, counts))
+    assert weighted.total == counts.sum()
+    for one, other in zip(weighted.tails(asked, asked_reach), repeated.tails(asked, asked_reach), strict=True):
+        np.testing.assert_allclose(one.passed, other.passed)
+    # A part of a row is none of the whole, and one more among those that were passed: p-values are never too small.
+    assert whole_down(2.9) == 2
+    assert whole_down(0.1 * 30) == 3
+    np.testing.assert_array_equal(whole_up(np.array([2.1, 0.1 * 30])), [3, 3])
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -250,8 +336,172 @@ def test_the_same_seed_gives_the_same_numbers_whatever_n_jobs(method, X, new):
 def test_too_few_calibration_samples_are_warned_of_and_reject_nothing(X, new):
     with pytest.warns(CalibrationWarning, match="at least 19 calibration samples"):
         detector = ConformalDetector(alpha=0.05).fit(X[:20])
-    assert (detector.predict(new) == 1).all()
-    assert detector.threshold() == -np.inf
+    with pytest.warns(CalibrationWarning, match="Nothing will be rejected: with 10 calibration samples"):
+        assert (detector.predict(new) == 1).all()
+    with pytest.warns(CalibrationWarning, match="Nothing will be rejected"):
+        assert detector.threshold() == -np.inf
+
+
+def test_a_rate_that_needs_more_calibration_samples_than_there_are_is_warned_of_when_it_is_asked_for(X, new):
+    detector = ConformalDetector().fit(X)
+    far = new[-20:]
+    assert (detector.predict(far) == -1).all()
+    with pytest.warns(CalibrationWarning, match=r"smallest p-value is 0.0164, and alpha is 0.01. Give at least 99"):
+        assert (detector.predict(far, alpha=0.01) == 1).all()
+    with pytest.warns(CalibrationWarning, match="at least 99"):
+        assert detector.threshold(0.01) == -np.inf
+    two_sided = ConformalDetector(two_sided=True).fit(X)
+    with pytest.warns(CalibrationWarning, match=r"smallest p-value is 0.0328, and alpha is 0.02. Give at least 99"):
+        two_sided.predict(far, alpha=0.02)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        detector.predict(far, alpha=0.02)
+        detector.threshold(0.02)
+
+
+# Weights
+
+
+@pytest.mark.parametrize("model", [OneClassSVM(), make_pipeline(StandardScaler(), OneClassSlabSVM())], ids=str)
+def test_leave_one_out_with_weights_is_that_of_repeated_rows(model, X, new):
+    counts = np.random.default_rng(13).integers(0, 4, len(X))
+    weighted = ConformalDetector(model, method="leave-one-out").fit(X, sample_weight=counts)
+    repeated = ConformalDetector(model, method="leave-one-out").fit(np.repeat(X, counts, axis=0))
+    assert weighted.n_calibration_ == repeated.n_calibration_ == counts.sum()
+    np.testing.assert_allclose(weighted.p_values(new), repeated.p_values(new), atol=1.01 / counts.sum())
+    assert weighted.threshold() == pytest.approx(repeated.threshold(), abs=1e-3)
+
+
+def test_weights_of_a_fitted_detectors_calibration_are_counts(X, new):
+    model = OneClassSVM().fit(X[:60])
+    counts = np.random.default_rng(14).integers(0, 4, 60)
+    weighted = ConformalDetector(model, method="prefit").fit(X[60:], sample_weight=counts)
+    repeated = ConformalDetector(model, method="prefit").fit(np.repeat(X[60:], counts, axis=0))
+    np.testing.assert_array_equal(weighted.p_values(new), repeated.p_values(new))
+    for alpha in (0.02, 0.05, 0.3):
+        assert weighted.threshold(alpha) == repeated.threshold(alpha)
+        np.testing.assert_array_equal(weighted.predict(new, alpha=alpha), repeated.predict(new, alpha=alpha))
+
+
+@pytest.mark.parametrize("method", ["split", "cross"])
+def test_rows_of_no_weight_are_neither_learned_nor_held_out(method, X, new):
+    weights = np.tile([1.0, 1.0, 0.0], 40)
+    kept = ConformalDetector(OneClassSVM(), method=method).fit(X[weights > 0])
+    weighted = ConformalDetector(OneClassSVM(), method=method).fit(X, sample_weight=weights)
+    np.testing.assert_array_equal(weighted.score_samples(new), kept.score_samples(new))
+
+    def kernel(a, b):
+        return np.exp(-0.3 * ((a[:, None] - b[None]) ** 2).sum(axis=2))
+
+    given = ConformalDetector(OneClassSVM(kernel="precomputed"), method=method).fit(kernel(X, X), sample_weight=weights)
+    whole = ConformalDetector(OneClassSVM(kernel=kernel), method=method).fit(X, sample_weight=weights)
+    np.testing.assert_allclose(given.p_values(kernel(new, X)), whole.p_values(new), atol=2.01 / 40)
+
+
+def test_weights_reach_the_fits_and_the_calibration(X):
+    weights = np.where(np.arange(len(X)) % 2, 3.0, 1.0)
+    detector = ConformalDetector(OneClassSVM(), random_state=4).fit(X, sample_weight=weights)
+    order = np.random.RandomState(4).permutation(len(X))
+    learned, held_out = np.sort(order[60:]), np.sort(order[:60])
+    alone = OneClassSVM().fit(X[learned], sample_weight=weights[learned])
+    np.testing.assert_array_equal(detector.estimators_[0].dual_coef_, alone.dual_coef_)
+    assert detector.n_calibration_ == weights[held_out].sum()
+    scores = alone.decision_function(X[held_out])
+    p = (1 + (weights[held_out] * (scores <= 0.0)).sum()) / (weights[held_out].sum() + 1)
+    on_the_plane = (1 + detector._rankings[0].tails(np.zeros(1), np.full(1, np.inf))[0].passed) / (
+        detector.n_calibration_ + 1
+    )
+    assert on_the_plane == pytest.approx(p)
+
+
+def test_weights_below_one_add_up_to_rows_and_never_make_a_p_value_too_small(X, new):
+    halves = ConformalDetector(OneClassSVM()).fit(X, sample_weight=np.full(len(X), 0.5))
+    ones = ConformalDetector(OneClassSVM()).fit(X)
+    assert halves.n_calibration_ == 30
+    np.testing.assert_array_less(ones.p_values(new), halves.p_values(new) + 1 / 61 + 1e-12)
+    assert (halves.p_values(new) <= 1).all()
+    with pytest.warns(CalibrationWarning, match="with 0 calibration samples"):
+        ConformalDetector(OneClassSVM()).fit(X, sample_weight=np.full(len(X), 1e-3))
+
+
+@pytest.mark.parametrize(
+    ("estimator", "weights", "said"),
+    [
+        (LocalOutlierFactor(novelty=True), np.ones(120), "LocalOutlierFactor.fit takes no sample_weight"),
+        (
+            make_pipeline(StandardScaler(), GaussianMixture()),
+            np.ones(120),
+            "GaussianMixture.fit takes no sample_weight",
+        ),
+        (OneClassSVM(), -np.ones(120), "Negative values"),
+        (OneClassSVM(), np.ones(119), "sample_weight.shape"),
+        (OneClassSVM(), np.zeros(120), "All sample weights are zero"),
+    ],
+    ids=["no weights", "no weights at the end", "negative", "too few", "zero"],
+)
+def test_weights_that_make_no_sense_are_refused(estimator, weights, said, X):
+    with pytest.raises(ValueError, match=said):
+        ConformalDetector(estimator).fit(X, sample_weight=weights)
+
+
+# Polarity
+
+
+class HigherIsStranger(BaseEstimator):
+    """A detector by the convention of PyOD: larger scores are stranger, and predict answers 1 for outliers."""
+
+    def __init__(self, labels=(0, 1)):
+        self.labels = labels
+
+    def fit(self, X, _=None):
+        self.mean_ = np.mean(X, axis=0)
+        self.threshold_ = np.quantile(self.decision_function(X), 0.9)
+        return self
+
+    def decision_function(self, X):
+        return np.linalg.norm(X - self.mean_, axis=1)
+
+    def predict(self, X):
+        return np.where(self.decision_function(X) > self.threshold_, self.labels[1], self.labels[0])
+
+
+class OnlyPredicts(BaseEstimator):
+    def fit(self, X, _=None):
+        self.mean_ = np.mean(X, axis=0)
+        return self
+
+    def predict(self, X):
+        return (np.linalg.norm(X - self.mean_, axis=1) > 3).astype(int)
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        (HigherIsStranger(), "HigherIsStranger.predict answers 0 and 1.*decision_function is minus this one's"),
+        (HigherIsStranger(labels=(1, -1)), "larger scores than those that it accepts.*decision_function is minus"),
+        (make_pipeline(StandardScaler(), HigherIsStranger()), "Pipeline.predict answers 0 and 1"),
+        (OnlyPredicts(), "OnlyPredicts.predict answers 0 and 1"),
+    ],
+    ids=str,
+)
+def test_a_detector_whose_larger_scores_are_stranger_is_refused_wherever_it_is_wrapped(model, said, X):
+    y = np.repeat(["a", "b"], 60)
+    for fit in (
+        lambda: ConformalDetector(model).fit(X),
+        lambda: ConformalDetector(model, method="cross").fit(X),
+        lambda: ConformalDetector(clone(model).fit(X[:60]), method="prefit").fit(X[60:]),
+        lambda: OpenSetClassifier(model).fit(X, y),
+        lambda: OpenSetClassifier(model, calibration="margin").fit(X, y),
+        lambda: LabelFreeSearchCV(model, {}, cv=3, error_score="raise").fit(X),
+    ):
+        with pytest.raises(ValueError, match=said):
+            fit()
+
+
+def test_a_detector_that_follows_the_convention_is_no_suspect(X):
+    ties = type("Ties", (HigherIsStranger,), {"decision_function": lambda _, X: np.zeros(len(X))})
+    ConformalDetector(ties(labels=(1, -1)), alpha=0.2).fit(X)
+    ConformalDetector(HigherIsStranger(labels=(1, 1)), alpha=0.2).fit(X)
 
 
 @by_method
@@ -282,6 +532,24 @@ def test_duplicates_constants_and_scales_are_taken(method):
 def test_nonsense_is_refused_with_the_reason(parameters, rows, said, X):
     with pytest.raises(ValueError, match=said):
         ConformalDetector(**parameters).fit(X[:rows])
+
+
+@pytest.mark.parametrize(("method", "count"), [("split", 1), ("cross", 3)])
+def test_three_rows_are_learned_and_held_out_and_a_share_that_leaves_one_is_refused(method, count, X):
+    with pytest.warns(CalibrationWarning, match="Nothing will be rejected"):
+        assert ConformalDetector(OneClassSVM(), method=method).fit(X[:3]).n_calibration_ == count
+    greedy = ConformalDetector(OneClassSVM(), method=method, calibration_size=0.9, alpha=0.2)
+    if method == "cross":
+        assert greedy.fit(X[:10]).n_calibration_ == 10
+        return
+    with pytest.raises(ValueError, match="n_samples = 10 with method='split': at least 2"):
+        greedy.fit(X[:10])
+
+
+def test_scores_that_tie_with_all_others_are_as_normal_as_can_be_from_both_sides():
+    detector = ConformalDetector(OneClassSVM(kernel="linear"), two_sided=True).fit(np.ones((80, 2)))
+    np.testing.assert_array_equal(detector.p_values(np.ones((3, 2))), 1.0)
+    np.testing.assert_array_equal(detector.score_samples(np.ones((3, 2))), 1.0)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])

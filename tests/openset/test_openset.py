@@ -17,6 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from slabsvm import OneClassSlabSVM, OneClassSVM
 from slabsvm.conformal.detector import CalibrationWarning, ConformalDetector
 from slabsvm.openset.classifier import OpenSetClassifier
+from slabsvm.openset.classwise import NormalisedMargin
 
 CENTRES = {"a": (0.0, 0.0), "b": (8.0, 0.0), "c": (0.0, 8.0)}
 NUMBERS = np.repeat([0, 1, 2], 60)
@@ -256,10 +257,84 @@ def test_rows_that_do_not_fit_are_refused(known):
 def test_a_class_of_one_or_two_samples_is_learned_and_warned_of(count, method, known):
     X, y = known
     X, y = np.concatenate([X, [[50.0, 50.0]] * count]), np.concatenate([y, ["rare"] * count])
-    with pytest.warns(CalibrationWarning, match=r"1 classes \('rare'\)"):
+    with pytest.warns(CalibrationWarning, match=r"1 class has \('rare'\) too few"):
         classifier = OpenSetClassifier(method=method).fit(X, y)
     assert classifier.predict([[50.0, 50.0]])[0] == "rare"
     assert np.mean(classifier.predict(X[:-count]) == y[:-count]) > 0.8
+
+
+def test_a_class_with_too_few_samples_affects_itself_alone():
+    random = np.random.default_rng(20)
+    centres = 8.0 * np.array([[0, 0], [1, 0], [2, 0], [0, 1], [1, 1], [2, 1], [0, 2], [3, 3]])
+    counts = np.array([100] * 7 + [20])
+    X = random.normal(size=(counts.sum(), 2)) + np.repeat(centres, counts, axis=0)
+    y = np.repeat(list("abcdefgs"), counts)
+    with pytest.warns(CalibrationWarning, match=r"1 class has \('s'\) too few samples for alpha=0.05.*up to 0.091 of"):
+        classifier = OpenSetClassifier(OneClassSVM()).fit(X, y)
+    far = random.normal(size=(50, 2)) + np.array([100.0, -50.0])
+    assert set(classifier.predict(far)) == {"unknown"}
+    new = random.normal(size=(4000, 2)) + centres[-1]
+    # 10 calibration samples: 1 / 11 of new ones are expected beyond all of them, by one split anything up to a third.
+    assert 0 < (classifier.predict(new) == "unknown").mean() < 1 / 3
+    assert (classifier.predict(new) == "s").mean() > 2 / 3
+    without = OpenSetClassifier(OneClassSVM()).fit(X[y != "s"], y[y != "s"])
+    np.testing.assert_array_equal(classifier.decisions(X)[:, :-1], without.decisions(X))
+
+
+def test_predict_takes_another_alpha_without_a_refit(known, far):
+    X, y = known
+    classifier = OpenSetClassifier(OneClassSVM()).fit(X, y)
+    for alpha in (0.05, 0.1, 0.3):
+        np.testing.assert_array_equal(
+            classifier.predict(X, alpha=alpha), OpenSetClassifier(OneClassSVM(), alpha=alpha).fit(X, y).predict(X)
+        )
+        np.testing.assert_array_equal(classifier.decisions(X, alpha=alpha) >= 0, classifier.p_values(X) > alpha + 1e-12)
+    with pytest.warns(CalibrationWarning, match=r"3 classes have \('a', 'b', 'c'\) too few samples for alpha=0.01"):
+        assert "unknown" not in classifier.predict(far, alpha=0.01)
+    with pytest.raises(ValueError, match="rate between 0 and 1"):
+        classifier.predict(X, alpha=1.5)
+    with pytest.raises(ValueError, match="'margin' has no alpha"):
+        OpenSetClassifier(calibration="margin").fit(X, y).predict(X, alpha=0.1)
+
+
+def test_only_classes_with_too_few_samples_for_another_alpha_are_warned_of(known):
+    X, y = samples(120, 3)
+    kept = (y != "c") | (np.arange(len(y)) % 3 == 0)
+    classifier = OpenSetClassifier(OneClassSVM()).fit(X[kept], y[kept])
+    with pytest.warns(CalibrationWarning, match=r"1 class has \('c'\) too few samples for alpha=0.02.*up to 0.048"):
+        assert set(classifier.predict([[30.0, 30.0]], alpha=0.02)) == {"unknown"}
+
+
+@pytest.mark.parametrize("calibration", ["conformal", "margin"])
+def test_weights_reach_each_classs_model(calibration, known):
+    X, y = known
+    weights = np.random.default_rng(21).integers(0, 3, len(X)).astype(float)
+    weighted = OpenSetClassifier(OneClassSVM(), calibration=calibration).fit(X, y, sample_weight=weights)
+    model, own = weighted.models_[1], (y == "b") & (weights > 0)
+    if calibration == "conformal":
+        alone = ConformalDetector(OneClassSVM(), random_state=model.random_state)
+    else:
+        alone = NormalisedMargin(OneClassSVM())
+    alone.fit(X[own], sample_weight=weights[own])
+    np.testing.assert_array_equal(weighted.decisions(X)[:, 1], alone.decision_function(X))
+    added = OpenSetClassifier(OneClassSVM(), calibration=calibration)
+    added.fit(X[y != "b"], y[y != "b"], sample_weight=weights[y != "b"])
+    added.partial_add(X[y == "b"], "b", sample_weight=weights[y == "b"])
+    np.testing.assert_array_equal(added.decisions(X), weighted.decisions(X))
+
+
+def test_weights_leave_out_samples_and_classes_and_not_all(known):
+    X, y = known
+    without = OpenSetClassifier(OneClassSVM()).fit(X, y, sample_weight=(y != "b").astype(float))
+    assert list(without.classes_) == ["a", "c"]
+    with pytest.raises(ValueError, match="All sample weights are zero"):
+        OpenSetClassifier(OneClassSVM()).fit(X, y, sample_weight=np.zeros(len(y)))
+    with pytest.raises(ValueError, match=r"EllipticEnvelope\.fit takes no sample_weight"):
+        OpenSetClassifier(EllipticEnvelope()).fit(X, y, sample_weight=np.ones(len(y)))
+    lone = np.r_[1.0, np.zeros(59)]
+    with pytest.warns(CalibrationWarning, match="1 class has"):
+        few = OpenSetClassifier(OneClassSVM()).fit(X, y, sample_weight=np.concatenate([lone, np.ones(120)]))
+    assert few.predict(X[:1])[0] == "a"
 
 
 def test_one_class_is_enough(known, far):
@@ -312,7 +387,7 @@ def test_each_worker_is_sent_the_rows_of_its_class_alone(known, monkeypatch):
     sent = []
     monkeypatch.setattr(
         "slabsvm.openset.classifier.delayed",
-        lambda do: lambda model, X, label: (do, (model, sent.append(X.copy()) or X, label), {}),
+        lambda do: lambda model, X, *rest: (do, (model, sent.append(X.copy()) or X, *rest), {}),
     )
     X, y = known
     with warnings.catch_warnings():

@@ -3,15 +3,19 @@
 `slabsvm.conformal.p_values` makes p-values from the scores of positives that the detector has not learned. Where those
 come from makes the method. *Split*: from rows that are held out; the promise P(p <= alpha) <= alpha holds for any data
 and model. *Cross* (Vovk 2015; Barber et al. 2021): each fold is scored by the model of the others, and a new sample by
-all of these models, so that a score is only ever compared with scores of one model; the promise is 2 alpha, the rate
-in practice near alpha. *Leave-one-out*: from the closed-form scores of one fit; no promise, and no row is lost.
+all of these models, so that a score is only ever compared with scores of one model; the promise is 2 alpha, the rate in
+practice near alpha. *Leave-one-out*: from the closed-form scores of one fit; no promise, and no row is lost.
+
+What is compared is the pair of `slabsvm.conformal.remoteness`: rows out of the reach of an RBF kernel are stranger than
+all others, whatever their scores tie with. Each calibration ends with the question what p-value a row infinitely far
+away would get (`far_p_value_`), and warns where it would be accepted.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -20,14 +24,22 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, OutlierMixin, _fit_context, clone
 from sklearn.model_selection import KFold, check_cv
 from sklearn.pipeline import Pipeline
-from sklearn.utils import check_random_state, get_tags, indexable
+from sklearn.utils import _safe_indexing, check_random_state, get_tags, indexable
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.parallel import Parallel, delayed
-from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
+from sklearn.utils.validation import (
+    _check_method_params,
+    _num_samples,
+    check_is_fitted,
+    validate_data,
+)
 
-from slabsvm.conformal.p_values import WHOLE, Tail, benjamini_hochberg, combined, graded, in_order, tail_of
+from slabsvm.conformal.p_values import WHOLE, Tail, benjamini_hochberg, combined, graded, ranked, whole_down, whole_up
+from slabsvm.conformal.remoteness import far_rows, limit_of, reach_of, reach_without_own
+from slabsvm.conformal.weighting import checked_weights, fit_with
 from slabsvm.detectors.base import Detector
+from slabsvm.detectors.polarity import refuse_other_polarity
 from slabsvm.detectors.slab import OneClassSlabSVM
 from slabsvm.dual.program import FloatArray
 from slabsvm.selection.judging import answer, left_out_values
@@ -38,7 +50,7 @@ METHODS = ("split", "cross", "leave-one-out", "prefit")
 
 
 class CalibrationWarning(UserWarning):
-    """There are too few held-out positives for the rate that was asked for: nothing can be rejected."""
+    """A calibration keeps its rate and yet accepts what it should not: of too few rows all, or what is far away."""
 
 
 class ConformalDetector(OutlierMixin, BaseEstimator):
@@ -77,8 +89,16 @@ class ConformalDetector(OutlierMixin, BaseEstimator):
         One, or one for each fold.
     calibration_scores_ : list of (n_k,) arrays of float64
         What each of them gives its held-out positives, in the unit of its decision_function, in increasing order.
+    smallest_p_value_ : float
+        What the strangest row of all gets: 1/(n_calibration_ + 1), or twice that from two sides.
     n_calibration_ : int
-        How many there are in all.
+        How many rows they stand for: without sample_weight, how many there are in all.
+    far_p_value_ : float
+        The largest p-value among a few rows infinitely far from the training rows; NaN where such rows cannot be made
+        (columns that are no numbers) or the estimator refuses them.
+    out_of_reach_ : float
+        The share of calibration rows that are out of the reach of the estimator's RBF kernel, so that their scores are
+        that of infinity; they are ordered by their kernel mass (`slabsvm.conformal.remoteness`).
     offset_ : float
         decision_function = score_samples - offset_: the largest p-value that is rejected, alpha rounded down to a
         multiple of 1/(n_calibration_ + 1).
@@ -138,7 +158,7 @@ class ConformalDetector(OutlierMixin, BaseEstimator):
 
     # The estimator validates its own parameters.
     @_fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, **fit_params: Any) -> Self:
         """Learn from positive samples, and calibrate on those that were not learned.
 
         Parameters
@@ -146,28 +166,28 @@ class ConformalDetector(OutlierMixin, BaseEstimator):
         X : array-like, frame or sparse matrix of shape (n_samples, n_features)
             What the estimator takes; rows must be exchangeable.
         y : ignored
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative; a row of weight 2 is learned and calibrates as two rows do, and is held out or learned as one.
+            Calibration counts rows, so that weights are counts here, and not only their ratios matter. Weights below 1
+            add up; of their sum the whole rows count.
+        **fit_params : other parameters of the estimator's fit; of those with an entry for each row, its rows' are given
 
         Raises
         ------
         ValueError
-            For parameters, shapes or values that make no sense; the text says what to do.
+            For parameters, shapes or values that make no sense, an estimator whose larger scores are stranger, and one
+            that takes no sample_weight where there is one; the text says what to do.
 
         Warns
         -----
         slabsvm.conformal.detector.CalibrationWarning
-            Where there are fewer than 1/alpha - 1 calibration samples, so that nothing can be rejected.
+            Where there are fewer than 1/alpha - 1 calibration samples, so that nothing can be rejected; where a row
+            infinitely far away is accepted; where more than alpha of the calibration rows are out of reach.
         """
         del y
-        self._calibrate(X)
-        if self.offset_ == 0:
-            needed = int(np.ceil(self._sides / self.alpha - WHOLE)) - 1
-            warnings.warn(
-                f"Nothing will be rejected: with {self.n_calibration_} calibration samples the smallest p-value is "
-                f"{self._sides / (self.n_calibration_ + 1):.3g}, and alpha is {self.alpha:g}. Give at least {needed} "
-                "calibration samples, or a larger alpha; 'cross' and 'leave-one-out' calibrate on every row.",
-                CalibrationWarning,
-                stacklevel=3,
-            )
+        self._calibrate(X, fit_params)
+        for doubt in self._doubts():
+            warnings.warn(doubt, CalibrationWarning, stacklevel=3)
         return self
 
     def p_values(self, X: Any) -> FloatArray:
@@ -194,9 +214,14 @@ class ConformalDetector(OutlierMixin, BaseEstimator):
         X : array-like, frame or sparse matrix of shape (n_samples, n_features)
         alpha : float in (0, 1), default=None
             Another rate of false alarms than the detector's own; it needs no refit.
+
+        Warns
+        -----
+        slabsvm.conformal.detector.CalibrationWarning
+            Where there are fewer than 1/alpha - 1 calibration samples, so that all rows are accepted.
         """
         scores = self.score_samples(X)
-        return np.where(scores >= (self.offset_ if alpha is None else self._level(alpha)), 1, -1)
+        return np.where(scores >= self._sufficient_level(alpha), 1, -1)
 
     def novelties(self, X: Any, fdr: float = 0.1) -> npt.NDArray[np.bool_]:
         """Return which rows of a batch are novelties; of those named, a share of at most fdr is false on average.
@@ -208,12 +233,13 @@ class ConformalDetector(OutlierMixin, BaseEstimator):
     def threshold(self, alpha: float | None = None) -> float:
         """Return the level of the one estimator's decision_function below which rows are rejected at a rate alpha.
 
-        -inf where there are too few calibration samples. It needs no refit.
+        -inf, and a warning, where there are too few calibration samples. It needs no refit.
 
         Raises
         ------
         ValueError
-            With method="cross" or two_sided=True, where no one level does it.
+            Where no one level does it: with method="cross" or two_sided=True, or where a row infinitely far away would
+            be above it.
         """
         check_is_fitted(self)
         if len(self.estimators_) > 1 or self.two_sided:
@@ -221,31 +247,64 @@ class ConformalDetector(OutlierMixin, BaseEstimator):
                 "There is no single threshold with method='cross', which has several models, or with two_sided=True. "
                 "Use predict(X, alpha=...), which needs no refit either."
             )
-        last = round(self._level(self.alpha if alpha is None else alpha) * (self.n_calibration_ + 1))
-        return float(self.calibration_scores_[0][last - 1]) if last else -np.inf
+        last = round(self._sufficient_level(alpha) * (self.n_calibration_ + 1))
+        if not last:
+            return -np.inf
+        far, near = self._rankings[0].far, self._rankings[0].near
+        n_far = float(far.weights.sum())
+        passed = whole_up(n_far + np.cumsum(near.weights))
+        level = float(near.values[np.searchsorted(passed, last)]) if n_far < last else -np.inf
+        if limit_of(self.estimators_[0]) >= level:
+            raise ValueError(
+                "There is no threshold of decision_function at this rate that rejects what is infinitely far away: "
+                "calibration samples score less, or no more, than that. Use predict(X, alpha=...), which tells them "
+                "apart by their kernel mass, or a smaller gamma."
+            )
+        return level
 
-    def _calibrate(self, X: Any) -> None:
+    def level(self, alpha: float) -> float:
+        """Return the largest p-value that is rejected at a rate alpha, 0 where there is none."""
+        if not 0 < alpha < 1:
+            raise ValueError(f"alpha must be a rate between 0 and 1, got {alpha:g}.")
+        steps = np.floor(alpha * (self.n_calibration_ + 1) / self._sides + WHOLE)
+        return float(self._sides * steps * (1.0 / (self.n_calibration_ + 1)))
+
+    @property
+    def smallest_p_value_(self) -> float:
+        """The p-value of what is stranger than all calibration rows."""
+        return min(1.0, self._sides / (self.n_calibration_ + 1))
+
+    def _calibrate(self, X: Any, parameters: Mapping[str, Any]) -> None:
         X = indexable(X)[0]
         validate_data(self, X=X, reset=True, skip_check_array=True)
+        weights = checked_weights(parameters.get("sample_weight"), X)
         detector = OneClassSlabSVM() if self.estimator is None else self.estimator
-        members = self._members(detector, X)
+        members = self._members(detector, _Given(X, parameters, weights))
         self.estimators_ = [member.detector for member in members]
-        self.calibration_scores_ = [in_order(member.scores) for member in members]
+        self.calibration_scores_ = [np.sort(member.scores) for member in members]
+        self._rankings = [ranked(member.scores, member.reach, member.weights) for member in members]
         # A kernel matrix's columns belong to training rows, of which each model has learned some.
         pairwise = get_tags(detector).input_tags.pairwise
         self._columns = [member.learned if pairwise else None for member in members]
-        self.n_calibration_ = sum(map(len, self.calibration_scores_))
-        self.offset_ = self._level(self.alpha)
+        total = sum(ranking.total for ranking in self._rankings)
+        self.n_calibration_ = whole_down(total)
+        self.out_of_reach_ = sum(float(ranking.far.weights.sum()) for ranking in self._rankings) / total
+        self.offset_ = self.level(self.alpha)
+        self.far_p_value_ = largest_answer(self.p_values, far_rows(X, pairwise=pairwise))
 
-    def _members(self, detector: Any, X: Any) -> Sequence[_Member]:
+    def _members(self, detector: Any, given: _Given) -> Sequence[_Member]:
+        X, weights = given.X, given.weights
         if self.method == "prefit":
             check_is_fitted(detector)
-            return [_Member(detector, answer(detector, X).values, None)]
+            return [_scored(detector, X, weights, None).counted]
         if self.method == "leave-one-out":
-            fitted = clone(detector).fit(X)
-            return [_Member(fitted, _left_out(fitted), None)]
+            fitted = fit_with(clone(detector), X, given.parameters)
+            return [_Member(fitted, _left_out(fitted), reach_without_own(fitted, X), weights, None).counted]
+        kept = np.flatnonzero(weights > 0)
+        every = X if len(kept) == len(weights) else _safe_indexing(X, kept)
         members: list[_Member] = Parallel(n_jobs=self.n_jobs)(
-            delayed(_fit_and_score)(clone(detector), X, learned, held_out) for learned, held_out in self._splits(X)
+            delayed(_fit_and_score)(clone(detector), given, kept[learned], kept[held_out])
+            for learned, held_out in self._splits(every)
         )
         return members
 
@@ -263,12 +322,41 @@ class ConformalDetector(OutlierMixin, BaseEstimator):
         order = random.permutation(count)
         return [(np.sort(order[held:]), np.sort(order[:held]))]
 
-    def _level(self, alpha: float) -> float:
-        """Return the largest p-value that is rejected at a rate alpha, 0 where there is none."""
-        if not 0 < alpha < 1:
-            raise ValueError(f"alpha must be a rate between 0 and 1, got {alpha:g}.")
-        steps = np.floor(alpha * (self.n_calibration_ + 1) / self._sides + WHOLE)
-        return float(self._sides * steps * (1.0 / (self.n_calibration_ + 1)))
+    def _sufficient_level(self, alpha: float | None) -> float:
+        """Return the level of a rate, the detector's own for None, and warn where there is none."""
+        rate = self.alpha if alpha is None else alpha
+        level = self.level(rate)
+        if level == 0:
+            warnings.warn(self._too_few(rate), CalibrationWarning, stacklevel=3)
+        return level
+
+    def _too_few(self, alpha: float) -> str:
+        needed = int(np.ceil(self._sides / alpha - WHOLE)) - 1
+        return (
+            f"Nothing will be rejected: with {self.n_calibration_} calibration samples the smallest p-value is "
+            f"{self.smallest_p_value_:.3g}, and alpha is {alpha:g}. Give at least {needed} "
+            "calibration samples, or a larger alpha; 'cross' and 'leave-one-out' calibrate on every row."
+        )
+
+    def _doubts(self) -> list[str]:
+        """Return what is to be warned of after calibration."""
+        if self.offset_ == 0:
+            return [self._too_few(self.alpha)]
+        doubts = []
+        if self.far_p_value_ > self.offset_ * (1 + WHOLE):
+            doubts.append(
+                f"Rows infinitely far away are accepted: one has the p-value {self.far_p_value_:.3g}, and alpha is "
+                f"{self.alpha:g}. Where a score grows or levels off with distance, use two_sided=True, SVDD or the RBF "
+                "kernel; where calibration scores tie at the lowest, a smoother estimator (a smaller gamma) tells them "
+                "apart."
+            )
+        if self.out_of_reach_ > self.alpha:
+            doubts.append(
+                f"{self.out_of_reach_:.0%} of the calibration samples are out of the kernel's reach: they score as if "
+                "infinitely far away, and what is accepted beyond is decided by their kernel mass alone. Use a smaller "
+                "gamma, or more samples."
+            )
+        return doubts
 
     @property
     def _sides(self) -> int:
@@ -279,10 +367,12 @@ class ConformalDetector(OutlierMixin, BaseEstimator):
         X = as_rows(X)
         validate_data(self, X=X, reset=False, skip_check_array=True)
         lower, upper = [], []
-        for detector, ordered, columns in zip(self.estimators_, self.calibration_scores_, self._columns, strict=True):
-            scores = answer(detector, X if columns is None else np.asarray(X)[:, columns]).values
-            lower.append(tail_of(ordered, scores))
-            upper.append(tail_of(-ordered[::-1], -scores))
+        for detector, ranking, columns in zip(self.estimators_, self._rankings, self._columns, strict=True):
+            rows = X if columns is None else np.asarray(X)[:, columns]
+            scores = answer(detector, rows).values
+            low, high = ranking.tails(scores, reach_of(detector, rows, scores))
+            lower.append(low)
+            upper.append(high)
         return lower, upper
 
     def __sklearn_tags__(self) -> Any:
@@ -294,17 +384,62 @@ class ConformalDetector(OutlierMixin, BaseEstimator):
 
 @dataclass(frozen=True)
 class _Member:
-    """A fitted detector, the scores of positives that it has not learned, and its rows where it learned but some."""
+    """A fitted detector, and positives that it has not learned.
+
+    Attributes
+    ----------
+    detector : fitted detector
+    scores, reach, weights : (n,) arrays of those positives
+    learned : the rows that it has learned, or None where these are all that it was given
+    """
 
     detector: Any
     scores: FloatArray
+    reach: FloatArray
+    weights: FloatArray
     learned: Rows | None
 
+    @property
+    def counted(self) -> _Member:
+        """The same without the positives of no weight."""
+        kept = self.weights > 0
+        return replace(self, scores=self.scores[kept], reach=self.reach[kept], weights=self.weights[kept])
 
-def _fit_and_score(detector: Any, X: Any, learned: Rows, held_out: Rows) -> _Member:
-    detector.fit(_safe_split(detector, X, None, learned)[0])
-    held_out_X, _ = _safe_split(detector, X, None, held_out, learned)
-    return _Member(detector, answer(detector, held_out_X).values, learned)
+
+@dataclass(frozen=True)
+class _Given:
+    """What fit was given: rows, parameters of the estimator's fit, and the rows' weights, (n_samples,)."""
+
+    X: Any
+    parameters: Mapping[str, Any]
+    weights: FloatArray
+
+
+def _fit_and_score(detector: Any, given: _Given, learned: Rows, held_out: Rows) -> _Member:
+    parameters = _check_method_params(given.X, given.parameters, indices=learned)
+    fit_with(detector, _safe_split(detector, given.X, None, learned)[0], parameters)
+    held_out_X, _ = _safe_split(detector, given.X, None, held_out, learned)
+    return _scored(detector, held_out_X, given.weights[held_out], learned)
+
+
+def _scored(detector: Any, X: Any, weights: FloatArray, learned: Rows | None) -> _Member:
+    """Return a fitted detector with positives that it has not learned."""
+    scores = answer(detector, X).values
+    refuse_other_polarity(detector, X, scores)
+    return _Member(detector, scores, reach_of(detector, X, scores), weights, learned)
+
+
+def largest_answer(question: Callable[[Any], FloatArray], rows: Any) -> float:
+    """Return the largest of the answers about rows far from all others; NaN where there are none."""
+    if rows is None:
+        return np.nan
+    try:
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return float(np.max(question(rows)))
+    except (ValueError, TypeError, ArithmeticError):
+        # Who refuses such rows accepts none of them.
+        return np.nan
 
 
 def _left_out(fitted: Any) -> FloatArray:

@@ -11,6 +11,14 @@ p-value is min(1, 2 min(p, p')): a score that is too high is then as strange as 
 
 p-values are steps of 1/(n + 1), and all strangers may share the lowest. A *graded* p-value tells them apart: it lies
 between p - 1/(n + 1) and p, by where s lies between its neighbours among the c_i.
+
+Any order of samples that the detector alone decides may take the place of its scores: the promise needs no more than
+that the held-out positives and the new one are ordered by one rule. Here that rule is a pair, *reach* before score
+(`slabsvm.conformal.remoteness`): where scores of far samples have underflowed and tie, reach tells which is farther.
+Ties of the whole pair count as they must for the promise to hold, in favour of the new sample.
+
+A held-out positive of weight w counts as w of them; the sum of those that were passed is rounded up, and n down, to
+whole numbers, so that the promise of weights that count repetitions is kept by all others.
 """
 
 from __future__ import annotations
@@ -21,11 +29,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.stats import false_discovery_control
 
 from slabsvm.detectors.base import ROUNDING_UNITS
 from slabsvm.dual.program import FloatArray
-
-Counts = npt.NDArray[np.intp]
 
 # alpha (n + 1) is a whole number in decimals where it is one to within this.
 WHOLE = 1e-9
@@ -59,8 +66,9 @@ def conformal_p_values(calibration_scores: Any, scores: Any, *, two_sided: bool 
     V. Vovk, A. Gammerman, G. Shafer, "Algorithmic Learning in a Random World", 2005, chapter 2. S. Bates, E. Candes,
     L. Lei, Y. Romano, M. Sesia, "Testing for outliers with conformal p-values", Annals of Statistics 51, 2023.
     """
-    ordered, asked = in_order(calibration_scores), np.asarray(scores, dtype=np.float64).reshape(-1)
-    return combined([tail_of(ordered, asked)], [tail_of(-ordered[::-1], -asked)], len(ordered), two_sided)
+    held, asked = ranked(calibration_scores), np.asarray(scores, dtype=np.float64).reshape(-1)
+    lower, upper = held.tails(asked, np.full(len(asked), np.inf))
+    return combined([lower], [upper], whole_down(held.total), two_sided)
 
 
 def benjamini_hochberg(p_values: Any, fdr: float = 0.1) -> npt.NDArray[np.bool_]:
@@ -90,77 +98,174 @@ def benjamini_hochberg(p_values: Any, fdr: float = 0.1) -> npt.NDArray[np.bool_]
         raise ValueError(f"fdr must be a share between 0 and 1, got {fdr:g}; .1 means that one in ten may be false.")
     if not ((values >= 0) & (values <= 1)).all():
         raise ValueError("p-values must lie between 0 and 1, and none may be NaN.")
-    count = len(values)
-    ordered = np.sort(values)
-    allowed = fdr * np.arange(1, count + 1) / max(count, 1)
-    held = np.flatnonzero(ordered <= allowed * (1 + WHOLE))
-    return values <= (ordered[held[-1]] if len(held) else -1.0)
+    # The smallest rate at which each is named; values that tie have it in common. A sum of rounding may be above fdr.
+    adjusted = false_discovery_control(values) if len(values) else values
+    named: npt.NDArray[np.bool_] = adjusted <= fdr * (1 + WHOLE)
+    return named
 
 
 @dataclass(frozen=True)
 class Tail:
-    """Where new scores stand among those of held-out positives, counted from one end.
+    """Where new samples stand among held-out positives, counted from one end.
 
     Attributes
     ----------
-    passed : (n,) array of int
-        How many held-out scores a new one has reached or passed.
+    passed : (n,) array
+        How many held-out positives a new sample has reached or passed, by weight.
     share : (n,) array in [0, 1)
         How far it is on its way to the next one; beyond the last, how near to infinity.
     """
 
-    passed: Counts
+    passed: FloatArray
     share: FloatArray
 
 
-def in_order(scores: Any) -> FloatArray:
-    """Return calibration scores in increasing order, shape (n,); refuse none and NaN."""
-    values = np.sort(np.asarray(scores, dtype=np.float64).reshape(-1))
+@dataclass(frozen=True)
+class Segment:
+    """Numbers in increasing order, and how many held-out positives each stands for.
+
+    Attributes
+    ----------
+    values, weights : (n,) arrays
+    """
+
+    values: FloatArray
+    weights: FloatArray
+
+    @property
+    def mirrored(self) -> Segment:
+        """The same, counted from the other end."""
+        return Segment(-self.values[::-1], self.weights[::-1])
+
+    def tail(self, asked: FloatArray) -> Tail:
+        """Return where numbers stand in this order; one that equals another but for rounding has reached it."""
+        if not len(self.values):
+            return Tail(np.zeros(len(asked)), np.zeros(len(asked)))
+        asked = asked + _slack(asked, self.values)
+        place = np.searchsorted(self.values, asked, side="right")
+        return Tail(np.concatenate([[0.0], np.cumsum(self.weights)])[place], _share(self.values, asked, place))
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Held-out positives in order: those out of the detector's reach first, and then those within it.
+
+    Attributes
+    ----------
+    far : Segment
+        The reach of those out of it.
+    near : Segment
+        The scores of the others.
+    """
+
+    far: Segment
+    near: Segment
+
+    @property
+    def total(self) -> float:
+        """The sum of weights."""
+        return float(self.far.weights.sum() + self.near.weights.sum())
+
+    def tails(self, scores: FloatArray, reach: FloatArray) -> tuple[Tail, Tail]:
+        """Return where new samples stand, from the strangest and from the highest score; reach as for `ranked`."""
+        if np.isnan(scores).any():
+            raise ValueError("A score is NaN: the detector cannot score these samples.")
+        is_far = reach < np.inf
+        return (
+            _chained(self.far.tail(reach), self.near.tail(scores), ~is_far, float(self.far.weights.sum())),
+            _chained(
+                self.near.mirrored.tail(-scores),
+                self.far.mirrored.tail(-reach),
+                is_far,
+                float(self.near.weights.sum()),
+            ),
+        )
+
+
+def ranked(scores: Any, reach: FloatArray | None = None, weights: FloatArray | None = None) -> Ranking:
+    """Return held-out positives in order; refuse none and NaN.
+
+    Parameters
+    ----------
+    scores : array-like of shape (n,)
+    reach : (n,) array, default=None
+        Infinite for positives within the detector's reach, and the less the farther out of it the others are. None: all
+        are within.
+    weights : (n,) array, default=None
+        How many each stands for. None: one.
+    """
+    values = np.asarray(scores, dtype=np.float64).reshape(-1)
     if len(values) == 0:
         raise ValueError("There are no calibration scores; give those of at least one held-out positive.")
-    if np.isnan(values[-1]):
+    if np.isnan(values).any():
         raise ValueError(
             "A calibration score is NaN: the detector cannot score its own positives. Check its parameters."
         )
-    return values
-
-
-def tail_of(ordered: FloatArray, scores: FloatArray) -> Tail:
-    """Return where scores stand among calibration scores in increasing order, counted from the lowest.
-
-    A score that equals one of them but for rounding has reached it.
-    """
-    if np.isnan(scores).any():
-        raise ValueError("A score is NaN: the detector cannot score these samples.")
-    finite = ordered[np.isfinite(ordered)]
-    # Of a score and a usual one: by the largest, one sample far out would make all others equal.
-    size = np.maximum(
-        np.where(np.isfinite(scores), np.abs(scores), 0.0), np.median(np.abs(finite)) if len(finite) else 0.0
+    counts = np.ones(len(values)) if weights is None else weights
+    is_far = np.zeros(len(values), dtype=bool) if reach is None else reach < np.inf
+    return Ranking(
+        _in_order(values[is_far] if reach is None else reach[is_far], counts[is_far]),
+        _in_order(values[~is_far], counts[~is_far]),
     )
-    scores = scores + ROUNDING_UNITS * float(np.finfo(np.float64).eps) * size
-    passed = np.searchsorted(ordered, scores, side="right")
-    below, above = ordered[np.maximum(passed - 1, 0)], ordered[np.minimum(passed, len(ordered) - 1)]
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        unit = float(np.std(finite)) if len(finite) > 1 else 0.0
-        # Where the calibration scores do not tell how far is far, all that is beyond them is.
-        unit = unit if 0 < unit < np.inf else float(np.finfo(np.float64).tiny)
-        share = np.where(
-            passed == len(ordered), 1.0 - 1.0 / (1.0 + (scores - below) / unit), (scores - below) / (above - below)
-        )
-        share = np.where(passed == 0, 1.0 / (1.0 + (above - scores) / unit), share)
-    return Tail(passed, np.clip(np.nan_to_num(share, nan=0.0), 0.0, LARGEST_SHARE))
 
 
 def combined(lower: Sequence[Tail], upper: Sequence[Tail], count: int, two_sided: bool) -> FloatArray:
     """Return the p-values that the tails of one or several detectors make, with `count` calibration scores in all."""
-    p: FloatArray = (1 + _passed(lower)) / (count + 1)
+    p = np.minimum(1.0, (1 + _passed(lower)) / (count + 1))
     return np.minimum(1.0, 2.0 * np.minimum(p, (1 + _passed(upper)) / (count + 1))) if two_sided else p
-
-
-def _passed(tails: Sequence[Tail]) -> Counts:
-    return np.asarray(np.sum([tail.passed for tail in tails], axis=0))
 
 
 def graded(tails: Sequence[Tail]) -> FloatArray:
     """Return how many calibration scores were passed, and how far it is to the next: between two whole numbers."""
     return np.asarray(_passed(tails) + np.mean([tail.share for tail in tails], axis=0))
+
+
+def whole_down(weight: float) -> int:
+    """Return how many whole rows a sum of weights stands for."""
+    return int(np.floor(weight * (1 + WHOLE)))
+
+
+def whole_up(weight: FloatArray) -> FloatArray:
+    """Return sums of weights, rounded up to whole numbers of rows."""
+    return np.ceil(weight * (1 - WHOLE))
+
+
+def _passed(tails: Sequence[Tail]) -> FloatArray:
+    return whole_up(np.asarray(np.sum([tail.passed for tail in tails], axis=0)))
+
+
+def _in_order(values: FloatArray, weights: FloatArray) -> Segment:
+    order = np.argsort(values, kind="stable")
+    return Segment(values[order], weights[order])
+
+
+def _chained(first: Tail, second: Tail, in_second: npt.NDArray[np.bool_], weight_of_first: float) -> Tail:
+    """Return the tail of two segments, one after the other."""
+    return Tail(
+        np.where(in_second, weight_of_first + second.passed, first.passed),
+        np.where(in_second, second.share, first.share),
+    )
+
+
+def _slack(asked: FloatArray, values: FloatArray) -> FloatArray:
+    """Return by how much numbers may differ from values in order and be equal, but for rounding."""
+    finite = values[np.isfinite(values)]
+    # Of a number and a usual one: by the largest, one sample far out would make all others equal.
+    usual = np.median(np.abs(finite)) if len(finite) else 0.0
+    size = np.maximum(np.where(np.isfinite(asked), np.abs(asked), 0.0), usual)
+    return np.asarray(ROUNDING_UNITS * float(np.finfo(np.float64).eps) * size)
+
+
+def _share(values: FloatArray, asked: FloatArray, place: npt.NDArray[np.intp]) -> FloatArray:
+    """Return how far numbers are from the last of the values that they have reached, `place` of them, to the next."""
+    below, above = values[np.maximum(place - 1, 0)], values[np.minimum(place, len(values) - 1)]
+    finite = values[np.isfinite(values)]
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        unit = float(np.std(finite)) if len(finite) > 1 else 0.0
+        # Where the calibration scores do not tell how far is far, all that is beyond them is.
+        unit = unit if 0 < unit < np.inf else float(np.finfo(np.float64).tiny)
+        share = np.where(
+            place == len(values), 1.0 - 1.0 / (1.0 + (asked - below) / unit), (asked - below) / (above - below)
+        )
+        share = np.where(place == 0, 1.0 / (1.0 + (above - asked) / unit), share)
+    return np.asarray(np.clip(np.nan_to_num(share, nan=0.0), 0.0, LARGEST_SHARE))

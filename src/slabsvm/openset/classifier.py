@@ -21,6 +21,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import (
+    _check_method_params,
     _num_samples,
     assert_all_finite,
     check_consistent_length,
@@ -30,6 +31,8 @@ from sklearn.utils.validation import (
 )
 
 from slabsvm.conformal.detector import CalibrationWarning, ConformalDetector, as_rows
+from slabsvm.conformal.p_values import WHOLE
+from slabsvm.conformal.weighting import checked_weights
 from slabsvm.detectors.slab import OneClassSlabSVM
 from slabsvm.dual.program import FloatArray
 from slabsvm.openset.classwise import NormalisedMargin, asked, fitted_to_class
@@ -60,7 +63,8 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
         decision_function over its largest value in training; each model keeps its own threshold, whatever alpha is.
     alpha : float in (0, 1), default=0.05
         The share of new samples of a known class that its model may reject. Each class needs 1/alpha - 1 calibration
-        samples.
+        samples; the model of one that has but n rejects what is stranger than all of them, a share of up to 1/(n + 1).
+        Where no class has enough, nothing is rejected.
     method : {"split", "cross", "leave-one-out"}, default="split"
         Where calibration scores come from; see `ConformalDetector`. "split" keeps the promise whatever the data, and
         learns from half of them.
@@ -148,7 +152,7 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
 
     # The estimator validates its own parameters.
     @_fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, **fit_params: Any) -> Self:
         """Learn each class from its own samples.
 
         Parameters
@@ -157,6 +161,10 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
             What the estimator takes.
         y : array-like of shape (n_samples,)
             The class of each sample: words or whole numbers.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative; a sample of weight 2 is two, in learning and in calibration (`ConformalDetector.fit`), and one
+            of weight 0 is left out.
+        **fit_params : other parameters of the estimator's fit; of those with an entry for each row, its rows' are given
 
         Raises
         ------
@@ -166,23 +174,27 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
         Warns
         -----
         slabsvm.CalibrationWarning
-            Where classes have too few samples for alpha, so that their models reject nothing.
+            Where classes have too few samples for alpha, and where their models accept what is infinitely far away, or
+            cannot tell more than alpha of their own samples from it.
         """
         X, y = self._checked_training(X, y)
+        X, y, fit_params = _without_weightless(X, y, fit_params)
         classes, group = np.unique(y, return_inverse=True)
         self.unknown_label_ = self._free_label(classes)
         self._refuse_strange_estimators(classes)
         self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         rows = np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group))[:-1])
         self.models_: list[Any] = Parallel(n_jobs=self.n_jobs)(
-            delayed(fitted_to_class)(self._model_of(label), _safe_indexing(X, own), label)
+            delayed(fitted_to_class)(
+                self._model_of(label), _safe_indexing(X, own), label, _check_method_params(X, fit_params, indices=own)
+            )
             for label, own in zip(classes.tolist(), rows, strict=True)
         )
         self.classes_ = classes
-        self._warn_of_few(self.models_, classes)
+        self._warn(self.models_, classes)
         return self
 
-    def partial_add(self, X: Any, label: Any) -> Self:
+    def partial_add(self, X: Any, label: Any, **fit_params: Any) -> Self:
         """Learn one more class from its samples, and leave the other models as they are.
 
         Parameters
@@ -191,6 +203,7 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
             Samples of the class alone.
         label : str or int
             The class; none of classes_, and not the unknown label.
+        **fit_params : sample_weight and others, as for `fit`
 
         Raises
         ------
@@ -212,9 +225,10 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(f"{label!r} is the unknown label and cannot be a class.")
         X = indexable(X)[0]
         validate_data(self, X=X, reset=False, skip_check_array=True)
-        model = fitted_to_class(self._model_of(label), X, label)
+        X, _, fit_params = _without_weightless(X, np.zeros(_num_samples(X)), fit_params)
+        model = fitted_to_class(self._model_of(label), X, label, fit_params)
         place = int(np.searchsorted(self.classes_, label))
-        self._warn_of_few([model], np.array([label]))
+        self._warn([model], np.array([label]))
         self.classes_ = np.concatenate([self.classes_[:place], [label], self.classes_[place:]])
         self.models_ = [*self.models_[:place], model, *self.models_[place:]]
         return self
@@ -237,13 +251,20 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
         self.models_ = [model for model, stays in zip(self.models_, kept, strict=True) if stays]
         return self
 
-    def decisions(self, X: Any) -> FloatArray:
+    def decisions(self, X: Any, alpha: float | None = None) -> FloatArray:
         """Return how far each class's model accepts each row, shape (n_samples, n_classes): >= 0 where it does.
 
         With calibration="conformal" the graded p-value less the largest that is rejected; with "margin" the normalised
         margin. Comparable between classes.
+
+        Parameters
+        ----------
+        X : array-like, frame or sparse matrix of shape (n_samples, n_features)
+        alpha : float in (0, 1), default=None
+            As for `predict`.
         """
-        return self._ask(self._checked_rows(X), "decision_function")
+        X = self._checked_rows(X)
+        return self._decisions(X, self._levels(alpha))
 
     def decision_function(self, X: Any) -> FloatArray:
         """Return `decisions`, or with two classes the second's less the first's, of shape (n_samples,)."""
@@ -265,18 +286,52 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError("There are no p-values with calibration='margin'; use calibration='conformal'.")
         return self._ask(self._checked_rows(X), "p_values")
 
-    def predict(self, X: Any) -> npt.NDArray[Any]:
-        """Return the class of each row, or unknown_label_, shape (n_samples,)."""
-        X = self._checked_rows(X)
+    def predict(self, X: Any, alpha: float | None = None) -> npt.NDArray[Any]:
+        """Return the class of each row, or unknown_label_, shape (n_samples,).
+
+        Parameters
+        ----------
+        X : array-like, frame or sparse matrix of shape (n_samples, n_features)
+        alpha : float in (0, 1), default=None
+            Another share of a known class that may be rejected than the classifier's own; it needs no refit.
+
+        Raises
+        ------
+        ValueError
+            For an alpha with calibration="margin", where thresholds are the models' own.
+
+        Warns
+        -----
+        slabsvm.CalibrationWarning
+            Where classes have too few samples for the alpha that is given.
+        """
+        X, levels = self._checked_rows(X), self._levels(alpha)
         names = np.array(
             [*self.classes_.tolist(), self.unknown_label_], dtype=object if self.classes_.dtype == object else None
         )
         chosen = np.empty(_num_samples(X), dtype=np.intp)
         for rows in gen_batches(len(chosen), max(1, DECISIONS_AT_ONCE // len(self.classes_))):
-            table = self._ask(_safe_indexing(X, rows), "decision_function")
+            table = self._decisions(_safe_indexing(X, rows), levels)
             best = table.argmax(axis=1)
             chosen[rows] = np.where(table[np.arange(len(table)), best] >= 0, best, len(self.classes_))
         return names[chosen]
+
+    def _decisions(self, X: Any, levels: FloatArray | None) -> FloatArray:
+        """Return the table of `decisions` of checked rows, for the classes' levels; None for margins."""
+        return self._ask(X, "decision_function") if levels is None else self._ask(X, "score_samples") - levels
+
+    def _levels(self, alpha: float | None) -> FloatArray | None:
+        """Return the least graded p-value that each class accepts, shape (n_classes,); None where margins decide."""
+        if isinstance(self.models_[0], NormalisedMargin):
+            if alpha is not None:
+                raise ValueError(
+                    "calibration='margin' has no alpha: each model keeps its own threshold. Use "
+                    "calibration='conformal', or another nu of the estimator."
+                )
+            return None
+        if alpha is not None and (few := self._few(self.models_, self.classes_, alpha)):
+            warnings.warn(few, CalibrationWarning, stacklevel=3)
+        return _levels_of(self.models_, self.alpha if alpha is None else alpha)
 
     def _ask(self, X: Any, question: str) -> FloatArray:
         columns = Parallel(n_jobs=self.n_jobs)(delayed(asked)(model, question, X) for model in self.models_)
@@ -321,18 +376,34 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
                 f"class_estimators names {strange}, of which y holds no sample; the classes are {_some(classes)}."
             )
 
-    def _warn_of_few(self, models: list[Any], classes: npt.NDArray[Any]) -> None:
-        if self.calibration != "conformal":
-            return
-        few = [label for label, model in zip(classes.tolist(), models, strict=True) if model.offset_ == 0]
-        if few:
-            warnings.warn(
-                f"{len(few)} classes ({_some(few)}) have too few samples for alpha={self.alpha:g}: their models reject "
-                "nothing, and so nothing is unknown. Give them more samples, or a larger alpha; method='cross' and "
-                "'leave-one-out' calibrate on every sample, and calibration='margin' needs none.",
-                CalibrationWarning,
-                stacklevel=4,
-            )
+    def _warn(self, models: list[Any], classes: npt.NDArray[Any]) -> None:
+        if self.calibration == "margin":
+            doubts = [_accepting_all([model.far_margin_ >= 0 for model in models], classes)]
+        else:
+            far = [model.far_p_value_ > max(model.offset_, model.smallest_p_value_) * (1 + WHOLE) for model in models]
+            beyond = [model.out_of_reach_ > self.alpha for model in models]
+            doubts = [
+                self._few(models, classes, self.alpha),
+                _accepting_all(far, classes),
+                _out_of_reach(beyond, classes, self.alpha),
+            ]
+        for doubt in doubts:
+            if doubt:
+                warnings.warn(doubt, CalibrationWarning, stacklevel=4)
+
+    def _few(self, models: list[Any], classes: npt.NDArray[Any], alpha: float) -> str:
+        """Return a warning of classes that have too few samples for a rate, or nothing."""
+        few = [place for place, model in enumerate(models) if model.level(alpha) == 0]
+        if not few:
+            return ""
+        rate = max(models[place].smallest_p_value_ for place in few)
+        return (
+            f"{_counted(classes[few])} too few samples for alpha={alpha:g}. Beside classes that have enough, such a "
+            "one rejects what is stranger than all of its calibration samples, a share of up to "
+            f"{rate:.2g} of its new samples; where no class has enough, nothing is unknown. Give more samples, or a "
+            "larger alpha; method='cross' and 'leave-one-out' calibrate on every sample, and calibration='margin' "
+            "needs none."
+        )
 
     def _checked_training(self, X: Any, y: Any) -> tuple[Any, npt.NDArray[Any]]:
         if y is None:
@@ -381,6 +452,60 @@ def _whole(label: Any, what: str) -> int:
     if not is_whole:
         raise ValueError(f"{what} is {label!r}, but the classes are whole numbers; give a whole number.")
     return int(label)
+
+
+def _levels_of(models: list[ConformalDetector], alpha: float) -> FloatArray:
+    """Return the largest p-value that each class's model rejects at a rate alpha, shape (n_classes,).
+
+    A class with too few samples would accept everything, and leave nothing to be unknown among classes that have
+    enough: it gets the strictest level that it has. Where all have too few, it is alpha that asks for the impossible,
+    and nothing is rejected.
+    """
+    levels = np.array([model.level(alpha) for model in models])
+    strictest = np.array([model.smallest_p_value_ for model in models])
+    return np.where(levels > 0, levels, strictest) if levels.any() else levels
+
+
+def _accepting_all(accepts: list[bool], classes: npt.NDArray[Any]) -> str:
+    """Return a warning of the classes that accept what is infinitely far away, or nothing."""
+    if not any(accepts):
+        return ""
+    return (
+        f"{_counted(classes[accepts])} a model that accepts rows infinitely far away. Where its score grows or levels "
+        "off with distance, use two_sided=True, SVDD or the RBF kernel; where its scores tie at the lowest, a smoother "
+        "estimator (a smaller gamma) tells them apart."
+    )
+
+
+def _out_of_reach(beyond: list[bool], classes: npt.NDArray[Any], alpha: float) -> str:
+    """Return a warning of the classes whose models cannot tell their own samples from what is far, or nothing."""
+    if not any(beyond):
+        return ""
+    return (
+        f"{_counted(classes[beyond])} more than alpha={alpha:g} of the calibration samples out of the kernel's reach: "
+        "these score as if infinitely far away, and what is accepted beyond is decided by their kernel mass alone. Use "
+        "a smaller gamma, or more samples."
+    )
+
+
+def _without_weightless(
+    X: Any, y: npt.NDArray[Any], parameters: dict[str, Any]
+) -> tuple[Any, npt.NDArray[Any], dict[str, Any]]:
+    """Return the samples that have a weight, their labels, and their share of the parameters of fit."""
+    if parameters.get("sample_weight") is None:
+        return X, y, parameters
+    weight = checked_weights(parameters["sample_weight"], X)
+    kept = np.flatnonzero(weight)
+    return (
+        _safe_indexing(X, kept),
+        y[kept],
+        _check_method_params(X, {**parameters, "sample_weight": weight}, indices=kept),
+    )
+
+
+def _counted(labels: Any) -> str:
+    """Return how many classes and which, as the subject of a sentence."""
+    return f"{len(labels)} {'class has' if len(labels) == 1 else 'classes have'} ({_some(labels)})"
 
 
 def _some(labels: Any) -> str:

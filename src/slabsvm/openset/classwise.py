@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, OutlierMixin, clone
 from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import _num_samples
+from sklearn.utils.validation import _check_method_params, _num_samples
 
-from slabsvm.conformal.detector import CalibrationWarning
+from slabsvm.conformal.detector import CalibrationWarning, largest_answer
+from slabsvm.conformal.remoteness import far_rows
+from slabsvm.conformal.weighting import fit_with
+from slabsvm.detectors.polarity import refuse_other_polarity
 from slabsvm.dual.program import FloatArray
 from slabsvm.selection.judging import answer
 
@@ -33,17 +37,22 @@ class NormalisedMargin(OutlierMixin, BaseEstimator):
     estimator_ : fitted detector
     depth_ : float
         What is divided by; 1 where no training sample is inside.
+    far_margin_ : float
+        The largest margin among a few rows infinitely far away; NaN where there is no telling.
     """
 
     def __init__(self, estimator: Any) -> None:
         self.estimator = estimator
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit the detector."""
+    def fit(self, X: Any, y: Any = None, **fit_params: Any) -> Self:
+        """Fit the detector, with these parameters of its fit; a sample of weight 0 would count as a training sample."""
         del y
-        self.estimator_ = clone(self.estimator).fit(X)
-        depth = float(answer(self.estimator_, X).values.max())
+        self.estimator_ = fit_with(clone(self.estimator), X, fit_params)
+        values = answer(self.estimator_, X).values
+        refuse_other_polarity(self.estimator_, X, values)
+        depth = float(values.max())
         self.depth_ = depth if depth > 0 else 1.0
+        self.far_margin_ = largest_answer(self.decision_function, far_rows(X))
         return self
 
     def decision_function(self, X: Any) -> FloatArray:
@@ -51,32 +60,34 @@ class NormalisedMargin(OutlierMixin, BaseEstimator):
         return answer(self.estimator_, X).values / self.depth_
 
 
-def fitted_to_class(model: Any, X: Any, label: Any) -> Any:
-    """Fit the model of one class; runs where joblib sends it."""
+def fitted_to_class(model: Any, X: Any, label: Any, parameters: Mapping[str, Any]) -> Any:
+    """Fit the model of one class, with these parameters of the estimator's fit; runs where joblib sends it."""
+    fit = _fit_few if _num_samples(X) < FEW else _fit_many
     try:
-        return _fit_few(model, X) if _num_samples(X) < FEW else _fit_many(model, X)
+        return fit(model, X, parameters)
     except ValueError as error:
         raise ValueError(f"Class {label!r}, of n_samples = {_num_samples(X)}, cannot be learned: {error}") from error
 
 
-def _fit_many(model: Any, X: Any) -> Any:
+def _fit_many(model: Any, X: Any, parameters: Mapping[str, Any]) -> Any:
     with warnings.catch_warnings():
         # One warning for all classes is given where they come together.
         warnings.simplefilter("ignore", CalibrationWarning)
-        return model.fit(X)
+        return model.fit(X, **parameters)
 
 
-def _fit_few(model: Any, X: Any) -> Any:
+def _fit_few(model: Any, X: Any, parameters: Mapping[str, Any]) -> Any:
     """Fit a class of one or two samples, which has none to hold out: these are learned and calibrate too.
 
     The promise holds emptily, as no p-value is below 1/3. A lone sample is repeated, which changes no model of this
     package.
     """
-    twice = _safe_indexing(X, np.arange(FEW - 1) % _num_samples(X))
+    rows = np.arange(FEW - 1) % _num_samples(X)
+    twice, repeated = _safe_indexing(X, rows), _check_method_params(X, parameters, indices=rows)
     if isinstance(model, NormalisedMargin):
-        return model.fit(twice)
-    prefit = model.set_params(estimator=clone(model.estimator).fit(twice), method="prefit")
-    return _fit_many(prefit, X)
+        return model.fit(twice, **repeated)
+    prefit = model.set_params(estimator=fit_with(clone(model.estimator), twice, repeated), method="prefit")
+    return _fit_many(prefit, X, parameters)
 
 
 def asked(model: Any, question: str, X: Any) -> FloatArray:

@@ -16,6 +16,7 @@ from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import _check_method_params
 
 from slabsvm.detectors.base import Detector
+from slabsvm.detectors.polarity import refuse_other_polarity
 from slabsvm.detectors.slab import OneClassSlabSVM
 from slabsvm.selection.criterion import Answer, Criterion, Measured
 from slabsvm.selection.synthetic_outliers import Strangers
@@ -76,6 +77,8 @@ def fit_and_judge(search: Search, candidate: int, part: int) -> Outcome:
     detector.fit(train_X, **_check_method_params(search.X, search.fit_params, indices=division.train))
     fitted = perf_counter()
     positives = left_out_answer(detector) if held_out is None else answer(detector, held_out)
+    if held_out is not None:
+        refuse_other_polarity(detector, held_out, positives.values)
     strangers = None if division.strangers is None else answer(detector, division.strangers.X)
     measured = search.criterion.measure(positives, strangers, division.strangers)
     return Outcome(measured, fitted - begin, perf_counter() - fitted)

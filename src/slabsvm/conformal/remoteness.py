@@ -1,0 +1,165 @@
+"""Which rows are out of a kernel model's reach, and which of those are farther away.
+
+With the RBF kernel k(x, z) = exp(-gamma |x - z|^2), a row far from all training rows has the score of one infinitely
+far away, but for less than rounding: scores no longer tell how far it is. The logarithm of its kernel mass,
+
+    l(x) = log sum_i |c_i| k(x, x_i),
+
+with c_i the model's coefficients, does not underflow and tells it still. A pair (l, score), with l = infinity for rows
+within reach, is ordered by l first: what is out of reach is stranger than all that is within it. For a one-class SVM
+that is the order of its scores in exact arithmetic. For a slab it also puts what is infinitely far away below the rows
+beyond the upper hyperplane, which may be farther from the slab's centre than the score 0 is.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.special import logsumexp
+from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing, gen_batches
+
+from slabsvm.detectors.kernelized import KernelDetector
+from slabsvm.detectors.slab_planes import Slab
+from slabsvm.dual.program import FloatArray
+from slabsvm.kernels.base import RBF
+from slabsvm.kernels.expansion import BLOCK_BYTES
+from slabsvm.runtime.blas import ONE_BLAS_THREAD
+
+# A row is out of a slab's reach where its mass is less than this share of the lower hyperplane's offset, and out of any
+# model's where it is less than these units of what the model moves its thresholds by for rounding.
+SHARE_OF_PLANE = 1e-3
+UNITS_OF_ROUNDING = 4.0
+# Kernel values underflow at this many bandwidths 1/sqrt(gamma) from every training row: exp(-100^2) is 0 in float64.
+BANDWIDTHS = 100.0
+# Rows that stand for what is infinitely far away: so many, at so many times the largest number of the data.
+N_DIRECTIONS = 8
+TIMES_LARGEST = 1e6
+# Of data that are all zero.
+LEAST_SIZE = 1e-30
+
+
+def reach_of(detector: Any, X: Any, decisions: FloatArray) -> FloatArray:
+    """Return the log kernel mass of rows that are out of reach and infinity for the others, shape (n_samples,).
+
+    All rows are within reach of a detector that has no RBF kernel of this package at the end of its pipeline.
+
+    Parameters
+    ----------
+    detector : fitted detector
+    X : rows, as the detector takes them
+    decisions : (n_samples,) array
+        What its decision_function gives them.
+    """
+    reach = np.full(len(decisions), np.inf)
+    model, _ = innermost(detector)
+    if not _has_mass(model):
+        return reach
+    least = _least_mass(model)
+    # A row of little mass scores nearly what one infinitely far away does: only such rows are looked at again.
+    asked = np.flatnonzero(np.abs(decisions - limit_of(model)) <= 2 * least)
+    if len(asked):
+        _, rows = innermost(detector, _safe_indexing(X, asked))
+        reach[asked] = _where_little(_log_mass(model, rows), least)
+    return reach
+
+
+def reach_without_own(detector: Any, X: Any) -> FloatArray:
+    """Return `reach_of` of the training rows, each as if the model had no kernel function around it."""
+    model, rows = innermost(detector, X)
+    if not _has_mass(model):
+        return np.full(len(model.loo_scores_), np.inf)
+    mass = _log_mass(model, rows, own=getattr(model, "support_", slice(None)))
+    return _where_little(mass, _least_mass(model))
+
+
+def limit_of(detector: Any) -> float:
+    """Return what decision_function gives a row infinitely far away; -inf where there is no RBF kernel to tell it."""
+    model, _ = innermost(detector)
+    if not _has_mass(model):
+        return -np.inf
+    samples = model._fitted.expansion.samples
+    row = np.zeros((1, samples.shape[1]))
+    row[0, 0] = samples[:, [0]].max() + BANDWIDTHS / np.sqrt(model.gamma_)
+    return float(model.decision_function(row)[0])
+
+
+def innermost(detector: Any, X: Any = None) -> tuple[Any, Any]:
+    """Return what decides at the end of pipelines and searches, and rows as they reach it."""
+    if isinstance(detector, Pipeline):
+        if X is not None and len(detector) > 1:
+            X = detector[:-1].transform(X)
+        return innermost(detector[-1], X)
+    for chosen in ("best_estimator_", "pipeline_"):
+        if hasattr(detector, chosen):
+            return innermost(getattr(detector, chosen), X)
+    return detector, X
+
+
+def _has_mass(model: Any) -> bool:
+    return isinstance(model, KernelDetector) and isinstance(model._fitted.kernel, RBF)
+
+
+def _least_mass(model: Any) -> float:
+    """Return the mass below which a row is out of reach."""
+    plane = model.rho_lower_ if isinstance(model, Slab) else 0.0
+    return float(max(SHARE_OF_PLANE * plane, UNITS_OF_ROUNDING * model._fitted.rounding))
+
+
+def _where_little(mass: FloatArray, least: float) -> FloatArray:
+    return np.where(mass <= np.log(least), mass, np.inf)
+
+
+@ONE_BLAS_THREAD
+def _log_mass(model: Any, X: Any, own: Any = None) -> FloatArray:
+    """Return the log kernel mass of each row; of the rows `own`, which are among the x_i, without themselves."""
+    X = model._checked(X, reset=False)
+    kernel, expansion = model._fitted.kernel, model._fitted.expansion
+    right = kernel.prepare(expansion.samples)
+    # Of several sums, the last is over all samples.
+    coefficients = np.abs(expansion.coefficients.reshape(len(expansion.coefficients), -1)[:, -1])
+    with_own = np.zeros(X.shape[0], dtype=bool)
+    if own is not None:
+        with_own[own] = True
+    mass = np.empty(X.shape[0])
+    height = max(1, BLOCK_BYTES // (8 * len(coefficients)))
+    for rows in gen_batches(X.shape[0], height):
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            exponents = kernel.exponents(kernel.prepare(X[rows]), right)
+            # What overflows float64 is infinitely far.
+            exponents[~np.isfinite(exponents)] = -np.inf
+            some = np.flatnonzero(with_own[rows])
+            exponents[some, exponents[some].argmax(axis=1)] = -np.inf
+            mass[rows] = logsumexp(exponents + np.log(coefficients), axis=1)
+    return mass
+
+
+def far_rows(X: Any, *, pairwise: bool = False) -> Any:
+    """Return a few rows like those of X and infinitely far from all of them, or None where there is no telling.
+
+    Parameters
+    ----------
+    X : table of numbers, dense, CSR or a frame
+        Where it has no negative number, neither have the rows.
+    pairwise : bool, default=False
+        Whether X holds kernel values with the training rows: those of a far row are 0.
+    """
+    if pairwise:
+        return np.zeros((1, np.shape(X)[1]))
+    is_sparse, is_frame = sp.issparse(X), hasattr(X, "iloc")
+    values = X if is_sparse else np.asarray(X)
+    if values.ndim != 2 or values.dtype.kind not in "fiu" or not values.shape[0]:
+        return None
+    low, high = float(values.min()), float(values.max())
+    directions = np.random.default_rng(0).uniform(0.5, 1.0, (N_DIRECTIONS, values.shape[1]))
+    directions[:2] = 1.0
+    if low < 0:
+        directions *= np.random.default_rng(1).choice([-1.0, 1.0], directions.shape)
+        directions[:2] = [[1.0], [-1.0]]
+    with np.errstate(over="ignore", invalid="ignore"):
+        rows = directions * (max(-low, high, LEAST_SIZE) * TIMES_LARGEST)
+    if not np.isfinite(rows).all():
+        return None
+    return sp.csr_array(rows) if is_sparse else type(X)(rows, columns=X.columns) if is_frame else rows

@@ -1,0 +1,249 @@
+"""Strangers asked of calibrated detectors: what is far away is rejected, or its acceptance is warned of."""
+
+import warnings
+from itertools import product
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.stats import binom
+from sklearn.covariance import EllipticEnvelope
+from sklearn.datasets import load_digits
+from sklearn.ensemble import IsolationForest
+from sklearn.mixture import GaussianMixture
+from sklearn.neighbors import LocalOutlierFactor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import OneClassSVM as OtherOneClassSVM
+
+from problems import FAMILY
+from slabsvm import SVDD, AutoSlabSVM, KernelPCADetector, LabelFreeSearchCV, OneClassSlabSVM, OneClassSVM
+from slabsvm.conformal.detector import METHODS, CalibrationWarning, ConformalDetector
+from slabsvm.conformal.remoteness import far_rows, innermost, reach_of
+from slabsvm.openset.classifier import OpenSetClassifier
+
+WITH_GAMMA = {name: make for name, make in FAMILY.items() if name != "kernel density"}
+# From one that hardly tells rows apart to one that no row is in reach of.
+GAMMAS = (0.01, "scale", 100.0, 1e4)
+ADDITIVE = ("linear", "intersection", "hellinger", "chi2")
+FOREIGN = (
+    OtherOneClassSVM(gamma=100.0),
+    IsolationForest(n_estimators=20, random_state=0),
+    LocalOutlierFactor(novelty=True),
+    GaussianMixture(2, random_state=0),
+    EllipticEnvelope(random_state=0),
+)
+
+
+@pytest.fixture(scope="module", name="X")
+def one_direction() -> np.ndarray:
+    """Five features that go together, so that columns shuffled apart are strange."""
+    random = np.random.default_rng(0)
+    return random.normal(size=(120, 1)) + 0.1 * random.normal(size=(120, 5))
+
+
+def strangers(X: np.ndarray) -> dict[str, np.ndarray]:
+    random = np.random.default_rng(1)
+    return {
+        "far": 1e6 * np.vstack([np.ones((1, 5)), -np.ones((1, 5)), random.normal(size=(5, 5))]),
+        "ten times the spread": 10 * random.normal(size=(30, 5)),
+        "shuffled columns": np.column_stack([random.permutation(column) for column in X.T]),
+    }
+
+
+def calibrated(detector: ConformalDetector | OpenSetClassifier, *data: np.ndarray) -> tuple[object, list[str]]:
+    """Return a wrapper, fitted, and what it warns of."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        detector.fit(*data)
+    return detector, [str(one.message) for one in told if isinstance(one.message, CalibrationWarning)]
+
+
+def wrapped(model: object, method: str, X: np.ndarray, **parameters: object) -> tuple[ConformalDetector, list[str]]:
+    if method != "prefit":
+        return calibrated(ConformalDetector(model, method=method, **parameters), X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(X[:60])
+    return calibrated(ConformalDetector(model, method=method, **parameters), X[60:])
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(("name", "gamma"), list(product(WITH_GAMMA, GAMMAS)), ids=str)
+def test_no_stranger_is_accepted_by_an_rbf_kernel_of_any_width(name, gamma, method, X):
+    detector, told = wrapped(WITH_GAMMA[name](gamma=gamma), method, X)
+    asked = strangers(X)
+    assert detector.p_values(asked["far"]) == pytest.approx(1 / (detector.n_calibration_ + 1))
+    assert detector.far_p_value_ == pytest.approx(1 / (detector.n_calibration_ + 1))
+    assert (detector.predict(asked["ten times the spread"]) == -1).mean() > 0.95
+    if gamma != 0.01:
+        assert (detector.predict(asked["shuffled columns"]) == -1).mean() > 0.9
+    if gamma != 100.0:
+        assert any("out of the kernel's reach" in text for text in told) == (gamma == 1e4)
+
+
+@pytest.mark.parametrize("two_sided", [False, True])
+@pytest.mark.parametrize(("name", "kernel"), list(product(WITH_GAMMA, ADDITIVE)), ids=str)
+def test_other_kernels_reject_what_is_far_or_say_that_they_do_not(name, kernel, two_sided, X):
+    detector, told = wrapped(WITH_GAMMA[name](kernel=kernel), "split", np.abs(X), two_sided=two_sided)
+    accepted = (detector.predict(np.abs(strangers(X)["far"])) == 1).any()
+    assert any("infinitely far away are accepted" in text for text in told) == accepted
+    assert accepted <= (kernel == "intersection" or (name == "one-class SVM" and not two_sided))
+
+
+@pytest.mark.parametrize("model", FOREIGN, ids=lambda model: type(model).__name__)
+def test_foreign_detectors_reject_what_is_far_or_say_that_they_do_not(model, X):
+    detector, told = wrapped(model, "split", X)
+    accepted = (detector.predict(strangers(X)["far"]) == 1).any()
+    assert any("infinitely far away are accepted" in text for text in told) == accepted
+
+
+def test_scores_of_a_foreign_detector_that_tie_at_the_floor_are_warned_of(X):
+    noise = np.random.default_rng(2).normal(size=(120, 40))
+    detector, told = wrapped(OtherOneClassSVM(gamma=100.0), "split", noise)
+    assert "infinitely far away are accepted" in told[0]
+    assert detector.far_p_value_ == 1.0
+    ours, told = wrapped(OneClassSVM(gamma=100.0), "split", noise)
+    assert ours.far_p_value_ == pytest.approx(1 / 61)
+    assert ["out of the kernel's reach" in text for text in told] == [True]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_row_infinitely_far_away_is_accepted_where_scores_underflow(seed):
+    # 60 features: at gamma .2 kernel values of new rows are about 1e-11, and calibration scores tie with infinity's.
+    X = np.random.default_rng(seed).normal(size=(120, 60))
+    detector, _ = wrapped(OneClassSlabSVM(gamma=0.2), "split", X)
+    assert detector.p_values(np.full((1, 60), 1e6))[0] == pytest.approx(1 / 61)
+
+
+def test_a_slab_rejects_infinity_though_rows_beyond_its_upper_hyperplane_score_less():
+    # gamma so large that scores are spread over decades: half the width is less than some rows are above.
+    X = np.random.default_rng(3).normal(size=(400, 8))
+    detector, _ = wrapped(OneClassSlabSVM(gamma=1.0, nu_upper=0.08), "split", X)
+    model, far = detector.estimators_[0], np.full((1, 8), 1e6)
+    lower = np.sum(detector.calibration_scores_[0] < model.decision_function(far)[0])
+    assert lower > 0.05 * 201, "by scores alone infinity would be accepted"
+    assert detector.p_values(far)[0] == pytest.approx(1 / 201)
+    with pytest.raises(ValueError, match="no threshold of decision_function at this rate"):
+        detector.threshold()
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.2])
+@pytest.mark.parametrize("make", [OneClassSlabSVM, OneClassSVM, KernelPCADetector])
+def test_the_promise_is_kept_where_most_calibration_scores_tie(make, alpha):
+    rejected = asked = 0
+    random = np.random.default_rng(4)
+    for _ in range(80):
+        detector, _ = wrapped(make(gamma=30.0), "split", random.normal(size=(78, 8)), alpha=alpha)
+        assert detector.out_of_reach_ > 0.3
+        rejected += int(np.sum(detector.predict(random.normal(size=(5, 8))) == -1))
+        asked += 5
+    # 39 calibration samples: the mean is alpha itself; rows of one split go together, as if there were half as many.
+    low, high = binom.interval(1 - 1e-5, asked // 2, alpha)
+    assert 2 * low <= rejected <= 2 * high
+
+
+def test_digits_that_were_never_seen_are_called_unknown():
+    X, y = load_digits(return_X_y=True)
+    known = y <= 6
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        classifier = OpenSetClassifier(AutoSlabSVM()).fit(X[known][::2], y[known][::2])
+    assert (classifier.predict(X[~known]) == -1).mean() > 0.2
+    far = np.full((1, 64), 1e6)
+    assert classifier.predict(far)[0] == -1
+    sizes = np.array([model.n_calibration_ for model in classifier.models_])
+    np.testing.assert_allclose(classifier.p_values(far)[0], 1 / (sizes + 1))
+    held_back, labels = X[known][1::2], y[known][1::2]
+    assert (classifier.predict(held_back) == -1).mean() < 0.1
+    assert (classifier.predict(held_back) == labels).mean() > 0.5
+
+
+@pytest.mark.parametrize("mode", ["split", "cross", "leave-one-out", "margin"])
+@pytest.mark.parametrize("gamma", ["scale", 100.0])
+def test_an_open_set_classifier_calls_strangers_unknown_in_every_mode(mode, gamma, X):
+    parameters = {"calibration": "margin"} if mode == "margin" else {"method": mode}
+    data = np.concatenate([X, X + 20]), np.repeat(["near", "off"], 120)
+    classifier, told = calibrated(OpenSetClassifier(OneClassSVM(gamma=gamma), **parameters), *data)
+    assert not told
+    for name, rows in strangers(X).items():
+        assert (classifier.predict(rows) == "unknown").mean() > 0.9, name
+
+
+@pytest.mark.parametrize("calibration", ["conformal", "margin"])
+def test_an_open_set_classifier_says_which_classes_accept_what_is_far(calibration, X):
+    data = np.concatenate([X, X + 20]), np.repeat(["near", "off"], 120)
+    own = {"near": {"kernel": "linear"}, "off": {"gamma": 0.1}}
+    _, told = calibrated(OpenSetClassifier(OneClassSVM(), class_estimators=own, calibration=calibration), *data)
+    assert ["1 class has ('near') a model that accepts rows infinitely far away" in text for text in told] == [True]
+    own = {"near": {"gamma": 1e4}, "off": {"gamma": 1e4}}
+    _, told = calibrated(OpenSetClassifier(OneClassSVM(), class_estimators=own), *data)
+    assert ["2 classes have ('near', 'off') more than alpha=0.05" in text for text in told] == [True]
+
+
+# Reach
+
+
+def test_reach_is_the_log_kernel_mass_and_ends_where_scores_are_those_of_infinity():
+    X = np.random.default_rng(5).normal(size=(40, 2))
+    model = OneClassSVM(gamma=3.0).fit(X)
+    rows = np.array([[0.0, 0.0], [6.0, 0.0], [9.0, 0.0], [90.0, 0.0], [1e200, 0.0]])
+    reach = reach_of(model, rows, model.decision_function(rows))
+    assert reach[0] == np.inf
+    alpha, samples = model.dual_coef_[0], model.support_vectors_
+    squared = ((rows[1:4, None] - samples[None]) ** 2).sum(axis=2)
+    nearest = squared.min(axis=1, keepdims=True)
+    expected = np.log((alpha * np.exp(-3.0 * (squared - nearest))).sum(axis=1)) - 3.0 * nearest[:, 0]
+    np.testing.assert_allclose(reach[1:4], expected, rtol=1e-9)
+    assert reach[4] == -np.inf
+
+
+def test_reach_is_found_at_the_end_of_pipelines_and_searches():
+    X = np.random.default_rng(6).normal(size=(60, 2))
+    far = np.full((1, 2), 1e3)
+    plain = OneClassSVM(gamma=0.5)
+    search = LabelFreeSearchCV(make_pipeline(StandardScaler(), plain), {"oneclasssvm__nu": [0.1]}, cv=3)
+    for detector in (make_pipeline(StandardScaler(), plain), search, AutoSlabSVM()):
+        detector.fit(X)
+        model, rows = innermost(detector, far)
+        assert hasattr(model, "gamma_")
+        np.testing.assert_allclose(rows, (far - X.mean(axis=0)) / X.std(axis=0))
+        assert reach_of(detector, far, detector.decision_function(far))[0] < -100
+    given = OneClassSVM(kernel="precomputed").fit(np.exp(-0.5 * ((X[:, None] - X) ** 2).sum(axis=2)))
+    assert reach_of(given, np.zeros((1, 60)), given.decision_function(np.zeros((1, 60))))[0] == np.inf
+
+
+def test_sparse_rows_have_the_reach_of_dense_ones():
+    X = np.random.default_rng(7).normal(size=(60, 3)) * [1.0, 0.0, 1.0]
+    dense, sparse = SVDD(gamma=2.0).fit(X), SVDD(gamma=2.0).fit(sp.csr_array(X))
+    rows = 20.0 * X[:5]
+    found = [
+        reach_of(model, some, model.decision_function(some))
+        for model, some in ((dense, rows), (sparse, sp.csr_array(rows)))
+    ]
+    assert np.isfinite(found[0]).sum() > 2
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-6)
+
+
+def test_far_rows_are_like_the_rows_that_they_are_far_from():
+    pandas = pytest.importorskip("pandas")
+    X = np.random.default_rng(8).normal(size=(20, 3))
+    rows = far_rows(X)
+    assert (np.abs(rows) >= 5e5 * np.abs(X).max()).all()
+    assert (rows[0] > 0).all()
+    assert (rows[1] < 0).all()
+    assert (far_rows(np.abs(X)) > 0).all()
+    assert (far_rows(np.zeros((4, 2))) != 0).all()
+    assert sp.issparse(far_rows(sp.csr_array(X)))
+    assert list(far_rows(pandas.DataFrame(X, columns=["a", "b", "c"])).columns) == ["a", "b", "c"]
+    np.testing.assert_array_equal(far_rows(X, pairwise=True), np.zeros((1, 3)))
+    for nothing in (["some text", "more"], np.array([["a", "b"]]), np.full((2, 2), 1e305)):
+        assert far_rows(nothing) is None
+
+
+def test_a_precomputed_kernel_that_no_row_is_in_reach_of_is_warned_of():
+    X = np.random.default_rng(9).normal(size=(80, 40))
+    K = np.exp(-100 * ((X[:, None] - X) ** 2).sum(axis=2))
+    detector, told = wrapped(OneClassSVM(kernel="precomputed"), "split", K)
+    assert detector.far_p_value_ == 1.0
+    assert "infinitely far away are accepted" in told[0]

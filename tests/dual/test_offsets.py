@@ -1,0 +1,103 @@
+"""Where planes are put: weighted quantiles of scores, their midpoints, and when a slab between them has no width."""
+
+import numpy as np
+import pytest
+
+from slabsvm.detectors.slab_planes import NO_WIDTH, Slab
+from slabsvm.dual.program import Dual, one_class, one_class_slab
+
+
+def quantile(values: np.ndarray, weights: np.ndarray, total: float) -> float:
+    """Return the middle of where the weights of lower values are at most total, and of those not higher at least."""
+    ordered = np.sort(values)
+    reached = [value for value in ordered if weights[values <= value].sum() >= total - 1e-12]
+    not_passed = [value for value in ordered if weights[values < value].sum() <= total + 1e-12]
+    return 0.5 * (reached[0] + not_passed[-1])
+
+
+@pytest.mark.parametrize(
+    ("weights", "nu", "expected"),
+    [
+        ([1, 1, 1, 1], 0.5, 3.5),  # two of four: anything from 2 to 5
+        ([1, 1, 1, 1], 0.6, 5.0),  # 2.4 of four: the third
+        ([1, 1, 1, 1], 0.25, 1.5),
+        ([1, 1, 1, 1], 1.0, 9.0),  # all: no value lies above
+        ([1, 1, 1, 1], 0.01, 1.0),  # less than one
+        ([3, 1, 2, 2], 0.5, 3.5),  # 3 + 1 of eight: from 2 to 5
+        ([3, 1, 2, 2], 0.375, 1.5),
+        ([3, 1, 2, 2], 0.51, 5.0),
+        ([3, 1, 2, 2], 0.49, 2.0),
+        ([3, 1, 2, 2], 1.0, 9.0),
+    ],
+)
+def test_an_offset_is_the_midpoint_of_the_interval_that_is_optimal(weights, nu, expected):
+    scores = np.array([1.0, 2.0, 5.0, 9.0])
+    for order in ([0, 1, 2, 3], [3, 1, 0, 2]):
+        dual = one_class(np.array(weights, dtype=float)[order], nu)
+        assert dual.offsets(scores[order])[0] == pytest.approx(expected, rel=1e-12)
+        # Seen from above: the same quantile of minus the scores.
+        mirrored = Dual(-dual.signs, dual.caps, dual.totals, dual.linear)
+        assert mirrored.offsets(-scores[order])[0] == pytest.approx(-expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_offsets_are_weighted_quantiles(seed):
+    random = np.random.default_rng(seed)
+    m = int(random.integers(2, 12))
+    weights = np.ones(m) if seed % 2 else random.integers(1, 4, m).astype(float)
+    scores = random.integers(0, 9, m).astype(float)
+    # Whole numbers of samples half of the time, where an interval of offsets is optimal.
+    nu = float(random.integers(1, m)) / m if seed % 3 else float(random.uniform(0.05, 0.6))
+    dual = one_class_slab(weights, nu / 2, nu / 3, 0.7)
+    lower, upper = dual.offsets(scores)
+    assert lower == pytest.approx(quantile(scores, dual.caps[0], 1.0), rel=1e-12, abs=1e-12)
+    assert upper == pytest.approx(-quantile(-scores, dual.caps[1], 0.7), rel=1e-12, abs=1e-12)
+
+
+@pytest.mark.parametrize("m", [7, 49, 1000])
+def test_rounding_of_the_sum_of_caps_does_not_move_an_offset(m):
+    # 1/(nu m), m nu times over, is 1 but for rounding, with equal caps and with nearly equal ones.
+    for count in range(1, m, max(1, m // 7)):
+        scores = np.arange(m, dtype=float)
+        for weights in (np.ones(m), np.where(np.arange(m) == m - 1, 1.0 - 1e-15, 1.0)):
+            assert one_class(weights, count / m).offsets(scores)[0] == count - 0.5
+
+
+def told(lower: float, upper: float, rounding: float = 0.0, status: str = "converged") -> str:
+    """Return what a slab with these planes says of its width."""
+    slab = Slab()
+    slab.rho_lower_, slab.rho_upper_, slab.status_ = lower, upper, status
+    return slab._without_width(rounding, cause="the kernel is so narrow", remedy="a smaller gamma")
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize(
+    ("near", "far", "rounding", "collapsed"),
+    [
+        # The width counts against the larger offset,
+        (1.0, 1.0 + 0.5 * NO_WIDTH, 0.0, True),
+        (1.0, 1.0 + 2.0 * NO_WIDTH, 0.0, False),
+        (100.0, 100.0 + 50 * NO_WIDTH, 0.0, True),
+        (100.0, 100.0 + 200 * NO_WIDTH, 0.0, False),
+        (1e-9, 2e-9, 0.0, False),
+        # and against what both planes were moved apart for rounding, with which they begin.
+        (0.0, 3.9e-3, 1e-3, True),
+        (0.0, 4.1e-3, 1e-3, False),
+        (1.0, 1.0 + 0.9 * NO_WIDTH + 4e-7, 1e-7, True),
+        (1.0, 1.0 + 1.1 * NO_WIDTH + 4e-7, 1e-7, False),
+        (2.0, 1.0, 0.0, True),
+    ],
+)
+def test_a_slab_has_no_width_where_rounding_or_the_sixth_digit_hides_it(near, far, rounding, collapsed, sign):
+    lower, upper = (near, far) if sign > 0 else (-far, -near)
+    text = told(lower, upper, rounding)
+    assert text.startswith("The slab has no width") == collapsed
+    assert collapsed or not text
+    if collapsed:
+        assert "the kernel is so narrow" in text
+        assert "Use a smaller gamma" in text
+
+
+def test_a_slab_without_an_upper_plane_has_all_width_and_a_degenerate_one_says_so_first():
+    assert not told(1.0, np.inf, 1e-3)
+    assert told(1.0, 1.0, status="degenerate").startswith("The fitted w is zero")
