@@ -105,7 +105,7 @@ def measure(data: DataSet, known: Any) -> Iterator[Record]:
                         "offsets": offsets,
                         "degenerate": slab.status_ == "degenerate",
                         "converged": slab.status_ in ("converged", "degenerate"),
-                        "expected_recall": slab.expected_recall_,
+                        "expected_recall": slab.training_recall_bound_,
                         **judged(model, scaled[model.kernel], lambda X, slab=slab: slab.predict(X) > 0),
                     }
 

@@ -3,6 +3,7 @@
 import io
 import os
 import pickle
+import re
 import subprocess
 import sys
 import textwrap
@@ -101,7 +102,7 @@ def test_a_score_is_the_kernel_expansion_over_the_support_vectors(kernel, X, new
     beta = np.zeros(len(X))
     beta[model.support_] = model.dual_coef_[0]
     assert model.dual_objective_ == pytest.approx(0.5 * beta @ K @ beta)
-    assert model.expected_recall_ == pytest.approx(1 - len(model.support_) / len(X))
+    assert model.training_recall_bound_ == pytest.approx(1 - len(model.support_) / len(X))
 
 
 def test_a_pipeline_a_clone_and_a_pickle_predict_the_same(X, new):
@@ -387,6 +388,15 @@ def test_the_summary_says_what_was_fitted(X):
         assert words in text
 
 
+@pytest.mark.parametrize("offsets", ["leave-one-out", "training"])
+def test_the_summary_says_first_what_is_expected_of_this_model(offsets, X):
+    model = OneClassSlabSVM(gamma=2.0, offsets=offsets).fit(X)
+    (line,) = (line for line in model.summary().splitlines() if line.startswith("  recall"))
+    told = re.findall(r"[\d.]+%", line)
+    expected = [model.expected_recall_, 0.89, model.training_recall_bound_][: 3 if offsets == "leave-one-out" else 2]
+    assert told == [f"{share:.1%}" for share in expected]
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_predictions_keep_the_nu_property_where_the_fit_was_in_single_precision(seed):
     X = np.random.default_rng(seed).normal(size=(1500, 3))
@@ -447,7 +457,43 @@ def test_every_detector_decides_by_its_score_and_its_offset(name, offsets, X, ne
     np.testing.assert_array_equal(model.predict(new), np.where(decision >= 0, 1, -1))
     np.testing.assert_array_equal(model.fit_predict(X), model.predict(X))
     assert model.n_samples_fit_ == len(X)
-    assert hasattr(model, "loo_scores_") == (offsets == "leave-one-out")
+    assert hasattr(model, "loo_scores_") == hasattr(model, "loo_decisions_") == (offsets == "leave-one-out")
+
+
+@by_name
+def test_leave_one_out_decisions_name_the_strangers_among_the_training_rows(name):
+    X = np.vstack([np.random.default_rng(0).normal(8.0, 1.0, (100, 2)), [[20.0, 20.0], [30.0, 0.5]]])
+    weights = np.ones(len(X))
+    weights[0] = 0.0
+    model = problems.FAMILY[name]().fit(X, sample_weight=weights)
+    assert set(np.argsort(model.loo_decisions_)[:2]) <= {100, 101}
+    assert 5 <= (model.loo_decisions_ < 0).sum() <= 15
+    assert np.flatnonzero(np.isnan(model.loo_decisions_)).tolist() == [0]
+
+
+def test_leave_one_out_decisions_follow_both_planes_of_a_slab(X):
+    model = OneClassSlabSVM(nu_lower=0.1, nu_upper=0.1).fit(X)
+    assert not (model.fit_predict(X) == -1).any()
+    inside = (model.rho_lower_ <= model.loo_scores_) & (model.loo_scores_ <= model.rho_upper_)
+    np.testing.assert_array_equal(model.loo_decisions_ >= 0, inside)
+    assert 0.15 < 1 - inside.mean() < 0.2
+    with pytest.raises(AttributeError, match="has no loo_decisions_: they need a fit with offsets='leave-one-out'"):
+        _ = OneClassSlabSVM(offsets="training").fit(X).loo_decisions_
+
+
+@pytest.mark.parametrize("name", ["one-class slab SVM", "one-class SVM", "SVDD"])
+def test_the_expected_recall_is_that_of_this_model(name):
+    generator = np.random.default_rng(0)
+    X, new = generator.normal(8.0, 1.0, (300, 2)), generator.normal(8.0, 1.0, (4000, 2))
+    chance = 3 * np.sqrt(0.25 / len(X))  # three standard deviations of a share among so many
+    for offsets in ("leave-one-out", "training"):
+        model = problems.FAMILY[name](gamma=3.0, offsets=offsets).fit(X)
+        met = (model.predict(new) == 1).mean()
+        if offsets == "leave-one-out":
+            assert abs(model.expected_recall_ - met) < chance
+            assert model.expected_recall_ > model.training_recall_bound_ + chance
+        else:
+            assert model.expected_recall_ == model.training_recall_bound_ < met + chance
 
 
 @by_name

@@ -42,7 +42,7 @@ from slabsvm.detectors.base import Detector
 from slabsvm.detectors.polarity import refuse_other_polarity
 from slabsvm.detectors.slab import OneClassSlabSVM
 from slabsvm.dual.program import FloatArray
-from slabsvm.selection.judging import answer, left_out_values
+from slabsvm.selection.judging import answer
 
 Rows = npt.NDArray[np.intp]
 
@@ -450,7 +450,7 @@ def _left_out(fitted: Any) -> FloatArray:
             "method='leave-one-out' needs the closed-form leave-one-out scores of this package's detectors with "
             f"offsets='leave-one-out'; {type(final).__name__} has none here. Use method='split' or 'cross'."
         )
-    return left_out_values(final)
+    return final.loo_decisions_
 
 
 def _is_number(cv: Any) -> bool:

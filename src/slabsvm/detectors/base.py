@@ -71,6 +71,15 @@ class Scored(OutlierMixin, BaseEstimator, ABC):
         """Return +1 for each row that is accepted and -1 for each that is not, shape (n_samples,)."""
         return np.where(self.decision_function(X) >= 0, 1, -1)
 
+    def fit_predict(self, X: Any, y: Any = None, **kwargs: Any) -> npt.NDArray[np.intp]:
+        """Learn from X and return predict(X), shape (n_samples,): +1 for each row that is accepted and -1 for others.
+
+        Rows that were learned are known: each raised its own score, and few or none get -1, whatever nu asks for. The
+        strangers among them are the rows where loo_decisions_ < 0, in detectors that have it.
+        """
+        answers: npt.NDArray[np.intp] = super().fit_predict(X, y, **kwargs)
+        return answers
+
 
 @dataclass(frozen=True)
 class Training:
@@ -218,6 +227,23 @@ class Detector(Scored):
         self.warning_ = " ".join(text for text in (self._diagnosis(), self._repeats_misjudged(training)) if text)
         if self.warning_:
             warnings.warn(self.warning_, SlabCollapseWarning, stacklevel=4)
+
+    @property
+    def loo_decisions_(self) -> FloatArray:
+        """The decision_function of each training row, had the model not learned it: (n_samples,) array of float64.
+
+        Negative for the strangers among the training rows, about as many as nu asks for, the least normal first; NaN
+        where the weight is 0. The boundary is the fitted model's. Only with offsets="leave-one-out".
+        """
+        if not hasattr(self, "loo_scores_"):
+            raise AttributeError(
+                f"This {type(self).__name__} has no loo_decisions_: they need a fit with offsets='leave-one-out'."
+            )
+        return self._decisions(self.loo_scores_)
+
+    def _decisions(self, scores: FloatArray) -> FloatArray:
+        """Return the decisions that follow from scores of the kind of loo_scores_."""
+        return scores - self.offset_
 
     def _flattered(self, expected: float) -> str:
         """Return a warning where training thresholds will accept this share of new positives, or nothing."""

@@ -80,8 +80,14 @@ class OneClassSlabSVM(Slab, SupportVectorDetector):
     status_ : str
         "converged", "degenerate" (w = 0 is optimal), "iteration limit", "cache limit" or "stalled".
     expected_recall_ : float
+        The share of new positives that this model is expected to accept, by leave-one-out: that of the training
+        samples which it accepts without having learned them, or with offsets="training" training_recall_bound_.
+    training_recall_bound_ : float
         1 - n_SV / n_samples: a lower bound, by leave-one-out, of the share of new positives that hyperplanes put by
-        offsets="training" would accept.
+        offsets="training" accept, whichever offsets this model has.
+    loo_decisions_ : (n_samples,) array of float64
+        The decision_function of each training sample under the model trained without it: negative for the strangers
+        among them, which `fit_predict` does not name. Only with offsets="leave-one-out".
     loo_scores_ : (n_samples,) array of float64
         What each training sample scores under the model trained without it, in closed form; NaN where its weight is 0.
         Only with offsets="leave-one-out".

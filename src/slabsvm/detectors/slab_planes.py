@@ -45,6 +45,9 @@ class Slab:
             return along
         return -np.abs(along - 0.5 * (self.rho_lower_ + self.rho_upper_))
 
+    def _decisions(self, scores: FloatArray) -> FloatArray:
+        return np.asarray(np.minimum(scores - self.rho_lower_, self.rho_upper_ - scores))
+
     def _refuse_impossible_parameters(self) -> None:
         if self.epsilon == 0:
             return

@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.data.distinct import Distinct
 from slabsvm.detectors import infinity
-from slabsvm.detectors.base import LOST_RECALL, Fitted, Training, parameters, rounding_of
+from slabsvm.detectors.base import LOST_RECALL, Fitted, Training, accepted_share, parameters, rounding_of
 from slabsvm.detectors.kernelized import GramFactory, KernelDetector, samples_of
 from slabsvm.dual.leave_one_out import leave_one_out
 from slabsvm.dual.program import Dual, FloatArray, Solution
@@ -163,6 +163,7 @@ class SupportVectorFit(Fitted):
             "dual_objective_": self.objective,
             "status_": self.status,
             "expected_recall_": self.training_recall_bound,
+            "training_recall_bound_": self.training_recall_bound,
         }
 
 
@@ -185,6 +186,7 @@ class SupportVectorDetector(KernelDetector):
     dual_objective_: float = field(init=False)
     status_: str = field(init=False)
     expected_recall_: float = field(init=False)
+    training_recall_bound_: float = field(init=False)
     gamma_: float = field(init=False)
     _fitted: SupportVectorFit = field(init=False)
 
@@ -264,12 +266,21 @@ class SupportVectorDetector(KernelDetector):
             f"{type(self).__name__}: {kernel} kernel{gamma}, {parameters}",
             f"  {boundary}  ({self.offsets} offsets)",
             f"  support vectors  {share} of {self.n_samples_fit_} samples ({share / self.n_samples_fit_:.1%})",
-            f"  recall           {self._nominal_recall():.1%} by the parameters; with training offsets at least "
-            f"{self.expected_recall_:.1%}, by leave-one-out",
+            f"  recall           {self._recall_statement()}",
             f"  certificate      objective {self.dual_objective_:.6g}, duality gap {self.duality_gap_:.2g} "
             f"(relative {self.relative_gap_:.2g}, tol {self.tol:g}), {self.status_} after {self.n_iter_} iterations",
         ]
         return "\n".join(lines)
+
+    def _recall_statement(self) -> str:
+        """Return, for a summary, what is expected of this model, and what of planes put elsewhere."""
+        asked = f"by leave-one-out, where nu asks for {self._nominal_recall():.1%}"
+        if self.offsets == "training":
+            return f"at least {self.expected_recall_:.1%} of new positives expected, {asked}"
+        return (
+            f"{self.expected_recall_:.1%} of new positives expected, {asked} (of offsets='training', at least "
+            f"{self.training_recall_bound_:.1%})"
+        )
 
     def _learn(
         self, training: Training, *, gram_of: GramFactory = gram_of, start: Start | None = None
@@ -291,6 +302,9 @@ class SupportVectorDetector(KernelDetector):
 
     def _take(self, training: Training, fitted: Fitted) -> None:
         super()._take(training, fitted)
+        if self.offsets == "leave-one-out":
+            decisions = self.loo_decisions_[training.distinct.representatives]
+            self.expected_recall_ = accepted_share(decisions, training.distinct.weights, 0.0)
         if not self.warm_start:
             self._fitted = replace(self._fitted, start=None)
 

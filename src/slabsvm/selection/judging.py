@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import singledispatch
 from time import perf_counter
 from typing import Any
 
@@ -17,7 +16,6 @@ from sklearn.utils.validation import _check_method_params
 
 from slabsvm.detectors.base import Detector
 from slabsvm.detectors.polarity import refuse_other_polarity
-from slabsvm.detectors.slab import OneClassSlabSVM
 from slabsvm.selection.criterion import Answer, Criterion, Measured
 from slabsvm.selection.synthetic_outliers import Strangers
 
@@ -103,21 +101,9 @@ def left_out_answer(detector: Any) -> Answer:
             f"cv='leave-one-out' needs the closed-form leave-one-out scores of this package's detectors fitted with "
             f"offsets='leave-one-out'; {type(final).__name__} has none here. Use a number of folds."
         )
-    values = left_out_values(final)
+    values = final.loo_decisions_
     values = values[np.isfinite(values)]
     return Answer(values, values >= 0)
-
-
-@singledispatch
-def left_out_values(detector: Any) -> FloatArray:
-    """Return the decision_function of each training row, had the detector not learned it."""
-    return np.asarray(detector.loo_scores_ - detector.offset_)
-
-
-@left_out_values.register
-def _of_a_slab(detector: OneClassSlabSVM) -> FloatArray:
-    scores = detector.loo_scores_
-    return np.asarray(np.minimum(scores - detector.rho_lower_, detector.rho_upper_ - scores))
 
 
 def _as_values(values: Any, detector: Any) -> FloatArray:

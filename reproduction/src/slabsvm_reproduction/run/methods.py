@@ -145,7 +145,7 @@ def _certificate(detector: Any) -> Record:
         "duality_gap": float(detector.duality_gap_),
         "n_support": len(detector.support_),
         "n_iter": int(detector.n_iter_),
-        "expected_recall": float(detector.expected_recall_),
+        "expected_recall": float(detector.training_recall_bound_),
     }
 
 
