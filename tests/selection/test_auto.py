@@ -1,5 +1,7 @@
 """AutoSlabSVM scales, searches and learns by itself, and says what it cannot."""
 
+import copy
+import pickle
 import warnings
 
 import numpy as np
@@ -7,13 +9,18 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.datasets import load_digits
+from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.metrics import matthews_corrcoef
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from positives import correlated_rows
 from slabsvm import AutoSlabSVM
 from slabsvm.data.distinct import distinct_rows
-from slabsvm.selection.criteria import RecallMissedWarning, TightestAtRecall
+from slabsvm.display.selection import draw_search
+from slabsvm.selection import auto
+from slabsvm.selection.criteria import NothingToldApartWarning, RecallMissedWarning, TightestAtRecall
+from slabsvm.selection.edges import GridEdgeWarning
+from texts import texts
 
 
 @pytest.fixture(scope="module", name="X")
@@ -47,7 +54,9 @@ def test_the_default_searches_with_a_part_of_many_rows_and_learns_all(X):
     part = clone(model.search_).set_params(progress=None).fit(X[distinct_rows(X, np.ones(len(X))).group < 40])
     np.testing.assert_array_equal(part.cv_results_["mean_log_volume"], model.search_.cv_results_["mean_log_volume"])
     assert [done for done, _, _ in fits] == list(range(1, len(fits) + 1))
-    assert {total for _, total, _ in fits} == {len(fits)} == {len(model.search_.cv_results_["params"])}
+    # The refit from all rows, the longest of all, is counted and timed.
+    assert {total for _, total, _ in fits} == {len(fits)} == {len(model.search_.cv_results_["params"]) + 1}
+    assert fits[-2][2] > 0 == fits[-1][2]
 
 
 def test_the_default_is_searched_by_leave_one_out_and_volume(X):
@@ -110,17 +119,17 @@ def test_the_default_takes_equal_rows():
 def test_constant_features_do_not_change_the_defaults_grid(X):
     padded = np.hstack([X, np.full((len(X), 60), 7.0)])
     for table, wide in ((X, padded), (sp.csr_array(X), sp.csr_array(np.hstack([X, np.zeros((len(X), 60))])))):
-        gammas = [
-            set(AutoSlabSVM().fit(data).search_.cv_results_["param_oneclassslabsvm__gamma"]) for data in (table, wide)
-        ]
-        assert gammas[0] == gammas[1]
+        grids = [AutoSlabSVM().fit(data).search_.param_grid for data in (table, wide)]
+        assert len(grids[0]) == 1 + sp.issparse(table)
+        for some, others in zip(*grids, strict=True):
+            np.testing.assert_allclose(some["oneclassslabsvm__gamma"], others["oneclassslabsvm__gamma"], rtol=1e-12)
 
 
 def test_the_default_takes_one_feature_and_sparse_rows(X):
     assert AutoSlabSVM().fit(X[:, :1]).predict([[0.0], [50.0]]).tolist() == [1, -1]
     sparse = sp.csr_array(np.where(X > 0.5, X, 0.0))
     model = AutoSlabSVM().fit(sparse)
-    assert model.search_.criterion == TightestAtRecall("marginals")
+    assert model.search_.criterion == TightestAtRecall("filled")
     generator = np.random.default_rng(0)
     strangers = sp.csr_array(np.column_stack([generator.permutation(column) for column in sparse.toarray().T]))
     assert (model.predict(sparse) == 1).mean() > 0.8
@@ -134,3 +143,102 @@ def test_the_default_takes_one_feature_and_sparse_rows(X):
 def test_the_default_refuses_what_makes_no_sense(changes, match, X):
     with pytest.raises(ValueError, match=f"The '{match}' parameter of AutoSlabSVM must be"):
         AutoSlabSVM(**changes).fit(X)
+
+
+@pytest.mark.parametrize("options", [{}, {"min_df": 3, "sublinear_tf": True}])
+def test_texts_are_searched_so_that_recall_is_kept_and_strangers_are_told(options):
+    vectorizer = TfidfVectorizer(**options)
+    X = vectorizer.fit_transform(texts(300, 0, seed=0))
+    new, strange = (vectorizer.transform(some) for some in (texts(300, 0, seed=1), texts(300, 1, seed=2)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", NothingToldApartWarning)
+        model = AutoSlabSVM().fit(X)
+    # Standardised, every rare word weighs as much as a row, and the search chose among candidates that accept all.
+    assert model.best_params_["standardscaler"] == "passthrough"
+    best = model.search_.best_index_
+    foretold, kept = (model.search_.cv_results_[f"mean_{name}"][best] for name in ("acceptance", "recall"))
+    assert foretold < kept - 0.03
+    recall, accepted = ((model.predict(rows) == 1).mean() for rows in (new, strange))
+    assert abs(recall - 0.9) < 3 * np.sqrt(0.09 / 300)
+    assert accepted < recall - 0.05
+
+
+def test_pickles_leave_the_progress_out_and_clones_keep_it(X):
+    def told(*counts):
+        del counts
+
+    model = AutoSlabSVM(progress=told)
+    for state in (model, model.fit(X)):
+        again = pickle.loads(pickle.dumps(state))  # bytes that this line made, and no stranger's
+        assert again.progress is None
+        assert copy.deepcopy(state).progress is None
+        assert clone(state).progress is state.progress is told
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    assert model.search_.progress is told
+
+
+def test_the_default_hands_its_cache_on(X):
+    model = AutoSlabSVM(cache_size=3.0).fit(X)
+    assert model.slab_.cache_size == model.search_.estimator[-1].cache_size == 3.0
+    with pytest.raises(ValueError, match="'cache_size' parameter of AutoSlabSVM must be"):
+        AutoSlabSVM(cache_size=0).fit(X)
+
+
+def test_the_default_says_what_it_chose(X):
+    model = AutoSlabSVM().fit(X)
+    assert model.best_params_ == model.search_.best_params_
+    text = model.summary()
+    assert text.startswith("AutoSlabSVM: a recall of 0.9 asked for; features standardised\n")
+    assert f"{len(model.search_.cv_results_['params'])} candidates by TightestAtRecall(kind='volume'" in text
+    assert model.slab_.summary() in text
+    with pytest.raises(AttributeError, match="no best_params_ before it is fitted"):
+        _ = AutoSlabSVM().best_params_
+
+
+def test_the_default_names_the_strangers_among_its_rows(X):
+    Y = np.concatenate([X, [[9.0, -9.0, 9.0, -9.0]]])
+    model = AutoSlabSVM().fit(Y)
+    assert model.loo_decisions_.argmin() == len(X)
+    assert 0.05 < (model.loo_decisions_ < 0).mean() < 0.15
+    with pytest.raises(AttributeError, match="no loo_decisions_ before it is fitted"):
+        _ = AutoSlabSVM().loo_decisions_
+
+
+def test_the_default_is_drawn(X):
+    model = AutoSlabSVM().fit(X)
+    figure = draw_search(model)
+    titles = [axes.get_title(loc="left") for axes in figure.axes]
+    assert titles == ["log volume", "Recall on held-out positives", "Score"]
+    assert figure._repr_png_().startswith(b"\x89PNG")  # what a notebook shows, whether pyplot was imported or not
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_weight_means_repetition_to_the_default(sparse, X):
+    generator = np.random.default_rng(0)
+    X = np.where(X > -0.5, X, 0.0)[:60]
+    times = generator.integers(0, 4, len(X))
+    rows = sp.csr_array if sparse else np.asarray
+    weighted = AutoSlabSVM().fit(rows(X), sample_weight=times)
+    repeated = AutoSlabSVM().fit(rows(np.repeat(X, times, axis=0)))
+    assert weighted.best_params_ == repeated.best_params_
+    # The scaler's sums round otherwise, so that a row on a plane may be on either side of it.
+    row = (1 + 1e-9) * times.max() / times.sum()
+    recalls = [model.search_.cv_results_["mean_recall"] for model in (weighted, repeated)]
+    np.testing.assert_allclose(*recalls, rtol=0, atol=row)
+    new = rows(generator.permuted(X, axis=0))
+    np.testing.assert_allclose(weighted.decision_function(new), repeated.decision_function(new), rtol=1e-6, atol=1e-9)
+    assert np.isnan(weighted.loo_decisions_[times == 0]).all()
+    assert not np.isnan(weighted.loo_decisions_[times > 0]).any()
+    with pytest.raises(ValueError, match=r"weights (are zero|must contain at least one non-zero)"):
+        AutoSlabSVM().fit(rows(X), sample_weight=np.zeros(len(X)))
+
+
+def test_the_default_goes_on_beyond_its_grid_until_the_best_gamma_is_inside(X, monkeypatch):
+    monkeypatch.setattr(auto, "GAMMA_MULTIPLES", (8.0, 16.0, 32.0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", GridEdgeWarning)
+        model = AutoSlabSVM().fit(X)
+    tried = np.unique(model.search_.cv_results_["param_oneclassslabsvm__gamma"].astype(float))
+    assert tried[0] < model.best_params_["oneclassslabsvm__gamma"] < 8.0 / X.shape[1]
+    np.testing.assert_allclose(tried[1:] / tried[:-1], 2.0)
+    assert len(model.search_.cv_results_["params"]) == 4 * len(tried)

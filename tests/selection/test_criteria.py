@@ -39,6 +39,26 @@ def answers(values, threshold=0.0):
     return Answer(values, values >= threshold)
 
 
+def test_filled_strangers_are_as_full_as_the_positives_and_as_long():
+    generator = np.random.default_rng(0)
+    shares = generator.uniform(0.02, 0.3, (400, 1)) * np.ones(200)
+    X = (generator.random(shares.shape) < shares) * generator.gamma(4.0, size=shares.shape)
+    X[X.sum(axis=1) == 0, 0] = 1.0
+    for table in (X, sp.csr_array(X)):
+        filled, loose = (MAKERS[kind](table, 2000, np.random.default_rng(1)).X for kind in ("filled", "marginals"))
+        entries = [np.asarray((rows != 0).sum(axis=1)) for rows in (table, filled, loose)]
+        assert entries[1].mean() == pytest.approx(entries[0].mean(), rel=0.05)
+        assert entries[1].std() > 0.9 * entries[0].std() > 2 * entries[2].std()
+        share = [np.asarray((rows != 0).mean(axis=0)) for rows in (table, filled)]
+        np.testing.assert_allclose(*share, atol=5 * np.sqrt(0.25 / 400))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    for table in (X, sp.csr_array(X)):
+        made = MAKERS["filled"](table, 2000, np.random.default_rng(1)).X
+        lengths = np.linalg.norm(made.toarray() if sp.issparse(made) else made, axis=1)
+        np.testing.assert_allclose(lengths[lengths > 0], 1.0)
+        assert (lengths > 0).mean() > 0.95
+
+
 def test_the_papers_recall_prefers_the_loosest(X):
     search = LabelFreeSearchCV(OneClassSlabSVM(), {"nu_lower": [0.3, 0.01, 0.1]}, criterion="recall").fit(X)
     assert search.best_params_ == {"nu_lower": 0.01}

@@ -14,6 +14,7 @@ from sklearn.compose import make_column_transformer
 from sklearn.covariance import EllipticEnvelope
 from sklearn.ensemble import IsolationForest
 from sklearn.exceptions import FitFailedWarning, NotFittedError
+from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.impute import SimpleImputer
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV
@@ -39,9 +40,14 @@ from slabsvm.selection import Journal, reuse
 from slabsvm.selection.criteria import (
     Consistency,
     Criterion,
+    NothingToldApartWarning,
     TightestAtRecall,
 )
+from slabsvm.selection.edges import GridEdgeWarning, at_edge, beyond
 from slabsvm.selection.judging import Search, answer
+from slabsvm.selection.progress import refit_cost
+from slabsvm.selection.weights import in_proportion
+from texts import texts
 
 GRID = {"gamma": [0.01, 0.1, 1.0]}
 OURS = [
@@ -281,7 +287,7 @@ def test_frames_and_arrays_choose_the_same(frame, criterion, X):
     assert list(named.feature_names_in_) == list("abcd")
 
 
-@pytest.mark.parametrize("criterion", ["swaps", "marginals", "lee-liu"])
+@pytest.mark.parametrize("criterion", ["swaps", "marginals", "filled", "lee-liu"])
 def test_sparse_and_dense_rows_are_searched_alike(criterion):
     generator = np.random.default_rng(0)
     X = generator.poisson(0.4, (90, 12)) * generator.gamma(4.0, size=(90, 12))
@@ -289,7 +295,7 @@ def test_sparse_and_dense_rows_are_searched_alike(criterion):
     dense, sparse = (clone(search).fit(data).cv_results_ for data in (X, sp.csr_array(X)))
     np.testing.assert_allclose(dense["mean_recall"], sparse["mean_recall"], atol=1e-12)
     # Swaps draw the same rows of either; marginals of sparse rows draw the zeros apart, 3000 strangers in all.
-    chance = 1e-12 if criterion == "swaps" else 3 * np.sqrt(2 * 0.25 / 3000)
+    chance = 1e-12 if criterion in ("swaps", "filled") else 3 * np.sqrt(2 * 0.25 / 3000)
     np.testing.assert_allclose(dense["mean_acceptance"], sparse["mean_acceptance"], atol=chance)
 
 
@@ -409,7 +415,147 @@ def test_a_precomputed_kernel_is_searched_by_criteria_that_make_no_strangers(tmp
     assert json.loads((tmp_path / "search.jsonl").read_text().splitlines()[0])["measured"].keys() == {"recall"}
 
 
+# --- what a search says of its choice
+
+
+class TheLargest(Criterion):
+    """The largest value of a parameter: a criterion that knows no best value but the end of the grid."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def scores(self, measured, candidates, n_held_out):
+        del measured, n_held_out
+        return np.array([float(candidate[self.name]) for candidate in candidates])
+
+
+def test_a_choice_at_the_edge_of_the_grid_is_warned_of(X):
+    search = LabelFreeSearchCV(OneClassSVM(), {"gamma": [0.1, 0.2, 0.4], "nu": [0.1, 0.2]}, cv=2)
+    with pytest.warns(GridEdgeWarning, match=r"best gamma, 0\.4, is the largest that was tried.*Add larger values"):
+        clone(search).set_params(criterion=TheLargest("gamma")).fit(X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", GridEdgeWarning)
+        clone(search).set_params(criterion=TheLargest("nu")).fit(X)  # of two values one is always at an end
+
+
+def test_a_grid_goes_on_beyond_its_edge_and_stops(X):
+    fits = []
+    search = LabelFreeSearchCV(
+        OneClassSVM(),
+        {"gamma": [0.1, 0.2, 0.4], "nu": [0.1, 0.2]},
+        criterion=TheLargest("gamma"),
+        widen="gamma",
+        cv=2,
+        progress=lambda *counts: fits.append(counts),
+    )
+    with pytest.warns(GridEdgeWarning, match=r"best gamma, 6\.4, is the largest.*though the grid went on 4 times"):
+        search.fit(X)
+    tried = search.cv_results_["param_gamma"].astype(float)
+    np.testing.assert_allclose(np.unique(tried), [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4])
+    assert len(tried) == len(search.cv_results_["mean_recall"]) == 14
+    assert search.best_params_ == {"gamma": pytest.approx(6.4), "nu": 0.1}
+    # Every fit is counted once, in however many grids, and the refit at the end.
+    assert [done for done, _, _ in fits] == list(range(1, 2 * 14 + 2))
+    assert [total for _, total, _ in fits[::12]] == [13, 17, 29]
+
+
+@pytest.mark.parametrize("values", [[1, 0, 2], [0.5, 1.0, 0.25]])
+def test_a_parameter_of_any_sign_goes_on(values):
+    candidates = [{"p": value, "q": kind} for value in values for kind in ("a", "b")]
+    best = candidates.index({"p": min(values), "q": "b"})
+    scores = -np.array([candidate["p"] for candidate in candidates], dtype=float)
+    assert at_edge(candidates, scores, best, "p") == -1
+    further = min(values) ** 2 / sorted(values)[1] if min(values) > 0 else min(values) - 1
+    assert beyond(candidates, best, "p", -1) == [{"p": further, "q": "a"}, {"p": further, "q": "b"}]
+    assert at_edge(candidates, np.zeros(len(scores)), best, "p") == 0  # the next one is as good
+    assert at_edge(candidates, scores, best, "q") == 0
+
+
+def test_strangers_that_are_accepted_as_positives_are_warned_of(X):
+    independent = np.random.default_rng(0).normal(size=X.shape)
+    search = LabelFreeSearchCV(make_pipeline(StandardScaler(), OneClassSVM()), {"oneclasssvm__gamma": [0.05, 0.1]})
+    with pytest.warns(NothingToldApartWarning, match=r"learned nothing that tells strangers.*search by 'volume'"):
+        search.fit(independent)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", NothingToldApartWarning)
+        clone(search).fit(X)
+        clone(search).set_params(criterion="volume").fit(independent)
+
+
+def test_texts_whose_rare_words_a_scaler_makes_large_are_said_to_tell_nothing():
+    X = TfidfVectorizer().fit_transform(texts(200, 0, seed=0))
+    model = make_pipeline(StandardScaler(with_mean=False), OneClassSVM())
+    grid = {"oneclasssvm__gamma": [0.25 / X.shape[1], 1 / X.shape[1]]}
+    with pytest.warns(NothingToldApartWarning, match=r"leave the scaler out where all have one unit \(words, counts\)"):
+        LabelFreeSearchCV(model, grid, criterion="filled", cv="leave-one-out").fit(X)
+
+
+def test_candidates_that_all_score_the_same_are_said_to_be_chosen_by_nothing(X):
+    grid = {"nu": [0.1], "gamma": [1e-9, 2e-9]}
+    with pytest.warns(NothingToldApartWarning, match="All 2 candidates have the same score, 0.9.*chooses nothing"):
+        LabelFreeSearchCV(OneClassSVM(), grid, criterion="recall", cv="leave-one-out").fit(X)
+
+
+# --- sample weights
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("scaled", [False, True])
+def test_a_weight_means_repetition_to_a_search(shared, scaled, X):
+    times = np.random.default_rng(0).integers(0, 4, len(X))
+    model = make_pipeline(StandardScaler(), OneClassSVM(tol=1e-10)) if scaled else OneClassSVM(tol=1e-10)
+    prefix = "oneclasssvm__" if scaled else ""
+    grid = {f"{prefix}gamma": [0.1, 1.0], f"{prefix}nu": [0.1, 0.3]}
+    for cv in ("leave-one-out", 3):
+        search = LabelFreeSearchCV(model, grid, cv=cv, reuse=shared)
+        weighted = clone(search).fit(X, sample_weight=times)
+        if cv == 3:  # other folds than those of rows that repeat: that weights count is all that can be seen
+            recalls = [searched.cv_results_["mean_recall"] for searched in (weighted, clone(search).fit(X))]
+            assert not np.array_equal(*recalls)
+            continue
+        repeated = clone(search).fit(np.repeat(X, times, axis=0))
+        row = (1 + 1e-9) * times.max() / times.sum()  # on a plane, which rounding may move
+        for name in ("mean_recall", "mean_acceptance"):
+            np.testing.assert_allclose(weighted.cv_results_[name], repeated.cv_results_[name], rtol=0, atol=row)
+        assert weighted.best_params_ == repeated.best_params_
+        np.testing.assert_allclose(weighted.decision_function(X), repeated.decision_function(X), atol=1e-9)
+
+
+def test_weights_that_nothing_takes_are_refused(X):
+    search = LabelFreeSearchCV(LocalOutlierFactor(novelty=True), {"n_neighbors": [5, 20]}, cv=2)
+    with pytest.raises(ValueError, match="LocalOutlierFactor takes no sample_weight"):
+        search.fit(X, sample_weight=np.ones(len(X)))
+    with pytest.raises(ValueError, match="weight"):
+        LabelFreeSearchCV(OneClassSVM(), GRID).fit(X, sample_weight=np.ones(len(X) - 1))
+
+
+def test_rows_in_proportion_to_their_weights_do_not_depend_on_the_weights_unit():
+    weights = np.array([3.0, 0.5, 1.5])
+    chosen = in_proportion(weights)
+    np.testing.assert_array_equal(chosen, in_proportion(7 * weights))
+    np.testing.assert_array_equal(np.bincount(chosen), 200 * weights)
+    np.testing.assert_array_equal(in_proportion(np.full(3, 2.0)), [0, 1, 2])
+
+
 # --- journal and progress
+
+
+def test_pickles_of_a_search_leave_the_progress_out_and_clones_keep_it(X):
+    search = LabelFreeSearchCV(OneClassSVM(), GRID, cv=2, progress=lambda *counts: counts)
+    for state in (search, search.fit(X)):
+        again = pickle.loads(pickle.dumps(state))  # bytes that this line made, and no stranger's
+        assert again.progress is None
+        assert clone(state).progress is state.progress is not None
+    np.testing.assert_array_equal(again.predict(X), search.predict(X))
+
+
+def test_the_time_left_counts_the_refit(X):
+    told = []
+    LabelFreeSearchCV(OneClassSVM(), GRID, cv=2, progress=lambda *counts: told.append(counts)).fit(X)
+    assert [counts[:2] for counts in told] == [(number, 7) for number in range(1, 8)]
+    assert all(seconds > 0 for *_, seconds in told[:-1])
+    assert told[-1] == (7, 7, 0.0)
+    assert refit_cost(8000, 2000, 2) == 64.0
 
 
 def test_a_search_that_is_killed_loses_no_finished_cell(tmp_path, X):
@@ -417,7 +563,7 @@ def test_a_search_that_is_killed_loses_no_finished_cell(tmp_path, X):
 
     def stop_at_four(done, total, seconds_left):
         fits.append(done)
-        assert total == 9
+        assert total == 10  # nine fits and the refit
         assert seconds_left >= 0
         if done == 4:
             raise KeyboardInterrupt
@@ -430,16 +576,17 @@ def test_a_search_that_is_killed_loses_no_finished_cell(tmp_path, X):
         journal.write_text(journal.read_text() + '{"cell": "half a li')
         fits.clear()
         resumed = clone(search).set_params(progress=lambda done, *_: fits.append(done)).fit(X)
-        assert fits == [5, 6, 7, 8, 9]
+        assert fits == [5, 6, 7, 8, 9, 10]
         whole = clone(search).set_params(journal=None).fit(X)
         np.testing.assert_allclose(
             resumed.cv_results_["mean_test_score"], whole.cv_results_["mean_test_score"], atol=2e-3
         )
         fits.clear()
         clone(search).set_params(progress=lambda done, *_: fits.append(done)).fit(X)
-        assert fits == []
+        assert fits == [10]
+        fits.clear()
         clone(search).set_params(progress=lambda done, *_: fits.append(done)).fit(X + 1)
-        assert len(fits) == 9
+        assert len(fits) == 10
         journal.unlink()
         fits.clear()
 
@@ -462,10 +609,10 @@ def test_records_of_another_shape_are_passed_over(tmp_path, X):
         Journal(journal).append(record)
     fits.clear()
     search.fit(X)
-    assert fits == [1, 2, 3]
+    assert fits == [1, 2, 3, 4]
     fits.clear()
     clone(search).set_params(estimator=OneClassSVM().fit(X), progress=search.progress).fit(X)
-    assert fits == []
+    assert fits == [4]
 
 
 def test_a_journal_that_cannot_name_its_cells_says_so(tmp_path, X):

@@ -5,7 +5,9 @@ Drawn with matplotlib, which is the optional extra `slabsvm[plots]`.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
+from io import BytesIO
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,7 @@ FloatArray = npt.NDArray[np.float64]
 
 TITLES = {"mean_recall": "Recall on held-out positives", "mean_acceptance": "Strangers accepted"}
 MOST_LINES = 12
+LETTERS_AN_INCH = 9
 
 
 def draw_search(search: Any, *, parameter: str | None = None, figure: Any = None) -> Any:
@@ -26,7 +29,7 @@ def draw_search(search: Any, *, parameter: str | None = None, figure: Any = None
 
     Parameters
     ----------
-    search : fitted LabelFreeSearchCV
+    search : fitted LabelFreeSearchCV, or AutoSlabSVM, of which its search_ is drawn
     parameter : str, default=None
         The horizontal axis, by its name in the grid or the last part of it: a number in every candidate. None takes
         "gamma" if there is one, and else the parameter with the most values.
@@ -36,7 +39,8 @@ def draw_search(search: Any, *, parameter: str | None = None, figure: Any = None
     Returns
     -------
     figure : matplotlib Figure
-        A panel for the recall, one for what the strangers say, and one for the score; the choice is marked in each.
+        A panel for the recall, one for what the strangers say, and one for the score; the choice is marked in each. A
+        notebook shows it where it is the last line of a cell; elsewhere, figure.savefig("search.png").
 
     Raises
     ------
@@ -47,13 +51,15 @@ def draw_search(search: Any, *, parameter: str | None = None, figure: Any = None
     """
     check_is_fitted(search)
     require_matplotlib()
-    from matplotlib.figure import Figure
-
+    search = getattr(search, "search_", search)
     results = search.cv_results_
     axis = _axis(results["params"], parameter)
     lines = _lines(results["params"], axis)
-    panels = [name for name in results if name in TITLES or (name.startswith("mean_log_"))]
-    figure = Figure(figsize=(4.2 * (len(panels) + 1), 3.6)) if figure is None else figure
+    panels = [name for name in results if name in TITLES or name.startswith("mean_log_")]
+    if "mean_log_volume" in panels:
+        # Points that sample volume stand for different volumes: their number says nothing.
+        panels.remove("mean_acceptance")
+    figure = _shown_figure(4.2 * (len(panels) + 1), 3.6) if figure is None else figure
     titles = [*(TITLES.get(name, name.removeprefix("mean_").replace("_", " ")) for name in panels), "Score"]
     for axes, name, title in zip(
         np.ravel(figure.subplots(1, len(titles))), [*panels, "mean_test_score"], titles, strict=True
@@ -63,12 +69,37 @@ def draw_search(search: Any, *, parameter: str | None = None, figure: Any = None
         axes.set_xlabel(axis, color=SOFT)
     below = 0.0
     if 1 < len(lines) <= MOST_LINES:
-        handles, labels = figure.axes[0].get_legend_handles_labels()
-        legend = figure.legend(handles, labels, loc="lower center", ncols=3, frameon=False)
-        below = legend.get_window_extent().height / figure.bbox.height
-    figure.suptitle(f"{search.criterion_!r} chooses {_shown(search.best_params_)}", x=0.01, ha="left", color=INK)
+        below = _legend_below(figure).get_window_extent().height / figure.bbox.height
+    title = textwrap.fill(
+        f"{search.criterion_!r} chooses {_shown(search.best_params_)}", int(LETTERS_AN_INCH * figure.get_figwidth())
+    )
+    figure.suptitle(title, x=0.01, ha="left", color=INK)
     figure.tight_layout(rect=(0.0, below, 1.0, 1.0))
     return figure
+
+
+def _legend_below(figure: Any) -> Any:
+    """Add the legend of the first panel, in as many columns as the figure is wide enough for; return it."""
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    for n_columns in (3, 2, 1):
+        legend = figure.legend(handles, labels, loc="lower center", ncols=n_columns, frameon=False)
+        if n_columns == 1 or legend.get_window_extent().width <= figure.bbox.width:
+            break
+        legend.remove()
+    return legend
+
+
+def _shown_figure(width: float, height: float) -> Any:
+    """Return a new figure that a notebook shows, which it otherwise does only once pyplot has been imported."""
+    from matplotlib.figure import Figure
+
+    class Shown(Figure):
+        def _repr_png_(self) -> bytes:
+            buffer = BytesIO()
+            self.savefig(buffer, format="png", bbox_inches="tight")
+            return buffer.getvalue()
+
+    return Shown(figsize=(width, height))
 
 
 def _panel(axes: Any, values: FloatArray, lines: Sequence[tuple[str, FloatArray, list[int]]], best: int) -> None:
@@ -105,9 +136,15 @@ def _axis(candidates: Sequence[dict[str, Any]], parameter: str | None) -> str:
 
 def _lines(candidates: Sequence[dict[str, Any]], axis: str) -> list[tuple[str, FloatArray, list[int]]]:
     """Return for each setting of the rest a label, its places on the axis in order, and the candidates there."""
+    # What all candidates share tells no line from another.
+    told = [
+        name
+        for name in sorted({name for candidate in candidates for name in candidate} - {axis})
+        if len({repr(candidate.get(name)) for candidate in candidates}) > 1
+    ]
     groups: dict[str, list[int]] = {}
     for number, candidate in enumerate(candidates):
-        groups.setdefault(_shown({n: v for n, v in candidate.items() if n != axis}), []).append(number)
+        groups.setdefault(_shown({name: candidate[name] for name in told if name in candidate}), []).append(number)
     lines = []
     for label, members in groups.items():
         ordered = sorted(members, key=lambda number: candidates[number][axis])

@@ -16,6 +16,8 @@ from scipy.integrate import trapezoid
 from sklearn.metrics import confusion_matrix, f1_score, matthews_corrcoef, roc_auc_score
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
+from slabsvm.runtime.counting import counted
+
 FloatArray = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
@@ -248,6 +250,9 @@ def _scored(y_true: Any, scores: Any, classes: Any, unknown_label: Any) -> tuple
         return table, known, known
     names = np.asarray(classes)
     if len(names) != table.shape[1]:
-        raise ValueError(f"There are {table.shape[1]} columns of scores and {len(names)} classes.")
+        raise ValueError(
+            f"Scores have a column for each class; these have {counted(table.shape[1], 'column')}, and there are "
+            f"{counted(len(names), 'class', 'classes')}."
+        )
     _refuse_strange_labels(truth[known].tolist(), names.tolist(), unknown_label)
     return table, known, known & (names[table.argmax(axis=1)] == truth)

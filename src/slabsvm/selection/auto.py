@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, OutlierMixin, _fit_context
+from joblib import effective_n_jobs
+from sklearn.base import _fit_context, clone
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from slabsvm.data.distinct import distinct_rows
+from slabsvm.detectors.base import Scored
 from slabsvm.detectors.slab import OneClassSlabSVM
+from slabsvm.kernels.bandwidth import feature_variance
 from slabsvm.runtime.caller import callers_level
+from slabsvm.runtime.counting import counted
 from slabsvm.selection.criteria import RecallMissedWarning, TightestAtRecall
+from slabsvm.selection.progress import Progress, Steps, WithProgress, refit_cost
 from slabsvm.selection.search import LabelFreeSearchCV
+from slabsvm.selection.weights import checked_weights, routed
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -35,13 +40,15 @@ EPSILONS = (2 / 3, 0.9)
 SQUARED = (1e-150, 1e150)
 
 
-class AutoSlabSVM(OutlierMixin, BaseEstimator):
+class AutoSlabSVM(WithProgress, Scored):
     """One-class slab SVM (RBF) that scales the features and chooses its own parameters, with positives alone.
 
     A pipeline of `StandardScaler` and `OneClassSlabSVM`, searched by `LabelFreeSearchCV` with leave-one-out scores in
     place of folds: of the candidates that keep the recall, the one that accepts the smallest volume; of sparse rows,
-    which have none, the one that accepts the fewest strangers made of their features' marginals. Leave-one-out planes
-    give nearly every candidate the recall that it is asked for, so that it is the volume that chooses.
+    which have none, the one that accepts the fewest strangers made of their features ("filled"). Leave-one-out planes
+    give nearly every candidate the recall that it is asked for, so that it is the volume that chooses. While the best
+    gamma is the last of the grid, the grid goes on. Sparse rows are searched standardised, and as they are: a scaler
+    gives rare words of a text the largest values.
 
     Of few samples the recall that comes of it is a little less than was asked for, and of features with few values
     volume means little: docs/choosing-parameters.md says by how much, and what to search by instead.
@@ -56,19 +63,27 @@ class AutoSlabSVM(OutlierMixin, BaseEstimator):
         Threads of the search; None is 1 unless in a `joblib.parallel_config` context, -1 all.
     random_state : int, RandomState or None, default=0
         What strangers are drawn with.
+    cache_size : float, default=1000
+        Memory for parts of the kernel matrix in each fit, in MB, as for `OneClassSlabSVM`.
     progress : callable or None, default=None
-        As for `LabelFreeSearchCV`: called with fits done, fits in all, and seconds left.
+        As for `LabelFreeSearchCV`: called with fits done, fits in all (that from all rows is the last), and seconds
+        left. `clone` keeps it; pickles and deep copies leave it out.
 
     Attributes
     ----------
     search_ : LabelFreeSearchCV
-        With cv_results_, best_params_ and so on.
+        With cv_results_, best_index_ and so on; `slabsvm.display.draw_search` draws it.
+    best_params_ : dict
+        The parameters of the pipeline's steps that were chosen.
     pipeline_ : Pipeline
         The scaler and the slab, fitted on all rows.
     slab_ : OneClassSlabSVM
         The last step of it: summary(), loo_scores_ and so on.
     offset_ : float
         decision_function = score_samples - offset_.
+    loo_decisions_ : (n_samples,) array of float64
+        The decision_function of each training row, had the slab not learned it: negative for the strangers among the
+        training rows. NaN where the weight is 0.
     n_features_in_ : int
     feature_names_in_ : (n_features_in_,) array of str
         Only when X has feature names that are all strings.
@@ -87,6 +102,7 @@ class AutoSlabSVM(OutlierMixin, BaseEstimator):
         "max_search_samples": [Interval(Integral, 10, None, closed="left"), None],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
+        "cache_size": [Interval(Real, 0.0, None, closed="neither")],
         "progress": [callable, None],
     }
 
@@ -97,16 +113,18 @@ class AutoSlabSVM(OutlierMixin, BaseEstimator):
         max_search_samples: int | None = 2000,
         n_jobs: int | None = None,
         random_state: Any = 0,
-        progress: Callable[[int, int, float], object] | None = None,
+        cache_size: float = 1000,
+        progress: Progress | None = None,
     ) -> None:
         self.recall = recall
         self.max_search_samples = max_search_samples
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.cache_size = cache_size
         self.progress = progress
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Choose the parameters, and learn from all rows.
 
         Parameters
@@ -114,6 +132,9 @@ class AutoSlabSVM(OutlierMixin, BaseEstimator):
         X : array-like or CSR matrix of shape (n_samples, n_features)
             Positives alone, unscaled.
         y : ignored
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative; a weight of 2 means what two identical rows mean, to the scaler, the search and the slab, and
+            a weight of 0 leaves the row out.
 
         Raises
         ------
@@ -124,58 +145,108 @@ class AutoSlabSVM(OutlierMixin, BaseEstimator):
         -----
         slabsvm.selection.criteria.RecallMissedWarning
             When no candidate keeps the recall, or when it is more than so few samples can promise.
+        slabsvm.selection.criteria.NothingToldApartWarning
+            When what was chosen accepts strangers as it does positives.
+        slabsvm.selection.edges.GridEdgeWarning
+            When the best gamma is the last of the grid, however often this went on.
         """
         del y
         X = self._checked(X, reset=True)
-        n_varying = _n_varying(X)
-        distinct = distinct_rows(X, np.ones(X.shape[0]))
-        searched = X
-        if self.max_search_samples is not None and len(distinct.representatives) > self.max_search_samples:
-            # The order of distinct rows is as good as random, and depends on nothing but their content.
-            kept = distinct.group < self.max_search_samples
-            searched = X[kept]
+        weights = checked_weights(sample_weight, X)
+        told = self._search(X, weights)
+        self.pipeline_: Pipeline = clone(self.search_.estimator).set_params(**clone(self.best_params_, safe=False))
+        self.pipeline_.fit(X, **routed(self.pipeline_, weights))
+        self.slab_: OneClassSlabSVM = self.pipeline_[-1]
+        self.offset_ = self.slab_.offset_
+        told.refitted()
+        return self
+
+    def _search(self, X: Any, weights: FloatArray | None) -> Steps:
+        """Choose the parameters with some of the rows; return what tells the progress."""
+        distinct = distinct_rows(X, np.ones(X.shape[0]) if weights is None else weights)
+        n_distinct = len(distinct.representatives)
+        # The order of distinct rows is as good as random, and depends on nothing but their content.
+        n_searched = n_distinct if self.max_search_samples is None else min(n_distinct, self.max_search_samples)
+        searched = (distinct.group >= 0) & (distinct.group < n_searched)
+        steps = Steps(self.progress, refit_cost(n_distinct, n_searched, effective_n_jobs(self.n_jobs)))
         scaler = StandardScaler(with_mean=not sp.issparse(X))
-        pipeline = make_pipeline(scaler, OneClassSlabSVM(n_jobs=self.n_jobs))
-        rejection = 1.0 - self.recall
-        nu_upper = min(NU_UPPER, SHARE_ABOVE * rejection)
-        grid = {
-            "oneclassslabsvm__gamma": [multiple / n_varying for multiple in GAMMA_MULTIPLES],
-            "oneclassslabsvm__nu_lower": [share * rejection - nu_upper for share in SHARES_OF_REJECTION],
-            "oneclassslabsvm__nu_upper": [nu_upper],
-            "oneclassslabsvm__epsilon": list(EPSILONS),
-        }
-        kind = "marginals" if sp.issparse(X) else "volume"
         self.search_ = LabelFreeSearchCV(
-            pipeline,
-            grid,
-            criterion=TightestAtRecall(kind, self.recall),
+            make_pipeline(scaler, OneClassSlabSVM(cache_size=self.cache_size, n_jobs=self.n_jobs)),
+            self._grid(X[distinct.representatives], distinct.weights),
+            criterion=TightestAtRecall("filled" if sp.issparse(X) else "volume", self.recall),
             cv="leave-one-out",
             n_jobs=self.n_jobs,
             refit=False,
             random_state=self.random_state,
             error_score="raise",
-            progress=self.progress,
-        ).fit(searched)
-        self._warn_of_few(len(distinct.representatives))
-        self.pipeline_: Pipeline = pipeline.set_params(**self.search_.best_params_).fit(X)
-        self.slab_: OneClassSlabSVM = self.pipeline_[-1]
-        self.offset_ = self.slab_.offset_
-        return self
+            progress=lambda done, total, _: steps.fitted(done, total),
+            widen="gamma",
+        )
+        self.search_.fit(X[searched], sample_weight=None if weights is None else weights[searched])
+        self.search_.set_params(progress=self.progress)
+        steps.next_grid(len(self.search_.cv_results_["params"]))
+        self._warn_of_few(n_distinct)
+        return steps
+
+    def _grid(self, X: Any, weights: FloatArray) -> list[dict[str, list[Any]]]:
+        """Return the grid for distinct rows of these weights; of sparse ones one with the scaler and one without."""
+        rejection = 1.0 - self.recall
+        nu_upper = min(NU_UPPER, SHARE_ABOVE * rejection)
+        rest = {
+            "oneclassslabsvm__nu_lower": [share * rejection - nu_upper for share in SHARES_OF_REJECTION],
+            "oneclassslabsvm__nu_upper": [nu_upper],
+            "oneclassslabsvm__epsilon": list(EPSILONS),
+        }
+        gammas = [multiple / _n_varying(X) for multiple in GAMMA_MULTIPLES]
+        grid: list[dict[str, list[Any]]] = [{"oneclassslabsvm__gamma": gammas, **rest}]
+        variance = feature_variance(X, weights) * X.shape[1] if sp.issparse(X) else 0.0
+        if variance > 0:
+            grid.append(
+                {
+                    "standardscaler": ["passthrough"],
+                    "oneclassslabsvm__gamma": [multiple / variance for multiple in GAMMA_MULTIPLES],
+                    **rest,
+                }
+            )
+        return grid
+
+    @property
+    def best_params_(self) -> dict[str, Any]:
+        """The parameters of the pipeline's steps that were chosen."""
+        if not hasattr(self, "search_"):
+            raise AttributeError("AutoSlabSVM has no best_params_ before it is fitted.")
+        return self.search_.best_params_
+
+    @property
+    def loo_decisions_(self) -> FloatArray:
+        """The decision_function of each training row, had the slab not learned it, shape (n_samples,)."""
+        if not hasattr(self, "slab_"):
+            raise AttributeError("AutoSlabSVM has no loo_decisions_ before it is fitted.")
+        return self.slab_.loo_decisions_
+
+    def summary(self) -> str:
+        """Return what was searched, chosen and fitted, in a few lines for a person to read."""
+        check_is_fitted(self)
+        results = self.search_.cv_results_
+        best = self.search_.best_index_
+        measured = ", ".join(
+            f"{name.removeprefix('mean_').replace('_', ' ')} {results[name][best]:.3g}"
+            for name in ("mean_recall", "mean_log_volume", "mean_acceptance")
+            if name in results
+        )
+        scaler = "features as they are" if self.pipeline_[0] == "passthrough" else "features standardised"
+        return (
+            f"AutoSlabSVM: a recall of {self.recall:g} asked for; {scaler}\n"
+            f"  search           {counted(len(results['params']), 'candidate')} by {self.search_.criterion_!r}\n"
+            f"  best candidate   {measured}\n"
+            f"{self.slab_.summary()}"
+        )
 
     def score_samples(self, X: Any) -> FloatArray:
         """Return minus the distance of each row's score from the slab's centre, shape (n_samples,)."""
         check_is_fitted(self)
         scores: FloatArray = self.pipeline_.score_samples(self._checked(X, reset=False))
         return scores
-
-    def decision_function(self, X: Any) -> FloatArray:
-        """Return score_samples(X) - offset_, shape (n_samples,): >= 0 for rows that are accepted."""
-        decision: FloatArray = self.score_samples(X) - self.offset_
-        return decision
-
-    def predict(self, X: Any) -> npt.NDArray[np.intp]:
-        """Return +1 for each row that is accepted and -1 for each that is not, shape (n_samples,)."""
-        return np.where(self.decision_function(X) >= 0, 1, -1)
 
     def __sklearn_tags__(self) -> Any:
         """Return what scikit-learn wants to know about the input."""
@@ -191,8 +262,8 @@ class AutoSlabSVM(OutlierMixin, BaseEstimator):
         most = n_distinct / (n_distinct + 1)
         if self.recall > most:
             warnings.warn(
-                f"recall={self.recall:g} is more than {n_distinct} distinct samples can promise: a new one is expected "
-                f"to score below all of them with probability {1 - most:.2g}. Ask for a recall of {most:.3g} at most, "
+                f"recall={self.recall:g} is more than {counted(n_distinct, 'distinct sample')} can promise: a new "
+                f"one is expected to score below all of them with probability {1 - most:.2g}. Ask for a recall of {most:.3g} at most, "
                 "or give more samples.",
                 RecallMissedWarning,
                 stacklevel=callers_level(),

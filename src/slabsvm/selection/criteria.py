@@ -30,6 +30,7 @@ __all__ = [
     "ExcessMass",
     "MassVolume",
     "Measured",
+    "NothingToldApartWarning",
     "Recall",
     "RecallMissedWarning",
     "RecallSquaredOverAcceptance",
@@ -43,6 +44,10 @@ FloatArray = npt.NDArray[np.float64]
 
 class RecallMissedWarning(UserWarning):
     """The candidate that was chosen does not keep the recall that the criterion asks for."""
+
+
+class NothingToldApartWarning(UserWarning):
+    """What a search chose tells positives from strangers no better than chance, or all its candidates did alike."""
 
 
 class Recall(Criterion):
@@ -73,7 +78,7 @@ class TightestAtRecall(WithStrangers):
 
     Parameters
     ----------
-    kind : {"marginals", "swaps", "volume", "shifting"}, default="marginals"
+    kind : {"marginals", "filled", "swaps", "volume", "shifting"}, default="marginals"
         How strangers are made, see `slabsvm.selection.synthetic_outliers`.
     recall : float in (0, 1], default=0.9
         The share of new positives that must be accepted.
@@ -98,12 +103,13 @@ class TightestAtRecall(WithStrangers):
         self.slack = slack
 
     def measure(self, positives: Answer, strangers: Answer | None, made: Strangers | None) -> Measured:
-        """Return the recall and the share of strangers that are accepted, or the logarithm of the accepted volume."""
+        """Return the recall, the share of strangers that are accepted, and the logarithm of their volume, if any."""
         assert strangers is not None
         assert made is not None
+        shares = {"recall": positives.share, "acceptance": strangers.share}
         if made.log_volume is None:
-            return {"recall": positives.share, "acceptance": strangers.share}
-        return {"recall": positives.share, "log_volume": log_volume_of(strangers.accepted, made.log_volume)}
+            return shares
+        return {**shares, "log_volume": log_volume_of(strangers.accepted, made.log_volume)}
 
     def scores(
         self, measured: Mapping[str, FloatArray], candidates: Sequence[Mapping[str, Any]], n_held_out: int
@@ -151,7 +157,7 @@ class BalancedAccuracy(WithAcceptance):
 
     Parameters
     ----------
-    kind : {"shifting", "swaps", "marginals"}, default="shifting"
+    kind : {"shifting", "swaps", "marginals", "filled"}, default="shifting"
     n_strangers : int, default=1000
         In each fold; "shifting" makes as many as there are positives at the edge, if these are fewer.
 
@@ -187,7 +193,7 @@ class RecallSquaredOverAcceptance(WithAcceptance):
 
     Parameters
     ----------
-    kind : {"marginals", "swaps", "shifting"}, default="marginals"
+    kind : {"marginals", "filled", "swaps", "shifting"}, default="marginals"
     n_strangers : int, default=1000
         In each fold. Acceptance counts as at least half a stranger.
 

@@ -22,6 +22,18 @@ from slabsvm.selection.synthetic_outliers import MAKERS, Strangers
 FloatArray = npt.NDArray[np.float64]
 Measured = dict[str, float]
 
+# What to do where strangers of a kind are accepted as positives are.
+REMEDIES = {
+    "volume": "Check the features for outliers, which stretch them, and add larger gammas to the grid.",
+    "shifting": "Add larger gammas and nus to the grid, or search by 'volume' or 'marginals'.",
+    **dict.fromkeys(
+        ("marginals", "filled", "swaps"),
+        "Where the features do not depend on each other that is as it must be: search by 'volume'. Otherwise they are "
+        "scaled so that rare or noisy ones drown the rest, or there are too many for so few rows: leave the scaler out "
+        "where all have one unit (words, counts), drop rare features (min_df), or take fewer (TruncatedSVD).",
+    ),
+}
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -32,15 +44,18 @@ class Answer:
     values : (n,) array of float64
         How normal it holds each to be, the larger the more.
     accepted : (n,) array of bool
+    weights : (n,) array of float64, or None
+        What each row counts, where they do not count alike.
     """
 
     values: FloatArray
     accepted: npt.NDArray[np.bool_]
+    weights: FloatArray | None = None
 
     @property
     def share(self) -> float:
-        """The share of rows that are accepted."""
-        return float(self.accepted.mean())
+        """The share of rows that are accepted, by weight."""
+        return float(np.average(self.accepted, weights=self.weights))
 
 
 class Criterion(ABC):
@@ -61,6 +76,11 @@ class Criterion(ABC):
     def warn_of(self, recall: float, n_held_out: int) -> None:
         """Warn if the candidate that was chosen, of this recall on so many held-out positives, misses what is asked."""
         del recall, n_held_out
+
+    def doubt(self, measured: Mapping[str, float], n_held_out: int) -> str:
+        """Return why what was measured of the chosen candidate tells nothing apart, and what to do, or nothing."""
+        del measured, n_held_out
+        return ""
 
     @property
     def makes_strangers(self) -> bool:
@@ -120,6 +140,24 @@ class WithStrangers(Criterion):
         "kind": [StrOptions(set(MAKERS))],
         "n_strangers": [Interval(Integral, 1, None, closed="left")],
     }
+
+    def doubt(self, measured: Mapping[str, float], n_held_out: int) -> str:
+        """Return that strangers are accepted as positives are, within chance, where they are."""
+        if "acceptance" not in measured:
+            return ""
+        accepted, recall = measured["acceptance"], measured["recall"]
+        if self.kind == "volume":
+            alike = accepted == 1.0
+        else:
+            chance = recall * (1.0 - recall) / n_held_out + accepted * (1.0 - accepted) / self.n_strangers
+            alike = accepted >= recall - np.sqrt(chance)
+        if not alike:
+            return ""
+        return (
+            f"The search has learned nothing that tells strangers from positives: by {self!r} the best candidate "
+            f"accepts {accepted:.1%} of the strangers, made of the positives' features, and {recall:.1%} of the "
+            f"positives. {REMEDIES[self.kind]}"
+        )
 
     def strangers(self, positives: Any, generator: np.random.Generator) -> Strangers | None:
         """Return strangers made from the positives."""

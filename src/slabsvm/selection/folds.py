@@ -10,6 +10,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from slabsvm.data.distinct import distinct_rows
+from slabsvm.runtime.counting import counted
 
 Rows = npt.NDArray[np.intp]
 Split = tuple[Rows, Rows]
@@ -62,8 +63,8 @@ class DistinctKFold:
         sizes = np.bincount(group)
         if len(sizes) < self.n_splits:
             raise ValueError(
-                f"Cannot make {self.n_splits} folds of {len(sizes)} distinct rows ({len(group)} in all, n_samples = "
-                f"{len(group)}): equal rows must be in one fold. Use a smaller cv, or more samples."
+                f"Cannot make {self.n_splits} folds of {counted(len(sizes), 'distinct row')} ({len(group)} in all, "
+                f"n_samples = {len(group)}): equal rows must be in one fold. Use a smaller cv, or more samples."
             )
         # The largest groups first, each to the fold that is smallest so far; all of one size are dealt out in turn.
         fold_of_group = np.empty(len(sizes), dtype=np.intp)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
 
@@ -18,6 +18,7 @@ from slabsvm.detectors.base import Detector
 from slabsvm.detectors.polarity import refuse_other_polarity
 from slabsvm.selection.criterion import Answer, Criterion, Measured
 from slabsvm.selection.synthetic_outliers import Strangers
+from slabsvm.selection.weights import routed
 
 FloatArray = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.intp]
@@ -33,11 +34,18 @@ class Part:
     train : rows to learn from
     held_out : rows to be asked about; None where the detector's own leave-one-out scores answer for those it learned
     strangers : what else it is asked about, or None
+    n_trials : how many of the rows that it is asked about are distinct: equal ones get one answer
     """
 
     train: Rows
     held_out: Rows | None
     strangers: Strangers | None
+    n_trials: int
+
+    @property
+    def asked(self) -> Rows:
+        """The positives that the detector is asked about."""
+        return self.train if self.held_out is None else self.held_out
 
 
 @dataclass(frozen=True)
@@ -60,6 +68,11 @@ class Search:
     X: Any
     fit_params: Mapping[str, Any]
     criterion: Criterion
+    weights: FloatArray | None = None
+
+    def weights_of(self, rows: Rows) -> FloatArray | None:
+        """Return the weights of some rows, or None where all count alike."""
+        return None if self.weights is None else self.weights[rows]
 
 
 def fit_and_judge(search: Search, candidate: int, part: int) -> Outcome:
@@ -72,10 +85,14 @@ def fit_and_judge(search: Search, candidate: int, part: int) -> Outcome:
     if division.held_out is not None:
         held_out, _ = _safe_split(detector, search.X, None, division.held_out, division.train)
     begin = perf_counter()
-    detector.fit(train_X, **_check_method_params(search.X, search.fit_params, indices=division.train))
+    given = _check_method_params(search.X, search.fit_params, indices=division.train)
+    weights = search.weights_of(division.train)
+    detector.fit(train_X, **given, **routed(detector, weights))
     fitted = perf_counter()
-    positives = left_out_answer(detector) if held_out is None else answer(detector, held_out)
-    if held_out is not None:
+    if held_out is None:
+        positives = left_out_answer(detector, weights)
+    else:
+        positives = replace(answer(detector, held_out), weights=search.weights_of(division.asked))
         refuse_other_polarity(detector, held_out, positives.values)
     strangers = None if division.strangers is None else answer(detector, division.strangers.X)
     measured = search.criterion.measure(positives, strangers, division.strangers)
@@ -93,8 +110,11 @@ def answer(detector: Any, X: Any) -> Answer:
     return Answer(accepted.astype(np.float64), accepted)
 
 
-def left_out_answer(detector: Any) -> Answer:
-    """Return how a fitted detector would answer each of its training rows, had it not learned that one."""
+def left_out_answer(detector: Any, weights: FloatArray | None = None) -> Answer:
+    """Return how a fitted detector would answer each of its training rows, (n,), had it not learned that one.
+
+    Rows of weight 0, which have no such score, are left out.
+    """
     final = detector[-1] if isinstance(detector, Pipeline) else detector
     if not isinstance(final, Detector) or not hasattr(final, "loo_scores_"):
         raise ValueError(
@@ -102,8 +122,8 @@ def left_out_answer(detector: Any) -> Answer:
             f"offsets='leave-one-out'; {type(final).__name__} has none here. Use a number of folds."
         )
     values = final.loo_decisions_
-    values = values[np.isfinite(values)]
-    return Answer(values, values >= 0)
+    known = np.isfinite(values)
+    return Answer(values[known], values[known] >= 0, None if weights is None else weights[known])
 
 
 def _as_values(values: Any, detector: Any) -> FloatArray:

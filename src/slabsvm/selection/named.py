@@ -17,6 +17,7 @@ NAMED: dict[str, Criterion] = {
     "recall": Recall(),
     "swaps": TightestAtRecall("swaps"),
     "marginals": TightestAtRecall("marginals"),
+    "filled": TightestAtRecall("filled"),
     "volume": TightestAtRecall("volume", n_strangers=2000),
     "shifting": BalancedAccuracy("shifting"),
     "balanced-swaps": BalancedAccuracy("swaps"),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from numbers import Integral
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
@@ -16,11 +17,23 @@ from slabsvm.selection.folds import DistinctKFold, Rows, equal_rows
 from slabsvm.selection.judging import Part
 from slabsvm.selection.leakage import warn_of_straddling
 from slabsvm.selection.synthetic_outliers import Strangers
+from slabsvm.selection.weights import in_proportion
+
+FloatArray = npt.NDArray[np.float64]
 
 LEAVE_ONE_OUT = "leave-one-out"
 
 
-def parts_of(X: Any, cv: Any, criterion: Criterion, *, groups: Any, seed: int, pairwise: bool) -> list[Part]:
+def parts_of(
+    X: Any,
+    cv: Any,
+    criterion: Criterion,
+    *,
+    groups: Any,
+    seed: int,
+    pairwise: bool,
+    weights: FloatArray | None = None,
+) -> list[Part]:
     """Return how the rows are divided, each division with its strangers.
 
     Parameters
@@ -30,6 +43,7 @@ def parts_of(X: Any, cv: Any, criterion: Criterion, *, groups: Any, seed: int, p
     criterion : what the strangers are for
     seed : what they are drawn with
     pairwise : whether X holds kernel values, in which neither equal rows nor features can be seen
+    weights : of the rows, (n,), that strangers are made in proportion to; None where all weigh alike
 
     Raises
     ------
@@ -44,30 +58,49 @@ def parts_of(X: Any, cv: Any, criterion: Criterion, *, groups: Any, seed: int, p
         )
     everything = np.arange(_num_samples(X))
     group = everything if pairwise else equal_rows(X)
+    weights = np.ones(len(everything)) if weights is None else weights
     if isinstance(cv, str):
-        return [Part(everything, None, _strangers(X, everything, group, criterion, (seed, 0)))]
+        made = _strangers(X, everything, _Weighed(group, weights), criterion, (seed, 0))
+        return [Part(everything, None, made, len(np.unique(group)))]
     if isinstance(cv, Integral):
         splits = list(DistinctKFold(int(cv)).split_groups(group))
     else:
         splits = list(check_cv(cv).split(X, groups=groups))
         warn_of_straddling(splits, group)
     return [
-        Part(train, test, _strangers(X, test, group, criterion, (seed, number)))
+        Part(
+            train,
+            test,
+            _strangers(X, test, _Weighed(group, weights), criterion, (seed, number)),
+            len(np.unique(group[test])),
+        )
         for number, (train, test) in enumerate(splits)
     ]
 
 
 def n_held_out(parts: Sequence[Part]) -> int:
-    """Return how many positives are asked about, over all parts."""
-    return sum(len(part.train if part.held_out is None else part.held_out) for part in parts)
+    """Return how many distinct positives are asked about, over all parts: equal rows get one answer."""
+    return sum(part.n_trials for part in parts)
 
 
-def _strangers(X: Any, rows: Rows, group: Rows, criterion: Criterion, seed: tuple[int, int]) -> Strangers | None:
+class _Weighed(NamedTuple):
+    """Which distinct row each of n rows is equal to, (n,), and what it weighs, (n,)."""
+
+    group: Rows
+    weights: FloatArray
+
+
+def _strangers(X: Any, rows: Rows, weighed: _Weighed, criterion: Criterion, seed: tuple[int, int]) -> Strangers | None:
     """Return strangers of some rows, of all if these are equal, in an order that depends on content alone."""
+    group, weights = weighed
     if not criterion.makes_strangers:
         return None
     if len(rows) > 1 and len(np.unique(group[rows])) == 1:
         # Equal rows tell nothing of how features vary: all positives do.
         rows = np.arange(len(group))
-    ordered = rows[np.argsort(group[rows], kind="stable")]
-    return criterion.strangers(_safe_indexing(X, ordered), np.random.default_rng(seed))
+    rows = rows[weights[rows] > 0]
+    distinct, first = np.unique(group[rows], return_index=True)
+    if len(distinct) > 1:
+        sums = np.bincount(group[rows], weights=weights[rows]).astype(np.float64)[distinct]
+        rows = rows[first[in_proportion(sums)]]
+    return criterion.strangers(_safe_indexing(X, rows), np.random.default_rng(seed))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from time import perf_counter
 from typing import Any
@@ -30,6 +30,7 @@ from slabsvm.gram.base import Dense, Gram
 from slabsvm.kernels.base import RBF, Kernel
 from slabsvm.selection.criterion import Answer
 from slabsvm.selection.judging import Outcome, Parameters, Search, left_out_answer
+from slabsvm.selection.weights import routed_before
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -124,6 +125,7 @@ class Chain:
             fitted = perf_counter()
             answers = [_answer(detector, values) for values in distances.asked(detector.gamma_)]
             positives = distances.of_rows(left_out_answer(detector)) if division.held_out is None else answers[0]
+            positives = replace(positives, weights=self.search.weights_of(division.asked))
             strangers = None if division.strangers is None else answers[-1]
             measured = criterion.measure(positives, strangers, division.strangers)
             yield candidate, Outcome(measured, shared + fitted - begin, perf_counter() - fitted)
@@ -131,17 +133,18 @@ class Chain:
     def _distances(self) -> _Distances:
         """Return the distances between the rows as the steps before the detector pass them on."""
         search, division, model = self.search, self.search.parts[self.part], self.model
+        weights = search.weights_of(division.train)
         train = _safe_indexing(search.X, division.train)
         asked = [] if division.held_out is None else [_safe_indexing(search.X, division.held_out)]
         asked += [] if division.strangers is None else [division.strangers.X]
         if isinstance(model, Pipeline) and len(model) > 1:
             head = clone(model[:-1])
-            train = head.fit_transform(train)
+            train = head.fit_transform(train, **routed_before(head, weights))
             asked = [head.transform(some) for some in asked]
         detector = clone(_final(model))
         train = detector._checked(train, reset=True)
         asked = [detector._checked(some, reset=False) for some in asked]
-        distinct = distinct_rows(train, np.ones(train.shape[0]))
+        distinct = distinct_rows(train, np.ones(train.shape[0]) if weights is None else weights)
         return _Distances(distinct, train[distinct.representatives], asked)
 
 

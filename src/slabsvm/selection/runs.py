@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from threading import Lock
-from time import perf_counter
 from typing import Any
 
 import joblib
@@ -23,21 +22,20 @@ from slabsvm.detectors.base import SlabCollapseWarning
 from slabsvm.selection.criterion import Answer
 from slabsvm.selection.journal import Journal
 from slabsvm.selection.judging import Outcome, Search, fit_and_judge
+from slabsvm.selection.progress import Steps
 from slabsvm.selection.reuse import Chain, chains
 
-Progress = Callable[[int, int, float], object]
 Cell = tuple[int, int]  # a candidate and a part
 
 
 class _Recorder:
     """Keeps what came of each cell: in memory, in the journal, and as progress."""
 
-    def __init__(self, search: Search, journal: str | os.PathLike[str] | None, progress: Progress | None) -> None:
+    def __init__(self, search: Search, journal: str | os.PathLike[str] | None, steps: Steps) -> None:
         self.total = len(search.candidates) * len(search.parts)
         self.outcomes: dict[Cell, Outcome] = {}
-        self._progress = progress
+        self._steps = steps
         self._lock = Lock()
-        self._begin = perf_counter()
         self._journal = None if journal is None else Journal(journal)
         self._keys: dict[Cell, str] = {}
         if self._journal is not None:
@@ -49,7 +47,6 @@ class _Recorder:
                 outcome = _recorded(record, wanted)
                 if isinstance(name, str) and name in cells and outcome is not None:
                     self.outcomes[cells[name]] = outcome
-        self._known = len(self.outcomes)
 
     def keep(self, cell: Cell, outcome: Outcome) -> None:
         """Keep an outcome; a failure is not written down, so that it is tried again.
@@ -62,10 +59,7 @@ class _Recorder:
                 kept = {name: value for name, value in asdict(outcome).items() if name != "failure"}
                 kept["measured"] = {name: float(value) for name, value in outcome.measured.items()}
                 self._journal.append({"cell": self._keys[cell], **kept})
-            if self._progress is not None:
-                done = len(self.outcomes)
-                seconds = (perf_counter() - self._begin) / (done - self._known)
-                self._progress(done, self.total, seconds * (self.total - done))
+            self._steps.fitted(len(self.outcomes), self.total)
 
 
 def run_cells(
@@ -73,7 +67,7 @@ def run_cells(
     *,
     n_jobs: int | None,
     journal: str | os.PathLike[str] | None,
-    progress: Progress | None,
+    steps: Steps,
     reuse: bool,
     raises: bool,
 ) -> list[list[Outcome]]:
@@ -81,7 +75,7 @@ def run_cells(
 
     Threads share the data, each with one BLAS thread; the solvers release the interpreter's lock.
     """
-    recorder = _Recorder(search, journal, progress)
+    recorder = _Recorder(search, journal, steps)
     missing = [
         (candidate, part)
         for part in range(len(search.parts))
@@ -152,7 +146,9 @@ def _recorded(record: Mapping[str, Any], wanted: set[str]) -> Outcome | None:
 def _keys(search: Search) -> dict[Cell, str]:
     """Return a name for each cell that depends on all that its outcome depends on."""
     try:
-        common = joblib.hash((clone(search.estimator), search.X, dict(search.fit_params), repr(search.criterion)))
+        known = (clone(search.estimator), search.X, dict(search.fit_params), repr(search.criterion))
+        # Names of searches without weights are what they were before there were any.
+        common = joblib.hash(known if search.weights is None else (*known, search.weights))
         parts = [joblib.hash(part) for part in search.parts]
         candidates = [joblib.hash(dict(candidate)) for candidate in search.candidates]
     except Exception as error:

@@ -3,28 +3,40 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import numpy.typing as npt
+from joblib import effective_n_jobs
 from sklearn.base import _fit_context, clone
 from sklearn.model_selection import ParameterGrid
 from sklearn.utils import check_array, check_random_state, get_tags, indexable
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.validation import _num_samples
 
+from slabsvm.runtime.caller import callers_level
 from slabsvm.selection.chosen import ChosenDetector
+from slabsvm.selection.criteria import NothingToldApartWarning
 from slabsvm.selection.criterion import Criterion
-from slabsvm.selection.judging import Part, Search
+from slabsvm.selection.edges import WIDENINGS, at_edge, beyond, named, warn_of_edges
+from slabsvm.selection.judging import Outcome, Part, Search
 from slabsvm.selection.leakage import warn_of_labels, warn_of_scaling
 from slabsvm.selection.named import NAMED
 from slabsvm.selection.parts import LEAVE_ONE_OUT, n_held_out, parts_of
+from slabsvm.selection.progress import Progress, Steps, WithProgress, refit_cost
 from slabsvm.selection.results import results_of
-from slabsvm.selection.runs import Progress, run_cells
+from slabsvm.selection.runs import run_cells
+from slabsvm.selection.weights import checked_weights, routed
+
+FloatArray = npt.NDArray[np.float64]
 
 
-class LabelFreeSearchCV(ChosenDetector):
+class LabelFreeSearchCV(WithProgress, ChosenDetector):
     """Choose a detector's parameters by a criterion that needs no negative sample.
 
     Every candidate of the grid is fitted on the rows outside each fold and answers the held-out positives, and
@@ -60,8 +72,13 @@ class LabelFreeSearchCV(ChosenDetector):
         A file to which each finished fit's result is written at once. A search that was killed, started again with the
         same data and parameters, goes on from there.
     progress : callable or None, default=None
-        Called after every finished fit with the number of finished ones, the number of all, and an estimate of the
-        seconds left; from the thread that finished it, one call at a time.
+        Called after every finished fit with the number of finished ones, the number of all (the refit is one, and a
+        grid that is widened adds to them), and an estimate of the seconds left; from the thread that finished it, one
+        call at a time. `clone` keeps it; pickles and deep copies leave it out: what draws a bar cannot be pickled.
+    widen : str or None, default=None
+        A parameter by its name in the grid or the last part of it, such as "gamma": while the best candidate has the
+        last of its values, the grid goes on beyond it, by four values at most. What is at the edge otherwise, or then,
+        is warned of.
     reuse : bool, default=True
         Fit RBF support vector detectors of this package from squared distances that are computed once for each fold,
         each from the last one's solution. The outcome is that of independent fits to within the solver's tolerance.
@@ -116,6 +133,7 @@ class LabelFreeSearchCV(ChosenDetector):
         "error_score": [StrOptions({"raise"}), Real],
         "journal": [str, os.PathLike, None],
         "progress": [callable, None],
+        "widen": [str, None],
         "reuse": ["boolean"],
     }
 
@@ -132,6 +150,7 @@ class LabelFreeSearchCV(ChosenDetector):
         error_score: float | str = np.nan,
         journal: str | os.PathLike[str] | None = None,
         progress: Progress | None = None,
+        widen: str | None = None,
         reuse: bool = True,
     ) -> None:
         self.estimator = estimator
@@ -144,6 +163,7 @@ class LabelFreeSearchCV(ChosenDetector):
         self.error_score = error_score
         self.journal = journal
         self.progress = progress
+        self.widen = widen
         self.reuse = reuse
 
     @_fit_context(prefer_skip_nested_validation=False)
@@ -159,7 +179,9 @@ class LabelFreeSearchCV(ChosenDetector):
         groups : array-like of shape (n_samples,), default=None
             Which rows belong together, for a splitter that asks, such as `GroupKFold`.
         **fit_params : parameters of the estimator's fit
-            Those of the samples' number, such as sample_weight, are divided as the rows are.
+            Those of the samples' number are divided as the rows are. sample_weight goes to every step of a pipeline
+            that takes it, and counts in the recall and in what strangers are made of, too: a row of weight 2 is as good
+            as one that is there twice. Criteria of the ranking alone (mass-volume, excess-mass) do not see it.
 
         Raises
         ------
@@ -174,6 +196,10 @@ class LabelFreeSearchCV(ChosenDetector):
             one class.
         slabsvm.selection.criteria.RecallMissedWarning
             When no candidate keeps the recall that the criterion asks for.
+        slabsvm.selection.criteria.NothingToldApartWarning
+            When the best candidate accepts strangers as it does positives, or all candidates score the same.
+        slabsvm.selection.edges.GridEdgeWarning
+            When the best candidate has the smallest or largest of three or more values of a parameter.
         """
         X = indexable(X)[0]
         # What the values may be is for the estimator to say: text and missing ones may be what its first step takes.
@@ -193,25 +219,79 @@ class LabelFreeSearchCV(ChosenDetector):
         warn_of_labels(y)
         if not isinstance(self.cv, str) and not get_tags(self.estimator).input_tags.pairwise:
             warn_of_scaling(X)
-        parts = self._parts(X, groups)
+        weights = checked_weights(fit_params.pop("sample_weight", None), X)
+        routed(self.estimator, weights)
+        parts = self._parts(X, groups, weights)
         self.n_splits_ = len(parts)
-        outcomes = run_cells(
-            Search(self.estimator, candidates, parts, X, fit_params, self.criterion_),
-            n_jobs=self.n_jobs,
-            journal=self.journal,
-            progress=self.progress,
-            reuse=self.reuse,
-            raises=self.error_score == "raise",
+        n_learned = float(np.mean([len(part.train) for part in parts]))
+        steps = Steps(
+            self.progress, refit_cost(_num_samples(X), n_learned, effective_n_jobs(self.n_jobs)) if self.refit else 0.0
         )
-        self.cv_results_ = results_of(self.criterion_, candidates, outcomes, n_held_out(parts), self.error_score)
-        self.best_index_ = int(np.argmin(self.cv_results_["rank_test_score"]))
-        self.best_params_ = candidates[self.best_index_]
-        self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
-        self.criterion_.warn_of(float(self.cv_results_["mean_recall"][self.best_index_]), n_held_out(parts))
+        self._search(Search(self.estimator, candidates, parts, X, fit_params, self.criterion_, weights), steps)
         if self.refit:
             chosen = clone(self.estimator).set_params(**clone(self.best_params_, safe=False))
-            self.best_estimator_ = chosen.fit(X, **fit_params)
+            self.best_estimator_ = chosen.fit(X, **fit_params, **routed(chosen, weights))
+            steps.refitted()
         return self
+
+    def _search(self, search: Search, steps: Steps) -> None:
+        """Fit and judge all candidates, and those beyond them while the best is at the edge; keep what came of it."""
+        n_asked = n_held_out(search.parts)
+        candidates: list[Mapping[str, Any]] = []
+        outcomes: list[list[Outcome]] = []
+        further: list[Mapping[str, Any]] = list(search.candidates)
+        widened: dict[str, int] = {}
+        while further:
+            outcomes += run_cells(
+                replace(search, candidates=further),
+                n_jobs=self.n_jobs,
+                journal=self.journal,
+                steps=steps,
+                reuse=self.reuse,
+                raises=self.error_score == "raise",
+            )
+            steps.next_grid(len(further) * len(search.parts))
+            candidates += further
+            self.cv_results_ = results_of(self.criterion_, candidates, outcomes, n_asked, self.error_score)
+            self.best_index_ = int(np.argmin(self.cv_results_["rank_test_score"]))
+            further = self._beyond(candidates, widened)
+        self.best_params_ = dict(candidates[self.best_index_])
+        self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
+        self._warn_of_the_choice(candidates, n_asked, widened)
+
+    def _beyond(self, candidates: Sequence[Mapping[str, Any]], widened: dict[str, int]) -> list[Mapping[str, Any]]:
+        """Return the candidates beyond the edge that the best one is at, and count them in `widened`; or none."""
+        name = None if self.widen is None else named(candidates, self.widen)
+        if name is None or widened.get(name, 0) == WIDENINGS:
+            return []
+        side = at_edge(candidates, self.cv_results_["mean_test_score"], self.best_index_, name)
+        if side == 0:
+            return []
+        widened[name] = widened.get(name, 0) + 1
+        return list(beyond(candidates, self.best_index_, name, side))
+
+    def _warn_of_the_choice(
+        self, candidates: Sequence[Mapping[str, Any]], n_asked: int, widened: Mapping[str, int]
+    ) -> None:
+        """Warn where the choice misses the recall, tells nothing apart, or is at the edge of the grid."""
+        measured = {
+            name.removeprefix("mean_"): float(values[self.best_index_])
+            for name, values in self.cv_results_.items()
+            if name.startswith("mean_")
+        }
+        self.criterion_.warn_of(measured["recall"], n_asked)
+        scores = self.cv_results_["mean_test_score"]
+        doubt = self.criterion_.doubt(measured, n_asked)
+        if len(candidates) > 1 and (scores == scores[0]).all():
+            doubt = doubt or (
+                f"All {len(candidates)} candidates have the same score, {scores[0]:.3g}, so that {self.criterion_!r} "
+                "chooses nothing: of those with the largest recall the first was taken. Search by another criterion, "
+                "or over a grid of candidates that differ more."
+            )
+        if doubt:
+            warnings.warn(doubt, NothingToldApartWarning, stacklevel=callers_level())
+        else:
+            warn_of_edges(candidates, scores, self.best_index_, widened)
 
     def __sklearn_is_fitted__(self) -> bool:
         """Whether there are results."""
@@ -233,7 +313,7 @@ class LabelFreeSearchCV(ChosenDetector):
             )
         return candidates
 
-    def _parts(self, X: Any, groups: Any = None) -> list[Part]:
+    def _parts(self, X: Any, groups: Any = None, weights: FloatArray | None = None) -> list[Part]:
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         pairwise = get_tags(self.estimator).input_tags.pairwise
-        return parts_of(X, self.cv, self.criterion_, groups=groups, seed=seed, pairwise=pairwise)
+        return parts_of(X, self.cv, self.criterion_, groups=groups, seed=seed, pairwise=pairwise, weights=weights)

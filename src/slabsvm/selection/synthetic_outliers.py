@@ -7,6 +7,9 @@ positives X, of shape (n, d), how many strangers to make, and a generator, and r
     Every feature of a stranger is a value that this feature takes in some positive, but the combination is new: what
     tells positives from strangers is how their features depend on each other. They need no scale, no distances and no
     density, and work in any number of features, on sparse and on categorical tables.
+``filled``
+    The same as marginals, but as full as a positive, and as long where all positives have one length: for sparse rows,
+    such as the words of texts.
 ``shifting``
     Positives at the edge of the cloud, moved outwards (Wang et al. 2018).
 ``volume``
@@ -26,7 +29,7 @@ from scipy.special import logsumexp
 from sklearn.neighbors import NearestNeighbors
 
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
-from slabsvm.selection.tables import masked, of_kind, recombined, shape_of, standardised
+from slabsvm.selection.tables import masked, numbers, of_kind, of_their_length, recombined, shape_of, standardised
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -84,16 +87,24 @@ def marginals(X: Any, n_strangers: int, generator: np.random.Generator) -> Stran
     n_samples, n_features = shape_of(X, "marginals")
     if not sp.issparse(X):
         return Strangers(recombined(X, generator.integers(n_samples, size=(n_strangers, n_features))))
-    table = sp.csc_array(X)
-    filled = np.diff(table.indptr) / n_samples
-    pieces = []
-    for feature, share in enumerate(filled):
-        rows = np.flatnonzero(generator.random(n_strangers) < share)
-        values = table.data[table.indptr[feature] : table.indptr[feature + 1]]
-        drawn = values[generator.integers(len(values), size=len(rows))] if len(rows) else values[:0]
-        pieces.append((drawn, rows, np.full(len(rows), feature)))
-    values, rows, columns = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
-    return Strangers(sp.csr_array((values, (rows, columns)), shape=(n_strangers, n_features)))
+    return Strangers(_drawn(sp.csc_array(X), np.ones(n_strangers), generator))
+
+
+def filled(X: Any, n_strangers: int, generator: np.random.Generator) -> Strangers:
+    """Return rows as full as a positive, each entry that of another positive: marginals for sparse rows.
+
+    The number of entries that are not zero is, but for chance, a positive's, in place of nearly the same for all:
+    marginals of texts of many lengths are texts of the mean length, which lie in the middle of them all, so that any
+    detector accepts them. Where all positives have one Euclidean length, as after `TfidfVectorizer`, so have these: to
+    be longer or shorter is nothing that real strangers could be known by, which go through the same normalisation.
+    They fail as marginals do.
+    """
+    n_samples, _ = shape_of(X, "filled")
+    table = sp.csc_array(X if sp.issparse(X) else numbers(X, "filled"))
+    entries = np.bincount(table.indices, minlength=n_samples)
+    fullness = entries[generator.integers(n_samples, size=n_strangers)] / max(float(entries.mean()), 1.0 / n_samples)
+    made = of_their_length(_drawn(table, fullness, generator), table)
+    return Strangers(made if sp.issparse(X) else of_kind(X, made.toarray()))
 
 
 @ONE_BLAS_THREAD
@@ -157,9 +168,26 @@ def volume(X: Any, n_strangers: int, generator: np.random.Generator) -> Stranger
 MAKERS: dict[str, Callable[[Any, int, np.random.Generator], Strangers]] = {
     "swaps": swaps,
     "marginals": marginals,
+    "filled": filled,
     "shifting": shifting,
     "volume": volume,
 }
+
+
+def _drawn(table: Any, fullness: FloatArray, generator: np.random.Generator) -> Any:
+    """Return a CSR matrix of rows whose entries are those of a CSC one, each drawn from its own feature.
+
+    Each row has each feature with the feature's share of filled rows times the row's fullness, (k,).
+    """
+    n_samples, n_features = table.shape
+    pieces = []
+    for feature, share in enumerate(np.diff(table.indptr) / n_samples):
+        rows = np.flatnonzero(generator.random(len(fullness)) < share * fullness)
+        values = table.data[table.indptr[feature] : table.indptr[feature + 1]]
+        drawn = values[generator.integers(len(values), size=len(rows))] if len(rows) else values[:0]
+        pieces.append((drawn, rows, np.full(len(rows), feature)))
+    values, rows, columns = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
+    return sp.csr_array((values, (rows, columns)), shape=(len(fullness), n_features))
 
 
 def _log_density(points: FloatArray, centres: FloatArray) -> FloatArray:

@@ -8,10 +8,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
+from scipy.sparse.linalg import norm
 from sklearn.utils import _safe_indexing
 
 FloatArray = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.intp]
+
+# Rows of float32 that were divided by their lengths differ by less.
+SAME_LENGTH = 1e-5
 
 
 def shape_of(X: Any, name: str) -> tuple[int, int]:
@@ -28,7 +32,7 @@ def shape_of(X: Any, name: str) -> tuple[int, int]:
             f"Strangers are made from at least two positives, and here there is {n_samples} sample: use fewer folds, "
             "or more samples."
         )
-    if n_features < 2 and name in ("swaps", "marginals"):
+    if n_features < 2 and name in ("swaps", "marginals", "filled"):
         raise ValueError(
             f"Strangers by {name} are new combinations of features, and here n_features = {n_features}, 1 feature(s) "
             "that cannot be combined. Use criterion='volume' or criterion='shifting'."
@@ -65,14 +69,7 @@ def standardised(X: Any, name: str) -> Standardised:
     shape_of(X, name)
     if sp.issparse(X):
         raise ValueError(f"Strangers by {name} need a dense table, and X is sparse. Use criterion='swaps'.")
-    try:
-        table = np.asarray(X, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"Strangers by {name} need features that are numbers ({error}). Use criterion='swaps', which takes any."
-        ) from error
-    if not np.isfinite(table).all():
-        raise ValueError(f"Strangers by {name} need finite numbers; X holds NaN or infinity. Use criterion='swaps'.")
+    table = numbers(X, name)
     varying: npt.NDArray[np.bool_] = table.min(axis=0) < table.max(axis=0)
     if not varying.any():
         raise ValueError(
@@ -86,6 +83,19 @@ def standardised(X: Any, name: str) -> Standardised:
     spread = np.where(varying, shares.std(axis=0), 1.0)
     deviations = np.where(varying, spread * largest, 1.0)
     return Standardised((shares - means) / spread, varying, means * largest, deviations)
+
+
+def numbers(X: Any, name: str) -> FloatArray:
+    """Return a dense table as finite numbers, or refuse it."""
+    try:
+        table = np.asarray(X, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"Strangers by {name} need features that are numbers ({error}). Use criterion='swaps', which takes any."
+        ) from error
+    if not np.isfinite(table).all():
+        raise ValueError(f"Strangers by {name} need finite numbers; X holds NaN or infinity. Use criterion='swaps'.")
+    return table
 
 
 def recombined(X: Any, rows: Rows) -> Any:
@@ -118,3 +128,19 @@ def masked(table: Any, kept: npt.NDArray[np.bool_]) -> Any:
     rows = np.repeat(np.arange(table.shape[0]), np.diff(table.indptr))
     chosen = kept[rows, table.indices]
     return sp.csr_array((table.data[chosen], (rows[chosen], table.indices[chosen])), shape=table.shape)
+
+
+def of_their_length(made: Any, table: Any) -> Any:
+    """Return the rows of a sparse matrix, (k, d), scaled to the length of the rows of another, if these have one.
+
+    Lengths are alike within SAME_LENGTH. Empty rows stay empty.
+    """
+    lengths, own = _lengths(table), _lengths(made)
+    if not lengths.max() - lengths.min() <= SAME_LENGTH * lengths.max():
+        return made
+    scales = np.divide(lengths.mean(), own, out=np.zeros_like(own), where=own > 0)
+    return sp.csr_array(sp.diags_array(scales) @ made)
+
+
+def _lengths(table: Any) -> FloatArray:
+    return np.asarray(norm(table, axis=1), dtype=np.float64)

@@ -1,0 +1,72 @@
+"""What a search tells its progress function: the fits that are done, those in all with the refit, and the time left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter
+
+Progress = Callable[[int, int, float], object]
+
+# The time of a fit grows about as this power of its number of rows: the solver's as the square, the leave-one-out
+# scores' as the cube of the free support vectors.
+GROWTH = 2.5
+
+
+class Steps:
+    """Counts the fits of a search, in however many grids, and the refit as the last of them.
+
+    Parameters
+    ----------
+    progress : callable or None
+        Called with the number of fits that are done, of all that are known to come, and an estimate of the seconds
+        left, one call at a time.
+    refit : float >= 0
+        How many times as long as a fit of the search the refit takes; 0 where there is none.
+    """
+
+    def __init__(self, progress: Progress | None, refit: float) -> None:
+        self._progress = progress
+        self._refit = refit
+        self._begin = perf_counter()
+        self._n_timed = 0
+        self._n_before = 0
+        self._n_done = 0
+
+    def fitted(self, done: int, total: int) -> None:
+        """Say that a fit is finished, and that so many of the present grid's are."""
+        self._n_timed += 1
+        self._n_done = self._n_before + done
+        each = (perf_counter() - self._begin) / self._n_timed
+        self._tell(self._n_before + total + (self._refit > 0), each * (total - done + self._refit))
+
+    def next_grid(self, total: int) -> None:
+        """Go on to another grid, after one of so many fits."""
+        self._n_before += total
+        self._n_done = self._n_before
+
+    def refitted(self) -> None:
+        """Say that the refit, and with it everything, is finished."""
+        self._n_done += 1
+        self._tell(self._n_done, 0.0)
+
+    def _tell(self, total: int, seconds: float) -> None:
+        if self._progress is not None:
+            self._progress(self._n_done, total, seconds)
+
+
+def refit_cost(n_rows: int, n_searched: float, n_threads: int) -> float:
+    """Return how many times as long as a fit of the search, of so many rows on one of the threads, a refit takes."""
+    return float(n_threads * (n_rows / n_searched) ** GROWTH)
+
+
+class WithProgress:
+    """An estimator with a `progress` parameter, which pickles and deep copies leave out.
+
+    A progress function writes to a terminal or a widget of this process: most cannot be pickled, and none means
+    anything elsewhere. `clone` keeps it, as any parameter.
+    """
+
+    def __getstate__(self) -> dict[str, object]:
+        """Return what to pickle: everything but the progress function."""
+        state: dict[str, object] = super().__getstate__()  # type: ignore[assignment]  # BaseEstimator's is a dict
+        return {**state, "progress": None}
