@@ -1,10 +1,12 @@
 """The linear slab from passes: the optimum, its certificate, and never more memory than a few bands."""
 
 import os
+import re
 import subprocess
 import sys
 import textwrap
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -357,3 +359,29 @@ def test_rows_are_read_where_they_are(small_bands):
     model = LinearOneClassSlabSVM(nu_upper=0.05)
     assert model._checked(X, reset=True) is X
     model.fit(X).predict(X)
+
+
+def test_the_examples_of_the_page_on_large_data_run_and_give_what_they_say(tmp_path, monkeypatch):
+    page = (Path(__file__).parents[2] / "docs" / "large-data.md").read_text()
+    first, second = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        exec(first, names)  # the page's own words
+        assert names["model"].relative_gap_ <= 1e-3
+        exec(second, names)
+    model, rows = names["model"], names["X"]
+    assert abs((model.predict(rows) == 1).mean() - 0.85) < 0.02
+    assert (model.predict(3 * rows) == 1).mean() < 0.01
+
+
+@pytest.mark.parametrize(("nu_upper", "epsilon", "least"), [(0.01, 2 / 3, 10.6), (0.05, 2 / 3, 9.4), (0.05, 0.0, 1.8)])
+def test_rows_nearer_to_the_origin_than_the_page_says_have_no_linear_slab(nu_upper, epsilon, least):
+    rows = np.random.default_rng(0).normal(size=(20_000, 4))
+    for distance, found in ((0.9 * least, False), (1.1 * least, True)):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model = LinearOneClassSlabSVM(nu_upper=nu_upper, epsilon=epsilon).fit(rows + np.array([distance, 0, 0, 0]))
+        assert (model.status_ == "converged") == found
+        assert any("Nystroem" in str(warning.message) for warning in caught) != found

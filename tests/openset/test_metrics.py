@@ -126,7 +126,7 @@ def test_numbers_are_labels_too():
         (lambda: metrics.open_auc(["a", "?"], [[1.0], [np.nan]], ["a"], "?"), "NaN"),
         (
             lambda: metrics.open_auc(["a", "?"], [[1.0], [2.0]], ["a", "b"], "?"),
-            "these have 1 column, and there are 2 classes",
+            "have 1 column, and there are 2 classes",
         ),
         (lambda: metrics.open_auc(["z", "?"], [[1.0], [2.0]], ["a"], "?"), "neither known classes nor"),
         (lambda: metrics.oscr_curve(["a", "?"], [[1.0], [2.0]], ["a"], "?").ccr_at(2.0), "between 0 and 1"),

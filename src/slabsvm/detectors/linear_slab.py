@@ -22,6 +22,13 @@ from slabsvm.detectors.slab_planes import Slab
 from slabsvm.dual.program import one_class_slab
 from slabsvm.kernels.base import LARGEST_KERNEL_VALUE
 
+# What a fit says that found w = 0.
+NEAR_THE_ORIGIN = (
+    "The fitted w is zero: for their spread the rows lie too near to the origin, or around it, so that no linear slab "
+    "holds them apart from it, and all rows score the same. Use a smaller epsilon, or map the features first: "
+    "make_pipeline(StandardScaler(), sklearn.kernel_approximation.Nystroem(gamma=...), LinearOneClassSlabSVM())."
+)
+
 
 @parameters
 class LinearOneClassSlabSVM(Slab, Scored):
@@ -207,11 +214,13 @@ class LinearOneClassSlabSVM(Slab, Scored):
                 ConvergenceWarning,
                 stacklevel=4,
             )
-        self.warning_ = self._without_width(
-            rounding,
-            cause="there are so few samples for so many features",
-            remedy="more samples or fewer features",
-        )
+        self.warning_ = NEAR_THE_ORIGIN
+        if self.status_ != "degenerate":
+            self.warning_ = self._without_width(
+                rounding,
+                cause="there are so few samples for so many features",
+                remedy="more samples or fewer features",
+            )
         # The row of zeros is what a row far from all landmarks becomes in a Nystroem map.
         if not self.warning_ and self.rho_lower_ <= 0.0 <= self.rho_upper_:
             self.warning_ = infinity.zero_accepted()

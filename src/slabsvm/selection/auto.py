@@ -263,8 +263,8 @@ class AutoSlabSVM(WithProgress, Scored):
         if self.recall > most:
             warnings.warn(
                 f"recall={self.recall:g} is more than {counted(n_distinct, 'distinct sample')} can promise: a new "
-                f"one is expected to score below all of them with probability {1 - most:.2g}. Ask for a recall of {most:.3g} at most, "
-                "or give more samples.",
+                f"one is expected to score below all of them with probability {1 - most:.2g}. Ask for a recall of "
+                f"{most:.3g} at most, or give more samples.",
                 RecallMissedWarning,
                 stacklevel=callers_level(),
             )
