@@ -1,4 +1,4 @@
-"""Where planes are put: weighted quantiles of scores, their midpoints, and when a slab between them has no width."""
+"""Where planes are put: weighted quantiles of scores and their midpoints, when a slab has no width; refilled sums."""
 
 import numpy as np
 import pytest
@@ -101,3 +101,16 @@ def test_a_slab_has_no_width_where_rounding_or_the_sixth_digit_hides_it(near, fa
 def test_a_slab_without_an_upper_plane_has_all_width_and_a_degenerate_one_says_so_first():
     assert not told(1.0, np.inf, 1e-3)
     assert told(1.0, 1.0, status="degenerate").startswith("The fitted w is zero")
+
+
+def test_refilled_multipliers_give_to_the_lowest_scores_and_take_from_the_highest():
+    # Caps .5: each plane holds two samples' worth. The lower plane's lowest are the first, the upper plane's the last.
+    dual = one_class_slab(np.ones(4), 0.5, 0.25, 0.5)
+    scores = np.array([1.0, 2.0, 3.0, 4.0])
+    np.testing.assert_allclose(dual.caps, 0.5)
+    short = np.array([[0.2, 0.0, 0.1, 0.3], [0.0, 0.1, 0.0, 0.2]])
+    np.testing.assert_allclose(dual.refill(short, scores), [[0.5, 0.1, 0.1, 0.3], [0.0, 0.1, 0.0, 0.4]])
+    long = np.array([[0.4, 0.4, 0.4, 0.1], [0.3, 0.3, 0.2, 0.1]])
+    np.testing.assert_allclose(dual.refill(long, scores), [[0.4, 0.4, 0.2, 0.0], [0.0, 0.2, 0.2, 0.1]])
+    beyond = np.array([[0.9, -0.2, 0.5, 0.0], [0.0, 0.0, 0.0, 0.5]])
+    np.testing.assert_allclose(dual.refill(beyond, scores), [[0.5, 0.0, 0.5, 0.0], [0.0, 0.0, 0.0, 0.5]])
