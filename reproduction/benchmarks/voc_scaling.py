@@ -111,7 +111,7 @@ def measure_models(folder: Path, every: int) -> Measured:
             for kernel in TABLES:
                 KernelTable.of(NAMED[kernel](), of_class.X, len(of_class.objects))
         tables = process_time() - begin
-        cells = [cell for cell in pascal.region_cells([of_class]) if cell.fold == 0]
+        cells = [cell for cell in pascal.region_cells([of_class], of_voc=False) if cell.fold == 0]
         begin = process_time()
         records = protocol.run(cells, pascal.region_measure([of_class]), Path(cache) / "models.jsonl", n_jobs=1)
         took = process_time() - begin

@@ -21,9 +21,11 @@ from slabsvm.selection import Journal
 from slabsvm_reproduction import command as cli
 from slabsvm_reproduction.command import reproduce
 from slabsvm_reproduction.letter import experiment as paper
+from slabsvm_reproduction.letter import table_one
 from slabsvm_reproduction.run import terminal
 from slabsvm_reproduction.run.claim import claimed
 from slabsvm_reproduction.toy import experiment as toy
+from slabsvm_reproduction.toy import report as toy_report
 from slabsvm_reproduction.tuned import experiment as fair
 
 EXPERIMENTS = tuple(reproduce.commands)
@@ -53,7 +55,11 @@ def assert_one_page(page: str, figures: int) -> None:
 
 @pytest.fixture
 def small_toy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(toy, "SEEDS", range(2))
+    """Two draws of one covariance, and no reading but the printed one."""
+    monkeypatch.setattr(toy, "DRAWS", range(2))
+    monkeypatch.setattr(toy, "SHAPES", {"round": toy.SHAPES["round"]})
+    for module in (toy, toy_report):
+        monkeypatch.setattr(module, "READINGS", toy.READINGS[:1])
 
 
 def test_help_and_import_are_light():
@@ -479,5 +485,8 @@ def test_reproduce_letter_on_three_letters_draws_and_tells_everything(tmp_path, 
     report = (tmp_path / "letter-training.md").read_text()
     assert report.count("| OCSSVM |") == 1 + 5
     assert "| SVDD | hellinger |" in report
-    assert "unknown" in report
-    assert len((tmp_path / "letter-training-conventions.csv").read_text().splitlines()) == 1 + 3 * 10
+    assert "unknown" not in report
+    assert "?" not in report
+    conventions = (tmp_path / "letter-training-conventions.csv").read_text()
+    assert len(conventions.splitlines()) == 1 + 3 * len(table_one.CONVENTIONS)
+    assert len((tmp_path / "letter-training-ours.csv").read_text().splitlines()) == 1 + 3 * 10

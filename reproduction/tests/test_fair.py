@@ -9,8 +9,8 @@ import pytest
 from sklearn.model_selection import KFold, ParameterGrid
 
 from slabsvm import KernelDensityDetector, LabelFreeSearchCV, LeakageWarning
+from slabsvm.selection import Record
 from slabsvm.selection.criteria import Answer
-from slabsvm.selection.journal import Record
 from slabsvm.selection.synthetic_outliers import Strangers
 from slabsvm_reproduction.letter import experiment as paper
 from slabsvm_reproduction.run import protocol

@@ -120,26 +120,9 @@ def letter(*, output: Path, data: Path | None, offsets: str, jobs: int | None, f
     """
     with plain_errors():
         prepare(output, figures)
-        from slabsvm_reproduction.letter import experiment as paper
-        from slabsvm_reproduction.letter import plots as letter_plots
-        from slabsvm_reproduction.letter import report as letter_report
-        from slabsvm_reproduction.letter import table_one
-        from slabsvm_reproduction.report.parts import write_csv
+        from slabsvm_reproduction.paper.runs import Options, run_letter
 
-        letters, name = load(data), f"letter-{offsets}"
-        table = table_one.table_cells(letters, offsets)
-        cells = [*table, *(table_one.convention_cells(letters) if offsets == "training" else [])]
-        records = run_cells(
-            name, cells=cells, measure=paper.letter_measure(letters), output=output, jobs=jobs, fresh=fresh
-        )
-        records, conventions = records[: len(table)], records[len(table) :]
-        if conventions:
-            # In a file of their own, so that nobody takes their medians for the table's.
-            write_csv(conventions, output / f"{name}-conventions.csv")
-        show(letter_report.table_grid(records, offsets))
-        tell(["", *letter_report.found(records, offsets)])
-        pictures = draw(output, letter_plots.charts(records, name), figures)
-        finish(output, name, letter_report.letter_report(records, conventions, pictures, offsets), records)
+        run_letter(Options(output, jobs, fresh, figures), load(data), offsets)
 
 
 @reproduce.command("fair", short_help="Every method tuned alike, with positives alone.")
@@ -247,54 +230,19 @@ def voc_command(
     """
     with plain_errors():
         prepare(output, figures)
-        from slabsvm_reproduction.run import provenance
-        from slabsvm_reproduction.voc import classes as pascal_classes
-        from slabsvm_reproduction.voc import experiment as pascal
-        from slabsvm_reproduction.voc import findings as voc_findings
-        from slabsvm_reproduction.voc import plots as voc_plots
-        from slabsvm_reproduction.voc import report as voc_report
-        from slabsvm_reproduction.voc.reading import read_data, read_features
-        from slabsvm_reproduction.voc.regions import Choice
-        from slabsvm_reproduction.voc.stages import Stages
+        from time import perf_counter
 
-        stages = Stages(output / "voc-stages.jsonl")
-        choice = Choice(difficult=difficult, truncated=not no_truncated, most=objects)
-        with stages.timed("reading and checking the images"):
-            images = read_data(data, year=year, image_set=image_set, strict=strict, jobs=jobs)
+        from slabsvm_reproduction.paper.runs import Options, Regions, run_voc
+        from slabsvm_reproduction.voc.reading import read_data
+        from slabsvm_reproduction.voc.regions import Choice
+
+        begin = perf_counter()
+        images = read_data(data, year=year, image_set=image_set, strict=strict, jobs=jobs)
+        seconds = perf_counter() - begin
         wanted = None if classes is None else [label.strip() for label in classes.split(",") if label.strip()]
-        labels, left_out = pascal_classes.choose_classes(pascal_classes.countable(images, choice), wanted)
-        features = read_features(
-            images,
-            labels,
-            n_backgrounds=backgrounds,
-            seed=seed,
-            choice=choice,
-            cache=output / "features",
-            jobs=jobs,
-            stages=stages,
-        )
-        cells, measure = pascal.region_cells(features), pascal.region_measure(features)
-        if fresh:
-            stages.forget("models")
-        keys = {of_class.label: f"{provenance.VERSION} {of_class.key}" for of_class in features}
-        with stages.shared("models", keys, measure) as measure:
-            records = run_cells("voc", cells=cells, measure=measure, output=output, jobs=jobs, fresh=fresh)
-        of_voc = pascal_classes.is_pascal_voc(images)
-        for offsets in pascal.OFFSETS:
-            show(voc_report.table_grid(records, offsets, of_voc=of_voc))
-        tell(["", *voc_findings.found(records)])
-        with stages.timed("figures"):
-            pictures = draw(output, voc_plots.charts(records, features) if figures else [], figures)
-        report = voc_report.voc_report(
-            images.root.name,
-            records,
-            features,
-            of_voc=of_voc,
-            pictures=pictures,
-            stages=stages.seconds(voc_report.STAGES),
-            notes=[*map(str, images.problems), *left_out, *(note for one in features for note in one.notes)],
-        )
-        finish(output, "voc", report, records)
+        choice = Choice(difficult=difficult, truncated=not no_truncated, most=objects)
+        regions = Regions(images, wanted, backgrounds, seed, choice)
+        run_voc(Options(output, jobs, fresh, figures), regions, seconds)
 
 
 @reproduce.command(short_help="What the paper's planes cost, and the cure.")
@@ -325,13 +273,64 @@ def toy_command(*, output: Path, jobs: int | None, fresh: bool, figures: bool) -
     """The paper's toy data: the share of points inside for five epsilons, and the figures."""
     with plain_errors():
         prepare(output, figures)
-        from slabsvm_reproduction.report import plots, tables
-        from slabsvm_reproduction.report.parts import Report
-        from slabsvm_reproduction.toy import experiment as toy
+        from slabsvm_reproduction.paper.runs import Options, run_toy
 
-        cells = toy.toy_cells()
-        records = run_cells("toy", cells=cells, measure=toy.toy_measure, output=output, jobs=jobs, fresh=fresh)
-        grid = tables.toy_grid(records)
-        show(grid)
-        pictures = draw(output, plots.toy_charts(), figures)
-        finish(output, "toy", Report("The slab on toy data", [toy.SETTING], [*pictures, grid]), records)
+        run_toy(Options(output, jobs, fresh, figures))
+
+
+@reproduce.command("paper", short_help="All that the paper prints, with a verdict on each number.")
+@output_option("slabsvm-paper")
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    default=None,
+    help="Folder with letter/letter-recognition.data and VOCdevkit. [default: SLABSVM_DATA; Letter is downloaded]",
+)
+@click.option(
+    "--backgrounds",
+    type=click.IntRange(min=10),
+    default=10_000,
+    show_default=True,
+    metavar="N",
+    help="Regions of background for each class of VOC; the paper has 10000.",
+)
+@click.option(
+    "--objects",
+    type=click.IntRange(min=30),
+    default=None,
+    metavar="N",
+    help="At most so many objects of a class of VOC: models take their cube. [default: all]",
+)
+@click.option("--classes", default=None, metavar="A,B,...", help="Classes of VOC. [default: all with 30 objects]")
+@click.option("--no-voc", is_flag=True, help="Leave Table 2 out, of which the images are not downloaded for you.")
+@run_options
+def paper_command(
+    *,
+    output: Path,
+    data: Path | None,
+    backgrounds: int,
+    objects: int | None,
+    classes: str | None,
+    no_voc: bool,
+    jobs: int | None,
+    fresh: bool,
+    figures: bool,
+) -> None:
+    """Table 1, the toy experiment and Table 2, at the parameters that the paper prints, and a page of verdicts.
+
+    Says beforehand what it takes, and after each experiment what is left. A run that was stopped goes on where it was.
+    """
+    with plain_errors():
+        prepare(output, figures)
+        from time import perf_counter
+
+        from slabsvm_reproduction.paper.runs import Options, Regions, run_paper
+        from slabsvm_reproduction.voc.reading import read_data
+        from slabsvm_reproduction.voc.regions import Choice
+
+        letters, regions, begin = load(data), None, perf_counter()
+        if not no_voc:
+            images = read_data(data, year=None, image_set=None, strict=False, jobs=jobs)
+            wanted = None if classes is None else [label.strip() for label in classes.split(",") if label.strip()]
+            regions = Regions(images, wanted, backgrounds, 0, Choice(most=objects))
+        run_paper(Options(output, jobs, fresh, figures), letters, regions, perf_counter() - begin)

@@ -25,7 +25,7 @@ from slabsvm.detectors import infinity
 from slabsvm.detectors.base import LOST_RECALL, Fitted, Training, accepted_share, parameters, rounding_of
 from slabsvm.detectors.kernelized import GramFactory, KernelDetector, samples_of
 from slabsvm.dual.leave_one_out import leave_one_out
-from slabsvm.dual.program import Dual, FloatArray, Solution
+from slabsvm.dual.program import Dual, FloatArray, Solution, Status
 from slabsvm.gram.base import Gram
 from slabsvm.gram.products import gram_of
 from slabsvm.kernels.base import RBF, Kernel
@@ -35,6 +35,13 @@ from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
 # So many samples, in their random order, are asked whether any other reaches them.
 CHECKED = 1000
+
+# A gap of more than this share of what the samples' differences can do to an objective has told none of them apart.
+UNRESOLVED = 0.1
+# What a tolerance is advised to be, relative to that.
+RESOLVED = 1e-3
+# So many samples tell how much their kernel values differ.
+LOOKED_AT = 300
 
 
 @dataclass(frozen=True)
@@ -319,7 +326,35 @@ class SupportVectorDetector(KernelDetector):
                 ConvergenceWarning,
                 stacklevel=5,
             )
+        elif text := self._told_nothing_apart(dual, gram, solution):
+            warnings.warn(text, ConvergenceWarning, stacklevel=5)
         return solution
+
+    def _told_nothing_apart(self, dual: Dual, gram: Gram, solution: Solution) -> str:
+        """Return a warning where nearly any multipliers meet tol, since all kernel values are nearly equal, or nothing.
+
+        As sums of multipliers are fixed, a constant may be taken off K: what decides is what is left, the cloud's
+        variance in feature space.
+        """
+        if solution.status is not Status.CONVERGED:
+            return ""
+        some = np.unique(np.linspace(0, gram.n_samples - 1, LOOKED_AT).astype(np.intp))
+        size = float(gram.diagonal[some].mean())
+        variance = size - float(gram.block(some, some).mean())
+        if variance <= 4 * rounding_of(size):
+            # Of equal samples nothing is lost.
+            return ""
+        differences = variance * float(dual.totals.sum()) ** 2
+        if solution.gap <= UNRESOLVED * differences:
+            return ""
+        cause = "a larger gamma" if self.kernel == "rbf" else "centred features (StandardScaler)"
+        wanted = RESOLVED * differences / dual.scale(solution.objective, size)
+        return (
+            f"{type(self).__name__} met tol={self.tol:g}, but all kernel values are nearly the same (they differ by "
+            f"{variance / size:.1g} of their size), and nearly any solution meets it: the duality gap, "
+            f"{solution.gap:.2g}, is {solution.gap / differences:.0%} of what the samples' differences can do to the "
+            f"objective. Use tol={wanted:.0e}, or {cause}."
+        )
 
     def _read_off(self, training: Training, solved: Solved) -> SupportVectorFit:
         """Return what follows from a solution."""

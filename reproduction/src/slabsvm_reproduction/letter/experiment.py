@@ -14,18 +14,19 @@ from numpy.typing import NDArray
 
 from slabsvm.selection import Record
 from slabsvm_reproduction.letter.data import Letters
+from slabsvm_reproduction.run import printed
 from slabsvm_reproduction.run.methods import OneClassCell, measure_one_class
 
-KERNELS = ("linear", "rbf", "intersection", "hellinger", "chi2")
+KERNELS = printed.KERNELS
 LETTERS = tuple(ascii_uppercase)
-NU, NU_LOWER, NU_UPPER, EPSILON = 0.1, 0.1, 0.01, 2 / 3
+NU: float = printed.FOR_ALL["OCSVM"]["nu"]
+NU_LOWER: float = printed.FOR_ALL["OCSSVM"]["nu_lower"]
+NU_UPPER: float = printed.FOR_ALL["OCSSVM"]["nu_upper"]
+EPSILON: float = printed.FOR_ALL["OCSSVM"]["epsilon"]
 NOMINAL_RECALL = 1 - NU_LOWER - NU_UPPER
 
-# The paper's gamma of the RBF kernel for each letter; 1 where nothing else is said.
-GAMMA = dict.fromkeys(LETTERS, 1.0) | dict.fromkeys("BMOPRVX", 0.5) | dict.fromkeys("QS", 2.0)
-
 # First rows for training, the rest for testing.
-N_TRAINING = 16_000
+N_TRAINING = printed.N_TRAINING
 
 # How features from 0 to 15 are brought to a common scale, by the name that a cell's data have.
 SCALINGS: dict[str, Callable[[NDArray[Any]], NDArray[Any]]] = {

@@ -15,10 +15,11 @@ from slabsvm.display.palette import INK, LINE
 from slabsvm.selection import Record
 from slabsvm_reproduction.letter import experiment as paper
 from slabsvm_reproduction.letter.report import medians, of_cell
-from slabsvm_reproduction.letter.table_one import NO_KERNEL, PAPER
+from slabsvm_reproduction.letter.table_one import PAPER
 from slabsvm_reproduction.report.colours import METHOD_COLOURS
 from slabsvm_reproduction.report.parts import Chart
 from slabsvm_reproduction.run.methods import METHODS
+from slabsvm_reproduction.run.printed import NO_KERNEL
 
 # A correlation above this is written in white on its dark cell.
 DARK = 0.5
@@ -95,9 +96,7 @@ def medians_chart(records: Sequence[Record], path: Path) -> None:
             for method in methods:
                 values = sorted(record["mcc"] for record in of_cell(records, method, kernel))
                 letters_and_median(axes, place, values, METHOD_COLOURS[method])
-                printed = PAPER[method, kernel]
-                if printed is not None:
-                    axes.scatter(place, printed, s=34, marker="D", color=INK, lw=0, zorder=4)
+                axes.scatter(place, PAPER[method, kernel], s=34, marker="D", color=INK, lw=0, zorder=4)
                 place += 1
             place += 0.8
         for method in METHODS:

@@ -17,6 +17,7 @@ from slabsvm_reproduction.letter import experiment as paper
 from slabsvm_reproduction.report.parts import Chart
 from slabsvm_reproduction.report.tables import PLANES, planes_values
 from slabsvm_reproduction.run.methods import TIE
+from slabsvm_reproduction.run.printed import FIGURES_EPSILON, TOY
 from slabsvm_reproduction.toy import experiment as toy
 
 PLANES_COLOURS = (NOVEL, KNOWN, VIOLET, SAND, GREEN)
@@ -89,11 +90,11 @@ def toy_planes_chart(path: Path, seed: int = 0) -> None:
         drawing.axes[1].legend(title="epsilon", loc="center left", bbox_to_anchor=(1, 0.5))
 
 
-def toy_slabs_chart(path: Path, seed: int = 0, epsilon: float = 4 / 6) -> None:
-    """Draw the inside of the slab: a band with the linear kernel, a doughnut with the RBF kernel."""
+def toy_slabs_chart(path: Path, seed: int = 0) -> None:
+    """Draw the inside of the slab at the paper's epsilon: a band with the linear kernel, a doughnut with RBF."""
     with figure(path, 10, 5.2) as drawing:
         for axes, kernel in zip(drawing.subplots(1, 2), toy.KERNELS, strict=True):
-            slab, X = toy.toy_fit(toy.ToyCell(kernel, epsilon, seed, nu_upper=toy.RING_NU_UPPER))
+            slab, X = toy.toy_fit(toy.ToyCell(kernel, FIGURES_EPSILON, seed))
             grid, scores = _score_field(slab, X)
             levels = [slab.rho_lower_, slab.rho_upper_]
             axes.contourf(*grid, scores, levels, colors=[KNOWN], alpha=0.16)
@@ -101,8 +102,8 @@ def toy_slabs_chart(path: Path, seed: int = 0, epsilon: float = 4 / 6) -> None:
             tie = TIE * abs(slab.rho_lower_)
             outside = slab.decision_function(X) < -tie
             _draw_points(axes, X[~outside])
-            axes.scatter(*X[outside].T, s=22, color=NOVEL, lw=0, zorder=3, label="outside")
-            axes.set_title(f"{_KERNEL_TITLES[kernel]}, nu_upper {toy.RING_NU_UPPER:g}: {np.mean(~outside):.0%} inside")
+            axes.scatter(*X[outside].T, s=7, color=NOVEL, lw=0, zorder=3, label="outside")
+            axes.set_title(f"{_KERNEL_TITLES[kernel]}: {np.mean(~outside):.1%} inside")
 
 
 def toy_distances_chart(path: Path) -> None:
@@ -110,7 +111,9 @@ def toy_distances_chart(path: Path) -> None:
     grid = np.linspace(0, 7, 400)
     with figure(path, 7.2, 3.6) as drawing:
         axes = drawing.add_subplot()
-        for n_features, colour, at in ((2, NOVEL, 1.0), (16, KNOWN, 3.87)):
+        for n_features, colour, at in zip(
+            TOY["dimensions_of_the_figure_of_distances"], (NOVEL, KNOWN), (1.0, 3.87), strict=True
+        ):
             axes.hist(toy.mahalanobis_distances(n_features), bins=70, density=True, color=colour, alpha=0.22, lw=0)
             density = chi(n_features).pdf(grid)
             axes.plot(grid, density, color=colour, lw=2)
@@ -133,7 +136,7 @@ def _score_field(slab: Any, X: Any) -> tuple[tuple[Any, Any], Any]:
 
 
 def _draw_points(axes: Any, X: Any) -> None:
-    axes.scatter(*X.T, s=14, color=INK, alpha=0.55, lw=0, zorder=2)
+    axes.scatter(*X.T, s=5, color=INK, alpha=0.45, lw=0, zorder=2)
     axes.set_aspect("equal")
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0)

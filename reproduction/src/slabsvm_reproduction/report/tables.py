@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
-from statistics import fmean, median
+from statistics import median
 from typing import Any
 
 from slabsvm.selection import Record
@@ -11,7 +11,6 @@ from slabsvm_reproduction.demo.digits import NOMINAL_RECALL, PEER, PEER_LOO, SLA
 from slabsvm_reproduction.letter import experiment as paper
 from slabsvm_reproduction.report.parts import BEST, Grid
 from slabsvm_reproduction.run.counts import Counts
-from slabsvm_reproduction.toy import experiment as toy
 
 
 def pick(records: Iterable[Record], **where: Any) -> list[Record]:
@@ -72,23 +71,6 @@ def planes_grid(records: Sequence[Record]) -> Grid:
             f"that it accepts. With ties rejected the paper's planes give {', '.join(without_ties)}.",
             convergence(records),
         ],
-    )
-
-
-def toy_grid(records: Sequence[Record]) -> Grid:
-    """The share of the toy points inside the slab for each epsilon, beside the paper's."""
-    rows, notes = [], []
-    for kernel in toy.KERNELS:
-        cells = pick(records, kernel=kernel)
-        means = [fmean(cell["share_inside"] for cell in pick(cells, epsilon=epsilon)) for epsilon in toy.EPSILONS]
-        rows.append([kernel, *(f"{mean:.3f}" for mean in means), toy.PAPER_SHARES[kernel]])
-        shares = [cell["share_inside"] for cell in cells]
-        notes.append(f"Single draws, {kernel}: from {min(shares):.2f} to {max(shares):.2f}.")
-    return Grid(
-        f"Share of {toy.N_POINTS} toy points inside, mean of {len(toy.SEEDS)} draws, by epsilon",
-        ["kernel", *(f"{k}/6" for k in range(1, 6)), "paper"],
-        rows,
-        [*notes, convergence(records)],
     )
 
 

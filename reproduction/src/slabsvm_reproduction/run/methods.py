@@ -100,6 +100,8 @@ def measure_one_class(
     test: NDArray[Any],
     known: NDArray[Any],
     look: Callable[[Any, NDArray[np.bool_]], Record] = lambda _detector, _inside: {},
+    *,
+    tie: float = TIE,
 ) -> Record:
     """Fit the cell's detector on `train`, face it with `test`, and report the fit, its time and its decisions.
 
@@ -111,6 +113,8 @@ def measure_one_class(
     known : boolean ndarray of shape (n,), which of `test` belong to the known class
     look : function of the fitted detector and which of `test` it accepts
         Tells what else to report.
+    tie : float
+        How near to its offset a score lies on a plane, relative to the offset.
     """
     begin = perf_counter()
     detector = cell.detector().fit(train)
@@ -118,14 +122,14 @@ def measure_one_class(
     decision = detector.decision_function(test)
     scored = perf_counter()
     slab = cell.method == "OCSSVM"
-    tie = TIE * abs(float(detector.rho_lower_ if slab else detector.offset_))
-    inside = decision >= -tie
+    slack = tie * abs(float(detector.rho_lower_ if slab else detector.offset_))
+    inside = decision >= -slack
     return {
         "m": len(train),
         **(_certificate(detector) if cell.method in CERTIFIED else {}),
         **decisions(inside, known),
         "auroc": float(roc_auc_score(known, decision)),
-        **(_plane_by_plane(detector, test, known, tie) if slab else {}),
+        **(_plane_by_plane(detector, test, known, slack) if slab else {}),
         **look(detector, inside),
         "fit_seconds": round(fitted - begin, 6),
         "score_seconds": round(scored - fitted, 6),

@@ -12,6 +12,7 @@ PRESENTATION = frozenset(
     {
         "command",
         "display",
+        "paper",
         "report",
         "demo/page.py",
         "letter/plots.py",
@@ -20,6 +21,7 @@ PRESENTATION = frozenset(
         "openset/report.py",
         "run/claim.py",
         "run/terminal.py",
+        "toy/report.py",
         "tuned/comparison.py",
         "tuned/plots.py",
         "tuned/report.py",

@@ -8,8 +8,9 @@ light and its scene, and may overlap.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
+from math import log2
 from threading import Lock
 from time import perf_counter
 from typing import Any
@@ -22,7 +23,8 @@ from slabsvm.kernels import NAMED
 from slabsvm.selection import Record
 from slabsvm_reproduction.letter import experiment as paper
 from slabsvm_reproduction.letter import table_one
-from slabsvm_reproduction.run.methods import METHODS, measure_one_class
+from slabsvm_reproduction.run import printed
+from slabsvm_reproduction.run.methods import METHODS, TIE, measure_one_class
 from slabsvm_reproduction.run.provenance import VERSION
 from slabsvm_reproduction.voc.classes import N_FOLDS, folds
 from slabsvm_reproduction.voc.coordinates import FloatArray, KernelTable, firsts
@@ -33,9 +35,6 @@ from slabsvm_reproduction.voc.texture import BAND, SUM, measure_band, totals
 OFFSETS = ("training", "leave-one-out")
 COLUMNS = tuple(method for method in METHODS if method != "KDE")
 SLAB = "OCSSVM"
-
-# The paper's gammas for VOC are not at hand here. On Letter most of its gammas are 1, and none is more than twice that.
-PAPER_GAMMA = 1.0
 
 
 @dataclass(frozen=True)
@@ -49,35 +48,44 @@ class Kernel:
         A gamma that is given.
     multiple : float or None
         A gamma that follows from the training objects: so many times the median heuristic's.
+    printed : bool
+        Whether gamma is what the paper prints for the method and the class.
     """
 
     name: str
     gamma: float | None = None
     multiple: float | None = None
+    printed: bool = False
 
     @property
     def title(self) -> str:
         """What it is called in a table."""
+        if self.printed:
+            return "rbf at the paper's gammas"
         if self.gamma is not None:
-            return f"rbf at gamma {self.gamma:g}"
+            return f"rbf at gamma 2^{log2(self.gamma):.0f}"
         if self.multiple is None:
             return self.name
         return "rbf at median gamma" if self.multiple == 1 else f"rbf at {self.multiple:g} x median gamma"
 
 
-# The rows of the table.
+# The rows of the table. The paper has gammas for the classes of VOC alone.
+AT_PRINTED, AT_MEDIAN = Kernel("rbf", printed=True), Kernel("rbf", multiple=1.0)
 KERNELS = tuple(
-    kernel
-    for name in paper.KERNELS
-    for kernel in ((Kernel(name, gamma=PAPER_GAMMA), Kernel(name, multiple=1.0)) if name == "rbf" else (Kernel(name),))
+    kernel for name in paper.KERNELS for kernel in ((AT_PRINTED, AT_MEDIAN) if name == "rbf" else (Kernel(name),))
 )
+# The range of the gammas that the paper prints for VOC, and its middle.
+TINY_GAMMAS = tuple(Kernel("rbf", gamma=2.0**-power) for power in (30, 23, 16))
+# The share of the variance that all components explain, but for rounding; and what a component explains at least,
+# relative to the matrix.
+ALL, FEWEST_VARIANCE = 1 - 1e-7, 1e-13
 # The band's shares of training objects outside: the slab's.
 SHARES = {"nu_lower": paper.NU_LOWER, "nu_upper": paper.NU_UPPER}
 # Gammas beside that of the median heuristic, for those that have hyperplanes.
 OTHER_GAMMAS = tuple(Kernel("rbf", multiple=multiple) for multiple in (0.25, 4.0, 16.0))
 SWEPT = ("OCSVM", SLAB)
 # What is made of one table stands together.
-IN_TURN = sorted((*KERNELS, *OTHER_GAMMAS), key=lambda kernel: paper.KERNELS.index(kernel.name))
+IN_TURN = sorted((*KERNELS, *OTHER_GAMMAS, *TINY_GAMMAS), key=lambda kernel: paper.KERNELS.index(kernel.name))
 
 
 @dataclass(frozen=True)
@@ -94,8 +102,8 @@ class RegionCell:
     method : str, one of METHODS, or BAND, which is no model and has no detector
     kernel : str
         SUM for BAND.
-    gamma, multiple : float or None
-        As of :class:`Kernel`.
+    gamma, multiple, printed
+        As of :class:`Kernel`, with gamma as a number where it is printed.
     offsets : str, one of OFFSETS
     parameters : tuple of (name, value)
         The method's others.
@@ -111,6 +119,7 @@ class RegionCell:
     kernel: str
     gamma: float | None
     multiple: float | None
+    printed: bool
     offsets: str
     parameters: tuple[tuple[str, Any], ...]
     n_folds: int = N_FOLDS
@@ -123,32 +132,54 @@ class RegionCell:
         )
 
 
-def region_cells(features: Sequence[ClassFeatures]) -> list[RegionCell]:
-    """The cells, in an order in which neighbours share what is costly: class, kernel, fold."""
+def region_cells(features: Sequence[ClassFeatures], *, of_voc: bool) -> list[RegionCell]:
+    """The cells, in an order in which neighbours share what is costly: class, kernel, fold.
+
+    Classes of VOC have the parameters that the paper prints for them; others have those of `table_one.OURS`, and no
+    gammas but those that follow from their features.
+    """
     models = [
-        (kernel, fold, method, offsets, table_one.PARAMETERS[method])
+        (kernel, fold, method, offsets)
         for kernel in IN_TURN
         for fold in range(N_FOLDS)
-        for method in (COLUMNS if kernel in KERNELS else SWEPT)
+        for method in (SWEPT if kernel in OTHER_GAMMAS else COLUMNS)
         for offsets in OFFSETS
+        if of_voc or not (kernel.printed or kernel.gamma)
     ]
     # A number that was learned from nobody scores a training object as a new one: both thresholds are one.
-    bands = [(Kernel(SUM), fold, BAND, "training", SHARES) for fold in range(N_FOLDS)]
+    bands = [(Kernel(SUM), fold, BAND, "training") for fold in range(N_FOLDS)]
     return [
-        RegionCell(
-            data=of_class.key[:16],
-            known=of_class.label,
-            fold=fold,
-            method=method,
-            kernel=kernel.name,
-            gamma=kernel.gamma,
-            multiple=kernel.multiple,
-            offsets=offsets,
-            parameters=tuple(parameters.items()),
-        )
+        _region_cell(of_class, kernel, fold, method, offsets, of_voc=of_voc)
         for of_class in features
-        for kernel, fold, method, offsets, parameters in (*models, *bands)
+        for kernel, fold, method, offsets in (*models, *bands)
     ]
+
+
+def _region_cell(
+    of_class: ClassFeatures, kernel: Kernel, fold: int, method: str, offsets: str, *, of_voc: bool
+) -> RegionCell:
+    known = of_class.label
+    parameters = SHARES if method == BAND else _parameters(method, kernel.name, known, of_voc=of_voc)
+    return RegionCell(
+        data=of_class.key[:16],
+        known=known,
+        fold=fold,
+        method=method,
+        kernel=kernel.name,
+        gamma=printed.gamma("voc", method, known) if kernel.printed else kernel.gamma,
+        multiple=kernel.multiple,
+        printed=kernel.printed,
+        offsets=offsets,
+        parameters=tuple(parameters.items()),
+    )
+
+
+def _parameters(method: str, kernel: str, known: str, *, of_voc: bool) -> dict[str, Any]:
+    """All parameters of a method but its kernel and threshold."""
+    if not of_voc and method in table_one.OURS:
+        return table_one.OURS[method]
+    given = printed.parameters("voc", method, kernel, known) if of_voc else printed.FOR_ALL[method]
+    return {name: value for name, value in (given | table_one.CHOSEN[method]).items() if name != "gamma"}
 
 
 class Shown:
@@ -184,7 +215,10 @@ class Shown:
         with self._lock:
             before = self._seconds
             train, rest, gamma = self._fold(cell.known, cell.fold, Kernel(cell.kernel, cell.gamma, cell.multiple))
-            return train, rest, {"gamma_used": gamma, "kernel_seconds": round(self._seconds - before, 6)}
+            # How far an RBF kernel's values are from 1: of less than its type's rounding nothing is left.
+            spread = None if gamma is None else float(1.0 - train.min())
+            about = {"gamma_used": gamma, "kernel_spread": spread}
+            return train, rest, about | {"kernel_seconds": round(self._seconds - before, 6)}
 
     def sums(self, known: str) -> tuple[FloatArray, Record]:
         """Return the sum of each row's values, and the seconds that it took."""
@@ -234,9 +268,26 @@ def region_measure(features: Sequence[ClassFeatures]) -> Callable[[RegionCell], 
             told = {"told": detector.warning_}
             return told | (_of_slab(detector, test, inside, known, rows) if cell.method == SLAB else {})
 
-        return about | how | measure_one_class(cell, train, test, known, look)
+        # Where all kernel values are nearly one, scores differ by as little.
+        tie = TIE * min(1.0, how["kernel_spread"] or 1.0)
+        return about | how | measure_one_class(_feasible(cell, train), train, test, known, look, tie=tie)
 
     return measure
+
+
+def _feasible(cell: RegionCell, train: FloatArray) -> RegionCell:
+    """Return the cell with all components that there are, where the paper's number of them is more than that."""
+    parameters = dict(cell.parameters)
+    wanted = parameters.get("n_components")
+    if cell.method != "KPCA" or not isinstance(wanted, int):
+        return cell
+    matrix = train if cell.kernel == "rbf" else train @ train.T
+    centred = matrix - matrix.mean(axis=0) - matrix.mean(axis=1)[:, None] + matrix.mean()
+    variances = np.linalg.eigvalsh(centred)
+    # What is no more than rounding is no component: `KernelPCADetector` refuses to count it as one.
+    if np.count_nonzero(variances > FEWEST_VARIANCE * float(np.abs(matrix).max()) * len(matrix)) >= wanted:
+        return cell
+    return replace(cell, parameters=tuple((parameters | {"n_components": ALL}).items()))
 
 
 def _of_slab(

@@ -10,20 +10,29 @@ from slabsvm_reproduction.report.tables import pick
 from slabsvm_reproduction.voc.experiment import KERNELS, OTHER_GAMMAS, SLAB, Kernel
 from slabsvm_reproduction.voc.texture import BAND
 
-# Kernels for which not every region is equally far from all others, as it is at the paper's gamma.
-RANKED = tuple(kernel for kernel in KERNELS if kernel.gamma is None)
 THRESHOLDS = {"training": "thresholds at training scores", "leave-one-out": "thresholds at leave-one-out scores"}
-# All gammas from small to large, those of the median heuristic's multiples first.
-BY_GAMMA = (
-    *sorted((k for k in (*KERNELS, *OTHER_GAMMAS) if k.multiple is not None), key=lambda k: k.multiple or 0.0),
-    *(k for k in KERNELS if k.gamma is not None),
+# The gammas that follow from the features, from small to large.
+BY_MULTIPLE = tuple(
+    sorted((k for k in (*KERNELS, *OTHER_GAMMAS) if k.multiple is not None), key=lambda k: k.multiple or 0.0)
 )
+
+
+def kernels_of(records: Sequence[Record]) -> tuple[Kernel, ...]:
+    """The rows of the tables: without the paper's gammas where the data are not VOC."""
+    return KERNELS if any(record.get("printed") for record in records) else tuple(k for k in KERNELS if not k.printed)
 
 
 def of_cell(records: Sequence[Record], method: str, kernel: Kernel, offsets: str) -> list[Record]:
     """The records of a method with a kernel, one for each class and fold."""
+    gammas = {} if kernel.printed else {"gamma": kernel.gamma}
     return pick(
-        records, method=method, kernel=kernel.name, gamma=kernel.gamma, multiple=kernel.multiple, offsets=offsets
+        records,
+        method=method,
+        kernel=kernel.name,
+        multiple=kernel.multiple,
+        printed=kernel.printed,
+        offsets=offsets,
+        **gammas,
     )
 
 
@@ -57,4 +66,4 @@ def is_told(cell: Record) -> bool:
 
 def best_kernel(records: Sequence[Record]) -> Kernel:
     """The kernel with which the slab's median at leave-one-out thresholds is highest."""
-    return max(KERNELS, key=lambda kernel: typical(of_cell(records, SLAB, kernel, "leave-one-out")))
+    return max(kernels_of(records), key=lambda kernel: typical(of_cell(records, SLAB, kernel, "leave-one-out")))

@@ -20,9 +20,17 @@ from slabsvm_reproduction.letter import experiment as paper
 from slabsvm_reproduction.letter.plots import heat_map
 from slabsvm_reproduction.report.colours import METHOD_COLOURS
 from slabsvm_reproduction.report.parts import Chart
-from slabsvm_reproduction.voc.experiment import COLUMNS, KERNELS, OFFSETS, SLAB, SWEPT, Kernel
+from slabsvm_reproduction.voc.experiment import COLUMNS, OFFSETS, SLAB, SWEPT, Kernel
 from slabsvm_reproduction.voc.hog import ClassFeatures, hog_picture, region_pixels
-from slabsvm_reproduction.voc.medians import BY_GAMMA, THRESHOLDS, best_kernel, by_class, of_cell, typical
+from slabsvm_reproduction.voc.medians import (
+    BY_MULTIPLE,
+    THRESHOLDS,
+    best_kernel,
+    by_class,
+    kernels_of,
+    of_cell,
+    typical,
+)
 from slabsvm_reproduction.voc.surest import KINDS
 
 Pixels = NDArray[np.uint8]
@@ -113,9 +121,10 @@ def heat_maps(records: Sequence[Record], offsets: str, path: Path) -> None:
     classes = list(dict.fromkeys(record["known"] for record in records))
     # Between two dollars matplotlib would read a formula.
     columns = [*(known.replace("$", r"\$") for known in classes), "", "median"]
-    with figure(path, 1.6 + 0.72 * len(columns), 1.25 * len(KERNELS)) as drawing:
-        panels = drawing.subplots(len(KERNELS), 1)
-        for axes, kernel in zip(panels, KERNELS, strict=True):
+    kernels = kernels_of(records)
+    with figure(path, 1.6 + 0.72 * len(columns), 1.25 * len(kernels)) as drawing:
+        panels = drawing.subplots(len(kernels), 1)
+        for axes, kernel in zip(panels, kernels, strict=True):
             values = []
             for method in COLUMNS:
                 cells = of_cell(records, method, kernel, offsets)
@@ -132,15 +141,14 @@ def heat_maps(records: Sequence[Record], offsets: str, path: Path) -> None:
 
 def collapse_chart(records: Sequence[Record], path: Path) -> None:
     """Draw recall, Matthews correlation and AUROC against gamma, for both thresholds."""
-    gammas = [kernel for kernel in BY_GAMMA if kernel.multiple is not None]
-    places = [kernel.multiple for kernel in gammas]
+    places = [kernel.multiple for kernel in BY_MULTIPLE]
     fields = {"recall": "Recall", "mcc": "Matthews correlation", "auroc": "AUROC"}
     with figure(path, 12, 3.8) as drawing:
         for axes, (field, title) in zip(drawing.subplots(1, len(fields)), fields.items(), strict=True):
             lowest = 0.0
             for method in SWEPT:
                 for offsets, style in zip(OFFSETS, ("--", "-"), strict=True):
-                    values = [typical(of_cell(records, method, kernel, offsets), field) for kernel in gammas]
+                    values = [typical(of_cell(records, method, kernel, offsets), field) for kernel in BY_MULTIPLE]
                     lowest = min(lowest, *values)
                     axes.plot(places, values, f"o{style}", ms=5, color=METHOD_COLOURS[method], label=method)
             axes.set_xscale("log", base=2)

@@ -1,0 +1,145 @@
+"""The page of verdicts: a row for each number that the paper prints, none unknown; and the command that makes it."""
+
+import os
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from slabsvm.command.group import slabsvm as main
+from slabsvm.selection import Record
+from slabsvm_reproduction import command as cli
+from slabsvm_reproduction.letter import experiment as paper
+from slabsvm_reproduction.paper import report as paper_report
+from slabsvm_reproduction.paper import runs as reproductions
+from slabsvm_reproduction.run import printed
+from slabsvm_reproduction.toy import experiment as toy
+from slabsvm_reproduction.toy import report as toy_report
+from slabsvm_reproduction.voc import experiment as pascal
+from slabsvm_reproduction.voc import reading as voc_reading
+
+LETTERS = Path(os.environ.get("SLABSVM_DATA", ""), "letter", "letter-recognition.data")
+
+
+def of_letter(shift: float) -> list[Record]:
+    return [
+        {"method": method, "kernel": None if kernel == printed.NO_KERNEL else kernel, "known": letter}
+        | {"mcc": value + shift}
+        for (method, kernel), value in printed.TABLE_ONE.items()
+        for letter in paper.LETTERS
+    ]
+
+
+def of_voc(shift: float) -> list[Record]:
+    return [
+        {"known": known, "fold": fold, "method": method, "kernel": kernel.name, "offsets": "training"}
+        | {"gamma": None, "multiple": kernel.multiple, "printed": kernel.printed}
+        | {"mcc": printed.TABLE_TWO[method, kernel.name] + (0.5 if kernel.multiple else shift)}
+        for known in ("cat", "cow")
+        for fold in range(3)
+        for method in pascal.COLUMNS
+        for kernel in pascal.KERNELS
+    ]
+
+
+def of_toy(shift: float) -> list[Record]:
+    fields = (
+        "kernel",
+        "epsilon",
+        "shape",
+        "n_points",
+        "mean",
+        "standardised",
+        "nu_lower",
+        "nu_upper",
+        "gamma",
+        "offsets",
+    )
+    return [
+        {name: getattr(cell, name) for name in fields}
+        | dict.fromkeys(toy_report.COUNTED, printed.TOY_SHARES[cell.kernel][cell.epsilon] + shift)
+        | {"duality_gap": 0.0, "dual_objective": 1.0, "tol": 1e-10, "status": "converged"}
+        for cell in toy.toy_cells()
+    ]
+
+
+def test_every_number_that_the_paper_prints_has_a_row_with_a_verdict():
+    grid = paper_report.verdicts_grid(of_letter(0.0), of_voc(0.0), of_toy(0.0))
+    assert len(grid.rows) == 10 + 21 + 20
+    verdicts = [row[6] for row in grid.rows]
+    # Three rows of Table 2 are Table 1's own numbers.
+    assert verdicts.count("reproduced") == 10 + 21 + 8
+    assert verdicts.count("no target") == 12
+    assert all(row[7] for row in grid.rows if row[6] == "no target")
+    assert not any("?" in cell or "unknown" in cell for row in grid.rows for cell in row)
+    printed_there = [float(row[4]) for row in grid.rows]
+    shares = [share for of_kernel in printed.TOY_SHARES.values() for share in of_kernel.values()]
+    assert printed_there == pytest.approx([*shares, *printed.TABLE_ONE.values(), *printed.TABLE_TWO.values()])
+
+
+def test_what_is_farther_than_the_printed_digits_is_not_reproduced():
+    grid = paper_report.verdicts_grid(of_letter(0.02), of_voc(-0.02), of_toy(0.01))
+    assert {row[6] for row in grid.rows} == {"not reproduced", "no target"}
+    assert {row[5] for row in grid.rows if row[0] == "Table 1"} == {"+0.020"}
+    assert "Table 1: of 21 numbers 21 not reproduced." in paper_report.found(grid)[0]
+
+
+def test_what_was_not_run_is_said_and_the_papers_number_still_stands():
+    grid = paper_report.verdicts_grid(of_letter(0.0), None, None)
+    rest = [row for row in grid.rows if row[0] != "Table 1"]
+    assert len(rest) == 30
+    assert all(row[3] == "" and row[4] and row[6] for row in rest)
+    assert {row[6] for row in rest} == {paper_report.NOT_MEASURED, "no target"}
+
+
+def test_the_nearest_reading_of_the_toy_experiment_is_found():
+    records = of_toy(0.05)
+    assert toy_report.nearest(records, "rbf")[2] == pytest.approx(0.05)
+    reading = toy.READINGS[2]
+    for record in toy_report.of_reading(records, reading):
+        record["share_not_below"] -= 0.04
+    name, words, far = toy_report.nearest(records, "rbf")
+    assert (name, words, far) == (reading.name, "the lower plane alone", pytest.approx(0.01))
+    grid = toy_report.readings_grid(records)
+    marked = [grid.rows[at][:2] for (at, column) in grid.marks if column == 5]
+    assert marked == [[reading.name, "the lower plane alone"]]
+
+
+def test_data_in_vocs_layout_that_are_not_voc_are_no_table_two(tmp_path, monkeypatch):
+    letters = SimpleNamespace(sha256="0" * 64, y=np.repeat(list(paper.LETTERS), 700))
+    other = SimpleNamespace(root=Path("BCCD"), labels={"RBC": 90}, images=[])
+    monkeypatch.setattr(cli, "load", lambda _: letters)
+    monkeypatch.setattr(voc_reading, "read_data", lambda *_, **__: other)
+    result = CliRunner().invoke(main, ["reproduce", "paper", "--output", str(tmp_path), "--no-figures"])
+    assert result.exit_code == 1
+    assert "BCCD is not Pascal VOC" in result.output
+    assert not list(tmp_path.glob("*.jsonl"))
+
+
+@pytest.mark.skipif(not LETTERS.is_file(), reason="SLABSVM_DATA names no folder with letter/letter-recognition.data")
+def test_one_command_says_its_time_runs_all_resumes_and_writes_the_page(tmp_path, monkeypatch):
+    monkeypatch.setattr(paper, "LETTERS", ("A", "I"))
+    monkeypatch.setattr(toy, "DRAWS", range(2))
+    monkeypatch.setattr(toy, "SHAPES", {"round": toy.SHAPES["round"]})
+    for module in (toy, toy_report):
+        monkeypatch.setattr(module, "READINGS", toy.READINGS[:1])
+
+    def run() -> str:
+        arguments = ["reproduce", "paper", "--no-voc", "--output", str(tmp_path), "--jobs", "2", "--data", str(LETTERS)]
+        result = CliRunner().invoke(main, arguments)
+        assert result.exit_code == 0, result.output
+        return " ".join(result.output.split())
+
+    said = run()
+    assert said.index("Table 1 10 s; the toy experiment 10 s") < said.index("Running") < said.index("Left: the toy exp")
+    page = (tmp_path / "paper.html").read_text()
+    assert page.count('src="data:image/png;base64,') == 2 + 3
+    assert page.count(f">{paper_report.NOT_MEASURED}</td>") == 8
+    assert "Table 1: of 21 numbers" in page
+    monkeypatch.setattr(toy, "toy_measure", pytest.fail)
+    (tmp_path / "paper.html").unlink()
+    assert run().count("nothing to compute") == 2
+    assert (tmp_path / "paper.html").exists()
+    assert reproductions.TABLE_TWO not in said.split("Running")[0]
