@@ -7,8 +7,9 @@ from slabsvm_reproduction.letter import experiment as paper
 from slabsvm_reproduction.letter import plots as letter_plots
 from slabsvm_reproduction.letter import report as letter_report
 from slabsvm_reproduction.letter import table_one
+from slabsvm_reproduction.report import tables
 from slabsvm_reproduction.report.parts import BAD, BEST, GOOD
-from slabsvm_reproduction.run import printed, tables
+from slabsvm_reproduction.run import printed
 
 MEASURED = ("auroc", "recall", "expected_recall", "false_acceptance", "fit_seconds", "score_seconds")
 
