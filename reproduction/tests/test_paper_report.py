@@ -133,7 +133,9 @@ def test_one_command_says_its_time_runs_all_resumes_and_writes_the_page(tmp_path
         return " ".join(result.output.split())
 
     said = run()
-    assert said.index("Table 1 10 s; the toy experiment 10 s") < said.index("Running") < said.index("Left: the toy exp")
+    assert (
+        said.index("Table 1 10 s; the toy experiment 10 s") < said.index("fits took") < said.index("Left: the toy exp")
+    )
     page = (tmp_path / "paper.html").read_text()
     assert page.count('src="data:image/png;base64,') == 2 + 3
     assert page.count(f">{paper_report.NOT_MEASURED}</td>") == 8
@@ -142,4 +144,4 @@ def test_one_command_says_its_time_runs_all_resumes_and_writes_the_page(tmp_path
     (tmp_path / "paper.html").unlink()
     assert run().count("nothing to compute") == 2
     assert (tmp_path / "paper.html").exists()
-    assert reproductions.TABLE_TWO not in said.split("Running")[0]
+    assert reproductions.TABLE_TWO not in said.split("fits took")[0]
