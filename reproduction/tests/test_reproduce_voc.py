@@ -767,7 +767,7 @@ class TestTheCommand:
         )
         result = run(*begun, "--jobs", 1, "--fresh")
         assert result.exit_code == 0, result.output
-        assert len(calls) == 180
+        assert len(calls) == 156
         assert len((tmp_path / "voc.jsonl").read_text().splitlines()) == 159
         kept = [json.loads(line)["stage"] for line in (tmp_path / "voc-stages.jsonl").read_text().splitlines()]
         assert kept == ["features", "models"]
