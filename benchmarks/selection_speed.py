@@ -21,8 +21,8 @@ from threadpoolctl import threadpool_limits
 from harness import Benchmark, Case, Options, Record, Table, interleaved, tables
 from samples import clouds
 from slabsvm import LabelFreeSearchCV, OneClassSlabSVM, OneClassSVM
+from slabsvm.detectors.answers import answer
 from slabsvm.selection.criteria import TightestAtRecall
-from slabsvm.selection.judging import answer
 
 REPEATS = 2
 CRITERION = TightestAtRecall()

@@ -11,6 +11,7 @@ from sklearn.base import clone
 
 from positives import correlated_rows
 from slabsvm import LabelFreeSearchCV, OneClassSlabSVM, OneClassSVM
+from slabsvm.detectors.answers import left_out_answer
 from slabsvm.kernels import bandwidth
 from slabsvm.selection.criteria import (
     Answer,
@@ -22,7 +23,6 @@ from slabsvm.selection.criteria import (
     TightestAtRecall,
     log_volume_of,
 )
-from slabsvm.selection.judging import left_out_answer
 from slabsvm.selection.named import NAMED
 from slabsvm.selection.synthetic_outliers import MAKERS, SHRINKAGE
 

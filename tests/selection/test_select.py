@@ -35,6 +35,7 @@ from slabsvm import (
     OneClassSlabSVM,
     OneClassSVM,
 )
+from slabsvm.detectors.answers import answer
 from slabsvm.display.selection import draw_search
 from slabsvm.selection import Journal, reuse
 from slabsvm.selection.criteria import (
@@ -44,7 +45,7 @@ from slabsvm.selection.criteria import (
     TightestAtRecall,
 )
 from slabsvm.selection.edges import GridEdgeWarning, at_edge, beyond
-from slabsvm.selection.judging import Search, answer
+from slabsvm.selection.judging import Search
 from slabsvm.selection.progress import refit_cost
 from slabsvm.selection.weights import in_proportion
 from texts import texts

@@ -38,11 +38,10 @@ from sklearn.utils.validation import (
 from slabsvm.conformal.p_values import WHOLE, Tail, benjamini_hochberg, combined, graded, ranked, whole_down, whole_up
 from slabsvm.conformal.remoteness import far_rows, limit_of, reach_of, reach_without_own
 from slabsvm.conformal.weighting import checked_weights, fit_with
+from slabsvm.detectors.answers import answer, refuse_other_polarity
 from slabsvm.detectors.base import Detector
-from slabsvm.detectors.polarity import refuse_other_polarity
 from slabsvm.detectors.slab import OneClassSlabSVM
 from slabsvm.dual.program import FloatArray
-from slabsvm.selection.judging import answer
 
 Rows = npt.NDArray[np.intp]
 

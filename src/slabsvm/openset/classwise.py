@@ -14,9 +14,8 @@ from sklearn.utils.validation import _check_method_params, _num_samples
 from slabsvm.conformal.detector import CalibrationWarning, largest_answer
 from slabsvm.conformal.remoteness import far_rows
 from slabsvm.conformal.weighting import fit_with
-from slabsvm.detectors.polarity import refuse_other_polarity
+from slabsvm.detectors.answers import answer, refuse_other_polarity
 from slabsvm.dual.program import FloatArray
-from slabsvm.selection.judging import answer
 
 # A class with fewer samples has none to hold out.
 FEW = 3

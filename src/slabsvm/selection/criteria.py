@@ -16,9 +16,10 @@ import numpy.typing as npt
 from scipy.special import logsumexp
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from slabsvm.detectors.answers import Answer
 from slabsvm.runtime.caller import callers_level
 from slabsvm.selection.consistency import Consistency
-from slabsvm.selection.criterion import Answer, Criterion, Measured, WithStrangers
+from slabsvm.selection.criterion import Criterion, Measured, WithStrangers
 from slabsvm.selection.curves import ExcessMass, MassVolume
 from slabsvm.selection.synthetic_outliers import MAKERS, Strangers
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -17,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
 
+from slabsvm.detectors.answers import Answer
 from slabsvm.selection.synthetic_outliers import MAKERS, Strangers
 
 FloatArray = npt.NDArray[np.float64]
@@ -33,29 +33,6 @@ REMEDIES = {
         "where all have one unit (words, counts), drop rare features (min_df), or take fewer (TruncatedSVD).",
     ),
 }
-
-
-@dataclass(frozen=True)
-class Answer:
-    """How a detector answers rows.
-
-    Attributes
-    ----------
-    values : (n,) array of float64
-        How normal it holds each to be, the larger the more.
-    accepted : (n,) array of bool
-    weights : (n,) array of float64, or None
-        What each row counts, where they do not count alike.
-    """
-
-    values: FloatArray
-    accepted: npt.NDArray[np.bool_]
-    weights: FloatArray | None = None
-
-    @property
-    def share(self) -> float:
-        """The share of rows that are accepted, by weight."""
-        return float(np.average(self.accepted, weights=self.weights))
 
 
 class Criterion(ABC):

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from slabsvm.selection.criterion import Answer, Measured, WithStrangers
+from slabsvm.detectors.answers import Answer
+from slabsvm.selection.criterion import Measured, WithStrangers
 from slabsvm.selection.synthetic_outliers import Strangers
 
 FloatArray = npt.NDArray[np.float64]

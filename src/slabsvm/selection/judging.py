@@ -10,13 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import clone
-from sklearn.pipeline import Pipeline
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import _check_method_params
 
-from slabsvm.detectors.base import Detector
-from slabsvm.detectors.polarity import refuse_other_polarity
-from slabsvm.selection.criterion import Answer, Criterion, Measured
+from slabsvm.detectors.answers import answer, left_out_answer, refuse_other_polarity
+from slabsvm.selection.criterion import Criterion, Measured
 from slabsvm.selection.synthetic_outliers import Strangers
 from slabsvm.selection.weights import routed
 
@@ -97,40 +95,3 @@ def fit_and_judge(search: Search, candidate: int, part: int) -> Outcome:
     strangers = None if division.strangers is None else answer(detector, division.strangers.X)
     measured = search.criterion.measure(positives, strangers, division.strangers)
     return Outcome(measured, fitted - begin, perf_counter() - fitted)
-
-
-def answer(detector: Any, X: Any) -> Answer:
-    """Return how a detector answers rows; one without decision_function is asked for scores and for predictions."""
-    if hasattr(detector, "decision_function"):
-        values = _as_values(detector.decision_function(X), detector)
-        return Answer(values, values >= 0)
-    accepted = np.asarray(detector.predict(X)) == 1
-    if hasattr(detector, "score_samples"):
-        return Answer(_as_values(detector.score_samples(X), detector), accepted)
-    return Answer(accepted.astype(np.float64), accepted)
-
-
-def left_out_answer(detector: Any, weights: FloatArray | None = None) -> Answer:
-    """Return how a fitted detector would answer each of its training rows, (n,), had it not learned that one.
-
-    Rows of weight 0, which have no such score, are left out.
-    """
-    final = detector[-1] if isinstance(detector, Pipeline) else detector
-    if not isinstance(final, Detector) or not hasattr(final, "loo_scores_"):
-        raise ValueError(
-            f"cv='leave-one-out' needs the closed-form leave-one-out scores of this package's detectors fitted with "
-            f"offsets='leave-one-out'; {type(final).__name__} has none here. Use a number of folds."
-        )
-    values = final.loo_decisions_
-    known = np.isfinite(values)
-    return Answer(values[known], values[known] >= 0, None if weights is None else weights[known])
-
-
-def _as_values(values: Any, detector: Any) -> FloatArray:
-    numbers: FloatArray = np.asarray(values, dtype=np.float64)
-    if numbers.ndim != 1:
-        raise ValueError(
-            f"{type(detector).__name__} answers with an array of shape {numbers.shape} where a detector gives one "
-            "number for each row. A search with positives alone is for one-class detectors."
-        )
-    return numbers

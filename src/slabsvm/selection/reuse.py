@@ -24,12 +24,12 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 
 from slabsvm.data.distinct import Distinct, distinct_rows
+from slabsvm.detectors.answers import Answer, left_out_answer
 from slabsvm.detectors.base import Training
 from slabsvm.detectors.support_vectors import Start, SupportVectorDetector
 from slabsvm.gram.base import Dense, Gram
 from slabsvm.kernels.base import RBF, Kernel
-from slabsvm.selection.criterion import Answer
-from slabsvm.selection.judging import Outcome, Parameters, Search, left_out_answer
+from slabsvm.selection.judging import Outcome, Parameters, Search
 from slabsvm.selection.weights import routed_before
 
 FloatArray = npt.NDArray[np.float64]

@@ -18,8 +18,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _num_samples
 from threadpoolctl import threadpool_limits
 
+from slabsvm.detectors.answers import Answer
 from slabsvm.detectors.base import SlabCollapseWarning
-from slabsvm.selection.criterion import Answer
 from slabsvm.selection.journal import Journal
 from slabsvm.selection.judging import Outcome, Search, fit_and_judge
 from slabsvm.selection.progress import Steps

@@ -1,0 +1,111 @@
+"""How a detector of any library answers rows, and whether its scores run the right way.
+
+Larger is more normal here and in scikit-learn, and stranger in some libraries.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.pipeline import Pipeline
+
+from slabsvm.detectors.base import Detector
+from slabsvm.dual.program import FloatArray
+
+REMEDY = (
+    "Wrap it in a class whose decision_function is minus this one's and whose predict gives +1 for rows that are "
+    "accepted and -1 for the others, as scikit-learn's detectors do."
+)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """How a detector answers rows.
+
+    Attributes
+    ----------
+    values : (n,) array of float64
+        How normal it holds each to be, the larger the more.
+    accepted : (n,) array of bool
+    weights : (n,) array of float64, or None
+        What each row counts, where they do not count alike.
+    """
+
+    values: FloatArray
+    accepted: npt.NDArray[np.bool_]
+    weights: FloatArray | None = None
+
+    @property
+    def share(self) -> float:
+        """The share of rows that are accepted, by weight."""
+        return float(np.average(self.accepted, weights=self.weights))
+
+
+def answer(detector: Any, X: Any) -> Answer:
+    """Return how a detector answers rows; one without decision_function is asked for scores and for predictions."""
+    if hasattr(detector, "decision_function"):
+        values = _as_values(detector.decision_function(X), detector)
+        return Answer(values, values >= 0)
+    accepted = np.asarray(detector.predict(X)) == 1
+    if hasattr(detector, "score_samples"):
+        return Answer(_as_values(detector.score_samples(X), detector), accepted)
+    return Answer(accepted.astype(np.float64), accepted)
+
+
+def left_out_answer(detector: Any, weights: FloatArray | None = None) -> Answer:
+    """Return how a fitted detector would answer each of its training rows, (n,), had it not learned that one.
+
+    Rows of weight 0, which have no such score, are left out.
+    """
+    final = detector[-1] if isinstance(detector, Pipeline) else detector
+    if not isinstance(final, Detector) or not hasattr(final, "loo_scores_"):
+        raise ValueError(
+            f"cv='leave-one-out' needs the closed-form leave-one-out scores of this package's detectors fitted with "
+            f"offsets='leave-one-out'; {type(final).__name__} has none here. Use a number of folds."
+        )
+    values = final.loo_decisions_
+    known = np.isfinite(values)
+    return Answer(values[known], values[known] >= 0, None if weights is None else weights[known])
+
+
+def _as_values(values: Any, detector: Any) -> FloatArray:
+    numbers: FloatArray = np.asarray(values, dtype=np.float64)
+    if numbers.ndim != 1:
+        raise ValueError(
+            f"{type(detector).__name__} answers with an array of shape {numbers.shape} where a detector gives one "
+            "number for each row. A search with positives alone is for one-class detectors."
+        )
+    return numbers
+
+
+def refuse_other_polarity(detector: Any, X: Any, values: npt.NDArray[np.float64]) -> None:
+    """Raise ValueError where larger values of a fitted detector are stranger, as far as its predictions tell.
+
+    Parameters
+    ----------
+    detector : fitted detector
+    X : rows that it has answered
+    values : (n_samples,) array
+        What its decision_function gave them.
+    """
+    if isinstance(detector, Detector) or not hasattr(detector, "predict"):
+        return
+    name, answers = type(detector).__name__, np.asarray(detector.predict(X))
+    if answers.shape != values.shape:
+        return
+    # The predict of a mixture names a component.
+    names_components = hasattr(detector, "score_samples") and not hasattr(detector, "decision_function")
+    if np.isin(answers, (0, 1)).all() and (answers == 0).any() and not names_components:
+        raise ValueError(
+            f"{name}.predict answers 0 and 1, as in libraries where 1 is an outlier and a larger score is stranger "
+            f"(PyOD); here larger is more normal, and every answer would be inverted. {REMEDY}"
+        )
+    high, low = values[answers == -1], values[answers == 1]
+    if len(high) and len(low) and high.min() >= low.max() and high.max() > low.min():
+        raise ValueError(
+            f"{name} gives the rows that it rejects larger scores than those that it accepts, so that its scores run "
+            f"the other way: larger must be more normal. {REMEDY}"
+        )
