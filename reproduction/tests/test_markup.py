@@ -4,10 +4,12 @@ import re
 from html.parser import HTMLParser
 
 import pytest
+from jinja2 import UndefinedError
 from rich.console import Console
 
 from slabsvm_reproduction.report import markup
-from slabsvm_reproduction.report.parts import BEST, Grid, Picture, Prose, Report
+from slabsvm_reproduction.report.page import page
+from slabsvm_reproduction.report.parts import BAD, BEST, Grid, Picture, Prose, Report
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -58,6 +60,10 @@ def columns(line):
     return len(re.findall(r"(?<!\\)(?:\\\\)*\|", line)) - 1
 
 
+def page_of(*parts):
+    return Report("title", [], parts).html()
+
+
 @pytest.mark.parametrize("name", HOSTILE)
 class TestAName:
     def test_means_nothing_in_markdown(self, name):
@@ -95,7 +101,8 @@ class TestAName:
 
 def test_words_of_the_house_keep_their_code():
     text = "nu_lower of `voc.jsonl`, <1 & >0: `a|b`"
-    assert markup.html(text) == "nu_lower of <code>voc.jsonl</code>, &lt;1 &amp; &gt;0: <code>a|b</code>"
+    shown = "<p>nu_lower of <code>voc.jsonl</code>, &lt;1 &amp; &gt;0: <code>a|b</code></p>"
+    assert shown in page_of(Prose("", [text]))
     assert markup.markdown(text) == "nu_lower of `voc.jsonl`, &lt;1 &amp; &gt;0: `a|b`"
     assert markup.markdown_cell(text) == r"nu_lower of `voc.jsonl`, &lt;1 &amp; &gt;0: `a\|b`"
 
@@ -104,3 +111,16 @@ def test_words_of_the_house_keep_their_code():
 def test_a_paragraph_that_begins_with_a_name_stays_a_paragraph(name):
     assert re.match(r"\d*\\[#+=.)-]", markup.markdown(name))
     assert markup.markdown(".5 is guessing") == ".5 is guessing"
+
+
+def test_a_table_is_marked_on_the_page_where_it_is_to_be():
+    shown = page_of(Grid("t", ["name", "x"], [["a", "1"], ["b", "2"]], ["note"], marks={(1, 0): BAD, (1, 1): BEST}))
+    assert '<th class="words">name</th><th>x</th>' in shown
+    assert '<tr><td class="words">a</td><td>1</td></tr>' in shown
+    assert '<tr><td class="words bad">b</td><td class="best">2</td></tr>' in shown
+    assert '<p class="soft">note</p>' in shown
+
+
+def test_a_page_is_not_made_without_a_value_that_its_template_names():
+    with pytest.raises(UndefinedError, match="'report' is undefined"):
+        page("report.html")

@@ -12,6 +12,8 @@ from slabsvm import SVDD, OneClassSlabSVM, OneClassSVM, SlabCollapseWarning
 from slabsvm.data.distinct import distinct_rows
 from slabsvm.dual.program import Dual, Solution
 
+pytestmark = pytest.mark.numeric
+
 MODELS = {
     "one-class SVM": (OneClassSVM, {"nu": 0.1}),
     "slab": (OneClassSlabSVM, {}),

@@ -74,6 +74,34 @@ def data_option(command: F) -> F:
     return option(command)
 
 
+def region_options(command: F) -> F:
+    """The options --classes, --backgrounds and --objects of the commands that learn regions of images."""
+    classes = click.option(
+        "--classes", default=None, metavar="A,B,...", help="Classes to learn. [default: all with 30 objects]"
+    )
+    backgrounds = click.option(
+        "--backgrounds",
+        type=click.IntRange(min=10),
+        default=10_000,
+        show_default=True,
+        metavar="N",
+        help="Regions of background for each class; the paper has 10000.",
+    )
+    objects = click.option(
+        "--objects",
+        type=click.IntRange(min=30),
+        default=None,
+        metavar="N",
+        help="At most so many objects of a class, evenly from its images: models take their cube. [default: all]",
+    )
+    return classes(backgrounds(objects(command)))
+
+
+def named(classes: str | None) -> list[str] | None:
+    """The classes that --classes names, None for all."""
+    return None if classes is None else [label.strip() for label in classes.split(",") if label.strip()]
+
+
 @click.command(short_help="Learn ten digits, each alone, and show it on a page.")
 @output_option("slabsvm-demo")
 def demo(output: Path) -> None:
@@ -183,22 +211,7 @@ def openset_command(*, output: Path, data: Path | None, jobs: int | None, fresh:
     default=None,
     help="VOCdevkit/VOC2012, or any folder with Annotations and JPEGImages in VOC's layout. [default: SLABSVM_DATA]",
 )
-@click.option("--classes", default=None, metavar="A,B,...", help="Classes to learn. [default: all with 30 objects]")
-@click.option(
-    "--backgrounds",
-    type=click.IntRange(min=10),
-    default=10_000,
-    show_default=True,
-    metavar="N",
-    help="Regions of background for each class; the paper has 10000.",
-)
-@click.option(
-    "--objects",
-    type=click.IntRange(min=30),
-    default=None,
-    metavar="N",
-    help="At most so many objects of a class, evenly from its images: models take their cube. [default: all]",
-)
+@region_options
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Draws the backgrounds.")
 @click.option("--year", type=int, default=None, help="Which VOC of a VOCdevkit that holds several.")
 @click.option("--image-set", default=None, metavar="NAME", help="A list in ImageSets/Main, such as train.")
@@ -239,9 +252,8 @@ def voc_command(
         begin = perf_counter()
         images = read_data(data, year=year, image_set=image_set, strict=strict, jobs=jobs)
         seconds = perf_counter() - begin
-        wanted = None if classes is None else [label.strip() for label in classes.split(",") if label.strip()]
         choice = Choice(difficult=difficult, truncated=not no_truncated, most=objects)
-        regions = Regions(images, wanted, backgrounds, seed, choice)
+        regions = Regions(images, named(classes), backgrounds, seed, choice)
         run_voc(Options(output, jobs, fresh, figures), regions, seconds)
 
 
@@ -286,22 +298,7 @@ def toy_command(*, output: Path, jobs: int | None, fresh: bool, figures: bool) -
     default=None,
     help="Folder with letter/letter-recognition.data and VOCdevkit. [default: SLABSVM_DATA; Letter is downloaded]",
 )
-@click.option(
-    "--backgrounds",
-    type=click.IntRange(min=10),
-    default=10_000,
-    show_default=True,
-    metavar="N",
-    help="Regions of background for each class of VOC; the paper has 10000.",
-)
-@click.option(
-    "--objects",
-    type=click.IntRange(min=30),
-    default=None,
-    metavar="N",
-    help="At most so many objects of a class of VOC: models take their cube. [default: all]",
-)
-@click.option("--classes", default=None, metavar="A,B,...", help="Classes of VOC. [default: all with 30 objects]")
+@region_options
 @click.option("--no-voc", is_flag=True, help="Leave Table 2 out, of which the images are not downloaded for you.")
 @run_options
 def paper_command(
@@ -331,6 +328,5 @@ def paper_command(
         letters, regions, begin = load(data), None, perf_counter()
         if not no_voc:
             images = read_data(data, year=None, image_set=None, strict=False, jobs=jobs)
-            wanted = None if classes is None else [label.strip() for label in classes.split(",") if label.strip()]
-            regions = Regions(images, wanted, backgrounds, 0, Choice(most=objects))
+            regions = Regions(images, named(classes), backgrounds, 0, Choice(most=objects))
         run_paper(Options(output, jobs, fresh, figures), letters, regions, perf_counter() - begin)

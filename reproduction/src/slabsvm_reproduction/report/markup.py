@@ -1,4 +1,4 @@
-"""A text as Markdown and as HTML: what stands between backticks is code, and nothing else in it means anything.
+"""A text as Markdown, and its code: what stands between backticks is code, and nothing else in it means anything.
 
 Names of classes and of files come from the data, and stand in tables and paragraphs beside the house's own words.
 """
@@ -6,8 +6,6 @@ Names of classes and of files come from the data, and stand in tables and paragr
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from html import escape
 
 # One backtick on either side, as in Markdown: of a longer run nothing is code.
 CODE = re.compile(r"(?<!`)`([^`]+)`(?!`)")
@@ -18,28 +16,31 @@ ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 BEGINNING = re.compile(r"^(\d+(?=[.)])|(?=[#+=-]))")
 
 
+def code_spans(text: str) -> list[str]:
+    """Split the text, brought into one line: the second part is code, and so is every second one after it."""
+    # The end of a line would end the cell or begin another block.
+    return CODE.split(" ".join(text.split()))
+
+
 def markdown(text: str) -> str:
     """A paragraph or a heading in Markdown."""
-    return BEGINNING.sub(r"\1\\", _around_code(text, _plain, lambda code: f"`{code}`"))
+    return BEGINNING.sub(r"\1\\", "`".join(_escaped(text)))
 
 
 def markdown_cell(text: str) -> str:
     """A cell of a table in Markdown, where a bar ends the cell, also within code."""
-    return _around_code(text, _plain, lambda code: f"`{code}`".replace("|", r"\|"))
+    parts = _escaped(text)
+    parts[1::2] = (code.replace("|", r"\|") for code in parts[1::2])
+    return "`".join(parts)
 
 
-def html(text: str) -> str:
-    """A text within an element of HTML."""
-    return _around_code(text, escape, lambda code: f"<code>{escape(code)}</code>")
+def _escaped(text: str) -> list[str]:
+    parts = code_spans(text)
+    parts[::2] = map(_plain, parts[::2])
+    return parts
 
 
 def _plain(text: str) -> str:
     # An entity, since a backslash before < keeps no reader from taking a tag for one that knows HTML alone.
     text = SPECIAL.sub(lambda found: "\\" + found.group(), text)
     return re.sub("[&<>]", lambda found: ENTITIES[found.group()], text)
-
-
-def _around_code(text: str, plain: Callable[[str], str], code: Callable[[str], str]) -> str:
-    # What is code stands at the odd places; the end of a line would end the cell or begin another block.
-    parts = CODE.split(" ".join(text.split()))
-    return "".join((code if number % 2 else plain)(part) for number, part in enumerate(parts))

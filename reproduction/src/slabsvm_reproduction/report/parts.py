@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import base64
 import csv
 import io
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from html import escape
-from importlib.resources import files
 from pathlib import Path
-from string import Template
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 from urllib.parse import quote
 
 from slabsvm.data.files import write_whole
 from slabsvm.selection import Record
 from slabsvm_reproduction.report import markup
+from slabsvm_reproduction.report.page import page
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -26,19 +23,19 @@ GOOD, BAD, BEST, FAINT = "good", "bad", "best", "faint"
 
 
 class Part(Protocol):
-    """A part of a report: it says itself in Markdown and in HTML."""
+    """A part of a report: it says itself in Markdown, and a template of this folder shows it on the page."""
+
+    template: ClassVar[str]
 
     def markdown(self) -> str:
         """The part as Markdown."""
-
-    def html(self) -> str:
-        """The part as HTML."""
 
 
 @dataclass(frozen=True)
 class Prose:
     """Paragraphs under a heading, which may be empty; `code` stands between backticks."""
 
+    template: ClassVar[str] = "prose.html"
     title: str
     paragraphs: Sequence[str]
 
@@ -46,11 +43,6 @@ class Prose:
         """The paragraphs as Markdown."""
         heading = [f"## {markup.markdown(self.title)}"] if self.title else []
         return "\n\n".join([*heading, *map(markup.markdown, self.paragraphs)]) + "\n"
-
-    def html(self) -> str:
-        """The paragraphs as HTML."""
-        heading = f"<h2>{escape(self.title)}</h2>" if self.title else ""
-        return heading + _paragraphs(self.paragraphs)
 
 
 @dataclass(frozen=True)
@@ -71,6 +63,7 @@ class Grid:
         What a cell is marked as on the page: GOOD, BAD, BEST or FAINT.
     """
 
+    template: ClassVar[str] = "grid.html"
     title: str
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -88,18 +81,6 @@ class Grid:
             lines.append(_pipe(f"**{cell(text)}**" if b else cell(text) for text, b in zip(row, best, strict=True)))
         lines += [line for note in self.notes for line in ("", markup.markdown(note))]
         return "\n".join(lines) + "\n"
-
-    def html(self) -> str:
-        """The table as HTML, in a frame that scrolls where the window is narrow."""
-        head = "".join(f"<th{self._classes(None, n)}>{markup.html(text)}</th>" for n, text in enumerate(self.columns))
-        body = "\n".join(
-            "<tr>"
-            + "".join(f"<td{self._classes(at, n)}>{markup.html(text)}</td>" for n, text in enumerate(row))
-            + "</tr>"
-            for at, row in enumerate(self.rows)
-        )
-        table = f"<table><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table>"
-        return f'<h2>{escape(self.title)}</h2>\n<div class="scroll">{table}</div>\n{_paragraphs(self.notes, "soft")}'
 
     def terminal(self) -> Table:
         """The table for the terminal, without its title."""
@@ -120,17 +101,12 @@ class Grid:
             table.add_row(*map(Text, row))
         return table
 
-    def _classes(self, row: int | None, column: int) -> str:
-        names = ["words"] if column in self.prose else []
-        if row is not None and (row, column) in self.marks:
-            names.append(self.marks[row, column])
-        return f' class="{" ".join(names)}"' if names else ""
-
 
 @dataclass(frozen=True)
 class Picture:
     """A figure, which lies beside the report as a PNG file and is put into the page."""
 
+    template: ClassVar[str] = "picture.html"
     title: str
     path: Path
     caption: str
@@ -140,15 +116,16 @@ class Picture:
         title, caption = markup.markdown(self.title), markup.markdown(self.caption)
         return f"## {title}\n\n![{title}]({quote(self.path.name)})\n\n{caption}\n"
 
-    def html(self) -> str:
-        """The figure itself, and its caption."""
-        content = self.path.read_bytes()
-        # The width stands in the file's header. Drawn at 160 dots an inch, an inch is to take 100 of the page's pixels.
-        width = round(int.from_bytes(content[16:20], "big") / 1.6)
-        source = base64.b64encode(content).decode()
-        picture = f'<img style="width:{width}px" src="data:image/png;base64,{source}" alt="{escape(self.title)}">'
-        caption = f"<figcaption>{markup.html(self.caption)}</figcaption>"
-        return f"<h2>{escape(self.title)}</h2>\n<figure>{picture}{caption}</figure>"
+    @property
+    def content(self) -> bytes:
+        """The file."""
+        return self.path.read_bytes()
+
+    @property
+    def width(self) -> int:
+        """The width on the page in pixels: drawn at 160 dots an inch, an inch is to take 100."""
+        # A PNG file's width stands in its header.
+        return round(int.from_bytes(self.content[16:20], "big") / 1.6)
 
 
 @dataclass(frozen=True)
@@ -177,17 +154,7 @@ class Report:
 
     def html(self) -> str:
         """The report as one page with its style and its figures in it."""
-        return Template(page_file("report.html")).substitute(
-            title=escape(self.title),
-            style=page_file("page.css"),
-            lead=_paragraphs(self.lead, "lead"),
-            parts="\n".join(part.html() for part in self.parts),
-        )
-
-
-def page_file(name: str) -> str:
-    """Read one of the files of this folder that pages are made of."""
-    return files("slabsvm_reproduction.report").joinpath(name).read_text(encoding="utf-8")
+        return page("report.html", report=self)
 
 
 def write_csv(records: Sequence[Record], path: Path) -> None:
@@ -198,11 +165,6 @@ def write_csv(records: Sequence[Record], path: Path) -> None:
     writer.writeheader()
     writer.writerows(records)
     write_whole(path, text.getvalue())
-
-
-def _paragraphs(texts: Iterable[str], kind: str = "") -> str:
-    opening = f'<p class="{kind}">' if kind else "<p>"
-    return "\n".join(f"{opening}{markup.html(text)}</p>" for text in texts)
 
 
 def _pipe(cells: Iterable[str]) -> str:
