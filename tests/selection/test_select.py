@@ -47,7 +47,7 @@ from slabsvm.selection.criteria import (
 from slabsvm.selection.edges import GridEdgeWarning, at_edge, beyond
 from slabsvm.selection.judging import Search
 from slabsvm.selection.progress import refit_cost
-from slabsvm.selection.weights import in_proportion
+from slabsvm.selection.proportion import in_proportion
 from texts import texts
 
 GRID = {"gamma": [0.01, 0.1, 1.0]}
@@ -524,7 +524,7 @@ def test_a_weight_means_repetition_to_a_search(shared, scaled, X):
 
 def test_weights_that_nothing_takes_are_refused(X):
     search = LabelFreeSearchCV(LocalOutlierFactor(novelty=True), {"n_neighbors": [5, 20]}, cv=2)
-    with pytest.raises(ValueError, match="LocalOutlierFactor takes no sample_weight"):
+    with pytest.raises(ValueError, match=r"LocalOutlierFactor\.fit takes no sample_weight"):
         search.fit(X, sample_weight=np.ones(len(X)))
     with pytest.raises(ValueError, match="weight"):
         LabelFreeSearchCV(OneClassSVM(), GRID).fit(X, sample_weight=np.ones(len(X) - 1))

@@ -37,10 +37,10 @@ from sklearn.utils.validation import (
 
 from slabsvm.conformal.p_values import WHOLE, Tail, benjamini_hochberg, combined, graded, ranked, whole_down, whole_up
 from slabsvm.conformal.remoteness import far_rows, limit_of, reach_of, reach_without_own
-from slabsvm.conformal.weighting import checked_weights, fit_with
 from slabsvm.detectors.answers import answer, refuse_other_polarity
 from slabsvm.detectors.base import Detector
 from slabsvm.detectors.slab import OneClassSlabSVM
+from slabsvm.detectors.weighting import checked_weights, fit_with
 from slabsvm.dual.program import FloatArray
 
 Rows = npt.NDArray[np.intp]
@@ -277,6 +277,7 @@ class ConformalDetector(OutlierMixin, BaseEstimator):
         X = indexable(X)[0]
         validate_data(self, X=X, reset=True, skip_check_array=True)
         weights = checked_weights(parameters.get("sample_weight"), X)
+        weights = np.ones(_num_samples(X)) if weights is None else weights
         detector = OneClassSlabSVM() if self.estimator is None else self.estimator
         members = self._members(detector, _Given(X, parameters, weights))
         self.estimators_ = [member.detector for member in members]

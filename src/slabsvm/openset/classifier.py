@@ -32,8 +32,8 @@ from sklearn.utils.validation import (
 
 from slabsvm.conformal.detector import CalibrationWarning, ConformalDetector, as_rows
 from slabsvm.conformal.p_values import WHOLE
-from slabsvm.conformal.weighting import checked_weights
 from slabsvm.detectors.slab import OneClassSlabSVM
+from slabsvm.detectors.weighting import checked_weights
 from slabsvm.dual.program import FloatArray
 from slabsvm.openset.classwise import NormalisedMargin, asked, fitted_to_class
 
@@ -492,9 +492,9 @@ def _without_weightless(
     X: Any, y: npt.NDArray[Any], parameters: dict[str, Any]
 ) -> tuple[Any, npt.NDArray[Any], dict[str, Any]]:
     """Return the samples that have a weight, their labels, and their share of the parameters of fit."""
-    if parameters.get("sample_weight") is None:
+    weight = checked_weights(parameters.get("sample_weight"), X)
+    if weight is None:
         return X, y, parameters
-    weight = checked_weights(parameters["sample_weight"], X)
     kept = np.flatnonzero(weight)
     return (
         _safe_indexing(X, kept),

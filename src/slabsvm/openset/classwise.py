@@ -13,8 +13,8 @@ from sklearn.utils.validation import _check_method_params, _num_samples
 
 from slabsvm.conformal.detector import CalibrationWarning, largest_answer
 from slabsvm.conformal.remoteness import far_rows
-from slabsvm.conformal.weighting import fit_with
 from slabsvm.detectors.answers import answer, refuse_other_polarity
+from slabsvm.detectors.weighting import fit_with
 from slabsvm.dual.program import FloatArray
 
 # A class with fewer samples has none to hold out.

@@ -19,13 +19,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from slabsvm.data.distinct import distinct_rows
 from slabsvm.detectors.base import Scored
 from slabsvm.detectors.slab import OneClassSlabSVM
+from slabsvm.detectors.weighting import checked_weights, routed
 from slabsvm.kernels.bandwidth import feature_variance
 from slabsvm.runtime.caller import callers_level
 from slabsvm.runtime.counting import counted
 from slabsvm.selection.criteria import RecallMissedWarning, TightestAtRecall
 from slabsvm.selection.progress import Progress, Steps, WithProgress, refit_cost
 from slabsvm.selection.search import LabelFreeSearchCV
-from slabsvm.selection.weights import checked_weights, routed
 
 FloatArray = npt.NDArray[np.float64]
 

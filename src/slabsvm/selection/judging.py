@@ -14,9 +14,9 @@ from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import _check_method_params
 
 from slabsvm.detectors.answers import answer, left_out_answer, refuse_other_polarity
+from slabsvm.detectors.weighting import routed
 from slabsvm.selection.criterion import Criterion, Measured
 from slabsvm.selection.synthetic_outliers import Strangers
-from slabsvm.selection.weights import routed
 
 FloatArray = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.intp]

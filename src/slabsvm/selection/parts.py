@@ -16,8 +16,8 @@ from slabsvm.selection.criterion import Criterion
 from slabsvm.selection.folds import DistinctKFold, Rows, equal_rows
 from slabsvm.selection.judging import Part
 from slabsvm.selection.leakage import warn_of_straddling
+from slabsvm.selection.proportion import in_proportion
 from slabsvm.selection.synthetic_outliers import Strangers
-from slabsvm.selection.weights import in_proportion
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -27,10 +27,10 @@ from slabsvm.data.distinct import Distinct, distinct_rows
 from slabsvm.detectors.answers import Answer, left_out_answer
 from slabsvm.detectors.base import Training
 from slabsvm.detectors.support_vectors import Start, SupportVectorDetector
+from slabsvm.detectors.weighting import routed_before
 from slabsvm.gram.base import Dense, Gram
 from slabsvm.kernels.base import RBF, Kernel
 from slabsvm.selection.judging import Outcome, Parameters, Search
-from slabsvm.selection.weights import routed_before
 
 FloatArray = npt.NDArray[np.float64]
 

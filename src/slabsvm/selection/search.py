@@ -19,6 +19,7 @@ from sklearn.utils import check_array, check_random_state, get_tags, indexable
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import _num_samples
 
+from slabsvm.detectors.weighting import checked_weights, routed
 from slabsvm.runtime.caller import callers_level
 from slabsvm.selection.chosen import ChosenDetector
 from slabsvm.selection.criteria import NothingToldApartWarning
@@ -31,7 +32,6 @@ from slabsvm.selection.parts import LEAVE_ONE_OUT, n_held_out, parts_of
 from slabsvm.selection.progress import Progress, Steps, WithProgress, refit_cost
 from slabsvm.selection.results import results_of
 from slabsvm.selection.runs import run_cells
-from slabsvm.selection.weights import checked_weights, routed
 
 FloatArray = npt.NDArray[np.float64]
 

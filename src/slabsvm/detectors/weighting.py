@@ -1,0 +1,74 @@
+"""Sample weights for detectors of any library: who takes them, and how a pipeline hands them on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from inspect import Parameter, signature
+from typing import Any
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import _check_sample_weight, _num_samples
+
+from slabsvm.dual.program import FloatArray
+
+
+def checked_weights(sample_weight: Any, X: Any) -> FloatArray | None:
+    """Return the weights of the rows of X as numbers, shape (n_samples,), or None where all weigh alike.
+
+    Raises
+    ------
+    ValueError
+        For negative weights, and where all are zero.
+    """
+    if sample_weight is None:
+        return None
+    rows = np.empty((_num_samples(X), 0))
+    weights: FloatArray = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
+    if not weights.any():
+        raise ValueError(
+            "All sample weights are zero, so that there is nothing to learn from; give at least one sample a positive "
+            "weight, or leave sample_weight out."
+        )
+    return weights
+
+
+def routed(model: Any, weights: Any) -> dict[str, Any]:
+    """Return the parameters of fit by which a detector, or every step of a pipeline that takes them, gets weights.
+
+    Raises
+    ------
+    ValueError
+        For weights that the detector does not take.
+    """
+    if weights is None:
+        return {}
+    final = model[-1] if isinstance(model, Pipeline) else model
+    if not _takes_weight(final):
+        raise ValueError(
+            f"{type(final).__name__}.fit takes no sample_weight. Leave it out, repeat rows as often as their weights "
+            "say, or use a detector that takes weights."
+        )
+    return routed_before(model, weights) if isinstance(model, Pipeline) else {"sample_weight": weights}
+
+
+def routed_before(steps: Pipeline, weights: Any) -> dict[str, Any]:
+    """Return the same for steps of a pipeline of which none need take weights."""
+    if weights is None:
+        return {}
+    return {f"{name}__sample_weight": weights for name, step in steps.steps if _takes_weight(step)}
+
+
+def fit_with(detector: Any, X: Any, parameters: Mapping[str, Any]) -> Any:
+    """Fit a detector with these parameters of its fit, a pipeline's sample_weight routed, and return it."""
+    given = dict(parameters)
+    weights = given.pop("sample_weight", None)
+    return detector.fit(X, **given, **routed(detector, weights))
+
+
+def _takes_weight(step: Any) -> bool:
+    fit = getattr(step, "fit", None)
+    return fit is not None and any(
+        parameter.name == "sample_weight" or parameter.kind is Parameter.VAR_KEYWORD
+        for parameter in signature(fit).parameters.values()
+    )
