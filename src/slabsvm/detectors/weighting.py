@@ -23,13 +23,14 @@ def checked_weights(sample_weight: Any, X: Any) -> FloatArray | None:
     """
     if sample_weight is None:
         return None
-    rows = np.empty((_num_samples(X), 0))
-    weights: FloatArray = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
-    if not weights.any():
+    # Before scikit-learn says it, from some version on, without a remedy.
+    if not np.any(sample_weight):
         raise ValueError(
             "All sample weights are zero, so that there is nothing to learn from; give at least one sample a positive "
             "weight, or leave sample_weight out."
         )
+    rows = np.empty((_num_samples(X), 0))
+    weights: FloatArray = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
     return weights
 
 
