@@ -35,7 +35,7 @@ FRONT = {"", "bandwidth", "features", "metrics"}
 MOST_FILES_AT_THE_ROOT = 4
 # The third parties that only some folders import.
 HOMES = {
-    "numba": {"compiled"},
+    "numba": {"runtime"},
     "matplotlib": {"display"},
     "click": {"command"},
     "rich": {"command"},

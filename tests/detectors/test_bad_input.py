@@ -1,6 +1,8 @@
 """What makes no sense is refused, and what is doubtful is warned of, in words that help."""
 
 import warnings
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,7 +10,23 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 import problems
-from slabsvm import SVDD, KernelDensityDetector, KernelPCADetector, OneClassSlabSVM, SlabCollapseWarning
+from slabsvm import (
+    SVDD,
+    AutoSlabSVM,
+    ConformalDetector,
+    DistinctKFold,
+    KernelDensityDetector,
+    KernelPCADetector,
+    LabelFreeSearchCV,
+    LinearOneClassSlabSVM,
+    OneClassSlabSVM,
+    OneClassSVM,
+    OpenSetClassifier,
+    SlabCollapseWarning,
+    benjamini_hochberg,
+)
+from slabsvm.features import Chi2Map, HellingerMap, IntersectionMap
+from slabsvm.kernels import bandwidth
 
 ADDITIVE = ("intersection", "hellinger", "chi2")
 by_solver = pytest.mark.parametrize("solver", ["smo", "interior-point"])
@@ -502,9 +520,9 @@ def test_more_components_than_there_are_are_refused_with_their_number(X):
 
 
 def test_a_bandwidth_that_float64_cannot_square_is_refused(X):
-    for bandwidth in (1e-170, 1e-155):
+    for value in (1e-170, 1e-155):
         with refused("(?s)bandwidth.*so small.*Scale the features.*raise bandwidth"):
-            KernelDensityDetector(bandwidth=bandwidth).fit(X)
+            KernelDensityDetector(bandwidth=value).fit(X)
 
 
 @pytest.mark.parametrize("model", [SVDD, KernelPCADetector])
@@ -525,3 +543,307 @@ def test_a_hyperplane_through_a_cloud_around_the_origin_is_warned_of():
     X = np.random.default_rng(0).normal(size=(200, 2))
     with pytest.warns(SlabCollapseWarning, match="(?s)w is zero.*origin.*SVDD"):
         problems.FAMILY["one-class SVM"](kernel="linear", nu=0.5).fit(np.concatenate([X, -X]))
+
+
+# Extremes: a decision is never NaN, and what float64 cannot hold is refused in words, not in NumPy's or LAPACK's.
+
+KERNELLED = {name: make for name, make in problems.FAMILY.items() if name != "kernel density"}
+# Every detector with every kernel.
+EVERY: dict[str, Callable[..., Any]] = {
+    **{
+        f"{name}, {kernel}": lambda make=make, kernel=kernel, **own: make(kernel=kernel, **own)
+        for name, make in KERNELLED.items()
+        for kernel in ("rbf", "linear", *ADDITIVE)
+    },
+    "slab, interior point": lambda **own: OneClassSlabSVM(solver="interior-point", epsilon=0.2, **own),
+    "kernel density": KernelDensityDetector,
+    "linear": lambda **own: LinearOneClassSlabSVM(epsilon=0.2, **own),
+}
+AROUND = {
+    "auto": AutoSlabSVM,
+    "conformal": lambda: ConformalDetector(alpha=0.1),
+    "search": lambda: LabelFreeSearchCV(OneClassSVM(), {"nu": [0.1]}, cv=3),
+    "open set": lambda: OpenSetClassifier(alpha=0.2),
+}
+by_detector = pytest.mark.parametrize("name", EVERY)
+by_any = pytest.mark.parametrize("name", [*EVERY, *AROUND])
+
+
+def fitted(name: str, X: Any) -> Any:
+    """Fit, with two classes where classes are asked for."""
+    if name == "open set":
+        return AROUND[name]().fit(X, np.repeat(["a", "b"], 30))
+    return {**EVERY, **AROUND}[name]().fit(X)
+
+
+def outcome(act: Callable[[], Any]) -> tuple[Any, str, list[type[Warning]]]:
+    """Return what came of it, the words of a refusal, and the kinds of warnings."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            result, refusal = act(), ""
+        except (ValueError, TypeError) as error:
+            result, refusal = None, str(error)
+    assert not [str(warning.message) for warning in caught if issubclass(warning.category, RuntimeWarning)]
+    return result, refusal, [warning.category for warning in caught]
+
+
+@by_detector
+@pytest.mark.parametrize("size", [1e-320, 1e-200, 1e-155, 1e-152, 1e154, 1e200, 1e307])
+def test_no_extreme_of_the_features_gives_nan(name, size, X, capfd):
+    usual, _, _ = outcome(lambda: EVERY[name]().fit(X).predict(X))
+    for data in (size * X, sp.csr_array(size * X)):
+        decision, refusal, kinds = outcome(lambda data=data: EVERY[name]().fit(data).decision_function(data))
+        if refusal:
+            assert "scale" in refusal.lower()
+            assert "NaN" not in refusal
+            continue
+        assert np.isfinite(decision).all()
+        # A model that warns of nothing is the usual one in another unit.
+        assert kinds or ((decision >= 0) == (usual > 0)).mean() > 0.9
+    assert capfd.readouterr() == ("", "")
+
+
+def test_features_that_vary_too_little_for_float64_are_no_constants(X):
+    for model in (OneClassSlabSVM(), SVDD(), KernelPCADetector(), KernelDensityDetector()):
+        with refused("(?s)vary by so little.*Scale the features up"):
+            model.fit(1e-170 * X)
+    for kernel in ("linear", "intersection", "hellinger", "chi2"):
+        with refused("(?s)so small.*few of their digits, or none.*Scale the features up"):
+            OneClassSlabSVM(kernel=kernel).fit(np.full((9, 2), 5e-324) if kernel != "linear" else 1e-170 * X)
+    with refused("(?s)kernel's values are so small.*or the kernel"):
+        OneClassSlabSVM(kernel="precomputed").fit(1e-310 * np.eye(9))
+    for rule in bandwidth.RULES.values():
+        for data in (1e-155 * X, 1e-170 * X, sp.csr_array(1e-170 * X)):
+            with refused("(?s)vary by so little.*Scale the features up"):
+                rule(data)
+
+
+@by_any
+@pytest.mark.parametrize("far", [1e30, 1e154, 1.7e308])
+def test_a_row_at_the_end_of_float64_gets_a_decision(name, far, X):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = fitted(name, X)
+    signs = [1.0] if any(kernel in name for kernel in ADDITIVE) else [1.0, -1.0]
+    for sign in signs:
+        rows = np.array([[sign * far] * 3, [far, 0.0, 1.0], [far, far, sign * far]])
+        for data in (rows, sp.csr_array(rows), rows.clip(-3e38, 3e38).astype(np.float32)):
+            decision, refusal, _ = outcome(lambda data=data: model.decision_function(data))
+            assert refusal == ""
+            assert not np.isnan(decision).any()
+            if "rbf" in name or name in ("kernel density", "auto", "open set"):
+                assert (np.atleast_2d(decision) < 0).all() or name == "open set"
+                assert set(model.predict(data)) <= {-1, "unknown"}
+
+
+@by_detector
+@pytest.mark.parametrize(
+    "weights",
+    [np.full(60, 1e308), np.full(60, np.finfo(float).max), np.full(60, 5e-324), np.r_[1e308, np.ones(59)]],
+    ids=["1e308", "largest", "least", "one of 1e308"],
+)
+def test_only_the_ratios_of_weights_count_however_large(name, weights, X):
+    decision, refusal, _ = outcome(lambda: EVERY[name]().fit(X, sample_weight=weights).decision_function(X))
+    if np.ptp(weights) > 0:
+        # One sample with all the weight has no spread.
+        assert refusal or np.isfinite(decision).all()
+        assert "NaN" not in refusal
+        return
+    usual, _, _ = outcome(lambda: EVERY[name]().fit(X, sample_weight=np.ones(60)).decision_function(X))
+    np.testing.assert_allclose(decision, usual, rtol=1e-9, atol=1e-9)
+
+
+def test_c_is_in_the_unit_of_weights_however_large(X):
+    usual = SVDD(C=0.1).fit(X).decision_function(X)
+    for unit in (2.0**-1000, 2.0**1000, 2.0**1017):
+        model = SVDD(C=0.1 / unit).fit(X, sample_weight=np.full(60, unit))
+        np.testing.assert_allclose(model.decision_function(X), usual, atol=1e-12)
+        assert model.nu_ == pytest.approx(1 / 6)
+    assert SVDD(C=1e308).fit(X, sample_weight=np.full(60, 1e308)).nu_ == 0.0
+
+
+def test_a_kernel_density_of_one_heavy_sample_scores_it_by_the_others(X):
+    weights = np.r_[1e300, np.ones(59)]
+    model = KernelDensityDetector(bandwidth=0.5).fit(X, sample_weight=weights)
+    others = KernelDensityDetector(bandwidth=0.5).fit(X[1:])
+    np.testing.assert_allclose(model.loo_scores_[0], others.score_samples(X[:1])[0], rtol=1e-12)
+
+
+HUGE = 10**400
+
+
+@by_detector
+@pytest.mark.parametrize("value", [1e-320, 1e-308, 1e-30])
+def test_a_share_below_one_sample_is_that_of_none(name, value, X):
+    make, tiny = EVERY[name], 1e-4
+    names = [own for own in ("nu", "nu_lower", "nu_upper") if own in make().get_params()]
+    for own in names:
+        decision, refusal, _ = outcome(lambda own=own: make(**{own: value}).fit(X).decision_function(X))
+        usual, _, _ = outcome(lambda own=own: make(**{own: tiny}).fit(X).decision_function(X))
+        assert refusal == ""
+        assert ((decision >= 0) == (usual >= 0)).all()
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (OneClassSlabSVM, "gamma"),
+        (OneClassSlabSVM, "epsilon"),
+        (OneClassSlabSVM, "tol"),
+        (OneClassSlabSVM, "cache_size"),
+        (LinearOneClassSlabSVM, "epsilon"),
+        (LinearOneClassSlabSVM, "tol"),
+        (SVDD, "C"),
+        (KernelDensityDetector, "bandwidth"),
+        (Chi2Map, "sample_interval"),
+    ],
+)
+def test_parameters_beyond_float64_are_named(make, name, X):
+    with refused(f"The '{name}' parameter of {make.__name__} must be"):
+        make(**{name: HUGE}).fit(X)
+
+
+@pytest.mark.parametrize("make", [OneClassSlabSVM, LinearOneClassSlabSVM])
+@pytest.mark.parametrize("epsilon", [1e300, 1e16, 1e-17, 1e-320])
+def test_an_epsilon_that_rounding_loses_is_refused(make, epsilon, X):
+    with refused(r"(?s)epsilon must be 0, or between.*lost in rounding.*2/3"):
+        make(epsilon=epsilon).fit(X)
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.longdouble])
+def test_parameters_may_be_floats_of_any_width(kind, X):
+    for name in ("nu_lower", "nu_upper", "epsilon", "gamma", "tol", "cache_size", "prediction_tol"):
+        _, refusal, _ = outcome(lambda name=name: OneClassSlabSVM(**{name: kind(0.125)}).fit(X))
+        assert refusal == ""
+
+
+def test_a_gamma_at_the_end_of_float64_tells_all_samples_apart(X):
+    with pytest.warns(SlabCollapseWarning, match="identity"):
+        model = OneClassSlabSVM(gamma=1.7e308).fit(X)
+    assert np.isfinite(model.decision_function(X)).all()
+
+
+def test_rates_that_no_calibration_reaches_are_warned_of_or_refused(X):
+    with pytest.warns(UserWarning, match="at least 999999999999999 calibration samples"):
+        detector = ConformalDetector(alpha=1e-320).fit(X)
+    with refused("alpha must be a rate between 0 and 1"):
+        detector.threshold(HUGE)
+    with refused("fdr must be a share between 0 and 1"):
+        benjamini_hochberg([0.5], HUGE)
+
+
+# Tables of all kinds.
+
+
+def corrupt(X: np.ndarray, kind: str) -> Any:
+    made = {"csr": sp.csr_array, "csc": sp.csc_array, "coo": sp.coo_array}[kind[:3]](X)
+    if kind == "coo beyond":
+        made = sp.coo_array((made.data, made.coords), shape=X.shape)
+        made.coords[1][0] = 99
+    elif kind.endswith("beyond"):
+        made.indices[0] = 99
+    elif kind.endswith("negative"):
+        made.indices[0] = -1
+    elif kind.endswith("too long"):
+        made.indptr[2] = 10**6
+    else:
+        made.indptr[2] = 0
+    return made
+
+
+@by_any
+@pytest.mark.parametrize(
+    "kind", ["csr beyond", "csr negative", "csr too long", "csr descending", "csc beyond", "csc too long", "coo beyond"]
+)
+def test_a_corrupt_sparse_matrix_is_refused_by_fit_and_by_predict(name, kind, X):
+    bad = corrupt(X, kind)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = fitted(name, sp.csr_array(X))
+    with refused("(?s)corrupt sparse matrix.*make it anew"):
+        fitted(name, bad)
+    with refused("(?s)corrupt sparse matrix.*make it anew"):
+        model.predict(bad)
+
+
+@by_any
+def test_what_is_no_table_of_numbers_is_refused_in_words(name, X):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = fitted(name, X)
+    beyond = X.astype(object)
+    beyond[0, 0] = HUGE
+    for data, words, error in (
+        ({"a": X[:, 0], "b": X[:, 1]}, r"(?s)X is a mapping.*pandas\.DataFrame.*column_stack", TypeError),
+        (np.ma.array(X, mask=X > 4), "(?s)masked entries.*missing.*filled", ValueError),
+        (beyond, "(?s)too large|beyond the largest of float64", ValueError),
+    ):
+        for act in (lambda data=data: fitted(name, data), lambda data=data: model.predict(data)):
+            with refused(words, error):
+                act()
+    for data in (X + 1j, X[:, :, None], np.array("abc"), np.array([["a", "b", "c"]] * 60), [[1, 2], [3]], None):
+        for act in (lambda data=data: fitted(name, data), lambda data=data: model.predict(data)):
+            _, refusal, _ = outcome(act)
+            assert refusal
+
+
+def test_weights_of_all_kinds_are_read_or_refused(X):
+    usual = OneClassSlabSVM().fit(X).decision_function(X)
+    for weights in (np.ones(60, dtype=bool), [1] * 60, 2.0, np.ma.array(np.ones(60)), np.ones(60, dtype=np.float16)):
+        np.testing.assert_array_equal(OneClassSlabSVM().fit(X, sample_weight=weights).decision_function(X), usual)
+    for weights, words, error in (
+        ([HUGE] + [1] * 59, "sample_weight holds a whole number that is beyond", ValueError),
+        ({0: 1.0}, "sample_weight is a mapping", TypeError),
+        (np.ma.array(np.ones(60), mask=X[:, 0] > 4), "sample_weight is a masked array", ValueError),
+        (np.full(60, 1j), "Complex data not supported", ValueError),
+        (["a"] * 60, "could not convert string", ValueError),
+        (np.ones((60, 1)), "must be 1D array or scalar", ValueError),
+    ):
+        for make in (OneClassSlabSVM, LinearOneClassSlabSVM):
+            with refused(words, error):
+                make().fit(X, sample_weight=weights)
+
+
+@by_any
+def test_the_same_table_in_any_form_is_the_same_model(name, X):
+    twice = sp.coo_array(
+        (np.r_[0.5 * X.ravel(), 0.5 * X.ravel()], (np.tile(np.repeat(np.arange(60), 3), 2), np.tile([0, 1, 2], 120))),
+        shape=X.shape,
+    )
+    in_two = sp.csr_array(
+        (np.repeat(0.5 * X.ravel(), 2), np.repeat(np.tile([0, 1, 2], 60), 2), np.arange(0, 361, 6)), shape=X.shape
+    )
+    backwards = sp.csr_array((X[:, ::-1].ravel(), np.tile([2, 1, 0], 60), np.arange(0, 181, 3)), shape=X.shape)
+    still = X.copy()
+    still.setflags(write=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        dense, sparse = fitted(name, X), fitted(name, sp.csr_array(X))
+        for data in (still, np.asfortranarray(X), X.astype(object), X.tolist(), X.astype(">f8"), X[::-1][::-1]):
+            np.testing.assert_allclose(
+                fitted(name, data).decision_function(data), dense.decision_function(X), rtol=1e-9, atol=1e-9
+            )
+        for data in (twice, in_two, backwards, *(sp.csr_array(X).asformat(kind) for kind in ("csc", "lil", "dok"))):
+            kept = data.copy()
+            found = fitted(name, data).decision_function(data)
+            np.testing.assert_allclose(found, sparse.decision_function(sp.csr_array(X)), rtol=1e-9, atol=1e-9)
+            np.testing.assert_array_equal(dense.decision_function(data), dense.decision_function(sp.csr_array(X)))
+            assert (kept != data).nnz == 0
+        assert backwards.indices[0] == 2
+
+
+def test_maps_rules_and_folds_read_sparse_matrices_with_several_entries_for_a_place(X):
+    in_two = sp.csr_array(
+        (np.repeat(0.5 * X.ravel(), 2), np.repeat(np.tile([0, 1, 2], 60), 2), np.arange(0, 361, 6)), shape=X.shape
+    )
+    for transformer in (HellingerMap(), IntersectionMap(), Chi2Map()):
+        np.testing.assert_array_equal(
+            transformer.fit_transform(in_two).toarray(), transformer.fit_transform(sp.csr_array(X)).toarray()
+        )
+    for rule in bandwidth.RULES.values():
+        assert rule(in_two) == pytest.approx(rule(X))
+    for (_, test), (_, expected) in zip(DistinctKFold(3).split(in_two), DistinctKFold(3).split(X), strict=True):
+        np.testing.assert_array_equal(test, expected)
+    with refused("Complex data"):
+        bandwidth.scale(X + 1j)

@@ -198,9 +198,11 @@ def test_scores_on_the_planes_are_inside_even_where_w_is_rounding(m, seed, small
 @pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
 def test_arrays_of_other_classes_are_converted_or_refused():
     X = positives(50)
-    masked = np.ma.masked_array(X, mask=X < 3)
+    whole = np.ma.masked_array(X, mask=False)
     expected = LinearOneClassSlabSVM().fit(X).predict(X)
-    np.testing.assert_array_equal(LinearOneClassSlabSVM().fit(masked).predict(masked), expected)
+    np.testing.assert_array_equal(LinearOneClassSlabSVM().fit(whole).predict(whole), expected)
+    with pytest.raises(ValueError, match="masked entries"):
+        LinearOneClassSlabSVM().fit(np.ma.masked_array(X, mask=X < 3))
     with pytest.raises(TypeError, match=r"np\.matrix is not supported"):
         LinearOneClassSlabSVM().fit(np.matrix(X))
 

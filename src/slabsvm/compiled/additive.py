@@ -10,10 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
+
+from slabsvm.runtime.compilation import compiler
 
 # With Python's error model, a division could raise, and no loop around it would be vectorised.
-_compiled = njit(cache=True, nogil=True, fastmath={"nnan", "nsz", "reassoc", "contract"}, error_model="numpy")
+_compiled = compiler(error_model="numpy")
 
 LANES = 512  # right-hand samples whose partial sums stay in the first-level cache
 # Reciprocals of zeros, in the unit of the largest value: products of two (float32) and of four (float64) are finite,

@@ -10,16 +10,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
+
+from slabsvm.runtime.compilation import compiler
 
 LANES = 64  # the padded length of every row is a multiple of it
 LONGEST = 10  # variables that a conjugate direction may move before it starts afresh
 INDEPENDENT = 1e-3  # a conjugate step must keep this share of its pair's own curvature, or rounding governs it
 
-_OPTIONS: Any = {"cache": True, "nogil": True, "fastmath": {"nnan", "nsz", "reassoc", "contract"}}
-_compiled = njit(**_OPTIONS)
+_compiled = compiler()
 # For what compiled code calls: a second copy, compiled on its own, may round otherwise (docs/method.md).
-_inlined = njit(**_OPTIONS, forceinline=True)
+_inlined = compiler(forceinline=True)
 
 
 @_inlined

@@ -11,13 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
-_FASTMATH = {"nnan", "nsz", "reassoc", "contract"}
-_OPTIONS: Any = {"cache": True, "nogil": True, "fastmath": _FASTMATH, "error_model": "numpy"}
-_compiled = njit(**_OPTIONS)
+from slabsvm.runtime.compilation import compiler
+
+_compiled = compiler(error_model="numpy")
 # For what compiled code calls: a second copy, compiled on its own, may round otherwise (docs/method.md).
-_inlined = njit(**_OPTIONS, forceinline=True)
+_inlined = compiler(error_model="numpy", forceinline=True)
 
 # Up to this many knots, summing over them was measured to be faster than looking one up.
 FEW_LINES = 48

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
+
+from slabsvm.runtime.compilation import compiler
 
 STEPS = 80  # of the iteration, which mostly takes four; where it fails the bracket is halved
 ROUNDING = 1e-13  # the equation is solved to this share of its largest terms
 COINCIDENT = 1e-13  # poles that are this near to each other, of the first, have no eigenvector between them that y has
 EDGE = 1e-14  # nor have eigenvalues this near to a pole, relative to the next: y has no weight there
 
-_OPTIONS: Any = {"cache": True, "nogil": True, "fastmath": {"nnan", "nsz", "reassoc", "contract"}}
-_compiled = njit(**_OPTIONS)
+_compiled = compiler()
 # For what compiled code calls: a second copy, compiled on its own, may round otherwise (docs/method.md).
-_inlined = njit(**_OPTIONS, forceinline=True)
+_inlined = compiler(forceinline=True)
 
 
 @_inlined

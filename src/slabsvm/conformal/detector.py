@@ -37,14 +37,19 @@ from sklearn.utils.validation import (
 
 from slabsvm.conformal.p_values import WHOLE, Tail, benjamini_hochberg, combined, graded, ranked, whole_down, whole_up
 from slabsvm.conformal.remoteness import far_rows, limit_of, reach_of, reach_without_own
+from slabsvm.data.checks import reading
 from slabsvm.detectors.answers import answer, refuse_other_polarity
 from slabsvm.detectors.base import Detector
 from slabsvm.detectors.slab import OneClassSlabSVM
 from slabsvm.detectors.weighting import checked_weights, fit_with
 from slabsvm.dual.program import FloatArray
+from slabsvm.runtime.atomic import atomic
+from slabsvm.runtime.caller import callers_level
 
 Rows = npt.NDArray[np.intp]
 
+# No more are asked for: a rate of false alarms that wants them is no rate.
+MOST_SAMPLES = 1e15
 METHODS = ("split", "cross", "leave-one-out", "prefit")
 
 
@@ -156,6 +161,7 @@ class ConformalDetector(OutlierMixin, BaseEstimator):
         self.random_state = random_state
 
     # The estimator validates its own parameters.
+    @atomic
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any = None, **fit_params: Any) -> Self:
         """Learn from positive samples, and calibrate on those that were not learned.
@@ -186,7 +192,7 @@ class ConformalDetector(OutlierMixin, BaseEstimator):
         del y
         self._calibrate(X, fit_params)
         for doubt in self._doubts():
-            warnings.warn(doubt, CalibrationWarning, stacklevel=3)
+            warnings.warn(doubt, CalibrationWarning, stacklevel=callers_level())
         return self
 
     def p_values(self, X: Any) -> FloatArray:
@@ -264,7 +270,7 @@ class ConformalDetector(OutlierMixin, BaseEstimator):
     def level(self, alpha: float) -> float:
         """Return the largest p-value that is rejected at a rate alpha, 0 where there is none."""
         if not 0 < alpha < 1:
-            raise ValueError(f"alpha must be a rate between 0 and 1, got {alpha:g}.")
+            raise ValueError(f"alpha must be a rate between 0 and 1, got {alpha!r}.")
         steps = np.floor(alpha * (self.n_calibration_ + 1) / self._sides + WHOLE)
         return float(self._sides * steps * (1.0 / (self.n_calibration_ + 1)))
 
@@ -274,8 +280,9 @@ class ConformalDetector(OutlierMixin, BaseEstimator):
         return min(1.0, self._sides / (self.n_calibration_ + 1))
 
     def _calibrate(self, X: Any, parameters: Mapping[str, Any]) -> None:
-        X = indexable(X)[0]
-        validate_data(self, X=X, reset=True, skip_check_array=True)
+        with reading(X):
+            X = indexable(X)[0]
+            validate_data(self, X=X, reset=True, skip_check_array=True)
         weights = checked_weights(parameters.get("sample_weight"), X)
         weights = np.ones(_num_samples(X)) if weights is None else weights
         detector = OneClassSlabSVM() if self.estimator is None else self.estimator
@@ -327,11 +334,11 @@ class ConformalDetector(OutlierMixin, BaseEstimator):
         rate = self.alpha if alpha is None else alpha
         level = self.level(rate)
         if level == 0:
-            warnings.warn(self._too_few(rate), CalibrationWarning, stacklevel=3)
+            warnings.warn(self._too_few(rate), CalibrationWarning, stacklevel=callers_level())
         return level
 
     def _too_few(self, alpha: float) -> str:
-        needed = int(np.ceil(self._sides / alpha - WHOLE)) - 1
+        needed = int(np.ceil(min(self._sides / alpha, MOST_SAMPLES) - WHOLE)) - 1
         return (
             f"Nothing will be rejected: with {self.n_calibration_} calibration samples the smallest p-value is "
             f"{self.smallest_p_value_:.3g}, and alpha is {alpha:g}. Give at least {needed} "
@@ -459,7 +466,8 @@ def _is_number(cv: Any) -> bool:
 
 def as_rows(X: Any) -> Any:
     """Return a table of any kind that rows can be picked of; a single row is refused."""
-    X = indexable(X)[0]
+    with reading(X):
+        X = indexable(X)[0]
     if np.ndim(X) == 1:
         raise ValueError(
             "Rows are expected in a table of two dimensions. Reshape your data: X.reshape(1, -1) is one row."

@@ -95,7 +95,7 @@ def benjamini_hochberg(p_values: Any, fdr: float = 0.1) -> npt.NDArray[np.bool_]
     """
     values = np.asarray(p_values, dtype=np.float64).reshape(-1)
     if not 0 < fdr < 1:
-        raise ValueError(f"fdr must be a share between 0 and 1, got {fdr:g}; .1 means that one in ten may be false.")
+        raise ValueError(f"fdr must be a share between 0 and 1, got {fdr!r}; .1 means that one in ten may be false.")
     if not ((values >= 0) & (values <= 1)).all():
         raise ValueError("p-values must lie between 0 and 1, and none may be NaN.")
     # The smallest rate at which each is named; values that tie have it in common. A sum of rounding may be above fdr.

@@ -21,6 +21,7 @@ from scipy.special import logsumexp
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, gen_batches
 
+from slabsvm.data.checks import canonical
 from slabsvm.detectors.kernelized import KernelDetector
 from slabsvm.detectors.slab_planes import Slab
 from slabsvm.dual.program import FloatArray
@@ -149,7 +150,8 @@ def far_rows(X: Any, *, pairwise: bool = False) -> Any:
     if pairwise:
         return np.zeros((1, np.shape(X)[1]))
     is_sparse, is_frame = sp.issparse(X), hasattr(X, "iloc")
-    values = X if is_sparse else np.asarray(X)
+    # Extremes of a CSR matrix sum its duplicates in place.
+    values = canonical(sp.csr_array(X)) if is_sparse else np.asarray(X)
     if values.ndim != 2 or values.dtype.kind not in "fiu" or not values.shape[0]:
         return None
     low, high = float(values.min()), float(values.max())

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from slabsvm.data.wide_sums import product
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
 FloatArray = npt.NDArray[np.float64]
@@ -217,7 +218,7 @@ class _Scores:
     def __call__(self, rows: Rows, weights: FloatArray, first: int) -> FloatArray:
         del weights, first
         self.check(rows)
-        return np.asarray(_float64(rows) @ self.w)
+        return product(_float64(rows), self.w)
 
 
 @dataclass(frozen=True)
@@ -246,9 +247,10 @@ def _float64(rows: Rows) -> Rows:
 
 
 def _squared_lengths(rows: Rows) -> FloatArray:
-    if sp.issparse(rows):
-        return np.asarray(rows.multiply(rows).sum(axis=1, dtype=np.float64)).ravel()
-    return np.asarray(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
+    with np.errstate(over="ignore"):
+        if sp.issparse(rows):
+            return np.asarray(rows.multiply(rows).sum(axis=1, dtype=np.float64)).ravel()
+        return np.asarray(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
 
 
 def _stacked(parts: Sequence[Rows]) -> Rows:

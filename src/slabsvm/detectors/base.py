@@ -20,9 +20,12 @@ from sklearn.base import BaseEstimator, OutlierMixin, _fit_context
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
+from slabsvm.data.checks import canonical, reading, without_unit
 from slabsvm.data.distinct import Distinct, distinct_rows
 from slabsvm.dual.program import BoolArray, FloatArray, one_class
+from slabsvm.runtime.atomic import atomic
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
+from slabsvm.runtime.caller import callers_level
 
 # Offsets are moved outwards by this many units of rounding, so that a sample on a boundary counts as inside, as it
 # should, whatever rounding does to its score.
@@ -145,6 +148,8 @@ class Detector(Scored):
     loo_scores_: FloatArray = field(init=False)
     warning_: str = field(init=False)
     _fitted: Any = field(init=False)
+    # What weights were divided by.
+    _weight_unit: float = field(init=False)
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "offsets": [StrOptions({"leave-one-out", "training"})],
@@ -162,6 +167,7 @@ class Detector(Scored):
     def _nominal_recall(self) -> float:
         """Return the share of new positives that the parameters ask to be accepted."""
 
+    @atomic
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn from positive samples.
@@ -183,7 +189,8 @@ class Detector(Scored):
         Raises
         ------
         ValueError
-            For parameters, shapes or values that make no sense; the text says what to do.
+            For parameters, shapes or values that make no sense; the text says what to do. After this or any other
+            exception, an interrupt among them, the model is what it was.
 
         Warns
         -----
@@ -204,8 +211,10 @@ class Detector(Scored):
     def _training(self, X: Any, sample_weight: Any) -> Training:
         """Return rows and weights, validated, and which rows are equal."""
         X = self._checked(X, reset=True)
-        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        if weights.sum() == 0:
+        with reading(sample_weight, "sample_weight"):
+            weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        weights, self._weight_unit = without_unit(weights)
+        if not weights.any():
             raise ValueError(
                 "All sample weights are zero, so that there is nothing to learn from; give at least one sample a "
                 "positive weight, or leave sample_weight out."
@@ -226,7 +235,7 @@ class Detector(Scored):
         self._take(training, fitted)
         self.warning_ = " ".join(text for text in (self._diagnosis(), self._repeats_misjudged(training)) if text)
         if self.warning_:
-            warnings.warn(self.warning_, SlabCollapseWarning, stacklevel=4)
+            warnings.warn(self.warning_, SlabCollapseWarning, stacklevel=callers_level())
 
     @property
     def loo_decisions_(self) -> FloatArray:
@@ -302,19 +311,18 @@ class Detector(Scored):
         return accepted
 
     def _checked(self, X: Any, *, reset: bool, accept_sparse: str | bool = "csr") -> Any:
-        X = validate_data(
-            self,
-            X,
-            reset=reset,
-            accept_sparse=accept_sparse,
-            dtype=[np.float64, np.float32],
-            order="C",
-            ensure_min_samples=2 if reset else 1,
-        )
+        with reading(X):
+            X = validate_data(
+                self,
+                X,
+                reset=reset,
+                accept_sparse=accept_sparse,
+                dtype=[np.float64, np.float32],
+                order="C",
+                ensure_min_samples=2 if reset else 1,
+            )
         if sp.issparse(X):
-            X = sp.csr_array(X)
-            if not X.has_sorted_indices:
-                X = X.sorted_indices()
+            X = canonical(sp.csr_array(X))
         return X
 
     def _distinct(self, X: Any, weights: FloatArray) -> Distinct:

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.detectors import infinity
 from slabsvm.detectors.base import Detector, Fitted, Training, accepted_share, nu_quantile, parameters, rounding_of
+from slabsvm.detectors.constraints import FiniteReal
 from slabsvm.dual.program import FloatArray
 from slabsvm.kernels.bandwidth import feature_variance
 from slabsvm.kernels.base import LARGEST_KERNEL_VALUE, RBF
@@ -69,7 +70,7 @@ class Density:
         own = self.log_shares - self.log_height
         with np.errstate(divide="ignore"):
             left: FloatArray = scores + np.log(np.maximum(-np.expm1(own - scores), 0.0))
-        return left - np.log1p(-np.exp(self.log_shares))
+        return left - _log_of_the_others(np.exp(self.log_shares))
 
     @property
     def log_height(self) -> float:
@@ -156,7 +157,7 @@ class KernelDensityDetector(Detector):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **Detector._parameter_constraints,
-        "bandwidth": [StrOptions({"scott", "silverman"}), Interval(Real, 0.0, None, closed="neither")],
+        "bandwidth": [StrOptions({"scott", "silverman"}), FiniteReal(0.0, closed="neither")],
         "nu": [Interval(Real, 0.0, 1.0, closed="right")],
     }
 
@@ -172,7 +173,7 @@ class KernelDensityDetector(Detector):
         left_out = self.offsets == "leave-one-out" and len(shares) > 1
         scores = density.logarithm(training.samples, without_own=left_out)
         if left_out:
-            scores -= np.log1p(-shares)
+            scores -= _log_of_the_others(shares)
         offset = nu_quantile(scores, training.distinct, self.nu)
         stranger = ""
         # A row infinitely far away has no density, -inf: samples that have none without themselves are outside too.
@@ -224,6 +225,14 @@ def _density(samples: Any, shares: FloatArray, bandwidth: float) -> Density:
             "in its unit overflow float64. Scale the features, for example with StandardScaler, or raise bandwidth."
         )
     return Density(kernel, samples, np.log(shares), bandwidth)
+
+
+def _log_of_the_others(shares: FloatArray) -> FloatArray:
+    """Return log(1 - share) of shares that sum to 1, of which one may round to 1."""
+    others = 1.0 - shares
+    largest = int(shares.argmax())
+    others[largest] = np.delete(shares, largest).sum()
+    return np.asarray(np.log(others))
 
 
 def _column(rows: Any, column: int) -> FloatArray:

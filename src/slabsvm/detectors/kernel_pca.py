@@ -170,9 +170,11 @@ class KernelPCADetector(KernelDetector):
         for rows, sums in found.expansion.chunks(X):
             # <Phi(x), mu> in the last column: f(x) = Phi(x) - mu has |f|^2 = k(x, x) - 2 <Phi(x), mu> + |mu|^2.
             along_mean = sums[:, -1]
-            lengths = found.squared_lengths(X[rows]) - 2 * along_mean + found.squared_mean
-            projections = sums[:, :-1] - found.shift - np.outer(along_mean - found.squared_mean, found.sums)
-            scores[rows] = -errors(lengths, projections)
+            # Rows so far out that squares overflow are infinitely far: what is left of those that cancel is rounding.
+            with np.errstate(over="ignore", invalid="ignore"):
+                lengths = found.squared_lengths(X[rows]) - 2 * along_mean + found.squared_mean
+                projections = sums[:, :-1] - found.shift - np.outer(along_mean - found.squared_mean, found.sums)
+                scores[rows] = np.nan_to_num(-errors(lengths, projections), nan=-np.inf, neginf=-np.inf)
         return scores
 
     def _learn(self, training: Training) -> Subspace:

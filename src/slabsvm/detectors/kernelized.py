@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 from joblib import effective_n_jobs
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 
+from slabsvm.data.checks import SMALLEST_SQUARE
 from slabsvm.data.distinct import Distinct, distinct_rows, same_points
 from slabsvm.detectors.base import Detector, Training, parameters
+from slabsvm.detectors.constraints import FiniteReal
 from slabsvm.dual.program import FloatArray
 from slabsvm.gram.base import Dense, Gram
 from slabsvm.gram.precision import ROUNDING_GAP
@@ -44,7 +46,7 @@ class KernelDetector(Detector):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **Detector._parameter_constraints,
         "kernel": [StrOptions({*kernels.NAMED, "precomputed"}), callable],
-        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")],
+        "gamma": [StrOptions({"scale", "auto"}), FiniteReal(0.0, closed="neither")],
         "n_jobs": [Integral, None],
     }
 
@@ -62,8 +64,8 @@ class KernelDetector(Detector):
 
     def _known(self, training: Training, gram_of: GramFactory) -> tuple[Kernel | None, Gram]:
         """Return the kernel, None for a precomputed one, and access to K over the distinct samples."""
-        kernel = self._kernel(training)
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
+            kernel = self._kernel(training)
             if kernel is None:
                 chosen = training.X[np.ix_(training.distinct.representatives, training.distinct.representatives)]
                 rounding = float(np.finfo(np.float32).eps) if chosen.dtype == np.float32 else ROUNDING_GAP
@@ -71,6 +73,11 @@ class KernelDetector(Detector):
             else:
                 gram = gram_of(kernel, training.samples, effective_n_jobs(self.n_jobs))
             largest = gram.diagonal.max()
+        if largest < SMALLEST_SQUARE and _vanished(kernel, training, largest):
+            raise ValueError(
+                f"The kernel's values are so small ({largest:.3g} at most) that float64 keeps few of their digits, or "
+                "none. Scale the features up, for example multiply them by a power of ten, or the kernel."
+            )
         if not largest <= LARGEST_KERNEL_VALUE:
             raise ValueError(
                 "The kernel's values would overflow float64 for samples as large as these. Scale the features, for "
@@ -152,6 +159,14 @@ def refuse_remote_cloud(variance: float, gram: Gram) -> None:
         "features to the origin: subtract each one's mean (StandardScaler), or for an additive kernel its least "
         "value (MinMaxScaler(clip=True)). With kernel='linear', dense data are centred for you."
     )
+
+
+def _vanished(kernel: Kernel | None, training: Training, largest: float) -> bool:
+    """Return whether kernel values of which the largest is too small are not simply those of zeros."""
+    if largest != 0 or kernel is None or not kernel.trusted:
+        return largest > 0
+    rows = kernel.prepare(training.samples)
+    return bool((rows.data if sp.issparse(rows) else rows).any())
 
 
 def _symmetric(K: FloatArray) -> FloatArray:

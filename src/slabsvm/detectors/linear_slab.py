@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,15 +12,19 @@ from joblib import effective_n_jobs
 from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import assert_all_finite
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from slabsvm.data.checks import SMALLEST_SQUARE, canonical, reading, without_unit
 from slabsvm.data.passes import Local, Source
 from slabsvm.detectors import infinity
 from slabsvm.detectors.base import Scored, SlabCollapseWarning, parameters, rounding_of
+from slabsvm.detectors.constraints import FiniteReal
 from slabsvm.detectors.slab_planes import Slab
 from slabsvm.dual.program import one_class_slab
 from slabsvm.kernels.base import LARGEST_KERNEL_VALUE
+from slabsvm.runtime.atomic import atomic
+from slabsvm.runtime.caller import callers_level
 
 # What a fit says that found w = 0.
 NEAR_THE_ORIGIN = (
@@ -107,10 +111,11 @@ class LinearOneClassSlabSVM(Slab, Scored):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **Slab._parameter_constraints,
         "offsets": [StrOptions({"leave-one-out", "training"})],
-        "tol": [Interval(Real, 0.0, None, closed="neither")],
+        "tol": [FiniteReal(0.0, closed="neither")],
         "n_jobs": [Integral, None],
     }
 
+    @atomic
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn from positive samples.
@@ -155,8 +160,13 @@ class LinearOneClassSlabSVM(Slab, Scored):
                 "The products of samples as large as these would overflow float64. Scale the features, for example "
                 "with StandardScaler."
             )
-        unit = one_class_slab(np.ones(1), self.nu_lower, self.nu_upper, self.epsilon)
-        found = bands.solve(source, survey, unit, self.tol, leave_out=self.offsets == "leave-one-out")
+        if survey.largest_square < SMALLEST_SQUARE and (survey.largest_square > 0 or abs(survey.rows).max() > 0):
+            raise ValueError(
+                f"The products of samples as small as these ({survey.largest_square:.3g} at most) underflow float64. "
+                "Scale the features up, for example multiply them by a power of ten."
+            )
+        unit = one_class_slab(np.ones(1), self.nu_lower, self.nu_upper, float(self.epsilon))
+        found = bands.solve(source, survey, unit, float(self.tol), leave_out=self.offsets == "leave-one-out")
         self.coef_ = found.w[None, :]
         self.duality_gap_ = found.gap
         self.relative_gap_ = found.relative_gap
@@ -193,11 +203,18 @@ class LinearOneClassSlabSVM(Slab, Scored):
         X = self._checked(X, reset=True)
         weights = None
         if sample_weight is not None:
-            weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+            with reading(sample_weight, "sample_weight"):
+                weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+            weights, _ = without_unit(weights)
         return Local(X, weights, effective_n_jobs(self.n_jobs))
 
     def _checked(self, X: Any, *, reset: bool) -> Any:
         """Return X as it is, if it is an array or CSR matrix of floats, whose values are checked when they are read."""
+        with reading(X):
+            X = self._read(X, reset=reset)
+        return canonical(X) if sp.issparse(X) else X
+
+    def _read(self, X: Any, *, reset: bool) -> Any:
         plain = type(X) in (np.ndarray, np.memmap) or (sp.issparse(X) and X.format == "csr")
         least = 2 if reset else 1
         if plain and X.ndim == 2 and X.dtype in (np.float32, np.float64) and X.shape[0] >= least and X.shape[1] >= 1:
@@ -212,7 +229,7 @@ class LinearOneClassSlabSVM(Slab, Scored):
                 f"LinearOneClassSlabSVM stopped at a relative duality gap of {self.relative_gap_:.2g}, where tol asks "
                 f"for {self.tol:.2g}, after {self.n_passes_} passes: {advice}.",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=callers_level(),
             )
         self.warning_ = NEAR_THE_ORIGIN
         if self.status_ != "degenerate":
@@ -225,7 +242,7 @@ class LinearOneClassSlabSVM(Slab, Scored):
         if not self.warning_ and self.rho_lower_ <= 0.0 <= self.rho_upper_:
             self.warning_ = infinity.zero_accepted()
         if self.warning_:
-            warnings.warn(self.warning_, SlabCollapseWarning, stacklevel=4)
+            warnings.warn(self.warning_, SlabCollapseWarning, stacklevel=callers_level())
 
     def __sklearn_tags__(self) -> Any:
         """Return what scikit-learn wants to know about the input."""
@@ -235,7 +252,8 @@ class LinearOneClassSlabSVM(Slab, Scored):
 
 
 def _refuse_what_is_not_finite(rows: Any) -> None:
-    assert_all_finite(rows, input_name="X")
+    with np.errstate(invalid="ignore"):
+        assert_all_finite(rows, input_name="X")
 
 
 def _is_dask(X: Any) -> bool:

@@ -131,9 +131,11 @@ def left_out_errors(cloud: Centred, everything: Components, n_components: int, s
     growth: FloatArray = 1.0 + 2.0 * passed_on
     if not n_components:
         return lengths * growth
-    poles = np.append(everything.variances, -everything.variances[0])
+    # In a unit near the variances, a power of two, so that squares of their differences do not underflow.
+    unit = float(np.ldexp(1.0, int(np.frexp(everything.variances[0])[1])))
+    poles = np.append(everything.variances, -everything.variances[0]) / unit
     mass = np.empty(len(squares))
-    squares *= passed_on[:, None]
-    _secular.leading_mass(poles, squares, n_components, everything.least, mass)
-    kept = np.divide(mass, passed_on, out=np.zeros_like(mass), where=passed_on > 0)
+    squares *= (passed_on / unit)[:, None]
+    _secular.leading_mass(poles, squares, n_components, everything.least / unit, mass)
+    kept = np.divide(unit * mass, passed_on, out=np.zeros_like(mass), where=passed_on > 0)
     return np.maximum(lengths - kept, 0.0) * growth

@@ -133,7 +133,7 @@ class OneClassSlabSVM(Slab, SupportVectorDetector):
     def _dual(self, weights: FloatArray, kernel: Kernel | None, gram: Gram) -> Dual:
         del kernel, gram
         self._refuse_impossible_parameters()
-        return one_class_slab(weights, self.nu_lower, self.nu_upper, self.epsilon)
+        return one_class_slab(weights, self.nu_lower, self.nu_upper, float(self.epsilon))
 
     def _boundary(self, solved: Solved, offsets: FloatArray, rounding: float) -> dict[str, float]:
         del solved

@@ -11,8 +11,11 @@ import numpy as np
 from sklearn.utils._param_validation import Interval
 
 from slabsvm.detectors.base import parameters
+from slabsvm.detectors.constraints import FiniteReal
 from slabsvm.dual.program import FloatArray, Status
 
+# A weight of this, beside 1.
+ROUNDED_AWAY = float(np.finfo(np.float64).eps)
 # Planes nearer to each other than this, relative to their offsets, have no slab between them.
 NO_WIDTH = 1e-6
 
@@ -35,7 +38,7 @@ class Slab:
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "nu_lower": [Interval(Real, 0.0, 1.0, closed="right")],
         "nu_upper": [Interval(Real, 0.0, 1.0, closed="neither")],
-        "epsilon": [Interval(Real, 0.0, None, closed="left")],
+        "epsilon": [FiniteReal(0.0, closed="left")],
     }
 
     def _score(self, along: FloatArray, squared_lengths: Callable[[], FloatArray] | None = None) -> FloatArray:
@@ -51,6 +54,12 @@ class Slab:
     def _refuse_impossible_parameters(self) -> None:
         if self.epsilon == 0:
             return
+        if not ROUNDED_AWAY <= float(self.epsilon) <= 1 / ROUNDED_AWAY:
+            raise ValueError(
+                f"epsilon must be 0, or between {ROUNDED_AWAY:.2g} and {1 / ROUNDED_AWAY:.2g}, got {self.epsilon:.3g}: "
+                "it is the upper hyperplane's weight beside the lower one's, and the smaller of the two would be lost "
+                "in rounding. The paper uses 2/3; 0 leaves the upper hyperplane out."
+            )
         if self.nu_lower + self.nu_upper >= 1:
             raise ValueError(
                 f"nu_lower + nu_upper must be less than 1, got {self.nu_lower:g} + {self.nu_upper:g}: the lower "

@@ -23,6 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 from slabsvm.data.distinct import Distinct
 from slabsvm.detectors import infinity
 from slabsvm.detectors.base import LOST_RECALL, Fitted, Training, accepted_share, parameters, rounding_of
+from slabsvm.detectors.constraints import FiniteReal
 from slabsvm.detectors.kernelized import GramFactory, KernelDetector, samples_of
 from slabsvm.dual.leave_one_out import leave_one_out
 from slabsvm.dual.program import Dual, FloatArray, Solution, Status
@@ -32,6 +33,7 @@ from slabsvm.kernels.base import RBF, Kernel
 from slabsvm.kernels.expansion import BLOCK_BYTES, Expansion
 from slabsvm.kernels.tables import Projection
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
+from slabsvm.runtime.caller import callers_level
 
 # So many samples, in their random order, are asked whether any other reaches them.
 CHECKED = 1000
@@ -200,9 +202,9 @@ class SupportVectorDetector(KernelDetector):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **KernelDetector._parameter_constraints,
         "solver": [StrOptions({"smo", "interior-point"})],
-        "tol": [Interval(Real, 0.0, None, closed="neither")],
+        "tol": [FiniteReal(0.0, closed="neither")],
         "max_iter": [Interval(Integral, -1, None, closed="left")],
-        "cache_size": [Interval(Real, 0.0, None, closed="neither")],
+        "cache_size": [FiniteReal(0.0, closed="neither")],
         "prediction_tol": [Interval(Real, 0.0, 1.0, closed="left")],
         "warm_start": ["boolean"],
     }
@@ -317,14 +319,19 @@ class SupportVectorDetector(KernelDetector):
 
     def _solve(self, dual: Dual, gram: Gram, start: FloatArray | None) -> Solution:
         solution = _solver(self.solver)(
-            dual, gram, tol=self.tol, max_iter=self.max_iter, cache_bytes=self.cache_size * 1e6, start=start
+            dual,
+            gram,
+            tol=float(self.tol),
+            max_iter=self.max_iter,
+            cache_bytes=float(self.cache_size) * 1e6,
+            start=start,
         )
         if not solution.converged:
             warnings.warn(
                 f"{type(self).__name__} stopped at a relative duality gap of {solution.relative_gap:.2g}, "
                 f"where tol asks for {self.tol:.2g}, after {solution.iterations} iterations: {solution.status.value}.",
                 ConvergenceWarning,
-                stacklevel=5,
+                stacklevel=callers_level(),
             )
         elif text := self._told_nothing_apart(dual, gram, solution):
             warnings.warn(text, ConvergenceWarning, stacklevel=5)

@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval
 
 from slabsvm.detectors.base import Training, parameters
+from slabsvm.detectors.constraints import FiniteReal
 from slabsvm.detectors.kernelized import common_length, refuse_remote_cloud
 from slabsvm.detectors.support_vectors import Solved, SupportVectorDetector, SupportVectorFit
 from slabsvm.dual.program import Dual, FloatArray, Status, hypersphere
@@ -109,7 +110,7 @@ class SVDD(SupportVectorDetector):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SupportVectorDetector._parameter_constraints,
         "nu": [Interval(Real, 0.0, 1.0, closed="right")],
-        "C": [Interval(Real, 0.0, None, closed="neither"), None],
+        "C": [FiniteReal(0.0, closed="neither"), None],
     }
 
     def score_samples(self, X: Any) -> FloatArray:
@@ -156,21 +157,30 @@ class SVDD(SupportVectorDetector):
         return {"offset_": -squared_radius, "radius_": float(np.sqrt(max(squared_radius, 0.0)))}
 
     def _score(self, along: FloatArray, squared_lengths: Callable[[], FloatArray]) -> FloatArray:
-        return np.asarray(2 * along - squared_lengths() - self._fitted.squared_norm)
+        lengths = squared_lengths()
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores: FloatArray = 2 * along - lengths - self._fitted.squared_norm
+        # What is so long that its square overflows is infinitely far, whatever the product is.
+        scores[~np.isfinite(lengths)] = -np.inf
+        return scores
 
     def _share_outside(self, total: float) -> float:
         """Return the nu that C stands for where weights sum to total, or nu."""
         if self.C is None:
             return self.nu
-        if not np.isfinite(1.0 / total):
+        unit = float(getattr(self, "_weight_unit", 1.0))
+        with np.errstate(over="ignore"):
+            least = float(np.divide(1.0 / total, unit))
+            bound = float(np.multiply(float(self.C), unit))
+        if not np.isfinite(least):
             raise ValueError(
-                f"C is in the unit of weights, and these sum to {total:.3g}, too little for any C in float64. Multiply "
-                "sample_weight by a constant, or give nu in place of C."
+                f"C is in the unit of weights, and these sum to {total * unit:.3g}, too little for any C in float64. "
+                "Multiply sample_weight by a constant, or give nu in place of C."
             )
-        share = 1.0 / (self.C * total) if self.C * total > 0 else np.inf
+        share = 1.0 / (bound * total) if bound > 0 else np.inf
         if share > 1.0 + FEASIBLE:
             raise ValueError(
-                f"C must be at least 1 / (sum of weights) = {1.0 / total:.4g}, got {self.C:.4g}: the multipliers, each "
+                f"C must be at least 1 / (sum of weights) = {least:.4g}, got {self.C:.4g}: the multipliers, each "
                 "at most C times its sample's weight, could not sum to 1. C is 1 / (nu * sum of weights); give nu "
                 "instead to state the share of samples that may lie outside."
             )

@@ -24,7 +24,7 @@ def checked_weights(sample_weight: Any, X: Any) -> FloatArray | None:
     if sample_weight is None:
         return None
     # Before scikit-learn says it, from some version on, without a remedy.
-    if not np.any(sample_weight):
+    if not np.any(np.asarray(sample_weight)):
         raise ValueError(
             "All sample weights are zero, so that there is nothing to learn from; give at least one sample a positive "
             "weight, or leave sample_weight out."

@@ -38,6 +38,9 @@ OBJECTIVE_FLOOR = 1e-7
 # As many as the active set can tie together.
 MOST_PLANES = 2
 
+# A share of samples below this is none, of however many.
+LEAST_NU = 2.0**-100
+
 # Sums of caps are compared with totals up to this relative rounding error.
 MASS_ROUNDING = 1e-12
 
@@ -229,11 +232,20 @@ class Dual:
         return Dual(self.signs, caps * growth[:, None], self.totals, self.linear[samples])
 
 
+def _binding(nu: float, weights: FloatArray) -> float:
+    """Return nu, or a larger one that means the same: caps of twice what the multipliers sum to bind none.
+
+    A single weight stands for any number of samples, and tells no such nu.
+    """
+    least = 0.5 * float(weights.min() / weights.sum()) if len(weights) > 1 else LEAST_NU
+    return max(float(nu), least)
+
+
 def one_class(weights: FloatArray, nu: float) -> Dual:
     """Return the one-class SVM's program (Schoelkopf et al. 2001) for sample weights of shape (m,), all > 0."""
     return Dual(
         signs=np.array([1.0]),
-        caps=(weights / (nu * weights.sum()))[None, :],
+        caps=(weights / (_binding(nu, weights) * weights.sum()))[None, :],
         totals=np.array([1.0]),
         linear=np.zeros_like(weights),
     )
@@ -249,7 +261,7 @@ def one_class_slab(weights: FloatArray, nu_lower: float, nu_upper: float, epsilo
     share = weights / weights.sum()
     return Dual(
         signs=np.array([1.0, -1.0]),
-        caps=np.stack([share / nu_lower, epsilon * share / nu_upper]),
+        caps=np.stack([share / _binding(nu_lower, share), epsilon * share / _binding(nu_upper, share)]),
         totals=np.array([1.0, epsilon]),
         linear=np.zeros_like(weights),
     )

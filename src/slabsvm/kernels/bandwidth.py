@@ -15,6 +15,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.spatial.distance import pdist
 
+from slabsvm.data.checks import SMALLEST_SQUARE, canonical, reading
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
 FloatArray = npt.NDArray[np.float64]
@@ -39,7 +40,9 @@ def median_heuristic(X: Any) -> float:
     Over pairs of rows that differ, so that duplicates do not make it infinite: the source takes all pairs. What it is
     for many samples: Garreau, Jitkrittum, Kanagawa, "Large sample analysis of the median heuristic", arXiv 1707.07269.
     """
-    squared = _squared_distances(_table(X))
+    X = _table(X)
+    squared = _squared_distances(X)
+    _resolved(float(squared.max(initial=0.0)), X)
     return _inverse(2.0 * float(np.median(squared[squared != 0]))) if squared.any() else 1.0
 
 
@@ -95,13 +98,13 @@ def feature_variance(X: Any, weights: FloatArray | None = None) -> float:
     with np.errstate(over="ignore", invalid="ignore"):
         means = np.asarray(shares @ X, dtype=np.float64)
         if not sp.issparse(X):
-            return float((shares @ np.square(X - means, dtype=np.float64)).mean())
+            return _resolved(float((shares @ np.square(X - means, dtype=np.float64)).mean()), X)
         own = np.repeat(shares, np.diff(X.indptr))
         squares = np.bincount(X.indices, own * np.square(X.data - means[X.indices]), X.shape[1])
         # 1 - 1 is no exact 0 in sums, and the squared means may be large.
         full = np.bincount(X.indices, minlength=X.shape[1]) == X.shape[0]
         zeros = np.where(full, 0.0, np.maximum(1.0 - np.bincount(X.indices, own, X.shape[1]), 0.0))
-        return float((squares + zeros * np.square(means)).mean())
+        return _resolved(float((squares + zeros * np.square(means)).mean()), X)
 
 
 @ONE_BLAS_THREAD
@@ -111,10 +114,11 @@ def entry_variance(X: Any, weights: FloatArray | None = None) -> float:
     with np.errstate(over="ignore", invalid="ignore"):
         mean = float(shares @ np.asarray(X.sum(axis=1, dtype=np.float64)).ravel())
         if not sp.issparse(X):
-            return float(shares @ np.square(X - mean, dtype=np.float64).sum(axis=1))
+            return _resolved(float(shares @ np.square(X - mean, dtype=np.float64).sum(axis=1)), X)
         own = np.repeat(shares, np.diff(X.indptr))
         zeros = max(1.0 - float(own.sum()), 0.0) if X.nnz < X.shape[0] * X.shape[1] else 0.0
-        return float(own @ np.square(X.data.astype(np.float64) - mean)) + zeros * mean**2
+        squares = float(own @ np.square(X.data.astype(np.float64) - mean))
+        return _resolved(squares + zeros * mean * mean, X)
 
 
 def _shares(X: Any, weights: FloatArray | None) -> FloatArray:
@@ -124,14 +128,20 @@ def _shares(X: Any, weights: FloatArray | None) -> FloatArray:
 
 def _table(X: Any) -> Any:
     """Return X, which may be anything like a table, as an array or CSR array of floats."""
-    X = sp.csr_array(X) if sp.issparse(X) else np.asarray(X)
-    if sp.issparse(X) and not X.has_canonical_format:
-        X = X.copy()
-        X.sum_duplicates()
+    with reading(X):
+        X = sp.csr_array(X) if sp.issparse(X) else _floats(np.asarray(X))
+    if sp.issparse(X):
+        X = canonical(X)
     if X.ndim != 2 or 0 in X.shape:
         raise ValueError(
             f"X must have at least one row and one feature, shape (n_samples, n_features); its shape is {X.shape}."
         )
+    return _floats(X)
+
+
+def _floats(X: Any) -> Any:
+    if X.dtype.kind == "c":
+        raise ValueError("Complex data not supported. Give real features, for example the real and imaginary parts.")
     # Squares of small integers overflow their type.
     return X if X.dtype.kind == "f" and X.dtype.itemsize <= 8 else X.astype(np.float64)
 
@@ -142,6 +152,20 @@ def _squared_distances(X: Any) -> FloatArray:
     if n_samples > PAIRED_ROWS:
         X = X[np.sort(np.random.default_rng(0).choice(n_samples, PAIRED_ROWS, replace=False))]
     return np.asarray(pdist(X.toarray() if sp.issparse(X) else X, "sqeuclidean"), dtype=np.float64)
+
+
+def _resolved(variance: float, X: Any) -> float:
+    """Return a variance of the rows of X; refuse one that has lost its digits to underflow, though rows differ."""
+    if variance < SMALLEST_SQUARE:
+        ends = (X.min(axis=0), X.max(axis=0))
+        low, high = (np.asarray(end.toarray() if sp.issparse(end) else end) for end in ends)
+        if (low != high).any():
+            raise ValueError(
+                "The features, as the samples weigh, vary by so little that squares of their differences underflow "
+                "float64, so that no bandwidth follows from them. Scale the features up, for example multiply them by "
+                "a power of ten."
+            )
+    return variance
 
 
 def _inverse(value: float) -> float:

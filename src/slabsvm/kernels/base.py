@@ -33,6 +33,8 @@ DENSE_BYTES = 2**25
 ROUNDING = 4 * float(np.finfo(np.float64).eps)
 FINE = 1e-9
 COARSE = 1e-5
+# Rows of which gamma |x - c|^2 is more than this share of the largest number are infinitely far.
+FARTHEST = 1e-8
 
 
 class Kernel(ABC):
@@ -186,24 +188,38 @@ class RBF(Kernel):
         return cls(gamma, centre, differences=not ROUNDING * farthest <= FINE)
 
     def prepare(self, X: Rows, dtype: npt.DTypeLike = np.float64) -> Rows:
-        """Return the rows (sqrt(2 gamma) x, -gamma |x|^2, 1), shape (n, d + 2); x itself for differences."""
+        """Return the rows (sqrt(2 gamma) x, -gamma |x|^2, 1), shape (n, d + 2); x itself for differences.
+
+        A row so far out that products of it may overflow is (0, -inf, 1): infinitely far from all.
+        """
         n_samples, n_features = X.shape
         if sp.issparse(X) and self.centre is not None:
             X = X.toarray()
+        # 2 gamma may overflow.
+        root, farthest = 2.0 * np.sqrt(0.5 * self.gamma), FARTHEST * float(np.finfo(dtype).max)
         if sp.issparse(X):
-            norms = -self.gamma * _row_sums(X, power=2)
+            with np.errstate(over="ignore"):
+                norms = -self.gamma * _row_sums(X, power=2)
+            far = ~(norms >= -farthest)
+            norms[far] = -np.inf
+            if far.any():
+                X = sp.csr_array(sp.diags_array(np.where(far, 0.0, 1.0)) @ X)
             ends = np.column_stack([norms, np.ones(n_samples)])
-            return sp.csr_array(sp.hstack([X * np.sqrt(2 * self.gamma), ends], format="csr"), dtype=dtype)
+            return sp.csr_array(sp.hstack([X * root, ends], format="csr"), dtype=dtype)
         rows = np.empty((n_samples, n_features + 2), dtype=dtype)
-        scaled = rows[:, :n_features]
+        scaled, norms = rows[:, :n_features], rows[:, -2]
         rows[:, -1] = 1.0
-        if self.differences:
-            scaled[...] = X
-            rows[:, -2] = -self.gamma * np.einsum("ij,ij->i", scaled, scaled)
-            return rows
-        np.subtract(X, 0.0 if self.centre is None else self.centre, out=scaled, casting="same_kind")
-        scaled *= np.sqrt(2 * self.gamma)
-        rows[:, -2] = -0.5 * np.einsum("ij,ij->i", scaled, scaled)
+        with np.errstate(over="ignore", invalid="ignore"):
+            if self.differences:
+                scaled[...] = X
+                norms[...] = -self.gamma * np.einsum("ij,ij->i", scaled, scaled)
+                return rows
+            np.subtract(X, 0.0 if self.centre is None else self.centre, out=scaled, casting="same_kind")
+            scaled *= root
+            norms[...] = -0.5 * np.einsum("ij,ij->i", scaled, scaled)
+            far = ~(norms >= -farthest)
+        if far.any():
+            scaled[far], norms[far] = 0.0, -np.inf
         return rows
 
     def block(self, left: Rows, right: Rows, out: FloatArray | None = None) -> FloatArray:
@@ -405,8 +421,9 @@ def _ends_exchanged(rows: Rows) -> Rows:
     return exchanged
 
 
+@np.errstate(over="ignore")
 def _row_sums(X: Rows, power: int = 1) -> npt.NDArray[np.float64]:
-    """Return sum_j x_j^power of each row, in float64."""
+    """Return sum_j x_j^power of each row, in float64; infinity where it overflows."""
     if sp.issparse(X):
         values = X if power == 1 else X.multiply(X)
         return np.asarray(values.sum(axis=1), dtype=np.float64).ravel()

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from slabsvm.data.wide_sums import product
 from slabsvm.kernels.base import Kernel
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
@@ -53,10 +54,11 @@ class Expansion:
         height = max(1, BLOCK_BYTES // (8 * max(1, n_samples)))
         for first in range(0, X.shape[0], height):
             rows = slice(first, min(first + height, X.shape[0]))
-            with ONE_BLAS_THREAD:
+            # Products with rows far out may overflow.
+            with ONE_BLAS_THREAD, np.errstate(over="ignore", invalid="ignore"):
                 if self.kernel is None:
                     block = np.asarray(X[rows][:, self.samples], dtype=np.float64)
                 else:
                     block = np.asarray(self.kernel.block(self.kernel.prepare(X[rows]), right))
-                sums = block @ self.coefficients
+                sums = product(block, self.coefficients)
             yield rows, sums

@@ -27,12 +27,16 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, 
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
+from slabsvm.data.checks import canonical, reading
 from slabsvm.kernels import base as kernels
+from slabsvm.runtime.atomic import atomic
 
 # Where the error of a sampled kernel is looked for: ratios of two features up to e^40.
 RATIOS = np.linspace(0.0, 40.0, 4001)
 # The distances between samples that are tried for the best.
 INTERVALS = np.geomspace(0.01, 2.0, 400)
+# Of a larger one than this, products are no numbers of float32.
+LARGEST_INTERVAL = 1e30
 # K(l) and kappa(w) of each kernel.
 SIGNATURES: dict[str, Callable[[Any], Any]] = {
     "intersection": lambda ratio: np.exp(-0.5 * np.abs(ratio)),
@@ -50,6 +54,7 @@ class _AdditiveMap(TransformerMixin, BaseEstimator):
     kernel: ClassVar[str]
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
 
+    @atomic
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None) -> Self:
         """Check X, (n_samples, n_features), and keep what the map needs; y is ignored."""
@@ -58,7 +63,10 @@ class _AdditiveMap(TransformerMixin, BaseEstimator):
         return self
 
     def _checked(self, X: Any, *, reset: bool) -> Any:
-        X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32])
+        with reading(X):
+            X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32])
+        if sp.issparse(X):
+            X = canonical(sp.csr_array(X))
         kernels.NAMED[self.kernel].check(X)
         return X
 
@@ -97,13 +105,14 @@ class _SampledMap(_AdditiveMap):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "sample_steps": [Interval(Integral, 1, None, closed="left")],
-        "sample_interval": [StrOptions({"auto"}), Interval(Real, 0.0, None, closed="neither")],
+        "sample_interval": [StrOptions({"auto"}), Interval(Real, 0.0, LARGEST_INTERVAL, closed="right")],
     }
 
     def __init__(self, *, sample_steps: int = 3, sample_interval: str | float = "auto") -> None:
         self.sample_steps = sample_steps
         self.sample_interval = sample_interval
 
+    @atomic
     def fit(self, X: Any, y: Any = None) -> Self:
         """Check X, (n_samples, n_features), and choose the interval; y is ignored."""
         super().fit(X, y)
@@ -134,7 +143,8 @@ class _SampledMap(_AdditiveMap):
     def _terms(self, values: npt.NDArray[np.floating[Any]]) -> list[npt.NDArray[np.floating[Any]]]:
         """Return the terms of each value, each of the values' shape and dtype; those of 0 are 0."""
         interval = self.sample_interval_
-        weights = SPECTRA[self.kernel](interval * np.arange(self.sample_steps)) * interval
+        with np.errstate(over="ignore"):
+            weights = SPECTRA[self.kernel](interval * np.arange(self.sample_steps)) * interval
         logarithms = np.log(values, out=np.zeros_like(values), where=values > 0)
         terms = [np.sqrt(values * values.dtype.type(weights[0]))]
         for j in range(1, self.sample_steps):
@@ -204,6 +214,7 @@ class Chi2Map(_SampledMap):
     kernel = "chi2"
 
 
+@np.errstate(over="ignore")
 def _largest_error(kernel: str, n_steps: int, interval: float) -> float:
     """Return the largest error of the kernel of two numbers of which the larger is 1."""
     frequencies = interval * np.arange(n_steps)

@@ -28,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from slabsvm.data.wide_sums import product
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
 FloatArray = npt.NDArray[np.float64]
@@ -86,7 +87,7 @@ class WeightVector(Projection):
         scores = np.empty(X.shape[0])
         height = max(1, LAID_OUT_BYTES // (8 * max(1, X.shape[1])))
         for first in range(0, X.shape[0], height):
-            scores[first : first + height] = self.features(X[first : first + height]) @ self.weights
+            scores[first : first + height] = product(self.features(X[first : first + height]), self.weights)
         return scores
 
 

@@ -32,10 +32,13 @@ from sklearn.utils.validation import (
 
 from slabsvm.conformal.detector import CalibrationWarning, ConformalDetector, as_rows
 from slabsvm.conformal.p_values import WHOLE
+from slabsvm.data.checks import reading
 from slabsvm.detectors.slab import OneClassSlabSVM
 from slabsvm.detectors.weighting import checked_weights
 from slabsvm.dual.program import FloatArray
 from slabsvm.openset.classwise import NormalisedMargin, asked, fitted_to_class
+from slabsvm.runtime.atomic import atomic
+from slabsvm.runtime.caller import callers_level
 
 Rows = npt.NDArray[np.intp]
 
@@ -151,6 +154,7 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
 
     # The estimator validates its own parameters.
+    @atomic
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any, **fit_params: Any) -> Self:
         """Learn each class from its own samples.
@@ -194,6 +198,7 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
         self._warn(self.models_, classes)
         return self
 
+    @atomic
     def partial_add(self, X: Any, label: Any, **fit_params: Any) -> Self:
         """Learn one more class from its samples, and leave the other models as they are.
 
@@ -223,8 +228,9 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(f"The class {label!r} is known already; remove({label!r}) comes first.")
         if label == self.unknown_label_:
             raise ValueError(f"{label!r} is the unknown label and cannot be a class.")
-        X = indexable(X)[0]
-        validate_data(self, X=X, reset=False, skip_check_array=True)
+        with reading(X):
+            X = indexable(X)[0]
+            validate_data(self, X=X, reset=False, skip_check_array=True)
         X, _, fit_params = _without_weightless(X, np.zeros(_num_samples(X)), fit_params)
         model = fitted_to_class(self._model_of(label), X, label, fit_params)
         place = int(np.searchsorted(self.classes_, label))
@@ -233,6 +239,7 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
         self.models_ = [*self.models_[:place], model, *self.models_[place:]]
         return self
 
+    @atomic
     def remove(self, label: Any) -> Self:
         """Forget a class, and leave the other models as they are.
 
@@ -330,7 +337,7 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
                 )
             return None
         if alpha is not None and (few := self._few(self.models_, self.classes_, alpha)):
-            warnings.warn(few, CalibrationWarning, stacklevel=3)
+            warnings.warn(few, CalibrationWarning, stacklevel=callers_level())
         return _levels_of(self.models_, self.alpha if alpha is None else alpha)
 
     def _ask(self, X: Any, question: str) -> FloatArray:
@@ -389,7 +396,7 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
             ]
         for doubt in doubts:
             if doubt:
-                warnings.warn(doubt, CalibrationWarning, stacklevel=4)
+                warnings.warn(doubt, CalibrationWarning, stacklevel=callers_level())
 
     def _few(self, models: list[Any], classes: npt.NDArray[Any], alpha: float) -> str:
         """Return a warning of classes that have too few samples for a rate, or nothing."""
@@ -411,8 +418,9 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
                 f"This {type(self).__name__} estimator requires y to be passed, but the target y is None. For a "
                 "single class use ConformalDetector."
             )
-        X = indexable(X)[0]
-        validate_data(self, X=X, reset=True, skip_check_array=True)
+        with reading(X):
+            X = indexable(X)[0]
+            validate_data(self, X=X, reset=True, skip_check_array=True)
         y = column_or_1d(y, warn=True)
         check_consistent_length(X, y)
         if len(y) == 0:

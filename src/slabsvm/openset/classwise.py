@@ -16,6 +16,7 @@ from slabsvm.conformal.remoteness import far_rows
 from slabsvm.detectors.answers import answer, refuse_other_polarity
 from slabsvm.detectors.weighting import fit_with
 from slabsvm.dual.program import FloatArray
+from slabsvm.runtime.atomic import atomic
 
 # A class with fewer samples has none to hold out.
 FEW = 3
@@ -43,6 +44,7 @@ class NormalisedMargin(OutlierMixin, BaseEstimator):
     def __init__(self, estimator: Any) -> None:
         self.estimator = estimator
 
+    @atomic
     def fit(self, X: Any, y: Any = None, **fit_params: Any) -> Self:
         """Fit the detector, with these parameters of its fit; a sample of weight 0 would count as a training sample."""
         del y

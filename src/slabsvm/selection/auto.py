@@ -16,11 +16,13 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from slabsvm.data.checks import canonical, reading
 from slabsvm.data.distinct import distinct_rows
 from slabsvm.detectors.base import Scored
 from slabsvm.detectors.slab import OneClassSlabSVM
 from slabsvm.detectors.weighting import checked_weights, routed
 from slabsvm.kernels.bandwidth import feature_variance
+from slabsvm.runtime.atomic import atomic
 from slabsvm.runtime.caller import callers_level
 from slabsvm.runtime.counting import counted
 from slabsvm.selection.criteria import RecallMissedWarning, TightestAtRecall
@@ -123,6 +125,7 @@ class AutoSlabSVM(WithProgress, Scored):
         self.cache_size = cache_size
         self.progress = progress
 
+    @atomic
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Choose the parameters, and learn from all rows.
@@ -245,8 +248,21 @@ class AutoSlabSVM(WithProgress, Scored):
     def score_samples(self, X: Any) -> FloatArray:
         """Return minus the distance of each row's score from the slab's centre, shape (n_samples,)."""
         check_is_fitted(self)
-        scores: FloatArray = self.pipeline_.score_samples(self._checked(X, reset=False))
+        scores: FloatArray = self.slab_.score_samples(self._scaled(self._checked(X, reset=False)))
         return scores
+
+    def _scaled(self, X: Any) -> Any:
+        """Return validated rows as the slab takes them; what overflows is as far out as float64 goes."""
+        scaler = self.pipeline_[0]
+        if scaler == "passthrough":
+            return X
+        if sp.issparse(X) and scaler.with_mean:
+            X = X.toarray()
+        with np.errstate(over="ignore", invalid="ignore"):
+            rows = scaler.transform(X)
+        values = rows.data if sp.issparse(rows) else rows
+        np.clip(values, -np.finfo(values.dtype).max, np.finfo(values.dtype).max, out=values)
+        return rows
 
     def __sklearn_tags__(self) -> Any:
         """Return what scikit-learn wants to know about the input."""
@@ -270,15 +286,16 @@ class AutoSlabSVM(WithProgress, Scored):
             )
 
     def _checked(self, X: Any, *, reset: bool) -> Any:
-        X = validate_data(
-            self,
-            X,
-            reset=reset,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            ensure_min_samples=10 if reset else 1,
-        )
-        return sp.csr_array(X) if sp.issparse(X) else X
+        with reading(X):
+            X = validate_data(
+                self,
+                X,
+                reset=reset,
+                accept_sparse="csr",
+                dtype=[np.float64, np.float32],
+                ensure_min_samples=10 if reset else 1,
+            )
+        return canonical(sp.csr_array(X)) if sp.issparse(X) else X
 
 
 def _n_varying(X: Any) -> int:

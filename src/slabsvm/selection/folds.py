@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from slabsvm.data.checks import canonical
 from slabsvm.data.distinct import distinct_rows
 from slabsvm.runtime.counting import counted
 
@@ -83,13 +84,12 @@ def equal_rows(X: Any) -> Rows:
     The distinct rows are numbered in an order that depends on their content alone, if they are numbers.
     """
     if sp.issparse(X):
-        table = sp.csr_array(X)
-        table.sort_indices()
+        table = canonical(sp.csr_array(X))
         return distinct_rows(table, np.ones(table.shape[0])).group
     table = np.asarray(X)
     try:
         numbers = table.astype(np.float64)
-    except (TypeError, ValueError) as no_numbers:
+    except (TypeError, ValueError, OverflowError) as no_numbers:
         keys = [tuple(row) for row in table] if table.ndim > 1 else list(table)
         number: dict[Any, int] = {}
         try:

@@ -19,7 +19,9 @@ from sklearn.utils import check_array, check_random_state, get_tags, indexable
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import _num_samples
 
+from slabsvm.data.checks import reading
 from slabsvm.detectors.weighting import checked_weights, routed
+from slabsvm.runtime.atomic import atomic
 from slabsvm.runtime.caller import callers_level
 from slabsvm.selection.chosen import ChosenDetector
 from slabsvm.selection.criteria import NothingToldApartWarning
@@ -166,6 +168,7 @@ class LabelFreeSearchCV(WithProgress, ChosenDetector):
         self.widen = widen
         self.reuse = reuse
 
+    @atomic
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any = None, *, groups: Any = None, **fit_params: Any) -> Self:
         """Fit every candidate on every fold, and the best one on all rows.
@@ -201,7 +204,8 @@ class LabelFreeSearchCV(WithProgress, ChosenDetector):
         slabsvm.selection.edges.GridEdgeWarning
             When the best candidate has the smallest or largest of three or more values of a parameter.
         """
-        X = indexable(X)[0]
+        with reading(X):
+            X = indexable(X)[0]
         # What the values may be is for the estimator to say: text and missing ones may be what its first step takes.
         check_array(
             X,

@@ -1,0 +1,90 @@
+"""What is refused of a user's tables and weights before anything is computed from them, and in which words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+# Where the largest of squares or kernel values is below this, what underflow takes of the others may be more than eps
+# of it: the least number of all bits, times a number of terms.
+SMALLEST_SQUARE = 2.0**10 * float(np.finfo(np.float64).tiny)
+
+
+@contextmanager
+def reading(values: Any, name: str = "X") -> Iterator[None]:
+    """Refuse what is no table or weights, and what float64 cannot hold while they are made arrays of it.
+
+    Raises
+    ------
+    TypeError
+        For a mapping of columns.
+    ValueError
+        For masked entries, a sparse matrix that names rows or columns it does not have, and integers beyond float64.
+    """
+    if sp.issparse(values):
+        _refuse_corrupt(values, name)
+    elif isinstance(values, Mapping):
+        raise TypeError(
+            f"{name} is a mapping ({type(values).__name__}), not a table of rows. Give pandas.DataFrame({name}), or of "
+            f"columns np.column_stack(list({name}.values()))."
+        )
+    if np.ma.is_masked(values):
+        raise ValueError(
+            f"{name} is a masked array with masked entries, which stand for values that are missing. Fill them in, for "
+            f"example {name}.filled(value), or leave their rows out."
+        )
+    try:
+        # A long double that float64 does not hold becomes infinity, which is refused; sums to see whether all is finite
+        # may overflow either way.
+        with np.errstate(over="ignore", invalid="ignore"):
+            yield
+    except OverflowError as error:
+        raise ValueError(
+            f"{name} holds a whole number that is beyond the largest of float64, 1.8e308 ({error}). Scale {name}, or "
+            "take logarithms."
+        ) from error
+
+
+def canonical(X: Any) -> Any:
+    """Return a CSR matrix with sorted indices and one entry for each place: X itself, if it has them."""
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X
+
+
+def without_unit(weights: Any) -> tuple[Any, float]:
+    """Return weights over a power of two, so that the largest lies in [1, 2) and sums are finite, and that power.
+
+    Weights of which the ratio to the largest underflows become 0. Weights that are all zero have the unit 1.
+    """
+    largest = float(weights.max(initial=0.0))
+    unit = float(np.ldexp(1.0, int(np.frexp(largest)[1]) - 1)) if largest > 0 else 1.0
+    return weights / unit, unit
+
+
+def _refuse_corrupt(X: Any, name: str) -> None:
+    """Refuse a sparse matrix that compiled code would read beyond its arrays for."""
+    if X.format in ("csr", "csc"):
+        n_major, n_minor = X.shape if X.format == "csr" else X.shape[::-1]
+        starts, stored = X.indptr, min(len(X.indices), len(X.data))
+        sound = len(starts) == n_major + 1 and starts[0] == 0 and starts[-1] <= stored
+        sound = sound and not (np.diff(starts) < 0).any() and _within(X.indices[: starts[-1]], n_minor)
+    elif X.format == "coo" and X.ndim == 2:
+        sound = len(X.row) == len(X.col) == len(X.data)
+        sound = sound and _within(X.row, X.shape[0]) and _within(X.col, X.shape[1])
+    else:
+        return
+    if not sound:
+        raise ValueError(
+            f"{name} is a corrupt sparse matrix: its indices name rows or columns beyond its shape {X.shape}, or its "
+            f"arrays do not fit together. {name}.check_format(full_check=True) says more; make it anew."
+        )
+
+
+def _within(indices: Any, count: int) -> bool:
+    return len(indices) == 0 or bool(indices.min() >= 0 and indices.max() < count)

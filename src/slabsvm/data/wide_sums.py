@@ -1,0 +1,26 @@
+"""Sums of which float64's range does not hold the terms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.float64]
+
+# Terms are multiplied by this power of two, and their sum by its inverse: what underflows is nothing beside the rest.
+UNIT = 2.0**-600
+
+
+def product(rows: Any, coefficients: FloatArray) -> FloatArray:
+    """Return rows @ coefficients, (n, d) dense or CSR by (d,) or (d, q): never NaN, infinite only where the sum is.
+
+    All rows and coefficients are finite, and the latter at most 1e60.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        sums = np.asarray(rows @ coefficients)
+        far = np.flatnonzero(~np.isfinite(sums.reshape(len(sums), -1)).all(axis=1))
+        if len(far):
+            sums[far] = ((rows[far] * UNIT) @ coefficients) / UNIT
+    return sums

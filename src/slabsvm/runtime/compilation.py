@@ -1,0 +1,85 @@
+"""How loops are compiled: the options that all have in common, and a cache on disk that is never needed.
+
+numba keeps compiled code beside the source, or in the user's cache folder, or in NUMBA_CACHE_DIR. Where none of them
+can be written, or what lies there cannot be read, loops are compiled without, once in each process, and a line of the
+log "slabsvm" says so.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from numba import njit
+from numba.core import caching
+
+# numba ships no types.
+_FunctionCache: Any = caching.FunctionCache
+
+# Not fastmath=True: it asserts that no infinity exists.
+FASTMATH = frozenset({"nnan", "nsz", "reassoc", "contract"})
+
+NOWHERE = (
+    "Compiled code can be kept nowhere, so that each process compiles its loops anew, which takes some seconds; let "
+    "NUMBA_CACHE_DIR name a folder that can be written"
+)
+UNREADABLE = "Compiled code that was kept cannot be read; it is compiled anew, and replaced where that can be done"
+
+_told: set[str] = set()
+
+
+def compiler(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Return a decorator that compiles a loop at its first call; options are numba's, beside those that all have."""
+
+    def compiled(function: Callable[..., Any]) -> Any:
+        loop = njit(nogil=True, fastmath=set(FASTMATH), **options)(function)
+        # With NUMBA_DISABLE_JIT a loop is the plain function, which has nothing to keep.
+        if loop is not function:
+            try:
+                loop._cache = _Cache(function)
+            except (RuntimeError, OSError) as error:
+                _tell(NOWHERE, str(error))
+        return loop
+
+    return compiled
+
+
+class _Cache(_FunctionCache):
+    """numba's cache of one loop's code, without which the loop is compiled."""
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return the code for these types of arguments, or None where it is not there or cannot be read."""
+        # Files that were cut short, overwritten or left by others can raise anything while they are unpickled.
+        try:
+            found = super().load_overload(sig, target_context)
+            if found is None or tuple(found.signature.args) == tuple(sig):
+                return found
+            # Two processes that compile a loop for different types at once may give both the same file.
+            reason = "it is of other types of arguments"
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+        _tell(UNREADABLE, f"in {self.cache_path}: {reason}")
+        self._replace_index()
+        return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep the code for these types of arguments, if that can be done."""
+        try:
+            super().save_overload(sig, data)
+        except Exception as error:  # the loop is compiled; that the next process cannot know is no reason to fail
+            _tell(NOWHERE, f"{type(error).__name__}: {error}")
+
+    def _replace_index(self) -> None:
+        """Forget what was kept; where not even that can be done, keep nothing."""
+        try:
+            self.flush()
+        except OSError:
+            self.disable()
+
+
+def _tell(what: str, reason: str) -> None:
+    """Log what befell compiled code, once in each process: what befalls one loop befalls all."""
+    if what not in _told:
+        _told.add(what)
+        logging.getLogger("slabsvm").warning("%s (%s).", what, reason)

@@ -1,0 +1,184 @@
+"""A fit that fails or is interrupted leaves the object as it was: all of the new model, or all of the old one."""
+
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.utils.validation import check_is_fitted
+
+import problems
+from slabsvm import (
+    AutoSlabSVM,
+    ConformalDetector,
+    LabelFreeSearchCV,
+    LinearOneClassSlabSVM,
+    OneClassSlabSVM,
+    OneClassSVM,
+    OpenSetClassifier,
+    SlabCollapseWarning,
+)
+from slabsvm.features import Chi2Map, HellingerMap
+from slabsvm.openset.classwise import NormalisedMargin
+
+X = np.random.default_rng(0).gamma(16.0, 1 / 16, (60, 3))
+OTHER = np.random.default_rng(1).gamma(16.0, 1 / 16, (50, 3))
+CLASSES = np.repeat(["left", "right"], 30)
+
+Fit = Callable[[Any, np.ndarray], Any]
+
+
+def alone(model: Any, rows: np.ndarray) -> Any:
+    return model.fit(rows)
+
+
+def in_two_classes(model: Any, rows: np.ndarray) -> Any:
+    return model.fit(rows, np.repeat(CLASSES[[0, -1]], [len(rows) // 2, len(rows) - len(rows) // 2]))
+
+
+# What fits, and how.
+FITTED: dict[str, tuple[Any, Fit]] = {
+    **{name: (make(), alone) for name, make in problems.FAMILY.items()},
+    "linear": (LinearOneClassSlabSVM(), alone),
+    "conformal": (ConformalDetector(alpha=0.1), alone),
+    "margin": (NormalisedMargin(OneClassSlabSVM()), alone),
+    "open set": (OpenSetClassifier(alpha=0.1), in_two_classes),
+    "search": (LabelFreeSearchCV(OneClassSVM(), {"nu": [0.1, 0.2]}, cv="leave-one-out", criterion="volume"), alone),
+    "auto": (AutoSlabSVM(recall=0.8), alone),
+    "Hellinger map": (HellingerMap(), alone),
+    "chi2 map": (Chi2Map(), alone),
+}
+by_name = pytest.mark.parametrize("name", FITTED)
+
+
+class Interrupt(KeyboardInterrupt):
+    """What Ctrl-C raises."""
+
+
+# Where an interrupt would leave a setting of the whole process behind, for the tests that follow.
+SPARED = "slabsvm.runtime.blas"
+
+
+@contextmanager
+def interrupted_at(call: int) -> Iterator[list[int]]:
+    """Interrupt at the call of this number among those of functions of the package; yield the calls that were made."""
+    made = [0]
+
+    def count(frame: Any, event: str, argument: Any) -> None:
+        module = frame.f_globals.get("__name__", "")
+        if event == "call" and module.startswith("slabsvm") and module != SPARED:
+            made[0] += 1
+            if made[0] == call:
+                raise Interrupt
+
+    sys.setprofile(count)
+    try:
+        yield made
+    finally:
+        sys.setprofile(None)
+
+
+def quietly(fit: Fit, model: Any, rows: np.ndarray) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return fit(model, rows)
+
+
+def assert_the_same(now: dict[str, Any], before: dict[str, Any]) -> None:
+    assert now.keys() == before.keys()
+    assert [name for name, value in now.items() if value is not before[name]] == []
+
+
+@by_name
+def test_a_refused_fit_leaves_what_was(name):
+    prototype, fit = FITTED[name]
+    wrong = np.c_[OTHER, OTHER, np.full(len(OTHER), np.nan)]
+    model = clone(prototype)
+    before = dict(vars(model))
+    with pytest.raises(ValueError, match=r"NaN|could be fitted"):
+        quietly(fit, model, wrong)
+    assert_the_same(vars(model), before)
+    with pytest.raises(NotFittedError):
+        check_is_fitted(model)
+    quietly(fit, model, X)
+    before = dict(vars(model))
+    with pytest.raises(ValueError, match=r"NaN|could be fitted"):
+        quietly(fit, model, wrong)
+    assert_the_same(vars(model), before)
+    assert model.n_features_in_ == 3 if name != "margin" else model.estimator_.n_features_in_ == 3
+
+
+@by_name
+def test_an_interrupt_at_any_moment_leaves_what_was(name):
+    prototype, fit = FITTED[name]
+    model = quietly(fit, clone(prototype), X)
+    # The first of equal fits also makes what is remembered.
+    for _ in range(2):
+        counted = clone(prototype)
+        with interrupted_at(0) as made:
+            quietly(fit, counted, OTHER)
+    # A search calls tens of thousands of functions, which counting them slows down.
+    moments = 4 if name in ("search", "auto") else 12
+    for call in np.unique(np.linspace(1, made[0], moments, dtype=int)):
+        unfitted = clone(prototype)
+        parameters, before = dict(vars(unfitted)), dict(vars(model))
+        for changed, state in ((unfitted, parameters), (model, before)):
+            with pytest.raises(Interrupt), interrupted_at(call):
+                quietly(fit, changed, OTHER)
+            assert_the_same(vars(changed), state)
+    expected = quietly(fit, clone(prototype), X)
+    method = "transform" if hasattr(model, "transform") else "decision_function"
+    np.testing.assert_array_equal(getattr(model, method)(X), getattr(expected, method)(X))
+
+
+@pytest.mark.parametrize("method", ["predict", "decision_function", "score_samples", "project", "summary"])
+def test_after_a_fit_that_failed_late_the_model_is_not_fitted(method):
+    model = OneClassSlabSVM(nu_lower=0.9, nu_upper=0.2)
+    with pytest.raises(ValueError, match="nu_lower"):
+        model.fit(X)
+    with pytest.raises(NotFittedError, match="not fitted yet"):
+        getattr(model, method)(*([] if method == "summary" else [X]))
+
+
+def test_a_warning_that_the_user_made_an_error_is_a_failed_fit():
+    model = OneClassSlabSVM().fit(X)
+    before = dict(vars(model))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        with pytest.raises(ConvergenceWarning):
+            model.set_params(tol=1e-12, max_iter=1).fit(OTHER)
+        warnings.simplefilter("error", SlabCollapseWarning)
+        with pytest.raises(SlabCollapseWarning):
+            model.set_params(tol=1e-3, max_iter=-1, gamma=1e4, offsets="training").fit(OTHER)
+    model.set_params(**{name: before[name] for name in ("tol", "max_iter", "gamma", "offsets")})
+    assert_the_same(vars(model), before)
+
+
+def test_a_warm_start_goes_on_from_the_last_fit_that_succeeded():
+    model = OneClassSlabSVM(warm_start=True, tol=1e-6).fit(X)
+    with pytest.raises(ValueError, match="NaN"):
+        model.fit(np.full((9, 3), np.nan))
+    cold = OneClassSlabSVM(tol=1e-6).fit(X)
+    assert model.fit(X).n_iter_ < cold.n_iter_
+
+
+def test_a_fit_returns_the_object_that_it_was_called_on():
+    for prototype, fit in FITTED.values():
+        model = clone(prototype)
+        assert quietly(fit, model, X) is model
+
+
+def test_a_class_that_cannot_be_learned_leaves_the_known_ones():
+    model = in_two_classes(OpenSetClassifier(alpha=0.1), X)
+    before = dict(vars(model))
+    with pytest.raises(ValueError, match="NaN"):
+        model.partial_add(np.full((20, 3), np.nan), "middle")
+    for act in (lambda: model.partial_add(OTHER, "middle"), lambda: model.remove("left")):
+        with pytest.raises(Interrupt), interrupted_at(3):
+            act()
+    assert_the_same(vars(model), before)
