@@ -40,7 +40,7 @@ HOMES = {
     "click": {"command"},
     "rich": {"command"},
     "dask": {"data", "detectors"},
-    "sklearn": {"kernels", *FLOORS[FLOORS.index("detectors") :]},
+    "sklearn": {"runtime", "kernels", *FLOORS[FLOORS.index("detectors") :]},
 }
 
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from slabsvm.runtime.arrays import FloatArray, IntArray
 from slabsvm.runtime.compilation import compiler
 
 _compiled = compiler(error_model="numpy")
@@ -26,9 +27,6 @@ WIDTH = DEGREE + 3  # a piece of the chi2 table, one cache line: its centre, 2/l
 TOGETHER = 4  # fractions that are brought to one denominator
 # Products of TOGETHER values of this size and any weight are finite, and those of its reciprocals are not 0.
 LARGEST = 1e45
-
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
 
 
 class Lines(NamedTuple):

@@ -21,19 +21,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, OutlierMixin, _fit_context, clone
+from sklearn.base import BaseEstimator, OutlierMixin, clone
 from sklearn.model_selection import KFold, check_cv
 from sklearn.pipeline import Pipeline
-from sklearn.utils import _safe_indexing, check_random_state, get_tags, indexable
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
-from sklearn.utils.metaestimators import _safe_split
+from sklearn.utils import check_random_state, get_tags, indexable
 from sklearn.utils.parallel import Parallel, delayed
-from sklearn.utils.validation import (
-    _check_method_params,
-    _num_samples,
-    check_is_fitted,
-    validate_data,
-)
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from slabsvm.conformal.p_values import WHOLE, Tail, benjamini_hochberg, combined, graded, ranked, whole_down, whole_up
 from slabsvm.conformal.remoteness import far_rows, limit_of, reach_of, reach_without_own
@@ -42,11 +35,19 @@ from slabsvm.detectors.answers import answer, refuse_other_polarity
 from slabsvm.detectors.base import Detector
 from slabsvm.detectors.slab import OneClassSlabSVM
 from slabsvm.detectors.weighting import checked_weights, fit_with
-from slabsvm.dual.program import FloatArray
+from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.atomic import atomic
 from slabsvm.runtime.caller import callers_level
-
-Rows = npt.NDArray[np.intp]
+from slabsvm.runtime.sklearn_private import (
+    HasMethods,
+    Interval,
+    StrOptions,
+    _check_method_params,
+    _fit_context,
+    _num_samples,
+    _safe_indexing,
+    _safe_split,
+)
 
 # No more are asked for: a rate of false alarms that wants them is no rate.
 MOST_SAMPLES = 1e15
@@ -315,7 +316,7 @@ class ConformalDetector(OutlierMixin, BaseEstimator):
         )
         return members
 
-    def _splits(self, X: Any) -> Sequence[tuple[Rows, Rows]]:
+    def _splits(self, X: Any) -> Sequence[tuple[IndexArray, IndexArray]]:
         count, random = _num_samples(X), check_random_state(self.random_state)
         held = max(1, int(self.calibration_size * count))
         if count - (1 if self.method == "cross" else held) < 2:
@@ -404,7 +405,7 @@ class _Member:
     scores: FloatArray
     reach: FloatArray
     weights: FloatArray
-    learned: Rows | None
+    learned: IndexArray | None
 
     @property
     def counted(self) -> _Member:
@@ -422,14 +423,14 @@ class _Given:
     weights: FloatArray
 
 
-def _fit_and_score(detector: Any, given: _Given, learned: Rows, held_out: Rows) -> _Member:
+def _fit_and_score(detector: Any, given: _Given, learned: IndexArray, held_out: IndexArray) -> _Member:
     parameters = _check_method_params(given.X, given.parameters, indices=learned)
     fit_with(detector, _safe_split(detector, given.X, None, learned)[0], parameters)
     held_out_X, _ = _safe_split(detector, given.X, None, held_out, learned)
     return _scored(detector, held_out_X, given.weights[held_out], learned)
 
 
-def _scored(detector: Any, X: Any, weights: FloatArray, learned: Rows | None) -> _Member:
+def _scored(detector: Any, X: Any, weights: FloatArray, learned: IndexArray | None) -> _Member:
     """Return a fitted detector with positives that it has not learned."""
     scores = answer(detector, X).values
     refuse_other_polarity(detector, X, scores)

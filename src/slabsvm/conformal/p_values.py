@@ -32,7 +32,7 @@ import numpy.typing as npt
 from scipy.stats import false_discovery_control
 
 from slabsvm.detectors.base import ROUNDING_UNITS
-from slabsvm.dual.program import FloatArray
+from slabsvm.runtime.arrays import FloatArray
 
 # alpha (n + 1) is a whole number in decimals where it is one to within this.
 WHOLE = 1e-9

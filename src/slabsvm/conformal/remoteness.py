@@ -19,15 +19,16 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import logsumexp
 from sklearn.pipeline import Pipeline
-from sklearn.utils import _safe_indexing, gen_batches
+from sklearn.utils import gen_batches
 
 from slabsvm.data.checks import canonical
 from slabsvm.detectors.kernelized import KernelDetector
 from slabsvm.detectors.slab_planes import Slab
-from slabsvm.dual.program import FloatArray
 from slabsvm.kernels.base import RBF
 from slabsvm.kernels.expansion import BLOCK_BYTES
+from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
+from slabsvm.runtime.sklearn_private import _safe_indexing
 
 # A row is out of a slab's reach where its mass is less than this share of the lower hyperplane's offset, and out of any
 # model's where it is less than these units of what the model moves its thresholds by for rounding.

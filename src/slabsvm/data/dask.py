@@ -6,12 +6,11 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from slabsvm.data.passes import Rows, Source
+from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
-FloatArray = npt.NDArray[np.float64]
 Result = TypeVar("Result")
 
 

@@ -16,8 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-FloatArray = npt.NDArray[np.float64]
-Samples = npt.NDArray[np.intp]
+from slabsvm.runtime.arrays import FloatArray, IndexArray
 
 # Bytes of the data that are hashed at once.
 CHUNK_BYTES = 2**24
@@ -39,9 +38,9 @@ class Distinct:
         What each is known by in another data set, in ascending order: the hash of its content.
     """
 
-    representatives: Samples
+    representatives: IndexArray
     weights: FloatArray
-    group: Samples
+    group: IndexArray
     keys: npt.NDArray[np.uint64]
 
     def spread(self, values: FloatArray, weights: FloatArray) -> FloatArray:

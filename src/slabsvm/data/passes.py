@@ -18,9 +18,9 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from slabsvm.data.wide_sums import product
+from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
-FloatArray = npt.NDArray[np.float64]
 Rows = Any
 Result = TypeVar("Result")
 

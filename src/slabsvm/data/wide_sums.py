@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
+from slabsvm.runtime.arrays import FloatArray
 
 # Terms are multiplied by this power of two, and their sum by its inverse: what underflows is nothing beside the rest.
 UNIT = 2.0**-600

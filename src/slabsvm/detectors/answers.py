@@ -13,7 +13,7 @@ import numpy.typing as npt
 from sklearn.pipeline import Pipeline
 
 from slabsvm.detectors.base import Detector
-from slabsvm.dual.program import FloatArray
+from slabsvm.runtime.arrays import FloatArray
 
 REMEDY = (
     "Wrap it in a class whose decision_function is minus this one's and whose predict gives +1 for rows that are "

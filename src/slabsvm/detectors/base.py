@@ -16,16 +16,17 @@ from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, OutlierMixin, _fit_context
-from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.base import BaseEstimator, OutlierMixin
+from sklearn.utils.validation import validate_data
 
 from slabsvm.data.checks import canonical, reading, without_unit
 from slabsvm.data.distinct import Distinct, distinct_rows
-from slabsvm.dual.program import BoolArray, FloatArray, one_class
+from slabsvm.dual.program import one_class
+from slabsvm.runtime.arrays import BoolArray, FloatArray
 from slabsvm.runtime.atomic import atomic
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.caller import callers_level
+from slabsvm.runtime.sklearn_private import StrOptions, _check_sample_weight, _fit_context
 
 # Offsets are moved outwards by this many units of rounding, so that a sample on a boundary counts as inside, as it
 # should, whatever rounding does to its score.

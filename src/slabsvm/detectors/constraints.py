@@ -6,7 +6,8 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from sklearn.utils._param_validation import Interval
+
+from slabsvm.runtime.sklearn_private import Interval
 
 
 class FiniteReal(Interval):

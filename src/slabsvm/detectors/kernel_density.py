@@ -9,17 +9,17 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 from scipy.special import logsumexp
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.detectors import infinity
 from slabsvm.detectors.base import Detector, Fitted, Training, accepted_share, nu_quantile, parameters, rounding_of
 from slabsvm.detectors.constraints import FiniteReal
-from slabsvm.dual.program import FloatArray
 from slabsvm.kernels.bandwidth import feature_variance
 from slabsvm.kernels.base import LARGEST_KERNEL_VALUE, RBF
 from slabsvm.kernels.expansion import BLOCK_BYTES
+from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
+from slabsvm.runtime.sklearn_private import Interval, StrOptions
 
 # Half of the least finite number: what is below is outside.
 LEAST_LOG_DENSITY = -0.5 * float(np.finfo(np.float64).max)

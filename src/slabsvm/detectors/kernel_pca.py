@@ -7,17 +7,17 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.detectors import infinity
 from slabsvm.detectors.base import Fitted, Training, accepted_share, nu_quantile, parameters, rounding_of
 from slabsvm.detectors.kernelized import KernelDetector, common_length, refuse_remote_cloud, samples_of
 from slabsvm.detectors.principal_components import Centred, centred, components, errors, left_out_errors
-from slabsvm.dual.program import FloatArray
 from slabsvm.gram.products import gram_of
 from slabsvm.kernels.base import RBF, Kernel
 from slabsvm.kernels.expansion import Expansion
+from slabsvm.runtime.arrays import FloatArray
+from slabsvm.runtime.sklearn_private import Interval
 
 # Reconstruction errors below this share of the cloud's variance are no errors: the components span all samples.
 NO_ERROR = 1e-10

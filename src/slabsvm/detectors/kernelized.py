@@ -10,18 +10,18 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 from joblib import effective_n_jobs
-from sklearn.utils._param_validation import StrOptions
 
 from slabsvm.data.checks import SMALLEST_SQUARE
 from slabsvm.data.distinct import Distinct, distinct_rows, same_points
 from slabsvm.detectors.base import Detector, Training, parameters
 from slabsvm.detectors.constraints import FiniteReal
-from slabsvm.dual.program import FloatArray
 from slabsvm.gram.base import Dense, Gram
 from slabsvm.gram.precision import ROUNDING_GAP
 from slabsvm.kernels import bandwidth
 from slabsvm.kernels import base as kernels
 from slabsvm.kernels.base import LARGEST_KERNEL_VALUE, Kernel
+from slabsvm.runtime.arrays import FloatArray
+from slabsvm.runtime.sklearn_private import StrOptions
 
 # A precomputed kernel matrix may be this far from symmetric, relative to its largest entry, and its diagonal this far
 # from constant where it must be constant.

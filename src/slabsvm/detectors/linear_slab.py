@@ -9,11 +9,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import scipy.sparse as sp
 from joblib import effective_n_jobs
-from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import assert_all_finite
-from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from slabsvm.data.checks import SMALLEST_SQUARE, canonical, reading, without_unit
 from slabsvm.data.passes import Local, Source
@@ -25,6 +23,7 @@ from slabsvm.dual.program import one_class_slab
 from slabsvm.kernels.base import LARGEST_KERNEL_VALUE
 from slabsvm.runtime.atomic import atomic
 from slabsvm.runtime.caller import callers_level
+from slabsvm.runtime.sklearn_private import StrOptions, _check_sample_weight, _fit_context
 
 # What a fit says that found w = 0.
 NEAR_THE_ORIGIN = (

@@ -7,13 +7,13 @@ from dataclasses import field
 from numbers import Real
 from typing import Any, ClassVar
 
-from sklearn.utils._param_validation import Interval
-
 from slabsvm.detectors.base import parameters
 from slabsvm.detectors.support_vectors import Solved, SupportVectorDetector
-from slabsvm.dual.program import Dual, FloatArray, one_class
+from slabsvm.dual.program import Dual, one_class
 from slabsvm.gram.base import Gram
 from slabsvm.kernels.base import Kernel
+from slabsvm.runtime.arrays import FloatArray
+from slabsvm.runtime.sklearn_private import Interval
 
 
 @parameters

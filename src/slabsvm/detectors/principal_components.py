@@ -12,11 +12,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import scipy.linalg
 import scipy.sparse.linalg
 
-FloatArray = npt.NDArray[np.float64]
+from slabsvm.runtime.arrays import FloatArray
 
 # Of matrices larger than this, a few leading eigenvectors are found by Lanczos iterations.
 LANCZOS_SIZE = 1000

@@ -7,9 +7,10 @@ from typing import Any, ClassVar
 from slabsvm.detectors.base import parameters
 from slabsvm.detectors.slab_planes import Slab
 from slabsvm.detectors.support_vectors import Solved, SupportVectorDetector
-from slabsvm.dual.program import BoolArray, Dual, FloatArray, one_class_slab
+from slabsvm.dual.program import Dual, one_class_slab
 from slabsvm.gram.base import Gram
 from slabsvm.kernels.base import Kernel
+from slabsvm.runtime.arrays import BoolArray, FloatArray
 
 
 @parameters

@@ -8,11 +8,12 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import Interval
 
 from slabsvm.detectors.base import parameters
 from slabsvm.detectors.constraints import FiniteReal
-from slabsvm.dual.program import FloatArray, Status
+from slabsvm.dual.program import Status
+from slabsvm.runtime.arrays import FloatArray
+from slabsvm.runtime.sklearn_private import Interval
 
 # A weight of this, beside 1.
 ROUNDED_AWAY = float(np.finfo(np.float64).eps)

@@ -17,7 +17,6 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.data.distinct import Distinct
@@ -26,14 +25,16 @@ from slabsvm.detectors.base import LOST_RECALL, Fitted, Training, accepted_share
 from slabsvm.detectors.constraints import FiniteReal
 from slabsvm.detectors.kernelized import GramFactory, KernelDetector, samples_of
 from slabsvm.dual.leave_one_out import leave_one_out
-from slabsvm.dual.program import Dual, FloatArray, Solution, Status
+from slabsvm.dual.program import Dual, Solution, Status
 from slabsvm.gram.base import Gram
 from slabsvm.gram.products import gram_of
 from slabsvm.kernels.base import RBF, Kernel
 from slabsvm.kernels.expansion import BLOCK_BYTES, Expansion
 from slabsvm.kernels.tables import Projection
+from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.caller import callers_level
+from slabsvm.runtime.sklearn_private import Interval, StrOptions
 
 # So many samples, in their random order, are asked whether any other reaches them.
 CHECKED = 1000

@@ -8,15 +8,16 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import Interval
 
 from slabsvm.detectors.base import Training, parameters
 from slabsvm.detectors.constraints import FiniteReal
 from slabsvm.detectors.kernelized import common_length, refuse_remote_cloud
 from slabsvm.detectors.support_vectors import Solved, SupportVectorDetector, SupportVectorFit
-from slabsvm.dual.program import Dual, FloatArray, Status, hypersphere
+from slabsvm.dual.program import Dual, Status, hypersphere
 from slabsvm.gram.base import Gram
 from slabsvm.kernels.base import Kernel
+from slabsvm.runtime.arrays import FloatArray
+from slabsvm.runtime.sklearn_private import Interval
 
 # C is compared with the least that is feasible up to this relative rounding error.
 FEASIBLE = 1e-12

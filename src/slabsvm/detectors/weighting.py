@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 from sklearn.pipeline import Pipeline
-from sklearn.utils.validation import _check_sample_weight, _num_samples
 
-from slabsvm.dual.program import FloatArray
+from slabsvm.runtime.arrays import FloatArray
+from slabsvm.runtime.sklearn_private import _check_sample_weight, _num_samples
 
 
 def checked_weights(sample_weight: Any, X: Any) -> FloatArray | None:

@@ -11,13 +11,11 @@ from io import BytesIO
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.display.figures import require_matplotlib
 from slabsvm.display.palette import INK, LINE, NOVEL, SEQUENCE, SOFT
-
-FloatArray = npt.NDArray[np.float64]
+from slabsvm.runtime.arrays import FloatArray
 
 TITLES = {"mean_recall": "Recall on held-out positives", "mean_acceptance": "Strangers accepted"}
 MOST_LINES = 12

@@ -17,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
-from slabsvm.dual.program import BoolArray, Dual, FloatArray
+from slabsvm.dual.program import Dual
+from slabsvm.runtime.arrays import BoolArray, FloatArray
 
 # Added to K_FF's diagonal, relative to its mean: duplicates make K_FF singular, rounding makes it slightly indefinite.
 RIDGE: dict[Any, float] = {np.float64: 1e-13, np.float32: 1e-6}

@@ -37,8 +37,9 @@ import numpy as np
 import numpy.typing as npt
 
 from slabsvm.dual.active_set import Face
-from slabsvm.dual.program import Dual, FloatArray, Solution
+from slabsvm.dual.program import Dual, Solution
 from slabsvm.gram.base import Gram
+from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
 # A face of more samples is factored in float32, at half the time and memory, where the kernel allows such blocks.

@@ -27,9 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slabsvm.gram.precision import ROUNDING_GAP
-
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
+from slabsvm.runtime.arrays import BoolArray, FloatArray
 
 # A gap is measured against the objective, but never against less than this share of the largest objective that
 # the boxes allow: where w = 0 is optimal the objective vanishes and no relative gap could ever be reached.

@@ -20,11 +20,8 @@ from scipy.linalg.lapack import dpotrf
 
 from slabsvm.gram.precision import ROUNDING_GAP
 from slabsvm.kernels.base import Kernel, Rows
+from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
-
-FloatArray = npt.NDArray[np.float64]
-AnyFloatArray = npt.NDArray[np.floating[Any]]
-Samples = npt.NDArray[np.intp]
 
 # Rows of K that are held at once while a product K beta is formed.
 PRODUCT_BYTES = 2**24
@@ -97,8 +94,8 @@ class Gram(ABC):
     @abstractmethod
     def block(
         self,
-        rows: Samples,
-        columns: Samples | None,
+        rows: IndexArray,
+        columns: IndexArray | None,
         dtype: npt.DTypeLike = np.float64,
         out: AnyFloatArray | None = None,
     ) -> AnyFloatArray:
@@ -115,7 +112,7 @@ class Gram(ABC):
         return np.inf
 
     @abstractmethod
-    def subset(self, samples: Samples) -> Gram:
+    def subset(self, samples: IndexArray) -> Gram:
         """Return K over some of the samples."""
 
     def dot(self, beta: FloatArray, dtype: npt.DTypeLike = np.float64) -> FloatArray:
@@ -159,8 +156,8 @@ class Dense(Gram):
 
     def block(
         self,
-        rows: Samples,
-        columns: Samples | None,
+        rows: IndexArray,
+        columns: IndexArray | None,
         dtype: npt.DTypeLike = np.float64,
         out: AnyFloatArray | None = None,
     ) -> AnyFloatArray:
@@ -176,7 +173,7 @@ class Dense(Gram):
         """K_ii, shape (m,)."""
         return np.diagonal(self.matrix)
 
-    def subset(self, samples: Samples) -> Gram:
+    def subset(self, samples: IndexArray) -> Gram:
         """Return the principal block."""
         return Dense(self.matrix[np.ix_(samples, samples)], self.rounding)
 
@@ -212,8 +209,8 @@ class Computed(Gram):
 
     def block(
         self,
-        rows: Samples,
-        columns: Samples | None,
+        rows: IndexArray,
+        columns: IndexArray | None,
         dtype: npt.DTypeLike = np.float64,
         out: AnyFloatArray | None = None,
     ) -> AnyFloatArray:
@@ -263,7 +260,7 @@ class Computed(Gram):
         """K_ii, shape (m,)."""
         return self.kernel.diagonal(self.X)
 
-    def subset(self, samples: Samples) -> Gram:
+    def subset(self, samples: IndexArray) -> Gram:
         """Return K over some of the samples."""
         part = type(self).__new__(type(self))
         part.kernel, part.X = self.kernel, self.X[samples]
@@ -285,7 +282,7 @@ class Computed(Gram):
         factor = _factored(matrix)
         return lambda w: np.asarray(dense @ scipy.linalg.cho_solve(factor, dense.T @ w, check_finite=False))
 
-    def _sides(self, rows: Samples, columns: Samples | None, dtype: np.dtype[Any]) -> tuple[Rows, Rows]:
+    def _sides(self, rows: IndexArray, columns: IndexArray | None, dtype: np.dtype[Any]) -> tuple[Rows, Rows]:
         if columns is None or dtype in self._prepared:
             samples = self._prepared_rows(dtype)
             return samples[rows], samples if columns is None else samples[columns]

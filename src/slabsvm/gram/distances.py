@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import numpy.typing as npt
 
-from slabsvm.gram.base import AnyFloatArray, Computed, Gram, Samples
+from slabsvm.gram.base import Computed, Gram
 from slabsvm.gram.products import gram_of
 from slabsvm.kernels.base import RBF, Kernel, Rows
+from slabsvm.runtime.arrays import AnyFloatArray, IndexArray
 
 # Rows are computed and copied in pieces of so many bytes.
 PIECE_BYTES = 2**23
@@ -41,7 +42,7 @@ class Distances:
         self._n_kept = 0
         self._place = np.full(n_samples, -1, dtype=np.intp)
 
-    def keep(self, samples: Samples) -> None:
+    def keep(self, samples: IndexArray) -> None:
         """Compute the rows of these samples that are not here, as long as there is room."""
         missing = samples[self._place[samples] < 0][: len(self._rows) - self._n_kept]
         for piece in _pieces(len(missing), self._rows.shape[1]):
@@ -51,11 +52,11 @@ class Distances:
             self._place[some] = np.arange(kept.start, kept.stop)
             self._n_kept = kept.stop
 
-    def known(self, samples: Samples) -> npt.NDArray[np.bool_]:
+    def known(self, samples: IndexArray) -> npt.NDArray[np.bool_]:
         """Return of which samples the rows are here."""
         return self._place[samples] >= 0
 
-    def between(self, samples: Samples, columns: Samples | None) -> npt.NDArray[np.float64]:
+    def between(self, samples: IndexArray, columns: IndexArray | None) -> npt.NDArray[np.float64]:
         """Return a copy of the rows of known samples, of all columns or of some."""
         place = self._place[samples]
         return self._rows[place] if columns is None else self._rows[np.ix_(place, columns)]
@@ -72,8 +73,8 @@ class FromDistances(Computed):
 
     def block(
         self,
-        rows: Samples,
-        columns: Samples | None,
+        rows: IndexArray,
+        columns: IndexArray | None,
         dtype: npt.DTypeLike = np.float64,
         out: AnyFloatArray | None = None,
     ) -> AnyFloatArray:

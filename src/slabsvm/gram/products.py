@@ -14,8 +14,7 @@ import scipy.sparse as sp
 
 from slabsvm.gram.base import Computed
 from slabsvm.kernels.base import Intersection, Kernel, Rows
-
-FloatArray = npt.NDArray[np.float64]
+from slabsvm.runtime.arrays import FloatArray
 
 # The features are summed over in so many shares: a number that depends on nothing, so that neither does rounding.
 SHARES = 8

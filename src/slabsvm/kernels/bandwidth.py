@@ -11,14 +11,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.spatial.distance import pdist
 
 from slabsvm.data.checks import SMALLEST_SQUARE, canonical, reading
+from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
-
-FloatArray = npt.NDArray[np.float64]
 
 # Distances are taken between so many rows at most, drawn without replacement: 2 million pairs.
 PAIRED_ROWS = 2000

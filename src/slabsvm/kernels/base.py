@@ -16,8 +16,8 @@ import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 
 from slabsvm.kernels.tables import Chi2Table, IntersectionTable, Projection, WeightVector
+from slabsvm.runtime.arrays import AnyFloatArray
 
-FloatArray = npt.NDArray[np.floating[Any]]
 Rows = Any  # a dense array or CSR matrix: whatever has rows that an index array can pick
 
 # Products of kernel values must be finite.
@@ -75,7 +75,7 @@ class Kernel(ABC):
         return X.astype(dtype, copy=False)
 
     @abstractmethod
-    def block(self, left: Rows, right: Rows, out: FloatArray | None = None) -> FloatArray:
+    def block(self, left: Rows, right: Rows, out: AnyFloatArray | None = None) -> AnyFloatArray:
         """Return k between prepared rows, shape (n_left, n_right), in their dtype; written to out when given.
 
         An out of float32 for rows of float64 is rounded to.
@@ -106,7 +106,7 @@ class Kernel(ABC):
         del vectors, coefficients
         return 0.0 if self.local else None
 
-    def __call__(self, X: Rows, Z: Rows) -> FloatArray:
+    def __call__(self, X: Rows, Z: Rows) -> AnyFloatArray:
         """Return k between the rows of X and of Z (neither prepared), shape (n_X, n_Z), in float64."""
         return self.block(self.prepare(X), self.prepare(Z))
 
@@ -123,7 +123,7 @@ class Linear(Kernel):
 
     explicit = True
 
-    def __init__(self, centre: FloatArray | None = None) -> None:
+    def __init__(self, centre: AnyFloatArray | None = None) -> None:
         self.centre = centre
 
     def prepare(self, X: Rows, dtype: npt.DTypeLike = np.float64) -> Rows:
@@ -132,7 +132,7 @@ class Linear(Kernel):
             return super().prepare(X, dtype)
         return np.subtract(X.toarray() if sp.issparse(X) else X, self.centre).astype(dtype, copy=False)
 
-    def block(self, left: Rows, right: Rows, out: FloatArray | None = None) -> FloatArray:
+    def block(self, left: Rows, right: Rows, out: AnyFloatArray | None = None) -> AnyFloatArray:
         """Return left @ right'."""
         return _product(left, right, out)
 
@@ -161,7 +161,7 @@ class RBF(Kernel):
     single_precision = True
     local = True
 
-    def __init__(self, gamma: float, centre: FloatArray | None = None, *, differences: bool = False) -> None:
+    def __init__(self, gamma: float, centre: AnyFloatArray | None = None, *, differences: bool = False) -> None:
         self.gamma = gamma
         self.centre = centre
         self.differences = differences
@@ -222,7 +222,7 @@ class RBF(Kernel):
             scaled[far], norms[far] = 0.0, -np.inf
         return rows
 
-    def block(self, left: Rows, right: Rows, out: FloatArray | None = None) -> FloatArray:
+    def block(self, left: Rows, right: Rows, out: AnyFloatArray | None = None) -> AnyFloatArray:
         """Return exp of the product of left with right, after the last two columns of one have changed places."""
         if left.shape[0] <= right.shape[0]:
             left = _ends_exchanged(left)
@@ -235,14 +235,14 @@ class RBF(Kernel):
             np.exp(values, out=out[rows], casting="same_kind")
         return out
 
-    def exponents(self, left: Rows, right: Rows) -> FloatArray:
+    def exponents(self, left: Rows, right: Rows) -> AnyFloatArray:
         """Return -gamma |x - z|^2 between prepared rows, shape (n_left, n_right)."""
         return self._exponents(_ends_exchanged(left), right, None)
 
-    def _exponents(self, left: Rows, right: Rows, out: FloatArray | None) -> FloatArray:
+    def _exponents(self, left: Rows, right: Rows, out: AnyFloatArray | None) -> AnyFloatArray:
         """Return the exponents; the last two columns of one side have changed places."""
         if self.differences:
-            squared: FloatArray = cdist(left[:, :-2], right[:, :-2], "sqeuclidean")
+            squared: AnyFloatArray = cdist(left[:, :-2], right[:, :-2], "sqeuclidean")
             # What overflows is infinitely far.
             with np.errstate(over="ignore"):
                 return np.multiply(squared, -self.gamma, out=squared)
@@ -272,7 +272,7 @@ class Hellinger(Kernel):
         """Return the square roots."""
         return np.sqrt(X.astype(dtype, copy=False))
 
-    def block(self, left: Rows, right: Rows, out: FloatArray | None = None) -> FloatArray:
+    def block(self, left: Rows, right: Rows, out: AnyFloatArray | None = None) -> AnyFloatArray:
         """Return the product of the square roots."""
         return _product(left, right, out)
 
@@ -301,7 +301,7 @@ class _CompiledAdditive(Kernel):
     loop: str
     limit: float
 
-    def block(self, left: Rows, right: Rows, out: FloatArray | None = None) -> FloatArray:
+    def block(self, left: Rows, right: Rows, out: AnyFloatArray | None = None) -> AnyFloatArray:
         """Return the block, a few right-hand rows at a time where they are sparse and wide."""
         from slabsvm.compiled import additive as _additive
 
@@ -358,7 +358,7 @@ class FromFunction(Kernel):
     def __init__(self, function: Callable[[Any, Any], Any]) -> None:
         self.function = function
 
-    def block(self, left: Rows, right: Rows, out: FloatArray | None = None) -> FloatArray:
+    def block(self, left: Rows, right: Rows, out: AnyFloatArray | None = None) -> AnyFloatArray:
         """Return the function's block, checked for its shape and for finite values."""
         try:
             found = self.function(left, right)
@@ -396,7 +396,7 @@ NAMED: dict[str, type[Kernel]] = {
 }
 
 
-def _product(left: Rows, right: Rows, out: FloatArray | None) -> FloatArray:
+def _product(left: Rows, right: Rows, out: AnyFloatArray | None) -> AnyFloatArray:
     """Return left @ right' as a dense array, written to out when given."""
     if not sp.issparse(left):
         dense = right.toarray() if sp.issparse(right) else right

@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from slabsvm.data.wide_sums import product
 from slabsvm.kernels.base import Kernel
+from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
-
-FloatArray = npt.NDArray[np.float64]
 
 # Kernel values between new rows and training samples that are held at once.
 BLOCK_BYTES = 2**24

@@ -23,13 +23,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, _fit_context
-from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from slabsvm.data.checks import canonical, reading
 from slabsvm.kernels import base as kernels
 from slabsvm.runtime.atomic import atomic
+from slabsvm.runtime.sklearn_private import Interval, StrOptions, _check_feature_names_in, _fit_context
 
 # Where the error of a sampled kernel is looked for: ratios of two features up to e^40.
 RATIOS = np.linspace(0.0, 40.0, 4001)

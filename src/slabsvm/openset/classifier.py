@@ -15,14 +15,11 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context, clone
-from sklearn.utils import _safe_indexing, check_random_state, gen_batches, get_tags, indexable
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils import check_random_state, gen_batches, get_tags, indexable
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import (
-    _check_method_params,
-    _num_samples,
     assert_all_finite,
     check_consistent_length,
     check_is_fitted,
@@ -35,12 +32,19 @@ from slabsvm.conformal.p_values import WHOLE
 from slabsvm.data.checks import reading
 from slabsvm.detectors.slab import OneClassSlabSVM
 from slabsvm.detectors.weighting import checked_weights
-from slabsvm.dual.program import FloatArray
 from slabsvm.openset.classwise import NormalisedMargin, asked, fitted_to_class
+from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.atomic import atomic
 from slabsvm.runtime.caller import callers_level
-
-Rows = npt.NDArray[np.intp]
+from slabsvm.runtime.sklearn_private import (
+    HasMethods,
+    Interval,
+    StrOptions,
+    _check_method_params,
+    _fit_context,
+    _num_samples,
+    _safe_indexing,
+)
 
 # What "auto" calls a sample of no known class.
 UNKNOWN_WORD, UNKNOWN_NUMBER = "unknown", -1

@@ -8,15 +8,14 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, OutlierMixin, clone
-from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import _check_method_params, _num_samples
 
 from slabsvm.conformal.detector import CalibrationWarning, largest_answer
 from slabsvm.conformal.remoteness import far_rows
 from slabsvm.detectors.answers import answer, refuse_other_polarity
 from slabsvm.detectors.weighting import fit_with
-from slabsvm.dual.program import FloatArray
+from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.atomic import atomic
+from slabsvm.runtime.sklearn_private import _check_method_params, _num_samples, _safe_indexing
 
 # A class with fewer samples has none to hold out.
 FEW = 3

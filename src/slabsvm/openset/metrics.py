@@ -16,10 +16,8 @@ from scipy.integrate import trapezoid
 from sklearn.metrics import confusion_matrix, f1_score, matthews_corrcoef, roc_auc_score
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
+from slabsvm.runtime.arrays import BoolArray, FloatArray
 from slabsvm.runtime.counting import counted
-
-FloatArray = npt.NDArray[np.float64]
-Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -232,7 +230,7 @@ def _known_classes(truth: npt.NDArray[Any], answers: npt.NDArray[Any], unknown_l
     return classes
 
 
-def _scored(y_true: Any, scores: Any, classes: Any, unknown_label: Any) -> tuple[FloatArray, Mask, Mask]:
+def _scored(y_true: Any, scores: Any, classes: Any, unknown_label: Any) -> tuple[FloatArray, BoolArray, BoolArray]:
     """Return the scores, which samples are known, and which of these have their largest score in their own column."""
     table, truth = np.asarray(scores, dtype=np.float64), column_or_1d(y_true)
     if table.ndim != 2:
@@ -240,7 +238,7 @@ def _scored(y_true: Any, scores: Any, classes: Any, unknown_label: Any) -> tuple
     check_consistent_length(truth, table)
     if np.isnan(table).any():
         raise ValueError("A score is NaN, which ranks nowhere.")
-    known: Mask = truth != unknown_label
+    known: BoolArray = truth != unknown_label
     if known.all() or not known.any():
         raise ValueError(
             f"There must be known and unknown samples, the latter labelled {unknown_label!r}; all of these are "

@@ -7,13 +7,11 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 from joblib import effective_n_jobs
-from sklearn.base import _fit_context, clone
+from sklearn.base import clone
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from slabsvm.data.checks import canonical, reading
@@ -22,14 +20,14 @@ from slabsvm.detectors.base import Scored
 from slabsvm.detectors.slab import OneClassSlabSVM
 from slabsvm.detectors.weighting import checked_weights, routed
 from slabsvm.kernels.bandwidth import feature_variance
+from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.atomic import atomic
 from slabsvm.runtime.caller import callers_level
 from slabsvm.runtime.counting import counted
+from slabsvm.runtime.sklearn_private import Interval, _fit_context
 from slabsvm.selection.criteria import RecallMissedWarning, TightestAtRecall
 from slabsvm.selection.progress import Progress, Steps, WithProgress, refit_cost
 from slabsvm.selection.search import LabelFreeSearchCV
-
-FloatArray = npt.NDArray[np.float64]
 
 # gamma of the standardised features, as multiples of 1 / number of those that vary, which is "scale" for them.
 GAMMA_MULTIPLES = tuple(2.0**power for power in range(-2, 5))

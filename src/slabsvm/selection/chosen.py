@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-FloatArray = npt.NDArray[np.float64]
+from slabsvm.runtime.arrays import FloatArray
 
 
 def _refitted_has(name: str) -> Callable[[Any], bool]:

@@ -7,12 +7,10 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
-from sklearn.utils._param_validation import Interval
 
+from slabsvm.runtime.arrays import FloatArray
+from slabsvm.runtime.sklearn_private import Interval
 from slabsvm.selection.criterion import Criterion
-
-FloatArray = npt.NDArray[np.float64]
 
 
 class Consistency(Criterion):

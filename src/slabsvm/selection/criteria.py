@@ -14,10 +14,11 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 from scipy.special import logsumexp
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from slabsvm.detectors.answers import Answer
+from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.caller import callers_level
+from slabsvm.runtime.sklearn_private import Interval, StrOptions
 from slabsvm.selection.consistency import Consistency
 from slabsvm.selection.criterion import Criterion, Measured, WithStrangers
 from slabsvm.selection.curves import ExcessMass, MassVolume
@@ -39,8 +40,6 @@ __all__ = [
     "WithStrangers",
     "log_volume_of",
 ]
-
-FloatArray = npt.NDArray[np.float64]
 
 
 class RecallMissedWarning(UserWarning):

@@ -13,13 +13,12 @@ from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
-from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
 
 from slabsvm.detectors.answers import Answer
+from slabsvm.runtime.arrays import FloatArray
+from slabsvm.runtime.sklearn_private import Interval, StrOptions, validate_parameter_constraints
 from slabsvm.selection.synthetic_outliers import MAKERS, Strangers
 
-FloatArray = npt.NDArray[np.float64]
 Measured = dict[str, float]
 
 # What to do where strangers of a kind are accepted as positives are.

@@ -6,13 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from slabsvm.detectors.answers import Answer
+from slabsvm.runtime.arrays import FloatArray
 from slabsvm.selection.criterion import Measured, WithStrangers
 from slabsvm.selection.synthetic_outliers import Strangers
-
-FloatArray = npt.NDArray[np.float64]
 
 # How many levels a curve is taken at.
 CURVE_POINTS = 50

@@ -7,12 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.caller import callers_level
 from slabsvm.runtime.counting import counted
 
-FloatArray = npt.NDArray[np.float64]
 Candidates = Sequence[Mapping[str, Any]]
 
 # Of fewer values than this, one at an end says nothing.

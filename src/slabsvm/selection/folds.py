@@ -6,15 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
 from slabsvm.data.checks import canonical
 from slabsvm.data.distinct import distinct_rows
+from slabsvm.runtime.arrays import IndexArray
 from slabsvm.runtime.counting import counted
 
-Rows = npt.NDArray[np.intp]
-Split = tuple[Rows, Rows]
+Split = tuple[IndexArray, IndexArray]
 
 
 class DistinctKFold:
@@ -59,7 +58,7 @@ class DistinctKFold:
         del y, groups
         yield from self.split_groups(equal_rows(X))
 
-    def split_groups(self, group: Rows) -> Iterator[Split]:
+    def split_groups(self, group: IndexArray) -> Iterator[Split]:
         """Give the folds of rows of which it is known, (n_samples,), which distinct row each is equal to."""
         sizes = np.bincount(group)
         if len(sizes) < self.n_splits:
@@ -78,7 +77,7 @@ class DistinctKFold:
             yield np.flatnonzero(fold != number), np.flatnonzero(fold == number)
 
 
-def equal_rows(X: Any) -> Rows:
+def equal_rows(X: Any) -> IndexArray:
     """Return for each row of X, a table of any kind, which distinct row it is equal to, (n_samples,).
 
     The distinct rows are numbered in an order that depends on their content alone, if they are numbers.

@@ -8,18 +8,15 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import clone
-from sklearn.utils.metaestimators import _safe_split
-from sklearn.utils.validation import _check_method_params
 
 from slabsvm.detectors.answers import answer, left_out_answer, refuse_other_polarity
 from slabsvm.detectors.weighting import routed
+from slabsvm.runtime.arrays import FloatArray, IndexArray
+from slabsvm.runtime.sklearn_private import _check_method_params, _safe_split
 from slabsvm.selection.criterion import Criterion, Measured
 from slabsvm.selection.synthetic_outliers import Strangers
 
-FloatArray = npt.NDArray[np.float64]
-Rows = npt.NDArray[np.intp]
 Parameters = Mapping[str, Any]
 
 
@@ -35,13 +32,13 @@ class Part:
     n_trials : how many of the rows that it is asked about are distinct: equal ones get one answer
     """
 
-    train: Rows
-    held_out: Rows | None
+    train: IndexArray
+    held_out: IndexArray | None
     strangers: Strangers | None
     n_trials: int
 
     @property
-    def asked(self) -> Rows:
+    def asked(self) -> IndexArray:
         """The positives that the detector is asked about."""
         return self.train if self.held_out is None else self.held_out
 
@@ -68,7 +65,7 @@ class Search:
     criterion: Criterion
     weights: FloatArray | None = None
 
-    def weights_of(self, rows: Rows) -> FloatArray | None:
+    def weights_of(self, rows: IndexArray) -> FloatArray | None:
         """Return the weights of some rows, or None where all count alike."""
         return None if self.weights is None else self.weights[rows]
 

@@ -7,13 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
+from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.caller import callers_level
-from slabsvm.selection.folds import Rows, Split, equal_rows
-
-FloatArray = npt.NDArray[np.float64]
+from slabsvm.selection.folds import Split, equal_rows
 
 # Means and deviations this near to 0 and 1 in every feature are no chance, by which they would differ by 1 / sqrt(n);
 # what float32 leaves of an exact 0 is below it.
@@ -29,7 +27,7 @@ class LeakageWarning(UserWarning):
     """The data, or how they are divided, let a search see what it is to be tested on."""
 
 
-def warn_of_straddling(splits: Sequence[Split], group: Rows) -> None:
+def warn_of_straddling(splits: Sequence[Split], group: IndexArray) -> None:
     """Warn of held-out rows that are equal to rows which are learned from."""
     straddling = [int(np.isin(group[test], group[train]).sum()) for train, test in splits]
     if not any(straddling):

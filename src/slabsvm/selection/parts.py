@@ -7,19 +7,16 @@ from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.model_selection import check_cv
-from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import _num_samples
 
+from slabsvm.runtime.arrays import FloatArray, IndexArray
+from slabsvm.runtime.sklearn_private import _num_samples, _safe_indexing
 from slabsvm.selection.criterion import Criterion
-from slabsvm.selection.folds import DistinctKFold, Rows, equal_rows
+from slabsvm.selection.folds import DistinctKFold, equal_rows
 from slabsvm.selection.judging import Part
 from slabsvm.selection.leakage import warn_of_straddling
 from slabsvm.selection.proportion import in_proportion
 from slabsvm.selection.synthetic_outliers import Strangers
-
-FloatArray = npt.NDArray[np.float64]
 
 LEAVE_ONE_OUT = "leave-one-out"
 
@@ -86,11 +83,13 @@ def n_held_out(parts: Sequence[Part]) -> int:
 class _Weighed(NamedTuple):
     """Which distinct row each of n rows is equal to, (n,), and what it weighs, (n,)."""
 
-    group: Rows
+    group: IndexArray
     weights: FloatArray
 
 
-def _strangers(X: Any, rows: Rows, weighed: _Weighed, criterion: Criterion, seed: tuple[int, int]) -> Strangers | None:
+def _strangers(
+    X: Any, rows: IndexArray, weighed: _Weighed, criterion: Criterion, seed: tuple[int, int]
+) -> Strangers | None:
     """Return strangers of some rows, of all if these are equal, in an order that depends on content alone."""
     group, weights = weighed
     if not criterion.makes_strangers:

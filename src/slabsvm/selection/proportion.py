@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
-Rows = npt.NDArray[np.intp]
+from slabsvm.runtime.arrays import FloatArray, IndexArray
 
 # Strangers are made of so many rows, or of all distinct ones if these are more, where rows differ in weight.
 PROPORTIONATE = 1000
 
 
-def in_proportion(weights: FloatArray) -> Rows:
+def in_proportion(weights: FloatArray) -> IndexArray:
     """Return which of k distinct rows, (k,), stand for all of them, each as often as its weight asks, in order.
 
     Equal weights, each row once. Others, at even steps along the sum of weights, PROPORTIONATE rows, or k if that is

@@ -11,11 +11,10 @@ import numpy.typing as npt
 from scipy.stats import rankdata
 from sklearn.exceptions import FitFailedWarning
 
+from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.caller import callers_level
 from slabsvm.selection.criterion import Criterion
 from slabsvm.selection.judging import Outcome
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def results_of(

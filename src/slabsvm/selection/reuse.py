@@ -17,11 +17,9 @@ from typing import Any
 
 import joblib
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import clone
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.pipeline import Pipeline
-from sklearn.utils import _safe_indexing
 
 from slabsvm.data.distinct import Distinct, distinct_rows
 from slabsvm.detectors.answers import Answer, left_out_answer
@@ -30,9 +28,9 @@ from slabsvm.detectors.support_vectors import Start, SupportVectorDetector
 from slabsvm.detectors.weighting import routed_before
 from slabsvm.gram.base import Dense, Gram
 from slabsvm.kernels.base import RBF, Kernel
+from slabsvm.runtime.arrays import FloatArray
+from slabsvm.runtime.sklearn_private import _safe_indexing
 from slabsvm.selection.judging import Outcome, Parameters, Search
-
-FloatArray = npt.NDArray[np.float64]
 
 # Distances that take more than this are not kept: candidates are then fitted independently.
 MOST_BYTES = 2**28

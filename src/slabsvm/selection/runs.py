@@ -15,11 +15,11 @@ import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import _num_samples
 from threadpoolctl import threadpool_limits
 
 from slabsvm.detectors.answers import Answer
 from slabsvm.detectors.base import SlabCollapseWarning
+from slabsvm.runtime.sklearn_private import _num_samples
 from slabsvm.selection.journal import Journal
 from slabsvm.selection.judging import Outcome, Search, fit_and_judge
 from slabsvm.selection.progress import Steps

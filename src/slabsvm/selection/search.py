@@ -11,18 +11,17 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import numpy.typing as npt
 from joblib import effective_n_jobs
-from sklearn.base import _fit_context, clone
+from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 from sklearn.utils import check_array, check_random_state, get_tags, indexable
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
-from sklearn.utils.validation import _num_samples
 
 from slabsvm.data.checks import reading
 from slabsvm.detectors.weighting import checked_weights, routed
+from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.atomic import atomic
 from slabsvm.runtime.caller import callers_level
+from slabsvm.runtime.sklearn_private import HasMethods, Interval, StrOptions, _fit_context, _num_samples
 from slabsvm.selection.chosen import ChosenDetector
 from slabsvm.selection.criteria import NothingToldApartWarning
 from slabsvm.selection.criterion import Criterion
@@ -34,8 +33,6 @@ from slabsvm.selection.parts import LEAVE_ONE_OUT, n_held_out, parts_of
 from slabsvm.selection.progress import Progress, Steps, WithProgress, refit_cost
 from slabsvm.selection.results import results_of
 from slabsvm.selection.runs import run_cells
-
-FloatArray = npt.NDArray[np.float64]
 
 
 class LabelFreeSearchCV(WithProgress, ChosenDetector):

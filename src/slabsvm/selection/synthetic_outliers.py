@@ -23,15 +23,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.special import logsumexp
 from sklearn.neighbors import NearestNeighbors
 
+from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.selection.tables import masked, numbers, of_kind, of_their_length, recombined, shape_of, standardised
-
-FloatArray = npt.NDArray[np.float64]
 
 # A positive is at the edge where at least this share of its neighbours is on one side of it.
 EDGE_SHARE = 0.95

@@ -9,10 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.sparse.linalg import norm
-from sklearn.utils import _safe_indexing
 
-FloatArray = npt.NDArray[np.float64]
-Rows = npt.NDArray[np.intp]
+from slabsvm.runtime.arrays import FloatArray, IndexArray
+from slabsvm.runtime.sklearn_private import _safe_indexing
 
 # Rows of float32 that were divided by their lengths differ by less.
 SAME_LENGTH = 1e-5
@@ -98,7 +97,7 @@ def numbers(X: Any, name: str) -> FloatArray:
     return table
 
 
-def recombined(X: Any, rows: Rows) -> Any:
+def recombined(X: Any, rows: IndexArray) -> Any:
     """Return the table whose entry (i, j) is X[rows[i, j], j], of the kind of X."""
     if not hasattr(X, "columns"):
         return np.take_along_axis(np.asarray(X), rows, axis=0)

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from slabsvm.dual.program import Dual, FloatArray
+from slabsvm.dual.program import Dual
+from slabsvm.runtime.arrays import FloatArray
 
 # A start needs no more than this: further products were measured to cost more than the steps they save.
 MAX_PRODUCTS = 20

@@ -17,8 +17,9 @@ from collections.abc import Callable
 import numpy as np
 
 from slabsvm.dual.active_set import Face
-from slabsvm.dual.program import Dual, FloatArray, Point, Solution, Status, certified
+from slabsvm.dual.program import Dual, Point, Solution, Status, certified
 from slabsvm.gram.base import Gram
+from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
 # No multiplier is ever exactly at its bound; only a tight gap tells which ones belong there.

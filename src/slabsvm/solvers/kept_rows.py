@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from slabsvm.dual.program import FloatArray
-from slabsvm.gram.base import AnyFloatArray, Gram, Samples
+from slabsvm.gram.base import Gram
+from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray
 
 # Of a piece of rows, the moved ones are copied out for a product while they are fewer than this share.
 FEW = 0.4
@@ -29,11 +29,11 @@ class Rows:
         self.gram = gram
         self.dtype = dtype
         self.nbytes = 0
-        self._pieces: list[tuple[Samples, npt.NDArray[np.floating[Any]]]] = []
+        self._pieces: list[tuple[IndexArray, npt.NDArray[np.floating[Any]]]] = []
         self._piece = np.full(gram.n_samples, -1, dtype=np.intp)
         self._place = np.zeros(gram.n_samples, dtype=np.intp)
 
-    def fetch(self, samples: Samples, capacity: float) -> None:
+    def fetch(self, samples: IndexArray, capacity: float) -> None:
         """Have the rows of these samples, as many as fit in capacity bytes; others are dropped when there is no room.
 
         Where products cost no rows, none are kept.
@@ -50,7 +50,7 @@ class Rows:
             some = missing[first : first + height]
             self._add(some, self.gram.block(some, None, self.dtype))
 
-    def shrink(self, samples: Samples, capacity: float) -> None:
+    def shrink(self, samples: IndexArray, capacity: float) -> None:
         """Keep the rows of these samples alone, as many as fit in capacity bytes."""
         bytes_per_row = self.gram.n_samples * np.dtype(self.dtype).itemsize
         wanted = np.zeros(self.gram.n_samples, dtype=bool)
@@ -63,7 +63,7 @@ class Rows:
             if len(kept):
                 self._add(members[kept], rows if len(kept) == len(members) else rows[kept])
 
-    def block(self, samples: Samples, columns: Samples) -> AnyFloatArray:
+    def block(self, samples: IndexArray, columns: IndexArray) -> AnyFloatArray:
         """Return K[samples][:, columns], from the rows that are here and, for others, from the gram."""
         values = np.empty((len(samples), len(columns)), dtype=self.dtype)
         piece = self._piece[samples]
@@ -91,7 +91,7 @@ class Rows:
             total += self.gram.dot(passing, self.dtype)
         return total
 
-    def _add(self, samples: Samples, rows: AnyFloatArray) -> None:
+    def _add(self, samples: IndexArray, rows: AnyFloatArray) -> None:
         self._piece[samples] = len(self._pieces)
         self._place[samples] = np.arange(len(samples))
         self._pieces.append((samples, rows))

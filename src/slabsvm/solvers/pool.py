@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from slabsvm.dual.program import FloatArray
-from slabsvm.gram.base import AnyFloatArray, Gram, Samples
+from slabsvm.gram.base import Gram
+from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray
 from slabsvm.solvers.kept_rows import Rows, combined
 
 # The pool is cut back to the working set when it would grow to this many of them,
@@ -52,7 +52,7 @@ class Pool:
         self.gram = gram
         self.dtype = dtype
         self.cache_bytes = cache_bytes
-        self.members: Samples = np.zeros(0, dtype=np.intp)
+        self.members: IndexArray = np.zeros(0, dtype=np.intp)
         self.block: npt.NDArray[np.floating[Any]] = np.zeros((0, 0), dtype=dtype)
         self._rows = Rows(gram, dtype)
         self._is_member = np.zeros(gram.n_samples, dtype=bool)
@@ -88,7 +88,7 @@ class Pool:
         """How many members' block fits the memory, also while it grows, and never too few to make progress."""
         return max(LEAST_SPACE, int(np.sqrt(LARGEST_SHARE * self.cache_bytes / np.dtype(self.dtype).itemsize)))
 
-    def admit(self, working: Samples) -> None:
+    def admit(self, working: IndexArray) -> None:
         """Make all of a working set members."""
         new = working[~self._is_member[working]]
         if len(new) == 0:
@@ -136,7 +136,7 @@ class Pool:
         larger[:used, :used] = self.block[:used, :used]
         self.block = larger
 
-    def _keep_only(self, working: Samples) -> None:
+    def _keep_only(self, working: IndexArray) -> None:
         self._is_member[:] = False
         self._is_member[working] = True
         kept = np.flatnonzero(self._is_member[self.members])

@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 
 from slabsvm.dual.active_set import Face
-from slabsvm.dual.program import Dual, FloatArray, Point, Solution, Status, certified
-from slabsvm.gram.base import CONVEX, INDEFINITE, NOT_SEMIDEFINITE, Gram, Samples
+from slabsvm.dual.program import Dual, Point, Solution, Status, certified
+from slabsvm.gram.base import CONVEX, INDEFINITE, NOT_SEMIDEFINITE, Gram
+from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.solvers.equal_scores import level_multipliers
 from slabsvm.solvers.pool import Pool, padded
@@ -211,7 +212,7 @@ class _Descent:
     def _at(self, multipliers: FloatArray) -> Point:
         return Point(self.dual, multipliers, self.dual.linear + self.pool.product(self.dual.beta(multipliers)))
 
-    def _moved(self, members: Samples, values: FloatArray) -> Point:
+    def _moved(self, members: IndexArray, values: FloatArray) -> Point:
         """Return the point at which some samples have other multipliers, shape (P, k), by a product with the change."""
         multipliers = self.point.multipliers.copy()
         multipliers[:, members] = values

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from slabsvm.dual.program import Dual, FloatArray, Point, Solution
-from slabsvm.gram.base import Samples
+from slabsvm.dual.program import Dual, Point, Solution
+from slabsvm.runtime.arrays import FloatArray, IndexArray
 
 # Candidates: the share of support vectors of the part that was solved first, on each side, and half as many again.
 MARGIN = 1.5
@@ -13,7 +13,7 @@ MARGIN = 1.5
 NEWCOMERS = 256
 
 
-def candidates_of(dual: Dual, scores: FloatArray, rough: Solution) -> Samples:
+def candidates_of(dual: Dual, scores: FloatArray, rough: Solution) -> IndexArray:
     """Return each plane's lowest sigma_p s: MARGIN times the part's share of support vectors, and mass enough."""
     named = np.zeros(dual.n_samples, dtype=bool)
     for sign, multipliers, caps, total in zip(dual.signs, rough.multipliers, dual.caps, dual.totals, strict=True):
@@ -24,7 +24,7 @@ def candidates_of(dual: Dual, scores: FloatArray, rough: Solution) -> Samples:
     return np.flatnonzero(named)
 
 
-def working_set(point: Point, largest: int) -> Samples:
+def working_set(point: Point, largest: int) -> IndexArray:
     """Return the samples with a free variable, and on each side of each plane those nearest to violating optimality.
 
     Of more samples than largest, those that violate optimality most.
