@@ -81,7 +81,14 @@ def test_demo_writes_one_page_that_holds_everything(tmp_path):
     result = run("demo", "--output", tmp_path / "new" / "folder")
     assert result.exit_code == 0, result.output
     page = (tmp_path / "new" / "folder" / "digits.html").read_text()
-    assert page.count('<section class="card"') == 10
+    shown = {
+        '<section class="card"': 10,
+        '<svg class="density"': 10,
+        "<polygon": 20,
+        "<polyline": 3,
+        '<a href="#digit-': 10,
+    }
+    assert {mark: page.count(mark) for mark in shown} == shown
     assert page.count("data:image/png;base64,") >= 30
     assert_one_page(page, figures=page.count("<img"))
     assert "median" in result.output

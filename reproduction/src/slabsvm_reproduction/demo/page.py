@@ -1,7 +1,7 @@
 """The demonstration's page, one HTML file with everything in it: the values that its template shows.
 
-The template draws the charts, as SVG. matplotlib would take a second to be imported and to draw eleven figures, a
-quarter of the demonstration's time, and its figures stay light where the page is dark.
+The template draws the charts, as SVG. matplotlib would take nearly a second to be imported and to draw eleven figures,
+where all the rest takes three, and its figures stay light where the page is dark.
 """
 
 from __future__ import annotations

@@ -147,6 +147,8 @@ def download_letters(target: Path, sources: Sequence[str], timeout: float = 30.0
     DataError
         No source delivered the original file (the text names each failure), or `target` cannot be written.
     """
+    # Not by pooch: it bounds neither what it downloads nor what it unpacks, keeps what only the user can read, and
+    # leaves a failure in the words of its HTTP library. What would have to stay here is as long as this is.
     failures = []
     for url in sources:
         try:
