@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import tomllib
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -450,6 +451,18 @@ def test_figures_without_matplotlib_name_what_to_install_before_any_work(tmp_pat
     result = run("reproduce", "toy", "--output", tmp_path)
     assert_plain_error(result, "pip install 'slabsvm[plots]'", "--no-figures")
     assert not (tmp_path / "toy.jsonl").exists()
+
+
+def test_every_extra_that_a_text_says_to_install_is_one():
+    root = Path(__file__).parents[2]
+    extras = {}
+    for folder in (root, root / "reproduction"):
+        project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+        extras[project["name"]] = set(project["optional-dependencies"])
+    sources = [path.read_text() for folder in ("src", "reproduction/src") for path in (root / folder).rglob("*.py")]
+    told = set(re.findall(r"pip install '([\w-]+)\[(\w+)\]'", "\n".join(sources)))
+    assert {("slabsvm", "plots"), ("slabsvm-reproduction", "voc")} <= told
+    assert [(name, extra) for name, extra in told if extra not in extras[name]] == []
 
 
 @pytest.mark.parametrize("experiment", ["letter", "fair", "planes", "openset"])

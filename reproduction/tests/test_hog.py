@@ -654,7 +654,7 @@ def test_rows_are_written_in_place_and_in_any_order(tmp_path):
 
 def test_without_scikit_image_the_error_says_what_to_install(data, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "skimage", None)
-    with pytest.raises(DataError, match=r"HOG needs scikit-image and Pillow\. .*pip install 'slabsvm\[voc\]'"):
+    with pytest.raises(DataError, match=r"HOG needs scikit-image and Pillow\. .* 'slabsvm-reproduction\[voc\]'"):
         of_class(data, tmp_path)
 
 

@@ -791,7 +791,7 @@ class TestTheCommand:
         result = run("--data", voc, "--output", tmp_path, "--backgrounds", 20, "--classes", "cow", "--no-figures")
         assert result.exit_code == 1
         assert isinstance(result.exception, SystemExit)
-        assert "slabsvm[voc]" in said(result)
+        assert "slabsvm-reproduction[voc]" in said(result)
 
     def test_records_of_other_backgrounds_are_not_taken(self, voc, tmp_path):
         begun = ("--data", voc, "--output", tmp_path, "--classes", "cow", "--no-figures")

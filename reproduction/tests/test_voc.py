@@ -646,7 +646,7 @@ def test_an_image_that_a_decoder_stumbles_over_is_left_out(layout, monkeypatch, 
 def test_without_pillow_the_error_says_what_to_install(layout, monkeypatch):
     layout.add("good", SQUARE)
     monkeypatch.setitem(sys.modules, "PIL", None)
-    with pytest.raises(DataError, match=r"needs Pillow\. Install it with: pip install 'slabsvm\[voc\]'"):
+    with pytest.raises(DataError, match=r"needs Pillow\. Install it with: pip install 'slabsvm-reproduction\[voc\]'"):
         read_voc(layout.root)
 
 

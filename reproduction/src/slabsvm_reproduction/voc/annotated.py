@@ -198,7 +198,9 @@ def require_pillow() -> None:
     try:
         import_module("PIL")
     except ImportError as error:
-        raise DataError("Reading images needs Pillow. Install it with: pip install 'slabsvm[voc]'") from error
+        raise DataError(
+            "Reading images needs Pillow. Install it with: pip install 'slabsvm-reproduction[voc]'"
+        ) from error
 
 
 def _content(path: Path) -> bytes:

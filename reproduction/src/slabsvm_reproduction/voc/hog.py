@@ -173,7 +173,9 @@ def require_scikit_image() -> None:
         for needed in ("PIL", "skimage"):
             import_module(needed)
     except ImportError as error:
-        raise DataError("HOG needs scikit-image and Pillow. Install them with: pip install 'slabsvm[voc]'") from error
+        raise DataError(
+            "HOG needs scikit-image and Pillow. Install them with: pip install 'slabsvm-reproduction[voc]'"
+        ) from error
 
 
 def region_pixels(region: Region, window: Window) -> NDArray[np.uint8]:
