@@ -27,7 +27,8 @@ from samples import DATA, clouds, has_letter, letters
 from slabsvm import LinearOneClassSlabSVM, OneClassSlabSVM
 from slabsvm.detectors import kernelized
 from slabsvm.gram.base import Computed
-from slabsvm.kernels.base import Chi2, Intersection, Kernel
+from slabsvm.kernels.additive import Chi2, Intersection
+from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.features import Chi2Map
 from slabsvm.kernels.tables import Chi2Table, IntersectionTable
 

@@ -22,7 +22,8 @@ from harness import Benchmark, Case, Options, Record, Table, interleaved, tables
 from samples import clouds
 from slabsvm.dual.program import Dual, one_class_slab
 from slabsvm.gram.base import Computed
-from slabsvm.kernels import base as kernels
+from slabsvm.kernels.named import NAMED
+from slabsvm.kernels.rbf import RBF
 from slabsvm.solvers import interior, smo
 
 TOL = 1e-3
@@ -87,7 +88,7 @@ def true_gap(dual: Dual, K: np.ndarray, multipliers: np.ndarray) -> float:
 @threadpool_limits.wrap(limits=1)
 def measure(name: str, m: int, repeats: int) -> Record:
     X = histograms(m)
-    kernel = kernels.RBF(1.0 / (X.shape[1] * X.var())) if name == "rbf" else kernels.NAMED[name]()
+    kernel = RBF(1.0 / (X.shape[1] * X.var())) if name == "rbf" else NAMED[name]()
     dual = one_class_slab(np.ones(m), NU_LOWER, NU_UPPER, EPSILON)
     K = np.asarray(kernel(X, X), dtype=np.float64)
     P, sums = expanded(dual, K)

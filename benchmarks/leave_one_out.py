@@ -21,7 +21,8 @@ from harness import Benchmark, Case, Document, Options, Record, Table
 from slabsvm.dual.leave_one_out import leave_one_out
 from slabsvm.dual.program import Dual, Status, one_class_slab
 from slabsvm.gram.base import Dense
-from slabsvm.kernels import base as kernels
+from slabsvm.kernels.named import NAMED
+from slabsvm.kernels.rbf import RBF
 from slabsvm.solvers import smo
 
 TIGHT = 1e-11
@@ -48,7 +49,7 @@ def problems(kernel: str) -> list[tuple[Dual, np.ndarray]]:
         distinct = np.unique(X, axis=0)
         for setting, (nu_lower, nu_upper, epsilon) in enumerate(SETTINGS):
             gamma = GAMMAS[(place + setting) % 4]
-            made = kernels.RBF(gamma) if kernel == "rbf" else kernels.NAMED[kernel]()
+            made = RBF(gamma) if kernel == "rbf" else NAMED[kernel]()
             dual = one_class_slab(np.ones(len(distinct)), nu_lower, nu_upper, epsilon)
             found.append((dual, made(distinct, distinct)))
     return found
@@ -102,7 +103,7 @@ def distribution(kernel: str) -> Record:
 
 
 def cases(_: Options) -> Iterator[Case]:
-    for kernel in kernels.NAMED:
+    for kernel in NAMED:
         yield kernel, partial(distribution, kernel)
 
 

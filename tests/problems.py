@@ -10,7 +10,10 @@ import numpy as np
 from slabsvm import SVDD, KernelDensityDetector, KernelPCADetector, OneClassSlabSVM, OneClassSVM
 from slabsvm.dual.program import Dual, hypersphere, one_class, one_class_slab
 from slabsvm.gram.base import Computed, Dense, Gram
-from slabsvm.kernels import base as kernels
+from slabsvm.kernels.additive import Chi2, Hellinger, Intersection
+from slabsvm.kernels.base import Kernel
+from slabsvm.kernels.linear import Linear
+from slabsvm.kernels.rbf import RBF
 
 EPSILONS = (0.0, 0.2, 2 / 3, 0.99, 1.5, 3.0)
 SIZES = (2, 3, 5, 9, 17, 30, 47, 64, 80, 120)
@@ -42,12 +45,12 @@ def chi2(X: np.ndarray, Z: np.ndarray) -> np.ndarray:
 
 
 # The formula of each kernel by broadcasting, beside the object that computes it in blocks.
-FORMULAS: dict[str, tuple[Callable[[np.ndarray, np.ndarray], np.ndarray], kernels.Kernel]] = {
-    "linear": (linear, kernels.Linear()),
-    "rbf": (rbf(0.5), kernels.RBF(0.5)),
-    "intersection": (intersection, kernels.Intersection()),
-    "hellinger": (hellinger, kernels.Hellinger()),
-    "chi2": (chi2, kernels.Chi2()),
+FORMULAS: dict[str, tuple[Callable[[np.ndarray, np.ndarray], np.ndarray], Kernel]] = {
+    "linear": (linear, Linear()),
+    "rbf": (rbf(0.5), RBF(0.5)),
+    "intersection": (intersection, Intersection()),
+    "hellinger": (hellinger, Hellinger()),
+    "chi2": (chi2, Chi2()),
 }
 
 

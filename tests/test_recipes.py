@@ -36,7 +36,7 @@ def test_a_kernel_is_a_class_and_a_line(tmp_path):
     imported, entry = line.strip().splitlines()
     before = named.read_text()
     after = before.replace("\nNAMED", f"\n{imported}\n\nNAMED", 1).replace("\n}", f"\n    {entry}\n}}", 1)
-    assert after.count("uzicka") == 3
+    assert after.count("uzicka") == 4
     named.write_text(after)
     code = (
         "import numpy as np; from slabsvm import OneClassSlabSVM, SVDD\n"

@@ -19,7 +19,8 @@ from click.testing import CliRunner, Result
 
 from slabsvm import SlabCollapseWarning
 from slabsvm.command.group import slabsvm as main
-from slabsvm.kernels.base import NAMED, RBF
+from slabsvm.kernels.named import NAMED
+from slabsvm.kernels.rbf import RBF
 from slabsvm_reproduction.letter.data import DataError
 from slabsvm_reproduction.run import printed
 from slabsvm_reproduction.run.counts import Counts

@@ -14,7 +14,7 @@ from slabsvm import SVDD, OneClassSlabSVM, OneClassSVM, fit_path
 from slabsvm.detectors import path
 from slabsvm.gram import distances
 from slabsvm.gram.distances import Distances, shared_distances
-from slabsvm.kernels.base import RBF
+from slabsvm.kernels.rbf import RBF
 
 pytestmark = pytest.mark.numeric
 
@@ -91,7 +91,7 @@ def test_starts_from_the_last_solution_save_steps(X):
 
 
 def distances_of(X, capacity):
-    kernel = RBF.of_samples(0.3, X, np.ones(len(X)))
+    kernel = RBF.at(0.3, X, np.ones(len(X)))
     return kernel, shared_distances(capacity, 1)
 
 
@@ -143,7 +143,7 @@ def test_no_gamma_takes_the_digits_of_anothers_distances(gammas, shift):
 
 def test_what_overflows_is_not_kept():
     X = np.random.default_rng(0).normal(size=(50, 3)) * 1e160
-    kernel = RBF.of_samples(1e-320, X, np.ones(50))
+    kernel = RBF.at(1e-320, X, np.ones(50))
     gram = shared_distances(1e9, 1)(kernel, X, 1)
     gram.block(np.arange(50), None)
     assert not gram.distances.known(np.arange(50)).any()

@@ -29,7 +29,8 @@ from slabsvm import (
 )
 from slabsvm.dual.program import one_class, one_class_slab
 from slabsvm.gram.base import Dense
-from slabsvm.kernels.base import NAMED, RBF
+from slabsvm.kernels.named import NAMED
+from slabsvm.kernels.rbf import RBF
 from slabsvm.solvers import smo
 
 DETECTORS = {

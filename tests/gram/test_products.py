@@ -9,7 +9,9 @@ from slabsvm import OneClassSlabSVM
 from slabsvm.compiled import additive as _additive
 from slabsvm.gram.base import Computed
 from slabsvm.gram.products import Sorted, Thin, gram_of
-from slabsvm.kernels import base as kernels
+from slabsvm.kernels.additive import Chi2, Intersection
+from slabsvm.kernels.function import FromFunction
+from slabsvm.kernels.rbf import RBF
 
 pytestmark = pytest.mark.numeric
 
@@ -49,7 +51,7 @@ def test_cheap_products_are_products(kind, kernel, form, n_threads):
 
 
 def test_kernels_without_a_shorter_way_are_computed_in_blocks():
-    for kernel in (kernels.RBF(1.0), kernels.Chi2(), kernels.FromFunction(problems.linear)):
+    for kernel in (RBF(1.0), Chi2(), FromFunction(problems.linear)):
         assert type(gram_of(kernel, np.ones((3, 2)), 1)) is Computed
 
 
@@ -72,7 +74,7 @@ def test_fits_by_cheap_products_are_those_by_blocks(kernel, epsilon):
 
 def test_compiled_products_do_what_their_python_text_says():
     X = samples("ties")
-    gram = Sorted(kernels.Intersection(), X)
+    gram = Sorted(Intersection(), X)
     beta = np.random.default_rng(0).normal(size=150)
     sums = np.zeros(150)
     _additive.intersection_products.py_func(*gram._sorted, beta, 0, X.shape[1], sums)

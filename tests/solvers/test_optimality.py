@@ -11,7 +11,7 @@ import problems
 from problems import Problem, by_name
 from slabsvm.dual.program import Solution, Status, hypersphere, one_class, one_class_slab
 from slabsvm.gram.base import Computed, Dense
-from slabsvm.kernels import base as kernels
+from slabsvm.kernels.rbf import RBF
 from slabsvm.solvers import interior, smo
 
 pytestmark = pytest.mark.numeric
@@ -212,7 +212,7 @@ def test_the_objective_scales_with_the_kernel(solve, t, seed):
 @pytest.mark.parametrize("m", [60, 1200])
 def test_descent_from_the_optimum_stays_there_and_from_elsewhere_gets_there(m):
     X = cloud(0, m)
-    gram = Computed(kernels.RBF(0.3), X)
+    gram = Computed(RBF(0.3), X)
     dual = one_class_slab(np.ones(m), 0.2, 0.1, 2 / 3)
     cold = smo.solve(dual, gram, tol=1e-6)
     assert smo.solve(dual, gram, tol=1e-6, start=cold.multipliers).iterations == 0
@@ -232,7 +232,7 @@ def test_a_fit_that_runs_out_of_iterations_says_so(solve, m):
     X = cloud(3, m)
     dual = one_class_slab(np.ones(m), 0.2, 0.1, 2 / 3)
     K = problems.rbf(0.3)(X, X)
-    solution = solve(dual, Computed(kernels.RBF(0.3), X), tol=1e-6, max_iter=3)
+    solution = solve(dual, Computed(RBF(0.3), X), tol=1e-6, max_iter=3)
     assert solution.status is Status.ITERATION_LIMIT
     assert not solution.converged
     assert solution.iterations == 3
@@ -262,7 +262,7 @@ def test_an_indefinite_kernel_matrix_is_refused(solve, K):
 @pytest.mark.parametrize("m", [600, 1500])
 def test_gaps_reached_in_single_precision_are_true_in_double(gamma, epsilon, m):
     X = np.random.default_rng(m).normal(0.0, 1.0, (m, 6))
-    gram = Computed(kernels.RBF(gamma), X)
+    gram = Computed(RBF(gamma), X)
     assert gram.single_precision_error < 1e-5
     dual = one_class_slab(np.ones(m), 0.1, 0.05, epsilon)
     solution = smo.solve(dual, gram, tol=1e-3)

@@ -14,7 +14,8 @@ from slabsvm import OneClassSlabSVM
 from slabsvm.dual.program import Status, one_class_slab
 from slabsvm.gram.base import COARSE, Computed
 from slabsvm.gram.products import Thin
-from slabsvm.kernels.base import RBF, Linear
+from slabsvm.kernels.linear import Linear
+from slabsvm.kernels.rbf import RBF
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.solvers import kept_rows as rows_module
 from slabsvm.solvers import pool as pool_module

@@ -24,8 +24,8 @@ from sklearn.utils import gen_batches
 from slabsvm.data.checks import canonical
 from slabsvm.detectors.kernelized import KernelDetector
 from slabsvm.detectors.slab_planes import Slab
-from slabsvm.kernels.base import RBF
 from slabsvm.kernels.expansion import BLOCK_BYTES
+from slabsvm.kernels.rbf import RBF
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.sklearn_private import _safe_indexing

@@ -15,8 +15,9 @@ from slabsvm.detectors import infinity
 from slabsvm.detectors.base import Detector, Fitted, Training, accepted_share, nu_quantile, parameters, rounding_of
 from slabsvm.detectors.constraints import FiniteReal
 from slabsvm.kernels.bandwidth import feature_variance
-from slabsvm.kernels.base import LARGEST_KERNEL_VALUE, RBF
+from slabsvm.kernels.base import LARGEST_KERNEL_VALUE
 from slabsvm.kernels.expansion import BLOCK_BYTES
+from slabsvm.kernels.rbf import RBF
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.sklearn_private import Interval, StrOptions
@@ -216,7 +217,7 @@ class KernelDensityDetector(Detector):
 
 def _density(samples: Any, shares: FloatArray, bandwidth: float) -> Density:
     """Return the density around samples of these shares; refuse a bandwidth in whose unit distances overflow."""
-    kernel = RBF.of_samples(0.5 / bandwidth / bandwidth, samples, shares)
+    kernel = RBF.at(0.5 / bandwidth / bandwidth, samples, shares)
     with np.errstate(over="ignore"):
         norms = _column(kernel.prepare(samples), samples.shape[1])
     if not np.isfinite(norms).all():

@@ -14,8 +14,9 @@ from slabsvm.detectors.base import Fitted, Training, accepted_share, nu_quantile
 from slabsvm.detectors.kernelized import KernelDetector, common_length, refuse_remote_cloud, samples_of
 from slabsvm.detectors.principal_components import Centred, centred, components, errors, left_out_errors
 from slabsvm.gram.products import gram_of
-from slabsvm.kernels.base import RBF, Kernel
+from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.expansion import Expansion
+from slabsvm.kernels.rbf import RBF
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.sklearn_private import Interval
 

@@ -17,9 +17,9 @@ from slabsvm.detectors.base import Detector, Training, parameters
 from slabsvm.detectors.constraints import FiniteReal
 from slabsvm.gram.base import Dense, Gram
 from slabsvm.gram.precision import ROUNDING_GAP
-from slabsvm.kernels import bandwidth
-from slabsvm.kernels import base as kernels
 from slabsvm.kernels.base import LARGEST_KERNEL_VALUE, Kernel
+from slabsvm.kernels.function import FromFunction
+from slabsvm.kernels.named import NAMED
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.sklearn_private import StrOptions
 
@@ -45,7 +45,7 @@ class KernelDetector(Detector):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **Detector._parameter_constraints,
-        "kernel": [StrOptions({*kernels.NAMED, "precomputed"}), callable],
+        "kernel": [StrOptions({*NAMED, "precomputed"}), callable],
         "gamma": [StrOptions({"scale", "auto"}), FiniteReal(0.0, closed="neither")],
         "n_jobs": [Integral, None],
     }
@@ -56,7 +56,7 @@ class KernelDetector(Detector):
         if given and reset:
             X = _symmetric(X)
         if isinstance(self.kernel, str) and not given:
-            kernels.NAMED[self.kernel].check(X)
+            NAMED[self.kernel].check(X)
         return X
 
     def _distinct(self, X: Any, weights: FloatArray) -> Distinct:
@@ -105,21 +105,20 @@ class KernelDetector(Detector):
         if self.kernel == "precomputed":
             return None
         if callable(self.kernel):
-            return kernels.FromFunction(self.kernel)
-        if self.kernel not in ("rbf", "linear"):
-            return kernels.NAMED[self.kernel]()
-        X, weights = training.samples, training.distinct.weights
-        if self.kernel == "linear":
-            moved = self._needs_no_origin and not sp.issparse(X)
-            return kernels.Linear(np.average(X, axis=0, weights=weights) if moved else None)
-        return kernels.RBF.of_samples(gamma_value(self.gamma, X, weights), X, weights)
+            return FromFunction(self.kernel)
+        return NAMED[self.kernel].of_samples(
+            training.samples,
+            training.distinct.weights,
+            gamma=self.gamma,
+            needs_origin=not self._needs_no_origin,
+        )
 
     def __sklearn_tags__(self) -> Any:
         """Return what scikit-learn wants to know about the input."""
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self.kernel == "precomputed"
         tags.input_tags.sparse = self.kernel != "precomputed"
-        named = kernels.NAMED.get(self.kernel) if isinstance(self.kernel, str) else None
+        named = NAMED.get(self.kernel) if isinstance(self.kernel, str) else None
         tags.input_tags.positive_only = named is not None and named.non_negative
         return tags
 
@@ -185,18 +184,3 @@ def _symmetric(K: FloatArray) -> FloatArray:
             f"to {difference:.3g}. If only rounding separates them, pass (K + K.T) / 2."
         )
     return np.asarray(0.5 * (K + K.T))
-
-
-def gamma_value(gamma: Any, X: Any, weights: FloatArray) -> float:
-    """Return gamma as a number: "scale" is 1/(n_features * variance), "auto" 1/n_features, as in scikit-learn."""
-    if gamma == "auto":
-        return 1.0 / int(X.shape[1])
-    if gamma != "scale":
-        return float(gamma)
-    variance = bandwidth.entry_variance(X, weights)
-    if not np.isfinite(variance):
-        raise ValueError(
-            "gamma='scale' needs the variance of the features, which overflows float64. Scale the features, for "
-            "example with StandardScaler."
-        )
-    return 1.0 / (int(X.shape[1]) * variance) if variance > 0 else 1.0

@@ -28,8 +28,9 @@ from slabsvm.dual.leave_one_out import leave_one_out
 from slabsvm.dual.program import Dual, Solution, Status
 from slabsvm.gram.base import Gram
 from slabsvm.gram.products import gram_of
-from slabsvm.kernels.base import RBF, Kernel
+from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.expansion import BLOCK_BYTES, Expansion
+from slabsvm.kernels.rbf import RBF
 from slabsvm.kernels.tables import Projection
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD

@@ -19,7 +19,8 @@ import scipy.sparse as sp
 from scipy.linalg.lapack import dpotrf
 
 from slabsvm.gram.precision import ROUNDING_GAP
-from slabsvm.kernels.base import Kernel, Rows
+from slabsvm.kernels.base import Kernel
+from slabsvm.kernels.rows import Rows
 from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 

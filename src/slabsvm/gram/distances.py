@@ -9,7 +9,9 @@ import numpy.typing as npt
 
 from slabsvm.gram.base import Computed, Gram
 from slabsvm.gram.products import gram_of
-from slabsvm.kernels.base import RBF, Kernel, Rows
+from slabsvm.kernels.base import Kernel
+from slabsvm.kernels.rbf import RBF
+from slabsvm.kernels.rows import Rows
 from slabsvm.runtime.arrays import AnyFloatArray, IndexArray
 
 # Rows are computed and copied in pieces of so many bytes.

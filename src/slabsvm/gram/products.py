@@ -13,7 +13,9 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from slabsvm.gram.base import Computed
-from slabsvm.kernels.base import Intersection, Kernel, Rows
+from slabsvm.kernels.additive import Intersection
+from slabsvm.kernels.base import Kernel
+from slabsvm.kernels.rows import Rows
 from slabsvm.runtime.arrays import FloatArray
 
 # The features are summed over in so many shares: a number that depends on nothing, so that neither does rounding.

@@ -174,3 +174,18 @@ def _inverse(value: float) -> float:
             "the features, for example with StandardScaler, and fill in what is missing."
         )
     return 1.0 / value if value > 0 else 1.0
+
+
+def gamma_value(gamma: Any, X: Any, weights: FloatArray) -> float:
+    """Return gamma as a number: "scale" is 1/(n_features * variance), "auto" 1/n_features, as in scikit-learn."""
+    if gamma == "auto":
+        return 1.0 / int(X.shape[1])
+    if gamma != "scale":
+        return float(gamma)
+    variance = entry_variance(X, weights)
+    if not np.isfinite(variance):
+        raise ValueError(
+            "gamma='scale' needs the variance of the features, which overflows float64. Scale the features, for "
+            "example with StandardScaler."
+        )
+    return 1.0 / (int(X.shape[1]) * variance) if variance > 0 else 1.0

@@ -27,7 +27,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from slabsvm.data.checks import canonical, reading
-from slabsvm.kernels import base as kernels
+from slabsvm.kernels.named import NAMED
 from slabsvm.runtime.atomic import atomic
 from slabsvm.runtime.sklearn_private import Interval, StrOptions, _check_feature_names_in, _fit_context
 
@@ -67,7 +67,7 @@ class _AdditiveMap(TransformerMixin, BaseEstimator):
             X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32])
         if sp.issparse(X):
             X = canonical(sp.csr_array(X))
-        kernels.NAMED[self.kernel].check(X)
+        NAMED[self.kernel].check(X)
         return X
 
     def __sklearn_tags__(self) -> Any:

@@ -27,7 +27,8 @@ from slabsvm.detectors.base import Training
 from slabsvm.detectors.support_vectors import Start, SupportVectorDetector
 from slabsvm.detectors.weighting import routed_before
 from slabsvm.gram.base import Dense, Gram
-from slabsvm.kernels.base import RBF, Kernel
+from slabsvm.kernels.base import Kernel
+from slabsvm.kernels.rbf import RBF
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.sklearn_private import _safe_indexing
 from slabsvm.selection.judging import Outcome, Parameters, Search

@@ -24,7 +24,7 @@ from slabsvm.data.passes import Planes, Source, Surveyed, Swept
 from slabsvm.dual.leave_one_out import leave_one_out
 from slabsvm.dual.program import Dual, Solution, Status
 from slabsvm.gram.products import Thin
-from slabsvm.kernels.base import Linear
+from slabsvm.kernels.linear import Linear
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.solvers import smo

@@ -1,0 +1,101 @@
+"""The additive kernels, sums over features of a function of two numbers, for non-negative features."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from slabsvm.data.pieces import pieces
+from slabsvm.kernels.base import Kernel
+from slabsvm.kernels.rows import DENSE_BYTES, Rows, product, row_sums
+from slabsvm.kernels.tables import Chi2Table, IntersectionTable, Projection
+from slabsvm.runtime.arrays import AnyFloatArray, FloatArray
+
+
+class Hellinger(Kernel):
+    """k(x, z) = sum_j sqrt(x_j z_j), for non-negative features: linear on their square roots."""
+
+    non_negative = True
+    explicit = True
+
+    def prepare(self, X: Rows, dtype: npt.DTypeLike = np.float64) -> Rows:
+        """Return the square roots."""
+        return np.sqrt(X.astype(dtype, copy=False))
+
+    def block(self, left: Rows, right: Rows, out: AnyFloatArray | None = None) -> AnyFloatArray:
+        """Return the product of the square roots."""
+        return product(left, right, out)
+
+    def diagonal(self, X: Rows) -> FloatArray:
+        """Return sum_j x_j."""
+        return row_sums(X)
+
+    def far_score(self, vectors: Rows, coefficients: FloatArray) -> float:
+        """Return the limit of sqrt(t) sum_j w_j for t to infinity, w = sum_i c_i sqrt(v_i)."""
+        slope = float(np.sum(self.prepare(vectors).T @ coefficients))
+        return float(np.copysign(np.inf, slope)) if slope else 0.0
+
+
+class _CompiledAdditive(Kernel):
+    """An additive kernel whose blocks are computed by a loop of `slabsvm.compiled.additive`.
+
+    Attributes
+    ----------
+    loop : str
+        The loop's name.
+    limit : float
+        k(x, z) / sum_j z_j as all x_j grow beyond bounds.
+    """
+
+    non_negative = True
+    loop: str
+    limit: float
+
+    def block(self, left: Rows, right: Rows, out: AnyFloatArray | None = None) -> AnyFloatArray:
+        """Return the block, a few right-hand rows at a time where they are sparse and wide."""
+        from slabsvm.compiled import additive as _additive
+
+        rows = sp.csr_array(left)
+        if out is None:
+            out = np.empty((left.shape[0], right.shape[0]), dtype=left.dtype)
+        for columns in pieces(right.shape[0], right.shape[1] * out.itemsize, DENSE_BYTES):
+            some = right[columns]
+            dense = some.toarray() if sp.issparse(some) else some
+            transposed = np.ascontiguousarray(dense.T)
+            getattr(_additive, self.loop)(rows.indptr, rows.indices, rows.data, transposed, out[:, columns])
+        return out
+
+    def diagonal(self, X: Rows) -> FloatArray:
+        """Return sum_j x_j."""
+        return row_sums(X)
+
+    def far_score(self, vectors: Rows, coefficients: FloatArray) -> float:
+        """Return limit * sum_i c_i sum_j v_ij."""
+        return self.limit * float(coefficients @ self.diagonal(vectors))
+
+
+class Intersection(_CompiledAdditive):
+    """k(x, z) = sum_j min(x_j, z_j), for non-negative features such as histograms."""
+
+    loop = "intersection_rows"
+    limit = 1.0
+
+    def projection(self, vectors: Rows, coefficients: FloatArray, allowed: float) -> Projection:
+        """Return the exact table."""
+        del allowed
+        return IntersectionTable(vectors, coefficients)
+
+
+class Chi2(_CompiledAdditive):
+    """k(x, z) = sum_j 2 x_j z_j / (x_j + z_j) with 0/0 = 0, for non-negative features (Vedaldi, Zisserman 2012).
+
+    This is the additive kernel, and not exp(-gamma sum_j (x_j - z_j)^2 / (x_j + z_j)), which also goes by the name.
+    """
+
+    loop = "chi2_rows"
+    limit = 2.0
+
+    def projection(self, vectors: Rows, coefficients: FloatArray, allowed: float) -> Projection:
+        """Return the table of that precision, the exact sum for 0."""
+        return Chi2Table(vectors, coefficients, allowed)

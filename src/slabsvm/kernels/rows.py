@@ -1,0 +1,41 @@
+"""Arithmetic on rows, dense or CSR, that kernels are made of: products and sums."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from slabsvm.data.pieces import pieces
+from slabsvm.runtime.arrays import AnyFloatArray, FloatArray
+
+Rows = Any  # a dense array or CSR matrix: whatever has rows that an index array can pick
+
+# Bytes that right-hand CSR rows may take when they are laid out densely.
+DENSE_BYTES = 2**25
+
+
+def product(left: Rows, right: Rows, out: AnyFloatArray | None) -> AnyFloatArray:
+    """Return left @ right' as a dense array, written to out when given."""
+    if not sp.issparse(left):
+        dense = right.toarray() if sp.issparse(right) else right
+        return np.matmul(left, dense.T, out=out)
+    if out is None:
+        out = np.empty((left.shape[0], right.shape[0]), dtype=left.dtype)
+    for columns in pieces(right.shape[0], right.shape[1] * out.itemsize, DENSE_BYTES):
+        some = right[columns]
+        dense = some.toarray() if sp.issparse(some) else some
+        out[:, columns] = left @ np.ascontiguousarray(dense.T)
+    return out
+
+
+@np.errstate(over="ignore")
+def row_sums(X: Rows, power: int = 1) -> FloatArray:
+    """Return sum_j x_j^power of each row, in float64; infinity where it overflows."""
+    if sp.issparse(X):
+        values = X if power == 1 else X.multiply(X)
+        return np.asarray(values.sum(axis=1), dtype=np.float64).ravel()
+    if power == 1:
+        return np.asarray(X.sum(axis=1, dtype=np.float64))
+    return np.asarray(np.einsum("ij,ij->i", X, X, dtype=np.float64))
