@@ -204,7 +204,11 @@ class _Interior:
         def solve(low: FloatArray, high: FloatArray) -> tuple[FloatArray, ...]:
             right = slope_residual + low / v - (high - y * cap_residual) / u
             free = reduced(right)
-            dlam = np.linalg.lstsq(schur, sum_residual - free.sum(axis=1), rcond=None)[0]
+            missing = sum_residual - free.sum(axis=1)
+            # Near the ends of float64's range a system may overflow; LAPACK would say so on the terminal.
+            if not (np.isfinite(schur).all() and np.isfinite(missing).all()):
+                raise np.linalg.LinAlgError("the Newton system is beyond float64")
+            dlam = np.linalg.lstsq(schur, missing, rcond=None)[0]
             dv = free + np.tensordot(dlam, responses, axes=1)
             du = cap_residual - dv
             return dv, du, (low - z * dv) / v, (high - y * du) / u, dlam
