@@ -19,9 +19,9 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import logsumexp
 from sklearn.pipeline import Pipeline
-from sklearn.utils import gen_batches
 
 from slabsvm.data.checks import canonical
+from slabsvm.data.pieces import pieces
 from slabsvm.detectors.kernelized import KernelDetector
 from slabsvm.detectors.slab_planes import Slab
 from slabsvm.kernels.expansion import BLOCK_BYTES
@@ -126,8 +126,7 @@ def _log_mass(model: Any, X: Any, own: Any = None) -> FloatArray:
     if own is not None:
         with_own[own] = True
     mass = np.empty(X.shape[0])
-    height = max(1, BLOCK_BYTES // (8 * len(coefficients)))
-    for rows in gen_batches(X.shape[0], height):
+    for rows in pieces(X.shape[0], 8 * len(coefficients), BLOCK_BYTES):
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             exponents = kernel.exponents(kernel.prepare(X[rows]), right)
             # What overflows float64 is infinitely far.

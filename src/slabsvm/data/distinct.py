@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from slabsvm.data.pieces import pieces
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 
 # Bytes of the data that are hashed at once.
@@ -103,10 +104,9 @@ def _row_hashes(X: Any) -> npt.NDArray[np.uint64]:
         bits = _mixed(_bits(X.data)) * multipliers[X.indices]
         sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(bits, dtype=np.uint64)])
         return _mixed(sums[X.indptr[1:]] - sums[X.indptr[:-1]])
-    height = max(1, CHUNK_BYTES // (8 * max(1, n_features)))
-    for first in range(0, n_samples, height):
-        bits = _mixed(_bits(X[first : first + height]))
-        hashes[first : first + height] = (bits * multipliers).sum(axis=1, dtype=np.uint64)
+    for rows in pieces(n_samples, 8 * n_features, CHUNK_BYTES):
+        bits = _mixed(_bits(X[rows]))
+        hashes[rows] = (bits * multipliers).sum(axis=1, dtype=np.uint64)
     return _mixed(hashes)
 
 

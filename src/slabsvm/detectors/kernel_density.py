@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from scipy.special import logsumexp
 from sklearn.utils.validation import check_is_fitted
 
+from slabsvm.data.pieces import pieces
 from slabsvm.detectors import infinity
 from slabsvm.detectors.base import Detector, Fitted, Training, accepted_share, nu_quantile, parameters, rounding_of
 from slabsvm.detectors.constraints import FiniteReal
@@ -50,10 +51,8 @@ class Density:
         """Return the log density at each row; without_own leaves out the Gaussian around the row of the same number."""
         right = self.kernel.prepare(self.samples)
         n_samples, d = self.samples.shape
-        height = max(1, BLOCK_BYTES // (8 * n_samples))
         scores = np.empty(X.shape[0])
-        for first in range(0, X.shape[0], height):
-            rows = slice(first, min(first + height, X.shape[0]))
+        for rows in pieces(X.shape[0], 8 * n_samples, BLOCK_BYTES):
             with np.errstate(over="ignore", invalid="ignore"):
                 left = self.kernel.prepare(X[rows])
                 exponents = self.kernel.exponents(left, right)
@@ -62,7 +61,7 @@ class Density:
             exponents[~np.isfinite(_column(left, d))] = -np.inf
             exponents += self.log_shares
             if without_own:
-                exponents[np.arange(len(exponents)), np.arange(first, rows.stop)] = -np.inf
+                exponents[np.arange(len(exponents)), np.arange(rows.start, rows.stop)] = -np.inf
             scores[rows] = logsumexp(exponents, axis=1)
         return np.asarray(scores - self.log_height)
 

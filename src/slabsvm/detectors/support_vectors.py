@@ -20,6 +20,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.data.distinct import Distinct
+from slabsvm.data.pieces import pieces
 from slabsvm.detectors import infinity
 from slabsvm.detectors.base import LOST_RECALL, Fitted, Training, accepted_share, parameters, rounding_of
 from slabsvm.detectors.constraints import FiniteReal
@@ -509,12 +510,11 @@ def _of_others(solved: Solved, samples: npt.NDArray[np.intp]) -> FloatArray:
     Where no other sample is near, a left-out score is the rounding of what it was subtracted from, and this is 0.
     """
     sums = np.empty(len(samples))
-    height = max(1, BLOCK_BYTES // (8 * len(solved.beta)))
-    for first in range(0, len(samples), height):
-        some = samples[first : first + height]
+    for rows in pieces(len(samples), 8 * len(solved.beta), BLOCK_BYTES):
+        some = samples[rows]
         block = np.array(solved.gram.block(some, None), dtype=np.float64)
         block[np.arange(len(some)), some] = 0.0
-        sums[first : first + height] = block @ solved.beta
+        sums[rows] = block @ solved.beta
     return sums
 
 

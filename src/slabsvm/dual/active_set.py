@@ -18,7 +18,8 @@ import numpy.typing as npt
 from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
 from slabsvm.dual.program import Dual
-from slabsvm.runtime.arrays import BoolArray, FloatArray
+from slabsvm.gram.cholesky import cholesky
+from slabsvm.runtime.arrays import AnyFloatArray, BoolArray, FloatArray
 
 # Added to K_FF's diagonal, relative to its mean: duplicates make K_FF singular, rounding makes it slightly indefinite.
 RIDGE: dict[Any, float] = {np.float64: 1e-13, np.float32: 1e-6}
@@ -57,7 +58,7 @@ class Face:
             owners = np.where(free_somewhere, self.free, multipliers > 0)
             self.memberships = owners[self.free.any(axis=1)].T.astype(np.float64)
 
-    def factor(self, gram_block: npt.NDArray[np.floating[Any]]) -> None:
+    def factor(self, gram_block: AnyFloatArray) -> None:
         """Factor M, given K_FF, shape (f, f), in its precision; f^3/3 multiplications.
 
         Because A'x is given, K may be replaced by K + lift A A' without changing any answer. That makes it regular
@@ -66,20 +67,18 @@ class Face:
         border = self.memberships[self.samples]
         diagonal = float(np.diagonal(gram_block).mean())
         self.lift = diagonal if diagonal > 0 else 1.0
-        potrf, self._trtrs, self._trtri = get_lapack_funcs(("potrf", "trtrs", "trtri"), (gram_block,))
+        self._trtrs, self._trtri = get_lapack_funcs(("trtrs", "trtri"), (gram_block,))
         (add_square,) = get_blas_funcs(("syr",), (gram_block,))
-        ridge = RIDGE[np.float32 if gram_block.dtype == np.float32 else np.float64] * self.lift
-        failed = 1
-        while failed:
+
+        def lifted() -> AnyFloatArray:
             # K is symmetric: its transpose is the same matrix in the order that LAPACK wants.
-            lifted = gram_block.T.copy(order="F")
-            lifted.reshape(-1, order="A")[:: len(lifted) + 1] += ridge
+            matrix = gram_block.T.copy(order="F")
             for members in border.T:
-                lifted = add_square(self.lift, members, lower=True, a=lifted, overwrite_a=True)
-            self._cholesky, failed = potrf(lifted, lower=True, clean=True, overwrite_a=True)
-            ridge *= 10.0
-            if failed and not ridge <= self.lift:
-                raise np.linalg.LinAlgError("the kernel matrix of the free samples is far from positive semidefinite")
+                matrix = add_square(self.lift, members, lower=True, a=matrix, overwrite_a=True)
+            return matrix
+
+        ridge = RIDGE[np.float32 if gram_block.dtype == np.float32 else np.float64]
+        self._cholesky = cholesky(lifted, self.lift, ridge=ridge, most=1.0)
         self.border = self.half_solve(border)
         self.schur = np.linalg.inv(self.border.T @ self.border)
 
@@ -87,7 +86,7 @@ class Face:
         """Return L^-1 right, shape (f, k), with L L' the lifted K_FF."""
         return np.asarray(self._trtrs(self._cholesky, right, lower=True)[0], dtype=np.float64)
 
-    def inverse_root(self) -> npt.NDArray[np.floating[Any]]:
+    def inverse_root(self) -> AnyFloatArray:
         """Return L^-1, shape (f, f), in K_FF's precision."""
         return np.asarray(self._trtri(self._cholesky, lower=True)[0])
 

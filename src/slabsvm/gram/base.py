@@ -18,6 +18,7 @@ import scipy.linalg
 import scipy.sparse as sp
 from scipy.linalg.lapack import dpotrf
 
+from slabsvm.gram.cholesky import cholesky
 from slabsvm.gram.precision import ROUNDING_GAP
 from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.rows import Rows
@@ -132,13 +133,10 @@ class Gram(ABC):
         From K E^(1/2) (I + E^(1/2) K E^(1/2))^-1 E^(-1/2) w: one m x m Cholesky of a matrix whose eigenvalues are >= 1.
         """
         root = np.sqrt(damping)
-        matrix = self._full * root[:, None] * root
-        matrix.flat[:: self.n_samples + 1] += 1.0
-        factor = _factored(matrix)
+        solve_damped = _solver(self._full * root[:, None] * root)
 
         def solve(w: FloatArray) -> FloatArray:
-            image = scipy.linalg.cho_solve(factor, root * (self._full @ w), check_finite=False)
-            return np.asarray(image / root)
+            return solve_damped(root * (self._full @ w)) / root
 
         return solve
 
@@ -278,10 +276,8 @@ class Computed(Gram):
             return super().damped(damping)
         features = self._prepared_rows(np.float64)
         dense: FloatArray = features.toarray() if sp.issparse(features) else features
-        matrix = dense.T @ (damping[:, None] * dense)
-        matrix.flat[:: matrix.shape[0] + 1] += 1.0
-        factor = _factored(matrix)
-        return lambda w: np.asarray(dense @ scipy.linalg.cho_solve(factor, dense.T @ w, check_finite=False))
+        solve_damped = _solver(dense.T @ (damping[:, None] * dense))
+        return lambda w: np.asarray(dense @ solve_damped(dense.T @ w))
 
     def _sides(self, rows: IndexArray, columns: IndexArray | None, dtype: np.dtype[Any]) -> tuple[Rows, Rows]:
         if columns is None or dtype in self._prepared:
@@ -306,15 +302,8 @@ def _cut(length: int, longest: int) -> list[slice]:
     return [slice(first, last) for first, last in pairwise(bounds)]
 
 
-def _factored(matrix: FloatArray) -> tuple[FloatArray, bool]:
-    """Return the Cholesky factor of a matrix whose eigenvalues are >= 1 but for rounding, which may outweigh the 1."""
-    ridge = 0.0
-    while True:
-        ridged = matrix.copy()
-        ridged.flat[:: len(matrix) + 1] *= 1.0 + ridge
-        factor, failed = dpotrf(ridged, lower=True, overwrite_a=True)
-        if failed == 0:
-            return factor, True
-        ridge = 10 * ridge + 1e-15
-        if ridge > 1.0:
-            raise np.linalg.LinAlgError("the damped kernel matrix cannot be factored")
+def _solver(matrix: FloatArray) -> Callable[[FloatArray], FloatArray]:
+    """Return v -> (I + matrix)^-1 v for a positive semidefinite matrix, where rounding may outweigh the I."""
+    matrix.flat[:: len(matrix) + 1] += 1.0
+    factor = cholesky(matrix.copy, np.diagonal(matrix).copy(), ridge=0.0, most=1.0)
+    return lambda v: np.asarray(scipy.linalg.cho_solve((factor, True), v, check_finite=False))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
 
+from slabsvm.data.pieces import pieces
 from slabsvm.gram.base import Computed, Gram
 from slabsvm.gram.products import gram_of
 from slabsvm.kernels.base import Kernel
@@ -47,7 +48,7 @@ class Distances:
     def keep(self, samples: IndexArray) -> None:
         """Compute the rows of these samples that are not here, as long as there is room."""
         missing = samples[self._place[samples] < 0][: len(self._rows) - self._n_kept]
-        for piece in _pieces(len(missing), self._rows.shape[1]):
+        for piece in pieces(len(missing), 8 * self._rows.shape[1], PIECE_BYTES):
             some = missing[piece]
             kept = slice(self._n_kept, self._n_kept + len(some))
             np.negative(self._kernel.exponents(self._prepared[some], self._prepared), out=self._rows[kept])
@@ -93,7 +94,7 @@ class FromDistances(Computed):
             np.empty((len(rows), self.n_samples if columns is None else len(columns)), dtype) if out is None else out
         )
         strange = np.flatnonzero(~known)
-        for piece in _pieces(len(strange), filled.shape[1]):
+        for piece in pieces(len(strange), 8 * filled.shape[1], PIECE_BYTES):
             filled[strange[piece]] = super().block(rows[strange[piece]], columns, dtype)
         places = np.flatnonzero(known)
 
@@ -106,7 +107,7 @@ class FromDistances(Computed):
             filled[places[piece]] = np.exp(exponents, out=exponents)
 
         mapped = map if self._threads is None else self._threads.map
-        list(mapped(fill, _pieces(len(places), filled.shape[1])))
+        list(mapped(fill, pieces(len(places), 8 * filled.shape[1], PIECE_BYTES)))
         return filled
 
 
@@ -139,8 +140,3 @@ def shared_distances(capacity: float, least_features: int) -> Callable[[Kernel, 
         return made
 
     return gram
-
-
-def _pieces(n_rows: int, n_columns: int) -> Iterator[slice]:
-    height = max(1, PIECE_BYTES // (8 * max(1, n_columns)))
-    return (slice(first, min(first + height, n_rows)) for first in range(0, n_rows, height))

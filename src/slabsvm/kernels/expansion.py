@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from slabsvm.data.pieces import pieces
 from slabsvm.data.wide_sums import product
 from slabsvm.kernels.base import Kernel
 from slabsvm.runtime.arrays import FloatArray
@@ -49,9 +50,7 @@ class Expansion:
         """Yield consecutive stretches of rows with the sums there, each from one block and one product."""
         n_samples = len(self.coefficients)
         right = None if self.kernel is None else self.kernel.prepare(self.samples)
-        height = max(1, BLOCK_BYTES // (8 * max(1, n_samples)))
-        for first in range(0, X.shape[0], height):
-            rows = slice(first, min(first + height, X.shape[0]))
+        for rows in pieces(X.shape[0], 8 * n_samples, BLOCK_BYTES):
             # Products with rows far out may overflow.
             with ONE_BLAS_THREAD, np.errstate(over="ignore", invalid="ignore"):
                 if self.kernel is None:

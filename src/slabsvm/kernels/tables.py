@@ -28,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from slabsvm.data.pieces import pieces
 from slabsvm.data.wide_sums import product
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
@@ -85,9 +86,8 @@ class WeightVector(Projection):
     def __call__(self, X: Rows) -> FloatArray:
         """Return Phi(x)'w of each row, some thousand rows at a time."""
         scores = np.empty(X.shape[0])
-        height = max(1, LAID_OUT_BYTES // (8 * max(1, X.shape[1])))
-        for first in range(0, X.shape[0], height):
-            scores[first : first + height] = product(self.features(X[first : first + height]), self.weights)
+        for rows in pieces(X.shape[0], 8 * X.shape[1], LAID_OUT_BYTES):
+            scores[rows] = product(self.features(X[rows]), self.weights)
         return scores
 
 
@@ -103,9 +103,8 @@ class _SumOfFunctions(Projection):
         from slabsvm.compiled import lookup as _lookup
 
         scores = np.empty(X.shape[0])
-        height = max(1, LAID_OUT_BYTES // (8 * max(1, X.shape[1])))
-        for first in range(0, X.shape[0], height):
-            some, sums = X[first : first + height], scores[first : first + height]
+        for rows in pieces(X.shape[0], 8 * X.shape[1], LAID_OUT_BYTES):
+            some, sums = X[rows], scores[rows]
             if sp.issparse(some) and some.nnz <= SPARSE * some.shape[0] * some.shape[1]:
                 getattr(_lookup, self.of_csr)(some.indptr, some.indices, some.data, self.table, sums)
                 continue

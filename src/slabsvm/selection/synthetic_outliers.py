@@ -27,6 +27,7 @@ import scipy.sparse as sp
 from scipy.special import logsumexp
 from sklearn.neighbors import NearestNeighbors
 
+from slabsvm.data.pieces import pieces
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.selection.tables import masked, numbers, of_kind, of_their_length, recombined, shape_of, standardised
@@ -192,10 +193,8 @@ def _log_density(points: FloatArray, centres: FloatArray) -> FloatArray:
     """Return the log density of the even mixture of Gaussians around the centres, and around 0."""
     n_features = points.shape[1]
     densities = np.empty(len(points))
-    height = max(1, DENSITY_BLOCK // len(centres))
     squares, norms = (centres**2).sum(axis=1), (points**2).sum(axis=1)
-    for first in range(0, len(points), height):
-        some = slice(first, first + height)
+    for some in pieces(len(points), len(centres), DENSITY_BLOCK):
         squared = np.maximum(norms[some, None] - 2 * points[some] @ centres.T + squares, 0.0)
         exponents = [
             logsumexp(-0.5 * squared / width**2, axis=1) - n_features * np.log(width) - np.log(len(centres))

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from slabsvm.data.pieces import pieces
 from slabsvm.gram.base import Gram
 from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray
 
@@ -45,9 +46,8 @@ class Rows:
         if self.nbytes + len(missing) * bytes_per_row > capacity:
             self.shrink(samples, capacity)
             missing = missing[: max(0, int((capacity - self.nbytes) // bytes_per_row))]
-        height = max(1, PIECE_BYTES // bytes_per_row)
-        for first in range(0, len(missing), height):
-            some = missing[first : first + height]
+        for piece in pieces(len(missing), bytes_per_row, PIECE_BYTES):
+            some = missing[piece]
             self._add(some, self.gram.block(some, None, self.dtype))
 
     def shrink(self, samples: IndexArray, capacity: float) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from slabsvm.data.pieces import pieces
 from slabsvm.dual.active_set import Face
 from slabsvm.dual.program import Dual, Point, Solution, Status, certified
 from slabsvm.gram.base import CONVEX, INDEFINITE, NOT_SEMIDEFINITE, Gram
@@ -347,9 +348,8 @@ class _Descent:
         size = self.mean_diagonal * float(np.abs(beta).sum())
         near = np.abs(self.point.distances).min(axis=0) <= RESOLVED * float(np.finfo(np.float32).eps) * size
         support, resolved = np.flatnonzero(beta), np.flatnonzero(near)
-        height = max(1, RESOLVED_BYTES // (8 * max(1, len(support))))
-        for first in range(0, len(resolved), height):
-            some = resolved[first : first + height]
+        for piece in pieces(len(resolved), 8 * len(support), RESOLVED_BYTES):
+            some = resolved[piece]
             scores[some] = dual.linear[some] + self.gram.block(some, support) @ beta[support]
         point = Point(dual, multipliers, scores)
         deviation = 4 * self.mean_diagonal * float(np.linalg.norm(beta)) + float(np.abs(scores - dual.linear).max())
