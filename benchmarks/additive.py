@@ -26,7 +26,7 @@ from harness import Benchmark, Case, Options, Record, Table, interleaved, tables
 from samples import DATA, clouds, has_letter, letters
 from slabsvm import LinearOneClassSlabSVM, OneClassSlabSVM
 from slabsvm.detectors import kernelized
-from slabsvm.gram.base import Computed
+from slabsvm.gram.computed import Computed
 from slabsvm.kernels.additive import Chi2, Intersection
 from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.features import Chi2Map

@@ -21,7 +21,8 @@ from threadpoolctl import threadpool_limits
 from harness import Benchmark, Case, Options, Record, Table, interleaved, tables
 from samples import clouds
 from slabsvm.dual.program import Dual, one_class_slab
-from slabsvm.gram.base import Computed
+from slabsvm.dual.solution import Point
+from slabsvm.gram.computed import Computed
 from slabsvm.kernels.named import NAMED
 from slabsvm.kernels.rbf import RBF
 from slabsvm.solvers import interior, smo
@@ -82,7 +83,7 @@ def by_piqp(P: np.ndarray, sums: np.ndarray, totals: np.ndarray) -> np.ndarray:
 def true_gap(dual: Dual, K: np.ndarray, multipliers: np.ndarray) -> float:
     feasible = dual.project_sums(multipliers)
     scores = K @ dual.beta(feasible)
-    return dual.gap(feasible, scores) / abs(dual.objective(feasible, scores))
+    return Point(dual, feasible, scores).gap / abs(dual.objective(feasible, scores))
 
 
 @threadpool_limits.wrap(limits=1)

@@ -19,8 +19,9 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wi
 
 from harness import Benchmark, Case, Document, Options, Record, Table
 from slabsvm.dual.leave_one_out import leave_one_out
-from slabsvm.dual.program import Dual, Status, one_class_slab
-from slabsvm.gram.base import Dense
+from slabsvm.dual.program import Dual, one_class_slab
+from slabsvm.dual.solution import Status
+from slabsvm.gram.dense import Dense
 from slabsvm.kernels.named import NAMED
 from slabsvm.kernels.rbf import RBF
 from slabsvm.solvers import smo

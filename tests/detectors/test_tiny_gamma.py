@@ -10,7 +10,8 @@ from sklearn.svm import OneClassSVM as LibsvmOneClassSVM
 
 from slabsvm import SVDD, OneClassSlabSVM, OneClassSVM, SlabCollapseWarning
 from slabsvm.data.distinct import distinct_rows
-from slabsvm.dual.program import Dual, Solution
+from slabsvm.dual.program import Dual
+from slabsvm.dual.solution import Solution
 
 pytestmark = pytest.mark.numeric
 

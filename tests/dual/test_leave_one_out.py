@@ -8,8 +8,9 @@ import problems
 from slabsvm import OneClassSlabSVM
 from slabsvm.dual import leave_one_out as loo
 from slabsvm.dual.leave_one_out import leave_one_out
-from slabsvm.dual.program import Dual, Solution, one_class_slab
-from slabsvm.gram.base import Dense
+from slabsvm.dual.program import Dual, one_class_slab
+from slabsvm.dual.solution import Solution
+from slabsvm.gram.dense import Dense
 from slabsvm.solvers import smo
 
 pytestmark = pytest.mark.numeric

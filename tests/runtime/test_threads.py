@@ -9,7 +9,7 @@ from threadpoolctl import threadpool_limits
 import problems
 from slabsvm import SVDD, KernelDensityDetector, KernelPCADetector, LinearOneClassSlabSVM, OneClassSlabSVM
 from slabsvm.dual import leave_one_out as loo
-from slabsvm.gram.base import TILE_COLUMNS, TILE_ROWS, Computed
+from slabsvm.gram.computed import TILE_COLUMNS, TILE_ROWS, Computed
 
 pytestmark = pytest.mark.numeric
 

@@ -9,8 +9,10 @@ import certificate
 import conic
 import problems
 from problems import Problem, by_name
-from slabsvm.dual.program import Solution, Status, hypersphere, one_class, one_class_slab
-from slabsvm.gram.base import Computed, Dense
+from slabsvm.dual.program import hypersphere, one_class, one_class_slab
+from slabsvm.dual.solution import Solution, Status
+from slabsvm.gram.computed import Computed
+from slabsvm.gram.dense import Dense
 from slabsvm.kernels.rbf import RBF
 from slabsvm.solvers import interior, smo
 

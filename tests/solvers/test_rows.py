@@ -11,8 +11,9 @@ from threadpoolctl import ThreadpoolController, threadpool_limits
 
 import certificate
 from slabsvm import OneClassSlabSVM
-from slabsvm.dual.program import Status, one_class_slab
-from slabsvm.gram.base import COARSE, Computed
+from slabsvm.dual.program import one_class_slab
+from slabsvm.dual.solution import Status
+from slabsvm.gram.computed import COARSE, Computed
 from slabsvm.gram.products import Thin
 from slabsvm.kernels.linear import Linear
 from slabsvm.kernels.rbf import RBF

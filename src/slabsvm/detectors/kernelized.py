@@ -15,7 +15,8 @@ from slabsvm.data.checks import SMALLEST_SQUARE
 from slabsvm.data.distinct import Distinct, distinct_rows, same_points
 from slabsvm.detectors.base import Detector, Training, parameters
 from slabsvm.detectors.constraints import FiniteReal
-from slabsvm.gram.base import Dense, Gram
+from slabsvm.gram.base import Gram
+from slabsvm.gram.dense import Dense
 from slabsvm.gram.precision import ROUNDING_GAP
 from slabsvm.kernels.base import LARGEST_KERNEL_VALUE, Kernel
 from slabsvm.kernels.function import FromFunction

@@ -11,7 +11,7 @@ import numpy as np
 
 from slabsvm.detectors.base import parameters
 from slabsvm.detectors.constraints import FiniteReal
-from slabsvm.dual.program import Status
+from slabsvm.dual.solution import Status
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.sklearn_private import Interval
 

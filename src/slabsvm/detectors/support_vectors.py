@@ -26,7 +26,8 @@ from slabsvm.detectors.base import LOST_RECALL, Fitted, Training, accepted_share
 from slabsvm.detectors.constraints import FiniteReal
 from slabsvm.detectors.kernelized import GramFactory, KernelDetector, samples_of
 from slabsvm.dual.leave_one_out import leave_one_out
-from slabsvm.dual.program import Dual, Solution, Status
+from slabsvm.dual.program import Dual
+from slabsvm.dual.solution import Solution, Status
 from slabsvm.gram.base import Gram
 from slabsvm.gram.products import gram_of
 from slabsvm.kernels.base import Kernel

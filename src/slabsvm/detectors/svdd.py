@@ -13,7 +13,8 @@ from slabsvm.detectors.base import Training, parameters
 from slabsvm.detectors.constraints import FiniteReal
 from slabsvm.detectors.kernelized import common_length, refuse_remote_cloud
 from slabsvm.detectors.support_vectors import Solved, SupportVectorDetector, SupportVectorFit
-from slabsvm.dual.program import Dual, Status, hypersphere
+from slabsvm.dual.program import Dual, hypersphere
+from slabsvm.dual.solution import Status
 from slabsvm.gram.base import Gram
 from slabsvm.kernels.base import Kernel
 from slabsvm.runtime.arrays import FloatArray

@@ -37,7 +37,8 @@ import numpy as np
 import numpy.typing as npt
 
 from slabsvm.dual.active_set import Face
-from slabsvm.dual.program import Dual, Solution
+from slabsvm.dual.program import Dual
+from slabsvm.dual.solution import Solution
 from slabsvm.gram.base import Gram
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD

@@ -18,9 +18,8 @@ therefore lives in the scores alone, and an inner loop that updates scores never
 
 from __future__ import annotations
 
-import enum
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -109,10 +108,6 @@ class Dual:
         have no multiplier, and a sample below it should be at its cap.
         """
         return np.where(distances > 0, multipliers, multipliers - self.caps) * distances
-
-    def gap(self, multipliers: FloatArray, scores: FloatArray) -> float:
-        """Return the duality gap of feasible multipliers with scores s = K beta + c; zero exactly at an optimum."""
-        return Point(self, multipliers, scores).gap
 
     def largest_objective(self, mean_diagonal: float) -> float:
         """Return the size of the largest objective that the boxes allow, given the mean of K's diagonal."""
@@ -269,146 +264,6 @@ def hypersphere(weights: FloatArray, nu: float, diagonal: FloatArray) -> Dual:
     """Return the program of support vector data description (Tax, Duin 2004), given K's diagonal, shape (m,)."""
     sphere = one_class(weights, nu)
     return Dual(sphere.signs, sphere.caps, sphere.totals, -0.5 * diagonal)
-
-
-@dataclass(frozen=True)
-class Point:
-    """Feasible multipliers, shape (P, m), with their scores, shape (m,); what follows is computed once, if asked for.
-
-    Attributes
-    ----------
-    dual : Dual
-    multipliers : (P, m) array
-    scores : (m,) array
-        s = K beta + c.
-    """
-
-    dual: Dual
-    multipliers: FloatArray
-    scores: FloatArray
-
-    @cached_property
-    def beta(self) -> FloatArray:
-        """sum_p sigma_p v_p, shape (m,)."""
-        return self.dual.beta(self.multipliers)
-
-    @cached_property
-    def objective(self) -> float:
-        """The Dual's objective."""
-        return self.dual.objective(self.multipliers, self.scores)
-
-    @cached_property
-    def offsets(self) -> FloatArray:
-        """Each plane's best offset, shape (P,)."""
-        return self.dual.offsets(self.scores)
-
-    @cached_property
-    def distances(self) -> FloatArray:
-        """How far each sample is above each plane, shape (P, m)."""
-        return self.dual.distances(self.scores, self.offsets)
-
-    @cached_property
-    def gap(self) -> float:
-        """The duality gap."""
-        return float(self.dual.excess(self.multipliers, self.distances).sum())
-
-
-class Status(enum.Enum):
-    """Why a solver stopped; the text is what a user should know and do."""
-
-    CONVERGED = "the duality gap is within tol"
-    ITERATION_LIMIT = (
-        "the iteration limit was reached before the duality gap was within tol: raise max_iter (or set it to -1), "
-        "or accept the gap that was reached by raising tol"
-    )
-    CACHE_LIMIT = (
-        "there are more samples strictly inside their bounds than cache_size has room for in one block, and without "
-        "them all the duality gap no longer falls: raise cache_size, use a smaller gamma, or accept the gap that was "
-        "reached by raising tol"
-    )
-    STALLED = (
-        "further iterations no longer reduced the duality gap, which is as small as rounding allows for this kernel "
-        "matrix: accept the gap that was reached by raising tol, scale the features (for example with "
-        "StandardScaler), or use a smaller gamma"
-    )
-    DEGENERATE = (
-        "the optimal w is zero to within rounding: the two clouds that the slab separates coincide in feature space, "
-        "so that the scores carry no information; move epsilon away from 1, or use a nonlinear kernel"
-    )
-
-
-@dataclass(frozen=True)
-class Solution:
-    """A feasible point of a Dual, with its certificate.
-
-    Attributes
-    ----------
-    multipliers : (P, m) array
-        Within [0, cap], each row summing to its total.
-    scores : (m,) array
-        s = K beta + c of the training samples.
-    offsets : (P,) array
-        rho_p, by `Dual.offsets`.
-    objective : float
-        1/2 beta'K beta + c'beta.
-    gap : float
-        The duality gap, in the objective's unit; the objective is within it of the optimum.
-    relative_gap : float
-        The gap over `Dual.scale`; what tol bounds.
-    iterations : int
-        Steps of the innermost loop (SMO) or Newton steps (interior point).
-    status : Status
-    history : tuple of (int, float)
-        After each round: samples worked on, and the relative gap.
-    """
-
-    multipliers: FloatArray
-    scores: FloatArray
-    offsets: FloatArray
-    objective: float
-    gap: float
-    relative_gap: float
-    iterations: int
-    status: Status
-    history: tuple[tuple[int, float], ...] = field(default=(), repr=False)
-
-    @property
-    def converged(self) -> bool:
-        """Whether the gap is within tol."""
-        return self.status in (Status.CONVERGED, Status.DEGENERATE)
-
-
-def certified(
-    point: Point,
-    *,
-    mean_diagonal: float,
-    tol: float,
-    iterations: int,
-    unfinished: Status,
-    resolution: float = ROUNDING_GAP,
-    history: tuple[tuple[int, float], ...] = (),
-    rounding: float = 0.0,
-) -> Solution:
-    """Return the Solution at a point; its status is read off the gap.
-
-    The gap is reported no smaller than what the rounding of the scores can hide in it.
-    """
-    dual, objective, gap = point.dual, point.objective, point.gap + rounding
-    status = unfinished
-    if gap <= dual.goal(objective, mean_diagonal, tol, resolution):
-        on_scale = dual.scale(objective, mean_diagonal) == abs(objective)
-        status = Status.CONVERGED if on_scale else Status.DEGENERATE
-    return Solution(
-        multipliers=point.multipliers,
-        scores=point.scores,
-        offsets=point.offsets,
-        objective=objective,
-        gap=gap,
-        relative_gap=dual.relative(gap, objective, mean_diagonal),
-        iterations=iterations,
-        status=status,
-        history=history,
-    )
 
 
 def _weighted_quantile(values: FloatArray, weights: FloatArray, total: float, *, equal: bool) -> float:

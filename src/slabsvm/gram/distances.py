@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from slabsvm.data.pieces import pieces
-from slabsvm.gram.base import Computed, Gram
+from slabsvm.gram.base import Gram
+from slabsvm.gram.computed import Computed
 from slabsvm.gram.products import gram_of
 from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.rbf import RBF

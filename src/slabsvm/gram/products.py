@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from slabsvm.gram.base import Computed
+from slabsvm.gram.computed import Computed
 from slabsvm.kernels.additive import Intersection
 from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.rows import Rows

@@ -26,7 +26,8 @@ from slabsvm.detectors.answers import Answer, left_out_answer
 from slabsvm.detectors.base import Training
 from slabsvm.detectors.support_vectors import Start, SupportVectorDetector
 from slabsvm.detectors.weighting import routed_before
-from slabsvm.gram.base import Dense, Gram
+from slabsvm.gram.base import Gram
+from slabsvm.gram.dense import Dense
 from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.rbf import RBF
 from slabsvm.runtime.arrays import FloatArray

@@ -17,7 +17,8 @@ from collections.abc import Callable
 import numpy as np
 
 from slabsvm.dual.active_set import Face
-from slabsvm.dual.program import Dual, Point, Solution, Status, certified
+from slabsvm.dual.program import Dual
+from slabsvm.dual.solution import Point, Solution, Status, certified
 from slabsvm.gram.base import Gram
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
@@ -80,7 +81,7 @@ def solve(
     while True:
         v = dual.project_sums(interior.v)
         scores = dual.linear + gram.dot(dual.beta(v))
-        gap = dual.gap(v, scores)
+        gap = Point(dual, v, scores).gap
         objective = dual.objective(v, scores)
         history.append((dual.n_samples, dual.relative(gap, objective, mean_diagonal)))
         rounds_since = 0 if gap < PROGRESS * best_gap else rounds_since + 1

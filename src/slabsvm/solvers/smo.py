@@ -19,7 +19,8 @@ import numpy as np
 
 from slabsvm.data.pieces import pieces
 from slabsvm.dual.active_set import Face
-from slabsvm.dual.program import Dual, Point, Solution, Status, certified
+from slabsvm.dual.program import Dual
+from slabsvm.dual.solution import Point, Solution, Status, certified
 from slabsvm.gram.base import CONVEX, INDEFINITE, NOT_SEMIDEFINITE, Gram
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD

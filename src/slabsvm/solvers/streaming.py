@@ -22,7 +22,8 @@ import numpy as np
 from slabsvm.data.distinct import Distinct, distinct_rows, each_its_own
 from slabsvm.data.passes import Planes, Source, Surveyed, Swept
 from slabsvm.dual.leave_one_out import leave_one_out
-from slabsvm.dual.program import Dual, Solution, Status
+from slabsvm.dual.program import Dual
+from slabsvm.dual.solution import Solution, Status
 from slabsvm.gram.products import Thin
 from slabsvm.kernels.linear import Linear
 from slabsvm.runtime.arrays import FloatArray

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from slabsvm.dual.program import Dual, Point, Solution
+from slabsvm.dual.program import Dual
+from slabsvm.dual.solution import Point, Solution
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 
 # Candidates: the share of support vectors of the part that was solved first, on each side, and half as many again.

@@ -1,0 +1,143 @@
+"""K that is computed from data when it is asked for, tile by tile, and never held."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from slabsvm.gram.base import Gram, solver_of_damped
+from slabsvm.kernels.base import Kernel
+from slabsvm.kernels.rows import Rows
+from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray
+from slabsvm.runtime.blas import ONE_BLAS_THREAD
+
+# A block is computed in tiles of at most so many rows and columns, each by one call of the kernel. What a value is
+# rounded to depends on the shape of the product that it comes from, and these shapes do not depend on the number of
+# threads. Half the rows were measured to cost up to a seventh more; of larger tiles, threads would find too few.
+TILE_ROWS = 512
+TILE_COLUMNS = 4096
+# Blocks that would be further off than this, relative to the diagonal, are not computed in float32.
+COARSE = 1e-5
+
+
+class Computed(Gram):
+    """K computed from data when it is asked for, and never held.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X : (m, d) dense array or CSR matrix
+    n_threads : int
+        Threads among which the tiles of a large block are divided.
+    """
+
+    def __init__(self, kernel: Kernel, X: Rows, n_threads: int = 1) -> None:
+        self.kernel = kernel
+        self.X = X
+        self.n_threads = n_threads
+        self.n_samples = X.shape[0]
+        self._prepared: dict[Any, Rows] = {}
+        # Threads live as long as the fit that needs them; to start them anew for each block was measured at 1.7 ms.
+        self._threads = ThreadPoolExecutor(n_threads) if n_threads > 1 else None
+
+    def block(
+        self,
+        rows: IndexArray,
+        columns: IndexArray | None,
+        dtype: npt.DTypeLike = np.float64,
+        out: AnyFloatArray | None = None,
+    ) -> AnyFloatArray:
+        """Return the kernel's block, tile by tile; threads take tiles."""
+        rounded = np.dtype(dtype) == np.float32 and self.kernel.single_precision and self._coarse
+        left, right = self._sides(rows, columns, np.dtype(np.float64 if rounded else dtype))
+        filled = np.empty((len(rows), right.shape[0]), dtype=dtype) if out is None else out
+
+        def fill(tile: tuple[slice, slice]) -> None:
+            some, others = tile
+            self.kernel.block(left[some], right[others], filled[tile])
+
+        tiles = [
+            (some, others) for others in _cut(filled.shape[1], TILE_COLUMNS) for some in _cut(len(rows), TILE_ROWS)
+        ]
+        mapped = map if self._threads is None or len(tiles) == 1 else self._threads.map
+        with ONE_BLAS_THREAD:
+            list(mapped(fill, tiles))
+        return filled
+
+    @property
+    def _trusted(self) -> bool:
+        return self.kernel.trusted
+
+    @property
+    def single_precision_error(self) -> float:
+        """That of blocks computed in float32 or, where these are too coarse, in float64 and rounded."""
+        if not self.kernel.single_precision:
+            return np.inf
+        float32, float64 = float(np.finfo(np.float32).eps), float(np.finfo(np.float64).eps)
+        return max(float32, self._float32_error * float64 / float32) if self._coarse else self._float32_error
+
+    @property
+    def _coarse(self) -> bool:
+        return self._float32_error > COARSE
+
+    @cached_property
+    def _float32_error(self) -> float:
+        """How far blocks computed in float32 are off."""
+        error = self.kernel.single_precision_error(self._prepared_rows(np.float32))
+        if error > COARSE:
+            del self._prepared[np.dtype(np.float32)]
+        return error
+
+    @cached_property
+    def diagonal(self) -> FloatArray:
+        """K_ii, shape (m,)."""
+        return self.kernel.diagonal(self.X)
+
+    def subset(self, samples: IndexArray) -> Gram:
+        """Return K over some of the samples."""
+        part = type(self).__new__(type(self))
+        part.kernel, part.X = self.kernel, self.X[samples]
+        part.n_threads, part._threads = self.n_threads, self._threads
+        part.n_samples = len(samples)
+        if self.kernel.single_precision:
+            part._float32_error = self._float32_error
+        part._prepared = {dtype: rows[samples] for dtype, rows in self._prepared.items()}
+        return part
+
+    def damped(self, damping: FloatArray) -> Callable[[FloatArray], FloatArray]:
+        """Return the map of `Gram.damped`; where K = Z Z' with Z of few columns, by a d x d Cholesky."""
+        if not (self.kernel.explicit and self.X.shape[1] < self.n_samples):
+            return super().damped(damping)
+        features = self._prepared_rows(np.float64)
+        dense: FloatArray = features.toarray() if sp.issparse(features) else features
+        solve_damped = solver_of_damped(dense.T @ (damping[:, None] * dense))
+        return lambda w: np.asarray(dense @ solve_damped(dense.T @ w))
+
+    def _sides(self, rows: IndexArray, columns: IndexArray | None, dtype: np.dtype[Any]) -> tuple[Rows, Rows]:
+        if columns is None or dtype in self._prepared:
+            samples = self._prepared_rows(dtype)
+            return samples[rows], samples if columns is None else samples[columns]
+        # A few float64 values, in a fit in float32, are not worth preparing all samples for.
+        return self.kernel.prepare(self.X[rows], dtype), self.kernel.prepare(self.X[columns], dtype)
+
+    def _prepared_rows(self, dtype: npt.DTypeLike) -> Rows:
+        key = np.dtype(dtype)
+        if key not in self._prepared:
+            # What overflows float32 is told by single_precision_error.
+            with np.errstate(over="ignore", invalid="ignore"):
+                self._prepared[key] = self.kernel.prepare(self.X, key)
+        return self._prepared[key]
+
+
+def _cut(length: int, longest: int) -> list[slice]:
+    """Return as few slices of nearly equal lengths as cover 0 to length with none longer than longest."""
+    n_parts = -(-length // longest)
+    bounds = [length * part // n_parts for part in range(n_parts + 1)] if n_parts else [0]
+    return [slice(first, last) for first, last in pairwise(bounds)]

@@ -1,0 +1,51 @@
+"""K that is given as a matrix."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from slabsvm.gram.base import Gram
+from slabsvm.gram.precision import ROUNDING_GAP
+from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray
+
+
+class Dense(Gram):
+    """K given as a matrix, shape (m, m), of which each value is known to rounding times the diagonal."""
+
+    def __init__(self, matrix: FloatArray, rounding: float = ROUNDING_GAP) -> None:
+        self.matrix = matrix
+        self.n_samples = matrix.shape[0]
+        self.rounding = rounding
+
+    def block(
+        self,
+        rows: IndexArray,
+        columns: IndexArray | None,
+        dtype: npt.DTypeLike = np.float64,
+        out: AnyFloatArray | None = None,
+    ) -> AnyFloatArray:
+        """Return a copy of part of the matrix."""
+        chosen = self.matrix[rows] if columns is None else self.matrix[np.ix_(rows, columns)]
+        if out is None:
+            return chosen.astype(dtype, copy=False)
+        out[...] = chosen
+        return out
+
+    @property
+    def diagonal(self) -> FloatArray:
+        """K_ii, shape (m,)."""
+        return np.diagonal(self.matrix)
+
+    def subset(self, samples: IndexArray) -> Gram:
+        """Return the principal block."""
+        return Dense(self.matrix[np.ix_(samples, samples)], self.rounding)
+
+    def dot(self, beta: FloatArray, dtype: npt.DTypeLike = np.float64) -> FloatArray:
+        """Return K beta."""
+        del dtype
+        return np.asarray(self.matrix @ beta)
+
+    @property
+    def _full(self) -> FloatArray:
+        return self.matrix
