@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from slabsvm.detectors import infinity
 from slabsvm.detectors.base import Fitted, Training, accepted_share, nu_quantile, parameters, rounding_of
 from slabsvm.detectors.kernelized import KernelDetector, common_length, refuse_remote_cloud, samples_of
-from slabsvm.detectors.principal_components import Centred, centred, components, errors, left_out_errors
+from slabsvm.detectors.principal_components import Centred, Components, centred, components, errors, left_out_errors
 from slabsvm.gram.products import gram_of
 from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.expansion import Expansion
@@ -204,20 +204,12 @@ class KernelPCADetector(KernelDetector):
             error = errors(np.diagonal(cloud.matrix), cloud.matrix @ leading)
         offset = nu_quantile(-error, distinct, self.nu) - rounding
         stranger = ""
-        least = -np.inf if length is None else rounding - _error_of_a_stranger(cloud, leading, length)
-        if offset <= least and length is not None:
+        if length is not None:
+            local = kernel is not None and kernel.local
+            far = rounding - _error_of_a_stranger(cloud, leading, length)
             # How alike a sample is to the others, times their share: left-out errors are too coarse to tell it from 0.
             alone = float(cloud.shares @ (cloud.means - length * cloud.shares <= rounding))
-            if kernel is not None and kernel.local:
-                offset = least
-                stranger = infinity.unreached(alone, 1.0 - alone, self._nominal_recall(), self._smoother())
-            else:
-                stranger = infinity.unlike_all(alone)
-        expected = 1.0
-        if not left_out and found.complete:
-            some = slice(CHECKED)
-            strange = left_out_errors(cloud, found, q, some)
-            expected = accepted_share(-strange, cloud.shares[some], offset)
+            stranger, offset = self._kept_outside(offset, far, alone, local=local)
         return Subspace(
             offset=offset,
             rounding=rounding,
@@ -231,8 +223,20 @@ class KernelPCADetector(KernelDetector):
             squared_mean=cloud.squared_mean,
             explained=found.variances[:q] / variance if variance > 0 else np.zeros(q),
             without_error=float(error.max()) <= max(NO_ERROR * variance, 16 * gram.rounding * largest),
-            expected_recall=expected,
+            expected_recall=1.0 if left_out or not found.complete else _expected_recall(cloud, found, q, offset),
         )
+
+    def _kept_outside(self, offset: float, far: float, alone: float, *, local: bool) -> tuple[str, float]:
+        """Return what is wrong where a row unlike all samples would be accepted, or nothing, and the offset to set.
+
+        far is the least offset that leaves it outside, alone the share of samples that no other one reaches. Only with
+        a local kernel is every row far away such a row, and the offset moved.
+        """
+        if offset > far:
+            return "", offset
+        if not local:
+            return infinity.unlike_all(alone), offset
+        return infinity.unreached(alone, 1.0 - alone, self._nominal_recall(), self._smoother()), far
 
     def _dimension(self, variances: FloatArray, total: float) -> int:
         if isinstance(self.n_components, Integral):
@@ -264,6 +268,12 @@ class KernelPCADetector(KernelDetector):
             )
         told = self._nothing_told_apart() or self._fitted.stranger
         return told or self._flattered(self._fitted.expected_recall)
+
+
+def _expected_recall(cloud: Centred, found: Components, q: int, offset: float) -> float:
+    """Return the share of the first samples that a threshold accepts when they are left out."""
+    some = slice(CHECKED)
+    return accepted_share(-left_out_errors(cloud, found, q, some), cloud.shares[some], offset)
 
 
 def _error_of_a_stranger(cloud: Centred, leading: FloatArray, length: float) -> float:

@@ -14,7 +14,7 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from slabsvm.data.checks import SMALLEST_SQUARE, canonical, reading, without_unit
-from slabsvm.data.passes import Local, Source
+from slabsvm.data.passes import Local, Source, Surveyed
 from slabsvm.detectors import infinity
 from slabsvm.detectors.base import Scored, SlabCollapseWarning, parameters, rounding_of
 from slabsvm.detectors.constraints import FiniteReal
@@ -143,29 +143,15 @@ class LinearOneClassSlabSVM(Slab, Scored):
         slabsvm.SlabCollapseWarning
             When w is zero, or when the slab has no width.
         """
-        from slabsvm.solvers import streaming as bands
+        from slabsvm.solvers import streaming
 
         del y
         self._refuse_impossible_parameters()
         source = self._source(X, sample_weight)
-        survey = source.survey(bands.sampled_rows(source), _refuse_what_is_not_finite)
-        if survey.total_weight == 0:
-            raise ValueError(
-                "All sample weights are zero, so that there is nothing to learn from; give at least one sample a "
-                "positive weight, or leave sample_weight out."
-            )
-        if not survey.largest_square <= LARGEST_KERNEL_VALUE:
-            raise ValueError(
-                "The products of samples as large as these would overflow float64. Scale the features, for example "
-                "with StandardScaler."
-            )
-        if survey.largest_square < SMALLEST_SQUARE and (survey.largest_square > 0 or abs(survey.rows).max() > 0):
-            raise ValueError(
-                f"The products of samples as small as these ({survey.largest_square:.3g} at most) underflow float64. "
-                "Scale the features up, for example multiply them by a power of ten."
-            )
+        survey = source.survey(streaming.sampled_rows(source), _refuse_what_is_not_finite)
+        _refuse_what_cannot_be_solved(survey)
         unit = one_class_slab(np.ones(1), self.nu_lower, self.nu_upper, float(self.epsilon))
-        found = bands.solve(source, survey, unit, float(self.tol), leave_out=self.offsets == "leave-one-out")
+        found = streaming.solve(source, survey, unit, float(self.tol), leave_out=self.offsets == "leave-one-out")
         self.coef_ = found.w[None, :]
         self.duality_gap_ = found.gap
         self.relative_gap_ = found.relative_gap
@@ -248,6 +234,24 @@ class LinearOneClassSlabSVM(Slab, Scored):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def _refuse_what_cannot_be_solved(survey: Surveyed) -> None:
+    if survey.total_weight == 0:
+        raise ValueError(
+            "All sample weights are zero, so that there is nothing to learn from; give at least one sample a "
+            "positive weight, or leave sample_weight out."
+        )
+    if not survey.largest_square <= LARGEST_KERNEL_VALUE:
+        raise ValueError(
+            "The products of samples as large as these would overflow float64. Scale the features, for example "
+            "with StandardScaler."
+        )
+    if survey.largest_square < SMALLEST_SQUARE and (survey.largest_square > 0 or abs(survey.rows).max() > 0):
+        raise ValueError(
+            f"The products of samples as small as these ({survey.largest_square:.3g} at most) underflow float64. "
+            "Scale the features up, for example multiply them by a power of ten."
+        )
 
 
 def _refuse_what_is_not_finite(rows: Any) -> None:

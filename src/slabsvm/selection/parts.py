@@ -47,12 +47,8 @@ def parts_of(
     ValueError
         The criterion needs strangers and X is pairwise, or there are fewer distinct rows than folds.
     """
-    if pairwise and criterion.makes_strangers:
-        raise ValueError(
-            f"{criterion!r} makes strangers out of features, and a precomputed kernel matrix holds none. Use "
-            "criterion='recall', 'consistency' or one of your own that makes none, or search over the kernel as a "
-            "function, kernel=..., and the features."
-        )
+    if pairwise:
+        _refuse_strangers_of_a_matrix(criterion)
     everything = np.arange(_num_samples(X))
     group = everything if pairwise else equal_rows(X)
     weights = np.ones(len(everything)) if weights is None else weights
@@ -73,6 +69,15 @@ def parts_of(
         )
         for number, (train, test) in enumerate(splits)
     ]
+
+
+def _refuse_strangers_of_a_matrix(criterion: Criterion) -> None:
+    if criterion.makes_strangers:
+        raise ValueError(
+            f"{criterion!r} makes strangers out of features, and a precomputed kernel matrix holds none. Use "
+            "criterion='recall', 'consistency' or one of your own that makes none, or search over the kernel as a "
+            "function, kernel=..., and the features."
+        )
 
 
 def n_held_out(parts: Sequence[Part]) -> int:
