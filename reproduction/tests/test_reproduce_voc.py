@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 import warnings
 from collections import namedtuple
 from itertools import pairwise
@@ -605,38 +604,57 @@ class TestStages:
         stages.forget("models")
         assert stages.seconds(["features", "models"]) == {"features": 3.0, "models": 0.0}
 
-    def test_a_stage_is_shared_out_among_classes_so_that_another_list_of_them_keeps_its_share(self, tmp_path):
+    @pytest.fixture
+    def clock(self, monkeypatch) -> SimpleNamespace:
+        """Time that stands still but where a test moves it."""
+        clock = SimpleNamespace(now=1000.0)
+        monkeypatch.setattr("slabsvm_reproduction.voc.stages.perf_counter", lambda: clock.now)
+        return clock
+
+    def test_a_stage_is_shared_out_among_classes_so_that_another_list_of_them_keeps_its_share(self, tmp_path, clock):
+        def taking(seconds):
+            def measure(cell):
+                clock.now += seconds
+                return {}
+
+            return measure
+
         keys = {"cow": "key of cow", "horse": "key of horse"}
         first = Stages(tmp_path / "stages.jsonl")
-        with first.shared("models", {"cow": "key of cow"}, lambda _: time.sleep(0.03) or {}) as measure:
+        with first.shared("models", {"cow": "key of cow"}, taking(3.0)) as measure:
             measure(SimpleNamespace(known="cow"))
-        of_cow = first.seconds(["models"])["models"]
-        assert of_cow >= 0.03
+        assert first.seconds(["models"])["models"] == 3.0
         second = Stages(tmp_path / "stages.jsonl")
-        with second.shared("models", keys, lambda _: time.sleep(0.02) or {}) as measure:
+        with second.shared("models", keys, taking(2.0)) as measure:
             measure(SimpleNamespace(known="horse"))
-        assert second.seconds(["models"])["models"] >= of_cow + 0.02
+        assert second.seconds(["models"])["models"] == 5.0
         third = Stages(tmp_path / "stages.jsonl")
         with third.shared("models", {"cow": "key of cow"}, dict):
             pass
-        assert third.seconds(["models"])["models"] == of_cow
+        assert third.seconds(["models"])["models"] == 3.0
 
-    def test_cells_that_are_interrupted_count(self, tmp_path):
+    def test_cells_that_are_interrupted_count(self, tmp_path, clock):
         stages = Stages(tmp_path / "stages.jsonl")
 
         def interrupted(cell):
-            time.sleep(0.02)
+            clock.now += 2.0
             raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt), stages.shared("models", {"cow": "key"}, interrupted) as measure:
             measure(SimpleNamespace(known="cow"))
-        assert stages.seconds(["models"])["models"] >= 0.02
+        assert stages.seconds(["models"])["models"] == 2.0
 
-    def test_what_is_interrupted_counts(self, tmp_path):
+    def test_what_is_interrupted_counts(self, tmp_path, clock):
         stages = Stages(tmp_path / "stages.jsonl")
-        with pytest.raises(KeyboardInterrupt), stages.timed("models", "key"):
-            raise KeyboardInterrupt
-        assert stages.seconds(["models"])["models"] >= 0
+
+        def interrupted():
+            with stages.timed("models", "key"):
+                clock.now += 4.0
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            interrupted()
+        assert stages.seconds(["models"])["models"] == 4.0
         assert json.loads((tmp_path / "stages.jsonl").read_text())["stage"] == "models"
 
 

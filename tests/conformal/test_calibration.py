@@ -119,6 +119,21 @@ def test_between_two_calibration_scores_a_graded_p_value_is_between_theirs():
     np.testing.assert_allclose(mirrored.passed + mirrored.share, [3.5, 0.5], rtol=1e-9)
 
 
+@pytest.mark.parametrize("held", [[2.0], [2.0, 2.0, 2.0], [-1e200, 0.0, 0.0]], ids=str)
+def test_where_calibration_scores_do_not_tell_how_far_is_far_all_beyond_them_is(held):
+    lower, upper = ranked(held).tails(np.array([max(held) + 0.5]), np.full(1, np.inf))
+    assert (lower.passed, upper.passed) == (len(held), 0)
+    assert upper.share == pytest.approx(0.0, abs=1e-6)
+    assert lower.share == pytest.approx(1.0, abs=1e-6)
+
+
+def test_no_distance_beyond_all_calibration_scores_makes_a_whole_step():
+    lower, upper = ranked([0.0, 1.0, 5.0]).tails(np.array([-np.inf, -1e300, 1e300, np.inf]), np.full(4, np.inf))
+    assert ((lower.share >= 0) & (lower.share < 1)).all()
+    assert ((upper.share >= 0) & (upper.share < 1)).all()
+    np.testing.assert_array_equal(lower.passed, [0, 0, 3, 3])
+
+
 def test_what_is_out_of_reach_is_stranger_than_all_else_and_ordered_by_reach():
     reach = np.array([-90.0, np.inf, -30.0, np.inf, np.inf])
     held = ranked([0.0, -5.0, 0.0, 1.0, 2.0], reach)
@@ -142,8 +157,11 @@ def test_weights_of_calibration_scores_count_as_repetitions():
         np.testing.assert_allclose(one.passed, other.passed)
     # A part of a row is none of the whole, and one more among those that were passed: p-values are never too small.
     assert whole_down(2.9) == 2
-    assert whole_down(0.1 * 30) == 3
-    np.testing.assert_array_equal(whole_up(np.array([2.1, 0.1 * 30])), [3, 3])
+    np.testing.assert_array_equal(whole_up(np.array([2.1, 3.0])), [3, 3])
+    # Ten tenths are a row, whatever rounding makes of their sum.
+    assert sum([0.1] * 10) < 1 < 10 * (0.1 + 0.2) / 3
+    assert whole_down(sum([0.1] * 10)) == 1
+    np.testing.assert_array_equal(whole_up(np.array([10 * (0.1 + 0.2) / 3])), [1])
 
 
 @pytest.mark.parametrize("seed", range(5))

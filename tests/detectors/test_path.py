@@ -27,16 +27,17 @@ def clouds():
     return np.concatenate([generator.normal(size=(500, 4)), generator.normal(3.0, 0.5, size=(300, 4))])
 
 
-@pytest.fixture(params=[1, path.MANY_FEATURES], ids=["kept distances", "distances anew"])
-def kept(request, monkeypatch):
-    monkeypatch.setattr(path, "MANY_FEATURES", request.param)
+def padded(X: np.ndarray, n_features: int = path.MANY_FEATURES) -> np.ndarray:
+    """Return rows at the same distances with as many features as have their distances kept, most of them zero."""
+    return np.pad(X, ((0, 0), (0, n_features - X.shape[1])))
 
 
-@pytest.mark.usefixtures("kept")
+@pytest.mark.parametrize("n_features", [4, path.MANY_FEATURES], ids=["distances anew", "kept distances"])
 @pytest.mark.parametrize("model", [OneClassSlabSVM(tol=1e-6), OneClassSVM(tol=1e-6), SVDD(tol=1e-6)], ids=str)
 @pytest.mark.parametrize("sparse", [False, True])
-def test_models_on_a_path_are_those_of_independent_fits(model, sparse, X):
-    data = sp.csr_array(np.where(np.abs(X) > 0.3, X, 0.0)) if sparse else X
+def test_models_on_a_path_are_those_of_independent_fits(model, sparse, n_features, X):
+    data = padded(X, n_features)
+    data = sp.csr_array(np.where(np.abs(data) > 0.3, data, 0.0)) if sparse else data
     found = list(fit_path(model, data, gamma=GAMMAS))
     assert [one.gamma for one in found] == GAMMAS
     for one in found:
@@ -69,8 +70,9 @@ def test_a_kernel_without_distances_is_walked_too(X):
         )
 
 
-@pytest.mark.usefixtures("kept")
-def test_nothing_of_the_way_stays_in_a_model(X):
+@pytest.mark.parametrize("n_features", [4, path.MANY_FEATURES], ids=["distances anew", "kept distances"])
+def test_nothing_of_the_way_stays_in_a_model(n_features, X):
+    X = padded(X, n_features)
     model = OneClassSlabSVM(cache_size=123)
     first, second = fit_path(model, X, gamma=[0.1, 0.2])
     assert not hasattr(model, "support_")
@@ -162,18 +164,18 @@ def test_distances_of_many_features_alone_are_kept(columns, monkeypatch):
     assert not kept
 
 
-def test_distances_take_no_more_than_half_of_the_fits_memory(monkeypatch):
+def test_distances_take_no_more_than_half_of_the_fits_memory():
     X = np.random.default_rng(0).normal(size=(3000, path.MANY_FEATURES))
     budget = 50e6
     model = OneClassSlabSVM(cache_size=budget / 1e6, offsets="training")
     # Nearly collapsed: all rows are wanted.
     gammas = [4e-3, 8e-3]
     most = {}
-    for least_features in (path.MANY_FEATURES + 1, path.MANY_FEATURES):
-        monkeypatch.setattr(path, "MANY_FEATURES", least_features)
+    for n_features in (path.MANY_FEATURES - 1, path.MANY_FEATURES):
+        rows = np.ascontiguousarray(X[:, :n_features])
         tracemalloc.start()
-        assert [one.cache_size for one in fit_path(model, X, gamma=gammas)] == [50, 50]
-        most[least_features] = tracemalloc.get_traced_memory()[1]
+        assert [one.cache_size for one in fit_path(model, rows, gamma=gammas)] == [50, 50]
+        most[n_features] = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
     without, kept = most.values()
     # Besides the rows and the samples, a piece of each of the rows, their distances and their exponents.
@@ -182,9 +184,8 @@ def test_distances_take_no_more_than_half_of_the_fits_memory(monkeypatch):
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
 @pytest.mark.parametrize("prepare", [np.asarray, np.float32, sp.csr_array], ids=lambda made: made.__name__)
-def test_repeats_weights_threads_and_types_count_as_in_a_fit(n_jobs, prepare, X, monkeypatch):
-    monkeypatch.setattr(path, "MANY_FEATURES", 1)
-    data = prepare(np.concatenate([X, X[:100]]))
+def test_repeats_weights_threads_and_types_count_as_in_a_fit(n_jobs, prepare, X):
+    data = prepare(padded(np.concatenate([X, X[:100]])))
     weights = np.arange(data.shape[0]) % 3
     gammas = [0.4, 0.1]
     model = OneClassSlabSVM(n_jobs=n_jobs, tol=1e-6, cache_size=3)
@@ -204,7 +205,6 @@ def test_other_parameters_can_be_walked_along(X):
 
 def test_a_model_that_starts_warm_goes_on_from_where_it_stands(X):
     (one,) = fit_path(OneClassSlabSVM(warm_start=True), X, gamma=[0.1])
-    assert one._fitted.start is not None
     assert one.fit(X).n_iter_ == 0
 
 

@@ -363,11 +363,11 @@ def test_sparse_rows_and_frames_are_taken(known):
         np.testing.assert_array_equal(other.predict(kind(X)), base.predict(X))
 
 
-def test_predictions_do_not_depend_on_how_many_rows_are_asked_at_once(known, monkeypatch):
+def test_predictions_do_not_depend_on_how_many_rows_are_asked_at_once(known):
     classifier = OpenSetClassifier().fit(*known)
-    whole = classifier.predict(known[0])
-    monkeypatch.setattr("slabsvm.openset.classifier.DECISIONS_AT_ONCE", 21)
-    np.testing.assert_array_equal(classifier.predict(known[0]), whole)
+    X, levels = known[0], classifier._levels(None)
+    for at_once in (21, 3 * len(X) - 1):
+        np.testing.assert_array_equal(classifier._names(X, levels, at_once=at_once), classifier.predict(X))
 
 
 # Threads, processes, machines

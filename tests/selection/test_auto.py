@@ -233,12 +233,23 @@ def test_a_weight_means_repetition_to_the_default(sparse, X):
         AutoSlabSVM().fit(rows(X), sample_weight=np.zeros(len(X)))
 
 
-def test_the_default_goes_on_beyond_its_grid_until_the_best_gamma_is_inside(X, monkeypatch):
-    monkeypatch.setattr(auto, "GAMMA_MULTIPLES", (8.0, 16.0, 32.0))
+@pytest.mark.parametrize(
+    ("X", "beyond"),
+    [
+        # Of two even features the widest kernels, or nearly, reject the most; of a thin line the narrowest.
+        (np.random.default_rng(0).uniform(size=(80, 2)), "below"),
+        (np.linspace(0, 1, 60)[:, None] + 0.001 * np.random.default_rng(0).normal(size=(60, 2)), "above"),
+    ],
+    ids=["even", "a line"],
+)
+def test_the_default_goes_on_beyond_its_grid_until_the_best_gamma_is_inside(X, beyond):
     with warnings.catch_warnings():
         warnings.simplefilter("error", GridEdgeWarning)
         model = AutoSlabSVM().fit(X)
     tried = np.unique(model.search_.cv_results_["param_oneclassslabsvm__gamma"].astype(float))
-    assert tried[0] < model.best_params_["oneclassslabsvm__gamma"] < 8.0 / X.shape[1]
+    assert tried[0] < model.best_params_["oneclassslabsvm__gamma"] < tried[-1]
+    lowest, highest = auto.GAMMA_MULTIPLES[0] / X.shape[1], auto.GAMMA_MULTIPLES[-1] / X.shape[1]
+    assert (tried[0] < lowest) == (beyond == "below")
+    assert (tried[-1] > highest) == (beyond == "above")
     np.testing.assert_allclose(tried[1:] / tried[:-1], 2.0)
     assert len(model.search_.cv_results_["params"]) == 4 * len(tried)

@@ -316,12 +316,15 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
         slabsvm.CalibrationWarning
             Where classes have too few samples for the alpha that is given.
         """
-        X, levels = self._checked_rows(X), self._levels(alpha)
+        return self._names(self._checked_rows(X), self._levels(alpha))
+
+    def _names(self, X: Any, levels: FloatArray | None, *, at_once: int = DECISIONS_AT_ONCE) -> npt.NDArray[Any]:
+        """Return the class of each checked row, or unknown_label_; no more than at_once decisions are held."""
         names = np.array(
             [*self.classes_.tolist(), self.unknown_label_], dtype=object if self.classes_.dtype == object else None
         )
         chosen = np.empty(_num_samples(X), dtype=np.intp)
-        for rows in gen_batches(len(chosen), max(1, DECISIONS_AT_ONCE // len(self.classes_))):
+        for rows in gen_batches(len(chosen), max(1, at_once // len(self.classes_))):
             table = self._decisions(_safe_indexing(X, rows), levels)
             best = table.argmax(axis=1)
             chosen[rows] = np.where(table[np.arange(len(table)), best] >= 0, best, len(self.classes_))
