@@ -10,7 +10,11 @@ from slabsvm.dual import leave_one_out as loo
 from slabsvm.dual.leave_one_out import leave_one_out
 from slabsvm.dual.program import Dual, one_class_slab
 from slabsvm.dual.solution import Solution
+from slabsvm.gram.computed import Computed
 from slabsvm.gram.dense import Dense
+from slabsvm.gram.products import gram_of
+from slabsvm.kernels.linear import Linear
+from slabsvm.kernels.rbf import RBF
 from slabsvm.solvers import smo
 
 pytestmark = pytest.mark.numeric
@@ -192,27 +196,31 @@ def test_large_faces_of_far_apart_clusters_are_not_left_to_single_precision(spre
 
 
 @pytest.mark.parametrize("size", [1e-24, 1.0, 1e20])
-def test_large_faces_of_any_scale_have_planes_of_that_scale(size, monkeypatch):
-    monkeypatch.setattr(loo, "LARGE", 500)
+def test_large_faces_of_any_scale_have_planes_of_that_scale(size):
     X = np.random.default_rng(1).normal(size=(600, 720))
     # At a looser tol a descent may end at the optimum of a neighbouring face, with a free sample more or less: which
     # one is up to rounding, and it moves leave-one-out planes by half a percent. The optimum has one face.
-    usual = OneClassSlabSVM(kernel="linear", epsilon=0.2, tol=1e-10).fit(X)
-    model = OneClassSlabSVM(kernel="linear", epsilon=0.2, tol=1e-10).fit(size * X)
-    assert len(model.support_) > loo.LARGE
-    np.testing.assert_array_equal(model.support_, usual.support_)
+    dual = one_class_slab(np.ones(600), 0.1, 0.01, 0.2)
+    supports, planes = [], []
+    for rows in (X, size * X):
+        gram = gram_of(Linear(), rows, 1)
+        solution = smo.solve(dual, gram, tol=1e-10)
+        supports.append(np.flatnonzero((solution.multipliers > 0).any(axis=0)))
+        planes.append(dual.offsets(leave_one_out(dual, gram, solution, large=500).scores))
+    assert len(supports[0]) > 500
+    np.testing.assert_array_equal(*supports)
     # On one face the scores are solutions with K of the free samples, which are right to rounding times its condition.
-    singular = np.linalg.svd(X[model.support_], compute_uv=False)
+    singular = np.linalg.svd(X[supports[0]], compute_uv=False)
     allowed = 1024 * np.finfo(float).eps * (singular[0] / singular[-1]) ** 2
-    assert model.rho_lower_ == pytest.approx(size**2 * usual.rho_lower_, rel=allowed)
-    assert model.rho_upper_ == pytest.approx(size**2 * usual.rho_upper_, rel=allowed)
+    np.testing.assert_allclose(planes[1], size**2 * planes[0], rtol=allowed)
 
 
-def test_single_precision_changes_leave_one_out_scores_of_a_large_face_by_little(monkeypatch):
+def test_single_precision_changes_leave_one_out_scores_of_a_large_face_by_little():
     X = np.random.default_rng(2).normal(size=(1500, 16))
-    single = OneClassSlabSVM(gamma=0.2).fit(X)
-    monkeypatch.setattr(loo, "LARGE", 10**9)
-    double = OneClassSlabSVM(gamma=0.2).fit(X)
-    assert len(single.support_) > 1000
-    error = np.abs(single.loo_scores_ - double.loo_scores_)
-    assert 0 < error.max() < 1e-3 * double.loo_scores_.std()
+    dual, gram = one_class_slab(np.ones(1500), 0.1, 0.01, 2 / 3), Computed(RBF(0.2), X)
+    solution = smo.solve(dual, gram)
+    single = leave_one_out(dual, gram, solution).scores
+    double = leave_one_out(dual, gram, solution, large=1500).scores
+    assert (solution.multipliers > 0).any(axis=0).sum() > loo.LARGE
+    error = np.abs(single - double)
+    assert 0 < error.max() < 1e-3 * double.std()

@@ -18,12 +18,10 @@ from slabsvm.gram.products import Thin
 from slabsvm.kernels.linear import Linear
 from slabsvm.kernels.rbf import RBF
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
-from slabsvm.solvers import kept_rows as rows_module
-from slabsvm.solvers import pool as pool_module
 from slabsvm.solvers import smo
 from slabsvm.solvers.equal_scores import level_multipliers
 from slabsvm.solvers.kept_rows import Rows
-from slabsvm.solvers.pool import Pool
+from slabsvm.solvers.pool import LEAST_SPACE, Pool
 
 pytestmark = pytest.mark.numeric
 
@@ -44,9 +42,8 @@ def _matrix(gram):
 
 @pytest.mark.parametrize("n_kept", [0, 7, 40, M])
 @pytest.mark.parametrize("rows_per_piece", [3, 1000])
-def test_products_are_the_same_whatever_fits(gram, K, n_kept, rows_per_piece, monkeypatch):
-    monkeypatch.setattr(rows_module, "PIECE_BYTES", rows_per_piece * BYTES_PER_ROW)
-    kept = Rows(gram, np.float64)
+def test_products_are_the_same_whatever_fits(gram, K, n_kept, rows_per_piece):
+    kept = Rows(gram, np.float64, piece_bytes=rows_per_piece * BYTES_PER_ROW)
     rng = np.random.default_rng(1)
     for _ in range(12):
         beta = np.zeros(M)
@@ -108,11 +105,9 @@ def test_rows_give_way_when_there_is_less_room_for_them(gram, K):
         np.testing.assert_allclose(kept.product(np.ones(M)), K.sum(axis=1), atol=1e-10)
 
 
-def test_block_and_rows_together_keep_to_the_memory(monkeypatch):
-    monkeypatch.setattr(pool_module, "LEAST_SPACE", 64)
-    monkeypatch.setattr(rows_module, "PIECE_BYTES", 2**16)
+def test_block_and_rows_together_keep_to_the_memory():
     X = np.random.default_rng(0).normal(size=(3000, 3))
-    pool = Pool(Computed(RBF(0.3), X), np.float32, cache_bytes=6e6)
+    pool = Pool(Computed(RBF(0.3), X), np.float32, cache_bytes=6e6, least_space=64)
     rng = np.random.default_rng(1)
     pool.product(np.where(np.arange(3000) < 700, 1.0, 0.0))
     for size in (50, 100, 300, 600, 900, 400, 1000, pool.largest):
@@ -176,11 +171,13 @@ def test_what_float32_cannot_settle_goes_on_in_float64():
         assert true_gap <= solution.gap + 1e-15 <= 1e-4 * solution.objective + 1e-15
 
 
-def test_too_little_memory_for_the_free_samples_is_called_so(monkeypatch):
-    monkeypatch.setattr(pool_module, "LEAST_SPACE", 64)
-    X = np.random.default_rng(5).normal(size=(1500, 8))
-    dual = one_class_slab(np.ones(1500), 0.1, 0.05, 2 / 3)
-    solution = smo.solve(dual, Computed(RBF(1.0), X), tol=1e-6, cache_bytes=1e5)
+def test_too_little_memory_for_the_free_samples_is_called_so():
+    # K is near the identity, so that nearly all samples are free: half as many again as are held whatever the memory.
+    m = 3500
+    assert m > 1.5 * LEAST_SPACE
+    X = np.random.default_rng(5).normal(size=(m, 8))
+    dual = one_class_slab(np.ones(m), 0.1, 0.05, 2 / 3)
+    solution = smo.solve(dual, Computed(RBF(2.0), X), tol=1e-6, cache_bytes=1e5)
     assert solution.status is Status.CACHE_LIMIT
     assert "cache_size" in solution.status.value
 

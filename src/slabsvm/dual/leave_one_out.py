@@ -67,16 +67,18 @@ class LeaveOneOut:
 
 
 @ONE_BLAS_THREAD
-def leave_one_out(dual: Dual, gram: Gram, solution: Solution) -> LeaveOneOut:
+def leave_one_out(dual: Dual, gram: Gram, solution: Solution, *, large: int = LARGE) -> LeaveOneOut:
     """Return the leave-one-out scores of a solution; the nearer it is to the optimum, the better the closed form.
 
     Parameters
     ----------
     dual, gram : the problem
     solution : its optimum, to within its gap
+    large : int, default=LARGE
+        A face of more samples is factored in float32, where the kernel allows it.
     """
     face = Face(dual, solution.multipliers, _free_or_next(dual, solution))
-    if len(face.samples) > LARGE and gram.single_precision_error < np.inf:
+    if len(face.samples) > large and gram.single_precision_error < np.inf:
         try:
             left_out = _through(face, dual, gram, solution, np.float32)
         except np.linalg.LinAlgError:

@@ -24,11 +24,14 @@ class Rows:
     ----------
     gram : Gram
     dtype : float32 or float64
+    piece_bytes : int, default=PIECE_BYTES
+        No more than these are computed at a time.
     """
 
-    def __init__(self, gram: Gram, dtype: type[np.floating[Any]]) -> None:
+    def __init__(self, gram: Gram, dtype: type[np.floating[Any]], piece_bytes: int = PIECE_BYTES) -> None:
         self.gram = gram
         self.dtype = dtype
+        self.piece_bytes = piece_bytes
         self.nbytes = 0
         self._pieces: list[tuple[IndexArray, npt.NDArray[np.floating[Any]]]] = []
         self._piece = np.full(gram.n_samples, -1, dtype=np.intp)
@@ -46,7 +49,7 @@ class Rows:
         if self.nbytes + len(missing) * bytes_per_row > capacity:
             self.shrink(samples, capacity)
             missing = missing[: max(0, int((capacity - self.nbytes) // bytes_per_row))]
-        for piece in pieces(len(missing), bytes_per_row, PIECE_BYTES):
+        for piece in pieces(len(missing), bytes_per_row, self.piece_bytes):
             some = missing[piece]
             self._add(some, self.gram.block(some, None, self.dtype))
 

@@ -36,7 +36,8 @@ class Pool:
     dtype : float32 or float64
     cache_bytes : float
         What rows and block may take together. Rows that do not fit are computed again in every product; a block of
-        LEAST_SPACE members is held whatever it says.
+        least_space members is held whatever it says.
+    least_space : int, default=LEAST_SPACE
 
     Attributes
     ----------
@@ -48,10 +49,13 @@ class Pool:
         Whether all samples are members, in their own order.
     """
 
-    def __init__(self, gram: Gram, dtype: type[np.floating[Any]], cache_bytes: float) -> None:
+    def __init__(
+        self, gram: Gram, dtype: type[np.floating[Any]], cache_bytes: float, least_space: int = LEAST_SPACE
+    ) -> None:
         self.gram = gram
         self.dtype = dtype
         self.cache_bytes = cache_bytes
+        self.least_space = least_space
         self.members: IndexArray = np.zeros(0, dtype=np.intp)
         self.block: npt.NDArray[np.floating[Any]] = np.zeros((0, 0), dtype=dtype)
         self._rows = Rows(gram, dtype)
@@ -86,7 +90,7 @@ class Pool:
     @property
     def largest(self) -> int:
         """How many members' block fits the memory, also while it grows, and never too few to make progress."""
-        return max(LEAST_SPACE, int(np.sqrt(LARGEST_SHARE * self.cache_bytes / np.dtype(self.dtype).itemsize)))
+        return max(self.least_space, int(np.sqrt(LARGEST_SHARE * self.cache_bytes / np.dtype(self.dtype).itemsize)))
 
     def admit(self, working: IndexArray) -> None:
         """Make all of a working set members."""
