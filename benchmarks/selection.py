@@ -38,11 +38,11 @@ from slabsvm.selection.criteria import (
     Recall,
     RecallSquaredOverAcceptance,
     TightestAtRecall,
-    WithStrangers,
+    WithSyntheticOutliers,
 )
 from slabsvm.selection.curves import ExcessMass, MassVolume
 from slabsvm.selection.journal import Journal
-from slabsvm.selection.synthetic_outliers import MAKERS, Strangers
+from slabsvm.selection.synthetic_outliers import MAKERS, SyntheticOutliers
 
 EVERY = {"--every": {"type": int, "default": 1, "metavar": "N", "help": "take every N-th of Letter's letters"}}
 KINDS = {"swaps": 1000, "marginals": 1000, "shifting": 1000, "volume": 2000}
@@ -66,30 +66,30 @@ SEED = 0
 
 
 @dataclass(frozen=True)
-class Stacked(Strangers):
-    """Strangers of every kind below each other, and which rows are of which."""
+class Stacked(SyntheticOutliers):
+    """Synthetic outliers of every kind below each other, and which rows are of which."""
 
     rows: Mapping[str, slice] = field(default_factory=dict)
 
 
 class Several(Criterion):
-    """All criteria at once, each shown strangers of its own kind: one search measures for all."""
+    """All criteria at once, each shown synthetic outliers of its own kind: one search measures for all."""
 
-    def strangers(self, positives: Any, generator: np.random.Generator) -> Strangers:
+    def strangers(self, positives: Any, generator: np.random.Generator) -> SyntheticOutliers:
         made = [MAKERS[kind](positives, number, generator) for kind, number in KINDS.items()]
         ends = np.cumsum([len(some.X) for some in made])
         volumes = [np.zeros(len(some.X)) if some.log_volume is None else some.log_volume for some in made]
         rows = {kind: slice(end - len(some.X), end) for kind, some, end in zip(KINDS, made, ends, strict=True)}
         return Stacked(np.concatenate([some.X for some in made]), np.concatenate(volumes), rows)
 
-    def measure(self, positives: Answer, strangers: Answer | None, made: Strangers | None) -> dict[str, float]:
+    def measure(self, positives: Answer, outliers: Answer | None, made: SyntheticOutliers | None) -> dict[str, float]:
         measured = {"recall": positives.share}
         for name, criterion in CRITERIA.items():
             answer = shown = None
-            if isinstance(criterion, WithStrangers):
+            if isinstance(criterion, WithSyntheticOutliers):
                 rows = made.rows[criterion.kind]
-                answer = Answer(strangers.values[rows], strangers.accepted[rows])
-                shown = Strangers(made.X[rows], made.log_volume[rows] if criterion.kind == "volume" else None)
+                answer = Answer(outliers.values[rows], outliers.accepted[rows])
+                shown = SyntheticOutliers(made.X[rows], made.log_volume[rows] if criterion.kind == "volume" else None)
             measured |= {f"{name}: {what}": v for what, v in criterion.measure(positives, answer, shown).items()}
         return measured
 

@@ -2,8 +2,8 @@
 
     python benchmarks/selection_speed.py
 
-GridSearchCV is given the same strangers, made once, and a scorer that shows them: it repeats nothing but the fits. One
-thread, one BLAS thread; the least processor time of interleaved repetitions. The data are bundled or generated.
+GridSearchCV is given the same synthetic outliers, made once, and a scorer that shows them: it repeats the fits alone.
+One thread, one BLAS thread; the least processor time of interleaved repetitions. The data are bundled or generated.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ def naive(model: Any, grid: dict[str, Any], X: np.ndarray) -> GridSearchCV:
     """Return GridSearchCV with the criterion as its scorer, ready to fit."""
     search = LabelFreeSearchCV(model, grid, criterion=CRITERION)
     search.criterion_ = CRITERION
-    parts = search._parts(X)
-    made = {X[part.held_out].tobytes(): part.strangers for part in parts}
+    splits = search._splits(X)
+    made = {X[split.held_out].tobytes(): split.outliers for split in splits}
 
     def scorer(fitted: Any, held_out: np.ndarray, y: None = None) -> dict[str, float]:
         del y
-        strangers = made[held_out.tobytes()]
-        return CRITERION.measure(answer(fitted, held_out), answer(fitted, strangers.X), strangers)
+        outliers = made[held_out.tobytes()]
+        return CRITERION.measure(answer(fitted, held_out), answer(fitted, outliers.X), outliers)
 
     def choose(results: dict[str, Any]) -> int:
         means = {name: results[f"mean_test_{name}"] for name in ("recall", "acceptance")}
@@ -59,7 +59,8 @@ def naive(model: Any, grid: dict[str, Any], X: np.ndarray) -> GridSearchCV:
         best = np.flatnonzero(scores == scores.max())
         return int(best[np.argmax(means["recall"][best])])
 
-    return GridSearchCV(model, grid, scoring=scorer, refit=choose, cv=[(part.train, part.held_out) for part in parts])
+    folds = [(split.train, split.held_out) for split in splits]
+    return GridSearchCV(model, grid, scoring=scorer, refit=choose, cv=folds)
 
 
 @threadpool_limits.wrap(limits=1, user_api="blas")

@@ -11,7 +11,7 @@ from sklearn.model_selection import KFold, ParameterGrid
 from slabsvm import KernelDensityDetector, LabelFreeSearchCV, LeakageWarning
 from slabsvm.selection import Record
 from slabsvm.selection.criteria import Answer
-from slabsvm.selection.synthetic_outliers import Strangers
+from slabsvm.selection.synthetic_outliers import SyntheticOutliers
 from slabsvm_reproduction.letter import experiment as paper
 from slabsvm_reproduction.run import protocol
 from slabsvm_reproduction.tuned import comparison
@@ -95,15 +95,15 @@ def test_what_is_chosen_is_what_the_search_chooses(ring):
 
 def test_a_threshold_of_held_out_positives_keeps_what_was_promised():
     rng = np.random.default_rng(0)
-    positives, strangers = rng.normal(size=500), rng.normal(size=400)
-    strangers[200:] -= 2
+    positives, outliers = rng.normal(size=500), rng.normal(size=400)
+    outliers[200:] -= 2
     never = np.zeros(500, dtype=bool)
-    shown = Answer(positives, never), Answer(strangers, never[:400]), Strangers(strangers)
+    shown = Answer(positives, never), Answer(outliers, never[:400]), SyntheticOutliers(outliers)
     measured = fair.EveryRule(0.1).measure(*shown)
     assert measured["recall"] == pytest.approx(0.9)
     assert measured["level"] == pytest.approx(np.quantile(positives, 0.1))
     for half, name in enumerate(fair.RULES):
-        mine = strangers[200 * half : 200 * (half + 1)]
+        mine = outliers[200 * half : 200 * (half + 1)]
         assert measured[name] == pytest.approx(np.mean(mine >= measured["level"]))
     own = fair.EveryRule(None).measure(*shown)
     assert (own["level"], own["recall"]) == (0.0, pytest.approx(np.mean(positives >= 0)))

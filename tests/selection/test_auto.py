@@ -92,7 +92,7 @@ def test_features_that_cannot_be_standardised_are_refused_by_the_default(scale, 
 
 
 def test_the_default_stands_all_scales_that_can_be_standardised(X):
-    # Strangers are drawn by the rows' bits, so that near ties between candidates may be decided otherwise.
+    # Synthetic outliers are drawn by the rows' bits, so that near ties between candidates may be decided otherwise.
     new = np.random.default_rng(5).permuted(X, axis=0)
     answers = [AutoSlabSVM().fit(X * by).predict(new * by) for by in (1.0, 2.0**300, 2.0**-300)]
     assert (answers[0] == -1).mean() > 0.5
@@ -131,9 +131,9 @@ def test_the_default_takes_one_feature_and_sparse_rows(X):
     model = AutoSlabSVM().fit(sparse)
     assert model.search_.criterion == TightestAtRecall("filled")
     generator = np.random.default_rng(0)
-    strangers = sp.csr_array(np.column_stack([generator.permutation(column) for column in sparse.toarray().T]))
+    outliers = sp.csr_array(np.column_stack([generator.permutation(column) for column in sparse.toarray().T]))
     assert (model.predict(sparse) == 1).mean() > 0.8
-    assert (model.predict(strangers) == 1).mean() < 0.7
+    assert (model.predict(outliers) == 1).mean() < 0.7
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_the_default_refuses_what_makes_no_sense(changes, match, X):
 
 
 @pytest.mark.parametrize("options", [{}, {"min_df": 3, "sublinear_tf": True}])
-def test_texts_are_searched_so_that_recall_is_kept_and_strangers_are_told(options):
+def test_texts_are_searched_so_that_recall_is_kept_and_outliers_are_rejected(options):
     vectorizer = TfidfVectorizer(**options)
     X = vectorizer.fit_transform(texts(300, 0, seed=0))
     new, strange = (vectorizer.transform(some) for some in (texts(300, 0, seed=1), texts(300, 1, seed=2)))
@@ -195,7 +195,7 @@ def test_the_default_says_what_it_chose(X):
         _ = AutoSlabSVM().best_params_
 
 
-def test_the_default_names_the_strangers_among_its_rows(X):
+def test_the_default_names_the_outliers_among_its_rows(X):
     Y = np.concatenate([X, [[9.0, -9.0, 9.0, -9.0]]])
     model = AutoSlabSVM().fit(Y)
     assert model.loo_decisions_.argmin() == len(X)

@@ -1,4 +1,4 @@
-"""Criteria, strangers and bandwidth rules do what they say and what their sources say."""
+"""Criteria, synthetic outliers and bandwidth rules do what they say and what their sources say."""
 
 import warnings
 
@@ -39,7 +39,7 @@ def answers(values, threshold=0.0):
     return Answer(values, values >= threshold)
 
 
-def test_filled_strangers_are_as_full_as_the_positives_and_as_long():
+def test_filled_synthetic_outliers_are_as_full_as_the_positives_and_as_long():
     generator = np.random.default_rng(0)
     shares = generator.uniform(0.02, 0.3, (400, 1)) * np.ones(200)
     X = (generator.random(shares.shape) < shares) * generator.gamma(4.0, size=shares.shape)
@@ -72,11 +72,11 @@ def test_the_tightest_that_keeps_the_recall_wins():
     assert TightestAtRecall(recall=0.8, slack=1.0).scores(measured, [{}] * 4, 100).argmax() == 2
 
 
-def ball_error(n, d, n_strangers, seed):
+def ball_error(n, d, n_outliers, seed):
     """Return the error of a ball's log volume, in units of the shrunk covariance, and of the ratio of two."""
     generator = np.random.default_rng(seed)
     X = generator.normal(size=(n, d)) @ np.diag(np.geomspace(1, 50, d))
-    made = MAKERS["volume"](X, n_strangers, generator)
+    made = MAKERS["volume"](X, n_outliers, generator)
     squared = (((made.X - X.mean(axis=0)) / X.std(axis=0)) ** 2).sum(axis=1)
     correlation = (1 - SHRINKAGE) * np.corrcoef(X.T) + SHRINKAGE * np.eye(d)
     unit = 0.5 * np.linalg.slogdet(correlation)[1]
@@ -99,24 +99,24 @@ def test_the_volume_of_few_points_is_not_biased_by_few_rows():
 
 @pytest.mark.parametrize("kind", ["volume", "shifting"])
 @pytest.mark.parametrize("power", [900, -900])
-def test_strangers_of_extreme_features_are_those_of_others(kind, power, X):
+def test_synthetic_outliers_of_extreme_features_are_those_of_others(kind, power, X):
     plain, extreme = (MAKERS[kind](X * scale, 200, np.random.default_rng(0)) for scale in (1.0, 2.0**power))
     np.testing.assert_allclose(extreme.X * 2.0**-power, plain.X, rtol=1e-10)
     if kind == "volume":
         np.testing.assert_allclose(extreme.log_volume, plain.log_volume, rtol=1e-10)
 
 
-def test_strangers_that_overflow_are_refused(X):
+def test_synthetic_outliers_that_overflow_are_refused(X):
     with pytest.raises(ValueError, match=r"overflow float32\. Scale the features"):
         MAKERS["volume"]((X * 1e38).astype(np.float32), 500, np.random.default_rng(0))
 
 
-def test_a_criterion_says_whether_it_makes_strangers():
+def test_a_criterion_says_whether_it_makes_synthetic_outliers():
     for name, criterion in NAMED.items():
-        assert criterion.makes_strangers == (name not in ("recall", "consistency")), name
+        assert criterion.makes_synthetic_outliers == (name not in ("recall", "consistency")), name
 
 
-def test_strangers_by_swaps_and_marginals_are_made_of_the_positives_values(X):
+def test_synthetic_outliers_by_swaps_and_marginals_are_made_of_the_positives_values(X):
     for kind in ("swaps", "marginals"):
         for table in (X, sp.csr_array(np.where(X > 0, X, 0.0))):
             made = MAKERS[kind](table, 300, np.random.default_rng(0)).X
@@ -129,7 +129,7 @@ def test_strangers_by_swaps_and_marginals_are_made_of_the_positives_values(X):
     assert all(len(set(row)) == 2 and np.bincount(row).max() == 2 for row in origins.tolist())
 
 
-def test_strangers_by_shifting_lie_outside_of_the_edge():
+def test_synthetic_outliers_by_shifting_lie_outside_of_the_edge():
     X = np.random.default_rng(0).normal(size=(400, 2))
     made = MAKERS["shifting"](X, 1000, np.random.default_rng(0)).X
     assert 10 < len(made) < 150

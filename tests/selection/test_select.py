@@ -185,7 +185,7 @@ def test_distances_that_take_too_much_memory_are_not_kept(X, monkeypatch):
     monkeypatch.setattr(reuse, "MOST_BYTES", 8 * 80 * 80)
     linked = LabelFreeSearchCV(OneClassSVM(), GRID, cv=3, reuse=True).fit(X)
     np.testing.assert_array_equal(linked.cv_results_["split0_acceptance"], alone.cv_results_["split0_acceptance"])
-    search = Search(OneClassSVM(), [{"gamma": 0.1}], linked._parts(X), X, {}, linked.criterion_)
+    search = Search(OneClassSVM(), [{"gamma": 0.1}], linked._splits(X), X, {}, linked.criterion_)
     with pytest.raises(MemoryError, match="not kept"):
         next(reuse.chains(search, [(0, 0)])[0].run())
 
@@ -196,12 +196,12 @@ def test_grid_search_with_a_scorer_of_the_same_criterion_chooses_the_same(X):
     grid = {"gamma": [0.01, 0.1, 1.0], "nu": [0.05, 0.2]}
     search = LabelFreeSearchCV(OneClassSVM(tol=1e-8), grid, criterion=criterion, cv=3)
     search.fit(X)
-    made = {part.train.tobytes(): part.strangers for part in search._parts(X)}
+    made = {split.train.tobytes(): split.outliers for split in search._splits(X)}
     trains = {X[test].tobytes(): train for train, test in folds}
 
     def scorer(model, held_out, y=None):
-        strangers = made[trains[np.asarray(held_out).tobytes()].tobytes()]
-        return criterion.measure(answer(model, held_out), answer(model, strangers.X), strangers)
+        outliers = made[trains[np.asarray(held_out).tobytes()].tobytes()]
+        return criterion.measure(answer(model, held_out), answer(model, outliers.X), outliers)
 
     def choose(results):
         means = {name: results[f"mean_test_{name}"] for name in ("recall", "acceptance")}
@@ -295,7 +295,7 @@ def test_sparse_and_dense_rows_are_searched_alike(criterion):
     search = LabelFreeSearchCV(OneClassSVM(kernel="intersection"), {"nu": [0.1, 0.3]}, criterion=criterion, cv=3)
     dense, sparse = (clone(search).fit(data).cv_results_ for data in (X, sp.csr_array(X)))
     np.testing.assert_allclose(dense["mean_recall"], sparse["mean_recall"], atol=1e-12)
-    # Swaps draw the same rows of either; marginals of sparse rows draw the zeros apart, 3000 strangers in all.
+    # Swaps draw the same rows of either; marginals of sparse rows draw the zeros apart, 3000 synthetic outliers in all.
     chance = 1e-12 if criterion in ("swaps", "filled") else 3 * np.sqrt(2 * 0.25 / 3000)
     np.testing.assert_allclose(dense["mean_acceptance"], sparse["mean_acceptance"], atol=chance)
 
@@ -391,10 +391,10 @@ def test_distances_that_overflow_are_not_shared(criterion, X):
 
 
 class NearestToTheShare(Criterion):
-    """The recall that is nearest to what was asked for: a criterion of a user's own, which makes no strangers."""
+    """The recall that is nearest to the one asked for: a user's own criterion, without synthetic outliers."""
 
-    def measure(self, positives, strangers, made):
-        assert strangers is made is None
+    def measure(self, positives, outliers, made):
+        assert outliers is made is None
         return {"recall": np.float32(positives.share)}
 
     def scores(self, measured, candidates, n_held_out):
@@ -402,7 +402,7 @@ class NearestToTheShare(Criterion):
         return -np.abs(measured["recall"] - 0.9)
 
 
-def test_a_precomputed_kernel_is_searched_by_criteria_that_make_no_strangers(tmp_path, X):
+def test_a_precomputed_kernel_is_searched_by_criteria_that_make_no_synthetic_outliers(tmp_path, X):
     K = rbf_kernel(X, gamma=0.1)
     model, grid = OneClassSVM(kernel="precomputed"), {"nu": [0.05, 0.1, 0.3]}
     for cv in (3, "leave-one-out"):
@@ -472,10 +472,11 @@ def test_a_parameter_of_any_sign_goes_on(values):
     assert at_edge(candidates, scores, best, "q") == 0
 
 
-def test_strangers_that_are_accepted_as_positives_are_warned_of(X):
+def test_synthetic_outliers_that_are_accepted_as_positives_are_warned_of(X):
     independent = np.random.default_rng(0).normal(size=X.shape)
     search = LabelFreeSearchCV(make_pipeline(StandardScaler(), OneClassSVM()), {"oneclasssvm__gamma": [0.05, 0.1]})
-    with pytest.warns(NothingToldApartWarning, match=r"learned nothing that tells strangers.*search by 'volume'"):
+    text = r"learned nothing that tells synthetic outliers.*search by 'volume'"
+    with pytest.warns(NothingToldApartWarning, match=text):
         search.fit(independent)
     with warnings.catch_warnings():
         warnings.simplefilter("error", NothingToldApartWarning)

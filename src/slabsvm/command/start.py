@@ -1,4 +1,4 @@
-"""What `slabsvm` starts with: the command where its extra is installed, and what to install where it is not."""
+"""The start of `slabsvm`: the command where its extra is installed, and what to install where it is not."""
 
 from __future__ import annotations
 

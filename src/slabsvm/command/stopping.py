@@ -1,4 +1,4 @@
-"""What is said of an interruption before a command is there to answer it."""
+"""The message of an interruption before a command can answer it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ INTERRUPTED = 130  # the exit status by which shells know an interruption
 
 @contextmanager
 def nothing_begun() -> Iterator[None]:
-    """Turn an interruption into a line and an exit status: importing takes seconds, in which nothing is lost."""
+    """Turn an interruption during imports, which take seconds, into a line and an exit status: no work is lost."""
     try:
         yield
     except KeyboardInterrupt:

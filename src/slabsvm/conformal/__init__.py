@@ -1,1 +1,1 @@
-"""p-values from scores of positives that were not learned, and the detector that rejects at a false-alarm rate."""
+"""Conformal p-values from scores of held-out positives, and the detector that rejects at a false-alarm rate."""

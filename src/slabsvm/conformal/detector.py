@@ -1,14 +1,14 @@
-"""A threshold for the false-alarm rate that is asked for, around any detector.
+"""A threshold at a false-alarm rate, around any detector.
 
-`slabsvm.conformal.p_values` makes p-values from the scores of positives that the detector has not learned. Where those
-come from makes the method. *Split*: from rows that are held out; the promise P(p <= alpha) <= alpha holds for any data
+`slabsvm.conformal.p_values` makes p-values from the scores of positives that the detector has not learned. The methods
+differ in where these scores come from. *Split*: from held-out rows; P(p <= alpha) <= alpha is guaranteed for any data
 and model. *Cross* (Vovk 2015; Barber et al. 2021): each fold is scored by the model of the others, and a new sample by
-all of these models, so that a score is only ever compared with scores of one model; the promise is 2 alpha, the rate in
-practice near alpha. *Leave-one-out*: from the closed-form scores of one fit; no promise, and no row is lost.
+all of these models, so that scores are only compared within one model; the guarantee is 2 alpha, the rate in practice
+near alpha. *Leave-one-out*: from the closed-form scores of one fit; there is no guarantee, and no row is held out.
 
-What is compared is the pair of `slabsvm.conformal.remoteness`: rows out of the reach of an RBF kernel are stranger than
-all others, whatever their scores tie with. Each calibration ends with the question what p-value a row infinitely far
-away would get (`far_p_value_`), and warns where it would be accepted.
+Rows are ordered by the pair of `slabsvm.conformal.remoteness`: rows out of the reach of an RBF kernel come below all
+others, whatever their scores tie with. Each calibration ends with the p-value of a row infinitely far away
+(`far_p_value_`), and warns where that row would be accepted.
 """
 
 from __future__ import annotations
@@ -49,33 +49,33 @@ from slabsvm.runtime.sklearn_private import (
     _safe_split,
 )
 
-# No more are asked for: a rate of false alarms that wants them is no rate.
+# The largest number of calibration samples that a message asks for.
 MOST_SAMPLES = 1e15
 METHODS = ("split", "cross", "leave-one-out", "prefit")
 
 
 class CalibrationWarning(UserWarning):
-    """A calibration keeps its rate and yet accepts what it should not: of too few rows all, or what is far away."""
+    """A calibration keeps its rate, and yet accepts every row, having too few of them, or rows that are far away."""
 
 
 class ConformalDetector(OutlierMixin, BaseEstimator):
-    """Any detector, with p-values and a threshold for the false-alarm rate that you ask for.
+    """Any detector, with p-values and a threshold at a false-alarm rate of your choice.
 
-    `predict` rejects a sample where its conformal p-value is at most alpha: a new positive with probability at most
-    alpha, if it comes from where the training samples came from.
+    `predict` rejects a sample where its conformal p-value is at most alpha. It rejects a new positive with probability
+    at most alpha, if this comes from the distribution of the training samples.
 
     Parameters
     ----------
     estimator : detector, default=None
-        Learns from positives alone, and has decision_function, score_samples or predict; larger is more normal. None is
-        `OneClassSlabSVM()`. A pipeline will do.
+        It learns from positives alone, and has decision_function, score_samples or predict; larger is more normal. It
+        may be a pipeline. None is `OneClassSlabSVM()`.
     alpha : float in (0, 1), default=0.05
         The share of new positives that may be rejected. At least 1/alpha - 1 calibration samples are needed.
     method : {"split", "cross", "leave-one-out", "prefit"}, default="split"
-        "split" holds out rows, and holds its promise for any data and model. "cross" learns from all rows in `cv` fits,
-        and predicts with all of them. "leave-one-out" fits once, with no row held out, and takes closed-form
-        leave-one-out scores: for this package's detectors with offsets="leave-one-out". "prefit" takes the estimator as
-        it is, already fitted, and all rows given to `fit` as held out.
+        "split" holds out rows, and keeps its guarantee for any data and model. "cross" learns from all rows in `cv`
+        fits, and predicts with all of them. "leave-one-out" fits once, with no row held out, and takes closed-form
+        leave-one-out scores: it is for this package's detectors with offsets="leave-one-out". "prefit" takes an
+        estimator that is already fitted; all rows given to `fit` then count as held out.
     two_sided : bool, default=False
         Whether a score that is too high is rejected too. The slab's score has both sides already: it is minus the
         distance from the slab's centre. For a one-class SVM, True makes a slab of it.
@@ -84,26 +84,26 @@ class ConformalDetector(OutlierMixin, BaseEstimator):
     cv : int or splitter, default=5
         The folds of "cross". Give `DistinctKFold` where rows were copied: a copy of a row that was learned is not new.
     n_jobs : int or None, default=None
-        Of the fits of "cross"; None is 1 unless in a `joblib.parallel_config` context, -1 all.
+        The number of fits of "cross" at once; None is 1 unless in a `joblib.parallel_config` context, -1 all.
     random_state : int, RandomState or None, default=0
-        What rows are held out with.
+        The seed with which held-out rows are drawn.
 
     Attributes
     ----------
     estimators_ : list of fitted detectors
         One, or one for each fold.
     calibration_scores_ : list of (n_k,) arrays of float64
-        What each of them gives its held-out positives, in the unit of its decision_function, in increasing order.
+        The scores of each detector's held-out positives, in the unit of its decision_function, in increasing order.
     smallest_p_value_ : float
-        What the strangest row of all gets: 1/(n_calibration_ + 1), or twice that from two sides.
+        The p-value of a row below all calibration rows: 1/(n_calibration_ + 1), or twice that with two_sided=True.
     n_calibration_ : int
-        How many rows they stand for: without sample_weight, how many there are in all.
+        The number of calibration rows; with sample_weight, the sum of their weights, rounded down.
     far_p_value_ : float
         The largest p-value among a few rows infinitely far from the training rows; NaN where such rows cannot be made
         (columns that are no numbers) or the estimator refuses them.
     out_of_reach_ : float
-        The share of calibration rows that are out of the reach of the estimator's RBF kernel, so that their scores are
-        that of infinity; they are ordered by their kernel mass (`slabsvm.conformal.remoteness`).
+        The share of calibration rows that are out of the reach of the estimator's RBF kernel. Their scores are that of
+        a row infinitely far away; they are ordered by their kernel mass (`slabsvm.conformal.remoteness`).
     offset_ : float
         decision_function = score_samples - offset_: the largest p-value that is rejected, alpha rounded down to a
         multiple of 1/(n_calibration_ + 1).
@@ -165,7 +165,7 @@ class ConformalDetector(OutlierMixin, BaseEstimator):
     @atomic
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any = None, **fit_params: Any) -> Self:
-        """Learn from positive samples, and calibrate on those that were not learned.
+        """Learn from positive samples, and calibrate on held-out ones.
 
         Parameters
         ----------
@@ -173,16 +173,16 @@ class ConformalDetector(OutlierMixin, BaseEstimator):
             What the estimator takes; rows must be exchangeable.
         y : ignored
         sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative; a row of weight 2 is learned and calibrates as two rows do, and is held out or learned as one.
-            Calibration counts rows, so that weights are counts here, and not only their ratios matter. Weights below 1
-            add up; of their sum the whole rows count.
-        **fit_params : other parameters of the estimator's fit; of those with an entry for each row, its rows' are given
+            Non-negative. A row of weight 2 is learned and calibrates as two rows do, and is held out or learned as one.
+            Calibration counts rows, so that weights are counts here: not only their ratios matter. Weights below 1 add
+            up, and their sum is rounded down.
+        **fit_params : other parameters of the estimator's fit; those with an entry for each row are split as the rows
 
         Raises
         ------
         ValueError
-            For parameters, shapes or values that make no sense, an estimator whose larger scores are stranger, and one
-            that takes no sample_weight where there is one; the text says what to do.
+            For parameters, shapes or values that make no sense, an estimator whose larger scores are less normal, and
+            one that takes no sample_weight where it is given; the text says what to do.
 
         Warns
         -----
@@ -201,7 +201,7 @@ class ConformalDetector(OutlierMixin, BaseEstimator):
         return combined(*self._tails(X), self.n_calibration_, self.two_sided)
 
     def score_samples(self, X: Any) -> FloatArray:
-        """Return graded p-values, shape (n_samples,): below p by at most a step, fine as the detector's scores."""
+        """Return graded p-values, shape (n_samples,): at most one step below p, as fine as the detector's scores."""
         lower, upper = self._tails(X)
         step = 1.0 / (self.n_calibration_ + 1)
         score = step * graded(lower)
@@ -219,7 +219,7 @@ class ConformalDetector(OutlierMixin, BaseEstimator):
         ----------
         X : array-like, frame or sparse matrix of shape (n_samples, n_features)
         alpha : float in (0, 1), default=None
-            Another rate of false alarms than the detector's own; it needs no refit.
+            A rate of false alarms in place of the detector's own; it needs no refit.
 
         Warns
         -----
@@ -230,22 +230,22 @@ class ConformalDetector(OutlierMixin, BaseEstimator):
         return np.where(scores >= self._sufficient_level(alpha), 1, -1)
 
     def novelties(self, X: Any, fdr: float = 0.1) -> npt.NDArray[np.bool_]:
-        """Return which rows of a batch are novelties; of those named, a share of at most fdr is false on average.
+        """Return which rows of a batch are novelties, of which a share of at most fdr is false on average.
 
-        By `benjamini_hochberg`. The promise is that of "split" and "prefit".
+        By `benjamini_hochberg`. The guarantee is that of "split" and "prefit".
         """
         return benjamini_hochberg(self.p_values(X), fdr)
 
     def threshold(self, alpha: float | None = None) -> float:
-        """Return the level of the one estimator's decision_function below which rows are rejected at a rate alpha.
+        """Return the level of the estimator's decision_function below which rows are rejected at a rate alpha.
 
-        -inf, and a warning, where there are too few calibration samples. It needs no refit.
+        The level is -inf, with a warning, where there are too few calibration samples. It needs no refit.
 
         Raises
         ------
         ValueError
-            Where no one level does it: with method="cross" or two_sided=True, or where a row infinitely far away would
-            be above it.
+            Where there is no single level: with method="cross" or two_sided=True, or where a row infinitely far away
+            would be above it.
         """
         check_is_fitted(self)
         if len(self.estimators_) > 1 or self.two_sided:
@@ -262,7 +262,7 @@ class ConformalDetector(OutlierMixin, BaseEstimator):
         level = float(near.values[np.searchsorted(passed, last)]) if n_far < last else -np.inf
         if limit_of(self.estimators_[0]) >= level:
             raise ValueError(
-                "There is no threshold of decision_function at this rate that rejects what is infinitely far away: "
+                "There is no threshold of decision_function at this rate that rejects rows infinitely far away: "
                 "calibration samples score less, or no more, than that. Use predict(X, alpha=...), which tells them "
                 "apart by their kernel mass, or a smaller gamma."
             )
@@ -277,7 +277,7 @@ class ConformalDetector(OutlierMixin, BaseEstimator):
 
     @property
     def smallest_p_value_(self) -> float:
-        """The p-value of what is stranger than all calibration rows."""
+        """The p-value of a row below all calibration rows."""
         return min(1.0, self._sides / (self.n_calibration_ + 1))
 
     def _calibrate(self, X: Any, parameters: Mapping[str, Any]) -> None:
@@ -347,7 +347,7 @@ class ConformalDetector(OutlierMixin, BaseEstimator):
         )
 
     def _doubts(self) -> list[str]:
-        """Return what is to be warned of after calibration."""
+        """Return the texts of the warnings after calibration."""
         if self.offset_ == 0:
             return [self._too_few(self.alpha)]
         doubts = []
@@ -384,7 +384,7 @@ class ConformalDetector(OutlierMixin, BaseEstimator):
         return lower, upper
 
     def __sklearn_tags__(self) -> Any:
-        """Return what scikit-learn wants to know about the input: the estimator's own answer."""
+        """Return scikit-learn's tags of the input, which are the estimator's."""
         tags = super().__sklearn_tags__()
         tags.input_tags = get_tags(OneClassSlabSVM() if self.estimator is None else self.estimator).input_tags
         return tags
@@ -392,13 +392,13 @@ class ConformalDetector(OutlierMixin, BaseEstimator):
 
 @dataclass(frozen=True)
 class _Member:
-    """A fitted detector, and positives that it has not learned.
+    """A fitted detector, and held-out positives.
 
     Attributes
     ----------
     detector : fitted detector
-    scores, reach, weights : (n,) arrays of those positives
-    learned : the rows that it has learned, or None where these are all that it was given
+    scores, reach, weights : (n,) arrays of these positives
+    learned : the rows that the detector has learned, or None where these are all of its rows
     """
 
     detector: Any
@@ -416,7 +416,7 @@ class _Member:
 
 @dataclass(frozen=True)
 class _Given:
-    """What fit was given: rows, parameters of the estimator's fit, and the rows' weights, (n_samples,)."""
+    """The arguments of fit: rows, parameters of the estimator's fit, and the rows' weights, (n_samples,)."""
 
     X: Any
     parameters: Mapping[str, Any]
@@ -431,22 +431,22 @@ def _fit_and_score(detector: Any, given: _Given, learned: IndexArray, held_out: 
 
 
 def _scored(detector: Any, X: Any, weights: FloatArray, learned: IndexArray | None) -> _Member:
-    """Return a fitted detector with positives that it has not learned."""
+    """Return a fitted detector with held-out positives."""
     scores = answer(detector, X).values
     refuse_other_polarity(detector, X, scores)
     return _Member(detector, scores, reach_of(detector, X, scores), weights, learned)
 
 
-def largest_answer(question: Callable[[Any], FloatArray], rows: Any) -> float:
-    """Return the largest of the answers about rows far from all others; NaN where there are none."""
+def largest_answer(method: Callable[[Any], FloatArray], rows: Any) -> float:
+    """Return the largest value of a detector's method at rows far from all others; NaN where there are none."""
     if rows is None:
         return np.nan
     try:
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return float(np.max(question(rows)))
+            return float(np.max(method(rows)))
     except (ValueError, TypeError, ArithmeticError):
-        # Who refuses such rows accepts none of them.
+        # A detector that refuses such rows accepts none of them.
         return np.nan
 
 
@@ -466,7 +466,7 @@ def _is_number(cv: Any) -> bool:
 
 
 def as_rows(X: Any) -> Any:
-    """Return a table of any kind that rows can be picked of; a single row is refused."""
+    """Return a table of any kind whose rows can be indexed; refuse a single row."""
     with reading(X):
         X = indexable(X)[0]
     if np.ndim(X) == 1:

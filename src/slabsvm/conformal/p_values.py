@@ -9,16 +9,16 @@ If the held-out positives and the new one are exchangeable, P(p <= alpha) <= alp
 and the model (Vovk, Gammerman, Shafer 2005). Seen from both sides, with p' = (1 + #{i: c_i >= s}) / (n + 1), the
 p-value is min(1, 2 min(p, p')): a score that is too high is then as strange as one that is too low.
 
-p-values are steps of 1/(n + 1), and all strangers may share the lowest. A *graded* p-value tells them apart: it lies
-between p - 1/(n + 1) and p, by where s lies between its neighbours among the c_i.
+p-values are multiples of 1/(n + 1), and many novel samples may share the lowest. A *graded* p-value tells them apart:
+it lies between p - 1/(n + 1) and p, by where s lies between its neighbours among the c_i.
 
-Any order of samples that the detector alone decides may take the place of its scores: the promise needs no more than
-that the held-out positives and the new one are ordered by one rule. Here that rule is a pair, *reach* before score
-(`slabsvm.conformal.remoteness`): where scores of far samples have underflowed and tie, reach tells which is farther.
-Ties of the whole pair count as they must for the promise to hold, in favour of the new sample.
+Any order of samples that depends on the detector alone may take the place of its scores: the guarantee needs only that
+one rule orders the held-out positives and the new sample. Here the rule is a pair, *reach* before score
+(`slabsvm.conformal.remoteness`): where scores of far samples have underflowed and tie, reach orders them by distance.
+Ties of the whole pair count in favour of the new sample, as the guarantee demands.
 
-A held-out positive of weight w counts as w of them; the sum of those that were passed is rounded up, and n down, to
-whole numbers, so that the promise of weights that count repetitions is kept by all others.
+A held-out positive of weight w counts as w of them. The weight of those passed is rounded up to a whole number, and n
+down, so that the guarantee for weights that count repetitions holds for all weights.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from scipy.stats import false_discovery_control
 from slabsvm.detectors.base import ROUNDING_UNITS
 from slabsvm.runtime.arrays import FloatArray
 
-# alpha (n + 1) is a whole number in decimals where it is one to within this.
+# alpha (n + 1) counts as a whole number if it is within this share of one.
 WHOLE = 1e-9
-# A share of a step stays below the next step.
+# The largest share of a step: it stays below the next step.
 LARGEST_SHARE = 1.0 - 1e-9
 
 
 def conformal_p_values(calibration_scores: Any, scores: Any, *, two_sided: bool = False) -> FloatArray:
-    """Return the p-value of each score, given those of positives that the detector has not learned.
+    """Return the p-value of each score, given the scores of held-out positives.
 
     Parameters
     ----------
@@ -66,17 +66,17 @@ def conformal_p_values(calibration_scores: Any, scores: Any, *, two_sided: bool 
     V. Vovk, A. Gammerman, G. Shafer, "Algorithmic Learning in a Random World", 2005, chapter 2. S. Bates, E. Candes,
     L. Lei, Y. Romano, M. Sesia, "Testing for outliers with conformal p-values", Annals of Statistics 51, 2023.
     """
-    held, asked = ranked(calibration_scores), np.asarray(scores, dtype=np.float64).reshape(-1)
-    lower, upper = held.tails(asked, np.full(len(asked), np.inf))
+    held, new = ranked(calibration_scores), np.asarray(scores, dtype=np.float64).reshape(-1)
+    lower, upper = held.tails(new, np.full(len(new), np.inf))
     return combined([lower], [upper], whole_down(held.total), two_sided)
 
 
 def benjamini_hochberg(p_values: Any, fdr: float = 0.1) -> npt.NDArray[np.bool_]:
-    """Return which of a batch are novelties, such that of those named, a share of at most fdr is false on average.
+    """Return which samples of a batch are novelties, of which a share of at most fdr is false on average.
 
-    The procedure of Benjamini and Hochberg: with p_(1) <= ... <= p_(n), the smallest k are named, k being the largest
-    with p_(k) <= fdr k / n. Conformal p-values of one split are dependent, and it holds for them (Bates et al. 2023
-    show it).
+    The procedure of Benjamini and Hochberg: with p_(1) <= ... <= p_(n), the smallest k are novelties, k being the
+    largest with p_(k) <= fdr k / n. Conformal p-values of one split are dependent; the procedure is valid for them
+    nevertheless (Bates et al. 2023).
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def benjamini_hochberg(p_values: Any, fdr: float = 0.1) -> npt.NDArray[np.bool_]
         raise ValueError(f"fdr must be a share between 0 and 1, got {fdr!r}; .1 means that one in ten may be false.")
     if not ((values >= 0) & (values <= 1)).all():
         raise ValueError("p-values must lie between 0 and 1, and none may be NaN.")
-    # The smallest rate at which each is named; values that tie have it in common. A sum of rounding may be above fdr.
+    # The smallest fdr at which each is a novelty; ties share it. Rounding may put it just above fdr.
     adjusted = false_discovery_control(values) if len(values) else values
     named: npt.NDArray[np.bool_] = adjusted <= fdr * (1 + WHOLE)
     return named
@@ -113,7 +113,7 @@ class Tail:
     passed : (n,) array
         How many held-out positives a new sample has reached or passed, by weight.
     share : (n,) array in [0, 1)
-        How far it is on its way to the next one; beyond the last, how near to infinity.
+        The share of the way to the next one; beyond the last, of the way to infinity.
     """
 
     passed: FloatArray
@@ -122,7 +122,7 @@ class Tail:
 
 @dataclass(frozen=True)
 class Segment:
-    """Numbers in increasing order, and how many held-out positives each stands for.
+    """Numbers in increasing order, and the weight of the held-out positives at each.
 
     Attributes
     ----------
@@ -137,13 +137,13 @@ class Segment:
         """The same, counted from the other end."""
         return Segment(-self.values[::-1], self.weights[::-1])
 
-    def tail(self, asked: FloatArray) -> Tail:
-        """Return where numbers stand in this order; one that equals another but for rounding has reached it."""
+    def tail(self, new: FloatArray) -> Tail:
+        """Return where new numbers stand in this order; one that equals another but for rounding has reached it."""
         if not len(self.values):
-            return Tail(np.zeros(len(asked)), np.zeros(len(asked)))
-        asked = asked + _slack(asked, self.values)
-        place = np.searchsorted(self.values, asked, side="right")
-        return Tail(np.concatenate([[0.0], np.cumsum(self.weights)])[place], _share(self.values, asked, place))
+            return Tail(np.zeros(len(new)), np.zeros(len(new)))
+        new = new + _slack(new, self.values)
+        place = np.searchsorted(self.values, new, side="right")
+        return Tail(np.concatenate([[0.0], np.cumsum(self.weights)])[place], _share(self.values, new, place))
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ class Ranking:
         return float(self.far.weights.sum() + self.near.weights.sum())
 
     def tails(self, scores: FloatArray, reach: FloatArray) -> tuple[Tail, Tail]:
-        """Return where new samples stand, from the strangest and from the highest score; reach as for `ranked`."""
+        """Return where new samples stand, counted from the lowest and from the highest; reach as for `ranked`."""
         if np.isnan(scores).any():
             raise ValueError("A score is NaN: the detector cannot score these samples.")
         is_far = reach < np.inf
@@ -189,10 +189,10 @@ def ranked(scores: Any, reach: FloatArray | None = None, weights: FloatArray | N
     ----------
     scores : array-like of shape (n,)
     reach : (n,) array, default=None
-        Infinite for positives within the detector's reach, and the less the farther out of it the others are. None: all
-        are within.
+        Infinite for positives within the detector's reach; for the others, the smaller the farther out they are. None:
+        all are within.
     weights : (n,) array, default=None
-        How many each stands for. None: one.
+        The weight of each. None: one.
     """
     values = np.asarray(scores, dtype=np.float64).reshape(-1)
     if len(values) == 0:
@@ -210,18 +210,18 @@ def ranked(scores: Any, reach: FloatArray | None = None, weights: FloatArray | N
 
 
 def combined(lower: Sequence[Tail], upper: Sequence[Tail], count: int, two_sided: bool) -> FloatArray:
-    """Return the p-values that the tails of one or several detectors make, with `count` calibration scores in all."""
+    """Return the p-values from the tails of one or several detectors, with `count` calibration scores in all."""
     p = np.minimum(1.0, (1 + _passed(lower)) / (count + 1))
     return np.minimum(1.0, 2.0 * np.minimum(p, (1 + _passed(upper)) / (count + 1))) if two_sided else p
 
 
 def graded(tails: Sequence[Tail]) -> FloatArray:
-    """Return how many calibration scores were passed, and how far it is to the next: between two whole numbers."""
+    """Return the number of calibration scores passed, plus the share of the way to the next."""
     return np.asarray(_passed(tails) + np.mean([tail.share for tail in tails], axis=0))
 
 
 def whole_down(weight: float) -> int:
-    """Return how many whole rows a sum of weights stands for."""
+    """Return a sum of weights, rounded down to a whole number of rows."""
     return int(np.floor(weight * (1 + WHOLE)))
 
 
@@ -247,25 +247,25 @@ def _chained(first: Tail, second: Tail, in_second: npt.NDArray[np.bool_], weight
     )
 
 
-def _slack(asked: FloatArray, values: FloatArray) -> FloatArray:
-    """Return by how much numbers may differ from values in order and be equal, but for rounding."""
+def _slack(new: FloatArray, values: FloatArray) -> FloatArray:
+    """Return by how much new numbers may differ from values in order and still be equal but for rounding."""
     finite = values[np.isfinite(values)]
-    # Of a number and a usual one: by the largest, one sample far out would make all others equal.
+    # The unit is the number itself or the median: with the maximum, one far sample would make all others equal.
     usual = np.median(np.abs(finite)) if len(finite) else 0.0
-    size = np.maximum(np.where(np.isfinite(asked), np.abs(asked), 0.0), usual)
+    size = np.maximum(np.where(np.isfinite(new), np.abs(new), 0.0), usual)
     return np.asarray(ROUNDING_UNITS * float(np.finfo(np.float64).eps) * size)
 
 
-def _share(values: FloatArray, asked: FloatArray, place: npt.NDArray[np.intp]) -> FloatArray:
-    """Return how far numbers are from the last of the values that they have reached, `place` of them, to the next."""
+def _share(values: FloatArray, new: FloatArray, place: npt.NDArray[np.intp]) -> FloatArray:
+    """Return the share of the way from the last value that new numbers have reached, of `place` such, to the next."""
     below, above = values[np.maximum(place - 1, 0)], values[np.minimum(place, len(values) - 1)]
     finite = values[np.isfinite(values)]
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         unit = float(np.std(finite)) if len(finite) > 1 else 0.0
-        # Where the calibration scores do not tell how far is far, all that is beyond them is.
+        # Where calibration scores have no spread, every number beyond them counts as far.
         unit = unit if 0 < unit < np.inf else float(np.finfo(np.float64).tiny)
         share = np.where(
-            place == len(values), 1.0 - 1.0 / (1.0 + (asked - below) / unit), (asked - below) / (above - below)
+            place == len(values), 1.0 - 1.0 / (1.0 + (new - below) / unit), (new - below) / (above - below)
         )
-        share = np.where(place == 0, 1.0 / (1.0 + (above - asked) / unit), share)
+        share = np.where(place == 0, 1.0 / (1.0 + (above - new) / unit), share)
     return np.asarray(np.clip(np.nan_to_num(share, nan=0.0), 0.0, LARGEST_SHARE))

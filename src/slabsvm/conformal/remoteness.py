@@ -1,14 +1,14 @@
 """Which rows are out of a kernel model's reach, and which of those are farther away.
 
 With the RBF kernel k(x, z) = exp(-gamma |x - z|^2), a row far from all training rows has the score of one infinitely
-far away, but for less than rounding: scores no longer tell how far it is. The logarithm of its kernel mass,
+far away, but for less than rounding: scores no longer order such rows. The logarithm of the kernel mass,
 
     l(x) = log sum_i |c_i| k(x, x_i),
 
-with c_i the model's coefficients, does not underflow and tells it still. A pair (l, score), with l = infinity for rows
-within reach, is ordered by l first: what is out of reach is stranger than all that is within it. For a one-class SVM
-that is the order of its scores in exact arithmetic. For a slab it also puts what is infinitely far away below the rows
-beyond the upper hyperplane, which may be farther from the slab's centre than the score 0 is.
+with c_i the model's coefficients, does not underflow and still orders them. Rows are ordered by the pair (l, score),
+with l = infinity for rows within reach: rows out of reach come below all rows within it. For a one-class SVM this is
+the order of the scores in exact arithmetic. For a slab it also puts rows infinitely far away below the rows beyond the
+upper hyperplane, which may be farther from the slab's centre than the score 0 is.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.sklearn_private import _safe_indexing
 
-# A row is out of a slab's reach where its mass is less than this share of the lower hyperplane's offset, and out of any
-# model's where it is less than these units of what the model moves its thresholds by for rounding.
+# A row is out of a slab's reach where its mass is less than this share of the lower hyperplane's offset. It is out of
+# any model's reach where its mass is less than this multiple of the margin for rounding in the model's thresholds.
 SHARE_OF_PLANE = 1e-3
 UNITS_OF_ROUNDING = 4.0
 # Kernel values underflow at this many bandwidths 1/sqrt(gamma) from every training row: exp(-100^2) is 0 in float64.
 BANDWIDTHS = 100.0
-# Rows that stand for what is infinitely far away: so many, at so many times the largest number of the data.
+# The number of rows that represent infinite distance, and their distance as a multiple of the data's largest number.
 N_DIRECTIONS = 8
 TIMES_LARGEST = 1e6
-# Of data that are all zero.
+# The largest number is taken to be this for data that are all zero.
 LEAST_SIZE = 1e-30
 
 
 def reach_of(detector: Any, X: Any, decisions: FloatArray) -> FloatArray:
-    """Return the log kernel mass of rows that are out of reach and infinity for the others, shape (n_samples,).
+    """Return the log kernel mass of rows out of reach, and infinity for the others, shape (n_samples,).
 
     All rows are within reach of a detector that has no RBF kernel of this package at the end of its pipeline.
 
@@ -53,23 +53,23 @@ def reach_of(detector: Any, X: Any, decisions: FloatArray) -> FloatArray:
     detector : fitted detector
     X : rows, as the detector takes them
     decisions : (n_samples,) array
-        What its decision_function gives them.
+        The decision_function of these rows.
     """
     reach = np.full(len(decisions), np.inf)
     model, _ = innermost(detector)
     if not _has_mass(model):
         return reach
     least = _least_mass(model)
-    # A row of little mass scores nearly what one infinitely far away does: only such rows are looked at again.
-    asked = np.flatnonzero(np.abs(decisions - limit_of(model)) <= 2 * least)
-    if len(asked):
-        _, rows = innermost(detector, _safe_indexing(X, asked))
-        reach[asked] = _where_little(_log_mass(model, rows), least)
+    # A row of little mass has nearly the score of one infinitely far away: only such rows need their mass.
+    near_limit = np.flatnonzero(np.abs(decisions - limit_of(model)) <= 2 * least)
+    if len(near_limit):
+        _, rows = innermost(detector, _safe_indexing(X, near_limit))
+        reach[near_limit] = _where_little(_log_mass(model, rows), least)
     return reach
 
 
 def reach_without_own(detector: Any, X: Any) -> FloatArray:
-    """Return `reach_of` of the training rows, each as if the model had no kernel function around it."""
+    """Return `reach_of` of the training rows, each without the model's kernel function around it."""
     model, rows = innermost(detector, X)
     if not _has_mass(model):
         return np.full(len(model.loo_scores_), np.inf)
@@ -78,7 +78,7 @@ def reach_without_own(detector: Any, X: Any) -> FloatArray:
 
 
 def limit_of(detector: Any) -> float:
-    """Return what decision_function gives a row infinitely far away; -inf where there is no RBF kernel to tell it."""
+    """Return the decision_function of a row infinitely far away; -inf for a model without an RBF kernel."""
     model, _ = innermost(detector)
     if not _has_mass(model):
         return -np.inf
@@ -89,7 +89,7 @@ def limit_of(detector: Any) -> float:
 
 
 def innermost(detector: Any, X: Any = None) -> tuple[Any, Any]:
-    """Return what decides at the end of pipelines and searches, and rows as they reach it."""
+    """Return the detector at the end of pipelines and searches, and rows as it receives them."""
     if isinstance(detector, Pipeline):
         if X is not None and len(detector) > 1:
             X = detector[:-1].transform(X)
@@ -120,7 +120,7 @@ def _log_mass(model: Any, X: Any, own: Any = None) -> FloatArray:
     X = model._checked(X, reset=False)
     kernel, expansion = model._fitted.kernel, model._fitted.expansion
     right = kernel.prepare(expansion.samples)
-    # Of several sums, the last is over all samples.
+    # Where there are several expansions, the last is over all samples.
     coefficients = np.abs(expansion.coefficients.reshape(len(expansion.coefficients), -1)[:, -1])
     with_own = np.zeros(X.shape[0], dtype=bool)
     if own is not None:
@@ -129,7 +129,7 @@ def _log_mass(model: Any, X: Any, own: Any = None) -> FloatArray:
     for rows in pieces(X.shape[0], 8 * len(coefficients), BLOCK_BYTES):
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             exponents = kernel.exponents(kernel.prepare(X[rows]), right)
-            # What overflows float64 is infinitely far.
+            # Rows whose distances overflow float64 are infinitely far.
             exponents[~np.isfinite(exponents)] = -np.inf
             some = np.flatnonzero(with_own[rows])
             exponents[some, exponents[some].argmax(axis=1)] = -np.inf
@@ -138,12 +138,12 @@ def _log_mass(model: Any, X: Any, own: Any = None) -> FloatArray:
 
 
 def far_rows(X: Any, *, pairwise: bool = False) -> Any:
-    """Return a few rows like those of X and infinitely far from all of them, or None where there is no telling.
+    """Return a few rows like those of X and infinitely far from all of them, or None where they cannot be made.
 
     Parameters
     ----------
     X : table of numbers, dense, CSR or a frame
-        Where it has no negative number, neither have the rows.
+        If it has no negative number, the far rows have none.
     pairwise : bool, default=False
         Whether X holds kernel values with the training rows: those of a far row are 0.
     """

@@ -1,4 +1,4 @@
-"""Rows as they come: which are equal, what they weigh, and how those are read that do not fit into memory.
+"""Distinct rows and their weights, checks of tables, and passes over rows that need not fit into memory.
 
-Also how files of any origin are opened and written. Nothing here knows of kernels or models.
+Files of any origin are opened and written here too. Nothing here knows of kernels or models.
 """

@@ -1,4 +1,4 @@
-"""What is refused of a user's tables and weights before anything is computed from them, and in which words."""
+"""Checks of a user's tables and weights before anything is computed from them."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-# Where the largest of squares or kernel values is below this, what underflow takes of the others may be more than eps
-# of it: the least number of all bits, times a number of terms.
+# If the largest of some squares or kernel values is below this, underflow of the others may exceed eps times it: this
+# is the smallest normal number, times a number of terms.
 SMALLEST_SQUARE = 2.0**10 * float(np.finfo(np.float64).tiny)
 
 
 @contextmanager
 def reading(values: Any, name: str = "X") -> Iterator[None]:
-    """Refuse what is no table or weights, and what float64 cannot hold while they are made arrays of it.
+    """Refuse values that are no table or weights, and numbers that float64 cannot hold while the body converts them.
 
     Raises
     ------
@@ -38,8 +38,8 @@ def reading(values: Any, name: str = "X") -> Iterator[None]:
             f"example {name}.filled(value), or leave their rows out."
         )
     try:
-        # A long double that float64 does not hold becomes infinity, which is refused; sums to see whether all is finite
-        # may overflow either way.
+        # A long double beyond float64 becomes infinity, which is refused. Sums that check for finite values may
+        # overflow.
         with np.errstate(over="ignore", invalid="ignore"):
             yield
     except OverflowError as error:
@@ -60,7 +60,7 @@ def canonical(X: Any) -> Any:
 def without_unit(weights: Any) -> tuple[Any, float]:
     """Return weights over a power of two, so that the largest lies in [1, 2) and sums are finite, and that power.
 
-    Weights of which the ratio to the largest underflows become 0. Weights that are all zero have the unit 1.
+    A weight whose ratio to the largest underflows becomes 0. Weights that are all zero have the unit 1.
     """
     largest = float(weights.max(initial=0.0))
     unit = float(np.ldexp(1.0, int(np.frexp(largest)[1]) - 1)) if largest > 0 else 1.0
@@ -68,7 +68,7 @@ def without_unit(weights: Any) -> tuple[Any, float]:
 
 
 def _refuse_corrupt(X: Any, name: str) -> None:
-    """Refuse a sparse matrix that compiled code would read beyond its arrays for."""
+    """Refuse a sparse matrix whose indices would make compiled code read beyond its arrays."""
     if X.format in ("csr", "csc"):
         n_major, n_minor = X.shape if X.format == "csr" else X.shape[::-1]
         starts, stored = X.indptr, min(len(X.indices), len(X.data))

@@ -1,4 +1,4 @@
-"""Passes over a Dask array: rows stay on the workers, and only what a pass brings back travels."""
+"""Passes over a Dask array: rows stay on the workers, and only the result of a pass is sent."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Result = TypeVar("Result")
 
 
 class Blocks(Source):
-    """The blocks of a Dask array, visited by whatever scheduler is active: a cluster, if a client is.
+    """The blocks of a Dask array, visited by the active scheduler: a cluster, if a client is active.
 
     Parameters
     ----------

@@ -1,9 +1,9 @@
-"""Distinct samples and their weights, in an order that depends on nothing but their content.
+"""Distinct samples and their weights, in an order that depends on their content alone.
 
-Identical rows are one row of greater weight: a smaller problem with the same solution, without the singular kernel
-matrices that duplicates make, and with sample weights that mean exactly what repetition means. Sorting by a hash of the
-row's bits costs one pass over the data; the order it gives is as good as random, which a solver that starts from a part
-of the samples needs, and it makes a fit independent of the order of the rows.
+Identical rows become one row of greater weight. The problem is smaller and has the same solution, kernel matrices are
+not singular for duplicates, and a sample weight means exactly what repetition means. Sorting by a hash of the row's
+bits costs one pass over the data. The order is as good as random, which a solver that starts from some of the samples
+needs, and makes a fit independent of the order of the rows.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import scipy.sparse as sp
 from slabsvm.data.pieces import pieces
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 
-# Bytes of the data that are hashed at once.
+# Bytes of the data hashed at once.
 CHUNK_BYTES = 2**24
 
 
@@ -30,13 +30,13 @@ class Distinct:
     Attributes
     ----------
     representatives : (k,) array of intp
-        A row of each.
+        One row for each.
     weights : (k,) array of float64
-        The weight of all rows that are equal to it.
+        The sum of the weights of all rows equal to it.
     group : (n,) array of intp
-        Which of the k each row is equal to; -1 for a row of weight 0.
+        The number of the distinct row that each row is equal to; -1 for a row of weight 0.
     keys : (k,) array of uint64
-        What each is known by in another data set, in ascending order: the hash of its content.
+        The hash of each row's content, in ascending order; it identifies the row in another data set.
     """
 
     representatives: IndexArray
@@ -58,7 +58,7 @@ def distinct_rows(X: Any, weights: FloatArray) -> Distinct:
     hashes = _row_hashes(kept)
     order = np.argsort(hashes, kind="stable")
     starts = np.concatenate([[True], np.diff(hashes[order]) != 0])
-    # Equal hashes of unequal rows would merge different samples; 64 bits make that a matter of 3e-8 for a million rows.
+    # Equal hashes of unequal rows would merge different samples: with 64 bits and a million rows, at probability 3e-8.
     group = np.full(len(weights), -1, dtype=np.intp)
     group[rows[order]] = np.cumsum(starts) - 1
     return Distinct(

@@ -1,7 +1,7 @@
-"""Files of any origin: only regular ones are read, no more of them than is bearable, and results are written whole.
+"""Files of any origin: only regular files of bounded size are read, and results are written whole.
 
-A folder of data or of results may hold a device that has no end, a pipe to which nobody writes, or a link to a file
-that is somebody else's. What is refused is refused with an `OSError`, whose `strerror` is a sentence about the file.
+A folder of data or of results may hold a device that has no end, a pipe to which nobody writes, or a link to somebody
+else's file. Such files are refused with an `OSError` whose `strerror` is a sentence about the file.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import BinaryIO, cast
 
 __all__ = ["named_errors", "open_regular", "read_regular", "write_whole"]
 
-# Where a system has no such flag it has no such danger either, or none that a flag averts.
+# A system without such a flag lacks the danger too, or has one that no flag averts.
 NO_WAITING = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 BINARY = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
@@ -67,7 +67,7 @@ def read_regular(path: Path, most: int) -> bytes:
     """
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
-        # What is asked for is allocated: no more than the file has, unless it grew meanwhile.
+        # The bytes asked for are allocated: no more than the file has, unless it has grown.
         content = file.read(size + 1) if size <= most else b""
         if len(content) > size:
             content += file.read(most + 1 - len(content))
@@ -79,8 +79,8 @@ def read_regular(path: Path, most: int) -> bytes:
 def write_whole(path: Path, content: bytes | str) -> None:
     """Write a file so that it is never there in part, also when the process is killed; text becomes UTF-8.
 
-    A link in its place is replaced, not followed: what it led to stays as it was. Of names of files that are no text,
-    their escapes are written.
+    A link in its place is replaced, not followed: its target stays unchanged. File names that are no valid text are
+    written as escapes.
 
     Raises
     ------
@@ -90,7 +90,7 @@ def write_whole(path: Path, content: bytes | str) -> None:
     content = content.encode(errors="backslashreplace") if isinstance(content, str) else content
     part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     with named_errors(path):
-        # Made new, with the rights that the user's files have.
+        # A new file, with the usual permissions of the user's files.
         descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_LINK | BINARY, 0o666)
         try:
             with os.fdopen(descriptor, "wb") as file:
@@ -103,7 +103,7 @@ def write_whole(path: Path, content: bytes | str) -> None:
 
 @contextmanager
 def named_errors(path: Path) -> Iterator[None]:
-    """Have an error of the system name the file that it is about: that of a full disk names none."""
+    """Add the file's name to a system error that has none, such as that of a full disk."""
     try:
         yield
     except OSError as error:

@@ -1,8 +1,8 @@
-"""Passes over data that need not fit into memory: read once from end to end, in stretches of rows.
+"""Passes over data that need not fit into memory: all rows are read once, in stretches.
 
-A pass over X computes scores X w and, of the rows that lie beyond a plane, one weighted sum; rows near a plane come
-whole. What leaves a pass therefore does not grow with the number of samples, wherever they are: in an array, in a file
-that is mapped into memory, in CSR rows, or on the workers of a Dask cluster.
+A pass over X computes the scores X w. It returns rows near a plane whole, and one weighted sum of the rows beyond each
+plane. The result of a pass therefore does not grow with the number of samples, wherever they are: in an array, in a
+memory-mapped file, in CSR rows, or on the workers of a Dask cluster.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from slabsvm.runtime.blas import ONE_BLAS_THREAD
 Rows = Any
 Result = TypeVar("Result")
 
-# A stretch of rows of so many bytes in float64 stays in the cache between its two products.
+# A stretch of this many bytes in float64 stays in the cache between its two products.
 STRETCH_BYTES = 2**20
 
 
 @dataclass(frozen=True)
 class Planes:
-    """Where a pass looks.
+    """The planes of a pass, and which rows are near each.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class Planes:
     nears, fars : (P,) arrays
         Rows with nears <= sigma_p s <= fars are near plane p; those with sigma_p s < nears are beyond it.
     caps : (P,) array
-        What a row beyond the plane has as its multiplier, for each unit of its weight.
+        The multiplier of a row beyond the plane, for each unit of its weight.
     """
 
     signs: FloatArray
@@ -50,16 +50,16 @@ class Planes:
 
 @dataclass(frozen=True)
 class Swept:
-    """What a pass brings back.
+    """The result of a pass.
 
     Attributes
     ----------
     rows, weights : (n, d) array or CSR matrix, (n,) array
         The rows near a plane, and their weights.
     masses : (P,) array
-        The multipliers of the rows beyond each plane, in sum.
+        The sum of the multipliers of the rows beyond each plane.
     tails : (P,) array
-        Their sigma_p s, each times its multiplier, in sum.
+        The sum of their sigma_p s, each times its multiplier.
     pull : (d,) array
         The sum over planes p and rows beyond them of sigma_p times multiplier times row.
     """
@@ -73,16 +73,16 @@ class Swept:
 
 @dataclass(frozen=True)
 class Surveyed:
-    """What a first pass brings back: a sample of the rows with its weights, and what sizes the problem has.
+    """The result of a first pass: a sample of the rows with its weights, and the sizes of the problem.
 
     Attributes
     ----------
     rows, weights : (n, d) array or CSR matrix, (n,) array
     total_weight : float
     n_weighted : int
-        The rows of positive weight.
+        The number of rows of positive weight.
     sum_of_squares, largest_square : float
-        Of the rows' lengths; rows of weight 0 are left out.
+        Of the Euclidean lengths of rows of positive weight.
     """
 
     rows: Rows
@@ -102,9 +102,9 @@ class Source(ABC):
     weights : (n_samples,) array or None
         None for ones.
     bytes_per_row : int
-        What a row takes in float64, on average.
+        The average size of a row in float64.
     n_passes : int
-        How often all rows have been read.
+        The number of passes so far.
     """
 
     n_samples: int
@@ -115,7 +115,7 @@ class Source(ABC):
 
     @abstractmethod
     def _visit(self, visitor: Callable[[Rows, FloatArray, int], Result]) -> list[Result]:
-        """Return what the visitor makes of each stretch: its rows, their weights, and the number of the first."""
+        """Return the visitor's result for each stretch, given its rows, their weights, and the number of the first."""
 
     def survey(self, n_sampled: int, check: Callable[[Rows], None]) -> Surveyed:
         """Return a random sample of n_sampled rows of positive weight, or all of them.
@@ -143,7 +143,7 @@ class Source(ABC):
         return np.concatenate(self._visit(_Scores(w, check)))
 
     def sweep(self, w: FloatArray, planes: Planes) -> Swept:
-        """Return what lies near the planes and beyond them, for scores X w."""
+        """Return the rows near the planes and the sums beyond them, for scores X w."""
         self.n_passes += 1
         parts = self._visit(_Sweep(w, planes))
         return Swept(
@@ -156,7 +156,7 @@ class Source(ABC):
 
 
 class Local(Source):
-    """Rows of an array, a memory-mapped array or a CSR matrix in this process, copied a stretch at a time if at all.
+    """Rows of an array, a memory-mapped array or a CSR matrix in this process, copied at most one stretch at a time.
 
     Parameters
     ----------

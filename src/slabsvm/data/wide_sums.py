@@ -1,4 +1,4 @@
-"""Sums of which float64's range does not hold the terms."""
+"""Sums whose terms are beyond the range of float64."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from slabsvm.runtime.arrays import FloatArray
 
-# Terms are multiplied by this power of two, and their sum by its inverse: what underflows is nothing beside the rest.
+# Terms are multiplied by this power of two, and their sum divided by it: terms that underflow are negligible in it.
 UNIT = 2.0**-600
 
 

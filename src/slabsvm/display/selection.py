@@ -17,7 +17,7 @@ from slabsvm.display.figures import require_matplotlib
 from slabsvm.display.palette import INK, LINE, NOVEL, SEQUENCE, SOFT
 from slabsvm.runtime.arrays import FloatArray
 
-TITLES = {"mean_recall": "Recall on held-out positives", "mean_acceptance": "Strangers accepted"}
+TITLES = {"mean_recall": "Recall on held-out positives", "mean_acceptance": "Synthetic outliers accepted"}
 MOST_LINES = 12
 LETTERS_AN_INCH = 9
 
@@ -37,7 +37,7 @@ def draw_search(search: Any, *, parameter: str | None = None, figure: Any = None
     Returns
     -------
     figure : matplotlib Figure
-        A panel for the recall, one for what the strangers say, and one for the score; the choice is marked in each. A
+        A panel for the recall, one for the synthetic outliers, and one for the score; the choice is marked in each. A
         notebook shows it where it is the last line of a cell; elsewhere, figure.savefig("search.png").
 
     Raises
@@ -55,7 +55,7 @@ def draw_search(search: Any, *, parameter: str | None = None, figure: Any = None
     lines = _lines(results["params"], axis)
     panels = [name for name in results if name in TITLES or name.startswith("mean_log_")]
     if "mean_log_volume" in panels:
-        # Points that sample volume stand for different volumes: their number says nothing.
+        # Points that sample volume represent different volumes: their number means nothing.
         panels.remove("mean_acceptance")
     figure = _shown_figure(4.2 * (len(panels) + 1), 3.6) if figure is None else figure
     titles = [*(TITLES.get(name, name.removeprefix("mean_").replace("_", " ")) for name in panels), "Score"]
@@ -134,15 +134,15 @@ def _axis(candidates: Sequence[dict[str, Any]], parameter: str | None) -> str:
 
 def _lines(candidates: Sequence[dict[str, Any]], axis: str) -> list[tuple[str, FloatArray, list[int]]]:
     """Return for each setting of the rest a label, its places on the axis in order, and the candidates there."""
-    # What all candidates share tells no line from another.
-    told = [
+    # A line's label names the parameters in which candidates differ.
+    varied = [
         name
         for name in sorted({name for candidate in candidates for name in candidate} - {axis})
         if len({repr(candidate.get(name)) for candidate in candidates}) > 1
     ]
     groups: dict[str, list[int]] = {}
     for number, candidate in enumerate(candidates):
-        groups.setdefault(_shown({name: candidate[name] for name in told if name in candidate}), []).append(number)
+        groups.setdefault(_shown({name: candidate[name] for name in varied if name in candidate}), []).append(number)
     lines = []
     for label, members in groups.items():
         ordered = sorted(members, key=lambda number: candidates[number][axis])

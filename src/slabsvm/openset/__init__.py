@@ -1,1 +1,1 @@
-"""Open sets: many classes, each known by its own detector, "unknown" as an answer, and the metrics of that."""
+"""Open-set recognition: one detector for each known class, "unknown" as an answer, and metrics."""

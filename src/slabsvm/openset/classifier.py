@@ -1,9 +1,9 @@
 """Open-set recognition: one detector for each known class, and "none of them" as an answer.
 
-Each class has a model of its own, learned from its samples alone, so that a class is added or retired without touching
-the others. Scores of different models have different units; they are compared as conformal p-values, class by class
-(Mondrian: Vovk, Gammerman, Shafer 2005), which also promise an error rate: a sample of a known class is rejected by
-its own class's model with probability at most alpha. It is answered "unknown" only where every model rejects it.
+Each class has a model of its own, learned from its samples alone, so that a class is added or removed without touching
+the others. Scores of different models have different units. They are compared as conformal p-values, class by class
+(Mondrian: Vovk, Gammerman, Shafer 2005), which also guarantee an error rate: the model of its own class rejects a
+sample with probability at most alpha. The answer is "unknown" only where every model rejects the sample.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from slabsvm.conformal.p_values import WHOLE
 from slabsvm.data.checks import reading
 from slabsvm.detectors.slab import OneClassSlabSVM
 from slabsvm.detectors.weighting import checked_weights
-from slabsvm.openset.classwise import NormalisedMargin, asked, fitted_to_class
+from slabsvm.openset.classwise import NormalisedMargin, call_method, fitted_to_class
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.atomic import atomic
 from slabsvm.runtime.caller import callers_level
@@ -46,44 +46,45 @@ from slabsvm.runtime.sklearn_private import (
     _safe_indexing,
 )
 
-# What "auto" calls a sample of no known class.
+# The unknown label that "auto" chooses.
 UNKNOWN_WORD, UNKNOWN_NUMBER = "unknown", -1
 # Decisions held at once while predicting: 64 MB.
 DECISIONS_AT_ONCE = 2**23
 
 
 class OpenSetClassifier(ClassifierMixin, BaseEstimator):
-    """A classifier that names one of the classes it has learned, or says that a sample is of none of them.
+    """A classifier that names one of the learned classes, or says that a sample is of none of them.
 
-    One clone of the estimator learns each class from that class's samples alone. A sample is given to the class whose
-    model finds it most normal, or called unknown where all models reject it.
+    One clone of the estimator learns each class from that class's samples alone. A sample gets the class whose model
+    finds it most normal, or is unknown where all models reject it.
 
     Parameters
     ----------
     estimator : detector, default=None
-        Learns from positives alone. None is `OneClassSlabSVM()`. A pipeline will do; a precomputed kernel will not.
+        It learns from positives alone. It may be a pipeline, and must not have a precomputed kernel. None is
+        `OneClassSlabSVM()`.
     unknown_label : str, int or "auto", default="auto"
-        What `predict` answers for a sample of no known class; no class itself. "auto" is "unknown" where classes are
-        words, and where they are numbers -1, or one less than the least class if that is negative.
+        The answer of `predict` for a sample of no known class; it must not be a class. "auto" is "unknown" where
+        classes are words. Where they are numbers, it is -1, or one less than the least class if that is negative.
     calibration : {"conformal", "margin"}, default="conformal"
         How models are compared. "conformal": by p-values, with an error rate (`ConformalDetector`). "margin": by
         decision_function over its largest value in training; each model keeps its own threshold, whatever alpha is.
     alpha : float in (0, 1), default=0.05
         The share of new samples of a known class that its model may reject. Each class needs 1/alpha - 1 calibration
-        samples; the model of one that has but n rejects what is stranger than all of them, a share of up to 1/(n + 1).
+        samples. The model of a class that has only n rejects samples below all of them, a share of up to 1/(n + 1).
         Where no class has enough, nothing is rejected.
     method : {"split", "cross", "leave-one-out"}, default="split"
-        Where calibration scores come from; see `ConformalDetector`. "split" keeps the promise whatever the data, and
+        Where calibration scores come from; see `ConformalDetector`. "split" keeps the guarantee for any data, and
         learns from half of them.
     two_sided : bool, default=False
         Whether a score that is too high is rejected too; see `ConformalDetector`.
     class_estimators : mapping, default=None
         From a class to its own estimator, or to parameters that its clone of `estimator` gets.
     n_jobs : int or None, default=None
-        Models that are fitted, or asked, at once; None is 1 unless in a `joblib.parallel_config` context, which also
-        chooses the backend; -1 is all.
+        The number of models fitted, or evaluated, at once; None is 1 unless in a `joblib.parallel_config` context,
+        which also chooses the backend; -1 is all.
     random_state : int, RandomState or None, default=0
-        What rows are held out with: the same in each class, so that a model depends on its class alone.
+        The seed with which held-out rows are drawn, the same in each class, so that a model depends on its class alone.
 
     Attributes
     ----------
@@ -98,13 +99,13 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    The promise is about rejection: P(no model accepts x) <= P(its own model rejects x) <= alpha. A sample that another
-    class's model finds more normal is misnamed, and no alpha bounds how often; nor does one bound how often an unknown
-    is accepted, since nothing is known of the unknown.
+    The guarantee is about rejection: P(no model accepts x) <= P(its own model rejects x) <= alpha. No alpha bounds how
+    often a sample is misclassified, because another class's model finds it more normal. No alpha bounds how often an
+    unknown sample is accepted, since nothing is known of it.
 
-    scikit-learn expects predict = argmax of decision_function, which holds wherever a class is answered. With two
-    classes decision_function is the difference of the two models' decisions; `decisions` has a column for each
-    class always.
+    scikit-learn expects predict = argmax of decision_function, which holds wherever the answer is a class. With two
+    classes decision_function is the difference of the two models' decisions; `decisions` always has a column for each
+    class.
 
     References
     ----------
@@ -170,20 +171,20 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
         y : array-like of shape (n_samples,)
             The class of each sample: words or whole numbers.
         sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative; a sample of weight 2 is two, in learning and in calibration (`ConformalDetector.fit`), and one
-            of weight 0 is left out.
-        **fit_params : other parameters of the estimator's fit; of those with an entry for each row, its rows' are given
+            Non-negative. A sample of weight 2 counts as two, in learning and in calibration (`ConformalDetector.fit`).
+            A sample of weight 0 is left out.
+        **fit_params : other parameters of the estimator's fit; those with an entry for each row are split as the rows
 
         Raises
         ------
         ValueError
-            For parameters, labels, shapes or values that make no sense; the text says what to do, and of which class.
+            For parameters, labels, shapes or values that make no sense; the text names the class, and says what to do.
 
         Warns
         -----
         slabsvm.CalibrationWarning
-            Where classes have too few samples for alpha, and where their models accept what is infinitely far away, or
-            cannot tell more than alpha of their own samples from it.
+            Where classes have too few samples for alpha, where their models accept rows infinitely far away, and where
+            they cannot tell more than alpha of their own samples from such rows.
         """
         X, y = self._checked_training(X, y)
         X, y, fit_params = _without_weightless(X, y, fit_params)
@@ -211,7 +212,7 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
         X : array-like, frame or sparse matrix of shape (n_samples, n_features)
             Samples of the class alone.
         label : str or int
-            The class; none of classes_, and not the unknown label.
+            The class, which must be neither in classes_ nor the unknown label.
         **fit_params : sample_weight and others, as for `fit`
 
         Raises
@@ -265,8 +266,8 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
     def decisions(self, X: Any, alpha: float | None = None) -> FloatArray:
         """Return how far each class's model accepts each row, shape (n_samples, n_classes): >= 0 where it does.
 
-        With calibration="conformal" the graded p-value less the largest that is rejected; with "margin" the normalised
-        margin. Comparable between classes.
+        With calibration="conformal" this is the graded p-value less the largest that is rejected, with "margin" the
+        normalised margin. Both are comparable between classes.
 
         Parameters
         ----------
@@ -285,7 +286,7 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
     def p_values(self, X: Any) -> FloatArray:
         """Return each class's conformal p-value of each row, shape (n_samples, n_classes).
 
-        Rows do not sum to 1: these are no probabilities of classes. A sample may be strange to all, or normal to two.
+        Rows do not sum to 1: these are no probabilities of classes. A sample may be novel to all, or normal to two.
 
         Raises
         ------
@@ -295,7 +296,7 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         if self.calibration != "conformal":
             raise ValueError("There are no p-values with calibration='margin'; use calibration='conformal'.")
-        return self._ask(self._checked_rows(X), "p_values")
+        return self._columns(self._checked_rows(X), "p_values")
 
     def predict(self, X: Any, alpha: float | None = None) -> npt.NDArray[Any]:
         """Return the class of each row, or unknown_label_, shape (n_samples,).
@@ -304,7 +305,7 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
         ----------
         X : array-like, frame or sparse matrix of shape (n_samples, n_features)
         alpha : float in (0, 1), default=None
-            Another share of a known class that may be rejected than the classifier's own; it needs no refit.
+            The share of a known class that may be rejected, in place of the classifier's own; it needs no refit.
 
         Raises
         ------
@@ -314,7 +315,7 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
         Warns
         -----
         slabsvm.CalibrationWarning
-            Where classes have too few samples for the alpha that is given.
+            Where classes have too few samples for the given alpha.
         """
         return self._names(self._checked_rows(X), self._levels(alpha))
 
@@ -332,7 +333,7 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
 
     def _decisions(self, X: Any, levels: FloatArray | None) -> FloatArray:
         """Return the table of `decisions` of checked rows, for the classes' levels; None for margins."""
-        return self._ask(X, "decision_function") if levels is None else self._ask(X, "score_samples") - levels
+        return self._columns(X, "decision_function") if levels is None else self._columns(X, "score_samples") - levels
 
     def _levels(self, alpha: float | None) -> FloatArray | None:
         """Return the least graded p-value that each class accepts, shape (n_classes,); None where margins decide."""
@@ -347,12 +348,13 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
             warnings.warn(few, CalibrationWarning, stacklevel=callers_level())
         return _levels_of(self.models_, self.alpha if alpha is None else alpha)
 
-    def _ask(self, X: Any, question: str) -> FloatArray:
-        columns = Parallel(n_jobs=self.n_jobs)(delayed(asked)(model, question, X) for model in self.models_)
+    def _columns(self, X: Any, method: str) -> FloatArray:
+        """Return the values of each model's method of this name, shape (n_samples, n_classes)."""
+        columns = Parallel(n_jobs=self.n_jobs)(delayed(call_method)(model, method, X) for model in self.models_)
         return np.stack(columns, axis=1)
 
     def _model_of(self, label: Any) -> Any:
-        """Return what will learn a class, not fitted."""
+        """Return the unfitted model of a class."""
         own = {} if self.class_estimators is None else self.class_estimators.get(label, {})
         common = OneClassSlabSVM() if self.estimator is None else self.estimator
         detector = clone(common).set_params(**own) if isinstance(own, Mapping) else clone(own)
@@ -413,7 +415,7 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
         rate = max(models[place].smallest_p_value_ for place in few)
         return (
             f"{_counted(classes[few])} too few samples for alpha={alpha:g}. Beside classes that have enough, such a "
-            "one rejects what is stranger than all of its calibration samples, a share of up to "
+            "one rejects samples below all of its calibration samples, a share of up to "
             f"{rate:.2g} of its new samples; where no class has enough, nothing is unknown. Give more samples, or a "
             "larger alpha; method='cross' and 'leave-one-out' calibrate on every sample, and calibration='margin' "
             "needs none."
@@ -447,11 +449,11 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
         X = as_rows(X)
         validate_data(self, X=X, reset=False, skip_check_array=True)
         if _num_samples(X) == 0:
-            raise ValueError("Found array with 0 sample(s); give at least one row to be asked about.")
+            raise ValueError("Found array with 0 sample(s); give at least one row.")
         return X
 
     def __sklearn_tags__(self) -> Any:
-        """Return what scikit-learn wants to know about the input: the estimator's own answer."""
+        """Return scikit-learn's tags of the input, which are the estimator's."""
         tags = super().__sklearn_tags__()
         tags.input_tags = get_tags(OneClassSlabSVM() if self.estimator is None else self.estimator).input_tags
         return tags
@@ -462,7 +464,7 @@ def _are_words(classes: npt.NDArray[Any]) -> bool:
 
 
 def _whole(label: Any, what: str) -> int:
-    """Return a label as a whole number, or refuse it: the classes are such numbers, in whatever type."""
+    """Return a label as a whole number, or refuse it: the classes are whole numbers, of any type."""
     is_whole = isinstance(label, Real) and float(label).is_integer()
     if not is_whole:
         raise ValueError(f"{what} is {label!r}, but the classes are whole numbers; give a whole number.")
@@ -472,9 +474,9 @@ def _whole(label: Any, what: str) -> int:
 def _levels_of(models: list[ConformalDetector], alpha: float) -> FloatArray:
     """Return the largest p-value that each class's model rejects at a rate alpha, shape (n_classes,).
 
-    A class with too few samples would accept everything, and leave nothing to be unknown among classes that have
-    enough: it gets the strictest level that it has. Where all have too few, it is alpha that asks for the impossible,
-    and nothing is rejected.
+    A class with too few samples would accept everything, so that nothing would be unknown beside classes with enough:
+    it gets its strictest level instead. Where all classes have too few, no level reaches alpha, and nothing is
+    rejected.
     """
     levels = np.array([model.level(alpha) for model in models])
     strictest = np.array([model.smallest_p_value_ for model in models])
@@ -482,7 +484,7 @@ def _levels_of(models: list[ConformalDetector], alpha: float) -> FloatArray:
 
 
 def _accepting_all(accepts: list[bool], classes: npt.NDArray[Any]) -> str:
-    """Return a warning of the classes that accept what is infinitely far away, or nothing."""
+    """Return a warning of the classes that accept rows infinitely far away, or nothing."""
     if not any(accepts):
         return ""
     return (
@@ -493,7 +495,7 @@ def _accepting_all(accepts: list[bool], classes: npt.NDArray[Any]) -> str:
 
 
 def _out_of_reach(beyond: list[bool], classes: npt.NDArray[Any], alpha: float) -> str:
-    """Return a warning of the classes whose models cannot tell their own samples from what is far, or nothing."""
+    """Return a warning of the classes whose models cannot tell their own samples from far rows, or nothing."""
     if not any(beyond):
         return ""
     return (

@@ -1,4 +1,4 @@
-"""The model of one class: how it is fitted where joblib sends it, and a margin in a unit that classes share."""
+"""The model of one class: its fit and its calls in a joblib worker, and a margin in a unit that classes share."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ FEW = 3
 
 
 class NormalisedMargin(OutlierMixin, BaseEstimator):
-    """A detector whose decision_function is divided by the largest that it gives a training sample.
+    """A detector whose decision_function is divided by its largest value at a training sample.
 
-    0 on the boundary and 1 for the sample that is deepest inside: for a slab, the distance from the nearer hyperplane
-    over at most half the slab's width. A unit for comparing models, and no promise.
+    The margin is 0 on the boundary and 1 at the training sample that is deepest inside. For a slab, it is the distance
+    from the nearer hyperplane over at most half the slab's width. It compares models, and guarantees no rate.
 
     Parameters
     ----------
@@ -35,9 +35,9 @@ class NormalisedMargin(OutlierMixin, BaseEstimator):
     ----------
     estimator_ : fitted detector
     depth_ : float
-        What is divided by; 1 where no training sample is inside.
+        The divisor; 1 where no training sample is inside.
     far_margin_ : float
-        The largest margin among a few rows infinitely far away; NaN where there is no telling.
+        The largest margin among a few rows infinitely far away; NaN where there are no such rows.
     """
 
     def __init__(self, estimator: Any) -> None:
@@ -45,7 +45,7 @@ class NormalisedMargin(OutlierMixin, BaseEstimator):
 
     @atomic
     def fit(self, X: Any, y: Any = None, **fit_params: Any) -> Self:
-        """Fit the detector, with these parameters of its fit; a sample of weight 0 would count as a training sample."""
+        """Fit the detector, with these parameters of its fit; give no sample of weight 0, which would set the depth."""
         del y
         self.estimator_ = fit_with(clone(self.estimator), X, fit_params)
         values = answer(self.estimator_, X).values
@@ -61,7 +61,7 @@ class NormalisedMargin(OutlierMixin, BaseEstimator):
 
 
 def fitted_to_class(model: Any, X: Any, label: Any, parameters: Mapping[str, Any]) -> Any:
-    """Fit the model of one class, with these parameters of the estimator's fit; runs where joblib sends it."""
+    """Fit the model of one class, with these parameters of the estimator's fit, in a joblib worker."""
     fit = _fit_few if _num_samples(X) < FEW else _fit_many
     try:
         return fit(model, X, parameters)
@@ -71,15 +71,15 @@ def fitted_to_class(model: Any, X: Any, label: Any, parameters: Mapping[str, Any
 
 def _fit_many(model: Any, X: Any, parameters: Mapping[str, Any]) -> Any:
     with warnings.catch_warnings():
-        # One warning for all classes is given where they come together.
+        # The classifier warns once for all classes.
         warnings.simplefilter("ignore", CalibrationWarning)
         return model.fit(X, **parameters)
 
 
 def _fit_few(model: Any, X: Any, parameters: Mapping[str, Any]) -> Any:
-    """Fit a class of one or two samples, which has none to hold out: these are learned and calibrate too.
+    """Fit a class of one or two samples, which has none to hold out: the samples are learned, and calibrate too.
 
-    The promise holds emptily, as no p-value is below 1/3. A lone sample is repeated, which changes no model of this
+    The guarantee holds emptily, as no p-value is below 1/3. A single sample is repeated, which changes no model of this
     package.
     """
     rows = np.arange(FEW - 1) % _num_samples(X)
@@ -90,7 +90,7 @@ def _fit_few(model: Any, X: Any, parameters: Mapping[str, Any]) -> Any:
     return _fit_many(prefit, X, parameters)
 
 
-def asked(model: Any, question: str, X: Any) -> FloatArray:
-    """Return what a fitted model answers by the method of this name; runs where joblib sends it."""
-    values: FloatArray = getattr(model, question)(X)
+def call_method(model: Any, name: str, X: Any) -> FloatArray:
+    """Return the value of a fitted model's method of this name at the rows X, in a joblib worker."""
+    values: FloatArray = getattr(model, name)(X)
     return values

@@ -1,8 +1,9 @@
-"""Metrics of open-set recognition: some test samples are of classes that were never learned.
+"""Metrics of open-set recognition, where some test samples are of classes that were never learned.
 
-In every label array the unknown samples bear one label, `unknown_label`: in y_true those of a class that was not
-learned, in y_pred those that the classifier refused to name. Scores are a table with a column for each known class, the
-larger the more of that class; a classifier names the column with the largest, where that is large enough.
+In every label array one label, `unknown_label`, marks the unknown samples: in y_true those of a class that was not
+learned, in y_pred those that the classifier rejected. Scores are a table with a column for each known class; the larger
+a score, the more the sample is of that class. A classifier answers the column with the largest score, if that is large
+enough.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ class OSCR:
     Attributes
     ----------
     false_positive_rate : (n,) array in [0, 1]
-        The share of unknown samples that are given the name of a known class.
+        The share of unknown samples that are given a known class.
     correct_classification_rate : (n,) array in [0, 1]
-        The share of known samples that are given the name of their class.
+        The share of known samples that are given their own class.
     thresholds : (n,) array
-        A sample is named where its largest score is at least this; the first is infinite.
+        A sample gets a class where its largest score is at least this; the first is infinite.
     """
 
     false_positive_rate: FloatArray
@@ -40,7 +41,7 @@ class OSCR:
 
     @property
     def area(self) -> float:
-        """The area under the curve, by trapezoids: 1 where all known samples are named rightly and no unknown one."""
+        """The area under the curve, by trapezoids: 1 where known samples all get their class and unknown ones none."""
         return float(trapezoid(self.correct_classification_rate, self.false_positive_rate))
 
     def ccr_at(self, false_positive_rate: float) -> float:
@@ -83,10 +84,10 @@ def openness(n_training: int, n_testing: int, n_target: int | None = None) -> fl
 def open_set_f1(y_true: Any, y_pred: Any, unknown_label: Any, *, include_unknown: bool = True) -> float:
     """Return the macro F1 of the known classes and, if it is included and met, of "unknown" as one more class.
 
-    It is met where y_true or y_pred holds it; where neither does, it has no F1.
+    "Unknown" is met where y_true or y_pred holds it; where neither does, it has no F1.
 
-    Left out, "unknown" has no F1 of its own, but an unknown sample that is given a name is still a false positive of
-    that class, and a known one that is refused a false negative.
+    Where "unknown" is left out, an unknown sample that is given a known class is still a false positive of that class,
+    and a known sample that is rejected is a false negative.
 
     Parameters
     ----------

@@ -1,1 +1,1 @@
-"""How code runs here: threads, compilation, methods that change all or nothing, and whose line a warning points to."""
+"""How code runs here: threads, compilation, methods that change all or nothing, and the line of a warning."""

@@ -1,4 +1,4 @@
-"""All or nothing: what a method changes of its object is there in full, or not at all."""
+"""All or nothing: an object has all changes of a method, or none."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 def atomic(method: Method) -> Method:
     """Return a method that changes its object once, when it has succeeded.
 
-    The method works on another object of the same class that begins with the same attributes, and its attributes are
-    taken over by one assignment: an exception at any moment, KeyboardInterrupt among them, leaves the object as it was,
-    and a thread that uses the object meanwhile sees what it was. Attributes are replaced, never changed in place.
-    A method that returns its object returns the one that it was called on.
+    The method works on a copy: another object of the same class, with the same attributes. Its attributes are taken
+    over by one assignment. An exception at any moment, KeyboardInterrupt among them, leaves the object unchanged, and a
+    thread that uses the object meanwhile sees the old attributes. Attributes are replaced, never changed in place. A
+    method that returns its object returns the one that it was called on.
     """
 
     @wraps(method)

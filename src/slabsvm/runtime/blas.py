@@ -1,8 +1,8 @@
-"""One thread for BLAS and LAPACK: results do not depend on how many they might have had.
+"""One thread for BLAS and LAPACK, so that results do not depend on the number of threads.
 
-They divide a product among their threads in shapes that depend on the number of threads, and rounding depends on the
-shapes. All that a fitted model or a score comes from is therefore computed inside `ONE_BLAS_THREAD`. BLAS's own threads
-were besides measured to slow down what a descent asks of it, small solves sevenfold.
+BLAS divides a product among its threads in shapes that depend on their number, and rounding errors depend on the
+shapes. Everything that a fitted model or a score is made of is therefore computed inside `ONE_BLAS_THREAD`. The threads
+of BLAS also slow down small solves, as of a descent, up to sevenfold.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from threadpoolctl import ThreadpoolController
 
 
 class _OneBlasThread(ContextDecorator):
-    """While any thread is inside, BLAS runs on one thread: what is worth it is divided among Python's threads instead.
+    """While any thread is inside, BLAS runs on one thread; large work is divided among Python's threads instead.
 
     BLAS has one setting for the whole process. The first to enter keeps it and the last to leave restores it, so that
     fits in concurrent threads do not restore each other's.
@@ -29,7 +29,7 @@ class _OneBlasThread(ContextDecorator):
         self._limits: Any = None
 
     def begin_anew(self) -> None:
-        """Forget the threads that were inside: in a child process there are none, nor anyone to leave or unlock."""
+        """Forget the threads inside: a child process has none of them, so that none would leave or unlock."""
         if self._inside:
             self._limits.restore_original_limits()
         self._lock = threading.Lock()

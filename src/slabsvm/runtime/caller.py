@@ -1,4 +1,4 @@
-"""Whom a warning is for: the line outside of this package that led to it."""
+"""The line outside of this package that a warning points to."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ INNER = frozenset({"slabsvm", "sklearn"})
 
 
 def callers_level() -> int:
-    """Return the stacklevel with which `warnings.warn`, called where this is called, names the first line outside."""
+    """Return the stacklevel by which `warnings.warn`, called where this is called, names the first line outside."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in INNER:
         level, frame = level + 1, frame.f_back

@@ -1,8 +1,8 @@
-"""How loops are compiled: the options that all have in common, and a cache on disk that is never needed.
+"""How loops are compiled: the options that all have in common, and an optional cache on disk.
 
 numba keeps compiled code beside the source, or in the user's cache folder, or in NUMBA_CACHE_DIR. Where none of them
-can be written, or what lies there cannot be read, loops are compiled without, once in each process, and a line of the
-log "slabsvm" says so.
+can be written, or the kept code cannot be read, each process compiles its loops anew, and a line of the log "slabsvm"
+says so.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ NOWHERE = (
 )
 UNREADABLE = "Compiled code that was kept cannot be read; it is compiled anew, and replaced where that can be done"
 
-_told: set[str] = set()
+_logged: set[str] = set()
 
 
 def compiler(**options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Return a decorator that compiles a loop at its first call; options are numba's, beside those that all have."""
+    """Return a decorator that compiles a loop at its first call; options are numba's, beside the common ones."""
 
     def compiled(function: Callable[..., Any]) -> Any:
         loop = njit(nogil=True, fastmath=set(FASTMATH), **options)(function)
@@ -39,14 +39,14 @@ def compiler(**options: Any) -> Callable[[Callable[..., Any]], Any]:
             try:
                 loop._cache = _Cache(function)
             except (RuntimeError, OSError) as error:
-                _tell(NOWHERE, str(error))
+                _log_once(NOWHERE, str(error))
         return loop
 
     return compiled
 
 
 class _Cache(_FunctionCache):
-    """numba's cache of one loop's code, without which the loop is compiled."""
+    """numba's cache of one loop's code; where it fails, the loop is compiled."""
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return the code for these types of arguments, or None where it is not there or cannot be read."""
@@ -59,7 +59,7 @@ class _Cache(_FunctionCache):
             reason = "it is of other types of arguments"
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"
-        _tell(UNREADABLE, f"in {self.cache_path}: {reason}")
+        _log_once(UNREADABLE, f"in {self.cache_path}: {reason}")
         self._replace_index()
         return None
 
@@ -67,19 +67,19 @@ class _Cache(_FunctionCache):
         """Keep the code for these types of arguments, if that can be done."""
         try:
             super().save_overload(sig, data)
-        except Exception as error:  # the loop is compiled; that the next process cannot know is no reason to fail
-            _tell(NOWHERE, f"{type(error).__name__}: {error}")
+        except Exception as error:  # the loop is compiled, though the next process must compile it again
+            _log_once(NOWHERE, f"{type(error).__name__}: {error}")
 
     def _replace_index(self) -> None:
-        """Forget what was kept; where not even that can be done, keep nothing."""
+        """Forget the kept code; where that cannot be done either, keep nothing more."""
         try:
             self.flush()
         except OSError:
             self.disable()
 
 
-def _tell(what: str, reason: str) -> None:
-    """Log what befell compiled code, once in each process: what befalls one loop befalls all."""
-    if what not in _told:
-        _told.add(what)
+def _log_once(what: str, reason: str) -> None:
+    """Log a failure of the cache, once in each process: all loops share the cause."""
+    if what not in _logged:
+        _logged.add(what)
         logging.getLogger("slabsvm").warning("%s (%s).", what, reason)

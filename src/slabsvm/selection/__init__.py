@@ -1,9 +1,23 @@
-"""Choosing a detector and its parameters with positives alone: the search, its criteria, what it draws and keeps."""
+"""Choosing a detector and its parameters with positives alone: search, criteria, synthetic outliers, journal."""
 
 from slabsvm.detectors.answers import Answer, answer
 from slabsvm.selection.criteria import TightestAtRecall
 from slabsvm.selection.criterion import Criterion, Measured
 from slabsvm.selection.journal import Journal, Record
-from slabsvm.selection.synthetic_outliers import MAKERS, Strangers
+from slabsvm.selection.synthetic_outliers import MAKERS, SyntheticOutliers
 
-__all__ = ["MAKERS", "Answer", "Criterion", "Journal", "Measured", "Record", "Strangers", "TightestAtRecall", "answer"]
+# The public name that goes with `Criterion.strangers`.
+Strangers = SyntheticOutliers
+
+__all__ = [
+    "MAKERS",
+    "Answer",
+    "Criterion",
+    "Journal",
+    "Measured",
+    "Record",
+    "Strangers",
+    "SyntheticOutliers",
+    "TightestAtRecall",
+    "answer",
+]

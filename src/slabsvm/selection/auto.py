@@ -31,59 +31,60 @@ from slabsvm.selection.search import LabelFreeSearchCV
 
 # gamma of the standardised features, as multiples of 1 / number of those that vary, which is "scale" for them.
 GAMMA_MULTIPLES = tuple(2.0**power for power in range(-2, 5))
-# What a candidate rejects, as shares of what may be; of this, nu_upper is a share, or less, and nu_lower the rest.
+# The share of positives that a candidate rejects, as shares of 1 - recall. nu_upper is SHARE_ABOVE of 1 - recall, or
+# NU_UPPER if that is less; nu_lower is the rest.
 SHARES_OF_REJECTION = (0.5, 1.0)
 SHARE_ABOVE = 0.1
 NU_UPPER = 0.01
 EPSILONS = (2 / 3, 0.9)
-# What half the range of a feature may be for its square to be a number of float64, sums of a million of them too.
+# The half range of a feature must be between these: then its square, and a sum of a million squares, are in float64.
 SQUARED = (1e-150, 1e150)
 
 
 class AutoSlabSVM(WithProgress, Scored):
     """One-class slab SVM (RBF) that scales the features and chooses its own parameters, with positives alone.
 
-    A pipeline of `StandardScaler` and `OneClassSlabSVM`, searched by `LabelFreeSearchCV` with leave-one-out scores in
-    place of folds: of the candidates that keep the recall, the one that accepts the smallest volume; of sparse rows,
-    which have none, the one that accepts the fewest strangers made of their features ("filled"). Leave-one-out planes
-    give nearly every candidate the recall that it is asked for, so that it is the volume that chooses. While the best
-    gamma is the last of the grid, the grid goes on. Sparse rows are searched standardised, and as they are: a scaler
-    gives rare words of a text the largest values.
+    `LabelFreeSearchCV` searches a pipeline of `StandardScaler` and `OneClassSlabSVM`, with leave-one-out scores in
+    place of folds. Of the candidates that keep the recall, the one that accepts the smallest volume is chosen. Sparse
+    rows have no volume: for them the one that accepts the fewest synthetic outliers ("filled") is chosen. Leave-one-out
+    planes give nearly every candidate the recall that it is asked for, so that the volume decides. While the best gamma
+    is the last of the grid, the grid goes on. Sparse rows are searched standardised, and as they are: a scaler gives
+    rare words of a text the largest values.
 
-    Of few samples the recall that comes of it is a little less than was asked for, and of features with few values
-    volume means little: docs/choosing-parameters.md says by how much, and what to search by instead.
+    With few samples the recall falls a little short of the one asked for. For features with few values, volume means
+    little. docs/choosing-parameters.md gives figures, and says what to search by instead.
 
     Parameters
     ----------
     recall : float in (0, 1), default=0.9
-        The share of new positives that must be accepted. A smaller one rejects more of what is foreign.
+        The share of new positives that must be accepted. A smaller one rejects more negatives.
     max_search_samples : int or None, default=2000
-        Of more distinct rows, so many are searched with, and all are learned in the end; None for all.
+        How many distinct rows at most the search uses; the chosen candidate learns all. None: no limit.
     n_jobs : int or None, default=None
         Threads of the search; None is 1 unless in a `joblib.parallel_config` context, -1 all.
     random_state : int, RandomState or None, default=0
-        What strangers are drawn with.
+        The seed of the synthetic outliers.
     cache_size : float, default=1000
         Memory for parts of the kernel matrix in each fit, in MB, as for `OneClassSlabSVM`.
     progress : callable or None, default=None
-        As for `LabelFreeSearchCV`: called with fits done, fits in all (that from all rows is the last), and seconds
-        left. `clone` keeps it; pickles and deep copies leave it out.
+        As for `LabelFreeSearchCV`: called with the number of fits done, of fits in all (the last one is on all rows),
+        and the seconds left. `clone` keeps it; pickles and deep copies leave it out.
 
     Attributes
     ----------
     search_ : LabelFreeSearchCV
         With cv_results_, best_index_ and so on; `slabsvm.display.draw_search` draws it.
     best_params_ : dict
-        The parameters of the pipeline's steps that were chosen.
+        The chosen parameters of the pipeline's steps.
     pipeline_ : Pipeline
         The scaler and the slab, fitted on all rows.
     slab_ : OneClassSlabSVM
-        The last step of it: summary(), loo_scores_ and so on.
+        The last step of pipeline_, with summary(), loo_scores_ and so on.
     offset_ : float
         decision_function = score_samples - offset_.
     loo_decisions_ : (n_samples,) array of float64
-        The decision_function of each training row, had the slab not learned it: negative for the strangers among the
-        training rows. NaN where the weight is 0.
+        The decision_function of each training row under the slab trained without it: negative for the outliers among
+        the training rows. NaN where the weight is 0.
     n_features_in_ : int
     feature_names_in_ : (n_features_in_,) array of str
         Only when X has feature names that are all strings.
@@ -126,7 +127,7 @@ class AutoSlabSVM(WithProgress, Scored):
     @atomic
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Choose the parameters, and learn from all rows.
+        """Choose the parameters, then fit on all rows.
 
         Parameters
         ----------
@@ -134,8 +135,8 @@ class AutoSlabSVM(WithProgress, Scored):
             Positives alone, unscaled.
         y : ignored
         sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative; a weight of 2 means what two identical rows mean, to the scaler, the search and the slab, and
-            a weight of 0 leaves the row out.
+            Non-negative. A weight of 2 means what two identical rows mean, to the scaler, the search and the slab. A
+            weight of 0 leaves the row out.
 
         Raises
         ------
@@ -145,28 +146,28 @@ class AutoSlabSVM(WithProgress, Scored):
         Warns
         -----
         slabsvm.selection.criteria.RecallMissedWarning
-            When no candidate keeps the recall, or when it is more than so few samples can promise.
+            When no candidate keeps the recall, or when so few samples cannot promise it.
         slabsvm.selection.criteria.NothingToldApartWarning
-            When what was chosen accepts strangers as it does positives.
+            When the chosen candidate accepts synthetic outliers as often as positives.
         slabsvm.selection.edges.GridEdgeWarning
-            When the best gamma is the last of the grid, however often this went on.
+            When the best gamma is still the last of the grid after all widenings.
         """
         del y
         X = self._checked(X, reset=True)
         weights = checked_weights(sample_weight, X)
-        told = self._search(X, weights)
+        steps = self._search(X, weights)
         self.pipeline_: Pipeline = clone(self.search_.estimator).set_params(**clone(self.best_params_, safe=False))
         self.pipeline_.fit(X, **routed(self.pipeline_, weights))
         self.slab_: OneClassSlabSVM = self.pipeline_[-1]
         self.offset_ = self.slab_.offset_
-        told.refitted()
+        steps.refitted()
         return self
 
     def _search(self, X: Any, weights: FloatArray | None) -> Steps:
-        """Choose the parameters with some of the rows; return what tells the progress."""
+        """Choose the parameters with some of the rows; return the progress so far."""
         distinct = distinct_rows(X, np.ones(X.shape[0]) if weights is None else weights)
         n_distinct = len(distinct.representatives)
-        # The order of distinct rows is as good as random, and depends on nothing but their content.
+        # The order of distinct rows is as good as random, and depends on their content alone.
         n_searched = n_distinct if self.max_search_samples is None else min(n_distinct, self.max_search_samples)
         searched = (distinct.group >= 0) & (distinct.group < n_searched)
         steps = Steps(self.progress, refit_cost(n_distinct, n_searched, effective_n_jobs(self.n_jobs)))
@@ -190,7 +191,7 @@ class AutoSlabSVM(WithProgress, Scored):
         return steps
 
     def _grid(self, X: Any, weights: FloatArray) -> list[dict[str, list[Any]]]:
-        """Return the grid for distinct rows of these weights; of sparse ones one with the scaler and one without."""
+        """Return the grid for distinct rows of these weights; for sparse rows, one with the scaler and one without."""
         rejection = 1.0 - self.recall
         nu_upper = min(NU_UPPER, SHARE_ABOVE * rejection)
         rest = {
@@ -213,14 +214,14 @@ class AutoSlabSVM(WithProgress, Scored):
 
     @property
     def best_params_(self) -> dict[str, Any]:
-        """The parameters of the pipeline's steps that were chosen."""
+        """The chosen parameters of the pipeline's steps."""
         if not hasattr(self, "search_"):
             raise AttributeError("AutoSlabSVM has no best_params_ before it is fitted.")
         return self.search_.best_params_
 
     @property
     def loo_decisions_(self) -> FloatArray:
-        """The decision_function of each training row, had the slab not learned it, shape (n_samples,)."""
+        """The decision_function of each training row under the slab trained without it, shape (n_samples,)."""
         if not hasattr(self, "slab_"):
             raise AttributeError("AutoSlabSVM has no loo_decisions_ before it is fitted.")
         return self.slab_.loo_decisions_
@@ -250,7 +251,7 @@ class AutoSlabSVM(WithProgress, Scored):
         return scores
 
     def _scaled(self, X: Any) -> Any:
-        """Return validated rows as the slab takes them; what overflows is as far out as float64 goes."""
+        """Return validated rows as the slab takes them; values that overflow become the largest of their type."""
         scaler = self.pipeline_[0]
         if scaler == "passthrough":
             return X
@@ -271,7 +272,7 @@ class AutoSlabSVM(WithProgress, Scored):
     def _warn_of_few(self, n_distinct: int) -> None:
         """Warn where even a threshold below all leave-one-out scores is not expected to keep the recall.
 
-        Of n + 1 rows in random order the last one scores lowest with probability 1 / (n + 1).
+        Of n + 1 rows in random order, the last has the lowest score with probability 1 / (n + 1).
         """
         most = n_distinct / (n_distinct + 1)
         if self.recall > most:

@@ -1,4 +1,4 @@
-"""What a search passes on of the detector that it has chosen and fitted again."""
+"""What a search passes on of its chosen and refitted detector."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ChosenDetector(MetaEstimatorMixin, OutlierMixin, BaseEstimator):
 
     @property
     def n_features_in_(self) -> int:
-        """The number of features that the best detector has learned."""
+        """The number of features that the best detector was fitted on."""
         return int(self._best_detector("n_features_in_").n_features_in_)
 
     @property

@@ -1,4 +1,4 @@
-"""The criterion that believes a detector's own word: the most complex one whose error is what it was asked to be."""
+"""The criterion that trusts a detector's nominal error: the most complex candidate whose error is the one asked for."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from slabsvm.selection.criterion import Criterion
 
 
 class Consistency(Criterion):
-    """The most complex candidate whose error on new positives is what it was asked to be (Tax, Mueller 2004).
+    """The most complex candidate whose error on new positives is the one asked for (Tax, Mueller 2004).
 
     A candidate is consistent if the share of held-out positives that it rejects is at most `rejection` plus two
     standard deviations of a binomial share. Among these the most complex one wins; of equally complex ones, the one
     whose rejection is nearest to what was asked for. Inconsistent ones rank below, by their excess.
 
-    It is for grids of complexity alone: the rejection is one number for all candidates, whatever nu each has, and among
-    equally complex ones that with the nu nearest to it wins. It fails with offsets that are calibrated, as
-    offsets="leave-one-out" is, and the more so with cv="leave-one-out", where each candidate rejects what its nu asks
-    for by construction: these are consistent at every complexity, so that the most complex candidate of the grid wins,
-    however far the grid goes. It is then no criterion but the end of the grid; use it with offsets="training".
+    The criterion is for grids of complexity alone: the rejection is one number for all candidates, whatever their nu,
+    and among equally complex ones the one with the nearest nu wins. It fails with calibrated offsets, such as
+    offsets="leave-one-out", and the more so with cv="leave-one-out", where each candidate rejects what its nu asks for
+    by construction. Candidates are then consistent at every complexity, so that the most complex one of the grid wins,
+    however far the grid goes. Use the criterion with offsets="training".
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class Consistency(Criterion):
     def scores(
         self, measured: Mapping[str, FloatArray], candidates: Sequence[Mapping[str, Any]], n_held_out: int
     ) -> FloatArray:
-        """Return the rank of the complexity, less how far the rejection is from what was asked for."""
+        """Return the rank of the complexity, less half the distance of the rejection from the one asked for."""
         rejected = 1.0 - measured["recall"]
         allowed = self.rejection + 2.0 * np.sqrt(self.rejection * (1.0 - self.rejection) / n_held_out)
         _, rank = np.unique([self._complexity(candidate) for candidate in candidates], return_inverse=True)

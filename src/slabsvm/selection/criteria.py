@@ -1,7 +1,7 @@
 """Criteria that choose a detector's parameters with positives alone.
 
-What a criterion is, `slabsvm.selection.criterion` says. No criterion sees a negative sample, so each rests on an
-assumption about them, and fails where it does not hold; the classes say which.
+`slabsvm.selection.criterion` says what a criterion is. No criterion sees a negative sample: each rests on an assumption
+about the negatives, which its class states, and fails where it does not hold.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.caller import callers_level
 from slabsvm.runtime.sklearn_private import Interval, StrOptions
 from slabsvm.selection.consistency import Consistency
-from slabsvm.selection.criterion import Criterion, Measured, WithStrangers
+from slabsvm.selection.criterion import Criterion, Measured, WithSyntheticOutliers
 from slabsvm.selection.curves import ExcessMass, MassVolume
-from slabsvm.selection.synthetic_outliers import MAKERS, Strangers
+from slabsvm.selection.synthetic_outliers import MAKERS, SyntheticOutliers
 
 __all__ = [
     "Answer",
@@ -37,23 +37,23 @@ __all__ = [
     "RecallMissedWarning",
     "RecallSquaredOverAcceptance",
     "TightestAtRecall",
-    "WithStrangers",
+    "WithSyntheticOutliers",
     "log_volume_of",
 ]
 
 
 class RecallMissedWarning(UserWarning):
-    """The candidate that was chosen does not keep the recall that the criterion asks for."""
+    """The chosen candidate does not keep the recall that the criterion asks for."""
 
 
 class NothingToldApartWarning(UserWarning):
-    """What a search chose tells positives from strangers no better than chance, or all its candidates did alike."""
+    """The chosen candidate tells positives from synthetic outliers no better than chance, or all have one score."""
 
 
 class Recall(Criterion):
     """The largest recall on held-out positives: what the slab's paper does (Fragoso et al. 2016, appendix).
 
-    It fails nearly always. A detector that accepts everything has a recall of 1, so it prefers the loosest candidate.
+    It fails nearly always: a detector that accepts everything has a recall of 1, so that the loosest candidate wins.
     """
 
     def scores(
@@ -64,32 +64,34 @@ class Recall(Criterion):
         return measured["recall"]
 
 
-class TightestAtRecall(WithStrangers):
-    """The smallest acceptance of strangers among the candidates that keep a recall.
+class TightestAtRecall(WithSyntheticOutliers):
+    """The smallest acceptance of synthetic outliers among the candidates that keep a recall.
 
-    With strangers that carry volume this is the classical rule: the smallest volume that holds a given share of the
-    positives (the minimum volume set; Polonik 1997, Scott and Nowak 2006).
+    With synthetic outliers that carry volume this is the classical rule: the smallest volume that holds a given share
+    of the positives (the minimum volume set; Polonik 1997, Scott and Nowak 2006).
 
-    A candidate keeps the recall unless it is measured below it by more than chance explains. Otherwise, of candidates
-    that are asked for just this recall, some keep it by luck alone, and luck would choose among them. Those that miss
-    it rank below all that keep it, by how much they miss. It fails where no candidate keeps it, where strangers of this
-    kind are all rejected by candidates that differ (the largest recall then decides), and where the negatives differ
-    from positives in a way that strangers do not.
+    A candidate keeps the recall unless the measured recall is below it by more than chance explains. Without this
+    slack, of candidates whose true recall is exactly the one asked for, luck would choose. Candidates that miss the
+    recall rank below all that keep it, by how much they miss it.
+
+    The criterion fails where no candidate keeps the recall, where candidates that differ all reject every synthetic
+    outlier of this kind (the largest recall then decides), and where the negatives differ from positives in a way that
+    synthetic outliers do not.
 
     Parameters
     ----------
     kind : {"marginals", "filled", "swaps", "volume", "shifting"}, default="marginals"
-        How strangers are made, see `slabsvm.selection.synthetic_outliers`.
+        How synthetic outliers are made, see `slabsvm.selection.synthetic_outliers`.
     recall : float in (0, 1], default=0.9
         The share of new positives that must be accepted.
     n_strangers : int, default=1000
-        In each fold.
+        The number of synthetic outliers in each fold.
     slack : float >= 0, default=1.0
-        By how many standard deviations of a binomial share the measured recall may be below it.
+        By how many standard deviations of a binomial share the measured recall may be below `recall`.
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **WithStrangers._parameter_constraints,
+        **WithSyntheticOutliers._parameter_constraints,
         "recall": [Interval(Real, 0.0, 1.0, closed="right")],
         "slack": [Interval(Real, 0.0, None, closed="left")],
     }
@@ -102,19 +104,19 @@ class TightestAtRecall(WithStrangers):
         self.n_strangers = n_strangers
         self.slack = slack
 
-    def measure(self, positives: Answer, strangers: Answer | None, made: Strangers | None) -> Measured:
-        """Return the recall, the share of strangers that are accepted, and the logarithm of their volume, if any."""
-        assert strangers is not None
+    def measure(self, positives: Answer, outliers: Answer | None, made: SyntheticOutliers | None) -> Measured:
+        """Return the recall, the accepted share of synthetic outliers, and the logarithm of their volume, if any."""
+        assert outliers is not None
         assert made is not None
-        shares = {"recall": positives.share, "acceptance": strangers.share}
+        shares = {"recall": positives.share, "acceptance": outliers.share}
         if made.log_volume is None:
             return shares
-        return {**shares, "log_volume": log_volume_of(strangers.accepted, made.log_volume)}
+        return {**shares, "log_volume": log_volume_of(outliers.accepted, made.log_volume)}
 
     def scores(
         self, measured: Mapping[str, FloatArray], candidates: Sequence[Mapping[str, Any]], n_held_out: int
     ) -> FloatArray:
-        """Return minus the acceptance where recall is kept; below all of these, by how much it is missed, elsewhere."""
+        """Return minus the acceptance of candidates that keep the recall; the others are below, by what they miss."""
         del candidates
         tightness = -measured["log_volume" if "log_volume" in measured else "acceptance"]
         missing = np.maximum(self._least(n_held_out) - measured["recall"], 0.0)
@@ -123,12 +125,12 @@ class TightestAtRecall(WithStrangers):
         return np.asarray(np.where(kept, tightness, floor - 1.0 - missing))
 
     def warn_of(self, recall: float, n_held_out: int) -> None:
-        """Warn if the candidate that was chosen does not keep the recall."""
+        """Warn if the chosen candidate does not keep the recall."""
         least = self._least(n_held_out)
         if recall < least:
             warnings.warn(
                 f"No candidate keeps the recall: {self.recall:.3g} is asked for, at least {least:.3g} with "
-                f"{self.slack:g} standard deviations of chance, and the one that is chosen accepts {recall:.3g} of the "
+                f"{self.slack:g} standard deviations of chance, and the chosen one accepts {recall:.3g} of the "
                 "held-out positives. Add candidates that reject less to the grid, such as smaller nu and smaller "
                 "gamma; where the grid is fixed, as in AutoSlabSVM, ask for a smaller recall or give more samples.",
                 RecallMissedWarning,
@@ -136,30 +138,32 @@ class TightestAtRecall(WithStrangers):
             )
 
     def _least(self, n_held_out: int) -> float:
-        """Return the recall that must be measured at least."""
+        """Return the smallest measured recall with which a candidate still keeps the recall asked for."""
         return float(self.recall - self.slack * np.sqrt(self.recall * (1.0 - self.recall) / n_held_out))
 
 
-class WithAcceptance(WithStrangers):
-    """A criterion of the share of strangers that are accepted, which means nothing of points that sample volume."""
+class WithAcceptance(WithSyntheticOutliers):
+    """A criterion of the accepted share of synthetic outliers; points that sample volume have no meaningful share."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **WithStrangers._parameter_constraints,
+        **WithSyntheticOutliers._parameter_constraints,
         "kind": [StrOptions(set(MAKERS) - {"volume"})],
     }
 
 
 class BalancedAccuracy(WithAcceptance):
-    """The largest mean of recall and of the share of strangers that are rejected (Wang et al. 2018).
+    """The largest mean of recall and of the share of synthetic outliers that are rejected (Wang et al. 2018).
 
-    The paper's error is over strangers by shifting and over positives moved inwards; here the held-out positives take
-    the place of the latter. It fails as its strangers do, and where a false alarm costs more or less than a miss.
+    The paper measures errors on positives shifted outwards and on positives moved inwards; here held-out positives take
+    the place of the latter. The criterion fails where its synthetic outliers do, and where a false alarm costs more or
+    less than a miss.
 
     Parameters
     ----------
     kind : {"shifting", "swaps", "marginals", "filled"}, default="shifting"
     n_strangers : int, default=1000
-        In each fold; "shifting" makes as many as there are positives at the edge, if these are fewer.
+        The number of synthetic outliers in each fold; "shifting" makes as many as there are positives at the edge, if
+        these are fewer.
 
     References
     ----------
@@ -171,11 +175,11 @@ class BalancedAccuracy(WithAcceptance):
         self.kind = kind
         self.n_strangers = n_strangers
 
-    def measure(self, positives: Answer, strangers: Answer | None, made: Strangers | None) -> Measured:
-        """Return the recall and the share of strangers that are accepted."""
-        assert strangers is not None
+    def measure(self, positives: Answer, outliers: Answer | None, made: SyntheticOutliers | None) -> Measured:
+        """Return the recall and the share of synthetic outliers that are accepted."""
+        assert outliers is not None
         del made
-        return {"recall": positives.share, "acceptance": strangers.share}
+        return {"recall": positives.share, "acceptance": outliers.share}
 
     def scores(
         self, measured: Mapping[str, FloatArray], candidates: Sequence[Mapping[str, Any]], n_held_out: int
@@ -186,16 +190,18 @@ class BalancedAccuracy(WithAcceptance):
 
 
 class RecallSquaredOverAcceptance(WithAcceptance):
-    """The largest recall^2 / share of strangers that are accepted (Lee, Liu 2003).
+    """The largest recall^2 / accepted share of synthetic outliers (Lee, Liu 2003).
 
-    With unlabelled data in place of strangers it behaves like the squared F1 score: it needs no recall to aim at. It
-    fails as its strangers do, and favours candidates that accept next to none of them, whatever their recall.
+    With unlabelled data in place of synthetic outliers it behaves like the squared F1 score, and needs no recall to aim
+    at. It fails where its synthetic outliers do, and favours candidates that accept next to none of them, whatever
+    their recall.
 
     Parameters
     ----------
     kind : {"marginals", "filled", "swaps", "shifting"}, default="marginals"
     n_strangers : int, default=1000
-        In each fold. Acceptance counts as at least half a stranger.
+        The number of synthetic outliers in each fold. No acceptance counts as less than half
+        of one of them.
 
     References
     ----------
@@ -206,11 +212,11 @@ class RecallSquaredOverAcceptance(WithAcceptance):
         self.kind = kind
         self.n_strangers = n_strangers
 
-    def measure(self, positives: Answer, strangers: Answer | None, made: Strangers | None) -> Measured:
-        """Return the recall and the share of strangers that are accepted."""
-        assert strangers is not None
+    def measure(self, positives: Answer, outliers: Answer | None, made: SyntheticOutliers | None) -> Measured:
+        """Return the recall and the share of synthetic outliers that are accepted."""
+        assert outliers is not None
         del made
-        return {"recall": positives.share, "acceptance": strangers.share}
+        return {"recall": positives.share, "acceptance": outliers.share}
 
     def scores(
         self, measured: Mapping[str, FloatArray], candidates: Sequence[Mapping[str, Any]], n_held_out: int

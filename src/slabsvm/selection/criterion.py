@@ -1,8 +1,8 @@
-"""What a criterion is: how a candidate treats positives and strangers, turned into a score.
+"""What a criterion is: how a candidate answers positives and synthetic outliers, turned into a score.
 
-A criterion is shown, for each candidate and each fold, how the detector treats the held-out positives and how it treats
-*strangers* made from them (`slabsvm.selection.synthetic_outliers`). It turns that into numbers (`measure`), and the
-numbers' means over the folds into a score for each candidate, the larger the better (`scores`).
+For each candidate and each fold, a criterion is shown how the detector answers the held-out positives and the synthetic
+outliers made from them (`slabsvm.selection.synthetic_outliers`). `measure` turns these answers into numbers. `scores`
+turns the numbers' means over the folds into a score for each candidate, the larger the better.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import numpy as np
 from slabsvm.detectors.answers import Answer
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.sklearn_private import Interval, StrOptions, validate_parameter_constraints
-from slabsvm.selection.synthetic_outliers import MAKERS, Strangers
+from slabsvm.selection.synthetic_outliers import MAKERS, SyntheticOutliers
 
 Measured = dict[str, float]
 
-# What to do where strangers of a kind are accepted as positives are.
+# What to do where synthetic outliers of a kind are accepted as often as positives.
 REMEDIES = {
     "volume": "Check the features for outliers, which stretch them, and add larger gammas to the grid.",
     "shifting": "Add larger gammas and nus to the grid, or search by 'volume' or 'marginals'.",
@@ -35,7 +35,7 @@ REMEDIES = {
 
 
 class Criterion(ABC):
-    """What makes one candidate better than another, for people who have positives alone."""
+    """What makes one candidate better than another, where only positives are known."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
 
@@ -45,38 +45,38 @@ class Criterion(ABC):
         Raises
         ------
         ValueError
-            The text says which, and what it may be.
+            The text names the parameter and what it may be.
         """
         validate_parameter_constraints(self._parameter_constraints, vars(self), caller_name=type(self).__name__)
 
     def warn_of(self, recall: float, n_held_out: int) -> None:
-        """Warn if the candidate that was chosen, of this recall on so many held-out positives, misses what is asked."""
+        """Warn if the chosen candidate, of this recall on so many held-out positives, misses the recall asked for."""
         del recall, n_held_out
 
     def doubt(self, measured: Mapping[str, float], n_held_out: int) -> str:
-        """Return why what was measured of the chosen candidate tells nothing apart, and what to do, or nothing."""
+        """Return why the chosen candidate tells nothing apart, and what to do; an empty text where it does."""
         del measured, n_held_out
         return ""
 
     @property
-    def makes_strangers(self) -> bool:
-        """Whether it shows strangers, which are made of features: of a precomputed kernel matrix there can be none."""
+    def makes_synthetic_outliers(self) -> bool:
+        """Whether it makes synthetic outliers; they are made of features, and a precomputed kernel matrix has none."""
         return type(self).strangers is not Criterion.strangers
 
-    def strangers(self, positives: Any, generator: np.random.Generator) -> Strangers | None:
-        """Return the strangers that each candidate shall be shown, made from a fold's held-out positives, or None."""
+    def strangers(self, positives: Any, generator: np.random.Generator) -> SyntheticOutliers | None:
+        """Return synthetic outliers made from a fold's held-out positives, for each candidate to answer, or None."""
         del positives, generator
         return None
 
-    def measure(self, positives: Answer, strangers: Answer | None, made: Strangers | None) -> Measured:
-        """Return what is seen of one candidate in one fold, numbers by name; always with "recall", here with it alone.
+    def measure(self, positives: Answer, outliers: Answer | None, made: SyntheticOutliers | None) -> Measured:
+        """Return numbers by name for one candidate in one fold; "recall" is always among them, and here the only one.
 
         Parameters
         ----------
-        positives, strangers : how the detector answers the held-out positives, and the strangers
-        made : the strangers
+        positives, synthetic outliers : how the detector answers the held-out positives, and the synthetic outliers
+        made : the synthetic outliers, with their volumes where these have a meaning
         """
-        del strangers, made
+        del outliers, made
         return {"recall": positives.share}
 
     @abstractmethod
@@ -106,8 +106,8 @@ class Criterion(ABC):
         return hash(repr(self))
 
 
-class WithStrangers(Criterion):
-    """A criterion that shows strangers of one kind."""
+class WithSyntheticOutliers(Criterion):
+    """A criterion that makes synthetic outliers of one kind."""
 
     kind: str
     n_strangers: int
@@ -118,7 +118,7 @@ class WithStrangers(Criterion):
     }
 
     def doubt(self, measured: Mapping[str, float], n_held_out: int) -> str:
-        """Return that strangers are accepted as positives are, within chance, where they are."""
+        """Return a warning where synthetic outliers are accepted as often as positives, within chance."""
         if "acceptance" not in measured:
             return ""
         accepted, recall = measured["acceptance"], measured["recall"]
@@ -130,11 +130,11 @@ class WithStrangers(Criterion):
         if not alike:
             return ""
         return (
-            f"The search has learned nothing that tells strangers from positives: by {self!r} the best candidate "
-            f"accepts {accepted:.1%} of the strangers, made of the positives' features, and {recall:.1%} of the "
-            f"positives. {REMEDIES[self.kind]}"
+            f"The search has learned nothing that tells synthetic outliers from positives: by {self!r} the best "
+            f"candidate accepts {accepted:.1%} of the synthetic outliers, made of the positives' features, and "
+            f"{recall:.1%} of the positives. {REMEDIES[self.kind]}"
         )
 
-    def strangers(self, positives: Any, generator: np.random.Generator) -> Strangers | None:
-        """Return strangers made from the positives."""
+    def strangers(self, positives: Any, generator: np.random.Generator) -> SyntheticOutliers | None:
+        """Return synthetic outliers made from the positives."""
         return MAKERS[self.kind](positives, self.n_strangers, generator)

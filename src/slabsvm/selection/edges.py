@@ -14,9 +14,9 @@ from slabsvm.runtime.counting import counted
 
 Candidates = Sequence[Mapping[str, Any]]
 
-# Of fewer values than this, one at an end says nothing.
+# With fewer values than this, a best value at an end means nothing.
 FEWEST_VALUES = 3
-# A grid goes on by so many values at most.
+# A grid is widened by so many values at most.
 WIDENINGS = 4
 
 
@@ -25,7 +25,7 @@ class GridEdgeWarning(UserWarning):
 
 
 def named(candidates: Candidates, wanted: str) -> str | None:
-    """Return the full name of a parameter, given that or the last part of it; None where the grid has none."""
+    """Return the full name of a parameter, given it or its last part; None where the grid has no such parameter."""
     names = sorted({name for candidate in candidates for name in candidate})
     return next((name for name in names if name == wanted or name.rpartition("__")[2] == wanted), None)
 
@@ -33,8 +33,8 @@ def named(candidates: Candidates, wanted: str) -> str | None:
 def at_edge(candidates: Candidates, scores: FloatArray, best: int, name: str) -> int:
     """Return 1 where the best candidate has the largest value of a parameter, -1 for the smallest, and else 0.
 
-    0 too where the parameter is no number, has fewer than FEWEST_VALUES values among the candidates that differ from
-    the best in numbers alone, or where the next value towards the middle scores as well.
+    0 too where the parameter is no number, where it has fewer than FEWEST_VALUES values among the candidates that
+    differ from the best in numbers alone, and where the next value towards the middle scores as well.
     """
     value = candidates[best].get(name)
     values = _values(candidates, best, name)
@@ -50,7 +50,7 @@ def at_edge(candidates: Candidates, scores: FloatArray, best: int, name: str) ->
 def beyond(candidates: Candidates, best: int, name: str, side: int) -> list[dict[str, Any]]:
     """Return the candidates that have the best one's value of a parameter, with the next value beyond it.
 
-    The values go on by the ratio of the last two, or if one of these is not positive, by their difference.
+    The values go on by the ratio of the last two, or by their difference if one of these is not positive.
     """
     values = _values(candidates, best, name)
     last, before = (values[-1], values[-2]) if side > 0 else (values[0], values[1])
@@ -91,7 +91,7 @@ def _values(candidates: Candidates, best: int, name: str) -> list[Any]:
 
 
 def _with(candidates: Candidates, best: int, name: str, value: Any) -> int | None:
-    """Return the place of the candidate that is the best one but for a value of a parameter."""
+    """Return the place of the candidate that differs from the best one in this value of a parameter alone."""
     wanted = {**candidates[best], name: value}
     for place, candidate in enumerate(candidates):
         if candidate.keys() == wanted.keys() and all(_same(candidate[key], wanted[key]) for key in wanted):

@@ -1,4 +1,4 @@
-"""Folds that equal rows do not straddle: rows that were learned cannot tell how a detector treats *new* ones."""
+"""Folds that equal rows do not straddle: training rows cannot show how a detector answers *new* rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slabsvm.data.distinct import distinct_rows
 from slabsvm.runtime.arrays import IndexArray
 from slabsvm.runtime.counting import counted
 
-Split = tuple[IndexArray, IndexArray]
+TrainAndTest = tuple[IndexArray, IndexArray]
 
 
 class DistinctKFold:
@@ -42,7 +42,7 @@ class DistinctKFold:
         del X, y, groups
         return self.n_splits
 
-    def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[Split]:
+    def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[TrainAndTest]:
         """Give for each fold the rows to learn from and those that are held out, each an array of int.
 
         Parameters
@@ -58,7 +58,7 @@ class DistinctKFold:
         del y, groups
         yield from self.split_groups(equal_rows(X))
 
-    def split_groups(self, group: IndexArray) -> Iterator[Split]:
+    def split_groups(self, group: IndexArray) -> Iterator[TrainAndTest]:
         """Give the folds of rows of which it is known, (n_samples,), which distinct row each is equal to."""
         sizes = np.bincount(group)
         if len(sizes) < self.n_splits:
@@ -66,7 +66,7 @@ class DistinctKFold:
                 f"Cannot make {self.n_splits} folds of {counted(len(sizes), 'distinct row')} ({len(group)} in all, "
                 f"n_samples = {len(group)}): equal rows must be in one fold. Use a smaller cv, or more samples."
             )
-        # The largest groups first, each to the fold that is smallest so far; all of one size are dealt out in turn.
+        # The largest groups come first, each to the fold that is smallest so far; groups of one size are dealt in turn.
         fold_of_group = np.empty(len(sizes), dtype=np.intp)
         filled = np.zeros(self.n_splits, dtype=np.intp)
         for place in np.argsort(-sizes, kind="stable"):

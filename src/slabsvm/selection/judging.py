@@ -1,4 +1,4 @@
-"""One cell of a search: a candidate fitted on a part of the data, and how it answers the rest."""
+"""One run of a search: a candidate fitted on the training rows of a split, and its answers to the held-out rows."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ from slabsvm.detectors.weighting import routed
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.sklearn_private import _check_method_params, _safe_split
 from slabsvm.selection.criterion import Criterion, Measured
-from slabsvm.selection.synthetic_outliers import Strangers
+from slabsvm.selection.synthetic_outliers import SyntheticOutliers
 
 Parameters = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Part:
-    """One division of the rows.
+class Split:
+    """One division of the rows into those to learn from and those that are held out.
 
     Attributes
     ----------
     train : rows to learn from
-    held_out : rows to be asked about; None where the detector's own leave-one-out scores answer for those it learned
-    strangers : what else it is asked about, or None
-    n_trials : how many of the rows that it is asked about are distinct: equal ones get one answer
+    held_out : rows that are held out; None where the leave-one-out scores of the training rows take their place
+    outliers : made from the judged positives, or None
+    n_trials : how many of the judged positives are distinct: equal rows get one answer
     """
 
     train: IndexArray
     held_out: IndexArray | None
-    strangers: Strangers | None
+    outliers: SyntheticOutliers | None
     n_trials: int
 
     @property
-    def asked(self) -> IndexArray:
-        """The positives that the detector is asked about."""
+    def judged(self) -> IndexArray:
+        """The positives that judge the detector."""
         return self.train if self.held_out is None else self.held_out
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one cell: what the criterion measured, seconds, or why there is nothing."""
+    """The result of one run: what the criterion measured, and seconds; or why the fit failed."""
 
     measured: Measured
     fit_time: float = np.nan
@@ -55,11 +55,11 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Search:
-    """What every cell is a part of."""
+    """What all runs of a search have in common."""
 
     estimator: Any
     candidates: Sequence[Parameters]
-    parts: Sequence[Part]
+    splits: Sequence[Split]
     X: Any
     fit_params: Mapping[str, Any]
     criterion: Criterion
@@ -70,25 +70,25 @@ class Search:
         return None if self.weights is None else self.weights[rows]
 
 
-def fit_and_judge(search: Search, candidate: int, part: int) -> Outcome:
-    """Fit a fresh clone of the estimator with a candidate's parameters, and judge it."""
-    division = search.parts[part]
+def fit_and_judge(search: Search, candidate: int, number: int) -> Outcome:
+    """Fit a fresh clone of the estimator with a candidate's parameters on the split of this number, and judge it."""
+    split = search.splits[number]
     parameters = clone(dict(search.candidates[candidate]), safe=False)
     detector = clone(search.estimator).set_params(**parameters)
-    train_X, _ = _safe_split(detector, search.X, None, division.train)
+    train_X, _ = _safe_split(detector, search.X, None, split.train)
     held_out = None
-    if division.held_out is not None:
-        held_out, _ = _safe_split(detector, search.X, None, division.held_out, division.train)
+    if split.held_out is not None:
+        held_out, _ = _safe_split(detector, search.X, None, split.held_out, split.train)
     begin = perf_counter()
-    given = _check_method_params(search.X, search.fit_params, indices=division.train)
-    weights = search.weights_of(division.train)
+    given = _check_method_params(search.X, search.fit_params, indices=split.train)
+    weights = search.weights_of(split.train)
     detector.fit(train_X, **given, **routed(detector, weights))
     fitted = perf_counter()
     if held_out is None:
         positives = left_out_answer(detector, weights)
     else:
-        positives = replace(answer(detector, held_out), weights=search.weights_of(division.asked))
+        positives = replace(answer(detector, held_out), weights=search.weights_of(split.judged))
         refuse_other_polarity(detector, held_out, positives.values)
-    strangers = None if division.strangers is None else answer(detector, division.strangers.X)
-    measured = search.criterion.measure(positives, strangers, division.strangers)
+    outliers = None if split.outliers is None else answer(detector, split.outliers.X)
+    measured = search.criterion.measure(positives, outliers, split.outliers)
     return Outcome(measured, fitted - begin, perf_counter() - fitted)

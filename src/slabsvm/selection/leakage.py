@@ -1,4 +1,4 @@
-"""Warnings of what leaks from one part of the data into the other, as far as the data themselves can show it."""
+"""Warnings of information that leaks from held-out rows into training, as far as the data can show it."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ import scipy.sparse as sp
 
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.caller import callers_level
-from slabsvm.selection.folds import Split, equal_rows
+from slabsvm.selection.folds import TrainAndTest, equal_rows
 
-# Means and deviations this near to 0 and 1 in every feature are no chance, by which they would differ by 1 / sqrt(n);
-# what float32 leaves of an exact 0 is below it.
+# Means and deviations this near to 0 and 1 in every feature are no chance, which leaves differences of 1 / sqrt(n). The
+# rounding of float32 is below it.
 SCALED_TO = 1e-5
 # How far from 0 and 1 rounding leaves a stretched feature's ends.
 ROUNDED = 4 * float(np.finfo(np.float32).eps)
-# Of fewer rows, or fewer features that vary, too much is chance.
+# With fewer rows, or fewer features that vary, chance explains too much.
 FEWEST_ROWS = 10
 FEWEST_FEATURES = 2
 
 
 class LeakageWarning(UserWarning):
-    """The data, or how they are divided, let a search see what it is to be tested on."""
+    """The data, or their splits, let a search see what it is tested on."""
 
 
-def warn_of_straddling(splits: Sequence[Split], group: IndexArray) -> None:
-    """Warn of held-out rows that are equal to rows which are learned from."""
+def warn_of_straddling(splits: Sequence[TrainAndTest], group: IndexArray) -> None:
+    """Warn of held-out rows that are equal to training rows."""
     straddling = [int(np.isin(group[test], group[train]).sum()) for train, test in splits]
     if not any(straddling):
         return
@@ -43,10 +43,10 @@ def warn_of_straddling(splits: Sequence[Split], group: IndexArray) -> None:
 def warn_of_scaling(X: Any) -> None:
     """Warn of features that were standardised, or stretched to [0, 1], all rows together.
 
-    What such a scaler leaves behind in every feature that varies is looked for: a mean of 0 and a standard deviation of
+    The features that vary are searched for what a scaler leaves: in every one a mean of 0 and a standard deviation of
     1, as NumPy or as pandas computes it; or a smallest value of 0 and a largest of 1, each reached by one row alone in
-    at least half of the features that have more than two values, since a scaler puts a feature's extremes there, while
-    values that are between 0 and 1 by nature (pixels / 255, shares) hardly ever reach both, or reach them often.
+    at least half of the features that have more than two values. A scaler puts a feature's extremes there; values that
+    are between 0 and 1 by nature (pixels / 255, shares) hardly ever reach both, or reach them often.
     """
     table = _table(X)
     if table is None:
@@ -79,7 +79,7 @@ def _warn(text: str) -> None:
 
 
 def _table(X: Any) -> FloatArray | None:
-    """Return X as an array, or None where none of this can be seen."""
+    """Return X as an array, or None where no scaling can be seen."""
     if sp.issparse(X):
         return None
     table = np.asarray(X)

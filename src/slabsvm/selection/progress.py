@@ -1,4 +1,4 @@
-"""What a search tells its progress function: the fits that are done, those in all with the refit, and the time left."""
+"""What a search reports to its progress function: fits done, fits in all with the refit, and the time left."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from time import perf_counter
 
 Progress = Callable[[int, int, float], object]
 
-# The time of a fit grows about as this power of its number of rows: the solver's as the square, the leave-one-out
-# scores' as the cube of the free support vectors.
+# The time of a fit grows about as this power of its number of rows: that of the solver as the square, that of the
+# leave-one-out scores as the cube of the free support vectors.
 GROWTH = 2.5
 
 
 class Steps:
-    """Counts the fits of a search, in however many grids, and the refit as the last of them.
+    """Counts the fits of a search over all of its grids, with the refit as the last.
 
     Parameters
     ----------
@@ -33,23 +33,23 @@ class Steps:
         self._n_done = 0
 
     def fitted(self, done: int, total: int) -> None:
-        """Say that a fit is finished, and that so many of the present grid's are."""
+        """Report a finished fit; so many of the present grid's fits are done."""
         self._n_timed += 1
         self._n_done = self._n_before + done
         each = (perf_counter() - self._begin) / self._n_timed
-        self._tell(self._n_before + total + (self._refit > 0), each * (total - done + self._refit))
+        self._report(self._n_before + total + (self._refit > 0), each * (total - done + self._refit))
 
     def next_grid(self, total: int) -> None:
-        """Go on to another grid, after one of so many fits."""
+        """Go on to another grid, after a grid of so many fits."""
         self._n_before += total
         self._n_done = self._n_before
 
     def refitted(self) -> None:
-        """Say that the refit, and with it everything, is finished."""
+        """Report that the refit is finished, and all work with it."""
         self._n_done += 1
-        self._tell(self._n_done, 0.0)
+        self._report(self._n_done, 0.0)
 
-    def _tell(self, total: int, seconds: float) -> None:
+    def _report(self, total: int, seconds: float) -> None:
         if self._progress is not None:
             self._progress(self._n_done, total, seconds)
 

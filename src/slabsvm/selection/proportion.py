@@ -1,4 +1,4 @@
-"""Rows in proportion to their weights, for what takes no weights: synthetic outliers are made of them."""
+"""Rows in proportion to their weights, for makers of synthetic outliers, which take no weights."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import numpy as np
 
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 
-# Strangers are made of so many rows, or of all distinct ones if these are more, where rows differ in weight.
+# Where rows differ in weight, synthetic outliers are made of so many rows, or of all distinct ones if these are more.
 PROPORTIONATE = 1000
 
 
 def in_proportion(weights: FloatArray) -> IndexArray:
     """Return which of k distinct rows, (k,), stand for all of them, each as often as its weight asks, in order.
 
-    Equal weights, each row once. Others, at even steps along the sum of weights, PROPORTIONATE rows, or k if that is
-    more: rows that repeat and rows that weigh more give the same.
+    With equal weights, each row is taken once. Otherwise PROPORTIONATE rows, or k if that is more, are taken at even
+    steps along the sum of weights: rows that repeat and rows that weigh more give the same.
     """
     k = len(weights)
     if (weights == weights[0]).all():

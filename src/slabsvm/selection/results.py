@@ -1,4 +1,4 @@
-"""What a search has found, in the form of scikit-learn's cv_results_."""
+"""The results of a search in the form of scikit-learn's cv_results_."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def results_of(
     n_held_out: int,
     error_score: float | str,
 ) -> dict[str, Any]:
-    """Return cv_results_ of outcomes by candidate and part; warns of fits that failed, and raises if all did."""
+    """Return cv_results_ from outcomes by candidate and split; warn of fits that failed, and raise if all did."""
     _tell_of_failures(outcomes)
     results: dict[str, Any] = {}
     for name in ("fit_time", "score_time"):
@@ -36,10 +36,10 @@ def results_of(
     measured = {
         name: np.array([[outcome.measured.get(name, np.nan) for outcome in row] for row in outcomes]) for name in names
     }
-    n_parts = len(outcomes[0])
-    by_part = [
-        _scores(criterion, {n: v[:, p] for n, v in measured.items()}, candidates, n_held_out // n_parts)
-        for p in range(n_parts)
+    n_splits = len(outcomes[0])
+    by_split = [
+        _scores(criterion, {n: v[:, p] for n, v in measured.items()}, candidates, n_held_out // n_splits)
+        for p in range(n_splits)
     ]
     means = {name: values.mean(axis=1) for name, values in measured.items()}
     scores = _scores(criterion, means, candidates, n_held_out)
@@ -49,11 +49,11 @@ def results_of(
     ranks = _ranks(scores, means["recall"])
     if error_score != "raise":
         scores = np.where(failed, float(error_score), scores)
-    results |= {f"split{part}_test_score": values for part, values in enumerate(by_part)}
-    results |= {"mean_test_score": scores, "std_test_score": np.std(by_part, axis=0)}
+    results |= {f"split{split}_test_score": values for split, values in enumerate(by_split)}
+    results |= {"mean_test_score": scores, "std_test_score": np.std(by_split, axis=0)}
     results["rank_test_score"] = ranks
     for name, values in measured.items():
-        results |= {f"split{part}_{name}": values[:, part] for part in range(n_parts)}
+        results |= {f"split{split}_{name}": values[:, split] for split in range(n_splits)}
         results |= {f"mean_{name}": means[name], f"std_{name}": values.std(axis=1)}
     return results
 

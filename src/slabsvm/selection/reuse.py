@@ -1,9 +1,9 @@
-"""Fit many RBF candidates on one part of the data without computing anything twice.
+"""Fit many RBF candidates on one split without computing anything twice.
 
-Independent fits of a grid compute the same distances over and over: between the training rows, and between them and
-every row that is asked about. Here they are computed once for each part; each gamma costs one exponential of them, and
-each nu none. Each fit starts from the last one's solution. The detector itself does all the rest: it is handed the
-kernel's values where it would have computed them.
+Independent fits of a grid compute the same distances again for each candidate: between the training rows, and from them
+to every held-out row and synthetic outlier. Here distances are computed once for each split. Each gamma costs one
+exponential of them, and each nu none. Each fit starts from the solution of the fit before it. The detector itself does
+all the rest: it is given the kernel's values in place of computing them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.sklearn_private import _safe_indexing
 from slabsvm.selection.judging import Outcome, Parameters, Search
 
-# Distances that take more than this are not kept: candidates are then fitted independently.
+# Distances that take more bytes than this are not kept: candidates are then fitted independently.
 MOST_BYTES = 2**28
 
 
@@ -47,21 +47,21 @@ class _Known(Dense):
 
 
 class _Distances:
-    """Squared distances of one part's rows from its distinct training rows, and the kernel's values at a gamma."""
+    """Squared distances of one split's rows from its distinct training rows, and the kernel's values at a gamma."""
 
-    def __init__(self, distinct: Distinct, rows: Any, asked: Sequence[Any]) -> None:
+    def __init__(self, distinct: Distinct, rows: Any, judged: Sequence[Any]) -> None:
         self._group = distinct.group
         n_samples = rows.shape[0]
         every = np.arange(n_samples)
         own = Distinct(every, distinct.weights, every, keys=every.astype(np.uint64))
         self.training = Training(rows, distinct.weights, own)
-        sizes = [n_samples, *(some.shape[0] for some in asked)]
+        sizes = [n_samples, *(some.shape[0] for some in judged)]
         self._bounds = np.cumsum([0, *sizes])
         if 8 * sum(sizes) * n_samples > MOST_BYTES:
             raise MemoryError(f"Distances of {sum(sizes)} rows from {n_samples} are not kept.")
         self._squared = np.empty((sum(sizes), n_samples))
         with np.errstate(over="ignore", invalid="ignore"):
-            for begin, end, some in zip(self._bounds[:-1], self._bounds[1:], (rows, *asked), strict=True):
+            for begin, end, some in zip(self._bounds[:-1], self._bounds[1:], (rows, *judged), strict=True):
                 self._squared[begin:end] = euclidean_distances(some, rows, squared=True)
         if not np.isfinite(self._squared).all():
             raise OverflowError("Squared distances overflow float64.")
@@ -70,13 +70,13 @@ class _Distances:
         self._gamma = np.nan
 
     def gram_of(self, kernel: Kernel, samples: Any, n_threads: int) -> Gram:
-        """Return access to the RBF kernel's matrix over the training rows, which samples are."""
+        """Return access to the RBF kernel's Gram matrix of the training rows; `samples` are these rows."""
         del samples, n_threads
         assert isinstance(kernel, RBF)
         return _Known(self._at(kernel.gamma)[0])
 
-    def asked(self, gamma: float) -> list[FloatArray]:
-        """Return the RBF kernel between each of what is asked about and the training rows."""
+    def judged(self, gamma: float) -> list[FloatArray]:
+        """Return the RBF kernel between each table of judged rows and the training rows."""
         return self._at(gamma)[1:]
 
     def _at(self, gamma: float) -> list[FloatArray]:
@@ -86,30 +86,30 @@ class _Distances:
         return [self._values[a:b] for a, b in zip(self._bounds[:-1], self._bounds[1:], strict=True)]
 
     def of_rows(self, known: Answer) -> Answer:
-        """Return what is answered for distinct rows for every row."""
+        """Return the answers to all rows, given those to the distinct rows."""
         return Answer(known.values[self._group], known.accepted[self._group])
 
 
 @dataclass(frozen=True)
 class Chain:
-    """Candidates to be fitted on one part, one after the other, that differ in the detector's parameters alone.
+    """Candidates that differ in the detector's parameters alone, to be fitted on one split one after the other.
 
     Attributes
     ----------
     search : Search
-    part : int
+    split : int, its number
     candidates : their numbers, neighbours in parameters next to each other
     model : the first candidate's, not fitted
     """
 
     search: Search
-    part: int
+    split: int
     candidates: Sequence[int]
     model: Any
 
     def run(self) -> Iterator[tuple[int, Outcome]]:
-        """Fit and judge each candidate; gives its number and what came of it."""
-        criterion, division = self.search.criterion, self.search.parts[self.part]
+        """Fit and judge each candidate; give its number and its outcome."""
+        criterion, split = self.search.criterion, self.search.splits[self.split]
         begin = perf_counter()
         distances = self._distances()
         shared = (perf_counter() - begin) / len(self.candidates)
@@ -123,29 +123,29 @@ class Chain:
             detector._take(distances.training, found)
             start = found.start
             fitted = perf_counter()
-            answers = [_answer(detector, values) for values in distances.asked(detector.gamma_)]
-            positives = distances.of_rows(left_out_answer(detector)) if division.held_out is None else answers[0]
-            positives = replace(positives, weights=self.search.weights_of(division.asked))
-            strangers = None if division.strangers is None else answers[-1]
-            measured = criterion.measure(positives, strangers, division.strangers)
+            answers = [_answer(detector, values) for values in distances.judged(detector.gamma_)]
+            positives = distances.of_rows(left_out_answer(detector)) if split.held_out is None else answers[0]
+            positives = replace(positives, weights=self.search.weights_of(split.judged))
+            outliers = None if split.outliers is None else answers[-1]
+            measured = criterion.measure(positives, outliers, split.outliers)
             yield candidate, Outcome(measured, shared + fitted - begin, perf_counter() - fitted)
 
     def _distances(self) -> _Distances:
         """Return the distances between the rows as the steps before the detector pass them on."""
-        search, division, model = self.search, self.search.parts[self.part], self.model
-        weights = search.weights_of(division.train)
-        train = _safe_indexing(search.X, division.train)
-        asked = [] if division.held_out is None else [_safe_indexing(search.X, division.held_out)]
-        asked += [] if division.strangers is None else [division.strangers.X]
+        search, split, model = self.search, self.search.splits[self.split], self.model
+        weights = search.weights_of(split.train)
+        train = _safe_indexing(search.X, split.train)
+        judged = [] if split.held_out is None else [_safe_indexing(search.X, split.held_out)]
+        judged += [] if split.outliers is None else [split.outliers.X]
         if isinstance(model, Pipeline) and len(model) > 1:
             head = clone(model[:-1])
             train = head.fit_transform(train, **routed_before(head, weights))
-            asked = [head.transform(some) for some in asked]
+            judged = [head.transform(some) for some in judged]
         detector = clone(_final(model))
         train = detector._checked(train, reset=True)
-        asked = [detector._checked(some, reset=False) for some in asked]
+        judged = [detector._checked(some, reset=False) for some in judged]
         distinct = distinct_rows(train, np.ones(train.shape[0]) if weights is None else weights)
-        return _Distances(distinct, train[distinct.representatives], asked)
+        return _Distances(distinct, train[distinct.representatives], judged)
 
 
 def _answer(detector: SupportVectorDetector, values: FloatArray) -> Answer:
@@ -156,26 +156,26 @@ def _answer(detector: SupportVectorDetector, values: FloatArray) -> Answer:
     return Answer(decisions, decisions >= 0)
 
 
-def chains(search: Search, cells: Sequence[tuple[int, int]]) -> list[Chain]:
-    """Return chains over those of the cells, pairs of a candidate and a part, that can share distances."""
+def chains(search: Search, runs: Sequence[tuple[int, int]]) -> list[Chain]:
+    """Return chains of those runs, pairs of a candidate and a split, that can share distances."""
     if search.fit_params:
         return []
-    known = {candidate: _alike(search, candidate) for candidate in sorted({candidate for candidate, _ in cells})}
+    known = {candidate: _alike(search, candidate) for candidate in sorted({candidate for candidate, _ in runs})}
     linked = defaultdict(list)
-    for candidate, part in cells:
+    for candidate, split in runs:
         alike = known[candidate]
         if alike is not None:
-            linked[part, alike].append(candidate)
+            linked[split, alike].append(candidate)
     return [
-        Chain(search, part, sorted(members, key=lambda member: _place(search, member)), _model(search, members[0]))
-        for (part, _), members in linked.items()
+        Chain(search, split, sorted(members, key=lambda member: _place(search, member)), _model(search, members[0]))
+        for (split, _), members in linked.items()
     ]
 
 
 def _alike(search: Search, candidate: int) -> str | None:
     """Return a name for all of a candidate that must be the same along a chain, None where it cannot be in one.
 
-    A candidate may replace any step, so its own detector is asked; what cannot be named is not shared.
+    A candidate may replace any step, so that its own detector decides; a candidate that cannot be named is not shared.
     """
     parameters = search.candidates[candidate]
     try:
@@ -186,7 +186,7 @@ def _alike(search: Search, candidate: int) -> str | None:
         own = _own(parameters, _prefix(model))
         rest = {name: value for name, value in parameters.items() if name.removeprefix(_prefix(model)) not in own}
         return f"{joblib.hash(rest)} {sorted(own)}"
-    except Exception:  # whatever a candidate's parameters raise, an independent fit will say it
+    except Exception:  # an independent fit raises the same error
         return None
 
 
@@ -196,7 +196,7 @@ def _own(parameters: Parameters, prefix: str) -> dict[str, Any]:
 
 
 def _place(search: Search, candidate: int) -> tuple[float, str]:
-    """Return where a candidate stands in a chain: by its gamma, if that is a number, then by the rest."""
+    """Return the sorting key of a candidate in a chain: its gamma, if that is a number, then the rest."""
     own = _own(search.candidates[candidate], _prefix(_model(search, candidate)))
     gamma = own.get("gamma")
     return (float(gamma) if isinstance(gamma, Real) else 0.0, repr(sorted(own.items())))

@@ -26,20 +26,20 @@ from slabsvm.selection.chosen import ChosenDetector
 from slabsvm.selection.criteria import NothingToldApartWarning
 from slabsvm.selection.criterion import Criterion
 from slabsvm.selection.edges import WIDENINGS, at_edge, beyond, named, warn_of_edges
-from slabsvm.selection.judging import Outcome, Part, Search
+from slabsvm.selection.judging import Outcome, Search, Split
 from slabsvm.selection.leakage import warn_of_labels, warn_of_scaling
 from slabsvm.selection.named import NAMED
-from slabsvm.selection.parts import LEAVE_ONE_OUT, n_held_out, parts_of
 from slabsvm.selection.progress import Progress, Steps, WithProgress, refit_cost
 from slabsvm.selection.results import results_of
-from slabsvm.selection.runs import run_cells
+from slabsvm.selection.runs import run_all
+from slabsvm.selection.splits import LEAVE_ONE_OUT, n_held_out, splits_of
 
 
 class LabelFreeSearchCV(WithProgress, ChosenDetector):
     """Choose a detector's parameters by a criterion that needs no negative sample.
 
-    Every candidate of the grid is fitted on the rows outside each fold and answers the held-out positives, and
-    strangers made from them; the criterion turns the answers into a score. The best candidate is fitted again on all
+    Every candidate of the grid is fitted on the rows outside each fold. It answers the held-out positives and synthetic
+    outliers made from them, and the criterion turns the answers into a score. The best candidate is fitted again on all
     rows.
 
     Parameters
@@ -50,39 +50,40 @@ class LabelFreeSearchCV(WithProgress, ChosenDetector):
     param_grid : dict of str to sequence, or list of such
         As for `GridSearchCV`; steps' parameters are named step__parameter.
     criterion : str or Criterion, default="marginals"
-        One of `slabsvm.selection.named.NAMED`, or an instance from `slabsvm.selection.criteria` with parameters of
-        your own.
+        A name from `slabsvm.selection.named.NAMED`, or an instance of a class in `slabsvm.selection.criteria`, or of a
+        subclass of your own.
     cv : int, "leave-one-out", splitter or iterable of (train, test), default=5
         A number makes so many folds that equal rows do not straddle (`DistinctKFold`). "leave-one-out" makes no folds:
-        every candidate is fitted once, on all rows, and judged by its closed-form leave-one-out scores, for detectors
-        of this package with offsets="leave-one-out". Their planes are quantiles of these same scores, so that the
-        recall of each candidate is what its nu asks for, by construction: it tells nothing of whether the candidate is
-        good, and a criterion that looks at nothing else cannot choose; volumes and strangers can. Steps before the
-        detector see all rows: what they learn is not left out.
+        every candidate is fitted once, on all rows, and judged by its closed-form leave-one-out scores. It is for
+        detectors of this package with offsets="leave-one-out". Their planes are quantiles of these same scores, so that
+        the recall of each candidate is what its nu asks for, by construction. A criterion of the recall alone therefore
+        cannot choose; criteria of volume and of synthetic outliers can. Steps before the detector see all rows: what
+        they learn is not left out.
     n_jobs : int or None, default=None
         Threads among which the fits are divided; None is 1 unless in a `joblib.parallel_config` context, -1 all.
     refit : bool, default=True
-        Fit the best candidate on all rows. Without it there are only results.
+        Whether the best candidate is fitted on all rows. Without it there are only results.
     random_state : int, RandomState or None, default=0
-        What strangers are drawn with; equal for all candidates. With the default, a search can be repeated.
+        The seed of the synthetic outliers, which are the same for all candidates. With the default, a search can be
+        repeated.
     error_score : "raise" or float, default=nan
-        The score of a candidate that could not be fitted; whatever it is, the candidate ranks last.
+        The score of a candidate that could not be fitted; the candidate ranks last whatever its score.
     journal : path or None, default=None
-        A file to which each finished fit's result is written at once. A search that was killed, started again with the
-        same data and parameters, goes on from there.
+        A file to which each finished fit's result is written at once. A search that was killed goes on from there when
+        it is started again with the same data and parameters.
     progress : callable or None, default=None
-        Called after every finished fit with the number of finished ones, the number of all (the refit is one, and a
-        grid that is widened adds to them), and an estimate of the seconds left; from the thread that finished it, one
-        call at a time. `clone` keeps it; pickles and deep copies leave it out: what draws a bar cannot be pickled.
+        Called after every finished fit with the number of fits done, of fits in all (the refit is one, and a widened
+        grid adds some), and an estimate of the seconds left. The thread that finished the fit calls it, one call at a
+        time. `clone` keeps it; pickles and deep copies leave it out.
     widen : str or None, default=None
-        A parameter by its name in the grid or the last part of it, such as "gamma": while the best candidate has the
-        last of its values, the grid goes on beyond it, by four values at most. What is at the edge otherwise, or then,
-        is warned of.
+        A parameter, by its name in the grid or the last part of it, such as "gamma". While the best candidate has the
+        last of its values, the grid goes on beyond it, by four values at most. A best candidate that is at an edge
+        nevertheless is warned of.
     reuse : bool, default=True
-        Fit RBF support vector detectors of this package from squared distances that are computed once for each fold,
-        each from the last one's solution. The outcome is that of independent fits to within the solver's tolerance.
-        Each thread holds two matrices of (training rows + held-out rows + strangers) x training rows, and for a moment
-        a part of a third; where one would be more than 256 MiB, fits are independent.
+        Whether RBF support vector detectors of this package are fitted from squared distances that are computed once
+        for each fold, each from the solution of the one before. The outcome is that of independent fits to within the
+        solver's tolerance. Each thread holds two matrices of (training rows + held-out rows + synthetic outliers) x
+        training rows, and for a moment some of a third; where one would be more than 256 MiB, fits are independent.
 
     Attributes
     ----------
@@ -90,7 +91,7 @@ class LabelFreeSearchCV(WithProgress, ChosenDetector):
         Fitted with best_params_ on all rows; only with refit=True.
     best_params_ : dict
     best_index_ : int
-        Its place in cv_results_. Of equal scores, the one with the largest recall, then the first, wins.
+        The best candidate's place in cv_results_. Among equal scores, the largest recall wins, then the first one.
     best_score_ : float
     cv_results_ : dict of str to array of shape (n_candidates,)
         As `GridSearchCV`'s: params, param_*, mean_test_score (the criterion's score, of means over the folds),
@@ -179,8 +180,8 @@ class LabelFreeSearchCV(WithProgress, ChosenDetector):
         groups : array-like of shape (n_samples,), default=None
             Which rows belong together, for a splitter that asks, such as `GroupKFold`.
         **fit_params : parameters of the estimator's fit
-            Those of the samples' number are divided as the rows are. sample_weight goes to every step of a pipeline
-            that takes it, and counts in the recall and in what strangers are made of, too: a row of weight 2 is as good
+            Values of one entry a sample are split as the rows are. sample_weight goes to every step of a pipeline that
+            takes it. It also counts in the recall and in the making of synthetic outliers: a row of weight 2 is as good
             as one that is there twice. Criteria of the ranking alone (mass-volume, excess-mass) do not see it.
 
         Raises
@@ -191,19 +192,19 @@ class LabelFreeSearchCV(WithProgress, ChosenDetector):
         Warns
         -----
         slabsvm.LeakageWarning
-            When equal rows straddle the folds, when the features look as if they had been scaled all rows together
+            When equal rows straddle the folds, when the features look as if all rows had been scaled together
             (`slabsvm.selection.leakage.warn_of_scaling` says what can be seen), and when y holds labels of more than
             one class.
         slabsvm.selection.criteria.RecallMissedWarning
             When no candidate keeps the recall that the criterion asks for.
         slabsvm.selection.criteria.NothingToldApartWarning
-            When the best candidate accepts strangers as it does positives, or all candidates score the same.
+            When the best candidate accepts synthetic outliers as often as positives, or all candidates score the same.
         slabsvm.selection.edges.GridEdgeWarning
             When the best candidate has the smallest or largest of three or more values of a parameter.
         """
         with reading(X):
             X = indexable(X)[0]
-        # What the values may be is for the estimator to say: text and missing ones may be what its first step takes.
+        # The estimator checks the values: its first step may take text and missing values.
         check_array(
             X,
             accept_sparse=True,
@@ -222,13 +223,13 @@ class LabelFreeSearchCV(WithProgress, ChosenDetector):
             warn_of_scaling(X)
         weights = checked_weights(fit_params.pop("sample_weight", None), X)
         routed(self.estimator, weights)
-        parts = self._parts(X, groups, weights)
-        self.n_splits_ = len(parts)
-        n_learned = float(np.mean([len(part.train) for part in parts]))
+        splits = self._splits(X, groups, weights)
+        self.n_splits_ = len(splits)
+        n_learned = float(np.mean([len(split.train) for split in splits]))
         steps = Steps(
             self.progress, refit_cost(_num_samples(X), n_learned, effective_n_jobs(self.n_jobs)) if self.refit else 0.0
         )
-        self._search(Search(self.estimator, candidates, parts, X, fit_params, self.criterion_, weights), steps)
+        self._search(Search(self.estimator, candidates, splits, X, fit_params, self.criterion_, weights), steps)
         if self.refit:
             chosen = clone(self.estimator).set_params(**clone(self.best_params_, safe=False))
             self.best_estimator_ = chosen.fit(X, **fit_params, **routed(chosen, weights))
@@ -236,14 +237,14 @@ class LabelFreeSearchCV(WithProgress, ChosenDetector):
         return self
 
     def _search(self, search: Search, steps: Steps) -> None:
-        """Fit and judge all candidates, and those beyond them while the best is at the edge; keep what came of it."""
-        n_asked = n_held_out(search.parts)
+        """Fit and judge all candidates, and those beyond them while the best is at the edge; keep the results."""
+        n_asked = n_held_out(search.splits)
         candidates: list[Mapping[str, Any]] = []
         outcomes: list[list[Outcome]] = []
         further: list[Mapping[str, Any]] = list(search.candidates)
         widened: dict[str, int] = {}
         while further:
-            outcomes += run_cells(
+            outcomes += run_all(
                 replace(search, candidates=further),
                 n_jobs=self.n_jobs,
                 journal=self.journal,
@@ -251,7 +252,7 @@ class LabelFreeSearchCV(WithProgress, ChosenDetector):
                 reuse=self.reuse,
                 raises=self.error_score == "raise",
             )
-            steps.next_grid(len(further) * len(search.parts))
+            steps.next_grid(len(further) * len(search.splits))
             candidates += further
             self.cv_results_ = results_of(self.criterion_, candidates, outcomes, n_asked, self.error_score)
             self.best_index_ = int(np.argmin(self.cv_results_["rank_test_score"]))
@@ -314,7 +315,7 @@ class LabelFreeSearchCV(WithProgress, ChosenDetector):
             )
         return candidates
 
-    def _parts(self, X: Any, groups: Any = None, weights: FloatArray | None = None) -> list[Part]:
+    def _splits(self, X: Any, groups: Any = None, weights: FloatArray | None = None) -> list[Split]:
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         pairwise = get_tags(self.estimator).input_tags.pairwise
-        return parts_of(X, self.cv, self.criterion_, groups=groups, seed=seed, pairwise=pairwise, weights=weights)
+        return splits_of(X, self.cv, self.criterion_, groups=groups, seed=seed, pairwise=pairwise, weights=weights)

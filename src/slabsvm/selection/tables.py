@@ -1,4 +1,4 @@
-"""Tables of any kind that strangers are made from, arrays, frames and sparse ones, and made into."""
+"""Tables of which synthetic outliers are made, and back: arrays, frames and sparse matrices."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from scipy.sparse.linalg import norm
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.sklearn_private import _safe_indexing
 
-# Rows of float32 that were divided by their lengths differ by less.
+# The lengths of float32 rows that were divided by their lengths differ by less.
 SAME_LENGTH = 1e-5
 
 
 def shape_of(X: Any, name: str) -> tuple[int, int]:
-    """Return the shape of a table of which strangers can be made, or refuse it."""
+    """Return the shape of a table of which synthetic outliers can be made, or refuse it."""
     shape = X.shape if hasattr(X, "shape") else np.shape(X)
     if len(shape) != 2:
         raise ValueError(
-            f"Strangers are made from a table of samples and features; X has the shape {tuple(shape)}. For other data "
-            "use criterion='recall', or make features first and search over what follows."
+            f"Synthetic outliers are made from a table of samples and features; X has the shape {tuple(shape)}. For "
+            "other data use criterion='recall', or make features first and search over what follows."
         )
     n_samples, n_features = shape
     if n_samples < 2:
         raise ValueError(
-            f"Strangers are made from at least two positives, and here there is {n_samples} sample: use fewer folds, "
-            "or more samples."
+            f"Synthetic outliers are made from at least two positives, and here there is {n_samples} sample: use fewer "
+            "folds, or more samples."
         )
     if n_features < 2 and name in ("swaps", "marginals", "filled"):
         raise ValueError(
-            f"Strangers by {name} are new combinations of features, and here n_features = {n_features}, 1 feature(s) "
-            "that cannot be combined. Use criterion='volume' or criterion='shifting'."
+            f"Synthetic outliers by {name} are new combinations of features, and here n_features = {n_features}, 1 "
+            "feature(s) that cannot be combined. Use criterion='volume' or criterion='shifting'."
         )
     return n_samples, n_features
 
@@ -67,12 +67,12 @@ def standardised(X: Any, name: str) -> Standardised:
     """Return X as standardised numbers, or refuse it."""
     shape_of(X, name)
     if sp.issparse(X):
-        raise ValueError(f"Strangers by {name} need a dense table, and X is sparse. Use criterion='swaps'.")
+        raise ValueError(f"Synthetic outliers by {name} need a dense table, and X is sparse. Use criterion='swaps'.")
     table = numbers(X, name)
     varying: npt.NDArray[np.bool_] = table.min(axis=0) < table.max(axis=0)
     if not varying.any():
         raise ValueError(
-            "All positives are the same, so that nothing tells what a stranger is. Check how the data were read."
+            "All positives are the same, so that nothing shows what an outlier is. Check how the data were read."
         )
     # In units of the largest, squares neither overflow nor vanish.
     largest = np.abs(table).max(axis=0)
@@ -90,10 +90,13 @@ def numbers(X: Any, name: str) -> FloatArray:
         table = np.asarray(X, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"Strangers by {name} need features that are numbers ({error}). Use criterion='swaps', which takes any."
+            f"Synthetic outliers by {name} need features that are numbers ({error}). Use criterion='swaps', which "
+            "takes any."
         ) from error
     if not np.isfinite(table).all():
-        raise ValueError(f"Strangers by {name} need finite numbers; X holds NaN or infinity. Use criterion='swaps'.")
+        raise ValueError(
+            f"Synthetic outliers by {name} need finite numbers; X holds NaN or infinity. Use criterion='swaps'."
+        )
     return table
 
 
@@ -114,8 +117,8 @@ def of_kind(X: Any, values: FloatArray) -> Any:
             values = values.astype(np.float32)
     if not np.isfinite(values).all():
         raise ValueError(
-            f"Strangers of features as large as these overflow {values.dtype}. Scale the features before the search, "
-            "by a power of ten for example, or use criterion='swaps'."
+            f"Synthetic outliers of features as large as these overflow {values.dtype}. Scale the features before the "
+            "search, by a power of ten for example, or use criterion='swaps'."
         )
     if not hasattr(X, "columns"):
         return values
@@ -130,9 +133,9 @@ def masked(table: Any, kept: npt.NDArray[np.bool_]) -> Any:
 
 
 def of_their_length(made: Any, table: Any) -> Any:
-    """Return the rows of a sparse matrix, (k, d), scaled to the length of the rows of another, if these have one.
+    """Return the rows of a sparse matrix, (k, d), scaled to the length of the rows of another, if these share one.
 
-    Lengths are alike within SAME_LENGTH. Empty rows stay empty.
+    Lengths within SAME_LENGTH of each other are equal. Empty rows stay empty.
     """
     lengths, own = _lengths(table), _lengths(made)
     if not lengths.max() - lengths.min() <= SAME_LENGTH * lengths.max():
