@@ -211,7 +211,7 @@ def interrupted_at_once(*_given, **_named):
     ("command", "interrupted"),
     [
         (["demo"], "slabsvm_reproduction.demo.digits.split_digits"),
-        (["demo"], "slabsvm_reproduction.demo.digits.encounters"),
+        (["demo"], "slabsvm_reproduction.demo.digits.evaluations"),
         (["reproduce", "letter"], "slabsvm_reproduction.command.load"),
         (["reproduce", "toy", "--jobs", "1", "--no-figures"], "slabsvm_reproduction.command.show"),
         (["reproduce", "toy", "--jobs", "1"], "slabsvm_reproduction.report.plots.toy_charts"),

@@ -280,9 +280,9 @@ def test_the_digits_are_split_alike_each_time_and_gamma_sees_only_the_training_h
 def test_a_digit_is_told_from_the_others():
     split = digits.split_digits()
     for model in digits.MODELS:
-        met = digits.encounter(split, model, 0, split.gamma)
-        assert met.counts == Counts.of(met.inside, split.test_digits == 0)
-        assert met.counts.mcc > 0.8
+        evaluated = digits.evaluate(split, model, 0, split.gamma)
+        assert evaluated.counts == Counts.of(evaluated.inside, split.test_digits == 0)
+        assert evaluated.counts.mcc > 0.8
 
 
 @needs_letter

@@ -112,8 +112,8 @@ def test_a_threshold_of_held_out_positives_keeps_what_was_promised():
 def test_every_rule_is_shown_its_own_strangers(ring):
     made = fair.EveryRule(None).strangers(ring[0], np.random.default_rng(3))
     first = next(iter(fair.RULES.values())).strangers(ring[0], np.random.default_rng(3))
-    assert made.X.shape == (len(fair.RULES) * fair.N_STRANGERS, 2)
-    np.testing.assert_array_equal(made.X[: fair.N_STRANGERS], first.X)
+    assert made.X.shape == (len(fair.RULES) * fair.N_OUTLIERS, 2)
+    np.testing.assert_array_equal(made.X[: fair.N_OUTLIERS], first.X)
 
 
 def invented(values: dict[str, np.ndarray]) -> list[Record]:

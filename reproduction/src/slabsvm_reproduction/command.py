@@ -121,7 +121,7 @@ def demo(output: Path) -> None:
         sweep = {}
         with progress("Learning digits", len(experiment.GAMMA_MULTIPLES)) as advance:
             for multiple in experiment.GAMMA_MULTIPLES:
-                sweep[multiple] = experiment.encounters(digits, multiple)
+                sweep[multiple] = experiment.evaluations(digits, multiple)
                 advance()
         show(digits_grid(sweep[1.0]))
         page = output / "digits.html"

@@ -1,8 +1,7 @@
-"""The demonstration: each handwritten digit learned from its positives alone, then facing all ten.
+"""The demonstration: each handwritten digit learned from its positives alone, and tested on all ten.
 
-Nothing here looks at the test half before the models are final. One gamma serves every digit and every model,
-by a rule that sees only training positives: one over the median squared distance between two samples of the
-same digit.
+The test half is not used before the models are final. One gamma serves every digit and every model, by a rule that sees
+training positives alone: one over the median squared distance between two samples of the same digit.
 """
 
 from __future__ import annotations
@@ -23,8 +22,7 @@ from slabsvm_reproduction.run.counts import Counts
 from slabsvm_reproduction.run.protocol import expected_warnings
 
 NU_LOWER, NU_UPPER, EPSILON = 0.1, 0.05, 2 / 3
-# The one-class SVM has one plane; it gets what the slab's two planes may leave outside together, so that all
-# the models promise the same recall.
+# The one-class SVM has one plane. Its nu is the sum of the slab's two, so that all models have one nominal recall.
 NU = NU_LOWER + NU_UPPER
 NOMINAL_RECALL = 1 - NU
 SEED = 0
@@ -57,8 +55,8 @@ class Digits:
 
 
 @dataclass(frozen=True)
-class Encounter:
-    """One model of one digit, face to face with the test half.
+class Evaluation:
+    """One model of one digit, evaluated on the test half.
 
     Attributes
     ----------
@@ -86,7 +84,7 @@ class Encounter:
         return (self.scores >= self.lower) & (self.scores <= self.upper)
 
     def record(self) -> Record:
-        """The encounter as a flat dictionary."""
+        """The evaluation as a flat dictionary."""
         return {
             "digit": self.digit,
             "model": self.model,
@@ -104,8 +102,8 @@ def split_digits(seed: int = SEED) -> Digits:
     return Digits(train, test, train_digits, test_digits, _gamma_rule(train, train_digits))
 
 
-def encounter(digits: Digits, model: str, digit: int, gamma: float) -> Encounter:
-    """Train `model` on the positives of `digit` and face it with the whole test half."""
+def evaluate(digits: Digits, model: str, digit: int, gamma: float) -> Evaluation:
+    """Train `model` on the positives of `digit` and evaluate it on the whole test half."""
     positives = digits.train[digits.train_digits == digit]
     if model == PEER:
         peer = OneClassSVM(kernel="rbf", gamma=gamma, nu=NU).fit(positives)
@@ -118,17 +116,17 @@ def encounter(digits: Digits, model: str, digit: int, gamma: float) -> Encounter
         scores, lower, upper = slab.project(digits.test), float(slab.rho_lower_), float(slab.rho_upper_)
     inside = (scores >= lower) & (scores <= upper)
     counts = Counts.of(inside, digits.test_digits == digit)
-    return Encounter(model, digit, gamma, scores, lower, upper, counts)
+    return Evaluation(model, digit, gamma, scores, lower, upper, counts)
 
 
-def encounters(digits: Digits, multiple: float = 1.0) -> list[Encounter]:
-    """Face every digit's model of every kind with the test half, at `multiple` times the rule's gamma."""
-    return [encounter(digits, model, digit, multiple * digits.gamma) for digit in range(10) for model in MODELS]
+def evaluations(digits: Digits, multiple: float = 1.0) -> list[Evaluation]:
+    """Evaluate every digit's model of every kind on the test half, at `multiple` times the rule's gamma."""
+    return [evaluate(digits, model, digit, multiple * digits.gamma) for digit in range(10) for model in MODELS]
 
 
-def median_mcc(met: Sequence[Encounter], model: str) -> float:
+def median_mcc(evaluated: Sequence[Evaluation], model: str) -> float:
     """The median over the digits of the Matthews correlation of `model`."""
-    return float(np.median([one.counts.mcc for one in met if one.model == model]))
+    return float(np.median([one.counts.mcc for one in evaluated if one.model == model]))
 
 
 def _gamma_rule(train: NDArray[np.float64], labels: NDArray[np.int64]) -> float:

@@ -16,7 +16,7 @@ from PIL import Image
 from scipy.stats import gaussian_kde
 
 from slabsvm_reproduction.demo import digits as experiment
-from slabsvm_reproduction.demo.digits import MODELS, SLAB, Digits, Encounter, median_mcc
+from slabsvm_reproduction.demo.digits import MODELS, SLAB, Digits, Evaluation, median_mcc
 from slabsvm_reproduction.report.colours import MODEL_COLOURS
 from slabsvm_reproduction.report.page import page
 from slabsvm_reproduction.report.tables import digits_grid
@@ -24,7 +24,7 @@ from slabsvm_reproduction.report.tables import digits_grid
 STRIP = 15  # pictures in a strip, at most
 
 
-def demo_page(digits: Digits, sweep: Mapping[float, Sequence[Encounter]]) -> str:
+def demo_page(digits: Digits, sweep: Mapping[float, Sequence[Evaluation]]) -> str:
     """The whole page as HTML.
 
     Parameters
@@ -32,7 +32,7 @@ def demo_page(digits: Digits, sweep: Mapping[float, Sequence[Encounter]]) -> str
     digits : Digits
         The split that the models were trained and tested on.
     sweep : mapping
-        For each multiple of the rule's gamma, the encounters there; the multiple 1 is the one that is shown.
+        For each multiple of the rule's gamma, the evaluations there; the page shows those of the multiple 1.
     """
     return page(
         "digits.html",
@@ -46,7 +46,7 @@ def demo_page(digits: Digits, sweep: Mapping[float, Sequence[Encounter]]) -> str
     )
 
 
-def _sweep(gamma: float, sweep: Mapping[float, Sequence[Encounter]]) -> dict[str, Any]:
+def _sweep(gamma: float, sweep: Mapping[float, Sequence[Evaluation]]) -> dict[str, Any]:
     """The median Matthews correlation against gamma, one line a model."""
     multiples = sorted(sweep)
     return {
@@ -57,7 +57,7 @@ def _sweep(gamma: float, sweep: Mapping[float, Sequence[Encounter]]) -> dict[str
     }
 
 
-def _card(digits: Digits, one: Encounter) -> dict[str, Any]:
+def _card(digits: Digits, one: Evaluation) -> dict[str, Any]:
     """One digit's section: the density of its scores and four strips of pictures."""
     known, inside = digits.test_digits == one.digit, one.inside
     centre = (one.lower + one.upper) / 2
@@ -97,7 +97,7 @@ def _contact_strip(pictures: NDArray[np.float64]) -> bytes:
     return content.getvalue()
 
 
-def _density(one: Encounter, known: NDArray[np.bool_]) -> dict[str, Any]:
+def _density(one: Evaluation, known: NDArray[np.bool_]) -> dict[str, Any]:
     """How the scores of known and novel samples are spread, and where the planes are, as shares of the chart."""
     low, high = np.quantile(one.scores, [0.002, 1.0])
     low, high = min(low, one.lower), max(high, one.upper)

@@ -46,7 +46,7 @@ SETTING = (
 
 
 @dataclass(frozen=True)
-class Method:
+class OpenSetMethod:
     """A method of the experiment.
 
     Attributes
@@ -102,11 +102,11 @@ def _one_for_each(detector: Any) -> Callable[[float], Any]:
 
 
 METHODS = {
-    "OCSSVM": Method("one-class slab SVM", _one_for_each(OneClassSlabSVM), (4.0, 16.0, 64.0)),
-    "OCSVM": Method("one-class SVM", _one_for_each(OneClassSVM), (4.0, 16.0, 64.0)),
-    "SVDD": Method("SVDD", _one_for_each(SVDD), (4.0, 16.0, 64.0)),
-    "SVC": Method("closed-set SVC, probability .5", lambda gamma: ClosedSet(gamma, None), (4.0, 16.0, 32.0)),
-    "SVC-alpha": Method("closed-set SVC, at the rate", lambda gamma: ClosedSet(gamma, ALPHA), (4.0, 16.0, 32.0)),
+    "OCSSVM": OpenSetMethod("one-class slab SVM", _one_for_each(OneClassSlabSVM), (4.0, 16.0, 64.0)),
+    "OCSVM": OpenSetMethod("one-class SVM", _one_for_each(OneClassSVM), (4.0, 16.0, 64.0)),
+    "SVDD": OpenSetMethod("SVDD", _one_for_each(SVDD), (4.0, 16.0, 64.0)),
+    "SVC": OpenSetMethod("closed-set SVC, probability .5", lambda gamma: ClosedSet(gamma, None), (4.0, 16.0, 32.0)),
+    "SVC-alpha": OpenSetMethod("closed-set SVC, at the rate", lambda gamma: ClosedSet(gamma, ALPHA), (4.0, 16.0, 32.0)),
 }
 SLAB = "OCSSVM"
 CLOSED = ("SVC", "SVC-alpha")
@@ -212,7 +212,7 @@ def _f1(truth: NDArray[Any], answers: NDArray[Any]) -> float:
     return metrics.open_set_f1(truth, answers, UNKNOWN, include_unknown=bool((truth == UNKNOWN).any()))
 
 
-def _choose(method: Method, X: NDArray[Any], y: NDArray[Any], learned: Sequence[str]) -> tuple[float, float]:
+def _choose(method: OpenSetMethod, X: NDArray[Any], y: NDArray[Any], learned: Sequence[str]) -> tuple[float, float]:
     """Return the gamma with the best macro F1 where only some of the known letters are learned, and that F1."""
     first = np.arange(len(X)) % 2 == 0
     taught = first & np.isin(y, learned)

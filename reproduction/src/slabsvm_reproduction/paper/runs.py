@@ -25,7 +25,7 @@ LETTER_FIT, TOY_FIT = 0.08, 0.14
 
 @dataclass(frozen=True)
 class Options:
-    """What every run is told.
+    """The options of every run.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class Options:
     figures: bool
 
     def run(self, name: str, cells: Sequence[Any], measure: Any) -> list[Record]:
-        """Run cells, or read what was kept of them."""
+        """Run cells, or read their kept records."""
         return run_cells(name, cells=cells, measure=measure, output=self.output, jobs=self.jobs, fresh=self.fresh)
 
 

@@ -1,4 +1,4 @@
-"""What a report is made of, and how it becomes a Markdown file and one HTML page that needs nothing else."""
+"""The parts of a report, as a Markdown file and as one HTML page that needs nothing else."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GOOD, BAD, BEST, FAINT = "good", "bad", "best", "faint"
 
 
 class Part(Protocol):
-    """A part of a report: it says itself in Markdown, and a template of this folder shows it on the page."""
+    """A part of a report: it returns its Markdown, and a template of this folder shows it on the page."""
 
     template: ClassVar[str]
 
@@ -97,7 +97,7 @@ class Grid:
             width = max(map(len, [*column.split(), *(row[number] for row in self.rows)]))
             table.add_column(Text(column), justify="right", min_width=width, max_width=max(width, 10))
         for row in self.rows:
-            # Not as they are: rich would take [what stands so] for its own.
+            # As Text: rich would read [words in brackets] as its own markup.
             table.add_row(*map(Text, row))
         return table
 
@@ -123,7 +123,7 @@ class Picture:
 
     @property
     def width(self) -> int:
-        """The width on the page in pixels: drawn at 160 dots an inch, an inch is to take 100."""
+        """The width on the page in pixels: figures have 160 dots an inch, and an inch takes 100 pixels."""
         # A PNG file's width stands in its header.
         return round(int.from_bytes(self.content[16:20], "big") / 1.6)
 

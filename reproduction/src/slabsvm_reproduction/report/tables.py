@@ -7,7 +7,7 @@ from statistics import median
 from typing import Any
 
 from slabsvm.selection import Record
-from slabsvm_reproduction.demo.digits import NOMINAL_RECALL, PEER, PEER_LOO, SLAB, Encounter, median_mcc
+from slabsvm_reproduction.demo.digits import NOMINAL_RECALL, PEER, PEER_LOO, SLAB, Evaluation, median_mcc
 from slabsvm_reproduction.letter import experiment as paper
 from slabsvm_reproduction.report.parts import BEST, Grid
 from slabsvm_reproduction.run.counts import Counts
@@ -74,7 +74,7 @@ def planes_grid(records: Sequence[Record]) -> Grid:
     )
 
 
-def digits_grid(met: Sequence[Encounter]) -> Grid:
+def digits_grid(evaluated: Sequence[Evaluation]) -> Grid:
     """The demonstration's table: for each digit the slab beside scikit-learn's one-class SVM."""
 
     def cells(counts: Sequence[Counts]) -> list[str]:
@@ -85,7 +85,8 @@ def digits_grid(met: Sequence[Encounter]) -> Grid:
         ]
 
     def row(name: str, digits: Container[int]) -> list[str]:
-        groups = [[one.counts for one in met if one.model == model and one.digit in digits] for model in (SLAB, PEER)]
+        some = [one for one in evaluated if one.digit in digits]
+        groups = [[one.counts for one in some if one.model == model] for model in (SLAB, PEER)]
         return [name, *cells(groups[0]), *cells(groups[1])]
 
     return Grid(
@@ -93,9 +94,9 @@ def digits_grid(met: Sequence[Encounter]) -> Grid:
         ["digit", "slab MCC", "recall", "novel accepted", "OC-SVM MCC", "recall", "novel accepted"],
         [*(row(str(digit), [digit]) for digit in range(10)), row("median", range(10))],
         [
-            f"OC-SVM: scikit-learn's one-class SVM with the same kernel, the same gamma ({met[0].gamma:.3f}, "
+            f"OC-SVM: scikit-learn's one-class SVM with the same kernel, the same gamma ({evaluated[0].gamma:.3f}, "
             f"set without looking at the test half) and the same promised recall of {NOMINAL_RECALL:.2f}.",
-            f"With slabsvm's leave-one-out plane its median MCC is {median_mcc(met, PEER_LOO):.2f}.",
+            f"With slabsvm's leave-one-out plane its median MCC is {median_mcc(evaluated, PEER_LOO):.2f}.",
         ],
     )
 

@@ -1,1 +1,1 @@
-"""What all experiments share: cells to records, the methods compared, and what a terminal shows of it."""
+"""What all experiments share: cells to records, the methods compared, and the terminal."""

@@ -22,14 +22,14 @@ BEHIND = 1 << 10
 def claimed(folder: Path) -> Iterator[None]:
     """Keep other runs out of a folder.
 
-    The system holds the lock while the process lives, so that what a killed run leaves behind keeps nobody out.
+    The system holds the lock while the process lives, so that the file of a killed run keeps nobody out.
 
     Raises
     ------
     ClickException
         Another run is at work there.
     OSError
-        There is something else where the lock's file should be.
+        Something else is where the lock's file should be.
     """
     path = folder / LOCK
     while True:
@@ -41,7 +41,7 @@ def claimed(folder: Path) -> Iterator[None]:
                     f"Another run is at work on {folder} (process {owner}). Wait for it to end, or name another folder "
                     "with --output."
                 )
-            # The run before took the file away between the opening and the locking: the lock is of no use.
+            # The run before removed the file between the opening and the locking: the lock is of no use.
             if not _is_same(file.fileno(), path):
                 continue
             try:

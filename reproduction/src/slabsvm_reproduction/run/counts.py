@@ -1,4 +1,4 @@
-"""What a decision is worth: counts of a one-class detector faced with known and novel samples."""
+"""Counts of a one-class detector's decisions on known and novel samples, and rates from them."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
 """From specifications to records: run an experiment's cells, keep each result, resume where a run stopped.
 
 A *cell* is a frozen dataclass that holds everything its result depends on. A *record* is a flat dictionary:
-the cell's fields and what was measured. A *journal* is a file with one record a line, appended as soon as a
-cell is done, so a run that was killed goes on where it stopped, and a finished one is read without computing
-anything.
+the cell's fields and the measured values. A *journal* is a file with one record a line, appended as soon as a cell is
+done, so that a killed run goes on where it stopped, and a finished one is read without computing anything.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ def run(
     advance: Callable[[], object] = lambda: None,
     stopping: Callable[[], object] = lambda: None,
 ) -> list[Record]:
-    """Measure every cell that the journal does not hold yet; return the records of all, in the cells' order.
+    """Measure every cell that is not in the journal; return the records of all, in the cells' order.
 
     The cells run in threads (the solver releases the interpreter's lock) with one BLAS thread each; what is
     measured does not depend on `n_jobs`. A thread writes its record itself, so that on an interruption the cells
@@ -47,7 +46,7 @@ def run(
     Parameters
     ----------
     cells : sequence of frozen dataclasses, all of one type
-    measure : function from a cell to the dictionary of what was measured
+    measure : function from a cell to the dictionary of measured values
     journal : path of the JSON-lines file; made, with its folder, when it is not there
     n_jobs : number of threads
     advance : called from the calling thread once for each cell that was measured now
@@ -61,7 +60,7 @@ def run(
     with threadpool_limits(1, "blas"), expected_warnings():
 
         def measure_and_keep(cell: C) -> None:
-            # As it will be read again: a tuple is then a list.
+            # The record as it will be read again, in which a tuple is a list.
             record = json.loads(json.dumps({**asdict(cell), **measure(cell)}, allow_nan=False))
             kept.append(record)
             done[_key(cell)] = record
@@ -81,7 +80,7 @@ def run(
 
 @contextmanager
 def expected_warnings() -> Iterator[None]:
-    """Silence what an experiment provokes on purpose; the records hold its numbers: gap, expected recall."""
+    """Silence warnings that an experiment provokes on purpose; the records hold their numbers: gap, expected recall."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SlabCollapseWarning)
         warnings.simplefilter("ignore", ConvergenceWarning)

@@ -115,7 +115,7 @@ def run_cells(
     fresh: bool,
     what: str = "fits",
 ) -> list[Record]:
-    """Run the cells with progress, or read the records of those that were run before; says which it was."""
+    """Run the cells with progress, or read the records of an earlier run; say which it was."""
     from joblib import cpu_count
 
     from slabsvm.selection import Journal

@@ -1,12 +1,12 @@
 """The fair table: every method tuned alike, with positives alone, on UCI Letter.
 
 Each method has the same number of candidates, the same folds, the same promise (a tenth of new positives may be
-rejected) and the same rule of choice: of the candidates, the one that accepts the fewest strangers, which are made from
-the held-out positives. There are two such rules, judged on the same fits. Only then is the chosen one faced with the
-test rows. What the best candidate on the test rows would have reached, the oracle, is the ceiling.
+rejected) and the same rule of choice: of the candidates, the one that accepts the fewest synthetic outliers, which are
+made from the held-out positives. There are two such rules, judged on the same fits. Only then is the chosen candidate
+tested on the test rows. The candidate that is best on the test rows, the oracle, is the ceiling.
 
-No threshold stands at training scores. This package's detectors put theirs at closed-form leave-one-out scores; the
-others, which have no such thing, get the quantile of held-out positives' scores, the mean of the folds.
+No threshold is a quantile of training scores. Slabsvm's detectors use closed-form leave-one-out scores. The others,
+which have none, get the quantile of held-out positives' scores, the mean of the folds.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from sklearn.mixture import GaussianMixture
 from sklearn.neighbors import LocalOutlierFactor
 
 from slabsvm import SVDD, KernelDensityDetector, KernelPCADetector, LabelFreeSearchCV, OneClassSlabSVM, OneClassSVM
-from slabsvm.selection import MAKERS, Answer, Criterion, Measured, Record, Strangers, TightestAtRecall, answer
+from slabsvm.selection import MAKERS, Answer, Criterion, Measured, Record, SyntheticOutliers, TightestAtRecall, answer
 from slabsvm_reproduction.letter import experiment as paper
 from slabsvm_reproduction.letter.data import Letters
 from slabsvm_reproduction.run.methods import decisions
@@ -35,11 +35,11 @@ from slabsvm_reproduction.run.provenance import VERSION
 Grid = Mapping[str, tuple[Any, ...]]
 
 NU, NU_UPPER, N_FOLDS, SEED = 0.1, 0.01, 5, 0
-N_STRANGERS = 1000
-# How a candidate is chosen. The first is the table's own; strangers by swaps are nearer to the positives.
+N_OUTLIERS = 1000
+# How a candidate is chosen. The first is the table's own; synthetic outliers by swaps are nearer to the positives.
 RULES = {
-    "marginals": TightestAtRecall("marginals", 0.9, N_STRANGERS),
-    "swaps": TightestAtRecall("swaps", 0.8, N_STRANGERS),
+    "marginals": TightestAtRecall("marginals", 0.9, N_OUTLIERS),
+    "swaps": TightestAtRecall("swaps", 0.8, N_OUTLIERS),
 }
 
 N_CANDIDATES = 9
@@ -48,7 +48,7 @@ BANDWIDTHS = (0.03, 0.04, 0.05, 0.06, 0.08, 0.1, 0.13, 0.2, 0.3)
 
 
 @dataclass(frozen=True)
-class Method:
+class TunedMethod:
     """A method of the fair table.
 
     Attributes
@@ -57,7 +57,7 @@ class Method:
     estimator : detector that rejects the share NU, not fitted
     grid : mapping from parameter to values; N_CANDIDATES in all
     calibrated : bool
-        Whether the detector's own threshold is made for new samples.
+        Whether the detector's own threshold is calibrated for new samples.
     """
 
     title: str
@@ -67,31 +67,31 @@ class Method:
 
 
 METHODS = {
-    "OCSSVM": Method(
+    "OCSSVM": TunedMethod(
         "one-class slab SVM", OneClassSlabSVM(nu_lower=NU - NU_UPPER, nu_upper=NU_UPPER), {"gamma": GAMMAS}, True
     ),
-    "OCSVM": Method("one-class SVM", OneClassSVM(nu=NU), {"gamma": GAMMAS}, True),
-    "SVDD": Method("SVDD", SVDD(nu=NU), {"gamma": GAMMAS}, True),
-    "KPCA": Method(
+    "OCSVM": TunedMethod("one-class SVM", OneClassSVM(nu=NU), {"gamma": GAMMAS}, True),
+    "SVDD": TunedMethod("SVDD", SVDD(nu=NU), {"gamma": GAMMAS}, True),
+    "KPCA": TunedMethod(
         "kernel PCA", KernelPCADetector(nu=NU), {"gamma": (1.0, 4.0, 16.0), "n_components": (16, 32, 64)}, True
     ),
-    "KDE": Method("kernel density", KernelDensityDetector(nu=NU), {"bandwidth": BANDWIDTHS}, True),
-    "LOF": Method(
+    "KDE": TunedMethod("kernel density", KernelDensityDetector(nu=NU), {"bandwidth": BANDWIDTHS}, True),
+    "LOF": TunedMethod(
         "local outlier factor",
         LocalOutlierFactor(novelty=True),
         {"n_neighbors": (1, 2, 3, 5, 8, 12, 20, 40, 80)},
     ),
-    "IForest": Method(
+    "IForest": TunedMethod(
         "isolation forest",
         IsolationForest(random_state=SEED),
         {"max_features": (0.25, 0.5, 1.0), "max_samples": (64, 256, 1.0)},
     ),
-    "Envelope": Method(
+    "Envelope": TunedMethod(
         "elliptic envelope",
         EllipticEnvelope(random_state=SEED),
         {"support_fraction": (0.8, 0.85, 0.9, 0.92, 0.94, 0.96, 0.98, 0.99, 1.0)},
     ),
-    "GMM": Method(
+    "GMM": TunedMethod(
         "Gaussian mixture",
         GaussianMixture(random_state=SEED),
         {"n_components": (4, 8, 16), "reg_covar": (1e-5, 1e-4, 1e-3)},
@@ -105,7 +105,7 @@ SETTING = (
     f"Every method has {N_CANDIDATES} candidates and promises to accept {1 - NU:.0%} of new positives. The candidate "
     "is chosen with training positives alone, as by `LabelFreeSearchCV`: 5 folds that equal rows do not straddle, and "
     f"of the candidates that accept, up to chance, {RULES['marginals'].recall:.0%} of held-out positives the one that "
-    f"accepts the fewest of {N_STRANGERS:,} strangers a fold: rows whose every feature is that of another held-out "
+    f"accepts the fewest of {N_OUTLIERS:,} strangers a fold: rows whose every feature is that of another held-out "
     f"positive (marginals). A second rule, by swaps, asks for {RULES['swaps'].recall:.0%}, and its strangers have half "
     "of their features from one held-out positive and half from another. The choice sees no label, but the recalls "
     "that the rules ask for were settled on data sets of which Letter, with its test labels, is one.",
@@ -149,28 +149,29 @@ class FairCell:
 
 
 class EveryRule(Criterion):
-    """Shows the strangers of all RULES at once, and measures what each rule judges by.
+    """Makes the synthetic outliers of all RULES at once, and measures what each rule judges by.
 
     Parameters
     ----------
     nu : float or None
-        For detectors whose own threshold does not tell how they treat new samples, the share of held-out positives
-        below the threshold that takes its place; None for the others.
+        For detectors whose own threshold is not calibrated, the share of held-out positives below the threshold that
+        takes its place; None for the others.
     """
 
     def __init__(self, nu: float | None) -> None:
         self.nu = nu
 
-    def strangers(self, positives: Any, generator: np.random.Generator) -> Strangers:
-        """Return the strangers of the rules, one rule's below the other's."""
-        return Strangers(np.vstack([MAKERS[rule.kind](positives, N_STRANGERS, generator).X for rule in RULES.values()]))
+    def strangers(self, positives: Any, generator: np.random.Generator) -> SyntheticOutliers:
+        """Return the synthetic outliers of the rules, one rule's below the other's."""
+        made = [MAKERS[rule.kind](positives, N_OUTLIERS, generator).X for rule in RULES.values()]
+        return SyntheticOutliers(np.vstack(made))
 
-    def measure(self, positives: Answer, strangers: Answer | None, made: Strangers | None) -> Measured:
-        """Return the recall, the threshold ("level"), and the share of each rule's strangers that are accepted."""
-        assert strangers is not None
+    def measure(self, positives: Answer, outliers: Answer | None, made: SyntheticOutliers | None) -> Measured:
+        """Return the recall, the threshold ("level"), and the accepted share of each rule's synthetic outliers."""
+        assert outliers is not None
         del made
         level = 0.0 if self.nu is None else float(np.quantile(positives.values, self.nu))
-        shares = np.mean(np.split(strangers.values >= level, len(RULES)), axis=1)
+        shares = np.mean(np.split(outliers.values >= level, len(RULES)), axis=1)
         return {
             "recall": float(np.mean(positives.values >= level)),
             "level": level,

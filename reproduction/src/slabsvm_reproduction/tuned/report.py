@@ -158,13 +158,13 @@ def found(records: Sequence[Record]) -> list[str]:
     by_word: dict[str, list[str]] = {"better": [], "level": [], "worse": []}
     for name, compared in slab_against(records).items():
         by_word[compared.word].append(fair.METHODS[name].title)
-    told = [f"{said}: {', '.join(by_word[word])}" for said, word in _SAID.items() if by_word[word]]
+    sentences = [f"{said}: {', '.join(by_word[word])}" for said, word in _SAID.items() if by_word[word]]
     slab, svm = (candidate_medians(records, name) for name in (SLAB, fair.REFERENCE))
     ahead = [gamma for gamma, a, b in zip(fair.GAMMAS, slab, svm, strict=True) if a > b]
     at = f"{', '.join(f'{gamma:g}' for gamma in ahead)}" if ahead else "none"
     return [
         f"The best is the {fair.METHODS[names[0]].title}; the slab comes {_ordinal(place)} of {len(names)}. "
-        + ". ".join(told)
+        + ". ".join(sentences)
         + ".",
         f"Tuned by {SECOND} instead, the slab is {_told(compare_methods(records, SLAB, fair.REFERENCE, SECOND))}.",
         f"At one and the same gamma the slab's median is above the one-class SVM's at {len(ahead)} of "
