@@ -1,15 +1,18 @@
 """What is computed does not depend on how many threads compute it, of Python or of BLAS."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import joblib
 import numpy as np
 import pytest
 from sklearn.base import clone
-from threadpoolctl import threadpool_limits
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import problems
 from slabsvm import SVDD, KernelDensityDetector, KernelPCADetector, LinearOneClassSlabSVM, OneClassSlabSVM
 from slabsvm.dual import leave_one_out as loo
 from slabsvm.gram.computed import TILE_COLUMNS, TILE_ROWS, Computed
+from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
 pytestmark = pytest.mark.numeric
 
@@ -67,3 +70,49 @@ def test_the_number_of_threads_of_blas_does_not_matter_to_the_last_bit(model, mo
         with threadpool_limits(n_blas_threads, "blas"):
             found.append(clone(model).fit(X).decision_function(X))
     np.testing.assert_array_equal(*found)
+
+
+def blas_threads() -> set[int]:
+    return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+
+
+def inside() -> set[int]:
+    with ONE_BLAS_THREAD:
+        return blas_threads()
+
+
+# threadpoolctl 3.8 obeys only the thread that first set a number, as long as it lives.
+def test_blas_has_one_thread_inside_whichever_threads_set_its_number_before():
+    with ThreadPoolExecutor(1) as first, ThreadPoolExecutor(1) as second:
+        limits = first.submit(threadpool_limits, 2, "blas").result()
+        for run in (
+            lambda task: task(),
+            lambda task: second.submit(task).result(),
+            lambda task: first.submit(task).result(),
+        ):
+            assert run(blas_threads) == {2}
+            assert run(inside) == {1}
+            assert run(blas_threads) == {2}
+        first.submit(limits.restore_original_limits).result()
+
+
+def test_the_last_thread_to_leave_restores_what_the_first_to_enter_found():
+    with threadpool_limits(2, "blas"), ThreadPoolExecutor(1) as first, ThreadPoolExecutor(1) as second:
+        first.submit(ONE_BLAS_THREAD.__enter__).result()
+        second.submit(ONE_BLAS_THREAD.__enter__).result()
+        first.submit(ONE_BLAS_THREAD.__exit__).result()
+        assert blas_threads() == {1}
+        second.submit(ONE_BLAS_THREAD.__exit__).result()
+        assert blas_threads() == {2}
+        with threadpool_limits(1, "blas"):  # by this thread, which is obeyed again
+            assert blas_threads() == {1}
+
+
+def test_a_fit_in_another_thread_is_the_fit_in_this_one_to_the_last_bit():
+    X = np.random.default_rng(4).gamma(64.0, 1 / 16, (700, 4))
+
+    def decisions():
+        return OneClassSlabSVM(kernel="intersection").fit(X).decision_function(X)
+
+    with threadpool_limits(2, "blas"), ThreadPoolExecutor(1) as elsewhere:
+        np.testing.assert_array_equal(elsewhere.submit(decisions).result(), decisions())

@@ -15,10 +15,10 @@ import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from threadpoolctl import threadpool_limits
 
 from slabsvm.detectors.answers import Answer
 from slabsvm.detectors.base import SlabCollapseWarning
+from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.sklearn_private import _num_samples
 from slabsvm.selection.journal import Journal
 from slabsvm.selection.judging import Outcome, Search, fit_and_judge
@@ -86,7 +86,7 @@ def run_all(
     in_chains = {(candidate, chain.split) for chain in linked for candidate in chain.candidates}
     tasks = [delayed(_run_chain)(chain, recorder, raises) for chain in linked]
     tasks += [delayed(_run_alone)(search, run, recorder, raises) for run in missing if run not in in_chains]
-    with _expected_warnings(), threadpool_limits(1, "blas"):
+    with _expected_warnings(), ONE_BLAS_THREAD:
         Parallel(n_jobs=n_jobs, require="sharedmem")(tasks)
     outcomes = recorder.outcomes
     return [[outcomes[c, p] for p in range(len(search.splits))] for c in range(len(search.candidates))]
