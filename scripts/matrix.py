@@ -5,7 +5,8 @@ obeys where it holds them. What it made of the wish is read back: kernels that i
 cannot run, are named and not counted. Each kind of kernels runs with one thread of BLAS and with two.
 
 The oldest supported versions are the lower bounds of pyproject.toml, the newest what pip finds. Each gets an
-environment of its own, .venv-oldest and .venv-newest, made on first use.
+environment of its own, .venv-oldest and .venv-newest, made on first use, and runs scikit-learn's own checks too, which
+differ from version to version.
 """
 
 import argparse
@@ -24,6 +25,7 @@ KERNELS = ("Nehalem", "Sandybridge", "Haswell", "Zen", "SkylakeX", "Cooperlake",
 # What continuous integration runs, with so many threads of BLAS: instruction sets of 128, 256 and 256 bits, the last
 # with fused products.
 FEW = (("Nehalem", 2), ("Sandybridge", 1), ("Haswell", 2))
+NUMBERS = "numeric and not contract"
 # Whose lower bounds are the oldest versions; of the tests' own tools pip takes what fits them.
 PINNED = ("numpy", "scipy", "scikit-learn", "joblib", "threadpoolctl", "numba")
 PROBE = """
@@ -40,25 +42,31 @@ print(json.dumps({
 
 @dataclass(frozen=True)
 class Cell:
-    """One run: an interpreter, the kernels that OpenBLAS is asked for (None: its own choice), and its threads."""
+    """One run: an interpreter, the kernels asked of OpenBLAS (None: its own choice), its threads, and what runs."""
 
     python: Path
     kernels: str | None
     n_threads: int
+    tests: str
 
     @property
     def environment(self) -> dict[str, str]:
         wish = {} if self.kernels is None else {"OPENBLAS_CORETYPE": self.kernels}
-        return {**os.environ, **wish, "OPENBLAS_NUM_THREADS": str(self.n_threads)}
+        # Versions of numba take each other's compiled code away where they share a folder.
+        own = self.python == Path(sys.executable)
+        compiled = {} if own else {"NUMBA_CACHE_DIR": str(self.python.parent.parent / ".compiled")}
+        return {**os.environ, **compiled, **wish, "OPENBLAS_NUM_THREADS": str(self.n_threads)}
 
 
 def main() -> int:
     asked = arguments()
     python = Path(sys.executable)
     wishes = FEW if asked.few else tuple((kernels, n) for kernels in KERNELS for n in (1, 2))
-    cells = [Cell(python, kernels, n_threads) for kernels, n_threads in wishes]
+    cells = [Cell(python, kernels, n_threads, NUMBERS) for kernels, n_threads in wishes]
     if not asked.few and not asked.kernels_only:
-        cells += [Cell(environment(age), None, n_threads) for age in ("oldest", "newest") for n_threads in (1, 2)]
+        for age in ("oldest", "newest"):
+            python = environment(age)
+            cells += [Cell(python, None, 1, "numeric or contract"), Cell(python, None, 2, NUMBERS)]
     lines, failed, counted = [], 0, 0
     for cell in cells:
         said, passed = run(cell, asked.pytest)
@@ -74,7 +82,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="./scripts/matrix", description=__doc__.partition("\n\n")[0])
     parser.add_argument("--few", action="store_true", help="three kinds of kernels alone, as in CI")
     parser.add_argument("--kernels-only", action="store_true", help="no environments of other versions")
-    parser.add_argument("pytest", nargs="*", help="for pytest, after --; default: -m numeric")
+    parser.add_argument("pytest", nargs="*", help="for pytest, after --; default: the tests of numbers")
     return parser.parse_args()
 
 
@@ -93,7 +101,7 @@ def run(cell: Cell, pytest: list[str]) -> tuple[str, bool | None]:
         taken = " and ".join(found["kernels"]) or "no OpenBLAS"
         return f"not counted  {name}: the libraries took {taken} in their place", None
     begun = time.monotonic()
-    command = [cell.python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *(pytest or ["-m", "numeric", "tests"])]
+    command = [cell.python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *(pytest or ["-m", cell.tests, "tests"])]
     done = subprocess.run(command, cwd=ROOT, env=cell.environment, capture_output=True, text=True, check=False)
     minutes = (time.monotonic() - begun) / 60
     if done.returncode:

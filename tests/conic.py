@@ -32,7 +32,8 @@ class Reference:
 
 def solve(dual: Any, K: np.ndarray) -> Reference:
     """Minimise 1/2 beta'K beta + c'beta; posed twice, since its scale is known only after the first time."""
-    largest = certificate.scale(dual, K) + float(np.abs(dual.linear).max()) + 1e-300
+    # Ones over the unit below are finite, too: NumPy 1.26 fills vectors up with them where it divides.
+    largest = certificate.scale(dual, K) + float(np.abs(dual.linear).max()) + 1e-290
     best = _solve(dual, K, largest, *SETTINGS[0])
     for settings in SETTINGS:
         found = _solve(dual, K, max(abs(best.objective), 1e-14 * largest), *settings)

@@ -28,6 +28,8 @@ from slabsvm.conformal.detector import METHODS, CalibrationWarning, ConformalDet
 from slabsvm.conformal.p_values import benjamini_hochberg, combined, conformal_p_values, ranked, whole_down, whole_up
 from slabsvm.openset.classifier import OpenSetClassifier
 
+pytestmark = pytest.mark.numeric
+
 FITTING = ("split", "cross", "leave-one-out")
 by_method = pytest.mark.parametrize("method", FITTING)
 by_sides = pytest.mark.parametrize("two_sided", [False, True])

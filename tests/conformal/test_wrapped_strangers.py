@@ -22,6 +22,8 @@ from slabsvm.conformal.detector import METHODS, CalibrationWarning, ConformalDet
 from slabsvm.conformal.remoteness import far_rows, innermost, reach_of
 from slabsvm.openset.classifier import OpenSetClassifier
 
+pytestmark = pytest.mark.numeric
+
 WITH_GAMMA = {name: make for name, make in FAMILY.items() if name != "kernel density"}
 # From one that hardly tells rows apart to one that no row is in reach of.
 GAMMAS = (0.01, "scale", 100.0, 1e4)

@@ -7,7 +7,7 @@ do.
 
 import re
 import warnings
-from functools import partial
+from functools import cache, partial
 from itertools import product
 
 import numpy as np
@@ -33,6 +33,8 @@ from slabsvm.kernels.named import NAMED
 from slabsvm.kernels.rbf import RBF
 from slabsvm.solvers import smo
 
+pytestmark = pytest.mark.numeric
+
 DETECTORS = {
     "slab": OneClassSlabSVM,
     "slab, epsilon 1.5": partial(OneClassSlabSVM, epsilon=1.5, nu_lower=0.05, nu_upper=0.1),
@@ -49,7 +51,7 @@ LOCAL = ("rbf", "precomputed", "callable")
 # One plane and a linear kernel: a half-space, which by its nature accepts one side however far.
 HALF_SPACES = tuple((name, "linear") for name in ONE_SIDED)
 # What a warning of strangers or of lost recall says to do.
-REMEDY = "Use (a |kernel|SVDD|more|offsets)"
+REMEDY = "[Uu]se (a |kernel|SVDD|more|offsets)"
 GAMMA = 0.5
 
 
@@ -64,15 +66,20 @@ def training_data():
     return correlated(np.random.default_rng(0), 120)
 
 
-def fitted(make, kernel, X, **parameters):
-    """Return a model of X, a function that puts rows into what its kernel takes, and the texts that it warned with."""
-    formula = rbf(GAMMA)
-    given = {"precomputed": "precomputed", "callable": formula}.get(kernel, kernel)
-    form = (lambda rows: formula(rows, X)) if kernel == "precomputed" else (lambda rows: rows)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        model = make(kernel=given, gamma=GAMMA, **parameters).fit(form(X))
-    return model, form, [str(warning.message) for warning in caught if warning.category is SlabCollapseWarning]
+@pytest.fixture(scope="module", name="fitted")
+def fitted_once(X):
+    @cache
+    def fitted(name, kernel, offsets="leave-one-out"):
+        """Return a model of X, a function that puts rows into what its kernel takes, and the texts it warned with."""
+        formula = rbf(GAMMA)
+        given = {"precomputed": "precomputed", "callable": formula}.get(kernel, kernel)
+        form = (lambda rows: formula(rows, X)) if kernel == "precomputed" else (lambda rows: rows)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model = DETECTORS[name](kernel=given, gamma=GAMMA, offsets=offsets).fit(form(X))
+        return model, form, [str(warning.message) for warning in caught if warning.category is SlabCollapseWarning]
+
+    return fitted
 
 
 def far_rows(X, kernel, spreads):
@@ -95,10 +102,10 @@ by_offsets = pytest.mark.parametrize("offsets", OFFSETS)
 
 @pytest.mark.parametrize(("name", "kernel"), [pair for pair in product(DETECTORS, KERNELS) if pair not in HALF_SPACES])
 @by_offsets
-@pytest.mark.parametrize("spreads", [1e6, 1e9])
-def test_rows_far_away_are_rejected_or_the_fit_has_warned(name, kernel, offsets, spreads, X):
-    model, form, told = fitted(DETECTORS[name], kernel, X, offsets=offsets)
-    accepted = model.predict(form(far_rows(X, kernel, spreads))) == 1
+def test_rows_far_away_are_rejected_or_the_fit_has_warned(name, kernel, offsets, X, fitted):
+    model, form, told = fitted(name, kernel, offsets)
+    far = np.concatenate([far_rows(X, kernel, spreads) for spreads in (1e6, 1e9)])
+    accepted = model.predict(form(far)) == 1
     if kernel in LOCAL or name == "SVDD":
         assert not accepted.any()
     assert not accepted.any() or any(re.search(REMEDY, text) for text in told)
@@ -106,8 +113,8 @@ def test_rows_far_away_are_rejected_or_the_fit_has_warned(name, kernel, offsets,
 
 @pytest.mark.parametrize(("name", "kernel"), HALF_SPACES)
 @by_offsets
-def test_one_plane_and_a_linear_kernel_accept_one_side_of_it_however_far(name, kernel, offsets, X):
-    model, _, _ = fitted(DETECTORS[name], kernel, X, offsets=offsets)
+def test_one_plane_and_a_linear_kernel_accept_one_side_of_it_however_far(name, kernel, offsets, X, fitted):
+    model, _, _ = fitted(name, kernel, offsets)
     w = (model.dual_coef_ @ X[model.support_])[0]
     assert model.predict([1e9 * w, -1e9 * w]).tolist() == [1, -1]
 
@@ -124,14 +131,14 @@ def test_kernel_density_rejects_rows_far_away(offsets, spreads, X):
 @by_name
 @pytest.mark.parametrize("kernel", LOCAL)
 @by_offsets
-def test_ten_times_the_spread_is_rejected_where_the_kernel_falls_off(name, kernel, offsets, X):
-    model, form, _ = fitted(DETECTORS[name], kernel, X, offsets=offsets)
+def test_ten_times_the_spread_is_rejected_where_the_kernel_falls_off(name, kernel, offsets, X, fitted):
+    model, form, _ = fitted(name, kernel, offsets)
     assert (model.predict(form(far_rows(X, kernel, 10.0))) == -1).all()
 
 
 @pytest.mark.parametrize("kernel", ["linear", "intersection", "hellinger", "chi2"])
-def test_ten_times_the_spread_is_outside_a_ball_of_any_kernel(kernel, X):
-    model, _, _ = fitted(SVDD, kernel, X)
+def test_ten_times_the_spread_is_outside_a_ball_of_any_kernel(kernel, X, fitted):
+    model, _, _ = fitted("SVDD", kernel)
     assert (model.predict(far_rows(X, kernel, 10.0)) == -1).all()
 
 
@@ -139,11 +146,11 @@ def test_ten_times_the_spread_is_outside_a_ball_of_any_kernel(kernel, X):
     ("name", "kernel"),
     [pair for pair in product(DETECTORS, KERNELS) if sees_columns_together(*pair)],
 )
-def test_rows_of_shuffled_columns_are_told_apart_where_the_score_is_no_sum_over_features(name, kernel, X):
+def test_rows_of_shuffled_columns_are_told_apart_where_the_score_is_no_sum_over_features(name, kernel, fitted):
     rng = np.random.default_rng(2)
     new = correlated(rng, 400)
     shuffled = np.column_stack([rng.permutation(column) for column in new.T])
-    model, form, _ = fitted(DETECTORS[name], kernel, X)
+    model, form, _ = fitted(name, kernel)
     decisions = model.decision_function(form(np.concatenate([new, shuffled])))
     assert roc_auc_score(np.repeat([1, 0], 400), decisions) > 0.8
 

@@ -6,6 +6,8 @@ import pytest
 from slabsvm.detectors.slab_planes import NO_WIDTH, Slab
 from slabsvm.dual.program import Dual, one_class, one_class_slab
 
+pytestmark = pytest.mark.numeric
+
 
 def quantile(values: np.ndarray, weights: np.ndarray, total: float) -> float:
     """Return the middle of where the weights of lower values are at most total, and of those not higher at least."""

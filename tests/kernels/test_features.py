@@ -12,6 +12,8 @@ import problems
 from slabsvm import OneClassSlabSVM
 from slabsvm.kernels.features import SIGNATURES, SPECTRA, Chi2Map, HellingerMap, IntersectionMap
 
+pytestmark = pytest.mark.numeric
+
 MAPS = {"hellinger": HellingerMap, "intersection": IntersectionMap, "chi2": Chi2Map}
 SAMPLED = ("intersection", "chi2")
 

@@ -8,6 +8,8 @@ import pytest
 
 from slabsvm.openset import metrics
 
+pytestmark = pytest.mark.numeric
+
 CLASSES = ["a", "b", "c"]
 
 

@@ -19,6 +19,8 @@ from slabsvm.conformal.detector import CalibrationWarning, ConformalDetector
 from slabsvm.openset.classifier import OpenSetClassifier
 from slabsvm.openset.classwise import NormalisedMargin
 
+pytestmark = pytest.mark.numeric
+
 CENTRES = {"a": (0.0, 0.0), "b": (8.0, 0.0), "c": (0.0, 8.0)}
 NUMBERS = np.repeat([0, 1, 2], 60)
 REJECTS = "asks for predict = argmax(decision_function) on 100 samples a class, of which alpha are answered 'unknown'"

@@ -1,6 +1,6 @@
 """Every private name of scikit-learn that slabsvm uses, in one place: these may change from one version to the next.
 
-Tested with the versions that pyproject.toml allows, the oldest and the newest.
+pyproject.toml bounds the versions on both sides: ./scripts/matrix tests the oldest and the newest that it allows.
 """
 
 from sklearn.base import _fit_context
