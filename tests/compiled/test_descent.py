@@ -30,7 +30,7 @@ def block(seed: int, m: int, epsilon: float, dtype: type = np.float64) -> dict:
     gram = np.zeros((m, padded), dtype)
     gram[:, :m] = K
     dual = one_class_slab(rng.exponential(size=m) + 0.1, 0.3, 0.2, epsilon)
-    values = dual.fill(rng.normal(size=m))
+    values = dual.linear_minimiser(rng.normal(size=m))
     scores = np.zeros(padded, dtype)
     scores[:m] = K @ dual.beta(values)
     objective = dual.objective(values, scores[:m].astype(float))

@@ -69,14 +69,15 @@ def test_without_it_a_fit_starts_afresh(X):
     assert model.fit(X).n_iter_ == steps
 
 
-def test_refilled_multipliers_are_feasible_and_keep_what_they_can():
+def test_adjusted_multipliers_are_feasible_and_keep_what_they_can():
     rng = np.random.default_rng(1)
     dual = one_class_slab(np.ones(40), 0.2, 0.1, 2 / 3)
     scores = rng.normal(size=40)
     for share in (0.0, 0.5, 1.5):
-        multipliers = share * dual.fill(scores)
-        filled = dual.refill(multipliers, scores)
-        assert (filled >= 0).all()
-        assert (filled <= dual.caps).all()
-        np.testing.assert_allclose(filled.sum(axis=1), dual.totals)
-    np.testing.assert_array_equal(dual.refill(dual.fill(scores), scores), dual.fill(scores))
+        multipliers = share * dual.linear_minimiser(scores)
+        adjusted = dual.adjust_sums(multipliers, scores)
+        assert (adjusted >= 0).all()
+        assert (adjusted <= dual.caps).all()
+        np.testing.assert_allclose(adjusted.sum(axis=1), dual.totals)
+    lowest = dual.linear_minimiser(scores)
+    np.testing.assert_array_equal(dual.adjust_sums(lowest, scores), lowest)

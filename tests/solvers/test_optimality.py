@@ -56,7 +56,7 @@ def assert_certificate_is_true(problem: Problem, solution: Solution) -> None:
     assert solution.gap == pytest.approx(true_gap, rel=1e-6, abs=rounding(problem))
     true_objective = certificate.objective(dual, K, solution.multipliers)
     assert solution.objective == pytest.approx(true_objective, rel=1e-10, abs=rounding(problem))
-    reached = solution.gap <= dual.goal(solution.objective, float(np.diagonal(K).mean()), TOL)
+    reached = solution.gap <= dual.gap_target(solution.objective, float(np.diagonal(K).mean()), TOL)
     assert solution.converged == reached
 
 
@@ -276,7 +276,7 @@ def test_descent_from_the_optimum_stays_there_and_from_elsewhere_gets_there(m):
     dual = one_class_slab(np.ones(m), 0.2, 0.1, 2 / 3)
     cold = smo.solve(dual, gram, tol=1e-6)
     assert smo.solve(dual, gram, tol=1e-6, start=cold.multipliers).iterations == 0
-    far = dual.fill(-cold.scores)
+    far = dual.linear_minimiser(-cold.scores)
     untouched = far.copy()
     warm = smo.solve(dual, gram, tol=1e-6, start=far)
     assert warm.status is Status.CONVERGED

@@ -19,8 +19,8 @@ from slabsvm.kernels.linear import Linear
 from slabsvm.kernels.rbf import RBF
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.solvers import smo
-from slabsvm.solvers.equal_scores import level_multipliers
-from slabsvm.solvers.kept_rows import Rows
+from slabsvm.solvers.equal_scores import equal_score_multipliers
+from slabsvm.solvers.kept_rows import KeptRows
 from slabsvm.solvers.pool import LEAST_SPACE, Pool
 
 pytestmark = pytest.mark.numeric
@@ -43,7 +43,7 @@ def _matrix(gram):
 @pytest.mark.parametrize("n_kept", [0, 7, 40, M])
 @pytest.mark.parametrize("rows_per_piece", [3, 1000])
 def test_products_are_the_same_whatever_fits(gram, K, n_kept, rows_per_piece):
-    kept = Rows(gram, np.float64, piece_bytes=rows_per_piece * BYTES_PER_ROW)
+    kept = KeptRows(gram, np.float64, piece_bytes=rows_per_piece * BYTES_PER_ROW)
     rng = np.random.default_rng(1)
     for _ in range(12):
         beta = np.zeros(M)
@@ -57,7 +57,7 @@ def test_products_are_the_same_whatever_fits(gram, K, n_kept, rows_per_piece):
 
 
 def test_a_row_that_is_kept_is_not_computed_again(gram, monkeypatch):
-    kept = Rows(gram, np.float64)
+    kept = KeptRows(gram, np.float64)
     kept.fetch(np.arange(50), 1e9)
     asked = []
     monkeypatch.setattr(gram, "block", lambda rows, *_: asked.append(rows) or np.ones((len(rows), M)))
@@ -68,7 +68,7 @@ def test_a_row_that_is_kept_is_not_computed_again(gram, monkeypatch):
 
 def test_where_products_are_cheap_no_rows_are_kept():
     X = np.random.default_rng(0).normal(size=(M, 3))
-    kept = Rows(Thin(Linear(), X), np.float64)
+    kept = KeptRows(Thin(Linear(), X), np.float64)
     kept.fetch(np.arange(M), 1e9)
     assert kept.nbytes == 0
     np.testing.assert_allclose(kept.product(np.ones(M)), X @ X.sum(axis=0))
@@ -97,7 +97,7 @@ def test_a_pool_of_everything_keeps_its_rows_however_small_the_memory(gram, K):
 
 
 def test_rows_give_way_when_there_is_less_room_for_them(gram, K):
-    kept = Rows(gram, np.float64)
+    kept = KeptRows(gram, np.float64)
     kept.fetch(np.arange(100), 100 * BYTES_PER_ROW)
     for n_rows in (60, 10, 0):
         kept.fetch(np.arange(101), n_rows * BYTES_PER_ROW)
@@ -146,9 +146,9 @@ def test_equal_scores_are_given_up_where_they_are_out_of_reach():
     X = np.random.default_rng(6).normal(size=(400, 8))
     dual = one_class_slab(np.ones(400), 0.1, 0.05, 2 / 3)
     turned = np.linalg.qr(np.random.default_rng(7).normal(size=(400, 400)))[0]
-    assert level_multipliers(dual, turned @ np.diag(np.logspace(0, -6, 400)) @ turned.T) is None
+    assert equal_score_multipliers(dual, turned @ np.diag(np.logspace(0, -6, 400)) @ turned.T) is None
     near_identity = RBF(100.0)(X, X)
-    level = level_multipliers(dual, near_identity)
+    level = equal_score_multipliers(dual, near_identity)
     np.testing.assert_allclose(near_identity @ dual.beta(level), np.full(400, 1 / 1200), rtol=1e-3)
 
 

@@ -79,7 +79,7 @@ class Scored(OutlierMixin, BaseEstimator, ABC):
         """Learn from X and return predict(X), shape (n_samples,): +1 for each row that is accepted and -1 for others.
 
         Rows that were learned are known: each raised its own score, and few or none get -1, whatever nu asks for. The
-        strangers among them are the rows where loo_decisions_ < 0, in detectors that have it.
+        outliers among them are the rows where loo_decisions_ < 0, in detectors that have it.
         """
         answers: npt.NDArray[np.intp] = super().fit_predict(X, y, **kwargs)
         return answers
@@ -242,7 +242,7 @@ class Detector(Scored):
     def loo_decisions_(self) -> FloatArray:
         """The decision_function of each training row, had the model not learned it: (n_samples,) array of float64.
 
-        Negative for the strangers among the training rows, about as many as nu asks for, the least normal first; NaN
+        Negative for the outliers among the training rows, about as many as nu asks for, the least normal first; NaN
         where the weight is 0. The boundary is the fitted model's. Only with offsets="leave-one-out".
         """
         if not hasattr(self, "loo_scores_"):
@@ -301,7 +301,7 @@ class Detector(Scored):
             return (
                 f"{found}they score higher than rows that were left out, or tie on the threshold, which counts as "
                 f"inside. If new rows will repeat training rows as these do, expect {expected:.1%} of new positives to "
-                "be accepted, and strangers that repeat these rows too. Hold rows out to put the threshold: wrap the "
+                "be accepted, and novel rows that repeat these too. Hold rows out to put the threshold: wrap the "
                 "model in ConformalDetector."
             )
         return ""

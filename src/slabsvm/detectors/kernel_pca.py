@@ -266,8 +266,8 @@ class KernelPCADetector(KernelDetector):
                 f"threshold for new samples can be read off them. Use {cure}fewer components, or a kernel of more "
                 "dimensions than the samples fill, and check the features for constants."
             )
-        told = self._nothing_told_apart() or self._fitted.stranger
-        return told or self._flattered(self._fitted.expected_recall)
+        warning_text = self._nothing_told_apart() or self._fitted.stranger
+        return warning_text or self._flattered(self._fitted.expected_recall)
 
 
 def _expected_recall(cloud: Centred, found: Components, q: int, offset: float) -> float:

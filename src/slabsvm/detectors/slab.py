@@ -87,7 +87,7 @@ class OneClassSlabSVM(Slab, SupportVectorDetector):
         1 - n_SV / n_samples: a lower bound, by leave-one-out, of the share of new positives that hyperplanes put by
         offsets="training" accept, whichever offsets this model has.
     loo_decisions_ : (n_samples,) array of float64
-        The decision_function of each training sample under the model trained without it: negative for the strangers
+        The decision_function of each training sample under the model trained without it: negative for the outliers
         among them, which `fit_predict` does not name. Only with offsets="leave-one-out".
     loo_scores_ : (n_samples,) array of float64
         What each training sample scores under the model trained without it, in closed form; NaN where its weight is 0.

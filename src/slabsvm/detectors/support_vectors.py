@@ -76,7 +76,7 @@ class Start:
             return None
         shares = np.where(known, (self.solution.multipliers / self.dual.caps)[:, place], 0.0)
         scores = np.where(known, self.solution.scores[place], np.median(self.solution.scores))
-        return dual.refill(shares * dual.caps, scores)
+        return dual.adjust_sums(shares * dual.caps, scores)
 
 
 @dataclass(frozen=True)

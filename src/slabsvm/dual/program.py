@@ -122,10 +122,10 @@ class Dual:
         scale = self.scale(objective, mean_diagonal)
         return gap / scale if scale > 0 else 0.0
 
-    def goal(self, objective: float, mean_diagonal: float, tol: float, resolution: float = ROUNDING_GAP) -> float:
-        """Return the gap at which a solver may stop: tol times the scale, or what rounding leaves where w = 0.
+    def gap_target(self, objective: float, mean_diagonal: float, tol: float, resolution: float = ROUNDING_GAP) -> float:
+        """Return the gap at which a solver may stop: tol times the scale, or the rounding of K where w = 0.
 
-        resolution is how exactly K is known, as a share of its diagonal.
+        resolution is the precision of K, as a share of its diagonal.
         """
         scale = self.scale(objective, mean_diagonal)
         if scale == abs(objective):
@@ -153,7 +153,7 @@ class Dual:
 
     @property
     def side(self) -> float:
-        """On which side of 0 an optimum's samples score, +1 or -1: the sign of sum(beta) = sum_p sigma_p total_p."""
+        """The side of 0 of an optimum's scores, +1 or -1: the sign of sum(beta) = sum_p sigma_p total_p."""
         return float(np.sign(self.signs @ self.totals))
 
     def outside_zero(self, offsets: FloatArray, margin: float) -> FloatArray:
@@ -169,22 +169,22 @@ class Dual:
         """Return which scores, shape (n,), no plane leaves outside, with the planes moved outwards by rounding."""
         return np.asarray((self.distances(scores, offsets) >= -rounding).all(axis=0))
 
-    def fill(self, scores: FloatArray) -> FloatArray:
-        """Return the feasible multipliers, shape (P, m), that lie at their caps on each plane's lowest sigma_p s.
+    def linear_minimiser(self, scores: FloatArray) -> FloatArray:
+        """Return the feasible multipliers, shape (P, m), that minimise <multipliers, gradient> at these scores.
 
-        These minimise the linear function <multipliers, gradient>: the best start that scores alone can give.
+        They lie at their caps on each plane's lowest sigma_p s: the best start that scores alone can give.
         """
-        filled = np.zeros_like(self.caps)
-        for sign, caps, total, values in zip(self.signs, self.caps, self.totals, filled, strict=True):
+        multipliers = np.zeros_like(self.caps)
+        for sign, caps, total, values in zip(self.signs, self.caps, self.totals, multipliers, strict=True):
             order = np.argsort(sign * scores, kind="stable")
             before = np.cumsum(caps[order]) - caps[order]
             values[order] = np.clip(total - before, 0.0, caps[order])
-        return filled
+        return multipliers
 
     def project_sums(self, multipliers: FloatArray) -> FloatArray:
         """Return multipliers within their boxes whose rows have the right sums, moved no more than needed.
 
-        What is missing or too much is spread over the room that each multiplier has, which lets one at its bound stay.
+        The missing or excess sum is spread over the room of each multiplier, so that one at its bound stays there.
         """
         projected = np.clip(multipliers, 0.0, self.caps)
         for values, caps, total in zip(projected, self.caps, self.totals, strict=True):
@@ -197,10 +197,10 @@ class Dual:
                 values[:] = np.clip(values + missing * room / room.sum(), 0.0, caps)
         return projected
 
-    def refill(self, multipliers: FloatArray, scores: FloatArray) -> FloatArray:
+    def adjust_sums(self, multipliers: FloatArray, scores: FloatArray) -> FloatArray:
         """Return multipliers within their boxes whose rows have the right sums, changed where it matters least.
 
-        What is missing is given to the lowest sigma_p s that have room, what is too much is taken from the highest.
+        A missing sum is given to the lowest sigma_p s that have room; an excess is taken from the highest.
         """
         filled = np.clip(multipliers, 0.0, self.caps)
         for sign, caps, total, values in zip(self.signs, self.caps, self.totals, filled, strict=True):
@@ -218,7 +218,7 @@ class Dual:
     def restrict(self, samples: npt.NDArray[np.intp]) -> Dual:
         """Return the same program over some of the samples, with the caps scaled to keep each plane's share of them.
 
-        Used to solve a random sample of the data in place of the whole: nu stays what it was.
+        A random sample of the data is solved in place of the whole so: nu stays the same.
         """
         caps = self.caps[:, samples]
         growth = self.caps.sum(axis=1) / caps.sum(axis=1)
@@ -228,7 +228,7 @@ class Dual:
 def _binding(nu: float, weights: FloatArray) -> float:
     """Return nu, or a larger one that means the same: caps of twice what the multipliers sum to bind none.
 
-    A single weight stands for any number of samples, and tells no such nu.
+    A single weight may stand for any number of samples, so that it sets no such limit.
     """
     least = 0.5 * float(weights.min() / weights.sum()) if len(weights) > 1 else LEAST_NU
     return max(float(nu), least)

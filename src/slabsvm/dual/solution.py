@@ -135,7 +135,7 @@ def certified(
     """
     dual, objective, gap = point.dual, point.objective, point.gap + rounding
     status = unfinished
-    if gap <= dual.goal(objective, mean_diagonal, tol, resolution):
+    if gap <= dual.gap_target(objective, mean_diagonal, tol, resolution):
         on_scale = dual.scale(objective, mean_diagonal) == abs(objective)
         status = Status.CONVERGED if on_scale else Status.DEGENERATE
     return Solution(

@@ -30,13 +30,12 @@ import scipy.sparse as sp
 
 from slabsvm.data.pieces import pieces
 from slabsvm.data.wide_sums import product
+from slabsvm.kernels.rows import Rows
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
-Rows = Any
-
 # Bytes of features that are laid out for lookups at once: enough rows that a feature's table, once in the cache, is
-# used often (512 rows of 256 features were measured to take up to twice the time of 2,048).
+# used often (512 rows of 256 features take up to twice the time of 2,048).
 LAID_OUT_BYTES = 2**22
 # CSR rows with more nonzeros than this share are laid out densely.
 SPARSE = 0.25

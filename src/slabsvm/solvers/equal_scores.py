@@ -1,9 +1,8 @@
 """The multipliers that give every sample the same score: the optimum of a slab that has collapsed, or near it.
 
-If beta = c K^-1 1 fits within the boxes, all scores are equal, and no pair of multipliers can improve: it is optimal.
-That happens when K is close to the identity, and there K is well conditioned, so that conjugate gradients need few
-products with K where a descent needs many steps for each sample. If a few of its coefficients leave their boxes, it is
-a start.
+If beta = c K^-1 1 fits within the boxes, all scores are equal, and no pair of multipliers can improve: beta is optimal.
+That happens when K is close to the identity. There K is well conditioned, so that conjugate gradients need few products
+with K, while a descent needs many steps for each sample. If a few coefficients leave their boxes, beta is a start.
 """
 
 from __future__ import annotations
@@ -16,21 +15,21 @@ import numpy.typing as npt
 from slabsvm.dual.program import Dual
 from slabsvm.runtime.arrays import FloatArray
 
-# A start needs no more than this: further products were measured to cost more than the steps they save.
+# A start needs no more products: further ones cost more than the steps that they save.
 MAX_PRODUCTS = 20
 TOL = 1e-4
-# Where so many products leave a residual above this share of the right-hand side, K is too ill-conditioned for it.
+# If PROBE products leave a residual above this share of the right-hand side, K is too ill-conditioned.
 PROBE = 8
 HOPELESS = 0.2
 
 
-def level_multipliers(dual: Dual, K: npt.NDArray[np.floating[Any]]) -> FloatArray | None:
-    """Return feasible multipliers, shape (P, m), near those of equal scores; None where they are not to be had.
+def equal_score_multipliers(dual: Dual, K: npt.NDArray[np.floating[Any]]) -> FloatArray | None:
+    """Return feasible multipliers, shape (P, m), near those of equal scores; None where K is too ill-conditioned.
 
     Parameters
     ----------
     dual : Dual
-        With the linear term zero; otherwise the result is feasible and no more.
+        With the linear term zero; otherwise the result is feasible, and its scores are not equal.
     K : (m, m) array
     """
     beta = _conjugate_gradients(K)
@@ -42,7 +41,7 @@ def level_multipliers(dual: Dual, K: npt.NDArray[np.floating[Any]]) -> FloatArra
     signed = dual.signs[:, None] * beta
     multipliers = np.clip(signed, 0.0, dual.caps)
     if dual.n_planes > 1:
-        # What both planes can hold more of cancels in beta: it is added to both alike until the sums are right.
+        # Equal additions to both planes cancel in beta: they are made, where there is room, until the sums are right.
         spare = (dual.caps - multipliers).min(axis=0)
         missing = float(dual.totals[0] - multipliers[0].sum())
         if 0 < missing < spare.sum():

@@ -87,7 +87,7 @@ def solve(
         rounds_since = 0 if gap < PROGRESS * best_gap else rounds_since + 1
         if gap < best_gap:
             best_gap, best = gap, v
-        if gap <= dual.goal(objective, mean_diagonal, min(tol, TIGHTEST_TOL), gram.rounding):
+        if gap <= dual.gap_target(objective, mean_diagonal, min(tol, TIGHTEST_TOL), gram.rounding):
             break
         if steps >= limit:
             break

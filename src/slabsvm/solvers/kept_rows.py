@@ -1,4 +1,4 @@
-"""Rows of K that were computed, kept while they fit the memory: what one stage computes, the next need not."""
+"""Computed rows of K, kept for later stages while they fit the memory."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from slabsvm.data.pieces import pieces
 from slabsvm.gram.base import Gram
 from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray
 
-# Of a piece of rows, the moved ones are copied out for a product while they are fewer than this share.
+# For a product, the rows with a coefficient are copied out of a piece if they are fewer than this share of it.
 FEW = 0.4
-# A piece is no larger than this, so that what is copied on the way stays small beside what is kept.
+# A piece is no larger than this, so that temporary copies are small beside the kept rows.
 PIECE_BYTES = 2**25
 
 
-class Rows:
-    """Rows of K, in the pieces in which they came; none is ever copied to make room for another.
+class KeptRows:
+    """Rows of K, in the pieces in which they were computed; none is copied to make room for another.
 
     Parameters
     ----------
     gram : Gram
     dtype : float32 or float64
     piece_bytes : int, default=PIECE_BYTES
-        No more than these are computed at a time.
+        The largest piece computed at a time.
     """
 
     def __init__(self, gram: Gram, dtype: type[np.floating[Any]], piece_bytes: int = PIECE_BYTES) -> None:
@@ -38,9 +38,9 @@ class Rows:
         self._place = np.zeros(gram.n_samples, dtype=np.intp)
 
     def fetch(self, samples: IndexArray, capacity: float) -> None:
-        """Have the rows of these samples, as many as fit in capacity bytes; others are dropped when there is no room.
+        """Keep the rows of these samples, as many as fit in capacity bytes; drop others when there is no room.
 
-        Where products cost no rows, none are kept.
+        Where a product costs less than reading rows, none are kept.
         """
         if self.gram.cheap_products:
             return
@@ -67,7 +67,7 @@ class Rows:
                 self._add(members[kept], rows if len(kept) == len(members) else rows[kept])
 
     def block(self, samples: IndexArray, columns: IndexArray) -> AnyFloatArray:
-        """Return K[samples][:, columns], from the rows that are here and, for others, from the gram."""
+        """Return K[samples][:, columns], from the kept rows and, for others, from the gram."""
         values = np.empty((len(samples), len(columns)), dtype=self.dtype)
         piece = self._piece[samples]
         for number in np.unique(piece):

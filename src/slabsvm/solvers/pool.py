@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from slabsvm.gram.base import Gram
 from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray
-from slabsvm.solvers.kept_rows import Rows, combined
+from slabsvm.solvers.kept_rows import KeptRows, combined
 
 # The pool is cut back to the working set when it would grow to this many of them,
 GROWTH = 1.5
@@ -58,7 +58,7 @@ class Pool:
         self.least_space = least_space
         self.members: IndexArray = np.zeros(0, dtype=np.intp)
         self.block: npt.NDArray[np.floating[Any]] = np.zeros((0, 0), dtype=dtype)
-        self._rows = Rows(gram, dtype)
+        self._rows = KeptRows(gram, dtype)
         self._is_member = np.zeros(gram.n_samples, dtype=bool)
         self.holds_everything = False
 
@@ -118,7 +118,7 @@ class Pool:
         self.members = np.arange(n_samples)
         self._is_member[:] = True
         self.holds_everything = True
-        self._rows = Rows(self.gram, self.dtype)
+        self._rows = KeptRows(self.gram, self.dtype)
         self.block = np.empty((n_samples, padded(n_samples)), dtype=self.dtype)
         self.block[:, n_samples:] = 0.0
         self.gram.block(self.members, None, self.dtype, out=self.matrix)

@@ -1,13 +1,12 @@
 """Sample, candidates, all: a working-set method around sequential minimal optimisation.
 
-The problem is the Dual. Of a large one, a part is solved first; its scores tell which samples can become support
-vectors; these candidates are solved next; then rounds over all samples close the gap. In a round, the working set is
-every variable strictly inside its box (a smaller set was measured to converge 2 to 20 times slower, or not at all) and
-the samples that violate optimality most, or come nearest to it; its block of K is handed to the compiled descent, and
-one product brings the scores of all samples up to date. Where most samples become support vectors the slab has
-collapsed, or nearly: there the start is equal scores (`slabsvm.solvers.equal_scores`), if they can be had, on all of
-K. The promise: the multipliers are feasible, and the gap that is reported comes from the scores of all samples,
-whatever happened on the way.
+The problem is the Dual. A large one is first solved over a sample of the data; its scores tell which samples can become
+support vectors. These candidates are solved next, and then rounds over all samples close the gap. In a round, the
+working set is every variable strictly inside its box and the samples that violate optimality most, or come nearest to
+it. (With fewer variables, convergence is 2 to 20 times slower, or fails.) The compiled descent solves the working set's
+block of K, and one product updates the scores of all samples. Where most samples become support vectors the slab has
+collapsed, or nearly: there the start is equal scores (`slabsvm.solvers.equal_scores`), if they exist, on all of K. The
+promise: the multipliers are feasible, and the reported gap is that of the scores of all samples.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from slabsvm.dual.solution import Point, Solution, Status, certified
 from slabsvm.gram.base import CONVEX, INDEFINITE, NOT_SEMIDEFINITE, Gram
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
-from slabsvm.solvers.equal_scores import level_multipliers
+from slabsvm.solvers.equal_scores import equal_score_multipliers
 from slabsvm.solvers.pool import Pool, padded
 from slabsvm.solvers.working_set import NEWCOMERS, candidates_of, working_set
 
@@ -40,12 +39,12 @@ CROWDED = 0.5
 # Scores within so many float32 roundings of a plane are at last computed in float64, in pieces of so many bytes.
 RESOLVED = 32
 RESOLVED_BYTES = 2**25
-# One call of the descent takes at most this many steps for each member; then the true scores have their say.
+# One call of the descent takes at most this many steps for each member; then all scores are updated.
 STEPS_PER_MEMBER = 20
-# The first call on all of K takes this many; then a start from equal scores is tried.
-WEARISOME = 4
-# A call that took more steps than this for each member is followed by a Newton step on the face,
-TOILSOME = 8
+# The first call on all of K takes this many steps for each member; then a start from equal scores is tried.
+STEPS_BEFORE_RESTART = 4
+# A call that took at least this many steps for each member is followed by a Newton step on the face,
+STEPS_BEFORE_NEWTON = 8
 # repeated at most so often while bounds block it,
 NEWTON_STEPS = 60
 # while its cost, free variables cubed, is at most this many times that of the steps, steps times members.
@@ -131,7 +130,7 @@ def _solve(dual: Dual, gram: Gram, limits: Limits) -> Solution:
     start = None
     if crowded and descent.pool.could_hold_everything:
         descent.pool.admit_everything()
-        start = descent.level_start()
+        start = descent.start_from_equal_scores()
     return descent.run(descent.start_from_candidates(rough, loose) if start is None else start)
 
 
@@ -159,7 +158,7 @@ class _Descent:
         if dual.n_samples <= SMALL:
             self.pool.admit_everything()
         self.history: list[tuple[int, float]] = []
-        self.levelled = False
+        self.restarted = False
 
     def run(self, start: FloatArray | None) -> Solution:
         """Return the solution that the rounds from a start lead to; from the scores of the mean, if None."""
@@ -169,17 +168,17 @@ class _Descent:
         least_gap, rounds_since = np.inf, 0
         while True:
             gap, objective = self.point.gap, self.point.objective
-            goal = dual.goal(objective, self.mean_diagonal, self.limits.tol, self.gram.rounding)
+            gap_target = dual.gap_target(objective, self.mean_diagonal, self.limits.tol, self.gram.rounding)
             self.history.append((len(self.pool.members), dual.relative(gap, objective, self.mean_diagonal)))
             rounds_since = 0 if gap < PROGRESS * least_gap else rounds_since + 1
             least_gap = min(gap, least_gap)
             stalled = rounds_since >= PATIENCE
-            if gap + self._rounding() <= goal:
+            if gap + self._rounding() <= gap_target:
                 settled, doubt = self._settled()
-                if settled.gap + doubt <= goal or self.limits.rough:
+                if settled.gap + doubt <= gap_target or self.limits.rough:
                     self.point = settled
                     break
-            if self._needs_double_precision(gap, goal, stalled=stalled):
+            if self._needs_double_precision(gap, gap_target, stalled=stalled):
                 self.pool = Pool(self.gram, np.float64, self.limits.cache_bytes)
                 self.point = self._at(self.point.multipliers)
                 least_gap, rounds_since = np.inf, 0
@@ -192,12 +191,12 @@ class _Descent:
                 self.pool.admit(working_set(self.point, self.pool.largest))
             before = self.steps
             self._descend()
-            toil = (self.steps - before) / len(self.pool.members)
-            if toil >= WEARISOME and self.pool.holds_everything and not self.levelled:
-                self._restart_level()
-            elif toil >= TOILSOME:
+            steps_per_member = (self.steps - before) / len(self.pool.members)
+            if steps_per_member >= STEPS_BEFORE_RESTART and self.pool.holds_everything and not self.restarted:
+                self._restart_from_equal_scores()
+            elif steps_per_member >= STEPS_BEFORE_NEWTON:
                 self._newton(NEWTON_STEPS, worth=self.steps - before)
-        if gap <= goal and self.pool.dtype is np.float64:
+        if gap <= gap_target and self.pool.dtype is np.float64:
             self._newton(1, worth=self.steps)
             self.point = min(settled, self.point, key=lambda point: point.gap)
         return certified(
@@ -224,12 +223,12 @@ class _Descent:
     def _start_from_mean(self) -> FloatArray:
         dual = self.dual
         mean = np.full(dual.n_samples, dual.signs @ dual.totals / dual.n_samples)
-        return dual.fill(dual.linear + self.pool.product(mean))
+        return dual.linear_minimiser(dual.linear + self.pool.product(mean))
 
-    def level_start(self) -> FloatArray | None:
+    def start_from_equal_scores(self) -> FloatArray | None:
         """Return multipliers near those of equal scores, or None; needs all rows of K."""
-        self.levelled = True
-        return level_multipliers(self.dual, self.pool.matrix)
+        self.restarted = True
+        return equal_score_multipliers(self.dual, self.pool.matrix)
 
     def start_from_candidates(self, rough: Solution, limits: Limits) -> FloatArray:
         """Return multipliers that are optimal over the candidates that the first samples' rough solution names."""
@@ -239,26 +238,28 @@ class _Descent:
         scores = dual.linear + self.pool.product(beta, FIRST_SHARE)
         candidates = candidates_of(dual, scores, rough)
         if len(candidates) > CROWDED * dual.n_samples:
-            return dual.fill(scores)
+            return dual.linear_minimiser(scores)
         few = dual.part(candidates)
         limits = replace(limits, cache_bytes=self.pool.free_bytes)
         descent = _Descent(few, self.gram.subset(candidates), limits, self.steps)
-        nearer = descent.run(few.fill(scores[candidates]))
+        nearer = descent.run(few.linear_minimiser(scores[candidates]))
         self.steps = nearer.iterations
         start = np.zeros_like(dual.caps)
         start[:, candidates] = nearer.multipliers
         return start
 
-    def _restart_level(self) -> None:
+    def _restart_from_equal_scores(self) -> None:
         """Go on from equal scores, if that is nearer to the optimum than where the descent has come."""
-        if (start := self.level_start()) is not None:
+        if (start := self.start_from_equal_scores()) is not None:
             self.point = min(self.point, self._at(start), key=lambda point: point.gap)
 
-    def _needs_double_precision(self, gap: float, goal: float, *, stalled: bool) -> bool:
+    def _needs_double_precision(self, gap: float, gap_target: float, *, stalled: bool) -> bool:
         if self.pool.dtype is np.float64:
             return False
         return (
-            stalled or gap + self._rounding() <= goal or (goal < 2 * self._rounding() and gap <= 4 * self._rounding())
+            stalled
+            or gap + self._rounding() <= gap_target
+            or (gap_target < 2 * self._rounding() and gap <= 4 * self._rounding())
         )
 
     def _rounding(self) -> float:
@@ -296,8 +297,8 @@ class _Descent:
         self.point = self._moved(members, values)
 
     def _steps_at_once(self) -> int:
-        if self.pool.holds_everything and not self.levelled:
-            return WEARISOME * len(self.pool.members)
+        if self.pool.holds_everything and not self.restarted:
+            return STEPS_BEFORE_RESTART * len(self.pool.members)
         return STEPS_PER_MEMBER * (len(self.pool.members) + NEWCOMERS)
 
     def _newton(self, n_steps: int, worth: int) -> None:

@@ -191,7 +191,7 @@ class _Bands:
                 continue
             scores = gathered.rows @ w
             rest = self._rest(gathered)
-            lowest = (rest.fill(scores) * (self.unit.signs[:, None] * scores)).sum(axis=1) + gathered.tails
+            lowest = (rest.linear_minimiser(scores) * (self.unit.signs[:, None] * scores)).sum(axis=1) + gathered.tails
             # A difference of sums: no smaller than their rounding.
             rounding = float(np.finfo(np.float64).eps * (w @ w + np.abs(lowest).sum()))
             gap = max(rounding, float(w @ w - lowest.sum()))
@@ -257,11 +257,11 @@ class _Bands:
     def _solution(self, near: _Near, w: FloatArray) -> Solution:
         """Return a solution of the band's problem whose gap is a share of what is asked for of the whole one's."""
         self.rounds += 1
-        goal = BAND_SHARE * self.unit.goal(0.5 * float(w @ w), self.mean_diagonal, self.tol)
+        gap_target = BAND_SHARE * self.unit.gap_target(0.5 * float(w @ w), self.mean_diagonal, self.tol)
         objective = 0.5 * float(w @ w - near.pull @ near.pull)
         scale = near.dual.scale(objective, float(near.gram.diagonal.mean()))
         # Where all rows are 0, any tolerance is met.
-        return near.solve(float(np.clip(goal / scale, 1e-13, BAND_TOL)) if scale > 0 else BAND_TOL)
+        return near.solve(float(np.clip(gap_target / scale, 1e-13, BAND_TOL)) if scale > 0 else BAND_TOL)
 
     def _left_out(self, near: _Near, solution: Solution) -> FloatArray:
         """Return how far leaving samples out moves the planes."""
@@ -272,7 +272,7 @@ class _Bands:
 
     def _status(self, w: FloatArray, gap: float) -> Status:
         objective = 0.5 * float(w @ w)
-        if gap > self.unit.goal(objective, self.mean_diagonal, self.tol):
+        if gap > self.unit.gap_target(objective, self.mean_diagonal, self.tol):
             return Status.STALLED
         exact = self.unit.scale(objective, self.mean_diagonal) == objective
         return Status.CONVERGED if exact else Status.DEGENERATE
