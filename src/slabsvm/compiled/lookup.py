@@ -19,7 +19,7 @@ _compiled = compiler(error_model="numpy")
 # For what compiled code calls: a second copy, compiled on its own, may round otherwise (docs/method.md).
 _inlined = compiler(error_model="numpy", forceinline=True)
 
-# Up to this many knots, summing over them was measured to be faster than looking one up.
+# Up to this many knots, summing over them is faster than looking one up.
 FEW_LINES = 48
 FEW_FRACTIONS = 24
 DEGREE = 5

@@ -12,7 +12,7 @@ from slabsvm.gram.distances import shared_distances
 
 Model = TypeVar("Model", bound=SupportVectorDetector)
 
-# Distances are kept of samples with so many features or more; of fewer, computing them anew was measured to be cheaper.
+# Distances are kept for samples with so many features or more; with fewer, computing them anew is cheaper.
 MANY_FEATURES = 400
 # They take this share of cache_size, besides what a fit takes.
 SHARE_OF_DISTANCES = 0.5

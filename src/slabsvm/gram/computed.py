@@ -20,7 +20,7 @@ from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
 # A block is computed in tiles of at most so many rows and columns, each by one call of the kernel. What a value is
 # rounded to depends on the shape of the product that it comes from, and these shapes do not depend on the number of
-# threads. Half the rows were measured to cost up to a seventh more; of larger tiles, threads would find too few.
+# threads. Half the rows cost up to a seventh more; larger tiles would be too few for the threads.
 TILE_ROWS = 512
 TILE_COLUMNS = 4096
 # Blocks that would be further off than this, relative to the diagonal, are not computed in float32.
@@ -44,7 +44,7 @@ class Computed(Gram):
         self.n_threads = n_threads
         self.n_samples = X.shape[0]
         self._prepared: dict[Any, Rows] = {}
-        # Threads live as long as the fit that needs them; to start them anew for each block was measured at 1.7 ms.
+        # Threads live as long as the fit that needs them: starting them for each block would take 1.7 ms.
         self._threads = ThreadPoolExecutor(n_threads) if n_threads > 1 else None
 
     def block(
