@@ -15,8 +15,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from sklearn.base import clone
 
-from slabsvm import SlabCollapseWarning
+from slabsvm import SVDD, OneClassSlabSVM, OneClassSVM, SlabCollapseWarning
 from slabsvm.command.group import slabsvm as main
 from slabsvm.kernels.named import NAMED
 from slabsvm.kernels.rbf import RBF
@@ -581,6 +582,44 @@ class TestCosts:
     def test_voc_is_known_by_its_folder_and_its_classes(self, name, classes, expected):
         data = SimpleNamespace(root=Path("data") / name, labels=dict.fromkeys(classes, 40))
         assert pascal_classes.is_pascal_voc(data) == expected
+
+
+class TestTinyGammas:
+    """The benchmark that computes the gaps of fits at the paper's gammas again, and what the page says of it."""
+
+    FOLDER = Path(__file__).parents[1] / "benchmarks"
+
+    def test_the_page_says_what_was_published(self):
+        records = json.loads((self.FOLDER / "results" / "tiny_gamma.json").read_text())["records"]
+        assert len(records) == 6 * 3 * 3 * 4
+        page = " ".join((Path(__file__).parents[2] / "docs" / "pascal-voc.md").read_text().split())
+        for some, words in (
+            (records, "The true gap differs from the certificate by at most {}, and is at most {} of 1 - least K."),
+            ([r for r in records if r["class"] == "person"], "For class person alone, 36 fits, these are {} and {}."),
+        ):
+            off = max(abs(r["true"] - r["claimed"]) for r in some)
+            of_spread = max(r["true"] / r["spread"] for r in some)
+            assert words.format(*(f"{value:.1e}".replace("e-0", "e-") for value in (off, of_spread))) in page
+
+    def test_the_table_is_made_of_the_records(self):
+        arguments = [sys.executable, self.FOLDER / "tiny_gamma.py", "--read"]
+        answer = subprocess.run(arguments, stdout=subprocess.PIPE, text=True, check=True)
+        assert "| all | all | 216 | " in answer.stdout
+
+    @pytest.mark.filterwarnings("ignore::slabsvm.SlabCollapseWarning")
+    def test_a_gap_that_is_known_is_found(self, monkeypatch):
+        monkeypatch.syspath_prepend(self.FOLDER)
+        import tiny_gamma
+
+        X = np.random.default_rng(0).normal(size=(60, 3))
+        squared = tiny_gamma.squared_distances(X)
+        kernel = np.asarray(np.exp(-0.3 * squared), dtype=np.float64)
+        for detector in (OneClassSVM(nu=0.2), SVDD(C=0.1), OneClassSlabSVM()):
+            for tol in (1e-1, 1e-3, 1e-9):
+                fitted = clone(detector).set_params(kernel="precomputed", tol=tol, offsets="training").fit(kernel)
+                # The certificate of a kernel of usual values is the gap itself; a constant taken off K changes nothing.
+                for constant in (0.0, 1.0):
+                    assert tiny_gamma.gap(fitted, kernel - constant) == pytest.approx(fitted.duality_gap_, abs=1e-12)
 
 
 class TestStages:
