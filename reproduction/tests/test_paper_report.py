@@ -14,6 +14,7 @@ from slabsvm_reproduction import command as cli
 from slabsvm_reproduction.letter import experiment as paper
 from slabsvm_reproduction.paper import report as paper_report
 from slabsvm_reproduction.paper import runs as reproductions
+from slabsvm_reproduction.report.tables import convergence
 from slabsvm_reproduction.run import printed
 from slabsvm_reproduction.toy import experiment as toy
 from slabsvm_reproduction.toy import report as toy_report
@@ -83,7 +84,8 @@ def test_what_is_farther_than_the_printed_digits_is_not_reproduced():
     grid = paper_report.verdicts_grid(of_letter(0.02), of_voc(-0.02), of_toy(0.01))
     assert {row[6] for row in grid.rows} == {"not reproduced", "no target"}
     assert {row[5] for row in grid.rows if row[0] == "Table 1"} == {"+0.020"}
-    assert "Table 1: of 21 numbers 21 not reproduced." in paper_report.found(grid)[0]
+    assert paper_report.found(grid)[0].startswith("Of the 51 numbers that the paper prints, 0 come out.")
+    assert "Table 1: 21 not reproduced." in paper_report.found(grid)[0]
 
 
 def test_what_was_not_run_is_said_and_the_papers_number_still_stands():
@@ -105,6 +107,17 @@ def test_the_nearest_reading_of_the_toy_experiment_is_found():
     grid = toy_report.readings_grid(records)
     marked = [grid.rows[at][:2] for (at, column) in grid.marks if column == 5]
     assert marked == [[reading.name, "the lower plane alone"]]
+
+
+def test_the_report_says_how_many_fits_met_their_tolerance_and_where_the_objective_is_zero():
+    met = {"duality_gap": 1e-12, "dual_objective": 1.0, "tol": 1e-10, "status": "converged"}
+    flat = met | {"dual_objective": 1e-30, "status": "degenerate"}
+    assert convergence([met] * 3) == "All 3 fits reached a relative duality gap of 1e-10."
+    said = convergence([met, met | {"duality_gap": 2e-9}, flat])
+    assert said == (
+        "1 of 3 fits reached a relative duality gap of 1e-10. Of 1 the gap is larger, at most 2.0e-09. Of 1 the best w is "
+        "zero, and the gap, at most 1e-12, is no share of anything."
+    )
 
 
 def test_data_in_vocs_layout_that_are_not_voc_are_no_table_two(tmp_path, monkeypatch):
@@ -139,9 +152,12 @@ def test_one_command_says_its_time_runs_all_resumes_and_writes_the_page(tmp_path
     page = (tmp_path / "paper.html").read_text()
     assert page.count('src="data:image/png;base64,') == 2 + 3
     assert page.count(f">{paper_report.NOT_MEASURED}</td>") == 8
-    assert "Table 1: of 21 numbers" in page
+    assert "Of the 51 numbers that the paper prints" in page
+    assert "from <code>letter-training.jsonl</code>, <code>toy.jsonl</code>, one record a line" in page
     monkeypatch.setattr(toy, "toy_measure", pytest.fail)
     (tmp_path / "paper.html").unlink()
-    assert run().count("nothing to compute") == 2
+    again = run()
+    assert again.count("nothing to compute") == 2
+    assert "Table 1 is there already; the toy experiment is there already." in again
     assert (tmp_path / "paper.html").exists()
     assert reproductions.TABLE_TWO not in said.split("fits took")[0]

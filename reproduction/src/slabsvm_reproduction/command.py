@@ -321,12 +321,16 @@ def paper_command(
         prepare(output, figures)
         from time import perf_counter
 
+        from slabsvm_reproduction.letter.data import DataError
         from slabsvm_reproduction.paper.runs import Options, Regions, run_paper
         from slabsvm_reproduction.voc.reading import read_data
         from slabsvm_reproduction.voc.regions import Choice
 
         letters, regions, begin = load(data), None, perf_counter()
         if not no_voc:
-            images = read_data(data, year=None, image_set=None, strict=False, jobs=jobs)
+            try:
+                images = read_data(data, year=None, image_set=None, strict=False, jobs=jobs)
+            except DataError as error:
+                raise DataError(f"{error}\n\nWithout these images: --no-voc leaves Table 2 out.") from error
             regions = Regions(images, named(classes), backgrounds, 0, Choice(most=objects))
         run_paper(Options(output, jobs, fresh, figures), letters, regions, perf_counter() - begin)

@@ -31,13 +31,15 @@ def charts(records: Sequence[Record], name: str) -> list[Chart]:
         Chart(
             f"{name}-medians",
             "The letters behind the medians",
-            "A point is a letter, a bar the median of the 26, a diamond what the paper prints.",
+            "A point is a letter, a bar the median of the 26, a diamond what the paper prints. The paper has no such "
+            "figure.",
             partial(medians_chart, records),
         ),
         Chart(
             f"{name}-heat-maps",
             "Letter by letter",
-            "Matthews correlation on the test rows. Darker is better; 1 is perfect, 0 is guessing.",
+            "Matthews correlation on the test rows. Darker is better; 1 is perfect, 0 is guessing. Counterpart of the "
+            "paper's heat maps of Letter.",
             partial(heat_maps, records),
         ),
     ]

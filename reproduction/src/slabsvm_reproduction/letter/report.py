@@ -35,6 +35,8 @@ KNOWN_OF_COLUMN = {
 KNOWN_OF_CELL = {
     ("KPCA", "linear"): "16 components of 16 features: everything is accepted",
     ("KPCA", "hellinger"): "16 components of 16 features: everything is accepted",
+    ("SVDD", "linear"): "at these C nearly a hard margin",
+    ("SVDD", "rbf"): "at these C nearly a hard margin; met where each row is divided by its sum",
     ("OCSVM", "rbf"): "the slab's gammas; scikit-learn's gives the same",
     ("OCSSVM", "chi2"): "the optimum is certified; the paper's tolerance is not known",
 }

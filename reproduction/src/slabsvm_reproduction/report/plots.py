@@ -11,7 +11,7 @@ import numpy as np
 from scipy.stats import chi
 
 from slabsvm.display import figure
-from slabsvm.display.palette import GREEN, INK, KNOWN, LINE, NOVEL, SAND, SEQUENCE, SOFT, VIOLET
+from slabsvm.display.palette import GREEN, INK, KNOWN, LINE, NOVEL, SAND, SOFT, VIOLET
 from slabsvm.selection import Record
 from slabsvm_reproduction.letter import experiment as paper
 from slabsvm_reproduction.report.parts import Chart
@@ -64,30 +64,40 @@ def planes_chart(records: Sequence[Record], path: Path) -> None:
 def toy_charts() -> list[Chart]:
     """The figures of the toy experiment."""
     return [
-        Chart("toy-epsilon", "How little epsilon changes", "One draw; a pair of lines is a slab.", toy_planes_chart),
-        Chart("toy-slabs", "What the slab accepts", "One draw at epsilon 4/6; orange is outside.", toy_slabs_chart),
+        Chart(
+            "toy-epsilon",
+            "What epsilon changes",
+            "One draw; both planes and the slab between them. Counterpart of the paper's hyperplanes against epsilon.",
+            toy_planes_chart,
+        ),
+        Chart(
+            "toy-slabs",
+            "What the slab accepts",
+            "One draw at epsilon 4/6; orange is outside. Counterpart of the paper's linear and RBF slabs on toy data.",
+            toy_slabs_chart,
+        ),
         Chart(
             "toy-distances",
             "Why a slab",
-            "Distances of 20,000 standard normal samples, and their exact density.",
+            "Distances of 20,000 standard normal samples, and their exact density. Counterpart of the paper's "
+            "densities of the Mahalanobis distance in 2 and 16 dimensions.",
             toy_distances_chart,
         ),
     ]
 
 
 def toy_planes_chart(path: Path, seed: int = 0) -> None:
-    """Draw both planes for each epsilon, with the linear and with the RBF kernel."""
-    with figure(path, 10, 5.2) as drawing:
-        for axes, kernel in zip(drawing.subplots(1, 2), toy.KERNELS, strict=True):
-            for number, epsilon in enumerate(toy.EPSILONS):
+    """Draw the slab for each epsilon, with the linear and with the RBF kernel."""
+    with figure(path, 12, 5.3) as drawing:
+        panels = drawing.subplots(len(toy.KERNELS), len(toy.EPSILONS), sharex=True, sharey=True)
+        for row, kernel in zip(panels, toy.KERNELS, strict=True):
+            for number, (axes, epsilon) in enumerate(zip(row, toy.EPSILONS, strict=True), start=1):
                 slab, X = toy.toy_fit(toy.ToyCell(kernel, epsilon, seed))
-                grid, scores = _score_field(slab, X)
-                levels = [slab.rho_lower_, slab.rho_upper_]
-                axes.contour(*grid, scores, levels, colors=[SEQUENCE[number]], linewidths=1.6)
-                axes.plot([], [], color=SEQUENCE[number], lw=1.6, label=f"{number + 1}/6")
-            _draw_points(axes, X)
-            axes.set_title(f"{_KERNEL_TITLES[kernel]}: both planes for five epsilons")
-        drawing.axes[1].legend(title="epsilon", loc="center left", bbox_to_anchor=(1, 0.5))
+                _draw_slab(axes, slab, X, width=1.2)
+                _draw_points(axes, X, size=1.5)
+                axes.set_title(f"epsilon {number}/6", size=10, pad=4)
+            row[0].set_ylabel(_KERNEL_TITLES[kernel])
+        drawing.subplots_adjust(wspace=0.06, hspace=0.2)
 
 
 def toy_slabs_chart(path: Path, seed: int = 0) -> None:
@@ -95,10 +105,7 @@ def toy_slabs_chart(path: Path, seed: int = 0) -> None:
     with figure(path, 10, 5.2) as drawing:
         for axes, kernel in zip(drawing.subplots(1, 2), toy.KERNELS, strict=True):
             slab, X = toy.toy_fit(toy.ToyCell(kernel, FIGURES_EPSILON, seed))
-            grid, scores = _score_field(slab, X)
-            levels = [slab.rho_lower_, slab.rho_upper_]
-            axes.contourf(*grid, scores, levels, colors=[KNOWN], alpha=0.16)
-            axes.contour(*grid, scores, levels, colors=[KNOWN], linewidths=1.8)
+            _draw_slab(axes, slab, X, width=1.8)
             tie = TIE * abs(slab.rho_lower_)
             outside = slab.decision_function(X) < -tie
             _draw_points(axes, X[~outside])
@@ -135,8 +142,15 @@ def _score_field(slab: Any, X: Any) -> tuple[tuple[Any, Any], Any]:
     return (x, y), slab.project(np.column_stack([x.ravel(), y.ravel()])).reshape(x.shape)
 
 
-def _draw_points(axes: Any, X: Any) -> None:
-    axes.scatter(*X.T, s=5, color=INK, alpha=0.45, lw=0, zorder=2)
+def _draw_slab(axes: Any, slab: Any, X: Any, width: float) -> None:
+    grid, scores = _score_field(slab, X)
+    levels = [slab.rho_lower_, slab.rho_upper_]
+    axes.contourf(*grid, scores, levels, colors=[KNOWN], alpha=0.16)
+    axes.contour(*grid, scores, levels, colors=[KNOWN], linewidths=width)
+
+
+def _draw_points(axes: Any, X: Any, size: float = 5) -> None:
+    axes.scatter(*X.T, s=size, color=INK, alpha=0.45, lw=0, zorder=2)
     axes.set_aspect("equal")
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0)

@@ -108,9 +108,17 @@ def _pair(mcc: float, recall: float) -> str:
 
 
 def convergence(records: Sequence[Record]) -> str:
-    """Say whether every fit reached its tolerance."""
-    slow = [r for r in records if r["duality_gap"] > r["tol"] * max(abs(r["dual_objective"]), 1e-12)]
-    if not slow:
-        return f"All {len(records)} fits reached a relative duality gap of {records[0]['tol']:g}."
-    worst = max(r["duality_gap"] / abs(r["dual_objective"]) for r in slow if r["dual_objective"])
-    return f"{len(slow)} of {len(records)} fits stopped early; the largest relative duality gap is {worst:.1e}."
+    """Say whether every fit reached its tolerance, and of how many the objective is 0, of which no gap is a share."""
+    flat = [r for r in records if r.get("status") == "degenerate"]
+    others = [r for r in records if r.get("status") != "degenerate"]
+    slow = [r for r in others if r["duality_gap"] > r["tol"] * max(abs(r["dual_objective"]), 1e-12)]
+    n_met = len(others) - len(slow)
+    who = "All" if n_met == len(records) else f"{n_met} of"
+    said = f"{who} {len(records)} fits reached a relative duality gap of {records[0]['tol']:g}."
+    if slow:
+        worst = max(r["duality_gap"] / abs(r["dual_objective"]) for r in slow if r["dual_objective"])
+        said += f" Of {len(slow)} the gap is larger, at most {worst:.1e}."
+    if flat:
+        gap = max(r["duality_gap"] for r in flat)
+        said += f" Of {len(flat)} the best w is zero, and the gap, at most {gap:.0e}, is no share of anything."
+    return said

@@ -246,15 +246,21 @@ def draw(output: Path, charts: Sequence[Chart], figures: bool) -> list[Picture]:
     return pictures
 
 
-def finish(output: Path, name: str, report: Report, records: Sequence[Record]) -> None:
-    """Write the CSV file and the report of an experiment, and say where everything is."""
+def finish(
+    output: Path, name: str, report: Report, records: Sequence[Record], journals: Sequence[str] | None = None
+) -> None:
+    """Write the CSV file and the report of an experiment, and say where everything is.
+
+    The records are those of these journals, or of the one that has the experiment's name.
+    """
     from slabsvm import __version__
     from slabsvm.data.files import write_whole
     from slabsvm_reproduction.report.parts import Prose, write_csv
 
     write_csv(records, output / f"{name}.csv")
+    sources = ", ".join(f"`{journal}.jsonl`" for journal in journals or [name])
     origin = (
-        f"Made by slabsvm {__version__} from `{name}.jsonl`, one record a line; `{name}.csv` has those "
+        f"Made by slabsvm {__version__} from {sources}, one record a line; `{name}.csv` has those "
         "shown here as a table. Run the command again to render this anew: what is recorded is not computed twice."
     )
     report = replace(report, parts=[*report.parts, Prose("Where this comes from", [origin])])

@@ -79,6 +79,7 @@ TINY_GAMMAS = tuple(Kernel("rbf", gamma=2.0**-power) for power in (30, 23, 16))
 # The share of the variance that all components explain, but for rounding; and what a component explains at least,
 # relative to the matrix.
 ALL, FEWEST_VARIANCE = 1 - 1e-7, 1e-13
+REPLACED = "There are fewer components than asked for: all are kept."
 # The band's shares of training objects outside: the slab's.
 SHARES = {"nu_lower": paper.NU_LOWER, "nu_upper": paper.NU_UPPER}
 # Gammas beside that of the median heuristic, for those that have hyperplanes.
@@ -263,14 +264,16 @@ def region_measure(features: Sequence[ClassFeatures]) -> Callable[[RegionCell], 
             return about | how | measure_band(sums[learned_from], sums[rows], known, **parameters)
         train, test, how = shown.of(cell)
 
+        feasible = _feasible(cell, train)
+
         def look(detector: Any, inside: NDArray[np.bool_]) -> Record:
-            # What a fit of this model tells its user.
-            told = {"told": detector.warning_}
+            # What a fit of this model tells its user, and that it does not have the parameters of its cell.
+            told = {"told": detector.warning_ if feasible is cell else f"{REPLACED} {detector.warning_}".rstrip()}
             return told | (_of_slab(detector, test, inside, known, rows) if cell.method == SLAB else {})
 
         # Where all kernel values are nearly one, scores differ by as little.
         tie = TIE * min(1.0, how["kernel_spread"] or 1.0)
-        return about | how | measure_one_class(_feasible(cell, train), train, test, known, look, tie=tie)
+        return about | how | measure_one_class(feasible, train, test, known, look, tie=tie)
 
     return measure
 

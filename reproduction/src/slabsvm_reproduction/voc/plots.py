@@ -39,6 +39,11 @@ Pixels = NDArray[np.uint8]
 SHEET, PICTURE, GAP = 11.0, 1.05, 0.06
 # What lies under a picture's label.
 LABEL = {"facecolor": "white", "alpha": 0.8, "linewidth": 0, "pad": 1.0}
+# What the paper has beside the heat maps of each threshold.
+COUNTERPARTS = {
+    "training": "Counterpart of the paper's heat maps of VOC.",
+    "leave-one-out": "The paper has no such thresholds.",
+}
 # Of more classes the names would run into each other.
 FEW = 8
 # Of each class so many objects are shown with their HOG.
@@ -70,7 +75,8 @@ def charts(records: Sequence[Record], features: Sequence[ClassFeatures]) -> list
             Chart(
                 f"voc-heat-maps-{offsets}",
                 f"Class by class, {THRESHOLDS[offsets]}",
-                "Matthews correlation, mean of the folds. Darker is better: 1 is perfect, 0 guessing, less is worse.",
+                "Matthews correlation, mean of the folds. Darker is better: 1 is perfect, 0 guessing, less is worse. "
+                + COUNTERPARTS[offsets],
                 partial(heat_maps, records, offsets),
             )
             for offsets in OFFSETS

@@ -121,9 +121,10 @@ def said_of(foretold: Sequence[Cost], n_jobs: int) -> list[str]:
     """What the run will take, of which the largest class is most, and how to take less."""
     largest = max(foretold, key=lambda cost: cost.seconds)
     disk, seconds = sum(cost.disk for cost in foretold), sum(cost.seconds for cost in foretold)
+    cores = "one idle core" if n_jobs == 1 else f"{n_jobs} idle cores"
     lines = [
         f"{_classes(len(foretold))}; where nothing is kept from an earlier run this takes about "
-        f"{rough_duration(seconds / n_jobs)} on {n_jobs} cores that do nothing else, {disk / 1e9:.2f} GB on disk, and "
+        f"{rough_duration(seconds / n_jobs)} on {cores}, {disk / 1e9:.2f} GB on disk, and "
         f"{max(cost.memory for cost in foretold) / 1e9:.1f} GB of memory.",
         f"The largest class is {largest.label}: {largest.n_objects:,} objects, about "
         f"{rough_duration(largest.seconds / n_jobs)}.",
