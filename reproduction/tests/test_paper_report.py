@@ -115,8 +115,8 @@ def test_the_report_says_how_many_fits_met_their_tolerance_and_where_the_objecti
     assert convergence([met] * 3) == "All 3 fits reached a relative duality gap of 1e-10."
     said = convergence([met, met | {"duality_gap": 2e-9}, flat])
     assert said == (
-        "1 of 3 fits reached a relative duality gap of 1e-10. Of 1 the gap is larger, at most 2.0e-09. Of 1 the best w is "
-        "zero, and the gap, at most 1e-12, is no share of anything."
+        "1 of 3 fits reached a relative duality gap of 1e-10. Of 1 the gap is larger, at most 2.0e-09. Of 1 the best w "
+        "is zero, and the gap, at most 1e-12, is no share of anything."
     )
 
 

@@ -174,6 +174,9 @@ def test_each_class_has_a_picture_of_its_own_whatever_it_is_called():
     assert all(re.fullmatch(r"[\w-]+", name, re.ASCII) for name in names.values())
 
 
+BEYOND = "Rows that exceed the training rows in every feature"
+
+
 class TestCells:
     def test_every_method_and_kernel_at_both_thresholds_and_more_gammas_for_hyperplanes(self, rows):
         both = [of_class(rows), of_class(rows, label="cat")]
@@ -272,9 +275,9 @@ class TestCells:
             gamma = {} if record["gamma_used"] is None else {"gamma": record["gamma_used"]}
             detector = METHODS[method](kernel=kernel, offsets="leave-one-out", **gamma, **dict(cell.parameters))
             detector.fit(X[train].astype(np.float64))
-        assert [first_words(record["told"])] == [first_words(str(warning.message)) for warning in told] or (
-            not told and not record["told"]
-        )
+        # Coordinates do not know what lies beyond all training rows in the features.
+        on_features = [words for w in told if (words := first_words(str(w.message))) and not words.startswith(BEYOND)]
+        assert [first_words(record["told"])] == (on_features or [""])
         if method != "KPCA":
             assert record["accepted"] == int((detector.decision_function(X[held_out].astype(np.float64)) >= 0).sum())
 

@@ -220,7 +220,8 @@ def told_grid(records: Sequence[Record]) -> Grid:
         ["kernel", *(f"{method}, {kind}" for kind in ("training", "left out") for method in COLUMNS)],
         rows,
         [
-            "Of all classes and folds. Each warning's text is in its record, as `told`. " + _accepting_all(records),
+            "Of all classes and folds, without warnings of rows beyond all training rows: fits see coordinates, not "
+            "features. Each warning's text is in its record, as `told`. " + _accepting_all(records),
         ],
     )
 
