@@ -195,7 +195,7 @@ class KernelPCADetector(KernelDetector):
             refuse_remote_cloud(variance, gram)
         left_out = self.offsets == "leave-one-out"
         whole = left_out or not isinstance(self.n_components, Integral)
-        found = components(cloud, None if whole else int(self.n_components), gram.rounding)
+        found = components(cloud, None if whole else int(self.n_components), gram.resolution)
         q = self._dimension(found.variances, variance)
         leading = found.coefficients[:, :q]
         if left_out:
@@ -206,7 +206,7 @@ class KernelPCADetector(KernelDetector):
         stranger = ""
         if length is not None:
             local = kernel is not None and kernel.local
-            far = rounding - _error_of_a_stranger(cloud, leading, length)
+            far = rounding - _error_of_a_far_row(cloud, leading, length)
             # How alike a sample is to the others, times their share: left-out errors are too coarse to tell it from 0.
             alone = float(cloud.shares @ (cloud.means - length * cloud.shares <= rounding))
             stranger, offset = self._kept_outside(offset, far, alone, local=local)
@@ -222,7 +222,7 @@ class KernelPCADetector(KernelDetector):
             sums=leading.sum(axis=0),
             squared_mean=cloud.squared_mean,
             explained=found.variances[:q] / variance if variance > 0 else np.zeros(q),
-            without_error=float(error.max()) <= max(NO_ERROR * variance, 16 * gram.rounding * largest),
+            without_error=float(error.max()) <= max(NO_ERROR * variance, 16 * gram.resolution * largest),
             expected_recall=1.0 if left_out or not found.complete else _expected_recall(cloud, found, q, offset),
         )
 
@@ -276,7 +276,7 @@ def _expected_recall(cloud: Centred, found: Components, q: int, offset: float) -
     return accepted_share(-left_out_errors(cloud, found, q, some), cloud.shares[some], offset)
 
 
-def _error_of_a_stranger(cloud: Centred, leading: FloatArray, length: float) -> float:
+def _error_of_a_far_row(cloud: Centred, leading: FloatArray, length: float) -> float:
     """Return the reconstruction error of a row as long as the samples whose kernel values with them are 0."""
     projections = cloud.squared_mean * leading.sum(axis=0) - cloud.means @ leading
     return float(errors(np.array([length + cloud.squared_mean]), projections[None])[0])

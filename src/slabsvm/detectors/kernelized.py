@@ -138,7 +138,7 @@ def common_length(kernel: Kernel | None, gram: Gram, model: str) -> float | None
     """
     spread = float(np.ptp(gram.diagonal))
     given = ASYMMETRY if kernel is None else 0.0
-    if spread <= max(given, 16 * gram.rounding) * float(gram.diagonal.max()):
+    if spread <= max(given, 16 * gram.resolution) * float(gram.diagonal.max()):
         return float(gram.diagonal[0])
     if kernel is None:
         raise ValueError(

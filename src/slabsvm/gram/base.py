@@ -35,7 +35,7 @@ class Gram(ABC):
     ----------
     n_samples : int
         m.
-    rounding : float
+    resolution : float
         How exactly K is known, as a share of its diagonal.
     cheap_products : bool
         Whether K beta costs less than reading the rows of K that it takes, so that no rows need be kept.
@@ -43,7 +43,7 @@ class Gram(ABC):
 
     n_samples: int
     cheap_products: bool = False
-    rounding: float = ROUNDING_GAP
+    resolution: float = ROUNDING_GAP
 
     def check(self) -> None:
         """Raise ValueError where K is seen not to be symmetric positive semidefinite.

@@ -11,12 +11,12 @@ from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray
 
 
 class Dense(Gram):
-    """K given as a matrix, shape (m, m), of which each value is known to rounding times the diagonal."""
+    """K given as a matrix, shape (m, m), of which each value is known to resolution times the diagonal."""
 
-    def __init__(self, matrix: FloatArray, rounding: float = ROUNDING_GAP) -> None:
+    def __init__(self, matrix: FloatArray, resolution: float = ROUNDING_GAP) -> None:
         self.matrix = matrix
         self.n_samples = matrix.shape[0]
-        self.rounding = rounding
+        self.resolution = resolution
 
     def block(
         self,
@@ -39,7 +39,7 @@ class Dense(Gram):
 
     def subset(self, samples: IndexArray) -> Gram:
         """Return the principal block."""
-        return Dense(self.matrix[np.ix_(samples, samples)], self.rounding)
+        return Dense(self.matrix[np.ix_(samples, samples)], self.resolution)
 
     def dot(self, beta: FloatArray, dtype: npt.DTypeLike = np.float64) -> FloatArray:
         """Return K beta."""

@@ -26,7 +26,7 @@ from slabsvm.runtime.blas import ONE_BLAS_THREAD
 # No multiplier is ever exactly at its bound; only a tight gap tells which ones belong there.
 TIGHTEST_TOL = 1e-10
 # Shares of the caps below which a multiplier is moved to its bound; the gap decides which is kept.
-ROUNDING = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
+BOUND_SHARES = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
 MAX_ITER = 100
 # Rounds without a tenth less gap after which a fit is called stalled.
 PATIENCE = 8
@@ -87,7 +87,7 @@ def solve(
         rounds_since = 0 if gap < PROGRESS * best_gap else rounds_since + 1
         if gap < best_gap:
             best_gap, best = gap, v
-        if gap <= dual.gap_target(objective, mean_diagonal, min(tol, TIGHTEST_TOL), gram.rounding):
+        if gap <= dual.gap_target(objective, mean_diagonal, min(tol, TIGHTEST_TOL), gram.resolution):
             break
         if steps >= limit:
             break
@@ -98,7 +98,7 @@ def solve(
     return certified(
         _at_the_vertex_of(dual, gram, best),
         mean_diagonal=mean_diagonal,
-        resolution=gram.rounding,
+        resolution=gram.resolution,
         tol=tol,
         iterations=steps,
         unfinished=unfinished,
@@ -116,7 +116,7 @@ def _at_the_vertex_of(dual: Dual, gram: Gram, v: FloatArray) -> Point:
         return Point(dual, multipliers, dual.linear + gram.dot(dual.beta(multipliers)))
 
     best = at(v)
-    for share in ROUNDING:
+    for share in BOUND_SHARES:
         rounded = np.where(v < share * dual.caps, 0.0, np.where(v > (1 - share) * dual.caps, dual.caps, v))
         point = at(dual.project_sums(rounded))
         for _ in range(2):

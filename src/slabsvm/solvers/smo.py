@@ -168,7 +168,7 @@ class _Descent:
         least_gap, rounds_since = np.inf, 0
         while True:
             gap, objective = self.point.gap, self.point.objective
-            gap_target = dual.gap_target(objective, self.mean_diagonal, self.limits.tol, self.gram.rounding)
+            gap_target = dual.gap_target(objective, self.mean_diagonal, self.limits.tol, self.gram.resolution)
             self.history.append((len(self.pool.members), dual.relative(gap, objective, self.mean_diagonal)))
             rounds_since = 0 if gap < PROGRESS * least_gap else rounds_since + 1
             least_gap = min(gap, least_gap)
@@ -202,7 +202,7 @@ class _Descent:
         return certified(
             self.point,
             mean_diagonal=self.mean_diagonal,
-            resolution=self.gram.rounding,
+            resolution=self.gram.resolution,
             tol=self.limits.tol,
             iterations=self.steps,
             unfinished=status,

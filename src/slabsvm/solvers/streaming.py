@@ -1,16 +1,16 @@
-"""Linear slabs from passes over the data: a sample says where the planes are, and what lies near them decides.
+"""Linear slabs from passes over the data: a sample estimates the planes, and the rows near them decide.
 
-The problem is the Dual with K = X X', for more samples than anyone wants to hold. Of these, all but a few are beyond a
-plane, with their multipliers at the cap, or inside, with none. So:
+The problem is the Dual with K = X X', for samples that do not fit into memory. All but a few of them are beyond a
+plane, with their multipliers at the cap, or inside, with none.
 
-1. A random sample is solved. Its w and its offsets say where the planes will be.
+1. A random sample is solved. Its w and its offsets estimate the planes.
 2. A pass gathers the rows within a band around each plane. The rows beyond it are capped, and enter through their sum
    alone: with g their pull, the rest is a Dual over the band's rows with the linear term X_B g and the totals that the
    capped rows have left. It is solved as any other, and w = g + X_B'beta_B.
 3. The next pass computes the primal objective of that w. The gap to its dual objective, -|w|^2/2, is the certificate.
    If it is too large, the pass has also gathered the bands around the new planes: back to 2.
 
-A band that turns out not to contain its plane, or that brings too little, is widened.
+A band that does not contain its plane, or that holds too few rows, is widened.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from slabsvm.solvers import smo
 # The sample: so many bytes, and so many rows.
 SAMPLE_BYTES = 2**26
 SAMPLE_ROWS = 2**16
-# Fewer rows are not asked for, whatever they take.
+# The smallest sample, whatever its bytes.
 LEAST_ROWS = 2**12
-# The rows around each plane that a band is first made to hold, of this many bytes at most.
+# The number of rows in a first band around each plane, of this many bytes at most.
 BAND_ROWS = 2**14
 BAND_BYTES = 2**26
-# A band that failed is made so much wider,
+# A band that failed is widened by this factor,
 WIDER = 4.0
 # up to so many bytes of all bands.
 MOST_BAND_BYTES = 2**27
@@ -49,8 +49,8 @@ MOST_ROUNDS = 8
 SAMPLE_TOL = 1e-4
 BAND_SHARE = 0.25
 BAND_TOL = 1e-6
-# No more of K than this is held. In a band, half of the rows are at their caps and most of the others have none: that
-# many have multipliers is no reason to want all of K.
+# The most of K that is held. In a band, half of the rows are at their caps and most others have no multiplier, so that
+# many support vectors are no reason to hold all of K.
 BLOCK_BYTES = 2**24
 
 
