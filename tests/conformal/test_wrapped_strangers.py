@@ -177,10 +177,10 @@ def test_an_open_set_classifier_says_which_classes_accept_what_is_far(calibratio
     data = np.concatenate([X, X + 20]), np.repeat(["near", "off"], 120)
     own = {"near": {"kernel": "linear"}, "off": {"gamma": 0.1}}
     _, told = calibrated(OpenSetClassifier(OneClassSVM(), class_estimators=own, calibration=calibration), *data)
-    assert ["1 class has ('near') a model that accepts rows infinitely far away" in text for text in told] == [True]
+    assert ["Class 'near' has a model that accepts rows infinitely far away" in text for text in told] == [True]
     own = {"near": {"gamma": 1e4}, "off": {"gamma": 1e4}}
     _, told = calibrated(OpenSetClassifier(OneClassSVM(), class_estimators=own), *data)
-    assert ["2 classes have ('near', 'off') more than alpha=0.05" in text for text in told] == [True]
+    assert ["2 classes ('near', 'off') have more than alpha=0.05" in text for text in told] == [True]
 
 
 # Reach

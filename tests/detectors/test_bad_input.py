@@ -848,3 +848,48 @@ def test_maps_rules_and_folds_read_sparse_matrices_with_several_entries_for_a_pl
         np.testing.assert_array_equal(test, expected)
     with refused("Complex data"):
         bandwidth.scale(X + 1j)
+
+
+@pytest.mark.parametrize("detector", [*problems.FAMILY.values(), ConformalDetector, AutoSlabSVM])
+def test_weights_that_are_all_zero_or_a_mapping_are_refused_in_the_same_words_everywhere(detector, X):
+    with refused("(?s)All sample weights are zero.*give at least one sample a positive weight"):
+        detector().fit(X, sample_weight=np.zeros(60))
+    with refused("sample_weight is a mapping", TypeError):
+        detector().fit(X, sample_weight={})
+
+
+def test_only_ratios_of_weights_count_in_a_default_that_scales(X):
+    usual = AutoSlabSVM().fit(X, sample_weight=np.ones(60))
+    huge = AutoSlabSVM().fit(X, sample_weight=np.full(60, 1.7e308))
+    np.testing.assert_allclose(huge.decision_function(X), usual.decision_function(X), atol=1e-12)
+
+
+@pytest.mark.parametrize("detector", [ConformalDetector(), ConformalDetector(method="leave-one-out")])
+def test_weights_that_are_no_counts_are_refused_where_they_count(detector, X):
+    with refused("add up to inf.*weights are counts.*Divide the weights"):
+        detector.fit(X, sample_weight=np.full(60, 1e308))
+    with refused("add up to 6e[+]15"):
+        detector.fit(X, sample_weight=np.full(60, 1e14))
+    with refused("Class 0.*add up to"):
+        OpenSetClassifier(method=detector.method).fit(X, np.arange(60) % 2, sample_weight=np.full(60, 1e308))
+
+
+@pytest.mark.parametrize("method", ["split", "cross", "leave-one-out"])
+def test_rows_at_the_end_of_float64_are_rejected_around_a_detector_that_scales(method, X):
+    detector = AutoSlabSVM() if method != "leave-one-out" else OneClassSlabSVM(gamma=3.0)
+    model = ConformalDetector(detector, method=method).fit(X)
+    far = np.array([[1.7e308], [-1.7e308], [1e300]]) * np.where(np.arange(X.shape[1]) % 2, -1.0, 1.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        np.testing.assert_array_equal(model.predict(far), -1)
+
+
+def test_a_margin_is_refused_and_never_nan(X):
+    class AtALoss(OneClassSlabSVM):
+        def decision_function(self, X):
+            return np.where(X[:, 0] > 1e3, np.nan, super().decision_function(X))
+
+    model = OpenSetClassifier(AtALoss(), calibration="margin").fit(X, np.arange(60) % 2)
+    for question in (model.predict, model.decisions):
+        with refused("A score is NaN"):
+            question(np.full((1, X.shape[1]), 1e6))

@@ -329,6 +329,21 @@ def test_a_threshold_that_accepts_nearly_all_rows_that_repeat_is_warned_of_with_
     assert np.mean(foretold) == pytest.approx(np.mean(found), abs=0.02)
 
 
+@pytest.mark.parametrize("model", [OneClassSlabSVM, OneClassSVM])
+def test_training_thresholds_foretell_what_becomes_of_rows_that_repeat_beside_those_that_do_not(model):
+    rng = np.random.default_rng(0)
+    X, new = on_a_grid(rng, 300), on_a_grid(rng, 4000)
+    with pytest.warns(SlabCollapseWarning, match="expect as few as") as caught:
+        fitted = model(offsets="training").fit(X)
+    (text,) = (str(warning.message) for warning in caught)
+    never_seen, repeating = (float(found) for found in re.findall(r"(\d+)% (?:of new positives|if they repeat)", text))
+    assert never_seen == pytest.approx(100 * fitted.training_recall_bound_, abs=1)
+    assert repeating == pytest.approx(100 * (fitted.predict(new) == 1).mean(), abs=3)
+    # Rows of which none repeats are foretold one thing alone.
+    with pytest.warns(SlabCollapseWarning, match="new positives to be accepted, where nu asks"):
+        model(offsets="training", gamma=1.0).fit(rng.normal(size=(100, 2)))
+
+
 @pytest.mark.parametrize("name", ["slab", "one-class SVM", "SVDD", "kernel PCA"])
 def test_the_remedy_brings_the_rate_nearer_to_what_was_asked(name):
     plain, wrapped = [], []

@@ -100,6 +100,19 @@ def test_kernels_that_tell_samples_apart_are_not_warned_of(name, gamma):
         model(gamma=gamma, **parameters).fit(samples(120))
 
 
+@pytest.mark.parametrize("gamma", [1e-8, 1e-10])
+def test_a_slab_of_tiny_gamma_that_tells_samples_apart_is_not_said_to_have_no_width(gamma):
+    X = np.random.default_rng(0).normal(size=(150, 2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", SlabCollapseWarning)
+        model = OneClassSlabSVM(gamma=gamma, tol=1e-15).fit(X)
+    # What it accepts is what it accepts at a gamma where nobody doubts it.
+    wide = OneClassSlabSVM(gamma=1e-5, tol=1e-15).fit(X)
+    new = 3.0 * np.random.default_rng(1).normal(size=(500, 2))
+    assert (model.predict(new) == wide.predict(new)).mean() > 0.99
+    assert 0.1 < (model.predict(new) == 1).mean() < 0.5
+
+
 def test_equal_samples_are_warned_of_once_and_not_for_their_tolerance():
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")

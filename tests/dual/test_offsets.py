@@ -65,11 +65,11 @@ def test_rounding_of_the_sum_of_caps_does_not_move_an_offset(m):
             assert one_class(weights, count / m).offsets(scores)[0] == count - 0.5
 
 
-def told(lower: float, upper: float, rounding: float = 0.0, status: str = "converged") -> str:
+def told(lower: float, upper: float, rounding: float = 0.0, status: str = "converged", spread: float = np.inf) -> str:
     """Return what a slab with these planes says of its width."""
     slab = Slab()
     slab.rho_lower_, slab.rho_upper_, slab.status_ = lower, upper, status
-    return slab._without_width(rounding, cause="the kernel is so narrow", remedy="a smaller gamma")
+    return slab._without_width(rounding, cause="the kernel is so narrow", remedy="a smaller gamma", spread=spread)
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
@@ -98,6 +98,12 @@ def test_a_slab_has_no_width_where_rounding_or_the_sixth_digit_hides_it(near, fa
     if collapsed:
         assert "the kernel is so narrow" in text
         assert "Use a smaller gamma" in text
+
+
+def test_a_slab_that_is_narrow_beside_its_offsets_and_not_beside_its_scores_has_width():
+    assert not told(1.0, 1.0 + 1e-9, 1e-13, spread=1e-9)
+    assert told(1.0, 1.0 + 1e-9, 1e-9, spread=1e-9)
+    assert told(1.0, 1.0 + 0.5 * NO_WIDTH, spread=2.0)
 
 
 def test_a_slab_without_an_upper_plane_has_all_width_and_a_degenerate_one_says_so_first():

@@ -13,7 +13,6 @@ others, whatever their scores tie with. Each calibration ends with the p-value o
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
@@ -32,12 +31,12 @@ from slabsvm.conformal.p_values import WHOLE, Tail, benjamini_hochberg, combined
 from slabsvm.conformal.remoteness import far_rows, limit_of, reach_of, reach_without_own
 from slabsvm.data.checks import reading
 from slabsvm.detectors.answers import answer, refuse_other_polarity
-from slabsvm.detectors.base import Detector
+from slabsvm.detectors.base import Detector, SlabCollapseWarning
 from slabsvm.detectors.slab import OneClassSlabSVM
 from slabsvm.detectors.weighting import checked_weights, fit_with
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.atomic import atomic
-from slabsvm.runtime.caller import callers_level
+from slabsvm.runtime.caller import untold, warn
 from slabsvm.runtime.sklearn_private import (
     HasMethods,
     Interval,
@@ -193,7 +192,7 @@ class ConformalDetector(OutlierMixin, BaseEstimator):
         del y
         self._calibrate(X, fit_params)
         for doubt in self._doubts():
-            warnings.warn(doubt, CalibrationWarning, stacklevel=callers_level())
+            warn(doubt, CalibrationWarning)
         return self
 
     def p_values(self, X: Any) -> FloatArray:
@@ -286,6 +285,12 @@ class ConformalDetector(OutlierMixin, BaseEstimator):
             validate_data(self, X=X, reset=True, skip_check_array=True)
         weights = checked_weights(parameters.get("sample_weight"), X)
         weights = np.ones(_num_samples(X)) if weights is None else weights
+        with np.errstate(over="ignore"):
+            if not weights.sum() <= MOST_SAMPLES:
+                raise ValueError(
+                    f"The sample weights add up to {weights.sum():.3g}. Calibration counts rows, so that weights are "
+                    f"counts here, and no more than {MOST_SAMPLES:.0e} can be told apart. Divide the weights."
+                )
         detector = OneClassSlabSVM() if self.estimator is None else self.estimator
         members = self._members(detector, _Given(X, parameters, weights))
         self.estimators_ = [member.detector for member in members]
@@ -335,7 +340,7 @@ class ConformalDetector(OutlierMixin, BaseEstimator):
         rate = self.alpha if alpha is None else alpha
         level = self.level(rate)
         if level == 0:
-            warnings.warn(self._too_few(rate), CalibrationWarning, stacklevel=callers_level())
+            warn(self._too_few(rate), CalibrationWarning)
         return level
 
     def _too_few(self, alpha: float) -> str:
@@ -425,7 +430,9 @@ class _Given:
 
 def _fit_and_score(detector: Any, given: _Given, learned: IndexArray, held_out: IndexArray) -> _Member:
     parameters = _check_method_params(given.X, given.parameters, indices=learned)
-    fit_with(detector, _safe_split(detector, given.X, None, learned)[0], parameters)
+    # Where the detector puts its own threshold does not matter here, and the fit ends with questions of its own.
+    with untold(SlabCollapseWarning):
+        fit_with(detector, _safe_split(detector, given.X, None, learned)[0], parameters)
     held_out_X, _ = _safe_split(detector, given.X, None, held_out, learned)
     return _scored(detector, held_out_X, given.weights[held_out], learned)
 
@@ -442,10 +449,9 @@ def largest_answer(method: Callable[[Any], FloatArray], rows: Any) -> float:
     if rows is None:
         return np.nan
     try:
-        with np.errstate(all="ignore"), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with np.errstate(all="ignore"):
             return float(np.max(method(rows)))
-    except (ValueError, TypeError, ArithmeticError):
+    except (ValueError, TypeError, ArithmeticError, Warning):
         # A detector that refuses such rows accepts none of them.
         return np.nan
 

@@ -92,12 +92,22 @@ def innermost(detector: Any, X: Any = None) -> tuple[Any, Any]:
     """Return the detector at the end of pipelines and searches, and rows as it receives them."""
     if isinstance(detector, Pipeline):
         if X is not None and len(detector) > 1:
-            X = detector[:-1].transform(X)
+            X = _transformed(detector[:-1], X)
         return innermost(detector[-1], X)
     for chosen in ("best_estimator_", "pipeline_"):
         if hasattr(detector, chosen):
             return innermost(getattr(detector, chosen), X)
     return detector, X
+
+
+def _transformed(steps: Pipeline, X: Any) -> Any:
+    """Return rows as steps before a detector make them; what overflows float64 is as far out as that goes."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        rows = steps.transform(X)
+    values = rows.data if sp.issparse(rows) else rows
+    if isinstance(values, np.ndarray) and values.dtype.kind == "f" and np.isinf(values).any():
+        np.clip(values, -np.finfo(values.dtype).max, np.finfo(values.dtype).max, out=values)
+    return rows
 
 
 def _has_mass(model: Any) -> bool:

@@ -7,7 +7,6 @@ finds odd about it. A model states how it learns, how it scores, and its diagnos
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -21,12 +20,13 @@ from sklearn.utils.validation import validate_data
 
 from slabsvm.data.checks import canonical, reading, without_unit
 from slabsvm.data.distinct import Distinct, distinct_rows
+from slabsvm.detectors.weighting import checked_weights
 from slabsvm.dual.program import one_class
 from slabsvm.runtime.arrays import BoolArray, FloatArray
 from slabsvm.runtime.atomic import atomic
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
-from slabsvm.runtime.caller import callers_level
-from slabsvm.runtime.sklearn_private import StrOptions, _check_sample_weight, _fit_context
+from slabsvm.runtime.caller import warn
+from slabsvm.runtime.sklearn_private import StrOptions, _fit_context
 
 # Offsets are moved outwards by this many units of rounding, so that a sample on a boundary counts as inside, as it
 # should, whatever rounding does to its score.
@@ -212,14 +212,8 @@ class Detector(Scored):
     def _training(self, X: Any, sample_weight: Any) -> Training:
         """Return rows and weights, validated, and which rows are equal."""
         X = self._checked(X, reset=True)
-        with reading(sample_weight, "sample_weight"):
-            weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        weights, self._weight_unit = without_unit(weights)
-        if not weights.any():
-            raise ValueError(
-                "All sample weights are zero, so that there is nothing to learn from; give at least one sample a "
-                "positive weight, or leave sample_weight out."
-            )
+        weights = checked_weights(sample_weight, X)
+        weights, self._weight_unit = without_unit(np.ones(X.shape[0]) if weights is None else weights)
         return Training(X, weights, self._distinct(X, weights))
 
     def _take(self, training: Training, fitted: Fitted) -> None:
@@ -236,7 +230,7 @@ class Detector(Scored):
         self._take(training, fitted)
         self.warning_ = " ".join(text for text in (self._diagnosis(), self._repeats_misjudged(training)) if text)
         if self.warning_:
-            warnings.warn(self.warning_, SlabCollapseWarning, stacklevel=callers_level())
+            warn(self.warning_, SlabCollapseWarning)
 
     @property
     def loo_decisions_(self) -> FloatArray:
@@ -301,8 +295,8 @@ class Detector(Scored):
             return (
                 f"{found}they score higher than rows that were left out, or tie on the threshold, which counts as "
                 f"inside. If new rows will repeat training rows as these do, expect {expected:.1%} of new positives to "
-                "be accepted, and novel rows that repeat these too. Hold rows out to put the threshold: wrap the "
-                "model in ConformalDetector."
+                "be accepted, and novel rows that repeat these too. Hold rows out to put the threshold: "
+                "ConformalDetector(model, method='split') does."
             )
         return ""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -22,7 +21,7 @@ from slabsvm.detectors.slab_planes import Slab
 from slabsvm.dual.program import one_class_slab
 from slabsvm.kernels.base import LARGEST_KERNEL_VALUE
 from slabsvm.runtime.atomic import atomic
-from slabsvm.runtime.caller import callers_level
+from slabsvm.runtime.caller import warn
 from slabsvm.runtime.sklearn_private import StrOptions, _check_sample_weight, _fit_context
 
 # What a fit says that found w = 0.
@@ -210,11 +209,10 @@ class LinearOneClassSlabSVM(Slab, Scored):
 
     def _warn(self, advice: str, rounding: float) -> None:
         if self.status_ == "stalled":
-            warnings.warn(
+            warn(
                 f"LinearOneClassSlabSVM stopped at a relative duality gap of {self.relative_gap_:.2g}, where tol asks "
                 f"for {self.tol:.2g}, after {self.n_passes_} passes: {advice}.",
                 ConvergenceWarning,
-                stacklevel=callers_level(),
             )
         self.warning_ = NEAR_THE_ORIGIN
         if self.status_ != "degenerate":
@@ -227,7 +225,7 @@ class LinearOneClassSlabSVM(Slab, Scored):
         if not self.warning_ and self.rho_lower_ <= 0.0 <= self.rho_upper_:
             self.warning_ = infinity.zero_accepted()
         if self.warning_:
-            warnings.warn(self.warning_, SlabCollapseWarning, stacklevel=callers_level())
+            warn(self.warning_, SlabCollapseWarning)
 
     def __sklearn_tags__(self) -> Any:
         """Return what scikit-learn wants to know about the input."""

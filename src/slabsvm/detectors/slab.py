@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+import numpy as np
+
 from slabsvm.detectors.base import parameters
 from slabsvm.detectors.slab_planes import Slab
 from slabsvm.detectors.support_vectors import Solved, SupportVectorDetector
@@ -147,5 +149,11 @@ class OneClassSlabSVM(Slab, SupportVectorDetector):
 
     def _diagnosis(self) -> str:
         cause = "the kernel matrix is so close to the identity"
-        without_width = self._without_width(self._fitted.rounding, cause=cause, remedy=self._remedy())
+        left_out = self._fitted.loo_scores
+        without_width = self._without_width(
+            self._fitted.rounding,
+            cause=cause,
+            remedy=self._remedy(),
+            spread=np.inf if left_out is None else float(np.nanmax(left_out) - np.nanmin(left_out)),
+        )
         return without_width or self._said()

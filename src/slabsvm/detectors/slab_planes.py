@@ -91,16 +91,17 @@ class Slab:
         nus = f"nu {self.nu_lower:g} below and {self.nu_upper:g} above, epsilon {self.epsilon:.4g}"
         return nus, f"hyperplanes      {self.rho_lower_:.6g} <= s <= {self.rho_upper_:.6g}"
 
-    def _without_width(self, rounding: float, *, cause: str, remedy: str) -> str:
+    def _without_width(self, rounding: float, *, cause: str, remedy: str, spread: float = np.inf) -> str:
         """Return what is wrong with w, or with planes moved by rounding that have nothing between them, or nothing.
 
-        cause says why the scores of different samples may be the same, and remedy what to use then.
+        cause says why the scores of different samples may be the same, and remedy what to use then. spread is by how
+        much they differ, where that is known: a slab that is narrow beside its offsets may be wide beside it.
         """
         if self.status_ == "degenerate":
             return f"The fitted w is zero: {Status.DEGENERATE.value}."
         width = self.rho_upper_ - self.rho_lower_
         largest = max(abs(self.rho_lower_), abs(self.rho_upper_)) if np.isfinite(width) else 0.0
-        if width <= NO_WIDTH * largest + 4 * rounding:
+        if width <= NO_WIDTH * min(largest, spread) + 4 * rounding:
             return (
                 f"The slab has no width: its hyperplanes are at {self.rho_lower_:.6g} and {self.rho_upper_:.6g}. "
                 f"Either all samples are (nearly) the same point of feature space, or {cause} that the scores "

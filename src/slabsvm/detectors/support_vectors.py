@@ -6,7 +6,6 @@ score.
 
 from __future__ import annotations
 
-import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -36,7 +35,8 @@ from slabsvm.kernels.rbf import RBF
 from slabsvm.kernels.tables import Projection
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
-from slabsvm.runtime.caller import callers_level
+from slabsvm.runtime.caller import warn
+from slabsvm.runtime.counting import counted
 from slabsvm.runtime.sklearn_private import Interval, StrOptions
 
 # So many samples, in their random order, are asked whether any other reaches them.
@@ -137,6 +137,9 @@ class SupportVectorFit(Fitted):
         |w|^2.
     length : float
         k(x, x) of the first sample, which is that of all where the kernel is precomputed and the model needs it.
+    recall_of_repeats : float
+        Of training planes: the share of new rows that are accepted at least, where these repeat training rows as often
+        as training rows do each other.
     objective, gap, relative_gap : float
     iterations : int
     status : str
@@ -149,6 +152,7 @@ class SupportVectorFit(Fitted):
     boundary: dict[str, float]
     squared_norm: float
     length: float
+    recall_of_repeats: float
     objective: float
     gap: float
     relative_gap: float
@@ -275,13 +279,14 @@ class SupportVectorDetector(KernelDetector):
         gamma = f" (gamma {self.gamma_:.4g})" if hasattr(self, "gamma_") else ""
         kernel = self.kernel if isinstance(self.kernel, str) else getattr(self.kernel, "__name__", "callable")
         parameters, boundary = self._statement()
+        ended = f"{self.status_} after {counted(self.n_iter_, 'iteration')}"
         lines = [
             f"{type(self).__name__}: {kernel} kernel{gamma}, {parameters}",
             f"  {boundary}  ({self.offsets} offsets)",
             f"  support vectors  {share} of {self.n_samples_fit_} samples ({share / self.n_samples_fit_:.1%})",
             f"  recall           {self._recall_statement()}",
             f"  certificate      objective {self.dual_objective_:.6g}, duality gap {self.duality_gap_:.2g} "
-            f"(relative {self.relative_gap_:.2g}, tol {self.tol:g}), {self.status_} after {self.n_iter_} iterations",
+            f"(relative {self.relative_gap_:.2g}, tol {self.tol:g}), {ended}",
         ]
         return "\n".join(lines)
 
@@ -331,14 +336,14 @@ class SupportVectorDetector(KernelDetector):
             start=start,
         )
         if not solution.converged:
-            warnings.warn(
+            warn(
                 f"{type(self).__name__} stopped at a relative duality gap of {solution.relative_gap:.2g}, "
-                f"where tol asks for {self.tol:.2g}, after {solution.iterations} iterations: {solution.status.value}.",
+                f"where tol asks for {self.tol:.2g}, after {counted(solution.iterations, 'iteration')}: "
+                f"{solution.status.value}.",
                 ConvergenceWarning,
-                stacklevel=callers_level(),
             )
         elif text := self._told_nothing_apart(dual, gram, solution):
-            warnings.warn(text, ConvergenceWarning, stacklevel=5)
+            warn(text, ConvergenceWarning)
         return solution
 
     def _told_nothing_apart(self, dual: Dual, gram: Gram, solution: Solution) -> str:
@@ -396,6 +401,7 @@ class SupportVectorDetector(KernelDetector):
             stranger=stranger,
             squared_norm=solved.squared_norm,
             length=float(gram.diagonal[0]),
+            recall_of_repeats=_recall_of_repeats(training, solved, offsets, rounding),
             objective=solution.objective,
             gap=solution.gap,
             relative_gap=solution.relative_gap,
@@ -489,9 +495,13 @@ class SupportVectorDetector(KernelDetector):
         """Return a warning where training offsets will reject far more new positives than asked for, or nothing."""
         nominal, expected = self._nominal_recall(), self._fitted.training_recall_bound
         if self.offsets == "training" and expected < nominal - LOST_RECALL:
+            repeating = self._fitted.recall_of_repeats
+            if_they_repeat = ""
+            if repeating > expected + LOST_RECALL:
+                if_they_repeat = f" ({repeating:.0%} if they repeat training rows as often as these do each other)"
             return (
                 f"{1 - expected:.0%} of the training samples are support vectors. With offsets='training' "
-                f"expect as few as {expected:.0%} of new positives to be accepted, where nu asks for "
+                f"expect as few as {expected:.0%} of new positives to be accepted{if_they_repeat}, where nu asks for "
                 f"{nominal:.0%}. Use {self._remedy()}, or more samples."
             )
         return ""
@@ -503,6 +513,19 @@ class SupportVectorDetector(KernelDetector):
     def _remedy(self) -> str:
         """Return what makes fewer samples support vectors, or makes it harmless that they are."""
         return f"offsets='leave-one-out', {self._smoother()}" if self.offsets == "training" else self._smoother()
+
+
+def _recall_of_repeats(training: Training, solved: Solved, offsets: FloatArray, rounding: float) -> float:
+    """Return the share of new rows that training planes accept at least, if they repeat training rows as these do.
+
+    The share of rows that have an equal one estimates how many will (Good 1953). A new row that repeats one scores as
+    it does; of the others, those are counted as accepted that hold no plane.
+    """
+    distinct = training.distinct
+    repeats = np.bincount(distinct.group[distinct.group >= 0]) > 1
+    accepted = solved.dual.accepts(solved.solution.scores, offsets, rounding)
+    held = (solved.solution.multipliers > 0).any(axis=0)
+    return float(distinct.weights @ np.where(repeats, accepted, ~held) / distinct.weights.sum())
 
 
 def _of_others(solved: Solved, samples: npt.NDArray[np.intp]) -> FloatArray:

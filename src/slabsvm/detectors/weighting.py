@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.pipeline import Pipeline
 
+from slabsvm.data.checks import reading
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.sklearn_private import _check_sample_weight, _num_samples
 
@@ -23,14 +24,15 @@ def checked_weights(sample_weight: Any, X: Any) -> FloatArray | None:
     """
     if sample_weight is None:
         return None
-    # Before scikit-learn says it, from some version on, without a remedy.
-    if not np.any(np.asarray(sample_weight)):
-        raise ValueError(
-            "All sample weights are zero, so that there is nothing to learn from; give at least one sample a positive "
-            "weight, or leave sample_weight out."
-        )
-    rows = np.empty((_num_samples(X), 0))
-    weights: FloatArray = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
+    with reading(sample_weight, "sample_weight"):
+        # Before scikit-learn says it, from some version on, without a remedy.
+        if not np.any(np.asarray(sample_weight)):
+            raise ValueError(
+                "All sample weights are zero, so that there is nothing to learn from; give at least one sample a "
+                "positive weight, or leave sample_weight out."
+            )
+        rows = np.empty((_num_samples(X), 0))
+        weights: FloatArray = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
     return weights
 
 

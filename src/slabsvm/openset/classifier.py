@@ -8,7 +8,6 @@ sample with probability at most alpha. The answer is "unknown" only where every 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -35,7 +34,7 @@ from slabsvm.detectors.weighting import checked_weights
 from slabsvm.openset.classwise import NormalisedMargin, call_method, fitted_to_class
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.atomic import atomic
-from slabsvm.runtime.caller import callers_level
+from slabsvm.runtime.caller import warn
 from slabsvm.runtime.sklearn_private import (
     HasMethods,
     Interval,
@@ -345,7 +344,7 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
                 )
             return None
         if alpha is not None and (few := self._few(self.models_, self.classes_, alpha)):
-            warnings.warn(few, CalibrationWarning, stacklevel=callers_level())
+            warn(few, CalibrationWarning)
         return _levels_of(self.models_, self.alpha if alpha is None else alpha)
 
     def _columns(self, X: Any, method: str) -> FloatArray:
@@ -405,7 +404,7 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
             ]
         for doubt in doubts:
             if doubt:
-                warnings.warn(doubt, CalibrationWarning, stacklevel=callers_level())
+                warn(doubt, CalibrationWarning)
 
     def _few(self, models: list[Any], classes: npt.NDArray[Any], alpha: float) -> str:
         """Return a warning of classes that have too few samples for a rate, or nothing."""
@@ -414,7 +413,7 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
             return ""
         rate = max(models[place].smallest_p_value_ for place in few)
         return (
-            f"{_counted(classes[few])} too few samples for alpha={alpha:g}. Beside classes that have enough, such a "
+            f"{_having(classes[few])} too few samples for alpha={alpha:g}. Beside classes that have enough, such a "
             "one rejects samples below all of its calibration samples, a share of up to "
             f"{rate:.2g} of its new samples; where no class has enough, nothing is unknown. Give more samples, or a "
             "larger alpha; method='cross' and 'leave-one-out' calibrate on every sample, and calibration='margin' "
@@ -488,7 +487,7 @@ def _accepting_all(accepts: list[bool], classes: npt.NDArray[Any]) -> str:
     if not any(accepts):
         return ""
     return (
-        f"{_counted(classes[accepts])} a model that accepts rows infinitely far away. Where its score grows or levels "
+        f"{_having(classes[accepts])} a model that accepts rows infinitely far away. Where its score grows or levels "
         "off with distance, use two_sided=True, SVDD or the RBF kernel; where its scores tie at the lowest, a smoother "
         "estimator (a smaller gamma) tells them apart."
     )
@@ -499,7 +498,7 @@ def _out_of_reach(beyond: list[bool], classes: npt.NDArray[Any], alpha: float) -
     if not any(beyond):
         return ""
     return (
-        f"{_counted(classes[beyond])} more than alpha={alpha:g} of the calibration samples out of the kernel's reach: "
+        f"{_having(classes[beyond])} more than alpha={alpha:g} of the calibration samples out of the kernel's reach: "
         "these score as if infinitely far away, and what is accepted beyond is decided by their kernel mass alone. Use "
         "a smaller gamma, or more samples."
     )
@@ -520,9 +519,9 @@ def _without_weightless(
     )
 
 
-def _counted(labels: Any) -> str:
-    """Return how many classes and which, as the subject of a sentence."""
-    return f"{len(labels)} {'class has' if len(labels) == 1 else 'classes have'} ({_some(labels)})"
+def _having(labels: Any) -> str:
+    """Return which classes, and how many, as the subject of a sentence."""
+    return f"Class {_some(labels)} has" if len(labels) == 1 else f"{len(labels)} classes ({_some(labels)}) have"
 
 
 def _some(labels: Any) -> str:

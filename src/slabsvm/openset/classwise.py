@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import Any, Self
 
@@ -15,6 +14,7 @@ from slabsvm.detectors.answers import answer, refuse_other_polarity
 from slabsvm.detectors.weighting import fit_with
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.atomic import atomic
+from slabsvm.runtime.caller import untold
 from slabsvm.runtime.sklearn_private import _check_method_params, _num_samples, _safe_indexing
 
 # A class with fewer samples has none to hold out.
@@ -57,7 +57,10 @@ class NormalisedMargin(OutlierMixin, BaseEstimator):
 
     def decision_function(self, X: Any) -> FloatArray:
         """Return the normalised margin of each row, shape (n_samples,): >= 0 for rows that are accepted."""
-        return answer(self.estimator_, X).values / self.depth_
+        values = answer(self.estimator_, X).values
+        if np.isnan(values).any():
+            raise ValueError("A score is NaN: the detector cannot score these samples.")
+        return values / self.depth_
 
 
 def fitted_to_class(model: Any, X: Any, label: Any, parameters: Mapping[str, Any]) -> Any:
@@ -70,9 +73,8 @@ def fitted_to_class(model: Any, X: Any, label: Any, parameters: Mapping[str, Any
 
 
 def _fit_many(model: Any, X: Any, parameters: Mapping[str, Any]) -> Any:
-    with warnings.catch_warnings():
-        # The classifier warns once for all classes.
-        warnings.simplefilter("ignore", CalibrationWarning)
+    # The classifier warns once for all classes.
+    with untold(CalibrationWarning):
         return model.fit(X, **parameters)
 
 

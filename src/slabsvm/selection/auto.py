@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -14,7 +13,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from slabsvm.data.checks import canonical, reading
+from slabsvm.data.checks import canonical, reading, without_unit
 from slabsvm.data.distinct import distinct_rows
 from slabsvm.detectors.base import Scored
 from slabsvm.detectors.slab import OneClassSlabSVM
@@ -22,7 +21,7 @@ from slabsvm.detectors.weighting import checked_weights, routed
 from slabsvm.kernels.bandwidth import feature_variance
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.atomic import atomic
-from slabsvm.runtime.caller import callers_level
+from slabsvm.runtime.caller import warn
 from slabsvm.runtime.counting import counted
 from slabsvm.runtime.sklearn_private import Interval, _fit_context
 from slabsvm.selection.criteria import RecallMissedWarning, TightestAtRecall
@@ -155,6 +154,9 @@ class AutoSlabSVM(WithProgress, Scored):
         del y
         X = self._checked(X, reset=True)
         weights = checked_weights(sample_weight, X)
+        if weights is not None:
+            # Only their ratios count, and the scaler adds them up.
+            weights, _ = without_unit(weights)
         steps = self._search(X, weights)
         self.pipeline_: Pipeline = clone(self.search_.estimator).set_params(**clone(self.best_params_, safe=False))
         self.pipeline_.fit(X, **routed(self.pipeline_, weights))
@@ -276,12 +278,11 @@ class AutoSlabSVM(WithProgress, Scored):
         """
         most = n_distinct / (n_distinct + 1)
         if self.recall > most:
-            warnings.warn(
+            warn(
                 f"recall={self.recall:g} is more than {counted(n_distinct, 'distinct sample')} can promise: a new "
                 f"one is expected to score below all of them with probability {1 - most:.2g}. Ask for a recall of "
                 f"{most:.3g} at most, or give more samples.",
                 RecallMissedWarning,
-                stacklevel=callers_level(),
             )
 
     def _checked(self, X: Any, *, reset: bool) -> Any:

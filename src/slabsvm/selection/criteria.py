@@ -6,7 +6,6 @@ about the negatives, which its class states, and fails where it does not hold.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any, ClassVar
@@ -17,7 +16,7 @@ from scipy.special import logsumexp
 
 from slabsvm.detectors.answers import Answer
 from slabsvm.runtime.arrays import FloatArray
-from slabsvm.runtime.caller import callers_level
+from slabsvm.runtime.caller import warn
 from slabsvm.runtime.sklearn_private import Interval, StrOptions
 from slabsvm.selection.consistency import Consistency
 from slabsvm.selection.criterion import Criterion, Measured, WithSyntheticOutliers
@@ -128,13 +127,12 @@ class TightestAtRecall(WithSyntheticOutliers):
         """Warn if the chosen candidate does not keep the recall."""
         least = self._least(n_held_out)
         if recall < least:
-            warnings.warn(
+            warn(
                 f"No candidate keeps the recall: {self.recall:.3g} is asked for, at least {least:.3g} with "
                 f"{self.slack:g} standard deviations of chance, and the chosen one accepts {recall:.3g} of the "
                 "held-out positives. Add candidates that reject less to the grid, such as smaller nu and smaller "
                 "gamma; where the grid is fixed, as in AutoSlabSVM, ask for a smaller recall or give more samples.",
                 RecallMissedWarning,
-                stacklevel=callers_level(),
             )
 
     def _least(self, n_held_out: int) -> float:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from slabsvm.runtime.arrays import FloatArray
-from slabsvm.runtime.caller import callers_level
+from slabsvm.runtime.caller import warn
 from slabsvm.runtime.counting import counted
 
 Candidates = Sequence[Mapping[str, Any]]
@@ -68,19 +67,17 @@ def warn_of_edges(candidates: Candidates, scores: FloatArray, best: int, widened
         end, other = ("largest", "larger") if side > 0 else ("smallest", "smaller")
         found = f"The best {name}, {candidates[best][name]:.3g}, is the {end} that was tried"
         if widened.get(name):
-            warnings.warn(
+            warn(
                 f"{found}, though the grid went on {counted(widened[name], 'time')}: what the criterion measures goes "
                 f"on getting better as it gets {other}, so that it chooses the end of the grid and not a best value. "
                 "Look at slabsvm.display.draw_search, and search by another criterion.",
                 GridEdgeWarning,
-                stacklevel=callers_level(),
             )
         else:
-            warnings.warn(
+            warn(
                 f"{found}, and a better one may lie beyond. Add {other} values to the grid, or let it go on by itself "
                 f"with widen={name!r}.",
                 GridEdgeWarning,
-                stacklevel=callers_level(),
             )
 
 

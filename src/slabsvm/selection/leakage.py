@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from slabsvm.runtime.arrays import FloatArray, IndexArray
-from slabsvm.runtime.caller import callers_level
+from slabsvm.runtime.caller import warn
 from slabsvm.selection.folds import TrainAndTest, equal_rows
 
 # Means and deviations this near to 0 and 1 in every feature are no chance, which leaves differences of 1 / sqrt(n). The
@@ -75,7 +74,7 @@ def warn_of_labels(y: Any) -> None:
 
 
 def _warn(text: str) -> None:
-    warnings.warn(text, LeakageWarning, stacklevel=callers_level())
+    warn(text, LeakageWarning)
 
 
 def _table(X: Any) -> FloatArray | None:

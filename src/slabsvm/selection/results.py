@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -12,7 +11,7 @@ from scipy.stats import rankdata
 from sklearn.exceptions import FitFailedWarning
 
 from slabsvm.runtime.arrays import FloatArray
-from slabsvm.runtime.caller import callers_level
+from slabsvm.runtime.caller import warn
 from slabsvm.selection.criterion import Criterion
 from slabsvm.selection.judging import Outcome
 
@@ -100,8 +99,7 @@ def _tell_of_failures(outcomes: Sequence[Sequence[Outcome]]) -> None:
     text = f"{len(failures)} of {total} fits failed; the first says: {failures[0]}"
     if len(failures) == total:
         raise ValueError(f"Nothing could be fitted. {text}")
-    warnings.warn(
+    warn(
         f"{text}. The candidates that they belong to rank last; error_score='raise' shows where it comes from.",
         FitFailedWarning,
-        stacklevel=callers_level(),
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
@@ -20,7 +19,7 @@ from slabsvm.data.checks import reading
 from slabsvm.detectors.weighting import checked_weights, routed
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.atomic import atomic
-from slabsvm.runtime.caller import callers_level
+from slabsvm.runtime.caller import warn
 from slabsvm.runtime.sklearn_private import HasMethods, Interval, StrOptions, _fit_context, _num_samples
 from slabsvm.selection.chosen import ChosenDetector
 from slabsvm.selection.criteria import NothingToldApartWarning
@@ -291,7 +290,7 @@ class LabelFreeSearchCV(WithProgress, ChosenDetector):
                 "or over a grid of candidates that differ more."
             )
         if doubt:
-            warnings.warn(doubt, NothingToldApartWarning, stacklevel=callers_level())
+            warn(doubt, NothingToldApartWarning)
         else:
             warn_of_edges(candidates, scores, self.best_index_, widened)
 

@@ -1,0 +1,112 @@
+"""Warnings come once, point to the caller's line, and leave the process's filters as they were."""
+
+import threading
+import warnings
+
+import joblib
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV
+
+import problems
+from slabsvm import (
+    CalibrationWarning,
+    ConformalDetector,
+    LabelFreeSearchCV,
+    OneClassSlabSVM,
+    OneClassSVM,
+    OpenSetClassifier,
+    SlabCollapseWarning,
+)
+from slabsvm.runtime.caller import untold, warn
+
+X = np.random.default_rng(0).normal(size=(150, 2))
+GRID = np.random.default_rng(0).integers(0, 8, (300, 2)).astype(float)
+
+
+def told_by(action):
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        action()
+    return told
+
+
+def test_a_fit_that_tells_nothing_apart_says_so_at_the_callers_line():
+    (told,) = told_by(lambda: OneClassSVM(gamma=1e-6, tol=0.9).fit(X))
+    assert told.category is ConvergenceWarning
+    assert told.filename == __file__
+
+
+@pytest.mark.parametrize(
+    "search",
+    [
+        GridSearchCV(OneClassSlabSVM(), {"gamma": [100.0]}, scoring=lambda model, *_: model.offset_, refit=False, cv=2),
+        ConformalDetector(OneClassSVM(gamma=1e-6, tol=0.9)),
+        OpenSetClassifier(OneClassSlabSVM(offsets="training", gamma=3.0), calibration="margin"),
+        LabelFreeSearchCV(OneClassSlabSVM(offsets="training"), {"gamma": [3.0]}, criterion="recall"),
+    ],
+    ids=lambda search: type(search).__name__,
+)
+def test_what_is_fitted_inside_points_to_the_callers_line(search):
+    told = told_by(lambda: search.fit(X, np.arange(len(X)) % 2))
+    assert told
+    assert {warning.filename for warning in told} == {__file__}
+
+
+@pytest.mark.parametrize("method", ["split", "cross"])
+@pytest.mark.parametrize(
+    ("detector", "rows"),
+    [
+        # Thresholds for new samples, which the calibration puts in place of these.
+        (OneClassSlabSVM(offsets="training", gamma=3.0), X),
+        # Rows that repeat, for which the advice is to calibrate.
+        (problems.FAMILY["one-class SVM"](), GRID),
+    ],
+)
+def test_a_calibrated_detector_says_nothing_of_the_thresholds_that_it_replaces(detector, rows, method):
+    assert any(warning.category is SlabCollapseWarning for warning in told_by(lambda: detector.fit(rows)))
+    assert not told_by(lambda: ConformalDetector(detector, method=method).fit(rows))
+
+
+def test_a_calibrated_detector_that_tells_nothing_apart_says_so_itself():
+    told = told_by(lambda: ConformalDetector(OneClassSlabSVM(gamma=1e6)).fit(X))
+    assert [warning.category for warning in told] == [CalibrationWarning]
+    assert "100% of the calibration samples are out of the kernel's reach" in str(told[0].message)
+
+
+def test_fits_in_threads_leave_the_filters_of_warnings_as_they_were():
+    labels = np.arange(len(X)) % 30
+    with warnings.catch_warnings():
+        before = list(warnings.filters)
+        for _ in range(3):
+            with joblib.parallel_config(backend="threading", n_jobs=4):
+                OpenSetClassifier(alpha=0.5).fit(X, labels)
+        assert not [entry for entry in warnings.filters if entry not in before and entry[0] == "ignore"]
+
+
+def test_what_is_untold_is_so_in_one_thread_alone_and_for_a_while():
+    told = []
+
+    def tell():
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            warn("text", CalibrationWarning)
+        told.append(len(caught))
+
+    with untold(UserWarning):
+        with untold(SlabCollapseWarning):
+            tell()
+        tell()
+        thread = threading.Thread(target=tell)
+        thread.start()
+        thread.join()
+    tell()
+    assert told == [0, 0, 1, 1]
+
+
+def test_one_iteration_is_one():
+    model = OneClassSlabSVM(max_iter=1, tol=1e-12)
+    (told,) = [w for w in told_by(lambda: model.fit(X)) if w.category is ConvergenceWarning]
+    assert "after 1 iteration:" in str(told.message)
+    assert model.summary().endswith("iteration limit after 1 iteration")
