@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from inspect import Parameter, signature
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.pipeline import Pipeline
 
 from slabsvm.data.checks import reading
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.sklearn_private import _check_sample_weight, _num_samples
+
+if TYPE_CHECKING:
+    from sklearn.pipeline import Pipeline
 
 
 def checked_weights(sample_weight: Any, X: Any) -> FloatArray | None:
@@ -44,6 +46,9 @@ def routed(model: Any, weights: Any) -> dict[str, Any]:
     ValueError
         For weights that the detector does not take.
     """
+    # It loads what draws estimators in notebooks, which one that is not in a pipeline does without.
+    from sklearn.pipeline import Pipeline
+
     if weights is None:
         return {}
     final = model[-1] if isinstance(model, Pipeline) else model
