@@ -33,7 +33,7 @@ from slabsvm.solvers import smo
 # The sample: so many bytes, and so many rows.
 SAMPLE_BYTES = 2**26
 SAMPLE_ROWS = 2**16
-# The smallest sample, whatever its bytes.
+# The fewest rows of a sample or a band, whatever their bytes.
 LEAST_ROWS = 2**12
 # The number of rows in a first band around each plane, of this many bytes at most.
 BAND_ROWS = 2**14
