@@ -16,7 +16,7 @@ import certificate
 TIGHT = 1e-14
 # Clarabel's regularisation and the share of the way to the boundary that it goes; its own defaults first fail on
 # problems with few free variables. They are tried in turn until Clarabel's own point has a small enough gap.
-SETTINGS = ((1e-16, 0.9), (1e-14, 0.9), (1e-12, 0.9), (1e-8, 0.99))
+SETTINGS = ((1e-16, 0.9), (1e-14, 0.9), (1e-15, 0.9), (1e-14, 0.8), (1e-12, 0.9), (1e-8, 0.99))
 SMALL_ENOUGH = 1e-10
 
 

@@ -26,6 +26,9 @@ TOL = 1e-9
 # the largest that the boxes allow. That matters where the optimum is below 1e-7 of the largest, and nowhere else.
 ROUNDING = 4e-15
 AGREEMENT = 1e-8
+# Clarabel stops where rounding lets it go no further: elsewhere under each processor's kernels, and with the settings
+# of conic.py 1.1e-8 of the objective from the optimum (problem 124, under Haswell's).
+WELL_ENOUGH = 1e-7
 
 by_solver = pytest.mark.parametrize("solve", SOLVERS.values(), ids=SOLVERS.keys())
 few_examples = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
@@ -124,7 +127,8 @@ def test_a_solution_has_the_objective_that_a_conic_solver_finds(
     problem: Problem, solution: Solution, reference: conic.Reference
 ):
     difference = abs(solution.objective - reference.objective)
-    assert difference <= allowed_of(problem, reference.objective), solution.status
+    # The reference is above the optimum by no more than its gap.
+    assert difference <= allowed_of(problem, reference.objective) + reference.gap, solution.status
 
 
 def test_a_solution_has_the_offsets_that_a_conic_solver_finds(
@@ -154,7 +158,7 @@ def strictly_inside(caps: np.ndarray, multipliers: np.ndarray) -> np.ndarray:
 
 
 def test_the_conic_solver_knows_the_optimum_well_enough_to_judge_by(problem: Problem, reference: conic.Reference):
-    assert reference.gap <= allowed_of(problem, reference.objective) + rounding(problem)
+    assert reference.gap <= WELL_ENOUGH * abs(reference.objective) + ROUNDING * problem.largest + rounding(problem)
 
 
 def test_most_problems_have_unique_offsets_to_compare():
@@ -330,10 +334,12 @@ def test_gaps_reached_in_single_precision_are_true_in_double(gamma, epsilon, m):
     K = np.exp(-gamma * np.maximum(distances[:, None] + distances - 2 * X @ X.T, 0))
     assert solution.status is Status.CONVERGED
     # What the rounding of float32 scores and sums can hide is added to the gap: it is never reported too small, and
-    # too large by no more than a part of it.
+    # too large by no more than a part of it. Where float64 scores reached it, as under some processors' kernels,
+    # nothing is added, and it is right to their rounding.
     true_gap = certificate.gap(dual, K, solution.multipliers)
     hidden = smo.SINGLE_PRECISION_GAP * dual.largest_objective(1.0)
-    assert true_gap <= solution.gap <= 1.25 * true_gap + 2 * hidden
+    known = 16 * np.finfo(float).eps * dual.totals.sum() ** 2  # K's largest entry is 1
+    assert true_gap - known <= solution.gap <= 1.25 * true_gap + 2 * hidden
 
 
 @pytest.mark.parametrize("m", [700, 2500])
