@@ -96,9 +96,9 @@ class LinearOneClassSlabSVM(Slab, Scored):
     --------
     >>> import numpy as np
     >>> from slabsvm import LinearOneClassSlabSVM
-    >>> X = np.random.default_rng(0).normal(5.0, 1.0, size=(200_000, 3))
+    >>> X = np.random.default_rng(0).normal(10.0, 1.0, size=(200_000, 3))
     >>> model = LinearOneClassSlabSVM().fit(X)
-    >>> model.predict([[5.0, 5.0, 5.0], [0.0, 0.0, 0.0]])
+    >>> model.predict([[10.0, 10.0, 10.0], [0.0, 0.0, 0.0]])
     array([ 1, -1])
     """
 
