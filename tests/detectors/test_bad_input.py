@@ -893,3 +893,8 @@ def test_a_margin_is_refused_and_never_nan(X):
     for question in (model.predict, model.decisions):
         with refused("A score is NaN"):
             question(np.full((1, X.shape[1]), 1e6))
+
+
+def test_a_kernel_of_complex_numbers_is_refused(X):
+    with pytest.raises(ValueError, match="it returned complex numbers"):
+        OneClassSlabSVM(kernel=lambda A, B: A @ B.T + 0j).fit(X)

@@ -70,9 +70,9 @@ class OneClassSVM(SupportVectorDetector):
     --------
     >>> import numpy as np
     >>> from slabsvm import OneClassSVM
-    >>> X = np.random.default_rng(0).gamma(4.0, size=(200, 3))
+    >>> X = np.random.default_rng(0).dirichlet([9.0, 9.0, 9.0], size=200)
     >>> model = OneClassSVM(kernel="intersection", nu=0.05).fit(X)
-    >>> model.predict([[4.0, 4.0, 4.0], [0.1, 0.1, 9.0]])
+    >>> model.predict([[0.3, 0.3, 0.4], [0.0, 0.0, 1.0]])
     array([ 1, -1])
     """
 

@@ -29,7 +29,10 @@ class FromFunction(Kernel):
         """Return the function's block, checked for its shape and for finite values."""
         try:
             found = self.function(left, right)
-            values = np.asarray(found.toarray() if sp.issparse(found) else found, dtype=np.float64)
+            dense = np.asarray(found.toarray() if sp.issparse(found) else found)
+            if np.iscomplexobj(dense):
+                raise TypeError("it returned complex numbers, and a kernel is real")
+            values = dense.astype(np.float64)
         except (TypeError, ValueError) as error:
             raise ValueError(
                 f"The kernel function failed on arrays of rows of shapes {left.shape} and {right.shape} ({error}). It "
