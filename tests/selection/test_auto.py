@@ -16,7 +16,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from positives import correlated_rows
 from slabsvm import AutoSlabSVM
 from slabsvm.data.distinct import distinct_rows
-from slabsvm.display.selection import draw_search
 from slabsvm.selection import auto
 from slabsvm.selection.criteria import NothingToldApartWarning, RecallMissedWarning, TightestAtRecall
 from slabsvm.selection.edges import GridEdgeWarning
@@ -202,14 +201,6 @@ def test_the_default_names_the_outliers_among_its_rows(X):
     assert 0.05 < (model.loo_decisions_ < 0).mean() < 0.15
     with pytest.raises(AttributeError, match="no loo_decisions_ before it is fitted"):
         _ = AutoSlabSVM().loo_decisions_
-
-
-def test_the_default_is_drawn(X):
-    model = AutoSlabSVM().fit(X)
-    figure = draw_search(model)
-    titles = [axes.get_title(loc="left") for axes in figure.axes]
-    assert titles == ["log volume", "Recall on held-out positives", "Score"]
-    assert figure._repr_png_().startswith(b"\x89PNG")  # what a notebook shows, whether pyplot was imported or not
 
 
 @pytest.mark.parametrize("sparse", [False, True])

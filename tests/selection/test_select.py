@@ -36,7 +36,6 @@ from slabsvm import (
     OneClassSVM,
 )
 from slabsvm.detectors.answers import answer
-from slabsvm.display.selection import draw_search
 from slabsvm.selection import Journal, reuse
 from slabsvm.selection.criteria import (
     Consistency,
@@ -621,31 +620,3 @@ def test_a_journal_that_cannot_name_its_cells_says_so(tmp_path, X):
     search = LabelFreeSearchCV(OneClassSVM(kernel=lambda a, b: a @ b.T), {"nu": [0.1]}, journal=tmp_path / "j.jsonl")
     with pytest.raises(ValueError, match="cannot be pickled"):
         search.fit(X)
-
-
-# --- the picture
-
-
-def test_the_picture_marks_the_choice(tmp_path, X):
-    search = LabelFreeSearchCV(
-        make_pipeline(StandardScaler(), OneClassSlabSVM()),
-        {"oneclassslabsvm__gamma": [0.01, 0.1, 1.0], "oneclassslabsvm__nu_lower": [0.1, 0.2]},
-        cv=3,
-    ).fit(X)
-    figure = draw_search(search)
-    figure.savefig(tmp_path / "search.png")
-    assert (tmp_path / "search.png").stat().st_size > 10_000
-    legend = figure.legends[0].get_window_extent()
-    assert figure.bbox.x0 <= legend.x0 < legend.x1 <= figure.bbox.x1
-    assert figure.bbox.y0 <= legend.y0 < legend.y1 <= min(axes.get_tightbbox().y0 for axes in figure.axes)
-    chosen = search.best_params_["oneclassslabsvm__gamma"]
-    for axes in figure.axes:
-        assert len([line for line in axes.lines if len(line.get_xdata()) == 3]) == 2
-        marks = [line for line in axes.lines if line.get_markersize() == 11]
-        assert [mark.get_xdata()[0] for mark in marks] == [chosen]
-    assert [line.get_ydata()[0] for line in axes.lines if line.get_markersize() == 11] == [search.best_score_]
-    assert draw_search(search, parameter="nu_lower").axes[0].get_xlabel() == "oneclassslabsvm__nu_lower"
-    with pytest.raises(ValueError, match="no parameter 'depth'"):
-        draw_search(search, parameter="depth")
-    with pytest.raises(NotFittedError):
-        draw_search(LabelFreeSearchCV(OneClassSlabSVM(), GRID))

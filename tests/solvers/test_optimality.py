@@ -82,6 +82,30 @@ def assert_every_sample_is_where_its_multiplier_says(problem: Problem, solution:
         assert (rho_upper - rho_lower <= 2 * allowed / both[both > 0]).all()
 
 
+def assert_offsets_are_those_of(problem: Problem, solution: Solution, reference: conic.Reference) -> None:
+    """Every optimal offset lies between the samples that hold its plane and those that have room.
+
+    |s_i - s*_i| <= sqrt(K_ii) |w - w*| and |w - w*|^2 <= 2 gap bound how far two nearly optimal offsets are apart; a
+    sample of multiplier v may be gap / v on the wrong side.
+    """
+    gaps = solution.gap + reference.gap + rounding(problem)
+    allowed = np.sqrt(2 * gaps * np.diagonal(problem.K).max()) + 1e-7 * np.abs(solution.scores).max() + 1e-300
+    s = certificate.scores(problem.dual, problem.K, reference.multipliers).astype(float)
+    for p, (sign, caps) in enumerate(zip(problem.dual.signs, problem.dual.caps, strict=True)):
+        offset, held, room = sign * solution.offsets[p], reference.multipliers[p], caps - reference.multipliers[p]
+        assert offset >= (sign * s - 2 * gaps / np.maximum(held, 1e-300))[held > 0].max() - allowed
+        if (room > 0).any():
+            assert offset <= (sign * s + 2 * gaps / np.maximum(room, 1e-300))[room > 0].min() + allowed
+        # Where a sample is strictly inside its box the offset is unique: the conic solver's own dual variable.
+        if (free := strictly_inside(caps, reference.multipliers[p])).any():
+            smallest = np.minimum(held, room)[free].max()
+            assert abs(solution.offsets[p] - reference.offsets[p]) <= allowed + 2 * gaps / smallest
+
+
+def strictly_inside(caps: np.ndarray, multipliers: np.ndarray) -> np.ndarray:
+    return (multipliers > 1e-3 * caps) & (multipliers < (1 - 1e-3) * caps)
+
+
 EVERYTHING = problems.everything()
 
 
@@ -109,52 +133,21 @@ def allowed_of(problem: Problem, objective: float) -> float:
     return AGREEMENT * abs(objective) + ROUNDING * problem.largest
 
 
-def test_a_solution_is_feasible_and_its_objective_and_gap_are_true(problem: Problem, solution: Solution):
+def test_a_solution_is_what_it_says_and_optimal_by_a_gap_recomputed_from_scratch(problem: Problem, solution: Solution):
     assert_feasible(problem, solution)
     assert_certificate_is_true(problem, solution)
-
-
-def test_a_gap_recomputed_from_scratch_says_that_a_solution_is_optimal(problem: Problem, solution: Solution):
+    assert_every_sample_is_where_its_multiplier_says(problem, solution)
     true_gap = certificate.gap(problem.dual, problem.K, solution.multipliers)
     assert true_gap <= allowed_of(problem, solution.objective) + rounding(problem), solution.status
 
 
-def test_every_sample_is_where_its_multiplier_says(problem: Problem, solution: Solution):
-    assert_every_sample_is_where_its_multiplier_says(problem, solution)
-
-
-def test_a_solution_has_the_objective_that_a_conic_solver_finds(
+def test_a_solution_is_the_one_that_a_conic_solver_finds(
     problem: Problem, solution: Solution, reference: conic.Reference
 ):
     difference = abs(solution.objective - reference.objective)
     # The reference is above the optimum by no more than its gap.
     assert difference <= allowed_of(problem, reference.objective) + reference.gap, solution.status
-
-
-def test_a_solution_has_the_offsets_that_a_conic_solver_finds(
-    problem: Problem, solution: Solution, reference: conic.Reference
-):
-    """Every optimal offset lies between the samples that hold its plane and those that have room.
-
-    |s_i - s*_i| <= sqrt(K_ii) |w - w*| and |w - w*|^2 <= 2 gap bound how far two nearly optimal offsets are apart; a
-    sample of multiplier v may be gap / v on the wrong side.
-    """
-    gaps = solution.gap + reference.gap + rounding(problem)
-    allowed = np.sqrt(2 * gaps * np.diagonal(problem.K).max()) + 1e-7 * np.abs(solution.scores).max() + 1e-300
-    s = certificate.scores(problem.dual, problem.K, reference.multipliers).astype(float)
-    for p, (sign, caps) in enumerate(zip(problem.dual.signs, problem.dual.caps, strict=True)):
-        offset, held, room = sign * solution.offsets[p], reference.multipliers[p], caps - reference.multipliers[p]
-        assert offset >= (sign * s - 2 * gaps / np.maximum(held, 1e-300))[held > 0].max() - allowed
-        if (room > 0).any():
-            assert offset <= (sign * s + 2 * gaps / np.maximum(room, 1e-300))[room > 0].min() + allowed
-        # Where a sample is strictly inside its box the offset is unique: the conic solver's own dual variable.
-        if (free := strictly_inside(caps, reference.multipliers[p])).any():
-            smallest = np.minimum(held, room)[free].max()
-            assert abs(solution.offsets[p] - reference.offsets[p]) <= allowed + 2 * gaps / smallest
-
-
-def strictly_inside(caps: np.ndarray, multipliers: np.ndarray) -> np.ndarray:
-    return (multipliers > 1e-3 * caps) & (multipliers < (1 - 1e-3) * caps)
+    assert_offsets_are_those_of(problem, solution, reference)
 
 
 def test_the_conic_solver_knows_the_optimum_well_enough_to_judge_by(problem: Problem, reference: conic.Reference):

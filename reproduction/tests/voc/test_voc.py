@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from PIL import Image
 from PIL.PngImagePlugin import PngImageFile
+from voc_layout import SIZE, SQUARE, Layout, boxed, described, pattern
 
 from slabsvm_reproduction.letter.data import DataError
 from slabsvm_reproduction.voc.annotation import Box, LabelledBox
 from slabsvm_reproduction.voc.data import ACCEPTED, VOC_PAGE, VOCData, read_voc
-from voc_layout import SIZE, SQUARE, Layout, boxed, described, pattern
 
 
 @pytest.fixture

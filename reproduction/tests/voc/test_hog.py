@@ -15,6 +15,7 @@ from joblib import Parallel, delayed
 from joblib.externals.loky import get_reusable_executor
 from PIL import Image
 from skimage.feature import hog
+from voc_layout import SQUARE, Layout, boxed, described, pattern
 
 from slabsvm.data.files import open_regular
 from slabsvm_reproduction.letter.data import DataError
@@ -33,7 +34,6 @@ from slabsvm_reproduction.voc.regions import (
     class_objects,
     class_window,
 )
-from voc_layout import SQUARE, Layout, boxed, described, pattern
 
 DIFFICULT = "<difficult>1</difficult>"
 

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 from sklearn.base import clone
+from voc_layout import Layout, boxed, pattern
 
 from slabsvm import SVDD, OneClassSlabSVM, OneClassSVM, SlabCollapseWarning
 from slabsvm.command.group import slabsvm as main
@@ -38,7 +39,6 @@ from slabsvm_reproduction.voc.data import read_voc
 from slabsvm_reproduction.voc.reading import said_of
 from slabsvm_reproduction.voc.regions import Choice, Region, Window, background_regions, class_objects
 from slabsvm_reproduction.voc.stages import Stages
-from voc_layout import Layout, boxed, pattern
 
 GAMMA = 0.05
 
@@ -550,13 +550,13 @@ class TestCosts:
     """Benchmarks' measurements of 2,093 objects, 2,000 backgrounds and 5,184 dimensions are what costs rest on."""
 
     def test_the_benchmark_prints_its_plans(self):
-        script = Path(__file__).parents[1] / "benchmarks" / "voc_scaling.py"
+        script = Path(__file__).parents[2] / "benchmarks" / "voc_scaling.py"
         answer = subprocess.run([sys.executable, script, "--read"], stdout=subprocess.PIPE, text=True, check=True)
         assert "11,540 images of trainval" in answer.stdout
         assert "| in all, hours | " in answer.stdout
 
     def test_they_are_those_of_the_benchmark(self):
-        found = Path(__file__).parents[1] / "benchmarks" / "results" / "voc_scaling.json"
+        found = Path(__file__).parents[2] / "benchmarks" / "results" / "voc_scaling.json"
         for size in json.loads(found.read_text())["models"]:
             cost = Cost("RBC", size["m"], size["n"], size["d"])
             seconds = size["seconds"]

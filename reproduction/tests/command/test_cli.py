@@ -452,7 +452,7 @@ def test_figures_without_matplotlib_name_what_to_install_before_any_work(tmp_pat
 
 
 def test_every_extra_that_a_text_says_to_install_is_one():
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     extras = {}
     for folder in (root, root / "reproduction"):
         project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]

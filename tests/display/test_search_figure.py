@@ -1,0 +1,49 @@
+"""The picture of a search: what it shows, where, and what it refuses to draw."""
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from positives import correlated_rows
+from slabsvm import AutoSlabSVM, LabelFreeSearchCV, OneClassSlabSVM
+from slabsvm.display.selection import draw_search
+
+
+@pytest.fixture(scope="module", name="X")
+def correlated() -> np.ndarray:
+    return correlated_rows()
+
+
+def test_the_picture_marks_the_choice(tmp_path, X):
+    search = LabelFreeSearchCV(
+        make_pipeline(StandardScaler(), OneClassSlabSVM()),
+        {"oneclassslabsvm__gamma": [0.01, 0.1, 1.0], "oneclassslabsvm__nu_lower": [0.1, 0.2]},
+        cv=3,
+    ).fit(X)
+    figure = draw_search(search)
+    figure.savefig(tmp_path / "search.png")
+    assert (tmp_path / "search.png").stat().st_size > 10_000
+    legend = figure.legends[0].get_window_extent()
+    assert figure.bbox.x0 <= legend.x0 < legend.x1 <= figure.bbox.x1
+    assert figure.bbox.y0 <= legend.y0 < legend.y1 <= min(axes.get_tightbbox().y0 for axes in figure.axes)
+    chosen = search.best_params_["oneclassslabsvm__gamma"]
+    for axes in figure.axes:
+        assert len([line for line in axes.lines if len(line.get_xdata()) == 3]) == 2
+        marks = [line for line in axes.lines if line.get_markersize() == 11]
+        assert [mark.get_xdata()[0] for mark in marks] == [chosen]
+    assert [line.get_ydata()[0] for line in axes.lines if line.get_markersize() == 11] == [search.best_score_]
+    assert draw_search(search, parameter="nu_lower").axes[0].get_xlabel() == "oneclassslabsvm__nu_lower"
+    with pytest.raises(ValueError, match="no parameter 'depth'"):
+        draw_search(search, parameter="depth")
+    with pytest.raises(NotFittedError):
+        draw_search(LabelFreeSearchCV(OneClassSlabSVM(), {"gamma": [0.1]}))
+
+
+def test_the_default_is_drawn(X):
+    model = AutoSlabSVM().fit(X)
+    figure = draw_search(model)
+    titles = [axes.get_title(loc="left") for axes in figure.axes]
+    assert titles == ["log volume", "Recall on held-out positives", "Score"]
+    assert figure._repr_png_().startswith(b"\x89PNG")  # what a notebook shows, whether pyplot was imported or not
