@@ -108,6 +108,12 @@ def test_a_score_is_the_kernel_expansion_over_the_support_vectors(kernel, X, new
     beta[model.support_] = model.dual_coef_[0]
     assert model.dual_objective_ == pytest.approx(0.5 * beta @ K @ beta)
     assert model.training_recall_bound_ == pytest.approx(1 - len(model.support_) / len(X))
+    # By weight: rows that count for more of the positives to come count for more here.
+    weights = 1.0 + np.arange(len(X)) % 3
+    weighted = OneClassSlabSVM(kernel=kernel, gamma=0.5).fit(X, sample_weight=weights)
+    held = weights[weighted.support_].sum() / weights.sum()
+    assert weighted.training_recall_bound_ == pytest.approx(1 - held)
+    assert held != pytest.approx(len(weighted.support_) / len(X))
 
 
 def test_a_pipeline_a_clone_and_a_pickle_predict_the_same(X, new):

@@ -261,6 +261,15 @@ def test_of_a_kernel_of_the_users_a_row_unlike_all_samples_is_warned_of(make, ke
     assert model.predict(stranger)[0] == 1
 
 
+def test_the_share_of_samples_that_are_unlike_all_others_is_told():
+    # A quarter of the samples are so far from all others that their kernel values with them underflow to 0.
+    X = np.concatenate(
+        [np.random.default_rng(0).normal(size=(60, 2)), 1e3 * np.arange(1, 21)[:, None] * np.ones((1, 2))]
+    )
+    with pytest.warns(SlabCollapseWarning, match="25% of the training samples score no more without themselves"):
+        OneClassSVM(kernel=rbf(0.1), nu=0.2).fit(X)
+
+
 @pytest.mark.parametrize("kernel", ["intersection", "chi2"])
 def test_a_slab_whose_additive_score_ends_inside_is_warned_of_and_the_remedies_work(kernel):
     X = np.random.default_rng(0).poisson(2.0, (300, 12)).astype(float)

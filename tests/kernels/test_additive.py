@@ -261,3 +261,13 @@ def test_models_of_other_kernels_keep_their_support_vectors(X):
         assert type(model.support_vectors_) is type(data)
         assert (model.support_vectors_ != data[model.support_]).sum() == 0
     assert OneClassSlabSVM(kernel="precomputed").fit(X @ X.T).support_vectors_.shape == (0, 0)
+
+
+@pytest.mark.parametrize("share", [1e-2, 1e-3, 1e-6])
+def test_a_tables_error_rejects_no_training_row_that_exact_scores_accept(share):
+    X = np.random.default_rng(0).gamma(4.0, 0.5, (300, 5))
+    exact, model = (
+        OneClassSlabSVM(kernel="chi2", offsets="training", tol=1e-10, epsilon=0.5, prediction_tol=allowed).fit(X)
+        for allowed in (0.0, share)
+    )
+    assert (model.predict(X)[exact.predict(X) == 1] == 1).all()
