@@ -232,7 +232,7 @@ def test_wherever_a_command_is_interrupted_a_line_says_what_is_kept_and_how_to_g
     assert not (tmp_path / ".slabsvm-run").exists()
 
 
-@pytest.mark.parametrize("interrupted", ["importlib.metadata.EntryPoint.load", "builtins.__import__"])
+@pytest.mark.parametrize("interrupted", ["slabsvm.command.group.EntryPoint.load", "builtins.__import__"])
 def test_an_interruption_before_the_command_is_there_is_answered_too(monkeypatch, capsys, interrupted):
     monkeypatch.setattr(sys, "argv", ["slabsvm", "demo"])
     monkeypatch.setattr(interrupted, interrupted_at_once)

@@ -19,7 +19,7 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError, URLError
-from urllib.request import Request, urlopen
+from urllib.request import Request, build_opener
 
 import numpy as np
 from numpy.typing import NDArray
@@ -242,7 +242,8 @@ def _is_sample(fields: list[str]) -> bool:
 def _fetch(url: str, timeout: float) -> bytes:
     # Some servers turn away a request that does not say who asks.
     request = Request(url, headers={"User-Agent": "slabsvm"})
-    with urlopen(request, timeout=timeout) as response:
+    # Not urlopen: it keeps for good the proxies that were set when it was first called.
+    with build_opener().open(request, timeout=timeout) as response:
         content: Any = response.read(LARGEST + 1)
     return _bearable(bytes(content))
 
