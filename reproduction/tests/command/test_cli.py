@@ -232,10 +232,16 @@ def test_wherever_a_command_is_interrupted_a_line_says_what_is_kept_and_how_to_g
     assert not (tmp_path / ".slabsvm-run").exists()
 
 
-@pytest.mark.parametrize("interrupted", ["slabsvm.command.group.EntryPoint.load", "builtins.__import__"])
-def test_an_interruption_before_the_command_is_there_is_answered_too(monkeypatch, capsys, interrupted):
+@pytest.mark.parametrize(
+    ("place", "interrupted"),
+    [
+        ("slabsvm.command.group._plugins", lambda: {"demo": SimpleNamespace(load=interrupted_at_once)}),
+        ("builtins.__import__", lambda *args, **kwargs: interrupted_at_once(*args, **kwargs)),
+    ],
+)
+def test_an_interruption_before_the_command_is_there_is_answered_too(monkeypatch, capsys, place, interrupted):
     monkeypatch.setattr(sys, "argv", ["slabsvm", "demo"])
-    monkeypatch.setattr(interrupted, interrupted_at_once)
+    monkeypatch.setattr(place, interrupted)
     with pytest.raises(SystemExit) as stopped:
         start.main()
     monkeypatch.undo()
