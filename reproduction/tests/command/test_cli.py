@@ -236,7 +236,7 @@ def test_wherever_a_command_is_interrupted_a_line_says_what_is_kept_and_how_to_g
     ("place", "interrupted"),
     [
         ("slabsvm.command.group._plugins", lambda: {"demo": SimpleNamespace(load=interrupted_at_once)}),
-        ("builtins.__import__", lambda *args, **kwargs: interrupted_at_once(*args, **kwargs)),
+        ("builtins.__import__", interrupted_at_once),
     ],
 )
 def test_an_interruption_before_the_command_is_there_is_answered_too(monkeypatch, capsys, place, interrupted):
