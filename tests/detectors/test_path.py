@@ -80,7 +80,7 @@ def test_nothing_of_the_way_stays_in_a_model(n_features, X):
         assert one._fitted.start is None
         assert one.get_params() == {**model.get_params(), "gamma": one.gamma}
         assert set(vars(one)) == set(vars(OneClassSlabSVM().fit(X)))
-        kept = pickle.loads(pickle.dumps(one))
+        kept = pickle.loads(pickle.dumps(one))  # bytes that this line made, and no stranger's
         np.testing.assert_array_equal(kept.predict(X), one.predict(X))
     np.testing.assert_array_equal(first.fit(X).support_, OneClassSlabSVM(cache_size=123, gamma=0.1).fit(X).support_)
 
