@@ -20,6 +20,7 @@ from sklearn.utils.validation import validate_data
 
 from slabsvm.data.checks import canonical, reading, without_unit
 from slabsvm.data.distinct import Distinct, distinct_rows
+from slabsvm.detectors import recall
 from slabsvm.detectors.weighting import checked_weights
 from slabsvm.dual.program import one_class
 from slabsvm.runtime.arrays import BoolArray, FloatArray
@@ -31,13 +32,6 @@ from slabsvm.runtime.sklearn_private import StrOptions, _fit_context
 # Offsets are moved outwards by this many units of rounding, so that a sample on a boundary counts as inside, as it
 # should, whatever rounding does to its score.
 ROUNDING_UNITS = 1024
-# A model of which this much less recall is to be expected than its parameters ask for is warned of.
-LOST_RECALL = 0.1
-# So is one that will reject less than this share of what they ask for, where so many rows that repeat were to be
-# rejected that it is no chance (that none is has the probability e^-3 = .05).
-LOST_REJECTIONS = 0.5
-TELLING = 3.0
-
 
 T = TypeVar("T")
 
@@ -124,14 +118,14 @@ class Fitted:
         By how much it was moved outwards, so that what lies on the boundary is inside.
     loo_scores : (n_samples,) array of float64 or None
         What each training row scores without itself; None with offsets="training".
-    stranger : str
+    infinity_warning : str
         What is wrong where a row infinitely far away would be accepted, or is kept outside at a cost; or nothing.
     """
 
     offset: float
     rounding: float
     loo_scores: FloatArray | None
-    stranger: str = ""
+    infinity_warning: str = ""
 
     def attributes(self) -> dict[str, Any]:
         """Return the public attributes, by their names."""
@@ -251,54 +245,19 @@ class Detector(Scored):
 
     def _flattered(self, expected: float) -> str:
         """Return a warning where training thresholds will accept this share of new positives, or nothing."""
-        if self.offsets != "training" or expected >= self._nominal_recall() - LOST_RECALL:
-            return ""
-        return (
-            f"With offsets='training' expect {expected:.0%} of new positives to be accepted, by what the training "
-            f"samples score without themselves, where nu asks for {self._nominal_recall():.0%}. Use "
-            "offsets='leave-one-out', or more samples."
-        )
+        return recall.flattered(expected, self._nominal_recall()) if self.offsets == "training" else ""
 
     def _repeats_misjudged(self, training: Training) -> str:
-        """Return a warning where leave-one-out thresholds accept far too few or too many rows that repeat, or nothing.
-
-        The share of rows that have an equal one estimates how many new rows will repeat a training row (Good 1953).
-        They score as it does, with its weight in the model, and not as a row that was left out.
-        """
+        """Return a warning where leave-one-out thresholds misjudge rows that repeat, or nothing."""
+        if self.offsets != "leave-one-out":
+            return ""
         distinct = training.distinct
-        copies = np.bincount(distinct.group[distinct.group >= 0])
-        repeated = np.flatnonzero(copies > 1)
-        if self.offsets != "leave-one-out" or not len(repeated):
-            return ""
-        nominal = self._nominal_recall()
-        among = distinct.weights[repeated]
-        share = float(among.sum() / distinct.weights.sum())
-        if share * nominal <= LOST_RECALL and 1.0 - share > LOST_REJECTIONS:
-            return ""
-        accepted = float(
-            among @ (self.decision_function(training.X[distinct.representatives[repeated]]) >= 0) / among.sum()
+        return recall.misjudged_repeats(
+            distinct,
+            self._nominal_recall(),
+            accepted=lambda some: self.decision_function(training.X[distinct.representatives[some]]) >= 0,
+            left_out=self._accepts_left_out,
         )
-        found = (
-            f"{share:.0%} of the training samples are rows that repeat, and of these the model accepts {accepted:.0%}, "
-            f"where its parameters ask for {nominal:.0%}: "
-        )
-        if share * (nominal - accepted) > LOST_RECALL:
-            return (
-                f"{found}offsets='leave-one-out' puts thresholds for rows that were never seen. Use offsets='training' "
-                "if new rows will repeat training rows as these do (few discrete values); if rows were only given more "
-                "than once, give each once."
-            )
-        others = np.flatnonzero(copies == 1)
-        left_out = self._accepts_left_out()[distinct.representatives[others]]
-        expected = share * accepted + float(distinct.weights[others] @ left_out / distinct.weights.sum())
-        if 1.0 - expected < LOST_REJECTIONS * (1.0 - nominal) and len(repeated) * (1.0 - nominal) >= TELLING:
-            return (
-                f"{found}they score higher than rows that were left out, or tie on the threshold, which counts as "
-                f"inside. If new rows will repeat training rows as these do, expect {expected:.1%} of new positives to "
-                "be accepted, and novel rows that repeat these too. Hold rows out to put the threshold: "
-                "ConformalDetector(model, method='split') does."
-            )
-        return ""
 
     def _accepts_left_out(self) -> BoolArray:
         """Return which training samples are accepted by their leave-one-out scores, shape (n_samples,)."""

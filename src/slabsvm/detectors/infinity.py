@@ -12,14 +12,76 @@ Every fit asks for the limit of its score infinitely far away (`Kernel.far_score
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
+from collections.abc import Callable
 
+import numpy as np
+
+from slabsvm.detectors.support_vector_fit import Solved
+from slabsvm.runtime.arrays import FloatArray
+
+# So many samples, in their random order, are checked for others that reach them.
+CHECKED = 1000
 # Lengths k(x, x) that differ by less than this share are one length.
 SAME_LENGTH = 1e-6
 
 
-def of_one_length(squared_lengths: npt.NDArray[np.float64]) -> bool:
+def planes_outside(
+    solved: Solved,
+    weights: FloatArray,
+    scores: FloatArray,
+    offsets: FloatArray,
+    rounding: float,
+    *,
+    far_score: Callable[[], float | None],
+    kernel: object,
+    remedy: str,
+) -> tuple[str, FloatArray]:
+    """Return the warning where a row infinitely far away would be accepted, or nothing, and the offsets to set, (P,).
+
+    Parameters
+    ----------
+    solved : Solved
+    weights, scores : (m,) arrays
+        Of the distinct samples; the offsets are quantiles of these scores.
+    offsets : (P,) array
+    rounding : float
+        By how much planes are moved outwards.
+    far_score : () -> float or None
+        The limit of s(x) as all features of x grow alike; None where it is unknown, or decides nothing.
+    kernel : object
+        The parameter, for the text.
+    remedy : str
+        What makes more samples alike.
+    """
+    dual, shares = solved.dual, weights / weights.sum()
+    if solved.kernel is None or not solved.kernel.local:
+
+        def accepted(score: float) -> bool:
+            return bool(dual.accepts(np.array([score]), offsets, rounding)[0])
+
+        if not dual.linear.any() and accepted(0.0):
+            return unlike_all(float(shares @ (dual.side * scores <= rounding))), offsets
+        far = far_score()
+        # Among rows of one length none is far from the others.
+        if far is None or of_one_length(solved.gram.diagonal):
+            return "", offsets
+        return (beyond_all(far, kernel) if accepted(far) else ""), offsets
+    kept = dual.outside_zero(offsets, 2 * rounding)
+    if (kept == offsets).all():
+        return "", kept
+    some = np.arange(min(CHECKED, dual.n_samples))
+    reached = dual.side * solved.scores_of_others(some) > rounding
+    within = dual.accepts(dual.outside_zero(scores[some], 2 * rounding), kept, rounding)
+    warning_text = unreached(
+        alone=float(np.average(~reached, weights=shares[some])),
+        expected=float(np.average(reached & within, weights=shares[some])),
+        nominal=1.0 - float(dual.nus.sum()),
+        remedy=remedy,
+    )
+    return warning_text, kept
+
+
+def of_one_length(squared_lengths: FloatArray) -> bool:
     """Return whether rows of these k(x, x), shape (n,), are equally long, so that none is far from the others."""
     return bool(np.ptp(squared_lengths) <= SAME_LENGTH * np.max(squared_lengths))
 

@@ -175,12 +175,12 @@ class KernelDensityDetector(Detector):
         if left_out:
             scores -= _log_of_the_others(shares)
         offset = nu_quantile(scores, training.distinct, self.nu)
-        stranger = ""
+        infinity_warning = ""
         # A row infinitely far away has no density, -inf: samples that have none without themselves are outside too.
         if offset < LEAST_LOG_DENSITY:
             offset = LEAST_LOG_DENSITY
             alone = 1.0 - accepted_share(scores, shares, offset)
-            stranger = infinity.unreached(alone, 1.0 - alone, self._nominal_recall(), "a larger bandwidth")
+            infinity_warning = infinity.unreached(alone, 1.0 - alone, self._nominal_recall(), "a larger bandwidth")
         rounding = rounding_of(1.0 + abs(offset))
         expected = 1.0
         if self.offsets == "training" and len(shares) > 1:
@@ -189,7 +189,7 @@ class KernelDensityDetector(Detector):
             offset=offset - rounding,
             rounding=rounding,
             loo_scores=training.by_row(scores) if self.offsets == "leave-one-out" else None,
-            stranger=stranger,
+            infinity_warning=infinity_warning,
             density=density,
             one_point=scale == 0,
             expected_recall=expected,
@@ -211,7 +211,7 @@ class KernelDensityDetector(Detector):
                 "All samples are the same point, so that the features have no scale to take a bandwidth from. Check "
                 "the features for constants."
             )
-        return self._fitted.stranger or self._flattered(self._fitted.expected_recall)
+        return self._fitted.infinity_warning or self._flattered(self._fitted.expected_recall)
 
 
 def _density(samples: Any, shares: FloatArray, bandwidth: float) -> Density:

@@ -203,18 +203,18 @@ class KernelPCADetector(KernelDetector):
         else:
             error = errors(np.diagonal(cloud.matrix), cloud.matrix @ leading)
         offset = nu_quantile(-error, distinct, self.nu) - rounding
-        stranger = ""
+        infinity_warning = ""
         if length is not None:
             local = kernel is not None and kernel.local
             far = rounding - _error_of_a_far_row(cloud, leading, length)
             # How alike a sample is to the others, times their share: left-out errors are too coarse to tell it from 0.
             alone = float(cloud.shares @ (cloud.means - length * cloud.shares <= rounding))
-            stranger, offset = self._kept_outside(offset, far, alone, local=local)
+            infinity_warning, offset = self._kept_outside(offset, far, alone, local=local)
         return Subspace(
             offset=offset,
             rounding=rounding,
             loo_scores=training.by_row(-error) if left_out else None,
-            stranger=stranger,
+            infinity_warning=infinity_warning,
             kernel=kernel,
             length=length,
             expansion=Expansion(kernel, samples_of(kernel, training, every), np.column_stack([leading, cloud.shares])),
@@ -266,7 +266,7 @@ class KernelPCADetector(KernelDetector):
                 f"threshold for new samples can be read off them. Use {cure}fewer components, or a kernel of more "
                 "dimensions than the samples fill, and check the features for constants."
             )
-        warning_text = self._nothing_told_apart() or self._fitted.stranger
+        warning_text = self._indistinct() or self._fitted.infinity_warning
         return warning_text or self._flattered(self._fitted.expected_recall)
 
 

@@ -86,7 +86,7 @@ class KernelDetector(Detector):
             )
         return kernel, gram
 
-    def _nothing_told_apart(self) -> str:
+    def _indistinct(self) -> str:
         """Return a warning where no sample scores differently from any other without itself, or nothing."""
         scores: FloatArray | None = self._fitted.loo_scores
         if scores is not None and np.nanmax(scores) - np.nanmin(scores) <= 4 * self._fitted.rounding:

@@ -8,7 +8,8 @@ from numbers import Real
 from typing import Any, ClassVar
 
 from slabsvm.detectors.base import parameters
-from slabsvm.detectors.support_vectors import Solved, SupportVectorDetector
+from slabsvm.detectors.support_vector_fit import Solved
+from slabsvm.detectors.support_vectors import SupportVectorDetector
 from slabsvm.dual.program import Dual, one_class
 from slabsvm.gram.base import Gram
 from slabsvm.kernels.base import Kernel
@@ -114,4 +115,4 @@ class OneClassSVM(SupportVectorDetector):
                 "The fitted w is zero to within rounding: the origin of feature space lies within the samples' cloud, "
                 "and no hyperplane parts it from them. Use kernel='rbf', a larger nu, or SVDD, which needs no origin."
             )
-        return self._nothing_told_apart() or self._said()
+        return self._indistinct() or self._misplaced()

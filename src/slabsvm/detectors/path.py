@@ -7,7 +7,8 @@ from typing import Any, TypeVar
 
 from sklearn.base import clone
 
-from slabsvm.detectors.support_vectors import Start, SupportVectorDetector
+from slabsvm.detectors.support_vector_fit import Start
+from slabsvm.detectors.support_vectors import SupportVectorDetector
 from slabsvm.gram.distances import shared_distances
 
 Model = TypeVar("Model", bound=SupportVectorDetector)

@@ -8,7 +8,8 @@ import numpy as np
 
 from slabsvm.detectors.base import parameters
 from slabsvm.detectors.slab_planes import Slab
-from slabsvm.detectors.support_vectors import Solved, SupportVectorDetector
+from slabsvm.detectors.support_vector_fit import Solved
+from slabsvm.detectors.support_vectors import SupportVectorDetector
 from slabsvm.dual.program import Dual, one_class_slab
 from slabsvm.gram.base import Gram
 from slabsvm.kernels.base import Kernel
@@ -156,4 +157,4 @@ class OneClassSlabSVM(Slab, SupportVectorDetector):
             remedy=self._remedy(),
             spread=np.inf if left_out is None else float(np.nanmax(left_out) - np.nanmin(left_out)),
         )
-        return without_width or self._said()
+        return without_width or self._misplaced()

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from dataclasses import field, replace
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -18,170 +18,25 @@ import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.data.distinct import Distinct
-from slabsvm.data.pieces import pieces
-from slabsvm.detectors import infinity
-from slabsvm.detectors.base import LOST_RECALL, Fitted, Training, accepted_share, parameters, rounding_of
+from slabsvm.detectors import infinity, recall
+from slabsvm.detectors.base import Fitted, Training, accepted_share, parameters, rounding_of
 from slabsvm.detectors.constraints import FiniteReal
 from slabsvm.detectors.kernelized import GramFactory, KernelDetector, samples_of
+from slabsvm.detectors.resolution import unresolved
+from slabsvm.detectors.support_vector_fit import Solved, Start, Support, SupportVectorFit
 from slabsvm.dual.leave_one_out import leave_one_out
 from slabsvm.dual.program import Dual
-from slabsvm.dual.solution import Solution, Status
+from slabsvm.dual.solution import Solution
 from slabsvm.gram.base import Gram
 from slabsvm.gram.products import gram_of
 from slabsvm.kernels.base import Kernel
-from slabsvm.kernels.expansion import BLOCK_BYTES, Expansion
-from slabsvm.kernels.rbf import RBF
+from slabsvm.kernels.expansion import Expansion
 from slabsvm.kernels.tables import Projection
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.caller import warn
 from slabsvm.runtime.counting import counted
 from slabsvm.runtime.sklearn_private import Interval, StrOptions
-
-# So many samples, in their random order, are asked whether any other reaches them.
-CHECKED = 1000
-
-# A gap of more than this share of what the samples' differences can do to an objective has told none of them apart.
-UNRESOLVED = 0.1
-# What a tolerance is advised to be, relative to that.
-RESOLVED = 1e-3
-# So many samples tell how much their kernel values differ.
-LOOKED_AT = 300
-
-
-@dataclass(frozen=True)
-class Start:
-    """What a warm start needs of an earlier fit.
-
-    Attributes
-    ----------
-    keys : (k,) array of uint64
-        The hashes of its distinct samples, in ascending order.
-    dual : Dual
-    solution : Solution
-    """
-
-    keys: npt.NDArray[np.uint64]
-    dual: Dual
-    solution: Solution
-
-    def multipliers(self, distinct: Distinct, dual: Dual) -> FloatArray | None:
-        """Return feasible multipliers of another program, (P, m), from the samples that are in both; None for none."""
-        if self.dual.n_planes != dual.n_planes:
-            return None
-        place = np.minimum(np.searchsorted(self.keys, distinct.keys), len(self.keys) - 1)
-        known = self.keys[place] == distinct.keys
-        if not known.any():
-            return None
-        shares = np.where(known, (self.solution.multipliers / self.dual.caps)[:, place], 0.0)
-        scores = np.where(known, self.solution.scores[place], np.median(self.solution.scores))
-        return dual.adjust_sums(shares * dual.caps, scores)
-
-
-@dataclass(frozen=True)
-class Solved:
-    """A program over a kernel matrix, and its solution; kernel is None for a precomputed one."""
-
-    kernel: Kernel | None
-    gram: Gram
-    dual: Dual
-    solution: Solution
-
-    @cached_property
-    def beta(self) -> FloatArray:
-        """The coefficient of each distinct sample."""
-        return self.dual.beta(self.solution.multipliers)
-
-    @property
-    def squared_norm(self) -> float:
-        """|w|^2."""
-        return float(self.beta @ (self.solution.scores - self.dual.linear))
-
-
-@dataclass(frozen=True)
-class Support:
-    """The training rows that hold the planes.
-
-    Attributes
-    ----------
-    rows : (n_SV,) array of intp
-    coefficients : (n_SV,) array of float64
-        beta of each row.
-    samples : (n_SV,) array of intp
-        Which sample of the expansion each row is equal to.
-    share : float
-        Their share of all rows, by weight.
-    """
-
-    rows: npt.NDArray[np.intp]
-    coefficients: FloatArray
-    samples: npt.NDArray[np.intp]
-    share: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class SupportVectorFit(Fitted):
-    """What a support vector detector is once it is fitted.
-
-    Attributes
-    ----------
-    kernel : Kernel or None
-        None for a precomputed one.
-    expansion : Expansion or Projection
-        s(x), the position of rows along w.
-    support : Support
-    boundary : dict of str to float
-        The public attributes that say where the boundary is.
-    squared_norm : float
-        |w|^2.
-    length : float
-        k(x, x) of the first sample, which is that of all where the kernel is precomputed and the model needs it.
-    recall_of_repeats : float
-        Of training planes: the share of new rows that are accepted at least, where these repeat training rows as often
-        as training rows do each other.
-    objective, gap, relative_gap : float
-    iterations : int
-    status : str
-    start : Start or None
-    """
-
-    kernel: Kernel | None
-    expansion: Expansion | Projection
-    support: Support
-    boundary: dict[str, float]
-    squared_norm: float
-    length: float
-    recall_of_repeats: float
-    objective: float
-    gap: float
-    relative_gap: float
-    iterations: int
-    status: str
-    start: Start | None
-
-    @property
-    def training_recall_bound(self) -> float:
-        """The share of rows that hold no plane: a lower bound, by leave-one-out, of what training planes accept."""
-        return 1.0 - self.support.share
-
-    def attributes(self) -> dict[str, Any]:
-        """Return the public attributes, by their names."""
-        gamma = {"gamma_": self.kernel.gamma} if isinstance(self.kernel, RBF) else {}
-        return {
-            **super().attributes(),
-            **self.boundary,
-            **gamma,
-            "support_": self.support.rows,
-            "dual_coef_": self.support.coefficients[None, :],
-            "n_iter_": self.iterations,
-            "duality_gap_": self.gap,
-            "relative_gap_": self.relative_gap,
-            "dual_objective_": self.objective,
-            "status_": self.status,
-            "expected_recall_": self.training_recall_bound,
-            "training_recall_bound_": self.training_recall_bound,
-        }
 
 
 @parameters
@@ -342,35 +197,9 @@ class SupportVectorDetector(KernelDetector):
                 f"{solution.status.value}.",
                 ConvergenceWarning,
             )
-        elif text := self._told_nothing_apart(dual, gram, solution):
+        elif text := unresolved(dual, gram, solution, model=type(self).__name__, tol=self.tol, kernel=self.kernel):
             warn(text, ConvergenceWarning)
         return solution
-
-    def _told_nothing_apart(self, dual: Dual, gram: Gram, solution: Solution) -> str:
-        """Return a warning where nearly any multipliers meet tol, since all kernel values are nearly equal, or nothing.
-
-        As sums of multipliers are fixed, a constant may be taken off K: what decides is what is left, the cloud's
-        variance in feature space.
-        """
-        if solution.status is not Status.CONVERGED:
-            return ""
-        some = np.unique(np.linspace(0, gram.n_samples - 1, LOOKED_AT).astype(np.intp))
-        size = float(gram.diagonal[some].mean())
-        variance = size - float(gram.block(some, some).mean())
-        if variance <= 4 * rounding_of(size):
-            # Of equal samples nothing is lost.
-            return ""
-        differences = variance * float(dual.totals.sum()) ** 2
-        if solution.gap <= UNRESOLVED * differences:
-            return ""
-        cause = "a larger gamma" if self.kernel == "rbf" else "centred features (StandardScaler)"
-        wanted = RESOLVED * differences / dual.scale(solution.objective, size)
-        return (
-            f"{type(self).__name__} met tol={self.tol:g}, but all kernel values are nearly the same (they differ by "
-            f"{variance / size:.1g} of their size), and nearly any solution meets it: the duality gap, "
-            f"{solution.gap:.2g}, is {solution.gap / differences:.0%} of what the samples' differences can do to the "
-            f"objective. Use tol={wanted:.0e}, or {cause}."
-        )
 
     def _read_off(self, training: Training, solved: Solved) -> SupportVectorFit:
         """Return what follows from a solution."""
@@ -388,7 +217,16 @@ class SupportVectorDetector(KernelDetector):
             scores = left_out
         # A table's error moves scores as rounding does.
         rounding = rounding_of(size + self._added_to_scores(solved)) + expansion.error
-        stranger, offsets = self._kept_outside(training, solved, scores, offsets, rounding)
+        infinity_warning, offsets = infinity.planes_outside(
+            solved,
+            training.distinct.weights,
+            scores,
+            offsets,
+            rounding,
+            far_score=partial(self._far_score, training, solved),
+            kernel=self.kernel,
+            remedy=self._smoother(),
+        )
         boundary = self._boundary(solved, offsets, rounding)
         return SupportVectorFit(
             kernel=solved.kernel,
@@ -398,10 +236,10 @@ class SupportVectorDetector(KernelDetector):
             offset=boundary["offset_"],
             rounding=rounding,
             loo_scores=None if left_out is None else training.by_row(left_out),
-            stranger=stranger,
+            infinity_warning=infinity_warning,
             squared_norm=solved.squared_norm,
             length=float(gram.diagonal[0]),
-            recall_of_repeats=_recall_of_repeats(training, solved, offsets, rounding),
+            recall_of_repeats=solved.recall_of_repeats(training.distinct, offsets, rounding),
             objective=solution.objective,
             gap=solution.gap,
             relative_gap=solution.relative_gap,
@@ -410,56 +248,12 @@ class SupportVectorDetector(KernelDetector):
             start=Start(training.distinct.keys, dual, solution),
         )
 
-    def _kept_outside(
-        self, training: Training, solved: Solved, scores: FloatArray, offsets: FloatArray, rounding: float
-    ) -> tuple[str, FloatArray]:
-        """Return what is wrong where a row infinitely far away would be accepted, or nothing, and the planes to set.
-
-        A local kernel's rows far from all samples score 0, which is kept outside. Other planes are left where they are.
-        scores are those that the offsets are quantiles of.
-        """
-        dual, weights = solved.dual, training.distinct.weights
-        shares = weights / weights.sum()
-        if solved.kernel is None or not solved.kernel.local:
-            alone = float(shares @ (dual.side * scores <= rounding))
-            return self._accepted_at_infinity(training, solved, offsets, rounding, alone), offsets
-        kept = dual.outside_zero(offsets, 2 * rounding)
-        if (kept == offsets).all():
-            return "", kept
-        some = np.arange(min(CHECKED, dual.n_samples))
-        reached = dual.side * _of_others(solved, some) > rounding
-        within = dual.accepts(dual.outside_zero(scores[some], 2 * rounding), kept, rounding)
-        told = infinity.unreached(
-            alone=float(np.average(~reached, weights=shares[some])),
-            expected=float(np.average(reached & within, weights=shares[some])),
-            nominal=1.0 - float(dual.nus.sum()),
-            remedy=self._smoother(),
-        )
-        return told, kept
-
-    def _accepted_at_infinity(
-        self, training: Training, solved: Solved, offsets: FloatArray, rounding: float, alone: float
-    ) -> str:
-        """Return what is wrong where the planes, left where they are, accept a row infinitely far away, or nothing.
-
-        alone is the share of samples that score without themselves what a row unlike all of them does.
-        """
-
-        def accepted(score: float) -> bool:
-            return bool(solved.dual.accepts(np.array([score]), offsets, rounding)[0])
-
-        if not solved.dual.linear.any() and accepted(0.0):
-            return infinity.unlike_all(alone)
-        held = np.flatnonzero(solved.beta)
-        far = self._far_score(solved.kernel, samples_of(solved.kernel, training, held), solved.beta[held])
-        # Among rows of one length none is far from the others.
-        if far is None or infinity.of_one_length(solved.gram.diagonal):
-            return ""
-        return infinity.beyond_all(far, self.kernel) if accepted(far) else ""
-
-    def _far_score(self, kernel: Kernel | None, vectors: Any, coefficients: FloatArray) -> float | None:
+    def _far_score(self, training: Training, solved: Solved) -> float | None:
         """Return the limit of s(x) as all features of x grow alike; None where it is unknown, or decides nothing."""
-        return None if kernel is None else kernel.far_score(vectors, coefficients)
+        if solved.kernel is None:
+            return None
+        held = np.flatnonzero(solved.beta)
+        return solved.kernel.far_score(samples_of(solved.kernel, training, held), solved.beta[held])
 
     def _added_to_scores(self, solved: Solved) -> float:
         """Return the size of what a prediction adds to s(x), in its unit."""
@@ -469,7 +263,7 @@ class SupportVectorDetector(KernelDetector):
         """Return the rows that hold the planes, and the function of position along w that they make."""
         distinct, weights = training.distinct, training.weights
         kernel, dual, solution = solved.kernel, solved.dual, solved.solution
-        held = (solution.multipliers > 0).any(axis=0)
+        held = solved.held
         of_rows = distinct.spread(solution.multipliers, weights)
         rows = np.flatnonzero((of_rows > 0).any(axis=0))
         place = np.cumsum(held) - 1
@@ -491,55 +285,17 @@ class SupportVectorDetector(KernelDetector):
         kernel = self._fitted.kernel
         return np.full(X.shape[0], self._fitted.length) if kernel is None else kernel.diagonal(X)
 
-    def _lost_recall(self) -> str:
-        """Return a warning where training offsets will reject far more new positives than asked for, or nothing."""
-        nominal, expected = self._nominal_recall(), self._fitted.training_recall_bound
-        if self.offsets == "training" and expected < nominal - LOST_RECALL:
-            repeating = self._fitted.recall_of_repeats
-            if_they_repeat = ""
-            if repeating > expected + LOST_RECALL:
-                if_they_repeat = f" ({repeating:.0%} if they repeat training rows as often as these do each other)"
-            return (
-                f"{1 - expected:.0%} of the training samples are support vectors. With offsets='training' "
-                f"expect as few as {expected:.0%} of new positives to be accepted{if_they_repeat}, where nu asks for "
-                f"{nominal:.0%}. Use {self._remedy()}, or more samples."
-            )
-        return ""
-
-    def _said(self) -> str:
-        """Return what is wrong with thresholds that tell samples apart, and what to do, or nothing."""
-        return " ".join(text for text in (self._fitted.stranger, self._lost_recall()) if text)
+    def _misplaced(self) -> str:
+        """Return what is wrong with where the planes are, and what to do, or nothing."""
+        texts = [self._fitted.infinity_warning]
+        if self.offsets == "training":
+            fit, nominal = self._fitted, self._nominal_recall()
+            texts.append(recall.bounded(fit.training_recall_bound, fit.recall_of_repeats, nominal, self._remedy()))
+        return " ".join(text for text in texts if text)
 
     def _remedy(self) -> str:
         """Return what makes fewer samples support vectors, or makes it harmless that they are."""
         return f"offsets='leave-one-out', {self._smoother()}" if self.offsets == "training" else self._smoother()
-
-
-def _recall_of_repeats(training: Training, solved: Solved, offsets: FloatArray, rounding: float) -> float:
-    """Return the share of new rows that training planes accept at least, if they repeat training rows as these do.
-
-    The share of rows that have an equal one estimates how many will (Good 1953). A new row that repeats one scores as
-    it does; of the others, those are counted as accepted that hold no plane.
-    """
-    distinct = training.distinct
-    repeats = np.bincount(distinct.group[distinct.group >= 0]) > 1
-    accepted = solved.dual.accepts(solved.solution.scores, offsets, rounding)
-    held = (solved.solution.multipliers > 0).any(axis=0)
-    return float(distinct.weights @ np.where(repeats, accepted, ~held) / distinct.weights.sum())
-
-
-def _of_others(solved: Solved, samples: npt.NDArray[np.intp]) -> FloatArray:
-    """Return sum_j beta_j k(x_j, x_i) over j != i for some samples i, shape (s,), without subtracting.
-
-    Where no other sample is near, a left-out score is the rounding of what it was subtracted from, and this is 0.
-    """
-    sums = np.empty(len(samples))
-    for rows in pieces(len(samples), 8 * len(solved.beta), BLOCK_BYTES):
-        some = samples[rows]
-        block = np.array(solved.gram.block(some, None), dtype=np.float64)
-        block[np.arange(len(some)), some] = 0.0
-        sums[rows] = block @ solved.beta
-    return sums
 
 
 def _solver(name: str) -> Callable[..., Solution]:

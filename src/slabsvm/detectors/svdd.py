@@ -12,7 +12,8 @@ import numpy as np
 from slabsvm.detectors.base import Training, parameters
 from slabsvm.detectors.constraints import FiniteReal
 from slabsvm.detectors.kernelized import common_length, refuse_remote_cloud
-from slabsvm.detectors.support_vectors import Solved, SupportVectorDetector, SupportVectorFit
+from slabsvm.detectors.support_vector_fit import Solved, SupportVectorFit
+from slabsvm.detectors.support_vectors import SupportVectorDetector
 from slabsvm.dual.program import Dual, hypersphere
 from slabsvm.dual.solution import Status
 from slabsvm.gram.base import Gram
@@ -145,9 +146,9 @@ class SVDD(SupportVectorDetector):
         """Return what `_dual` took off the diagonal of K."""
         return common_length(solved.kernel, solved.gram, type(self).__name__) or 0.0
 
-    def _far_score(self, kernel: Kernel | None, vectors: Any, coefficients: FloatArray) -> float | None:
+    def _far_score(self, training: Training, solved: Solved) -> float | None:
         # k(x, x) outgrows s(x) wherever it grows: rows far away are outside.
-        del kernel, vectors, coefficients
+        del training, solved
         return None
 
     def _added_to_scores(self, solved: Solved) -> float:
@@ -201,4 +202,4 @@ class SVDD(SupportVectorDetector):
                 "The ball has no radius that rounding does not hide: all samples are (nearly) the same point of "
                 "feature space. Check the features for constants."
             )
-        return self._nothing_told_apart() or self._said()
+        return self._indistinct() or self._misplaced()

@@ -1,0 +1,99 @@
+"""What a fit says where far more or far fewer new positives will be accepted than its parameters ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from slabsvm.data.distinct import Distinct
+from slabsvm.runtime.arrays import BoolArray, IndexArray
+
+# A model of which this much less recall is to be expected than its parameters ask for is warned of.
+LOST_RECALL = 0.1
+# So is one that will reject less than this share of what they ask for, where so many rows that repeat were to be
+# rejected that it is no chance (that none is has the probability e^-3 = .05).
+LOST_REJECTIONS = 0.5
+TELLING = 3.0
+
+
+def flattered(expected: float, nominal: float) -> str:
+    """Return the warning where training thresholds will accept this share of new positives, or nothing."""
+    if expected >= nominal - LOST_RECALL:
+        return ""
+    return (
+        f"With offsets='training' expect {expected:.0%} of new positives to be accepted, by what the training samples "
+        f"score without themselves, where nu asks for {nominal:.0%}. Use offsets='leave-one-out', or more samples."
+    )
+
+
+def bounded(least: float, repeating: float, nominal: float, remedy: str) -> str:
+    """Return the warning where training planes of a support vector machine will reject too many, or nothing.
+
+    They accept at least the share least of new positives, and at least repeating where these repeat training rows as
+    often as training rows repeat each other.
+    """
+    if least >= nominal - LOST_RECALL:
+        return ""
+    if_they_repeat = ""
+    if repeating > least + LOST_RECALL:
+        if_they_repeat = f" ({repeating:.0%} if they repeat training rows as often as these do each other)"
+    return (
+        f"{1 - least:.0%} of the training samples are support vectors. With offsets='training' expect as few as "
+        f"{least:.0%} of new positives to be accepted{if_they_repeat}, where nu asks for {nominal:.0%}. Use {remedy}, "
+        "or more samples."
+    )
+
+
+def misjudged_repeats(
+    distinct: Distinct,
+    nominal: float,
+    *,
+    accepted: Callable[[IndexArray], BoolArray],
+    left_out: Callable[[], BoolArray],
+) -> str:
+    """Return the warning where leave-one-out thresholds accept far too few or too many rows that repeat, or nothing.
+
+    The share of rows that have an equal one estimates how many new rows will repeat a training row (Good 1953). They
+    score as it does, with its weight in the model, and not as a row that was left out.
+
+    Parameters
+    ----------
+    distinct : Distinct
+    nominal : float
+        The share of new positives that the parameters ask to be accepted.
+    accepted : (some distinct samples, shape (s,)) -> (s,) array of bool
+        Whether the model accepts them.
+    left_out : () -> (n_samples,) array of bool
+        Whether it accepts each row by its leave-one-out score.
+    """
+    copies = np.bincount(distinct.group[distinct.group >= 0])
+    repeated = np.flatnonzero(copies > 1)
+    if not len(repeated):
+        return ""
+    among = distinct.weights[repeated]
+    share = float(among.sum() / distinct.weights.sum())
+    if share * nominal <= LOST_RECALL and 1.0 - share > LOST_REJECTIONS:
+        return ""
+    recall = float(among @ accepted(repeated) / among.sum())
+    found = (
+        f"{share:.0%} of the training samples are rows that repeat, and of these the model accepts {recall:.0%}, where "
+        f"its parameters ask for {nominal:.0%}: "
+    )
+    if share * (nominal - recall) > LOST_RECALL:
+        return (
+            f"{found}offsets='leave-one-out' puts thresholds for rows that were never seen. Use offsets='training' if "
+            "new rows will repeat training rows as these do (few discrete values); if rows were only given more than "
+            "once, give each once."
+        )
+    others = np.flatnonzero(copies == 1)
+    of_others = left_out()[distinct.representatives[others]]
+    expected = share * recall + float(distinct.weights[others] @ of_others / distinct.weights.sum())
+    if 1.0 - expected < LOST_REJECTIONS * (1.0 - nominal) and len(repeated) * (1.0 - nominal) >= TELLING:
+        return (
+            f"{found}they score higher than rows that were left out, or tie on the threshold, which counts as inside. "
+            f"If new rows will repeat training rows as these do, expect {expected:.1%} of new positives to be "
+            "accepted, and novel rows that repeat these too. Hold rows out to put the threshold: "
+            "ConformalDetector(model, method='split') does."
+        )
+    return ""

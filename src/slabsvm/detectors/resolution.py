@@ -1,0 +1,44 @@
+"""Whether a solution's gap is small enough to tell samples apart."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from slabsvm.detectors.base import rounding_of
+from slabsvm.dual.program import Dual
+from slabsvm.dual.solution import Solution, Status
+from slabsvm.gram.base import Gram
+
+# A gap of more than this share of what the samples' differences can do to an objective has told none of them apart.
+UNRESOLVED = 0.1
+# The share that an advised tolerance leaves.
+RESOLVED = 1e-3
+# The number of samples from which the variance is estimated.
+SAMPLED = 300
+
+
+def unresolved(dual: Dual, gram: Gram, solution: Solution, *, model: str, tol: float, kernel: object) -> str:
+    """Return a warning where nearly any multipliers meet tol, since all kernel values are nearly equal, or nothing.
+
+    As sums of multipliers are fixed, a constant may be taken off K: what decides is what is left, the cloud's variance
+    in feature space. model and kernel are named in the text.
+    """
+    if solution.status is not Status.CONVERGED:
+        return ""
+    some = np.unique(np.linspace(0, gram.n_samples - 1, SAMPLED).astype(np.intp))
+    size = float(gram.diagonal[some].mean())
+    variance = size - float(gram.block(some, some).mean())
+    if variance <= 4 * rounding_of(size):
+        # Of equal samples nothing is lost.
+        return ""
+    differences = variance * float(dual.totals.sum()) ** 2
+    if solution.gap <= UNRESOLVED * differences:
+        return ""
+    cause = "a larger gamma" if kernel == "rbf" else "centred features (StandardScaler)"
+    wanted = RESOLVED * differences / dual.scale(solution.objective, size)
+    return (
+        f"{model} met tol={tol:g}, but all kernel values are nearly the same (they differ by {variance / size:.1g} of "
+        f"their size), and nearly any solution meets it: the duality gap, {solution.gap:.2g}, is "
+        f"{solution.gap / differences:.0%} of what the samples' differences can do to the objective. Use "
+        f"tol={wanted:.0e}, or {cause}."
+    )

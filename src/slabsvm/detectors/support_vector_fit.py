@@ -1,0 +1,184 @@
+"""The values of a support vector detector's fit: the program with its solution, and all that follows from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from slabsvm.data.distinct import Distinct
+from slabsvm.data.pieces import pieces
+from slabsvm.detectors.base import Fitted
+from slabsvm.dual.program import Dual
+from slabsvm.dual.solution import Solution
+from slabsvm.gram.base import Gram
+from slabsvm.kernels.base import Kernel
+from slabsvm.kernels.expansion import BLOCK_BYTES, Expansion
+from slabsvm.kernels.rbf import RBF
+from slabsvm.kernels.tables import Projection
+from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
+
+
+@dataclass(frozen=True)
+class Start:
+    """What a warm start needs of an earlier fit.
+
+    Attributes
+    ----------
+    keys : (k,) array of uint64
+        The hashes of its distinct samples, in ascending order.
+    dual : Dual
+    solution : Solution
+    """
+
+    keys: npt.NDArray[np.uint64]
+    dual: Dual
+    solution: Solution
+
+    def multipliers(self, distinct: Distinct, dual: Dual) -> FloatArray | None:
+        """Return feasible multipliers of another program, (P, m), from the samples that are in both; None for none."""
+        if self.dual.n_planes != dual.n_planes:
+            return None
+        place = np.minimum(np.searchsorted(self.keys, distinct.keys), len(self.keys) - 1)
+        known = self.keys[place] == distinct.keys
+        if not known.any():
+            return None
+        shares = np.where(known, (self.solution.multipliers / self.dual.caps)[:, place], 0.0)
+        scores = np.where(known, self.solution.scores[place], np.median(self.solution.scores))
+        return dual.adjust_sums(shares * dual.caps, scores)
+
+
+@dataclass(frozen=True)
+class Solved:
+    """A program over a kernel matrix, and its solution; kernel is None for a precomputed one."""
+
+    kernel: Kernel | None
+    gram: Gram
+    dual: Dual
+    solution: Solution
+
+    @cached_property
+    def beta(self) -> FloatArray:
+        """The coefficient of each distinct sample."""
+        return self.dual.beta(self.solution.multipliers)
+
+    @property
+    def squared_norm(self) -> float:
+        """|w|^2."""
+        return float(self.beta @ (self.solution.scores - self.dual.linear))
+
+    @cached_property
+    def held(self) -> BoolArray:
+        """Whether each distinct sample holds a plane, shape (m,)."""
+        return np.asarray((self.solution.multipliers > 0).any(axis=0))
+
+    def scores_of_others(self, samples: IndexArray) -> FloatArray:
+        """Return sum_j beta_j k(x_j, x_i) over j != i for some samples i, shape (s,), without subtracting.
+
+        Where no other sample is near, a left-out score is the rounding of what it was subtracted from, and this is 0.
+        """
+        sums = np.empty(len(samples))
+        for rows in pieces(len(samples), 8 * len(self.beta), BLOCK_BYTES):
+            some = samples[rows]
+            block = np.array(self.gram.block(some, None), dtype=np.float64)
+            block[np.arange(len(some)), some] = 0.0
+            sums[rows] = block @ self.beta
+        return sums
+
+    def recall_of_repeats(self, distinct: Distinct, offsets: FloatArray, rounding: float) -> float:
+        """Return the share of new rows that planes there accept at least, if they repeat training rows as these do.
+
+        The share of rows that have an equal one estimates how many will (Good 1953). A new row that repeats one scores
+        as it does; of the others, those are counted as accepted that hold no plane.
+        """
+        repeats = np.bincount(distinct.group[distinct.group >= 0]) > 1
+        accepted = self.dual.accepts(self.solution.scores, offsets, rounding)
+        return float(distinct.weights @ np.where(repeats, accepted, ~self.held) / distinct.weights.sum())
+
+
+@dataclass(frozen=True)
+class Support:
+    """The training rows that hold the planes.
+
+    Attributes
+    ----------
+    rows : (n_SV,) array of intp
+    coefficients : (n_SV,) array of float64
+        beta of each row.
+    samples : (n_SV,) array of intp
+        Which sample of the expansion each row is equal to.
+    share : float
+        Their share of all rows, by weight.
+    """
+
+    rows: IndexArray
+    coefficients: FloatArray
+    samples: IndexArray
+    share: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class SupportVectorFit(Fitted):
+    """What a support vector detector is once it is fitted.
+
+    Attributes
+    ----------
+    kernel : Kernel or None
+        None for a precomputed one.
+    expansion : Expansion or Projection
+        s(x), the position of rows along w.
+    support : Support
+    boundary : dict of str to float
+        The public attributes that say where the boundary is.
+    squared_norm : float
+        |w|^2.
+    length : float
+        k(x, x) of the first sample, which is that of all where the kernel is precomputed and the model needs it.
+    recall_of_repeats : float
+        Of training planes: the share of new rows that are accepted at least, where these repeat training rows as often
+        as training rows do each other.
+    objective, gap, relative_gap : float
+    iterations : int
+    status : str
+    start : Start or None
+    """
+
+    kernel: Kernel | None
+    expansion: Expansion | Projection
+    support: Support
+    boundary: dict[str, float]
+    squared_norm: float
+    length: float
+    recall_of_repeats: float
+    objective: float
+    gap: float
+    relative_gap: float
+    iterations: int
+    status: str
+    start: Start | None
+
+    @property
+    def training_recall_bound(self) -> float:
+        """The share of rows that hold no plane: a lower bound, by leave-one-out, of what training planes accept."""
+        return 1.0 - self.support.share
+
+    def attributes(self) -> dict[str, Any]:
+        """Return the public attributes, by their names."""
+        gamma = {"gamma_": self.kernel.gamma} if isinstance(self.kernel, RBF) else {}
+        return {
+            **super().attributes(),
+            **self.boundary,
+            **gamma,
+            "support_": self.support.rows,
+            "dual_coef_": self.support.coefficients[None, :],
+            "n_iter_": self.iterations,
+            "duality_gap_": self.gap,
+            "relative_gap_": self.relative_gap,
+            "dual_objective_": self.objective,
+            "status_": self.status,
+            "expected_recall_": self.training_recall_bound,
+            "training_recall_bound_": self.training_recall_bound,
+        }
