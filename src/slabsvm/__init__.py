@@ -11,7 +11,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from slabsvm.conformal.detector import CalibrationWarning, ConformalDetector
+    from slabsvm.conformal.detector import ConformalDetector
+    from slabsvm.conformal.doubts import CalibrationWarning
     from slabsvm.conformal.p_values import benjamini_hochberg, conformal_p_values
     from slabsvm.detectors.base import SlabCollapseWarning
     from slabsvm.detectors.kernel_density import KernelDensityDetector
@@ -54,7 +55,7 @@ __version__ = "0.1.0.dev0"
 _HOMES = {
     "SVDD": "detectors.svdd",
     "AutoSlabSVM": "selection.auto",
-    "CalibrationWarning": "conformal.detector",
+    "CalibrationWarning": "conformal.doubts",
     "ConformalDetector": "conformal.detector",
     "DistinctKFold": "selection.folds",
     "KernelDensityDetector": "detectors.kernel_density",

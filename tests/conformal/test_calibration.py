@@ -24,7 +24,8 @@ from slabsvm import (
     OneClassSlabSVM,
     OneClassSVM,
 )
-from slabsvm.conformal.detector import METHODS, CalibrationWarning, ConformalDetector
+from slabsvm.conformal.detector import METHODS, ConformalDetector
+from slabsvm.conformal.doubts import CalibrationWarning
 from slabsvm.conformal.p_values import benjamini_hochberg, combined, conformal_p_values, ranked, whole_down, whole_up
 from slabsvm.openset.classifier import OpenSetClassifier
 

@@ -18,7 +18,8 @@ from sklearn.svm import OneClassSVM as OtherOneClassSVM
 
 from problems import FAMILY
 from slabsvm import SVDD, AutoSlabSVM, KernelPCADetector, LabelFreeSearchCV, OneClassSlabSVM, OneClassSVM
-from slabsvm.conformal.detector import METHODS, CalibrationWarning, ConformalDetector
+from slabsvm.conformal.detector import METHODS, ConformalDetector
+from slabsvm.conformal.doubts import CalibrationWarning
 from slabsvm.conformal.remoteness import far_rows, innermost, reach_of
 from slabsvm.openset.classifier import OpenSetClassifier
 

@@ -15,7 +15,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from slabsvm import OneClassSlabSVM, OneClassSVM
-from slabsvm.conformal.detector import CalibrationWarning, ConformalDetector
+from slabsvm.conformal.detector import ConformalDetector
+from slabsvm.conformal.doubts import CalibrationWarning
 from slabsvm.openset.classifier import OpenSetClassifier
 from slabsvm.openset.classwise import NormalisedMargin
 

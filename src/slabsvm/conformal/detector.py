@@ -13,51 +13,40 @@ others, whatever their scores tie with. Each calibration ends with the p-value o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, OutlierMixin, clone
+from sklearn.base import OutlierMixin
 from sklearn.model_selection import KFold, check_cv
-from sklearn.pipeline import Pipeline
-from sklearn.utils import check_random_state, get_tags, indexable
-from sklearn.utils.parallel import Parallel, delayed
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils import check_random_state, get_tags
+from sklearn.utils.validation import check_is_fitted
 
+from slabsvm.conformal.doubts import MOST_SAMPLES, CalibrationWarning, far_accepted, out_of_reach, too_few
+from slabsvm.conformal.held_out import Calibrated, Given, by_leave_one_out, by_prefit, by_splits
 from slabsvm.conformal.p_values import WHOLE, Tail, benjamini_hochberg, combined, graded, ranked, whole_down, whole_up
-from slabsvm.conformal.remoteness import far_rows, limit_of, reach_of, reach_without_own
-from slabsvm.data.checks import reading
-from slabsvm.detectors.answers import answer, refuse_other_polarity
-from slabsvm.detectors.base import Detector, SlabCollapseWarning
-from slabsvm.detectors.slab import OneClassSlabSVM
-from slabsvm.detectors.weighting import checked_weights, fit_with
+from slabsvm.conformal.remoteness import far_rows, largest_answer, limit_of, reach_of
+from slabsvm.conformal.wrapping import Wrapping
+from slabsvm.detectors.answers import answer
+from slabsvm.detectors.weighting import checked_weights
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.atomic import atomic
-from slabsvm.runtime.caller import untold, warn
+from slabsvm.runtime.caller import warn
 from slabsvm.runtime.sklearn_private import (
     HasMethods,
     Interval,
     StrOptions,
-    _check_method_params,
     _fit_context,
     _num_samples,
     _safe_indexing,
-    _safe_split,
 )
 
-# The largest number of calibration samples that a message asks for.
-MOST_SAMPLES = 1e15
 METHODS = ("split", "cross", "leave-one-out", "prefit")
 
 
-class CalibrationWarning(UserWarning):
-    """A calibration keeps its rate, and yet accepts every row, having too few of them, or rows that are far away."""
-
-
-class ConformalDetector(OutlierMixin, BaseEstimator):
+class ConformalDetector(OutlierMixin, Wrapping):
     """Any detector, with p-values and a threshold at a false-alarm rate of your choice.
 
     `predict` rejects a sample where its conformal p-value is at most alpha. It rejects a new positive with probability
@@ -185,7 +174,7 @@ class ConformalDetector(OutlierMixin, BaseEstimator):
 
         Warns
         -----
-        slabsvm.conformal.detector.CalibrationWarning
+        slabsvm.CalibrationWarning
             Where there are fewer than 1/alpha - 1 calibration samples, so that nothing can be rejected; where a row
             infinitely far away is accepted; where more than alpha of the calibration rows are out of reach.
         """
@@ -222,7 +211,7 @@ class ConformalDetector(OutlierMixin, BaseEstimator):
 
         Warns
         -----
-        slabsvm.conformal.detector.CalibrationWarning
+        slabsvm.CalibrationWarning
             Where there are fewer than 1/alpha - 1 calibration samples, so that all rows are accepted.
         """
         scores = self.score_samples(X)
@@ -280,9 +269,7 @@ class ConformalDetector(OutlierMixin, BaseEstimator):
         return min(1.0, self._sides / (self.n_calibration_ + 1))
 
     def _calibrate(self, X: Any, parameters: Mapping[str, Any]) -> None:
-        with reading(X):
-            X = indexable(X)[0]
-            validate_data(self, X=X, reset=True, skip_check_array=True)
+        X = self._table(X, reset=True)
         weights = checked_weights(parameters.get("sample_weight"), X)
         weights = np.ones(_num_samples(X)) if weights is None else weights
         with np.errstate(over="ignore"):
@@ -291,13 +278,12 @@ class ConformalDetector(OutlierMixin, BaseEstimator):
                     f"The sample weights add up to {weights.sum():.3g}. Calibration counts rows, so that weights are "
                     f"counts here, and no more than {MOST_SAMPLES:.0e} can be told apart. Divide the weights."
                 )
-        detector = OneClassSlabSVM() if self.estimator is None else self.estimator
-        members = self._members(detector, _Given(X, parameters, weights))
+        members = self._members(Given(X, parameters, weights))
         self.estimators_ = [member.detector for member in members]
         self.calibration_scores_ = [np.sort(member.scores) for member in members]
         self._rankings = [ranked(member.scores, member.reach, member.weights) for member in members]
         # A kernel matrix's columns belong to training rows, of which each model has learned some.
-        pairwise = get_tags(detector).input_tags.pairwise
+        pairwise = get_tags(self._detector).input_tags.pairwise
         self._columns = [member.learned if pairwise else None for member in members]
         total = sum(ranking.total for ranking in self._rankings)
         self.n_calibration_ = whole_down(total)
@@ -305,21 +291,15 @@ class ConformalDetector(OutlierMixin, BaseEstimator):
         self.offset_ = self.level(self.alpha)
         self.far_p_value_ = largest_answer(self.p_values, far_rows(X, pairwise=pairwise))
 
-    def _members(self, detector: Any, given: _Given) -> Sequence[_Member]:
-        X, weights = given.X, given.weights
+    def _members(self, given: Given) -> Sequence[Calibrated]:
         if self.method == "prefit":
-            check_is_fitted(detector)
-            return [_scored(detector, X, weights, None).counted]
+            return [by_prefit(self._detector, given)]
         if self.method == "leave-one-out":
-            fitted = fit_with(clone(detector), X, given.parameters)
-            return [_Member(fitted, _left_out(fitted), reach_without_own(fitted, X), weights, None).counted]
-        kept = np.flatnonzero(weights > 0)
-        every = X if len(kept) == len(weights) else _safe_indexing(X, kept)
-        members: list[_Member] = Parallel(n_jobs=self.n_jobs)(
-            delayed(_fit_and_score)(clone(detector), given, kept[learned], kept[held_out])
-            for learned, held_out in self._splits(every)
-        )
-        return members
+            return [by_leave_one_out(self._detector, given)]
+        kept = np.flatnonzero(given.weights > 0)
+        every = given.X if len(kept) == len(given.weights) else _safe_indexing(given.X, kept)
+        splits = ((kept[learned], kept[held_out]) for learned, held_out in self._splits(every))
+        return by_splits(self._detector, given, splits, self.n_jobs)
 
     def _splits(self, X: Any) -> Sequence[tuple[IndexArray, IndexArray]]:
         count, random = _num_samples(X), check_random_state(self.random_state)
@@ -330,7 +310,9 @@ class ConformalDetector(OutlierMixin, BaseEstimator):
                 "are to be learned and 1 is to be held out. Give more samples."
             )
         if self.method == "cross":
-            folds = KFold(min(self.cv, count), shuffle=True, random_state=random) if _is_number(self.cv) else self.cv
+            folds = self.cv
+            if isinstance(folds, Integral):
+                folds = KFold(min(folds, count), shuffle=True, random_state=random)
             return list(check_cv(folds).split(X))
         order = random.permutation(count)
         return [(np.sort(order[held:]), np.sort(order[:held]))]
@@ -344,12 +326,7 @@ class ConformalDetector(OutlierMixin, BaseEstimator):
         return level
 
     def _too_few(self, alpha: float) -> str:
-        needed = int(np.ceil(min(self._sides / alpha, MOST_SAMPLES) - WHOLE)) - 1
-        return (
-            f"Nothing will be rejected: with {self.n_calibration_} calibration samples the smallest p-value is "
-            f"{self.smallest_p_value_:.3g}, and alpha is {alpha:g}. Give at least {needed} "
-            "calibration samples, or a larger alpha; 'cross' and 'leave-one-out' calibrate on every row."
-        )
+        return too_few(self.n_calibration_, self.smallest_p_value_, alpha, self._sides)
 
     def _doubts(self) -> list[str]:
         """Return the texts of the warnings after calibration."""
@@ -357,18 +334,9 @@ class ConformalDetector(OutlierMixin, BaseEstimator):
             return [self._too_few(self.alpha)]
         doubts = []
         if self.far_p_value_ > self.offset_ * (1 + WHOLE):
-            doubts.append(
-                f"Rows infinitely far away are accepted: one has the p-value {self.far_p_value_:.3g}, and alpha is "
-                f"{self.alpha:g}. Where a score grows or levels off with distance, use two_sided=True, SVDD or the RBF "
-                "kernel; where calibration scores tie at the lowest, a smoother estimator (a smaller gamma) tells them "
-                "apart."
-            )
+            doubts.append(far_accepted(self.far_p_value_, self.alpha))
         if self.out_of_reach_ > self.alpha:
-            doubts.append(
-                f"{self.out_of_reach_:.0%} of the calibration samples are out of the kernel's reach: they score as if "
-                "infinitely far away, and what is accepted beyond is decided by their kernel mass alone. Use a smaller "
-                "gamma, or more samples."
-            )
+            doubts.append(out_of_reach(self.out_of_reach_))
         return doubts
 
     @property
@@ -377,8 +345,7 @@ class ConformalDetector(OutlierMixin, BaseEstimator):
 
     def _tails(self, X: Any) -> tuple[list[Tail], list[Tail]]:
         check_is_fitted(self)
-        X = as_rows(X)
-        validate_data(self, X=X, reset=False, skip_check_array=True)
+        X = self._table(X, reset=False)
         lower, upper = [], []
         for detector, ranking, columns in zip(self.estimators_, self._rankings, self._columns, strict=True):
             rows = X if columns is None else np.asarray(X)[:, columns]
@@ -387,96 +354,3 @@ class ConformalDetector(OutlierMixin, BaseEstimator):
             lower.append(low)
             upper.append(high)
         return lower, upper
-
-    def __sklearn_tags__(self) -> Any:
-        """Return scikit-learn's tags of the input, which are the estimator's."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags = get_tags(OneClassSlabSVM() if self.estimator is None else self.estimator).input_tags
-        return tags
-
-
-@dataclass(frozen=True)
-class _Member:
-    """A fitted detector, and held-out positives.
-
-    Attributes
-    ----------
-    detector : fitted detector
-    scores, reach, weights : (n,) arrays of these positives
-    learned : the rows that the detector has learned, or None where these are all of its rows
-    """
-
-    detector: Any
-    scores: FloatArray
-    reach: FloatArray
-    weights: FloatArray
-    learned: IndexArray | None
-
-    @property
-    def counted(self) -> _Member:
-        """The same without the positives of no weight."""
-        kept = self.weights > 0
-        return replace(self, scores=self.scores[kept], reach=self.reach[kept], weights=self.weights[kept])
-
-
-@dataclass(frozen=True)
-class _Given:
-    """The arguments of fit: rows, parameters of the estimator's fit, and the rows' weights, (n_samples,)."""
-
-    X: Any
-    parameters: Mapping[str, Any]
-    weights: FloatArray
-
-
-def _fit_and_score(detector: Any, given: _Given, learned: IndexArray, held_out: IndexArray) -> _Member:
-    parameters = _check_method_params(given.X, given.parameters, indices=learned)
-    # Where the detector puts its own threshold does not matter here, and the fit ends with questions of its own.
-    with untold(SlabCollapseWarning):
-        fit_with(detector, _safe_split(detector, given.X, None, learned)[0], parameters)
-    held_out_X, _ = _safe_split(detector, given.X, None, held_out, learned)
-    return _scored(detector, held_out_X, given.weights[held_out], learned)
-
-
-def _scored(detector: Any, X: Any, weights: FloatArray, learned: IndexArray | None) -> _Member:
-    """Return a fitted detector with held-out positives."""
-    scores = answer(detector, X).values
-    refuse_other_polarity(detector, X, scores)
-    return _Member(detector, scores, reach_of(detector, X, scores), weights, learned)
-
-
-def largest_answer(method: Callable[[Any], FloatArray], rows: Any) -> float:
-    """Return the largest value of a detector's method at rows far from all others; NaN where there are none."""
-    if rows is None:
-        return np.nan
-    try:
-        with np.errstate(all="ignore"):
-            return float(np.max(method(rows)))
-    except (ValueError, TypeError, ArithmeticError, Warning):
-        # A detector that refuses such rows accepts none of them.
-        return np.nan
-
-
-def _left_out(fitted: Any) -> FloatArray:
-    """Return the decision_function of each training row under the model without it."""
-    final = fitted[-1] if isinstance(fitted, Pipeline) else fitted
-    if not isinstance(final, Detector) or not hasattr(final, "loo_scores_"):
-        raise ValueError(
-            "method='leave-one-out' needs the closed-form leave-one-out scores of this package's detectors with "
-            f"offsets='leave-one-out'; {type(final).__name__} has none here. Use method='split' or 'cross'."
-        )
-    return final.loo_decisions_
-
-
-def _is_number(cv: Any) -> bool:
-    return isinstance(cv, Integral)
-
-
-def as_rows(X: Any) -> Any:
-    """Return a table of any kind whose rows can be indexed; refuse a single row."""
-    with reading(X):
-        X = indexable(X)[0]
-    if np.ndim(X) == 1:
-        raise ValueError(
-            "Rows are expected in a table of two dimensions. Reshape your data: X.reshape(1, -1) is one row."
-        )
-    return X

@@ -13,6 +13,7 @@ upper hyperplane, which may be farther from the slab's centre than the score 0 i
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -175,3 +176,15 @@ def far_rows(X: Any, *, pairwise: bool = False) -> Any:
     if not np.isfinite(rows).all():
         return None
     return sp.csr_array(rows) if is_sparse else type(X)(rows, columns=X.columns) if is_frame else rows
+
+
+def largest_answer(method: Callable[[Any], FloatArray], rows: Any) -> float:
+    """Return the largest value of a detector's method at rows far from all others; NaN where there are none."""
+    if rows is None:
+        return np.nan
+    try:
+        with np.errstate(all="ignore"):
+            return float(np.max(method(rows)))
+    except (ValueError, TypeError, ArithmeticError, Warning):
+        # A detector that refuses such rows accepts none of them.
+        return np.nan

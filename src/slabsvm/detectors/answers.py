@@ -60,15 +60,23 @@ def left_out_answer(detector: Any, weights: FloatArray | None = None) -> Answer:
 
     Rows of weight 0, which have no such score, are left out.
     """
+    values = left_out_decisions(detector, needed_by="cv='leave-one-out'", remedy="Use a number of folds.")
+    known = np.isfinite(values)
+    return Answer(values[known], values[known] >= 0, None if weights is None else weights[known])
+
+
+def left_out_decisions(detector: Any, *, needed_by: str, remedy: str) -> FloatArray:
+    """Return the decision_function of each training row, (n_samples,), under the fitted detector without it.
+
+    Raises ValueError for a detector that has none, with the parameter that needs it and what to do instead.
+    """
     final = detector[-1] if isinstance(detector, Pipeline) else detector
     if not isinstance(final, Detector) or not hasattr(final, "loo_scores_"):
         raise ValueError(
-            f"cv='leave-one-out' needs the closed-form leave-one-out scores of this package's detectors fitted with "
-            f"offsets='leave-one-out'; {type(final).__name__} has none here. Use a number of folds."
+            f"{needed_by} needs the closed-form leave-one-out scores of this package's detectors fitted with "
+            f"offsets='leave-one-out'; {type(final).__name__} has none here. {remedy}"
         )
-    values = final.loo_decisions_
-    known = np.isfinite(values)
-    return Answer(values[known], values[known] >= 0, None if weights is None else weights[known])
+    return final.loo_decisions_
 
 
 def _as_values(values: Any, detector: Any) -> FloatArray:

@@ -14,24 +14,19 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.utils import check_random_state, gen_batches, get_tags, indexable
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.base import ClassifierMixin, clone
+from sklearn.utils import check_random_state, gen_batches, get_tags
 from sklearn.utils.parallel import Parallel, delayed
-from sklearn.utils.validation import (
-    assert_all_finite,
-    check_consistent_length,
-    check_is_fitted,
-    column_or_1d,
-    validate_data,
-)
+from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.conformal.detector import CalibrationWarning, ConformalDetector, as_rows
+from slabsvm.conformal.detector import ConformalDetector
+from slabsvm.conformal.doubts import CalibrationWarning
 from slabsvm.conformal.p_values import WHOLE
-from slabsvm.data.checks import reading
-from slabsvm.detectors.slab import OneClassSlabSVM
+from slabsvm.conformal.wrapping import Wrapping
 from slabsvm.detectors.weighting import checked_weights
 from slabsvm.openset.classwise import NormalisedMargin, call_method, fitted_to_class
+from slabsvm.openset.doubts import far_accepted, out_of_reach, too_few
+from slabsvm.openset.labels import checked_labels, listed, new_class, unknown_label_for
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.atomic import atomic
 from slabsvm.runtime.caller import warn
@@ -45,13 +40,11 @@ from slabsvm.runtime.sklearn_private import (
     _safe_indexing,
 )
 
-# The unknown label that "auto" chooses.
-UNKNOWN_WORD, UNKNOWN_NUMBER = "unknown", -1
 # Decisions held at once while predicting: 64 MB.
 DECISIONS_AT_ONCE = 2**23
 
 
-class OpenSetClassifier(ClassifierMixin, BaseEstimator):
+class OpenSetClassifier(ClassifierMixin, Wrapping):
     """A classifier that names one of the learned classes, or says that a sample is of none of them.
 
     One clone of the estimator learns each class from that class's samples alone. A sample gets the class whose model
@@ -185,10 +178,16 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
             Where classes have too few samples for alpha, where their models accept rows infinitely far away, and where
             they cannot tell more than alpha of their own samples from such rows.
         """
-        X, y = self._checked_training(X, y)
+        if y is None:
+            raise ValueError(
+                f"This {type(self).__name__} estimator requires y to be passed, but the target y is None. For a "
+                "single class use ConformalDetector."
+            )
+        X = self._table(X, reset=True)
+        y = checked_labels(y, X)
         X, y, fit_params = _without_weightless(X, y, fit_params)
         classes, group = np.unique(y, return_inverse=True)
-        self.unknown_label_ = self._free_label(classes)
+        self.unknown_label_ = unknown_label_for(classes, self.unknown_label)
         self._refuse_strange_estimators(classes)
         self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         rows = np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group))[:-1])
@@ -222,19 +221,8 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         if isinstance(self.models_[0], NormalisedMargin) != (self.calibration == "margin"):
             raise ValueError("calibration was changed since fit; p-values and margins do not compare. Fit anew.")
-        if _are_words(self.classes_) != isinstance(label, str):
-            raise ValueError(
-                f"The class {label!r} is of another type than the known classes, such as {self.classes_[0]!r}."
-            )
-        if not isinstance(label, str | bool):
-            label = _whole(label, "A class")
-        if label in self.classes_:
-            raise ValueError(f"The class {label!r} is known already; remove({label!r}) comes first.")
-        if label == self.unknown_label_:
-            raise ValueError(f"{label!r} is the unknown label and cannot be a class.")
-        with reading(X):
-            X = indexable(X)[0]
-            validate_data(self, X=X, reset=False, skip_check_array=True)
+        label = new_class(label, self.classes_, self.unknown_label_)
+        X = self._table(X, reset=False)
         X, _, fit_params = _without_weightless(X, np.zeros(_num_samples(X)), fit_params)
         model = fitted_to_class(self._model_of(label), X, label, fit_params)
         place = int(np.searchsorted(self.classes_, label))
@@ -255,7 +243,7 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         kept = self.classes_ != label
         if np.all(kept):
-            raise ValueError(f"The class {label!r} is not known; the known ones are {_some(self.classes_)}.")
+            raise ValueError(f"The class {label!r} is not known; the known ones are {listed(self.classes_)}.")
         if not np.any(kept):
             raise ValueError(f"{label!r} is the only known class; nothing would be left. Fit anew instead.")
         self.classes_ = self.classes_[kept]
@@ -343,7 +331,7 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
                     "calibration='conformal', or another nu of the estimator."
                 )
             return None
-        if alpha is not None and (few := self._few(self.models_, self.classes_, alpha)):
+        if alpha is not None and (few := too_few(self.models_, self.classes_, alpha)):
             warn(few, CalibrationWarning)
         return _levels_of(self.models_, self.alpha if alpha is None else alpha)
 
@@ -355,8 +343,7 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
     def _model_of(self, label: Any) -> Any:
         """Return the unfitted model of a class."""
         own = {} if self.class_estimators is None else self.class_estimators.get(label, {})
-        common = OneClassSlabSVM() if self.estimator is None else self.estimator
-        detector = clone(common).set_params(**own) if isinstance(own, Mapping) else clone(own)
+        detector = clone(self._detector).set_params(**own) if isinstance(own, Mapping) else clone(own)
         if get_tags(detector).input_tags.pairwise:
             raise ValueError(
                 "A precomputed kernel matrix cannot be divided among classes here; pass the kernel as a function."
@@ -367,107 +354,34 @@ class OpenSetClassifier(ClassifierMixin, BaseEstimator):
             detector, alpha=self.alpha, method=self.method, two_sided=self.two_sided, random_state=self._seed
         )
 
-    def _free_label(self, classes: npt.NDArray[Any]) -> Any:
-        words = _are_words(classes)
-        label = self.unknown_label
-        if isinstance(label, str) and label == "auto":
-            label = UNKNOWN_WORD if words else min(UNKNOWN_NUMBER, int(classes[0]) - 1)
-        if isinstance(label, str) != words:
-            kinds = ("words", "a number") if words else ("numbers", "a word")
-            raise ValueError(f"The classes are {kinds[0]} and unknown_label={label!r} is {kinds[1]}; give both alike.")
-        if not words:
-            label = _whole(label, "unknown_label")
-        if label in classes:
-            raise ValueError(
-                f"The unknown label {label!r} is one of the classes in y. Give another unknown_label, or leave the "
-                "samples of unknown classes out of the training data."
-            )
-        return label
-
     def _refuse_strange_estimators(self, classes: npt.NDArray[Any]) -> None:
         strange = [label for label in (self.class_estimators or {}) if label not in classes]
         if strange:
             raise ValueError(
-                f"class_estimators names {strange}, of which y holds no sample; the classes are {_some(classes)}."
+                f"class_estimators names {strange}, of which y holds no sample; the classes are {listed(classes)}."
             )
 
     def _warn(self, models: list[Any], classes: npt.NDArray[Any]) -> None:
         if self.calibration == "margin":
-            doubts = [_accepting_all([model.far_margin_ >= 0 for model in models], classes)]
+            doubts = [far_accepted([model.far_margin_ >= 0 for model in models], classes)]
         else:
             far = [model.far_p_value_ > max(model.offset_, model.smallest_p_value_) * (1 + WHOLE) for model in models]
             beyond = [model.out_of_reach_ > self.alpha for model in models]
             doubts = [
-                self._few(models, classes, self.alpha),
-                _accepting_all(far, classes),
-                _out_of_reach(beyond, classes, self.alpha),
+                too_few(models, classes, self.alpha),
+                far_accepted(far, classes),
+                out_of_reach(beyond, classes, self.alpha),
             ]
         for doubt in doubts:
             if doubt:
                 warn(doubt, CalibrationWarning)
 
-    def _few(self, models: list[Any], classes: npt.NDArray[Any], alpha: float) -> str:
-        """Return a warning of classes that have too few samples for a rate, or nothing."""
-        few = [place for place, model in enumerate(models) if model.level(alpha) == 0]
-        if not few:
-            return ""
-        rate = max(models[place].smallest_p_value_ for place in few)
-        return (
-            f"{_having(classes[few])} too few samples for alpha={alpha:g}. Beside classes that have enough, such a "
-            "one rejects samples below all of its calibration samples, a share of up to "
-            f"{rate:.2g} of its new samples; where no class has enough, nothing is unknown. Give more samples, or a "
-            "larger alpha; method='cross' and 'leave-one-out' calibrate on every sample, and calibration='margin' "
-            "needs none."
-        )
-
-    def _checked_training(self, X: Any, y: Any) -> tuple[Any, npt.NDArray[Any]]:
-        if y is None:
-            raise ValueError(
-                f"This {type(self).__name__} estimator requires y to be passed, but the target y is None. For a "
-                "single class use ConformalDetector."
-            )
-        with reading(X):
-            X = indexable(X)[0]
-            validate_data(self, X=X, reset=True, skip_check_array=True)
-        y = column_or_1d(y, warn=True)
-        check_consistent_length(X, y)
-        if len(y) == 0:
-            raise ValueError("There are 0 samples; give some of each class.")
-        assert_all_finite(y, input_name="y")
-        if y.dtype.kind == "O" and not all(isinstance(label, str) for label in y):
-            kinds = sorted({type(label).__name__ for label in y})
-            raise ValueError(
-                f"Unknown label type: y is an array of objects of the types {', '.join(kinds)}. Give all classes as "
-                "words, or all as whole numbers in an array of numbers."
-            )
-        check_classification_targets(y)
-        return X, y
-
     def _checked_rows(self, X: Any) -> Any:
         check_is_fitted(self)
-        X = as_rows(X)
-        validate_data(self, X=X, reset=False, skip_check_array=True)
+        X = self._table(X, reset=False)
         if _num_samples(X) == 0:
             raise ValueError("Found array with 0 sample(s); give at least one row.")
         return X
-
-    def __sklearn_tags__(self) -> Any:
-        """Return scikit-learn's tags of the input, which are the estimator's."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags = get_tags(OneClassSlabSVM() if self.estimator is None else self.estimator).input_tags
-        return tags
-
-
-def _are_words(classes: npt.NDArray[Any]) -> bool:
-    return classes.dtype.kind in "US" or isinstance(classes[0], str)
-
-
-def _whole(label: Any, what: str) -> int:
-    """Return a label as a whole number, or refuse it: the classes are whole numbers, of any type."""
-    is_whole = isinstance(label, Real) and float(label).is_integer()
-    if not is_whole:
-        raise ValueError(f"{what} is {label!r}, but the classes are whole numbers; give a whole number.")
-    return int(label)
 
 
 def _levels_of(models: list[ConformalDetector], alpha: float) -> FloatArray:
@@ -480,28 +394,6 @@ def _levels_of(models: list[ConformalDetector], alpha: float) -> FloatArray:
     levels = np.array([model.level(alpha) for model in models])
     strictest = np.array([model.smallest_p_value_ for model in models])
     return np.where(levels > 0, levels, strictest) if levels.any() else levels
-
-
-def _accepting_all(accepts: list[bool], classes: npt.NDArray[Any]) -> str:
-    """Return a warning of the classes that accept rows infinitely far away, or nothing."""
-    if not any(accepts):
-        return ""
-    return (
-        f"{_having(classes[accepts])} a model that accepts rows infinitely far away. Where its score grows or levels "
-        "off with distance, use two_sided=True, SVDD or the RBF kernel; where its scores tie at the lowest, a smoother "
-        "estimator (a smaller gamma) tells them apart."
-    )
-
-
-def _out_of_reach(beyond: list[bool], classes: npt.NDArray[Any], alpha: float) -> str:
-    """Return a warning of the classes whose models cannot tell their own samples from far rows, or nothing."""
-    if not any(beyond):
-        return ""
-    return (
-        f"{_having(classes[beyond])} more than alpha={alpha:g} of the calibration samples out of the kernel's reach: "
-        "these score as if infinitely far away, and what is accepted beyond is decided by their kernel mass alone. Use "
-        "a smaller gamma, or more samples."
-    )
 
 
 def _without_weightless(
@@ -517,14 +409,3 @@ def _without_weightless(
         y[kept],
         _check_method_params(X, {**parameters, "sample_weight": weight}, indices=kept),
     )
-
-
-def _having(labels: Any) -> str:
-    """Return which classes, and how many, as the subject of a sentence."""
-    return f"Class {_some(labels)} has" if len(labels) == 1 else f"{len(labels)} classes ({_some(labels)}) have"
-
-
-def _some(labels: Any) -> str:
-    """Return a few labels for a message."""
-    shown = ", ".join(repr(label) for label in np.asarray(labels).tolist()[:5])
-    return shown if len(labels) <= 5 else f"{shown}, ..."

@@ -8,8 +8,8 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator, OutlierMixin, clone
 
-from slabsvm.conformal.detector import CalibrationWarning, largest_answer
-from slabsvm.conformal.remoteness import far_rows
+from slabsvm.conformal.doubts import CalibrationWarning
+from slabsvm.conformal.remoteness import far_rows, largest_answer
 from slabsvm.detectors.answers import answer, refuse_other_polarity
 from slabsvm.detectors.weighting import fit_with
 from slabsvm.runtime.arrays import FloatArray

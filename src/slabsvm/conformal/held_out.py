@@ -1,0 +1,90 @@
+"""Fitted detectors, each with the scores of positives that it has not learned, by the methods of calibration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sklearn.base import clone
+from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import check_is_fitted
+
+from slabsvm.conformal.remoteness import reach_of, reach_without_own
+from slabsvm.detectors.answers import answer, left_out_decisions, refuse_other_polarity
+from slabsvm.detectors.base import SlabCollapseWarning
+from slabsvm.detectors.weighting import fit_with
+from slabsvm.runtime.arrays import FloatArray, IndexArray
+from slabsvm.runtime.caller import untold
+from slabsvm.runtime.sklearn_private import _check_method_params, _safe_split
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """A fitted detector, and positives that it has not learned.
+
+    Attributes
+    ----------
+    detector : fitted detector
+    scores, reach, weights : (n,) arrays of these positives
+    learned : the rows that the detector has learned, or None where these are all of its rows
+    """
+
+    detector: Any
+    scores: FloatArray
+    reach: FloatArray
+    weights: FloatArray
+    learned: IndexArray | None = None
+
+    @property
+    def counted(self) -> Calibrated:
+        """The same without the positives of no weight."""
+        kept = self.weights > 0
+        return replace(self, scores=self.scores[kept], reach=self.reach[kept], weights=self.weights[kept])
+
+
+@dataclass(frozen=True)
+class Given:
+    """The arguments of fit: rows, parameters of the detector's fit, and the rows' weights, (n_samples,)."""
+
+    X: Any
+    parameters: Mapping[str, Any]
+    weights: FloatArray
+
+
+def by_prefit(detector: Any, given: Given) -> Calibrated:
+    """Return a detector that is fitted already, with all rows."""
+    check_is_fitted(detector)
+    return _scored(detector, given.X, given.weights).counted
+
+
+def by_leave_one_out(detector: Any, given: Given) -> Calibrated:
+    """Return a clone fitted to all rows, with what it would answer each of them had it not learned that one."""
+    fitted = fit_with(clone(detector), given.X, given.parameters)
+    scores = left_out_decisions(fitted, needed_by="method='leave-one-out'", remedy="Use method='split' or 'cross'.")
+    return Calibrated(fitted, scores, reach_without_own(fitted, given.X), given.weights).counted
+
+
+def by_splits(
+    detector: Any, given: Given, splits: Iterable[tuple[IndexArray, IndexArray]], n_jobs: int | None
+) -> list[Calibrated]:
+    """Return a clone for each split into rows to learn and rows to hold out."""
+    found: list[Calibrated] = Parallel(n_jobs=n_jobs)(
+        delayed(_fit_and_score)(clone(detector), given, learned, held_out) for learned, held_out in splits
+    )
+    return found
+
+
+def _fit_and_score(detector: Any, given: Given, learned: IndexArray, held_out: IndexArray) -> Calibrated:
+    parameters = _check_method_params(given.X, given.parameters, indices=learned)
+    # Where the detector puts its own threshold does not matter here: the calibration has warnings of its own.
+    with untold(SlabCollapseWarning):
+        fit_with(detector, _safe_split(detector, given.X, None, learned)[0], parameters)
+    held_out_X, _ = _safe_split(detector, given.X, None, held_out, learned)
+    return _scored(detector, held_out_X, given.weights[held_out], learned)
+
+
+def _scored(detector: Any, X: Any, weights: FloatArray, learned: IndexArray | None = None) -> Calibrated:
+    scores = answer(detector, X).values
+    refuse_other_polarity(detector, X, scores)
+    return Calibrated(detector, scores, reach_of(detector, X, scores), weights, learned)

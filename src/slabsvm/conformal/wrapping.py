@@ -1,0 +1,40 @@
+"""An estimator around a detector of any library, with tables of any kind that this takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import get_tags, indexable
+from sklearn.utils.validation import validate_data
+
+from slabsvm.data.checks import reading
+from slabsvm.detectors.slab import OneClassSlabSVM
+
+
+class Wrapping(BaseEstimator):
+    """An estimator whose parameter `estimator` is a detector, or None for `OneClassSlabSVM()`."""
+
+    estimator: Any
+
+    @property
+    def _detector(self) -> Any:
+        return OneClassSlabSVM() if self.estimator is None else self.estimator
+
+    def _table(self, X: Any, *, reset: bool) -> Any:
+        """Return a table whose rows can be indexed; its values are for the detector to check."""
+        with reading(X):
+            X = indexable(X)[0]
+            if not reset and np.ndim(X) == 1:
+                raise ValueError(
+                    "Rows are expected in a table of two dimensions. Reshape your data: X.reshape(1, -1) is one row."
+                )
+            validate_data(self, X=X, reset=reset, skip_check_array=True)
+        return X
+
+    def __sklearn_tags__(self) -> Any:
+        """Return scikit-learn's tags of the input, which are the detector's."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags = get_tags(self._detector).input_tags
+        return tags

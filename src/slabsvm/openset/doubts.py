@@ -1,0 +1,51 @@
+"""What a classifier says of classes whose models are calibrated on too few samples, or accept rows far away."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy.typing as npt
+
+from slabsvm.openset.labels import listed
+
+
+def too_few(models: Sequence[Any], classes: npt.NDArray[Any], alpha: float) -> str:
+    """Return a warning of the classes that have too few samples for a rate, or nothing."""
+    few = [place for place, model in enumerate(models) if model.level(alpha) == 0]
+    if not few:
+        return ""
+    rate = max(models[place].smallest_p_value_ for place in few)
+    return (
+        f"{_having(classes[few])} too few samples for alpha={alpha:g}. Beside classes that have enough, such a one "
+        f"rejects samples below all of its calibration samples, a share of up to {rate:.2g} of its new samples; where "
+        "no class has enough, nothing is unknown. Give more samples, or a larger alpha; method='cross' and "
+        "'leave-one-out' calibrate on every sample, and calibration='margin' needs none."
+    )
+
+
+def far_accepted(accepts: list[bool], classes: npt.NDArray[Any]) -> str:
+    """Return a warning of the classes that accept rows infinitely far away, or nothing."""
+    if not any(accepts):
+        return ""
+    return (
+        f"{_having(classes[accepts])} a model that accepts rows infinitely far away. Where its score grows or levels "
+        "off with distance, use two_sided=True, SVDD or the RBF kernel; where its scores tie at the lowest, a smoother "
+        "estimator (a smaller gamma) tells them apart."
+    )
+
+
+def out_of_reach(beyond: list[bool], classes: npt.NDArray[Any], alpha: float) -> str:
+    """Return a warning of the classes whose models cannot tell their own samples from far rows, or nothing."""
+    if not any(beyond):
+        return ""
+    return (
+        f"{_having(classes[beyond])} more than alpha={alpha:g} of the calibration samples out of the kernel's reach: "
+        "these score as if infinitely far away, and what is accepted beyond is decided by their kernel mass alone. Use "
+        "a smaller gamma, or more samples."
+    )
+
+
+def _having(labels: Any) -> str:
+    """Return which classes, and how many, as the subject of a sentence."""
+    return f"Class {listed(labels)} has" if len(labels) == 1 else f"{len(labels)} classes ({listed(labels)}) have"
