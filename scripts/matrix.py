@@ -26,8 +26,9 @@ KERNELS = ("Nehalem", "Sandybridge", "Haswell", "Zen", "SkylakeX", "Cooperlake",
 # with fused products.
 FEW = (("Nehalem", 2), ("Sandybridge", 1), ("Haswell", 2))
 NUMBERS = "numeric and not contract"
-# Whose lower bounds are the oldest versions; of the tests' own tools pip takes what fits them.
-PINNED = ("numpy", "scipy", "scikit-learn", "joblib", "threadpoolctl", "numba")
+# Whose lower bounds are the oldest versions; of the tests' own tools pip takes what fits them. It cannot know that
+# scikit-learn 1.6 asks a frame for its names by a protocol that Polars 2 no longer has.
+PINNED = ("numpy", "scipy", "scikit-learn", "joblib", "threadpoolctl", "numba", "polars")
 PROBE = """
 import json, numpy, scipy, scipy.linalg, sklearn, threadpoolctl
 square = numpy.eye(300) + numpy.ones((300, 300)) @ numpy.ones((300, 300))
@@ -116,21 +117,24 @@ def environment(age: str) -> Path:
     """Return the interpreter of the environment with the "oldest" or the "newest" versions, made if need be."""
     folder = ROOT / f".venv-{age}"
     python, stamp = folder / "bin" / "python", folder / ".installed"
-    described = ROOT / "pyproject.toml"
-    if stamp.exists() and stamp.stat().st_mtime > described.stat().st_mtime:
+    described, reproduction = ROOT / "pyproject.toml", ROOT / "reproduction"
+    changed = max(path.stat().st_mtime for path in (described, reproduction / "pyproject.toml", Path(__file__)))
+    if stamp.exists() and stamp.stat().st_mtime > changed:
         return python
     print(f"Making {folder.name} ...", flush=True)
     subprocess.run([sys.executable, "-m", "venv", folder], check=True)
     pins = lower_bounds(described) if age == "oldest" else []
     install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--upgrade"]
-    subprocess.run([*install, "--editable", f"{ROOT}[test]", *pins], check=True)
+    described_by = ["--editable", f"{ROOT}[test]", "--editable", f"{reproduction}[voc]"]
+    subprocess.run([*install, *described_by, *pins], check=True)
     stamp.touch()
     return python
 
 
 def lower_bounds(described: Path) -> list[str]:
     """Return requirements such as numpy==1.26.0 of the lower bounds, "numpy>=1.26", that a pyproject.toml states."""
-    stated = tomllib.loads(described.read_text(encoding="utf-8"))["project"]["dependencies"]
+    project = tomllib.loads(described.read_text(encoding="utf-8"))["project"]
+    stated = [*project["dependencies"], *project["optional-dependencies"]["test"]]
     bounds = [re.match(r"([A-Za-z-]+)>=([0-9.]+)", requirement) for requirement in stated]
     return [f"{bound[1]}=={bound[2]}" for bound in bounds if bound and bound[1] in PINNED]
 
