@@ -79,3 +79,20 @@ def test_compiled_products_do_what_their_python_text_says():
     sums = np.zeros(150)
     _additive.intersection_products.py_func(*gram._sorted, beta, 0, X.shape[1], sums)
     np.testing.assert_allclose(sums, gram.dot(beta), atol=1e-12)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "linear", "intersection"])
+@pytest.mark.parametrize("n_samples", [5, 150])
+def test_a_held_gram_solves_and_multiplies_several_columns_at_once(kernel, n_samples):
+    X = samples("histograms")[:n_samples]
+    formula, instance = problems.FORMULAS[kernel]
+    K = formula(X, X)
+    rng = np.random.default_rng(2)
+    damping, W = rng.gamma(1.0, 10.0, n_samples), rng.normal(size=(n_samples, 3))
+    gram = gram_of(instance, X, 1)
+    expected = np.linalg.solve(np.eye(n_samples) + K * damping, K @ W)
+    # I + K E has the condition of its symmetric form, at most 1 + max(E) trace K, about 1e4.
+    allowed = 1e-11 * np.abs(expected).max()
+    np.testing.assert_allclose(gram.held().damped(damping)(W), expected, rtol=0, atol=allowed)
+    np.testing.assert_allclose(gram.damped(damping)(W), expected, rtol=0, atol=allowed)
+    np.testing.assert_allclose(gram.held().dot(W), K @ W, rtol=0, atol=1e-13 * np.abs(K @ W).max())

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -113,26 +112,26 @@ class Gram(ABC):
             total += beta[some].astype(dtype) @ self.block(some, None, dtype)
         return total
 
+    @abstractmethod
+    def held(self) -> Gram:
+        """Return the same K in the form that many products and damped solves are cheapest with."""
+
+    @abstractmethod
     def damped(self, damping: FloatArray) -> Callable[[FloatArray], FloatArray]:
-        """Return the map w -> (I + K E)^-1 K w for E = diag(damping), shape (m,), all > 0.
-
-        From K E^(1/2) (I + E^(1/2) K E^(1/2))^-1 E^(-1/2) w: one m x m Cholesky of a matrix whose eigenvalues are >= 1.
-        """
-        root = np.sqrt(damping)
-        solve_damped = solver_of_damped(self._full * root[:, None] * root)
-
-        def solve(w: FloatArray) -> FloatArray:
-            return solve_damped(root * (self._full @ w)) / root
-
-        return solve
-
-    @cached_property
-    def _full(self) -> FloatArray:
-        return np.asarray(self.block(np.arange(self.n_samples), None), dtype=np.float64)
+        """Return the map W -> (I + K E)^-1 K W, shape (m, k), for E = diag(damping), shape (m,), all > 0."""
 
 
-def solver_of_damped(matrix: FloatArray) -> Callable[[FloatArray], FloatArray]:
-    """Return v -> (I + matrix)^-1 v for a positive semidefinite matrix, where rounding may outweigh the I."""
-    matrix.flat[:: len(matrix) + 1] += 1.0
-    factor = cholesky(matrix.copy, np.diagonal(matrix).copy(), ridge=0.0, most=1.0)
-    return lambda v: np.asarray(scipy.linalg.cho_solve((factor, True), v, check_finite=False))
+def solver_of_damped(make: Callable[[], FloatArray], diagonal: FloatArray) -> Callable[[FloatArray], FloatArray]:
+    """Return V -> (I + M)^-1 V, shape (m, k), for a positive semidefinite M, where rounding may outweigh the I.
+
+    make returns M, shape (m, m), anew; its diagonal is given besides.
+    """
+
+    def damped() -> FloatArray:
+        matrix = make()
+        matrix.flat[:: len(matrix) + 1] += 1.0
+        # A symmetric matrix is its transpose, and that has the order of columns that LAPACK wants.
+        return matrix.T
+
+    factor = cholesky(damped, 1.0 + diagonal, ridge=0.0, most=1.0)
+    return lambda V: np.asarray(scipy.linalg.cho_solve((factor, True), V, check_finite=False))

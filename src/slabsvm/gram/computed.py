@@ -13,6 +13,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from slabsvm.gram.base import Gram, solver_of_damped
+from slabsvm.gram.dense import Dense
 from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.rows import Rows
 from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray
@@ -111,14 +112,26 @@ class Computed(Gram):
         part._prepared = {dtype: rows[samples] for dtype, rows in self._prepared.items()}
         return part
 
+    def held(self) -> Gram:
+        """Return K as a matrix, or itself, where K = Z Z' with Z of few columns is cheaper."""
+        if self.cheap_products and self._has_few_columns:
+            return self
+        return Dense(np.asarray(self.block(np.arange(self.n_samples), None)), self.resolution)
+
     def damped(self, damping: FloatArray) -> Callable[[FloatArray], FloatArray]:
         """Return the map of `Gram.damped`; where K = Z Z' with Z of few columns, by a d x d Cholesky."""
-        if not (self.kernel.explicit and self.X.shape[1] < self.n_samples):
-            return super().damped(damping)
+        if not self._has_few_columns:
+            return self.held().damped(damping)
         features = self._prepared_rows(np.float64)
         dense: FloatArray = features.toarray() if sp.issparse(features) else features
-        solve_damped = solver_of_damped(dense.T @ (damping[:, None] * dense))
-        return lambda w: np.asarray(dense @ solve_damped(dense.T @ w))
+        square = dense.T @ (damping[:, None] * dense)
+        solve_damped = solver_of_damped(square.copy, np.diagonal(square))
+        return lambda W: np.asarray(dense @ solve_damped(dense.T @ W))
+
+    @property
+    def _has_few_columns(self) -> bool:
+        """Whether K = Z Z' with Z of fewer columns than rows."""
+        return self.kernel.explicit and self.X.shape[1] < self.n_samples
 
     def _sides(self, rows: IndexArray, columns: IndexArray | None, dtype: np.dtype[Any]) -> tuple[Rows, Rows]:
         if columns is None or dtype in self._prepared:

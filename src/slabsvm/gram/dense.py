@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 
-from slabsvm.gram.base import Gram
+from slabsvm.gram.base import Gram, solver_of_damped
 from slabsvm.gram.precision import ROUNDING_GAP
 from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray
 
@@ -46,6 +48,18 @@ class Dense(Gram):
         del dtype
         return np.asarray(self.matrix @ beta)
 
-    @property
-    def _full(self) -> FloatArray:
-        return self.matrix
+    def held(self) -> Dense:
+        """Return K itself."""
+        return self
+
+    def damped(self, damping: FloatArray) -> Callable[[FloatArray], FloatArray]:
+        """Return K E^(1/2) (I + E^(1/2) K E^(1/2))^-1 E^(-1/2): a Cholesky factor of no eigenvalue below 1."""
+        root = np.sqrt(damping)[:, None]
+
+        def scaled() -> FloatArray:
+            matrix = self.matrix * root
+            matrix *= root.T
+            return matrix
+
+        solve_damped = solver_of_damped(scaled, self.diagonal * damping)
+        return lambda W: solve_damped(root * (self.matrix @ W)) / root

@@ -70,6 +70,7 @@ def solve(
     """
     del cache_bytes, start
     gram.check()
+    gram = gram.held()
     mean_diagonal = float(gram.diagonal.mean())
     limit = max_iter if max_iter >= 0 else MAX_ITER
     interior = _Interior(dual, gram)
@@ -80,9 +81,8 @@ def solve(
     steps = 0
     while True:
         v = dual.project_sums(interior.v)
-        scores = dual.linear + gram.dot(dual.beta(v))
-        gap = Point(dual, v, scores).gap
-        objective = dual.objective(v, scores)
+        point = Point(dual, v, dual.linear + gram.dot(dual.beta(v)))
+        gap, objective = point.gap, point.objective
         history.append((dual.n_samples, dual.relative(gap, objective, mean_diagonal)))
         rounds_since = 0 if gap < PROGRESS * best_gap else rounds_since + 1
         if gap < best_gap:
@@ -116,13 +116,21 @@ def _at_the_vertex_of(dual: Dual, gram: Gram, v: FloatArray) -> Point:
         return Point(dual, multipliers, dual.linear + gram.dot(dual.beta(multipliers)))
 
     best = at(v)
+    tried: set[bytes] = set()
     for share in BOUND_SHARES:
         rounded = np.where(v < share * dual.caps, 0.0, np.where(v > (1 - share) * dual.caps, dual.caps, v))
         point = at(dual.project_sums(rounded))
+        latest = b""
         for _ in range(2):
-            face = Face(dual, point.multipliers)
+            bounds = ((point.multipliers > 0) * 2 + (point.multipliers < dual.caps)).tobytes()
+            if bounds != latest:
+                if bounds in tried:
+                    break
+                tried.add(bounds)
+                latest, face = bounds, Face(dual, point.multipliers)
+                if len(face.samples) >= 2:
+                    face.factor(gram.block(face.samples, face.samples))
             if len(face.samples) >= 2:
-                face.factor(gram.block(face.samples, face.samples))
                 point = at(face.newton_step(point.multipliers, point.scores)[0])
             best = min(best, point, key=lambda one: one.gap)
     return best
@@ -188,23 +196,22 @@ class _Interior:
         inverse = 1.0 / (z / v + y / u)
         damped = self.gram.damped(inverse.sum(axis=0))
 
-        def approximate(right: FloatArray) -> FloatArray:
-            scores = damped((signs * right * inverse).sum(axis=0))
-            return np.asarray((right - signs * scores) * inverse)
+        def approximate(rights: FloatArray) -> FloatArray:
+            scores = damped((self.dual.signs @ (rights * inverse)).T).T
+            return np.asarray((rights - signs * scores[:, None]) * inverse)
 
-        def reduced(right: FloatArray) -> FloatArray:
-            """Return (S'KS + D)^-1 right, shape (P, m), refined once: D spans many orders of magnitude."""
-            x = approximate(right)
-            residual = right - signs * self.gram.dot(self.dual.beta(x)) - x / inverse
-            return x + approximate(residual)
+        def reduced(rights: FloatArray) -> FloatArray:
+            """Return (S'KS + D)^-1 of right-hand sides, shape (k, P, m), refined once: D spans many magnitudes."""
+            x = approximate(rights)
+            scores = self.gram.dot((self.dual.signs @ x).T).T
+            return x + approximate(rights - signs * scores[:, None] - x / inverse)
 
-        planes = np.eye(self.dual.n_planes)[:, :, None] * np.ones_like(v)
-        responses = np.array([reduced(plane) for plane in planes])
+        responses = reduced(np.eye(self.dual.n_planes)[:, :, None] * np.ones_like(v))
         schur = responses.sum(axis=2).T
 
         def solve(low: FloatArray, high: FloatArray) -> tuple[FloatArray, ...]:
             right = slope_residual + low / v - (high - y * cap_residual) / u
-            free = reduced(right)
+            free = reduced(right[None])[0]
             missing = sum_residual - free.sum(axis=1)
             # Near the ends of float64's range a system may overflow; LAPACK would say so on the terminal.
             if not (np.isfinite(schur).all() and np.isfinite(missing).all()):
