@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 import numpy.typing as npt
 
+from slabsvm.data.wide_sums import product
 from slabsvm.kernels.rows import Rows
 from slabsvm.kernels.tables import Projection, WeightVector
 from slabsvm.runtime.arrays import AnyFloatArray, FloatArray
@@ -34,6 +35,8 @@ class Kernel(ABC):
         Whether float32 blocks are worth their rounding error.
     local : bool
         Whether k(x, z) >= 0 falls to 0 as x moves away from z, in whichever direction.
+    columns_at_once : int or None
+        Of how many right-hand rows `sums` holds values at once; None for all.
     """
 
     local = False
@@ -41,6 +44,7 @@ class Kernel(ABC):
     explicit = False
     trusted = True
     single_precision = False
+    columns_at_once: int | None = None
 
     @classmethod
     def of_samples(cls, X: Rows, weights: FloatArray, *, gamma: str | float, needs_origin: bool) -> Kernel:
@@ -71,6 +75,10 @@ class Kernel(ABC):
 
         An out of float32 for rows of float64 is rounded to.
         """
+
+    def sums(self, left: Rows, right: Rows, coefficients: FloatArray) -> FloatArray:
+        """Return sum_j c_j k(x_i, z_j) between prepared rows, shape (n_left,) or (n_left, q) for c (n_right, q)."""
+        return product(np.asarray(self.block(left, right)), coefficients)
 
     @abstractmethod
     def diagonal(self, X: Rows) -> FloatArray:

@@ -7,15 +7,19 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 
 from slabsvm.data.pieces import pieces
 from slabsvm.data.wide_sums import product
 from slabsvm.kernels.base import Kernel
+from slabsvm.kernels.rows import Rows
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
 # Kernel values between new rows and training samples that are held at once.
 BLOCK_BYTES = 2**24
+# Prepared samples of more bytes are not kept from one call to the next.
+KEPT_BYTES = 2**26
 
 
 @dataclass(frozen=True)
@@ -48,14 +52,26 @@ class Expansion:
 
     def chunks(self, X: Any) -> Iterator[tuple[slice, FloatArray]]:
         """Yield consecutive stretches of rows with the sums there, each from one block and one product."""
-        n_samples = len(self.coefficients)
-        right = None if self.kernel is None else self.kernel.prepare(self.samples)
-        for rows in pieces(X.shape[0], 8 * n_samples, BLOCK_BYTES):
+        kernel, n_samples = self.kernel, len(self.coefficients)
+        at_once = n_samples if kernel is None else min(n_samples, kernel.columns_at_once or n_samples)
+        for rows in pieces(X.shape[0], 8 * at_once, BLOCK_BYTES):
             # Products with rows far out may overflow.
             with ONE_BLAS_THREAD, np.errstate(over="ignore", invalid="ignore"):
-                if self.kernel is None:
-                    block = np.asarray(X[rows][:, self.samples], dtype=np.float64)
+                if kernel is None:
+                    sums = product(np.asarray(X[rows][:, self.samples], dtype=np.float64), self.coefficients)
                 else:
-                    block = np.asarray(self.kernel.block(self.kernel.prepare(X[rows]), right))
-                sums = product(block, self.coefficients)
+                    sums = kernel.sums(kernel.prepare(X[rows]), self._prepared(kernel), self.coefficients)
             yield rows, sums
+
+    def _prepared(self, kernel: Kernel) -> Rows:
+        """The samples in the form that the kernel computes from, kept for the next call if it is small."""
+        prepared = self.__dict__.get("_kept")
+        if prepared is None:
+            prepared = kernel.prepare(self.samples)
+            if (prepared.data if sp.issparse(prepared) else prepared).nbytes <= KEPT_BYTES:
+                self.__dict__["_kept"] = prepared
+        return prepared
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the fields alone: what is kept besides is made again."""
+        return {name: value for name, value in self.__dict__.items() if name != "_kept"}
