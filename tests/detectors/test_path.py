@@ -13,8 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from slabsvm import SVDD, OneClassSlabSVM, OneClassSVM, fit_path
 from slabsvm.detectors import path
 from slabsvm.gram import distances
-from slabsvm.gram.distances import Distances, shared_distances
-from slabsvm.kernels.rbf import RBF
+from slabsvm.gram.distances import Distances
 
 pytestmark = pytest.mark.numeric
 
@@ -92,46 +91,6 @@ def test_starts_from_the_last_solution_save_steps(X):
     assert walked < 0.7 * alone
 
 
-def distances_of(X, capacity):
-    kernel = RBF.at(0.3, X, np.ones(len(X)))
-    return kernel, shared_distances(capacity, 1)
-
-
-def test_distances_are_computed_once_and_no_more_than_fit(X, monkeypatch):
-    computed = []
-    exponents = RBF.exponents
-
-    def counted(kernel, left, right):
-        computed.append(left.shape[0] if right.shape[0] == len(X) else 0)
-        return exponents(kernel, left, right)
-
-    monkeypatch.setattr(RBF, "exponents", counted)
-    rows, columns = np.array([5, 0, 700, 9]), np.arange(100)
-    # Room for the samples, and for two rows of four.
-    kernel, gram_of = distances_of(X, X.nbytes + 2 * 8 * len(X))
-    for gamma in (0.3, 1.1):
-        gram = gram_of(RBF(gamma, kernel.centre), X, 1)
-        exact = np.exp(-gamma * ((X[rows][:, None] - X) ** 2).sum(axis=2))
-        np.testing.assert_allclose(gram.block(rows, None), exact, atol=1e-14)
-        np.testing.assert_allclose(gram.block(rows, None, np.float32), exact, atol=1e-5)
-        np.testing.assert_allclose(gram.block(rows[2:], columns), exact[2:, :100], atol=1e-14)
-        np.testing.assert_allclose(gram.subset(rows).block(np.arange(4), None), exact[:, rows], atol=1e-14)
-        out = np.empty((4, 100), dtype=np.float32)
-        assert gram.block(rows, columns, np.float32, out) is out
-        np.testing.assert_allclose(out, exact[:, :100], atol=1e-5)
-    assert gram.distances.known(rows).tolist() == [True, True, False, False]
-    assert sum(computed) == 2
-
-
-def test_a_known_row_is_not_computed_for_another_gamma(X, monkeypatch):
-    kernel, gram_of = distances_of(X, 1e9)
-    rows = np.arange(50)
-    gram_of(kernel, X, 1).block(rows, None)
-    monkeypatch.setattr(RBF, "block", None)
-    again = gram_of(RBF(2.0, kernel.centre), X, 2).block(rows, None)
-    np.testing.assert_allclose(again, np.exp(-2.0 * ((X[rows][:, None] - X) ** 2).sum(axis=2)), atol=1e-14)
-
-
 @pytest.mark.parametrize("gammas", [[1e-18, 1 / 800], [1e306, 1 / 800], [1e-320, 1 / 800], [1 / 800, 1e-18]])
 @pytest.mark.parametrize("shift", [0.0, 1e8])
 def test_no_gamma_takes_the_digits_of_anothers_distances(gammas, shift):
@@ -141,14 +100,6 @@ def test_no_gamma_takes_the_digits_of_anothers_distances(gammas, shift):
         alone = OneClassSVM(gamma=gamma, offsets="training").fit(X)
         np.testing.assert_allclose(one.dual_objective_, alone.dual_objective_, rtol=2e-3)
         np.testing.assert_allclose(one.rho_, alone.rho_, rtol=1e-2, atol=1e-9)
-
-
-def test_what_overflows_is_not_kept():
-    X = np.random.default_rng(0).normal(size=(50, 3)) * 1e160
-    kernel = RBF.at(1e-320, X, np.ones(50))
-    gram = shared_distances(1e9, 1)(kernel, X, 1)
-    gram.block(np.arange(50), None)
-    assert not gram.distances.known(np.arange(50)).any()
 
 
 @pytest.mark.parametrize("columns", [path.MANY_FEATURES - 1, path.MANY_FEATURES])

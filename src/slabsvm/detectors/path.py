@@ -9,7 +9,7 @@ from sklearn.base import clone
 
 from slabsvm.detectors.support_vector_fit import Start
 from slabsvm.detectors.support_vectors import SupportVectorDetector
-from slabsvm.gram.distances import shared_distances
+from slabsvm.gram.distances import SharedDistances
 
 Model = TypeVar("Model", bound=SupportVectorDetector)
 
@@ -93,7 +93,7 @@ def _listed(name: str, column: Iterable[Any]) -> list[Any]:
 def _fits(model: Model, X: Any, sample_weight: Any, steps: list[dict[str, Any]]) -> Iterator[Model]:
     # A fit that must share its memory takes another way, and may not arrive.
     least = min(step.get("cache_size", model.cache_size) for step in steps)
-    gram_of = shared_distances(SHARE_OF_DISTANCES * least * 1e6, MANY_FEATURES)
+    gram_of = SharedDistances(SHARE_OF_DISTANCES * least * 1e6, least_features=MANY_FEATURES)
     start: Start | None = None
     for step in steps:
         fitted = clone(model).set_params(**step)

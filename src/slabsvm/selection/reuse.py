@@ -18,7 +18,6 @@ from typing import Any
 import joblib
 import numpy as np
 from sklearn.base import clone
-from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.pipeline import Pipeline
 
 from slabsvm.data.distinct import Distinct, distinct_rows
@@ -27,11 +26,8 @@ from slabsvm.detectors.base import Training
 from slabsvm.detectors.support_vector_fit import Start
 from slabsvm.detectors.support_vectors import SupportVectorDetector
 from slabsvm.detectors.weighting import routed_before
-from slabsvm.gram.base import Gram
-from slabsvm.gram.dense import Dense
-from slabsvm.kernels.base import Kernel
-from slabsvm.kernels.rbf import RBF
-from slabsvm.runtime.arrays import FloatArray
+from slabsvm.gram.distances import SharedDistances
+from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.sklearn_private import _safe_indexing
 from slabsvm.selection.judging import Outcome, Parameters, Search
 
@@ -39,56 +35,22 @@ from slabsvm.selection.judging import Outcome, Parameters, Search
 MOST_BYTES = 2**28
 
 
-class _Known(Dense):
-    """An RBF kernel matrix: symmetric and positive semidefinite by construction."""
+@dataclass(frozen=True)
+class _Tables:
+    """The rows of one split as the steps before the detector pass them on.
 
-    @property
-    def _trusted(self) -> bool:
-        return True
+    Attributes
+    ----------
+    training : Training
+        The distinct rows to learn from, each its own sample, in the order that a fit of the detector takes them in.
+    group : (n,) array of intp
+        Which of them each row to learn from is equal to; -1 for a row of weight 0.
+    judged : list of tables, the held-out rows and the synthetic outliers, of those that there are
+    """
 
-
-class _Distances:
-    """Squared distances of one split's rows from its distinct training rows, and the kernel's values at a gamma."""
-
-    def __init__(self, distinct: Distinct, rows: Any, judged: Sequence[Any]) -> None:
-        self._group = distinct.group
-        n_samples = rows.shape[0]
-        every = np.arange(n_samples)
-        own = Distinct(every, distinct.weights, every, keys=every.astype(np.uint64))
-        self.training = Training(rows, distinct.weights, own)
-        sizes = [n_samples, *(some.shape[0] for some in judged)]
-        self._bounds = np.cumsum([0, *sizes])
-        if 8 * sum(sizes) * n_samples > MOST_BYTES:
-            raise MemoryError(f"Distances of {sum(sizes)} rows from {n_samples} are not kept.")
-        self._squared = np.empty((sum(sizes), n_samples))
-        with np.errstate(over="ignore", invalid="ignore"):
-            for begin, end, some in zip(self._bounds[:-1], self._bounds[1:], (rows, *judged), strict=True):
-                self._squared[begin:end] = euclidean_distances(some, rows, squared=True)
-        if not np.isfinite(self._squared).all():
-            raise OverflowError("Squared distances overflow float64.")
-        self._squared.flat[:: n_samples + 1][:n_samples] = 0.0
-        self._values = np.empty_like(self._squared)
-        self._gamma = np.nan
-
-    def gram_of(self, kernel: Kernel, samples: Any, n_threads: int) -> Gram:
-        """Return access to the RBF kernel's Gram matrix of the training rows; `samples` are these rows."""
-        del samples, n_threads
-        assert isinstance(kernel, RBF)
-        return _Known(self._at(kernel.gamma)[0])
-
-    def judged(self, gamma: float) -> list[FloatArray]:
-        """Return the RBF kernel between each table of judged rows and the training rows."""
-        return self._at(gamma)[1:]
-
-    def _at(self, gamma: float) -> list[FloatArray]:
-        if gamma != self._gamma:
-            self._gamma = gamma
-            np.exp(np.multiply(self._squared, -gamma, out=self._values), out=self._values)
-        return [self._values[a:b] for a, b in zip(self._bounds[:-1], self._bounds[1:], strict=True)]
-
-    def of_rows(self, known: Answer) -> Answer:
-        """Return the answers to all rows, given those to the distinct rows."""
-        return Answer(known.values[self._group], known.accepted[self._group])
+    training: Training
+    group: IndexArray
+    judged: list[Any]
 
 
 @dataclass(frozen=True)
@@ -112,7 +74,9 @@ class Chain:
         """Fit and judge each candidate; give its number and its outcome."""
         criterion, split = self.search.criterion, self.search.splits[self.split]
         begin = perf_counter()
-        distances = self._distances()
+        tables = self._tables()
+        training = tables.training
+        gram_of = SharedDistances(MOST_BYTES, judged=tables.judged)
         shared = (perf_counter() - begin) / len(self.candidates)
         start: Start | None = None
         for candidate in self.candidates:
@@ -120,19 +84,19 @@ class Chain:
             detector: SupportVectorDetector = clone(_final(self.model))
             detector.set_params(**_own(self.search.candidates[candidate], _prefix(self.model)))
             detector._validate_params()
-            found = detector._learn(distances.training, gram_of=distances.gram_of, start=start)
-            detector._take(distances.training, found)
+            found = detector._learn(training, gram_of=gram_of, start=start)
+            detector._take(training, found)
             start = found.start
             fitted = perf_counter()
-            answers = [_answer(detector, values) for values in distances.judged(detector.gamma_)]
-            positives = distances.of_rows(left_out_answer(detector)) if split.held_out is None else answers[0]
+            answers = [_answer(detector, values) for values in gram_of.judged()]
+            positives = answers[0] if split.held_out is not None else _left_out(detector, tables.group)
             positives = replace(positives, weights=self.search.weights_of(split.judged))
             outliers = None if split.outliers is None else answers[-1]
             measured = criterion.measure(positives, outliers, split.outliers)
             yield candidate, Outcome(measured, shared + fitted - begin, perf_counter() - fitted)
 
-    def _distances(self) -> _Distances:
-        """Return the distances between the rows as the steps before the detector pass them on."""
+    def _tables(self) -> _Tables:
+        """Return the split's rows as the steps before the detector pass them on."""
         search, split, model = self.search, self.search.splits[self.split], self.model
         weights = search.weights_of(split.train)
         train = _safe_indexing(search.X, split.train)
@@ -146,13 +110,24 @@ class Chain:
         train = detector._checked(train, reset=True)
         judged = [detector._checked(some, reset=False) for some in judged]
         distinct = distinct_rows(train, np.ones(train.shape[0]) if weights is None else weights)
-        return _Distances(distinct, train[distinct.representatives], judged)
+        rows = train[distinct.representatives]
+        every = np.arange(rows.shape[0])
+        own = Distinct(every, distinct.weights, every, keys=distinct.keys)
+        return _Tables(Training(rows, distinct.weights, own), distinct.group, judged)
+
+
+def _left_out(detector: SupportVectorDetector, group: IndexArray) -> Answer:
+    """Return how a detector would answer the rows that its samples stand for, had it not learned them."""
+    known = left_out_answer(detector)
+    return Answer(known.values[group], known.accepted[group])
 
 
 def _answer(detector: SupportVectorDetector, values: FloatArray) -> Answer:
     """Return how a detector answers rows whose kernel values with its training rows, (n, m), are known."""
     support = detector._fitted.support
-    scores = detector._score(values[:, support.rows] @ support.coefficients, lambda: np.ones(len(values)))
+    beta = np.zeros(values.shape[1])
+    beta[support.rows] = support.coefficients
+    scores = detector._score(values @ beta, lambda: np.ones(len(values)))
     decisions = scores - detector.offset_
     return Answer(decisions, decisions >= 0)
 

@@ -82,7 +82,7 @@ class LabelFreeSearchCV(WithProgress, ChosenDetector):
         Whether RBF support vector detectors of this package are fitted from squared distances that are computed once
         for each fold, each from the solution of the one before. The outcome is that of independent fits to within the
         solver's tolerance. Each thread holds two matrices of (training rows + held-out rows + synthetic outliers) x
-        training rows, and for a moment some of a third; where one would be more than 256 MiB, fits are independent.
+        training rows; where one would be more than 256 MiB, fits are independent.
 
     Attributes
     ----------
