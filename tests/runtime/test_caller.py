@@ -19,7 +19,7 @@ from slabsvm import (
     OpenSetClassifier,
     SlabCollapseWarning,
 )
-from slabsvm.runtime.caller import untold, warn
+from slabsvm.runtime.caller import silenced, warn
 
 X = np.random.default_rng(0).normal(size=(150, 2))
 GRID = np.random.default_rng(0).integers(0, 8, (300, 2)).astype(float)
@@ -85,7 +85,7 @@ def test_fits_in_threads_leave_the_filters_of_warnings_as_they_were():
         assert not [entry for entry in warnings.filters if entry not in before and entry[0] == "ignore"]
 
 
-def test_what_is_untold_is_so_in_one_thread_alone_and_for_a_while():
+def test_what_is_silenced_is_so_in_one_thread_alone_and_for_a_while():
     told = []
 
     def tell():
@@ -94,8 +94,8 @@ def test_what_is_untold_is_so_in_one_thread_alone_and_for_a_while():
             warn("text", CalibrationWarning)
         told.append(len(caught))
 
-    with untold(UserWarning):
-        with untold(SlabCollapseWarning):
+    with silenced(UserWarning):
+        with silenced(SlabCollapseWarning):
             tell()
         tell()
         thread = threading.Thread(target=tell)

@@ -15,7 +15,7 @@ from slabsvm.detectors.answers import answer, left_out_decisions, refuse_other_p
 from slabsvm.detectors.base import SlabCollapseWarning
 from slabsvm.detectors.weighting import fit_with
 from slabsvm.runtime.arrays import FloatArray, IndexArray
-from slabsvm.runtime.caller import untold
+from slabsvm.runtime.caller import silenced
 from slabsvm.runtime.sklearn_private import _check_method_params, _safe_split
 
 
@@ -78,7 +78,7 @@ def by_splits(
 def _fit_and_score(detector: Any, given: Given, learned: IndexArray, held_out: IndexArray) -> Calibrated:
     parameters = _check_method_params(given.X, given.parameters, indices=learned)
     # Where the detector puts its own threshold does not matter here: the calibration has warnings of its own.
-    with untold(SlabCollapseWarning):
+    with silenced(SlabCollapseWarning):
         fit_with(detector, _safe_split(detector, given.X, None, learned)[0], parameters)
     held_out_X, _ = _safe_split(detector, given.X, None, held_out, learned)
     return _scored(detector, held_out_X, given.weights[held_out], learned)

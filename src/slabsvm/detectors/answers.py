@@ -45,7 +45,7 @@ class Answer:
 
 
 def answer(detector: Any, X: Any) -> Answer:
-    """Return how a detector answers rows; one without decision_function is asked for scores and for predictions."""
+    """Return how a detector answers rows: by decision_function, or else by predict and, if it has it, score_samples."""
     if hasattr(detector, "decision_function"):
         values = _as_values(detector.decision_function(X), detector)
         return Answer(values, values >= 0)

@@ -78,6 +78,12 @@ class Scored(OutlierMixin, BaseEstimator, ABC):
         answers: npt.NDArray[np.intp] = super().fit_predict(X, y, **kwargs)
         return answers
 
+    def __sklearn_tags__(self) -> Any:
+        """Return what scikit-learn wants to know about the input."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
 
 @dataclass(frozen=True)
 class Training:
@@ -281,12 +287,6 @@ class Detector(Scored):
 
     def _distinct(self, X: Any, weights: FloatArray) -> Distinct:
         return distinct_rows(X, weights)
-
-    def __sklearn_tags__(self) -> Any:
-        """Return what scikit-learn wants to know about the input."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
 
 def rounding_of(size: float) -> float:

@@ -1,13 +1,13 @@
 """What a fit says where a row infinitely far from all training samples would be accepted, or nearly.
 
-Every fit asks for the limit of its score infinitely far away (`Kernel.far_score`), and whether its planes accept it:
+Every fit compares its planes with the limit of its score infinitely far away (`Kernel.far_score`):
 
 - A local kernel (RBF) falls to 0, and the limit is the score of a row unlike all samples. It is kept outside, by moving
   the plane that faces it, and what that costs is said.
 - A kernel that levels off (intersection, chi2) has a finite limit, and samples score on both sides of it. One that
   grows (Hellinger) has an infinite one, accepted where there is no upper plane. Planes are left where they are.
-- A linear kernel has another limit in each direction, and of a function or matrix of the user's nothing is known. What
-  can be asked is whether a row whose kernel values are all 0 is accepted, as unlike the samples as it is.
+- A linear kernel has another limit in each direction, and nothing is known of a function or matrix of the user's. The
+  row whose kernel values are all 0 takes the far row's place: none is less like the samples.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 from slabsvm.detectors.support_vector_fit import Solved
 from slabsvm.runtime.arrays import FloatArray
 
-# So many samples, in their random order, are checked for others that reach them.
+# The number of samples, the first in their random order, that are checked for others that reach them.
 CHECKED = 1000
 # Lengths k(x, x) that differ by less than this share are one length.
 SAME_LENGTH = 1e-6

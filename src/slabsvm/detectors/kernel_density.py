@@ -15,7 +15,7 @@ from slabsvm.data.pieces import pieces
 from slabsvm.detectors import infinity
 from slabsvm.detectors.base import Detector, Fitted, Training, accepted_share, nu_quantile, parameters, rounding_of
 from slabsvm.detectors.constraints import FiniteReal
-from slabsvm.kernels.bandwidth import feature_variance
+from slabsvm.kernels.bandwidth import feature_variance, normal_reference
 from slabsvm.kernels.base import LARGEST_KERNEL_VALUE
 from slabsvm.kernels.expansion import BLOCK_BYTES
 from slabsvm.kernels.rbf import RBF
@@ -88,7 +88,7 @@ class DensityFit(Fitted):
     one_point : bool
         Whether all samples are the same.
     expected_recall : float
-        With training thresholds, the share of new positives that they will accept.
+        The share of new positives that training thresholds will accept.
     """
 
     density: Density
@@ -199,8 +199,7 @@ class KernelDensityDetector(Detector):
         if not isinstance(self.bandwidth, str):
             return float(self.bandwidth)
         n = 1.0 / float(shares @ shares)
-        factor = 1.0 if self.bandwidth == "scott" else (4.0 / (n_features + 2.0)) ** (1.0 / (n_features + 4.0))
-        return float((scale if scale > 0 else 1.0) * factor * n ** (-1.0 / (n_features + 4.0)))
+        return (scale if scale > 0 else 1.0) * normal_reference(self.bandwidth, n, n_features)
 
     def _nominal_recall(self) -> float:
         return 1.0 - self.nu

@@ -24,7 +24,7 @@ from slabsvm.runtime.sklearn_private import Interval
 NO_ERROR = 1e-10
 # A cloud's variance must be this many times what a threshold is moved by for rounding.
 RESOLVED = 1e3
-# So many samples are left out to see what training thresholds of kernel PCA will accept.
+# The number of samples that are left out in turn to estimate what training thresholds will accept.
 CHECKED = 300
 
 
@@ -49,7 +49,7 @@ class Subspace(Fitted):
     without_error : bool
         Whether the components reconstruct all that the threshold is a quantile of.
     expected_recall : float
-        With training thresholds, the share of new positives that they will accept; 1 where that was not looked at.
+        The share of new positives that training thresholds will accept; 1 where that is not estimated.
     """
 
     kernel: Kernel | None

@@ -18,11 +18,12 @@ from slabsvm.detectors import infinity
 from slabsvm.detectors.base import Scored, SlabCollapseWarning, parameters, rounding_of
 from slabsvm.detectors.constraints import FiniteReal
 from slabsvm.detectors.slab_planes import Slab
+from slabsvm.detectors.weighting import checked_weights
 from slabsvm.dual.program import one_class_slab
 from slabsvm.kernels.base import LARGEST_KERNEL_VALUE
 from slabsvm.runtime.atomic import atomic
 from slabsvm.runtime.caller import warn
-from slabsvm.runtime.sklearn_private import StrOptions, _check_sample_weight, _fit_context
+from slabsvm.runtime.sklearn_private import StrOptions, _fit_context
 
 # What a fit says that found w = 0.
 NEAR_THE_ORIGIN = (
@@ -185,10 +186,8 @@ class LinearOneClassSlabSVM(Slab, Scored):
             self.n_features_in_ = source.n_features
             return source
         X = self._checked(X, reset=True)
-        weights = None
-        if sample_weight is not None:
-            with reading(sample_weight, "sample_weight"):
-                weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        weights = checked_weights(sample_weight, X)
+        if weights is not None:
             weights, _ = without_unit(weights)
         return Local(X, weights, effective_n_jobs(self.n_jobs))
 
@@ -226,12 +225,6 @@ class LinearOneClassSlabSVM(Slab, Scored):
             self.warning_ = infinity.zero_accepted()
         if self.warning_:
             warn(self.warning_, SlabCollapseWarning)
-
-    def __sklearn_tags__(self) -> Any:
-        """Return what scikit-learn wants to know about the input."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
 
 def _refuse_what_cannot_be_solved(survey: Surveyed) -> None:

@@ -17,7 +17,7 @@ import scipy.sparse.linalg
 
 from slabsvm.runtime.arrays import FloatArray
 
-# Of matrices larger than this, a few leading eigenvectors are found by Lanczos iterations.
+# Lanczos iterations find the leading eigenvectors of matrices larger than this, if they are fewer than this share.
 LANCZOS_SIZE = 1000
 LANCZOS_SHARE = 0.05
 

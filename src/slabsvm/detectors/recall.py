@@ -9,10 +9,10 @@ import numpy as np
 from slabsvm.data.distinct import Distinct
 from slabsvm.runtime.arrays import BoolArray, IndexArray
 
-# A model of which this much less recall is to be expected than its parameters ask for is warned of.
+# A warning is due where the expected recall is less than the parameters ask for by more than this.
 LOST_RECALL = 0.1
-# So is one that will reject less than this share of what they ask for, where so many rows that repeat were to be
-# rejected that it is no chance (that none is has the probability e^-3 = .05).
+# A warning is due, too, where less than this share of the rejections that the parameters ask for is expected, and at
+# least TELLING of the rows that repeat should be rejected: that none is by chance has the probability e^-3 = .05.
 LOST_REJECTIONS = 0.5
 TELLING = 3.0
 

@@ -24,7 +24,7 @@ from slabsvm.runtime.arrays import AnyFloatArray, BoolArray, FloatArray
 # Added to K_FF's diagonal, relative to its mean: duplicates make K_FF singular, rounding makes it slightly indefinite.
 RIDGE: dict[Any, float] = {np.float64: 1e-13, np.float32: 1e-6}
 
-# How often what the sums are off by is solved for again.
+# The number of times that the sums' error is solved for.
 REFINEMENTS = 2
 
 

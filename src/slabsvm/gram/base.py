@@ -1,6 +1,6 @@
 """Access to the kernel matrix K of the training samples, for solvers that never see the data.
 
-A solver asks for blocks of K, for products K beta, for K's diagonal, and (interior point) for solves with I + K E.
+A solver reads blocks of K, products K beta, K's diagonal, and (interior point) solves with I + K E.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ import numpy.typing as npt
 import scipy.linalg
 from scipy.linalg.lapack import dpotrf
 
+from slabsvm.data.pieces import pieces
 from slabsvm.gram.cholesky import cholesky
 from slabsvm.gram.precision import ROUNDING_GAP
 from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray
 
-# Rows of K that are held at once while a product K beta is formed.
+# Bytes of K that are held at once while a product K beta is formed.
 PRODUCT_BYTES = 2**24
-# Of a kernel that is not known to be one, so many samples are verified.
+# The number of samples on which a kernel of the user's is verified.
 VERIFIED = 2000
 # An eigenvalue or a squared distance below minus this share of the diagonal is no rounding.
 INDEFINITE = 1e-6
@@ -47,8 +48,8 @@ class Gram(ABC):
     def check(self) -> None:
         """Raise ValueError where K is seen not to be symmetric positive semidefinite.
 
-        Of a matrix or a function of the user's, the leading VERIFIED samples' block is factored; a larger one may hide
-        what is wrong with it behind them.
+        The leading VERIFIED samples' block is factored where K is a matrix or a function of the user's; a larger K may
+        hide what is wrong with it behind them.
         """
         if (least := self.diagonal.min()) < 0:
             raise ValueError(
@@ -106,9 +107,8 @@ class Gram(ABC):
         """Return K beta, shape (m,), from the columns at which beta is not zero; sums are in float64."""
         support = np.flatnonzero(beta)
         total = np.zeros(self.n_samples)
-        width = max(1, PRODUCT_BYTES // (self.n_samples * np.dtype(dtype).itemsize))
-        for first in range(0, len(support), width):
-            some = support[first : first + width]
+        for columns in pieces(len(support), self.n_samples * np.dtype(dtype).itemsize, PRODUCT_BYTES):
+            some = support[columns]
             total += beta[some].astype(dtype) @ self.block(some, None, dtype)
         return total
 

@@ -9,7 +9,7 @@ from scipy.linalg import get_lapack_funcs
 
 from slabsvm.runtime.arrays import AnyFloatArray, FloatArray
 
-# The least that is added to a diagonal where nothing was not enough, relative to its unit.
+# The least ridge above 0, relative to its unit.
 LEAST_RIDGE = 1e-15
 
 

@@ -1,8 +1,8 @@
-"""K that is computed from data when it is asked for, tile by tile, and never held."""
+"""K computed from data on demand, tile by tile, and never held."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from itertools import pairwise
@@ -19,9 +19,9 @@ from slabsvm.kernels.rows import Rows
 from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
-# A block is computed in tiles of at most so many rows and columns, each by one call of the kernel. What a value is
-# rounded to depends on the shape of the product that it comes from, and these shapes do not depend on the number of
-# threads. Half the rows cost up to a seventh more; larger tiles would be too few for the threads.
+# The largest tile of a block, each computed by one call of the kernel. A value's rounding depends on the shape of the
+# product that it comes from, and tiles do not depend on the number of threads. Half the rows cost up to a seventh more;
+# larger tiles would be too few for the threads.
 TILE_ROWS = 512
 TILE_COLUMNS = 4096
 # Blocks that would be further off than this, relative to the diagonal, are not computed in float32.
@@ -29,7 +29,7 @@ COARSE = 1e-5
 
 
 class Computed(Gram):
-    """K computed from data when it is asked for, and never held.
+    """K computed from data on demand, and never held.
 
     Parameters
     ----------
@@ -67,10 +67,16 @@ class Computed(Gram):
         tiles = [
             (some, others) for others in _cut(filled.shape[1], TILE_COLUMNS) for some in _cut(len(rows), TILE_ROWS)
         ]
-        mapped = map if self._threads is None or len(tiles) == 1 else self._threads.map
         with ONE_BLAS_THREAD:
-            list(mapped(fill, tiles))
+            if len(tiles) == 1:
+                fill(tiles[0])
+            else:
+                self._divide(fill, tiles)
         return filled
+
+    def _divide(self, task: Callable[..., None], *items: Iterable[Any]) -> None:
+        """Do a task for each item, or for each of several items side by side; threads divide them among themselves."""
+        list((map if self._threads is None else self._threads.map)(task, *items))
 
     @property
     def _trusted(self) -> bool:
@@ -143,7 +149,7 @@ class Computed(Gram):
     def _prepared_rows(self, dtype: npt.DTypeLike) -> Rows:
         key = np.dtype(dtype)
         if key not in self._prepared:
-            # What overflows float32 is told by single_precision_error.
+            # single_precision_error reports what overflows float32.
             with np.errstate(over="ignore", invalid="ignore"):
                 self._prepared[key] = self.kernel.prepare(self.X, key)
         return self._prepared[key]

@@ -1,7 +1,7 @@
 """Kernel matrices whose products K beta cost far less than their columns.
 
 Where K beta for all m samples costs O(m d), whatever the number of support vectors, a solver need not hold or compute
-columns of K to keep its scores up to date: it asks for the blocks of its working sets alone.
+columns of K to keep its scores up to date: the blocks of its working sets are enough.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.rows import Rows
 from slabsvm.runtime.arrays import FloatArray
 
-# The features are summed over in so many shares: a number that depends on nothing, so that neither does rounding.
+# The number of shares in which features are summed: a constant, so that rounding does not depend on the threads.
 SHARES = 8
 
 
@@ -54,8 +54,7 @@ class Sorted(Computed):
             _additive.intersection_products(starts, order, values, beta, first, last, sums[part])
 
         bounds = np.linspace(0, len(starts) - 1, SHARES + 1).astype(int)
-        mapped = map if self._threads is None else self._threads.map
-        list(mapped(add, range(SHARES), bounds[:-1], bounds[1:]))
+        self._divide(add, range(SHARES), bounds[:-1], bounds[1:])
         return np.asarray(sums.sum(axis=0))
 
     @cached_property
@@ -79,8 +78,7 @@ class Sorted(Computed):
             order[own] = ascending if indices is None else indices[own][ascending]
             values[own] = column[ascending]
 
-        mapped = map if self._threads is None else self._threads.map
-        list(mapped(sort, np.flatnonzero(np.diff(starts)).tolist()))
+        self._divide(sort, np.flatnonzero(np.diff(starts)).tolist())
         return starts, order, values
 
 

@@ -18,7 +18,7 @@ from slabsvm.data.checks import SMALLEST_SQUARE, canonical, reading
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
-# Distances are taken between so many rows at most, drawn without replacement: 2 million pairs.
+# The largest number of rows between which distances are taken: 2 million pairs.
 PAIRED_ROWS = 2000
 # delta of the mean criterion, as its paper sets it.
 MEAN_CRITERION_DELTA = np.sqrt(2.0) * 1e-6
@@ -35,8 +35,8 @@ def scale(X: Any) -> float:
 def median_heuristic(X: Any) -> float:
     """1 / (2 median |x - z|^2): sigma is the median distance (Gretton et al., JMLR 13, 2012).
 
-    Over pairs of rows that differ, so that duplicates do not make it infinite: the source takes all pairs. What it is
-    for many samples: Garreau, Jitkrittum, Kanagawa, "Large sample analysis of the median heuristic", arXiv 1707.07269.
+    The pairs are those of rows that differ, so that duplicates do not make gamma infinite; the source takes all pairs.
+    Garreau, Jitkrittum, Kanagawa, "Large sample analysis of the median heuristic", arXiv 1707.07269, give its limit.
     """
     X = _table(X)
     squared = _squared_distances(X)
@@ -58,15 +58,19 @@ def modified_mean_criterion(X: Any) -> float:
 def scott(X: Any) -> float:
     """1 / (2 h^2 variance), h = n^(-1 / (d + 4)), variance the features' mean one (Scott 1992, section 6.3)."""
     X = _table(X)
-    n_samples, n_features = X.shape
-    return _inverse(2.0 * n_samples ** (-2.0 / (n_features + 4)) * feature_variance(X))
+    return _inverse(2.0 * normal_reference("scott", *X.shape) ** 2 * feature_variance(X))
 
 
 def silverman(X: Any) -> float:
     """1 / (2 h^2 variance), h = (n (d + 2) / 4)^(-1 / (d + 4)) (Silverman 1986, section 4.3.2)."""
     X = _table(X)
-    n_samples, n_features = X.shape
-    return _inverse(2.0 * (n_samples * (n_features + 2) / 4.0) ** (-2.0 / (n_features + 4)) * feature_variance(X))
+    return _inverse(2.0 * normal_reference("silverman", *X.shape) ** 2 * feature_variance(X))
+
+
+def normal_reference(rule: str, n_samples: float, n_features: int) -> float:
+    """Return h of `scott` or `silverman`: the best bandwidth of a normal density, in standard deviations."""
+    factor = 1.0 if rule == "scott" else 4.0 / (n_features + 2.0)
+    return float((factor / n_samples) ** (1.0 / (n_features + 4.0)))
 
 
 RULES = {

@@ -1,7 +1,7 @@
-"""What a kernel is: two questions about rows, and what else models need to know of it.
+"""What a kernel is: values between rows, and what else models need to know of it.
 
-A kernel is asked for two things: the rows of a data set in the form that its blocks are computed from (`prepare`,
-once), and the block of values between some rows and others (`block`, as often as needed).
+`prepare` lays out the rows of a data set once, in the form that blocks are computed from; `block` returns the values
+between some rows and others, as often as needed.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Kernel(ABC):
     def block(self, left: Rows, right: Rows, out: AnyFloatArray | None = None) -> AnyFloatArray:
         """Return k between prepared rows, shape (n_left, n_right), in their dtype; written to out when given.
 
-        An out of float32 for rows of float64 is rounded to.
+        Values of float64 rows are rounded where out is of float32.
         """
 
     def sums(self, left: Rows, right: Rows, coefficients: FloatArray) -> FloatArray:

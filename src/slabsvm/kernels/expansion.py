@@ -16,7 +16,7 @@ from slabsvm.kernels.rows import Rows
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
-# Kernel values between new rows and training samples that are held at once.
+# Bytes of kernel values between new rows and training samples that are held at once.
 BLOCK_BYTES = 2**24
 # Prepared samples of more bytes are not kept from one call to the next.
 KEPT_BYTES = 2**26

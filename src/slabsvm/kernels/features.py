@@ -31,11 +31,11 @@ from slabsvm.kernels.named import NAMED
 from slabsvm.runtime.atomic import atomic
 from slabsvm.runtime.sklearn_private import Interval, StrOptions, _check_feature_names_in, _fit_context
 
-# Where the error of a sampled kernel is looked for: ratios of two features up to e^40.
+# Logarithms of ratios of two features, at which the error of a sampled kernel is measured.
 RATIOS = np.linspace(0.0, 40.0, 4001)
-# The distances between samples that are tried for the best.
+# The intervals that "auto" chooses from.
 INTERVALS = np.geomspace(0.01, 2.0, 400)
-# Of a larger one than this, products are no numbers of float32.
+# The largest interval whose products float32 holds.
 LARGEST_INTERVAL = 1e30
 # K(l) and kappa(w) of each kernel.
 SIGNATURES: dict[str, Callable[[Any], Any]] = {
@@ -188,27 +188,7 @@ class Chi2Map(_SampledMap):
 
     scikit-learn's `AdditiveChi2Sampler` is the same map with other intervals.
 
-    Parameters
-    ----------
-    sample_steps : int >= 1, default=3
-        n, the samples of the spectrum: 2 n - 1 features for each feature of X.
-    sample_interval : float > 0 or "auto", default="auto"
-        L, the distance between them; "auto" is the one of least `error_`.
-
-    Attributes
-    ----------
-    sample_interval_ : float
-        L.
-    error_ : float
-        How far the kernel of one feature, of two values in [0, 1], may be off; of values in [0, a], a times as far.
-    n_features_in_ : int
-    feature_names_in_ : (n_features_in_,) array of str
-        Only when X has feature names that are all strings.
-
-    References
-    ----------
-    .. [1] A. Vedaldi, A. Zisserman, "Efficient additive kernels via explicit feature maps", IEEE Transactions on
-       Pattern Analysis and Machine Intelligence 34, 2012.
+    Parameters, attributes and reference: those of `IntersectionMap`.
     """
 
     kernel = "chi2"

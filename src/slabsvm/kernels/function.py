@@ -13,7 +13,7 @@ from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.rows import Rows
 from slabsvm.runtime.arrays import AnyFloatArray, FloatArray
 
-# The diagonal is read off blocks of so many rows.
+# Rows of a block off which the diagonal is read.
 DIAGONAL_ROWS = 64
 
 

@@ -29,7 +29,7 @@ FEW_ROWS = 8
 ROUNDING = 4 * float(np.finfo(np.float64).eps)
 FINE = 1e-9
 COARSE = 1e-5
-# Rows of which gamma |x - c|^2 is more than this share of the largest number are infinitely far.
+# Rows are infinitely far where gamma |x - c|^2 is more than this share of the largest number.
 FARTHEST = 1e-8
 
 
@@ -61,7 +61,7 @@ class RBF(Kernel):
 
     @classmethod
     def of_samples(cls, X: Rows, weights: FloatArray, *, gamma: str | float, needs_origin: bool) -> RBF:
-        """Return the kernel of the gamma that the samples' variance asks for, or of the one given."""
+        """Return the kernel of gamma, a number or a rule for it."""
         del needs_origin
         return cls.at(gamma_value(gamma, X, weights), X, weights)
 

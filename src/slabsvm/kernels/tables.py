@@ -1,8 +1,8 @@
 """Scores without support vectors: one weight vector, or for additive kernels a sum of one-dimensional functions.
 
 With k(x, z) = sum_j k(x_j, z_j), the score s(x) = sum_i beta_i k(v_i, x) is sum_j h_j(x_j), where h_j depends on x_j
-alone (Maji, Berg, Malik 2008). What is kept of the support vectors is each feature's sorted values with the sum of the
-coefficients behind each: the rows themselves cannot be put together again from it.
+alone (Maji, Berg, Malik 2008). A table keeps each feature's sorted values, with the sum of the coefficients behind
+each: the support vectors cannot be put together again from it.
 
 Intersection: h_j is piecewise linear with its knots at these values; the table is exact.
 
@@ -39,14 +39,14 @@ from slabsvm.runtime.blas import ONE_BLAS_THREAD
 LAID_OUT_BYTES = 2**22
 # CSR rows with more nonzeros than this share are laid out densely.
 SPARSE = 0.25
-# Cells are as many as would hold this many knots each if these were evenly spread.
+# The number of knots in each cell, if they were evenly spread.
 KNOTS_PER_CELL = 0.5
 # max_r r^6/(1 + r)^7 / 1024 at r = 6, rounded up.
 PIECE_ERROR = 5.6e-5
 LOWEST_PIECE_ERROR = 7.0
 MOST_PIECES_PER_OCTAVE = 64
 MANTISSA_BITS = 52
-# Powers of two below this one, and their reciprocals, are left alone: beyond are numbers without all their bits.
+# The least exponent of a power of two in use: below it, and beyond its reciprocal, float64 has not all its bits.
 LEAST_EXPONENT = -1000
 
 

@@ -188,7 +188,7 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
         X, y, fit_params = _without_weightless(X, y, fit_params)
         classes, group = np.unique(y, return_inverse=True)
         self.unknown_label_ = unknown_label_for(classes, self.unknown_label)
-        self._refuse_strange_estimators(classes)
+        self._refuse_other_estimators(classes)
         self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         rows = np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group))[:-1])
         self.models_: list[Any] = Parallel(n_jobs=self.n_jobs)(
@@ -354,11 +354,11 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
             detector, alpha=self.alpha, method=self.method, two_sided=self.two_sided, random_state=self._seed
         )
 
-    def _refuse_strange_estimators(self, classes: npt.NDArray[Any]) -> None:
-        strange = [label for label in (self.class_estimators or {}) if label not in classes]
-        if strange:
+    def _refuse_other_estimators(self, classes: npt.NDArray[Any]) -> None:
+        others = [label for label in (self.class_estimators or {}) if label not in classes]
+        if others:
             raise ValueError(
-                f"class_estimators names {strange}, of which y holds no sample; the classes are {listed(classes)}."
+                f"class_estimators names {others}, of which y holds no sample; the classes are {listed(classes)}."
             )
 
     def _warn(self, models: list[Any], classes: npt.NDArray[Any]) -> None:

@@ -14,7 +14,7 @@ from slabsvm.detectors.answers import answer, refuse_other_polarity
 from slabsvm.detectors.weighting import fit_with
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.atomic import atomic
-from slabsvm.runtime.caller import untold
+from slabsvm.runtime.caller import silenced
 from slabsvm.runtime.sklearn_private import _check_method_params, _num_samples, _safe_indexing
 
 # A class with fewer samples has none to hold out.
@@ -74,7 +74,7 @@ def fitted_to_class(model: Any, X: Any, label: Any, parameters: Mapping[str, Any
 
 def _fit_many(model: Any, X: Any, parameters: Mapping[str, Any]) -> Any:
     # The classifier warns once for all classes.
-    with untold(CalibrationWarning):
+    with silenced(CalibrationWarning):
         return model.fit(X, **parameters)
 
 

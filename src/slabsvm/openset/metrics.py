@@ -130,7 +130,7 @@ def open_set_confusion(y_true: Any, y_pred: Any, classes: Any, unknown_label: An
     """
     truth, answers = _labels(y_true, y_pred)
     _refuse_another_type(truth, unknown_label)
-    _refuse_strange_labels([*truth.tolist(), *answers.tolist()], [*classes, unknown_label], unknown_label)
+    _refuse_other_labels([*truth.tolist(), *answers.tolist()], [*classes, unknown_label], unknown_label)
     counts: npt.NDArray[np.intp] = confusion_matrix(truth, answers, labels=[*classes, unknown_label])
     return counts
 
@@ -214,11 +214,11 @@ def _refuse_another_type(truth: npt.NDArray[Any], unknown_label: Any) -> None:
         )
 
 
-def _refuse_strange_labels(labels: Any, allowed: Any, unknown_label: Any) -> None:
-    strange = sorted(set(labels) - set(allowed), key=str)
-    if strange:
+def _refuse_other_labels(labels: Any, allowed: Any, unknown_label: Any) -> None:
+    others = sorted(set(labels) - set(allowed), key=str)
+    if others:
         raise ValueError(
-            f"The labels hold {strange}, which are neither known classes nor the unknown label {unknown_label!r}; "
+            f"The labels hold {others}, which are neither known classes nor the unknown label {unknown_label!r}; "
             "label the samples of classes that were not learned as unknown."
         )
 
@@ -253,5 +253,5 @@ def _scored(y_true: Any, scores: Any, classes: Any, unknown_label: Any) -> tuple
             f"Scores have a column for each class; these have {counted(table.shape[1], 'column')}, and there are "
             f"{counted(len(names), 'class', 'classes')}."
         )
-    _refuse_strange_labels(truth[known].tolist(), names.tolist(), unknown_label)
+    _refuse_other_labels(truth[known].tolist(), names.tolist(), unknown_label)
     return table, known, known & (names[table.argmax(axis=1)] == truth)

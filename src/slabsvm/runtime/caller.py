@@ -11,27 +11,27 @@ from contextvars import ContextVar
 # Frames of these packages lie between a caller and a warning: scikit-learn's are its wrappers of fit, joblib's run it.
 INNER = frozenset({"slabsvm", "sklearn", "joblib"})
 
-_UNTOLD: ContextVar[tuple[type[Warning], ...]] = ContextVar("_UNTOLD", default=())
+_SILENCED: ContextVar[tuple[type[Warning], ...]] = ContextVar("_SILENCED", default=())
 
 
 def warn(text: str, category: type[Warning]) -> None:
-    """Warn at the first line outside, unless it is `untold`."""
-    if not issubclass(category, _UNTOLD.get()):
+    """Warn at the first line outside, unless it is `silenced`."""
+    if not issubclass(category, _SILENCED.get()):
         warnings.warn(text, category, stacklevel=callers_level())
 
 
 @contextmanager
-def untold(category: type[Warning]) -> Iterator[None]:
+def silenced(category: type[Warning]) -> Iterator[None]:
     """Give no warning of a category by `warn`, for what another object says in its place.
 
     This holds in this thread alone. The filters of `warnings` are the whole process's: threads that change them for a
     while restore each other's, and may leave them changed.
     """
-    token = _UNTOLD.set((*_UNTOLD.get(), category))
+    token = _SILENCED.set((*_SILENCED.get(), category))
     try:
         yield
     finally:
-        _UNTOLD.reset(token)
+        _SILENCED.reset(token)
 
 
 def callers_level() -> int:

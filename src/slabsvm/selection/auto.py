@@ -265,12 +265,6 @@ class AutoSlabSVM(WithProgress, Scored):
         np.clip(values, -np.finfo(values.dtype).max, np.finfo(values.dtype).max, out=values)
         return rows
 
-    def __sklearn_tags__(self) -> Any:
-        """Return what scikit-learn wants to know about the input."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
     def _warn_of_few(self, n_distinct: int) -> None:
         """Warn where even a threshold below all leave-one-out scores is not expected to keep the recall.
 

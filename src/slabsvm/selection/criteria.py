@@ -148,6 +148,12 @@ class WithAcceptance(WithSyntheticOutliers):
         "kind": [StrOptions(set(MAKERS) - {"volume"})],
     }
 
+    def measure(self, positives: Answer, outliers: Answer | None, made: SyntheticOutliers | None) -> Measured:
+        """Return the recall and the share of synthetic outliers that are accepted."""
+        assert outliers is not None
+        del made
+        return {"recall": positives.share, "acceptance": outliers.share}
+
 
 class BalancedAccuracy(WithAcceptance):
     """The largest mean of recall and of the share of synthetic outliers that are rejected (Wang et al. 2018).
@@ -172,12 +178,6 @@ class BalancedAccuracy(WithAcceptance):
     def __init__(self, kind: str = "shifting", n_strangers: int = 1000) -> None:
         self.kind = kind
         self.n_strangers = n_strangers
-
-    def measure(self, positives: Answer, outliers: Answer | None, made: SyntheticOutliers | None) -> Measured:
-        """Return the recall and the share of synthetic outliers that are accepted."""
-        assert outliers is not None
-        del made
-        return {"recall": positives.share, "acceptance": outliers.share}
 
     def scores(
         self, measured: Mapping[str, FloatArray], candidates: Sequence[Mapping[str, Any]], n_held_out: int
@@ -209,12 +209,6 @@ class RecallSquaredOverAcceptance(WithAcceptance):
     def __init__(self, kind: str = "marginals", n_strangers: int = 1000) -> None:
         self.kind = kind
         self.n_strangers = n_strangers
-
-    def measure(self, positives: Answer, outliers: Answer | None, made: SyntheticOutliers | None) -> Measured:
-        """Return the recall and the share of synthetic outliers that are accepted."""
-        assert outliers is not None
-        del made
-        return {"recall": positives.share, "acceptance": outliers.share}
 
     def scores(
         self, measured: Mapping[str, FloatArray], candidates: Sequence[Mapping[str, Any]], n_held_out: int

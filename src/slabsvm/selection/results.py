@@ -24,7 +24,7 @@ def results_of(
     error_score: float | str,
 ) -> dict[str, Any]:
     """Return cv_results_ from outcomes by candidate and split; warn of fits that failed, and raise if all did."""
-    _tell_of_failures(outcomes)
+    _warn_of_failures(outcomes)
     results: dict[str, Any] = {}
     for name in ("fit_time", "score_time"):
         seconds = np.array([[getattr(outcome, name) for outcome in row] for row in outcomes])
@@ -91,7 +91,7 @@ def _parameter_columns(candidates: Sequence[Mapping[str, Any]]) -> Iterator[tupl
         yield f"param_{name}", column
 
 
-def _tell_of_failures(outcomes: Sequence[Sequence[Outcome]]) -> None:
+def _warn_of_failures(outcomes: Sequence[Sequence[Outcome]]) -> None:
     failures = [outcome.failure for row in outcomes for outcome in row if outcome.failure]
     total = sum(len(row) for row in outcomes)
     if not failures:

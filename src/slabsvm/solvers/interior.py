@@ -23,7 +23,7 @@ from slabsvm.gram.base import Gram
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
-# No multiplier is ever exactly at its bound; only a tight gap tells which ones belong there.
+# An iterate has no multiplier exactly at its bound; only a tight gap shows which ones belong there.
 TIGHTEST_TOL = 1e-10
 # Shares of the caps below which a multiplier is moved to its bound; the gap decides which is kept.
 BOUND_SHARES = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
@@ -57,7 +57,7 @@ def solve(
     max_iter : int
         Limit on the Newton steps, -1 for MAX_ITER.
     cache_bytes, start
-        Taken for the sake of the solvers' common signature; an interior point has no use for them.
+        Ignored: the solvers have one signature, and an interior point has no use for these.
 
     Returns
     -------
@@ -109,7 +109,7 @@ def solve(
 def _at_the_vertex_of(dual: Dual, gram: Gram, v: FloatArray) -> Point:
     """Return v, and its scores, with what is nearly at a bound put there and the rest at the optimum of its face.
 
-    How near is near is tried out: the face whose optimum has the least gap is the right one.
+    Each of BOUND_SHARES counts as near in turn; the face whose optimum has the least gap is the right one.
     """
 
     def at(multipliers: FloatArray) -> Point:
