@@ -1,4 +1,4 @@
-"""What the experiment on Pascal VOC would take on all of VOC 2012: disk, memory and hours, foretold from two sizes.
+"""What the experiment on Pascal VOC would take on all of VOC 2012: disk, memory and hours, extrapolated from two sizes.
 
     python reproduction/benchmarks/voc_scaling.py --data FOLDER       # FOLDER holds VOCdevkit/VOC2012 and bccd/BCCD
     python reproduction/benchmarks/voc_scaling.py --read              # the tables of the last measurement
@@ -236,9 +236,9 @@ def growth_table(sizes: list[Measured], growths: dict[str, tuple[str, Callable[[
     rows = []
     for stage, (words, growth) in growths.items():
         before, after = small["seconds"][stage], large["seconds"][stage]
-        foretold = after * growth(small) / growth(large)
-        rows.append(f"{stage} | {words} | {before:.2f} | {after:.2f} | {foretold / before:.2f}")
-    return table("stage | grows with | s, smaller | s, larger | smaller, foretold / measured", rows, "llrrr")
+        extrapolated = after * growth(small) / growth(large)
+        rows.append(f"{stage} | {words} | {before:.2f} | {after:.2f} | {extrapolated / before:.2f}")
+    return table("stage | grows with | s, smaller | s, larger | smaller, extrapolated / measured", rows, "llrrr")
 
 
 def show(document: Document) -> str:

@@ -36,7 +36,7 @@ from slabsvm_reproduction.voc import report as voc_report
 from slabsvm_reproduction.voc.coordinates import KernelTable
 from slabsvm_reproduction.voc.costs import Cost
 from slabsvm_reproduction.voc.data import read_voc
-from slabsvm_reproduction.voc.reading import said_of
+from slabsvm_reproduction.voc.reading import expected_sentences
 from slabsvm_reproduction.voc.regions import Choice, Region, Window, background_regions, class_objects
 from slabsvm_reproduction.voc.stages import Stages
 
@@ -502,11 +502,11 @@ class TestTheReport:
         assert {row[1] for row in grid.rows} == {"100%"}
         assert 'What a fit tells its user, with the linear kernel: "The slab has no width."' in grid.notes[-1]
         assert voc_report.collapse_grid(quiet).notes[-1] == "With the linear kernel no fit was warned of."
-        assert {cell for row in voc_report.told_grid(told).rows for cell in row[1:5]} == {"6/6"}
+        assert {cell for row in voc_report.warnings_grid(told).rows for cell in row[1:5]} == {"6/6"}
 
     def test_models_that_accept_every_background_and_say_nothing_are_counted(self):
         records = invented(SLAB_AHEAD)
-        assert "No fit accepts every background without a warning." in voc_report.told_grid(records).notes[0]
+        assert "No fit accepts every background without a warning." in voc_report.warnings_grid(records).notes[0]
         some = [r for r in records if (r["known"], r["kernel"], r["method"]) == ("cow", "chi2", "SVDD")][:4]
         for record in some:
             record["false_acceptance"] = 1.0
@@ -514,7 +514,7 @@ class TestTheReport:
         for record in records:
             if (record["known"], record["printed"], record["method"], record["fold"]) == ("cat", True, "KPCA", 2):
                 record["false_acceptance"] = 1.0
-        note = voc_report.told_grid(records).notes[0]
+        note = voc_report.warnings_grid(records).notes[0]
         assert "5 fits accept every background without a warning: cat rbf at the paper's gammas KPCA (2), " in note
         assert "(2), cow chi2 SVDD (3)." in note
 
@@ -569,7 +569,7 @@ class TestCosts:
     def test_the_largest_class_is_named_and_how_to_take_less_where_it_takes_long(self):
         cow, person = Cost("cow", 199, 1_000, 10_944), Cost("person", 12_700, 10_000, 7_560)
         assert cow.disk == 4 * 1_199 * 10_944
-        short, long = said_of([cow], 2), said_of([cow, person], 2)
+        short, long = expected_sentences([cow], 2), expected_sentences([cow, person], 2)
         assert "The largest class is cow: 199 objects" in short[-1]
         assert "--objects" not in " ".join(short)
         assert "2 classes" in long[0]

@@ -34,7 +34,7 @@ LETTER_SOURCES = (
 )
 LETTER_PAGE = "https://archive.ics.uci.edu/dataset/59/letter+recognition"
 N_ROWS, N_FEATURES = 20_000, 16
-# The file has 0.7 MB: of what claims to be it, or to hold it, no more than this is read.
+# The most that is read of a file or an archive; the Letter file has 0.7 MB.
 LARGEST = 16_000_000
 
 
@@ -81,7 +81,7 @@ def find_letters(sources: Sequence[str] | None = None) -> Path:
     """Path of the Letter file: in $SLABSVM_DATA, else in the user's cache, else freshly downloaded."""
     folder = os.environ.get("SLABSVM_DATA")
     if folder:
-        # Someone who names a folder means that folder: falling back to a download would hide a typing error.
+        # A folder that is named is meant: falling back to a download would hide a typing error.
         return letters_at(named_folder(folder))
     cached = cache_folder() / "letter" / LETTER_NAME
     return cached if cached.is_file() else download_letters(cached, LETTER_SOURCES if sources is None else sources)
@@ -174,7 +174,7 @@ def original_bytes(download: bytes) -> bytes:
     with zipfile.ZipFile(io.BytesIO(download)) as archive:
         for member in archive.namelist():
             if Path(member).name == LETTER_NAME:
-                return _bearable(_member(archive, member))
+                return _bounded(_member(archive, member))
     raise DataError(f"the archive holds no {LETTER_NAME}")
 
 
@@ -245,11 +245,11 @@ def _fetch(url: str, timeout: float) -> bytes:
     # Not urlopen: it keeps for good the proxies that were set when it was first called.
     with build_opener().open(request, timeout=timeout) as response:
         content: Any = response.read(LARGEST + 1)
-    return _bearable(bytes(content))
+    return _bounded(bytes(content))
 
 
-def _bearable(content: bytes) -> bytes:
-    """Refuse what is no Letter file for its size alone; of that no more than the beginning was read."""
+def _bounded(content: bytes) -> bytes:
+    """Return a download, or refuse one that is too large to be the Letter file."""
     if len(content) > LARGEST:
         raise DataError(f"it has more than {LARGEST / 1e6:.0f} MB, where {LETTER_NAME} has 0.7")
     return content

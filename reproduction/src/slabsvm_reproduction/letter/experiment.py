@@ -38,7 +38,7 @@ SCALINGS: dict[str, Callable[[NDArray[Any]], NDArray[Any]]] = {
 # The gammas at which the paper's planes are set against leave-one-out planes; the paper's own are .5 to 2.
 PLANES_GAMMAS = (1.0, 4.0, 8.0, 16.0, 32.0)
 
-# So small that the scores of the samples on a plane agree with its offset to within `methods.TIE`.
+# The scores of the samples on a plane agree with its offset to within `methods.TIE` at this tolerance.
 TOLERANCE = 1e-10
 
 SETTING = (

@@ -17,8 +17,8 @@ from slabsvm_reproduction.run import printed
 from slabsvm_reproduction.run.methods import OneClassCell
 from slabsvm_reproduction.run.printed import NO_KERNEL
 
-# What the paper gives no number for. Its rule of thumb for kernel density is a toolbox's; its threshold for kernel PCA
-# is not said, and the share nu of training samples that it gives the one-class SVM stands for it.
+# The parameters that the paper gives no number for. Its rule of thumb for kernel density is a toolbox's. It names no
+# threshold for kernel PCA: the share nu of training samples that it gives the one-class SVM takes its place.
 CHOSEN: dict[str, dict[str, Any]] = {
     "KDE": {"bandwidth": "silverman", "nu": paper.NU},
     "KPCA": {"nu": paper.NU},
@@ -26,8 +26,8 @@ CHOSEN: dict[str, dict[str, Any]] = {
     "OCSVM": {"tol": paper.TOLERANCE},
     "OCSSVM": {"tol": paper.TOLERANCE},
 }
-# What takes the place of the printed parameters in the second table; the slab and the one-class SVM keep theirs. Gamma
-# is the slab's.
+# The parameters of the second table, in place of the printed ones; the slab and the one-class SVM keep theirs. Gamma is
+# the slab's.
 N_COMPONENTS = 0.9
 OURS: dict[str, dict[str, Any]] = {
     "KPCA": {"n_components": N_COMPONENTS, "nu": paper.NU},
@@ -78,7 +78,7 @@ class Convention:
     scaling: str = "letter/15"
 
 
-# So small a share of training samples outside that the threshold stands at the worst of them.
+# The share of training samples outside at which the threshold stands at the worst of them.
 WORST = 1e-9
 
 

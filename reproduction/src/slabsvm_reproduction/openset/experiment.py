@@ -27,7 +27,7 @@ N_KNOWN, N_DRAWS, ALPHA = 13, 5, 0.05
 N_UNKNOWN = (0, 1, 3, 6, 9, 13)
 N_PRETENDED = 3
 UNKNOWN = "?"
-# The probability below which people call a sample unknown.
+# The usual probability below which a sample is called unknown.
 USUAL_THRESHOLD = 0.5
 # False positive rates at which the OSCR curve is kept.
 RATES = tuple(round(0.025 * step, 3) for step in range(41))

@@ -1,9 +1,9 @@
 """The paper's toy experiment at the parameters that it prints, and under other readings of what it does not say.
 
 1,500 points of a bivariate normal distribution; the share of them inside the slab, for five epsilons. The paper does
-not give the mean, the covariance, the seed, where the planes stand, and how a point on a plane counts: these are
-readings. The mean of ours is far from the origin, since the best linear w is zero where epsilon times the cloud meets
-the cloud; the RBF kernel does not see the mean.
+not give the mean, the covariance, the seed, where the planes stand, and how a point on a plane counts: each choice of
+these is a reading. The mean here is far from the origin, since the best linear w is zero where epsilon times the cloud
+meets the cloud; the RBF kernel does not depend on the mean.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ AS_PRINTED = "as printed"
 
 @dataclass(frozen=True)
 class Reading:
-    """What may have been done where the paper does not say it.
+    """A choice where the paper names none.
 
     Attributes
     ----------

@@ -15,7 +15,7 @@ from slabsvm_reproduction.toy.experiment import EPSILONS, KERNELS, READINGS, Rea
 
 # The paper's shares have two digits and are of one draw: a mean is reproduced when it rounds to the same.
 REPRODUCED = 0.005
-# How a point on a plane counts, and what is left when the upper plane is; each by the record's field.
+# How a point on a plane counts, or the lower plane alone; each by the record's field.
 COUNTED = {
     "share_inside": "a point on a plane is inside",
     "share_strictly_inside": "a point on a plane is outside",

@@ -27,11 +27,11 @@ Kind = Literal[
     "unannotated",  # images without an annotation
     "unlisted",  # annotations in none of the lists of images
 ]
-# So many bytes, and no more, are read of an image: as many pixels as Pillow lets pass hardly ever take more.
+# The most bytes that are read of an image: as many pixels as Pillow lets pass hardly ever take more.
 LARGEST_IMAGE = 256_000_000
-# What is read as an image. Of other formats that Pillow knows, one, EPS, has another program run what is in the file.
+# The formats that are read. Pillow knows others, of which EPS has another program run what is in the file.
 FORMATS = ("JPEG", "PNG", "BMP", "GIF", "TIFF", "WEBP", "JPEG2000", "PPM")
-# What a data set may have and still be sound. Such images are used, and are reported all the same.
+# Problems that a sound data set may have: such images are used, and reported.
 ACCEPTED: frozenset[Kind] = frozenset({"outside", "grey", "empty", "folder", "unannotated"})
 
 

@@ -41,11 +41,11 @@ class Box:
 
 
 FARTHEST = 1e9  # pixels
-# Bytes; ten thousand objects take three millions. What is read takes up to thirty times as much memory.
+# Bytes; ten thousand objects take three million. The parsed file takes up to thirty times as much memory.
 LARGEST_ANNOTATION = 4_000_000
 LONGEST_NAME = 100
 JOINERS = {0x200C: None, 0x200D: None}
-# The place of an object that may be anywhere; what is in an image of it is the whole image.
+# The place of an object that may be anywhere; cut to an image it is the whole image.
 ANYWHERE = Box(-sys.maxsize, -sys.maxsize, sys.maxsize, sys.maxsize)
 
 

@@ -1,4 +1,4 @@
-"""What the classes of the experiment on Pascal VOC take, foretold from their counts.
+"""The expected cost of the classes of the experiment on Pascal VOC, from their counts.
 
 The constants are those of `reproduction/benchmarks/voc_scaling.py`: seconds of a processor, and the largest memory of
 a process.
@@ -17,7 +17,7 @@ from slabsvm_reproduction.voc.regions import Choice, class_objects, class_window
 # coordinates, t^2 for each region, t training objects; of the fits, a power of t; of scores, t^2 for each background.
 A_VALUE, A_PRODUCT, A_COORDINATE, A_SCORE = 9e-7, 1.0e-9, 3.2e-9, 1.1e-9
 A_FIT, POWER = 3.3e-7, 2.66
-# So many models of each fold were measured; classes of VOC have more, with the paper's gammas.
+# The number of models of each fold in the measurement; classes of VOC have more, with the paper's gammas.
 MEASURED_MODELS, MODELS_OF_VOC = 60, 84
 # Bytes for each pair of an object and a region, and what a process takes without any.
 A_PAIR, BASE = 58.5, 0.53e9
@@ -25,7 +25,7 @@ A_PAIR, BASE = 58.5, 0.53e9
 
 @dataclass(frozen=True)
 class Cost:
-    """What one class takes.
+    """The cost of one class.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class Cost:
 
 
 def costs(data: VOCData, classes: Sequence[str], n_backgrounds: int, choice: Choice) -> list[Cost]:
-    """What each of these classes takes."""
+    """The cost of each of these classes."""
     objects = {label: class_objects(data, label, choice)[0] for label in classes}
     n_models = MODELS_OF_VOC if is_pascal_voc(data) else MEASURED_MODELS
     return [

@@ -85,7 +85,7 @@ SHARES = {"nu_lower": paper.NU_LOWER, "nu_upper": paper.NU_UPPER}
 # Gammas beside that of the median heuristic, for those that have hyperplanes.
 OTHER_GAMMAS = tuple(Kernel("rbf", multiple=multiple) for multiple in (0.25, 4.0, 16.0))
 SWEPT = ("OCSVM", SLAB)
-# What is made of one table stands together.
+# Kernels that are made of one table are neighbours.
 IN_TURN = sorted((*KERNELS, *OTHER_GAMMAS, *TINY_GAMMAS), key=lambda kernel: paper.KERNELS.index(kernel.name))
 
 
@@ -147,7 +147,7 @@ def region_cells(features: Sequence[ClassFeatures], *, of_voc: bool) -> list[Reg
         for offsets in OFFSETS
         if of_voc or not (kernel.printed or kernel.gamma)
     ]
-    # A number that was learned from nobody scores a training object as a new one: both thresholds are one.
+    # The band learns no score, so that training and leave-one-out thresholds are the same.
     bands = [(Kernel(SUM), fold, BAND, "training") for fold in range(N_FOLDS)]
     return [
         _region_cell(of_class, kernel, fold, method, offsets, of_voc=of_voc)
@@ -216,7 +216,7 @@ class Shown:
         with self._lock:
             before = self._seconds
             train, rest, gamma = self._fold(cell.known, cell.fold, Kernel(cell.kernel, cell.gamma, cell.multiple))
-            # How far an RBF kernel's values are from 1: of less than its type's rounding nothing is left.
+            # The largest distance of an RBF kernel's values from 1; less than their rounding is nothing.
             spread = None if gamma is None else float(1.0 - train.min())
             about = {"gamma_used": gamma, "kernel_spread": spread}
             return train, rest, about | {"kernel_seconds": round(self._seconds - before, 6)}
@@ -236,7 +236,7 @@ class Shown:
         train, rest, _ = self.rows(known, fold)
         table, gamma = self._table(known, "linear" if kernel.name == "rbf" else kernel.name), kernel.gamma
         if kernel.multiple is not None:
-            # Of the training objects alone; their coordinates have the distances of their features.
+            # The median is over training objects alone; their coordinates have the distances of their features.
             gamma = kernel.multiple * bandwidth.median_heuristic(table.coordinates(train, train[:0])[0])
         # Equal objects are one sample to a detector, which looks for rows that are equal to the last digit.
         _, first, group = np.unique(self._firsts(known)[train], return_index=True, return_inverse=True)
@@ -267,9 +267,10 @@ def region_measure(features: Sequence[ClassFeatures]) -> Callable[[RegionCell], 
         feasible = _feasible(cell, train)
 
         def look(detector: Any, inside: NDArray[np.bool_]) -> Record:
-            # What a fit of this model tells its user, and that it does not have the parameters of its cell.
-            told = {"told": detector.warning_ if feasible is cell else f"{REPLACED} {detector.warning_}".rstrip()}
-            return told | (_of_slab(detector, test, inside, known, rows) if cell.method == SLAB else {})
+            # The fit's warning, after a note where the parameters are not the cell's.
+            warning_text = detector.warning_ if feasible is cell else f"{REPLACED} {detector.warning_}".rstrip()
+            of_slab = _of_slab(detector, test, inside, known, rows) if cell.method == SLAB else {}
+            return {"told": warning_text, **of_slab}
 
         # Where all kernel values are nearly one, scores differ by as little.
         tie = TIE * min(1.0, how["kernel_spread"] or 1.0)
@@ -279,7 +280,7 @@ def region_measure(features: Sequence[ClassFeatures]) -> Callable[[RegionCell], 
 
 
 def _feasible(cell: RegionCell, train: FloatArray) -> RegionCell:
-    """Return the cell with all components that there are, where the paper's number of them is more than that."""
+    """Return the cell, with all components in place of the paper's number where there are fewer."""
     parameters = dict(cell.parameters)
     wanted = parameters.get("n_components")
     if cell.method != "KPCA" or not isinstance(wanted, int):
@@ -287,7 +288,7 @@ def _feasible(cell: RegionCell, train: FloatArray) -> RegionCell:
     matrix = train if cell.kernel == "rbf" else train @ train.T
     centred = matrix - matrix.mean(axis=0) - matrix.mean(axis=1)[:, None] + matrix.mean()
     variances = np.linalg.eigvalsh(centred)
-    # What is no more than rounding is no component: `KernelPCADetector` refuses to count it as one.
+    # `KernelPCADetector` does not count variances of the size of rounding as components.
     if np.count_nonzero(variances > FEWEST_VARIANCE * float(np.abs(matrix).max()) * len(matrix)) >= wanted:
         return cell
     return replace(cell, parameters=tuple((parameters | {"n_components": ALL}).items()))

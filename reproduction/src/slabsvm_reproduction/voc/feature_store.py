@@ -48,7 +48,7 @@ class FeatureStore:
         """
         if self._is_whole():
             return
-        # Of a name that nobody can foretell and put a link at.
+        # The name is random, so that nobody can put a link there first.
         part = self.file.with_suffix(f".{secrets.token_hex(4)}.part")
         with _kept_in(self.file.parent):
             self.file.parent.mkdir(parents=True, exist_ok=True)
@@ -62,7 +62,7 @@ class FeatureStore:
             return list(range(self.shape[0]))
         noted: dict[int, int] = {}
         for record in self.journal.records():
-            # A line that is no note has no row counted.
+            # A line that is no note counts no row.
             with suppress(KeyError, TypeError, ValueError):
                 noted |= dict(zip(record["rows"], record["crc32"], strict=True))
         return [row for row, checksum in enumerate(self._checksums()) if noted.get(row) != checksum]
@@ -86,14 +86,14 @@ class FeatureStore:
     def _publish(self, part: Path) -> None:
         """Give the file its name, if no other run has given it to one of its own meanwhile: that may have rows."""
         try:
-            # There is one that is not whole, or was not when this run looked for it.
+            # A file is there that is not whole, or was not when this run looked.
             if not self._is_whole():
                 self.file.unlink(missing_ok=True)
             os.link(part, self.file)
         except FileExistsError:
             pass
         except OSError:
-            # A file system without links. Of two runs that began at once one may lose rows here; checksums tell.
+            # A file system without links: one of two runs that began at once may lose rows, which checksums show.
             os.replace(part, self.file)
         finally:
             part.unlink(missing_ok=True)

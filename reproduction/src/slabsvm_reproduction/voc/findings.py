@@ -11,7 +11,7 @@ from slabsvm_reproduction.run.methods import TITLES
 from slabsvm_reproduction.voc import experiment as pascal
 from slabsvm_reproduction.voc.classes import N_FOLDS
 from slabsvm_reproduction.voc.experiment import COLUMNS, OFFSETS, SLAB, Kernel
-from slabsvm_reproduction.voc.medians import THRESHOLDS, auroc, band, is_told, kernels_of, of_cell, typical
+from slabsvm_reproduction.voc.medians import THRESHOLDS, auroc, band, kernels_of, of_cell, typical, warned
 
 GUESSING = 0.5
 
@@ -84,7 +84,7 @@ def _collapse(records: Sequence[Record]) -> str:
         for offsets in OFFSETS
     )
     return (
-        f"Of the slab's {len(trained)} fits with thresholds at training scores {sum(map(is_told, trained))} warn that "
+        f"Of the slab's {len(trained)} fits with thresholds at training scores {sum(map(warned, trained))} warn that "
         f"they will reject new samples; their mean recall is {fmean(cell['recall'] for cell in trained):.3f}, where "
         f"{paper.NOMINAL_RECALL:.2f} is nominal. With thresholds at leave-one-out scores it is "
         f"{fmean(cell['recall'] for cell in left_out):.3f}."

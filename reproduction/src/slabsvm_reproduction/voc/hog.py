@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 BATCH = 32  # rows that are computed before they are written: what a kill costs, and a process holds
-# To be raised whenever the same region would give other values.
+# Raised whenever the same region gives other values.
 VERSION = 1
 HOG: dict[str, Any] = {
     "orientations": ORIENTATIONS,
@@ -67,7 +67,7 @@ HOG: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class ClassFeatures:
-    """What a class is learnt from and tested against.
+    """The features of a class's objects and of its backgrounds.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Where a data set in VOC's layout is, and which of its images are asked for: its folders and its lists."""
+"""The folders and lists of a data set in VOC's layout."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def band(records: Sequence[Record], field: str = "mcc") -> float:
     return typical(pick(records, method=BAND), field)
 
 
-def is_told(cell: Record) -> bool:
+def warned(cell: Record) -> bool:
     """Whether the fit warned its user."""
     return bool(cell["told"])
 

@@ -44,12 +44,12 @@ COUNTERPARTS = {
     "training": "Counterpart of the paper's heat maps of VOC.",
     "leave-one-out": "The paper has no such thresholds.",
 }
-# Of more classes the names would run into each other.
+# The most classes whose names do not run into each other.
 FEW = 8
-# Of each class so many objects are shown with their HOG.
+# The number of objects of each class that are shown with their HOG.
 SHOWN = 9
 
-# What a slab is sure of: the words over each row of its kind, and whether it is right.
+# The kinds of regions that a slab is sure of: the words over each, and whether the slab is right.
 SURE = dict(
     zip(
         KINDS,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # Problems of the data that the terminal lists; the report has all.
 LISTED = 5
-# Seconds after which the way to take less is told.
+# Seconds of expected work from which on the terminal says how to take less.
 LONG = 1800.0
 # A .npy file is longer than its values by less than this.
 NPY_HEADER = 1024
@@ -85,10 +85,10 @@ def read_features(
     from slabsvm_reproduction.voc.costs import costs
     from slabsvm_reproduction.voc.hog import class_features
 
-    foretold = costs(data, classes, n_backgrounds, choice)
-    for line in said_of(foretold, jobs or joblib.cpu_count()):
+    expected = costs(data, classes, n_backgrounds, choice)
+    for line in expected_sentences(expected, jobs or joblib.cpu_count()):
         click.echo(line)
-    require_room(foretold, cache)
+    require_room(expected, cache)
     features = []
     for label in classes:
         key = features_key(data, label, n_backgrounds, seed, choice)
@@ -117,15 +117,15 @@ def features_key(data: VOCData, label: str, n_backgrounds: int, seed: int, choic
     return hashlib.sha256(json.dumps(setting).encode()).hexdigest()
 
 
-def said_of(foretold: Sequence[Cost], n_jobs: int) -> list[str]:
+def expected_sentences(expected: Sequence[Cost], n_jobs: int) -> list[str]:
     """What the run will take, of which the largest class is most, and how to take less."""
-    largest = max(foretold, key=lambda cost: cost.seconds)
-    disk, seconds = sum(cost.disk for cost in foretold), sum(cost.seconds for cost in foretold)
+    largest = max(expected, key=lambda cost: cost.seconds)
+    disk, seconds = sum(cost.disk for cost in expected), sum(cost.seconds for cost in expected)
     cores = "one idle core" if n_jobs == 1 else f"{n_jobs} idle cores"
     lines = [
-        f"{_classes(len(foretold))}; where nothing is kept from an earlier run this takes about "
+        f"{_classes(len(expected))}; where nothing is kept from an earlier run this takes about "
         f"{rough_duration(seconds / n_jobs)} on {cores}, {disk / 1e9:.2f} GB on disk, and "
-        f"{max(cost.memory for cost in foretold) / 1e9:.1f} GB of memory.",
+        f"{max(cost.memory for cost in expected) / 1e9:.1f} GB of memory.",
         f"The largest class is {largest.label}: {largest.n_objects:,} objects, about "
         f"{rough_duration(largest.seconds / n_jobs)}.",
     ]
@@ -138,7 +138,7 @@ def _classes(count: int) -> str:
     return "1 class" if count == 1 else f"{count} classes"
 
 
-def require_room(foretold: Sequence[Cost], cache: Path) -> None:
+def require_room(expected: Sequence[Cost], cache: Path) -> None:
     """Refuse to begin where the disk has no room for the features that the cache does not hold yet.
 
     Raises
@@ -151,7 +151,7 @@ def require_room(foretold: Sequence[Cost], cache: Path) -> None:
     # Files of other settings may look the same: then the features themselves say, later, that there is no room.
     sizes = {path: path.stat() for path in cache.glob("*/features.npy")}
     needed = 0
-    for cost in foretold:
+    for cost in expected:
         kept = [size for size in sizes.values() if 0 <= size.st_size - cost.disk < NPY_HEADER]
         needed += cost.disk - max((min(512 * size.st_blocks, cost.disk) for size in kept), default=0)
     free = shutil.disk_usage(cache.parent).free

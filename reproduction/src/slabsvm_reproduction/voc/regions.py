@@ -29,7 +29,7 @@ SMALLEST, LARGEST = 2_304, 36_864  # dimensions in the paper
 MIN_SIDE = 24  # pixels: three cells
 MAX_OVERLAP = 0.2
 TRIES = 1_000  # places for one shape
-LOST = 50  # shapes in a row that found no place
+LOST = 50  # shapes in a row without a place
 
 
 @dataclass(frozen=True)
@@ -153,13 +153,13 @@ def class_window(objects: Sequence[Region]) -> Window:
     between = max(side / math.sqrt(aspect) - 1, 1) * max(side * math.sqrt(aspect) - 1, 1)
     area = min(max(between, fewest), most)
 
-    def strangeness(shape: tuple[int, int]) -> float:
+    def deviation(shape: tuple[int, int]) -> float:
         rows, columns = shape
         wrong_aspect = math.log((columns + 1) / (rows + 1) / aspect)
         return wrong_aspect**2 + math.log(rows * columns / area) ** 2
 
     shapes = ((rows, columns) for rows in range(1, most + 1) for columns in range(-(-fewest // rows), most // rows + 1))
-    rows, columns = min(shapes, key=strangeness)
+    rows, columns = min(shapes, key=deviation)
     return Window(rows + BLOCK - 1, columns + BLOCK - 1)
 
 

@@ -25,7 +25,16 @@ from slabsvm_reproduction.voc.experiment import (
 )
 from slabsvm_reproduction.voc.findings import GUESSING, direction, found, setting
 from slabsvm_reproduction.voc.hog import ClassFeatures
-from slabsvm_reproduction.voc.medians import BY_MULTIPLE, THRESHOLDS, auroc, band, is_told, kernels_of, of_cell, typical
+from slabsvm_reproduction.voc.medians import (
+    BY_MULTIPLE,
+    THRESHOLDS,
+    auroc,
+    band,
+    kernels_of,
+    of_cell,
+    typical,
+    warned,
+)
 from slabsvm_reproduction.voc.texture import BAND
 
 STAGES = ("reading and checking the images", "features", "models", "figures")
@@ -146,7 +155,7 @@ def collapse_grid(records: Sequence[Record]) -> Grid:
             ]
         )
     heads = ["kernel", "support vectors", "width", "users told", "recall, training", "recall, left out"]
-    told = next((cell["told"] for cell in of_cell(records, SLAB, KERNELS[0], "training") if is_told(cell)), "")
+    warning_text = next((cell["told"] for cell in of_cell(records, SLAB, KERNELS[0], "training") if warned(cell)), "")
     return Grid(
         "Where the slab collapses",
         [*heads, "MCC, training", "MCC, left out", "AUROC, left out", "AUROC, no planes"],
@@ -158,8 +167,8 @@ def collapse_grid(records: Sequence[Record]) -> Grid:
             "training scores). A new object, which pulled nobody, falls outside: recall, nominally "
             f"{paper.NOMINAL_RECALL:.2f}, goes to 0. " + direction(records),
             *(
-                [f'What a fit tells its user, with the {KERNELS[0].title} kernel: "{told}"']
-                if told
+                [f'What a fit tells its user, with the {KERNELS[0].title} kernel: "{warning_text}"']
+                if warning_text
                 else [f"With the {KERNELS[0].title} kernel no fit was warned of."]
             ),
         ],
@@ -206,7 +215,7 @@ def tiny_gammas_grid(records: Sequence[Record]) -> Grid:
     )
 
 
-def told_grid(records: Sequence[Record]) -> Grid:
+def warnings_grid(records: Sequence[Record]) -> Grid:
     """How many fits of each method and kernel warn their user, at training and at leave-one-out thresholds."""
     rows = [
         [
@@ -265,7 +274,7 @@ def voc_report(
             *([tiny_gammas_grid(records)] if of_voc else []),
             windows_grid(features),
             collapse_grid(records),
-            told_grid(records),
+            warnings_grid(records),
             *pictures,
             stages_grid(stages, records),
             Prose("Certificates", [f"{', '.join(CERTIFIED)}: {convergence(certified)}"]),
@@ -285,7 +294,7 @@ def _best(values: Sequence[Sequence[float]], nothing: float = 0.0) -> dict[tuple
 
 def _accepting_all(records: Sequence[Record]) -> str:
     """How many models accept every background and say nothing, and of which classes they are."""
-    silent = [cell for cell in records if cell["false_acceptance"] == 1 and not is_told(cell)]
+    silent = [cell for cell in records if cell["false_acceptance"] == 1 and not warned(cell)]
     if not silent:
         return "No fit accepts every background without a warning."
     named = ", ".join(
@@ -309,7 +318,7 @@ def _kernel_of(cell: Record) -> Kernel:
 
 
 def _counts(cells: Sequence[Record]) -> str:
-    return f"{sum(map(is_told, cells))}/{len(cells)}"
+    return f"{sum(map(warned, cells))}/{len(cells)}"
 
 
 def _small(value: float) -> str:

@@ -1,4 +1,4 @@
-"""What each stage of the experiment on Pascal VOC took, over all runs that worked on it."""
+"""The time of each stage of the experiment on Pascal VOC, over all runs that worked on it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Stages:
-    """What each stage took, kept beside the records: a run that goes on counts what earlier ones took.
+    """The time of each stage, kept beside the records: a run that continues adds to that of earlier ones.
 
     Parameters
     ----------
@@ -49,12 +49,12 @@ class Stages:
 
     @contextmanager
     def unless_known(self, stage: str, key: str) -> Iterator[Callable[[float], None]]:
-        """Keep the time that is told by calling what this gives, or by the clock if the work ends before that."""
-        begin, told = perf_counter(), list[float]()
+        """Keep the time that the function which this gives is called with, or else the time by the clock."""
+        begin, given = perf_counter(), list[float]()
         try:
-            yield told.append
+            yield given.append
         finally:
-            self.took(stage, told[0] if told else perf_counter() - begin, key)
+            self.took(stage, given[0] if given else perf_counter() - begin, key)
 
     @contextmanager
     def shared(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-# How many regions of each kind a record names: more than a sheet shows, which takes one of each image.
+# The number of regions of each kind that a record names: more than a sheet shows, which has one of each image.
 SURE = 27
 
 # What a region is, and on which side of the slab.

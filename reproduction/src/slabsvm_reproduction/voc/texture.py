@@ -18,7 +18,7 @@ from slabsvm.selection import Record
 from slabsvm_reproduction.run.methods import decisions
 from slabsvm_reproduction.voc.coordinates import BLOCK_BYTES, FloatArray
 
-# What records call the method, and the number it looks at in place of a kernel.
+# The names of the method, and of the number in place of a kernel, in records.
 BAND, SUM = "band", "sum"
 
 
