@@ -7,7 +7,7 @@ import pytest
 from slabsvm import LinearOneClassSlabSVM
 from slabsvm.data.dask import Blocks
 from slabsvm.data.passes import Local
-from slabsvm.solvers import streaming as bands
+from slabsvm.solvers.streaming import Tuning
 
 da = pytest.importorskip("dask.array", reason="needs the extra: pip install 'slabsvm[dask]'")
 distributed = pytest.importorskip("distributed", reason="needs the extra: pip install 'slabsvm[dask]'")
@@ -28,17 +28,27 @@ def positives(m: int) -> np.ndarray:
     return np.random.default_rng(0).gamma(64.0, 1 / 16, (m, 6))
 
 
+class InBands(LinearOneClassSlabSVM):
+    """A linear slab that needs passes for more than a few thousand rows."""
+
+    _tuning = Tuning(sample_rows=4000, band_rows=2000)
+
+
+class InSmallBands(LinearOneClassSlabSVM):
+    """A linear slab that needs passes for more than two thousand rows."""
+
+    _tuning = Tuning(sample_rows=2000, band_rows=1000, least_rows=500)
+
+
 @pytest.mark.parametrize("epsilon", [0.0, 2 / 3])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_the_answer_is_the_local_one(epsilon, weighted, client, monkeypatch):
-    for name, value in {"SAMPLE_ROWS": 2000, "BAND_ROWS": 1000, "LEAST_ROWS": 500}.items():
-        monkeypatch.setattr(bands, name, value)
+def test_the_answer_is_the_local_one(epsilon, weighted, client):
     X = positives(20_000)
     weights = np.random.default_rng(1).exponential(size=20_000) if weighted else None
     blocks = da.from_array(X, chunks=(3000, -1)).persist()
     parameters = {"epsilon": epsilon, "nu_upper": 0.05, "tol": 1e-10}
-    there = LinearOneClassSlabSVM(**parameters).fit(blocks, sample_weight=weights)
-    here = LinearOneClassSlabSVM(**parameters).fit(X, sample_weight=weights)
+    there = InSmallBands(**parameters).fit(blocks, sample_weight=weights)
+    here = InSmallBands(**parameters).fit(X, sample_weight=weights)
     assert there.n_passes_ >= 3
     assert there.relative_gap_ <= 1e-10
     np.testing.assert_allclose(there.coef_, here.coef_, rtol=1e-8)
@@ -55,8 +65,6 @@ def travelled(source, results) -> int:
 
 
 def test_what_travels_does_not_grow_with_the_number_of_samples(client, monkeypatch):
-    monkeypatch.setattr(bands, "SAMPLE_ROWS", 4000)
-    monkeypatch.setattr(bands, "BAND_ROWS", 2000)
     visit, moved = Blocks._visit, []
 
     def counted(source, visitor):
@@ -69,7 +77,7 @@ def test_what_travels_does_not_grow_with_the_number_of_samples(client, monkeypat
     for m in (50_000, 200_000):
         moved.clear()
         blocks = da.from_array(positives(m), chunks=(m // 8, -1)).persist()
-        model = LinearOneClassSlabSVM(nu_upper=0.05).fit(blocks)
+        model = InBands(nu_upper=0.05).fit(blocks)
         assert model.status_ == "converged"
         totals.append(sum(moved) / len(moved))
     # Per pass; the whole of the data is 2.4 and 9.6 MB.

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,12 +21,12 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from slabsvm import LinearOneClassSlabSVM, OneClassSlabSVM, SlabCollapseWarning
 from slabsvm.data.passes import Local
 from slabsvm.kernels.features import Chi2Map
-from slabsvm.solvers import streaming as bands
+from slabsvm.solvers.streaming import Tuning
 
 pytestmark = pytest.mark.numeric
 
 # What fits into a band in these tests: a few hundred rows, so that a few thousand need passes.
-SMALL_BANDS = {"SAMPLE_ROWS": 600, "LEAST_ROWS": 300, "BAND_ROWS": 400, "SAMPLE_BYTES": 1, "BAND_BYTES": 1}
+SMALL_BANDS = Tuning(sample_rows=600, least_rows=300, band_rows=400, sample_bytes=1, band_bytes=1)
 EPSILONS = (0.0, 0.2, 2 / 3, 1.5)
 by_epsilon = pytest.mark.parametrize("epsilon", EPSILONS)
 
@@ -40,10 +41,10 @@ def positives(m: int, d: int = 5, seed: int = 0) -> np.ndarray:
     return rng.gamma(64.0, 1 / 16, (m, d)) * rng.uniform(0.5, 1.5, d)
 
 
-@pytest.fixture(name="small_bands")
-def passes_from_a_few_hundred_rows_on(monkeypatch) -> None:
-    for name, value in SMALL_BANDS.items():
-        monkeypatch.setattr(bands, name, value)
+class InSmallBands(LinearOneClassSlabSVM):
+    """A linear slab that needs passes for more than a few hundred rows."""
+
+    _tuning = SMALL_BANDS
 
 
 def primal(model: LinearOneClassSlabSVM, X: np.ndarray, weights: np.ndarray | None = None) -> float:
@@ -76,11 +77,11 @@ def test_few_rows_give_the_linear_kernels_slab(epsilon, offsets):
 @by_epsilon
 @pytest.mark.parametrize("tol", [1e-3, 1e-6])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_passes_reach_the_optimum_that_all_rows_give(epsilon, tol, weighted, small_bands):
+def test_passes_reach_the_optimum_that_all_rows_give(epsilon, tol, weighted):
     X = positives(6000)
     weights = np.random.default_rng(1).exponential(size=6000) if weighted else None
     parameters = {"epsilon": epsilon, "nu_upper": 0.05}
-    model = LinearOneClassSlabSVM(tol=tol, **parameters).fit(X, sample_weight=weights)
+    model = InSmallBands(tol=tol, **parameters).fit(X, sample_weight=weights)
     exact = OneClassSlabSVM(kernel="linear", tol=1e-9, **parameters).fit(X, sample_weight=weights)
     assert 3 <= model.n_passes_ <= 8
     assert model.status_ == "converged"
@@ -96,41 +97,46 @@ def test_passes_reach_the_optimum_that_all_rows_give(epsilon, tol, weighted, sma
 
 @pytest.mark.parametrize("offsets", ["leave-one-out", "training"])
 @pytest.mark.parametrize("seed", range(4))
-def test_the_recall_on_new_rows_is_what_nu_asks_for(offsets, seed, small_bands):
-    model = LinearOneClassSlabSVM(nu_upper=0.05, offsets=offsets).fit(positives(6000, seed=seed))
+def test_the_recall_on_new_rows_is_what_nu_asks_for(offsets, seed):
+    model = InSmallBands(nu_upper=0.05, offsets=offsets).fit(positives(6000, seed=seed))
     rng = np.random.default_rng(seed)
     rng.gamma(64.0, 1 / 16, (6000, 5))
     new = np.random.default_rng(100 + seed).gamma(64.0, 1 / 16, (20_000, 5)) * rng.uniform(0.5, 1.5, 5)
     assert (model.predict(new) == 1).mean() == pytest.approx(0.85, abs=0.015)
 
 
-def test_leave_one_out_planes_by_bands_are_those_of_all_rows(small_bands):
+def test_leave_one_out_planes_by_bands_are_those_of_all_rows():
     X = positives(1500, d=150)
     parameters = {"nu_upper": 0.05, "tol": 1e-7}
-    model = LinearOneClassSlabSVM(**parameters).fit(X)
+    model = InSmallBands(**parameters).fit(X)
     exact = OneClassSlabSVM(kernel="linear", **parameters).fit(X)
-    training = LinearOneClassSlabSVM(offsets="training", **parameters).fit(X)
+    training = InSmallBands(offsets="training", **parameters).fit(X)
     width = exact.rho_upper_ - exact.rho_lower_
     assert training.rho_lower_ - model.rho_lower_ > 0.002 * width  # there is something to leave out
     assert model.rho_lower_ == pytest.approx(exact.rho_lower_, abs=1e-6 * width)
     assert model.rho_upper_ == pytest.approx(exact.rho_upper_, abs=1e-6 * width)
 
 
-def test_sorted_rows_and_threads_make_no_difference(small_bands, monkeypatch):
+class InShortStretches(InSmallBands):
+    """The same, reading a few rows at a time."""
+
+    _tuning = replace(SMALL_BANDS, stretch_bytes=2**13)
+
+
+def test_sorted_rows_and_threads_make_no_difference():
     X = positives(6000)
     X = X[np.argsort(X[:, 0])]
-    monkeypatch.setattr("slabsvm.data.passes.STRETCH_BYTES", 2**13)
-    models = [LinearOneClassSlabSVM(nu_upper=0.05, tol=1e-6, n_jobs=n_jobs).fit(X) for n_jobs in (1, 3)]
+    models = [InShortStretches(nu_upper=0.05, tol=1e-6, n_jobs=n_jobs).fit(X) for n_jobs in (1, 3)]
     np.testing.assert_array_equal(models[0].coef_, models[1].coef_)
-    shuffled = LinearOneClassSlabSVM(nu_upper=0.05, tol=1e-6).fit(np.random.default_rng(0).permutation(X))
+    shuffled = InShortStretches(nu_upper=0.05, tol=1e-6).fit(np.random.default_rng(0).permutation(X))
     assert shuffled.dual_objective_ == pytest.approx(models[0].dual_objective_, rel=2e-6)
 
 
 @pytest.mark.parametrize("kind", ["float32", "fortran", "csr", "csr32", "memmap", "list", "frame", "int", "csc"])
-def test_every_kind_of_rows_means_the_same(kind, small_bands, tmp_path):
+def test_every_kind_of_rows_means_the_same(kind, tmp_path):
     X = np.round(positives(2500), 1) * (np.random.default_rng(2).random((2500, 5)) < 0.8)
     X = np.rint(X) if kind == "int" else X.astype(np.float32).astype(np.float64)
-    expected = LinearOneClassSlabSVM(nu_upper=0.05, epsilon=0.2, tol=1e-8).fit(X)
+    expected = InSmallBands(nu_upper=0.05, epsilon=0.2, tol=1e-8).fit(X)
     np.save(tmp_path / "rows.npy", X.astype(np.float32))
     given = {
         "float32": lambda: X.astype(np.float32),
@@ -145,52 +151,52 @@ def test_every_kind_of_rows_means_the_same(kind, small_bands, tmp_path):
     }[kind]()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        model = LinearOneClassSlabSVM(nu_upper=0.05, epsilon=0.2, tol=1e-8).fit(given)
+        model = InSmallBands(nu_upper=0.05, epsilon=0.2, tol=1e-8).fit(given)
     assert model.dual_objective_ == pytest.approx(expected.dual_objective_, rel=2e-8)
     np.testing.assert_allclose(model.project(given), X @ model.coef_[0], rtol=1e-12, atol=1e-12)
     assert (model.predict(given) == expected.predict(X)).mean() > 0.999
 
 
 @by_epsilon
-def test_many_duplicates_are_one_sample_of_their_weight(epsilon, small_bands):
+def test_many_duplicates_are_one_sample_of_their_weight(epsilon):
     distinct = positives(2000)
     times = np.random.default_rng(0).integers(0, 5, 2000)
     parameters = {"epsilon": epsilon, "nu_upper": 0.05, "tol": 1e-7}
-    repeated = LinearOneClassSlabSVM(**parameters).fit(np.repeat(distinct, times, axis=0))
-    weighted = LinearOneClassSlabSVM(**parameters).fit(distinct, sample_weight=times)
+    repeated = InSmallBands(**parameters).fit(np.repeat(distinct, times, axis=0))
+    weighted = InSmallBands(**parameters).fit(distinct, sample_weight=times)
     assert repeated.dual_objective_ == pytest.approx(weighted.dual_objective_, rel=2e-7)
     assert repeated.rho_lower_ == pytest.approx(weighted.rho_lower_, rel=1e-3)
 
 
 @by_epsilon
 @pytest.mark.parametrize("n_weighted", [1, 10, 300, 2500])
-def test_rows_without_weight_are_not_sampled(epsilon, n_weighted, small_bands):
+def test_rows_without_weight_are_not_sampled(epsilon, n_weighted):
     X = positives(20_000)
     weights = np.zeros(len(X))
     weights[np.random.default_rng(0).choice(len(X), n_weighted, replace=False)] = 1.0
     parameters = {"epsilon": epsilon, "nu_upper": 0.05, "tol": 1e-7}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SlabCollapseWarning)  # one row
-        model = LinearOneClassSlabSVM(**parameters).fit(X, sample_weight=weights)
-        alone = LinearOneClassSlabSVM(**parameters).fit(np.repeat(X[weights > 0], 1 + (n_weighted == 1), axis=0))
-    assert (model.n_passes_ == 1) == (n_weighted <= SMALL_BANDS["LEAST_ROWS"])
+        model = InSmallBands(**parameters).fit(X, sample_weight=weights)
+        alone = InSmallBands(**parameters).fit(np.repeat(X[weights > 0], 1 + (n_weighted == 1), axis=0))
+    assert (model.n_passes_ == 1) == (n_weighted <= SMALL_BANDS.least_rows)
     assert model.dual_objective_ == pytest.approx(alone.dual_objective_, rel=2e-7)
     assert (model.predict(X[weights > 0]) == alone.predict(X[weights > 0])).mean() > 0.999
 
 
 @pytest.mark.parametrize("m", [60, 3000])
-def test_rows_of_zeros_are_all_accepted(m, small_bands):
-    model = LinearOneClassSlabSVM(epsilon=0).fit(np.zeros((m, 3)))
+def test_rows_of_zeros_are_all_accepted(m):
+    model = InSmallBands(epsilon=0).fit(np.zeros((m, 3)))
     assert model.relative_gap_ == 0
     assert (model.predict(np.zeros((2, 3))) == 1).all()
 
 
 @pytest.mark.parametrize("m", [60, 3000])
 @pytest.mark.parametrize("seed", range(8))
-def test_scores_on_the_planes_are_inside_even_where_w_is_rounding(m, seed, small_bands):
+def test_scores_on_the_planes_are_inside_even_where_w_is_rounding(m, seed):
     X = np.random.default_rng(seed).integers(1, 5, (m, 1)).astype(float)
     with pytest.warns(SlabCollapseWarning, match="w is zero"):
-        model = LinearOneClassSlabSVM(offsets="training", nu_upper=0.05).fit(X)
+        model = InSmallBands(offsets="training", nu_upper=0.05).fit(X)
     # A sample of 300 of the rows puts the planes, where there are more.
     assert (model.predict(X) == 1).mean() >= (0.85 if m == 60 else 0.8)
 
@@ -309,32 +315,34 @@ def test_parameters_and_weights_that_contradict_each_other_are_refused():
 
 
 @pytest.mark.parametrize("m", [60, 3000])
-def test_a_slab_that_has_no_direction_or_no_width_is_warned_of(m, small_bands):
+def test_a_slab_that_has_no_direction_or_no_width_is_warned_of(m):
     with pytest.warns(SlabCollapseWarning, match="w is zero") as caught:
-        model = LinearOneClassSlabSVM().fit(np.random.default_rng(0).normal(size=(m, 3)))
+        model = InSmallBands().fit(np.random.default_rng(0).normal(size=(m, 3)))
     assert caught[0].filename == __file__
     assert model.status_ == "degenerate"
     with pytest.warns(SlabCollapseWarning, match="no width.*same point.*so few samples"):
-        model = LinearOneClassSlabSVM().fit(np.tile([[1.0, 2.0, 3.0]], (m, 1)))
+        model = InSmallBands().fit(np.tile([[1.0, 2.0, 3.0]], (m, 1)))
     assert (model.predict([[1.0, 2.0, 3.0]]) == 1).all()
 
 
-def test_passes_that_stop_early_say_so(small_bands, monkeypatch):
-    monkeypatch.setattr(bands, "MOST_ROUNDS", 1)
-    monkeypatch.setattr(bands, "BAND_ROWS", 40)
-    monkeypatch.setattr(bands, "LEAST_ROWS", 40)
-    monkeypatch.setattr(bands, "MOST_BAND_BYTES", 1)
+class InOneRound(InSmallBands):
+    """The same, with one round in bands too small for it."""
+
+    _tuning = replace(SMALL_BANDS, most_rounds=1, band_rows=40, least_rows=40, most_band_bytes=1)
+
+
+def test_passes_that_stop_early_say_so():
     with pytest.warns(ConvergenceWarning, match=r"relative duality gap of .* after \d passes") as caught:
-        model = LinearOneClassSlabSVM(tol=1e-14, nu_upper=0.05).fit(positives(6000, d=20))
+        model = InOneRound(tol=1e-14, nu_upper=0.05).fit(positives(6000, d=20))
     assert caught[0].filename == __file__
     assert model.status_ == "stalled"
 
 
 @pytest.mark.parametrize("size", [1e-150, 1e-30, 1e30, 1e150])
-def test_no_scale_gives_nonsense_in_silence(size, small_bands):
+def test_no_scale_gives_nonsense_in_silence(size):
     X = positives(3000)
-    usual = LinearOneClassSlabSVM(nu_upper=0.05, epsilon=0.2).fit(X)
-    model = LinearOneClassSlabSVM(nu_upper=0.05, epsilon=0.2)
+    usual = InSmallBands(nu_upper=0.05, epsilon=0.2).fit(X)
+    model = InSmallBands(nu_upper=0.05, epsilon=0.2)
     if size == 1e150:
         with pytest.raises(ValueError, match="Scale the features"):
             model.fit(size * X)
@@ -347,18 +355,18 @@ def test_no_scale_gives_nonsense_in_silence(size, small_bands):
         assert (scaled.predict(size * X) == usual.predict(X)).mean() > 0.99
 
 
-def test_a_map_and_a_linear_slab_make_a_pipeline(small_bands):
+def test_a_map_and_a_linear_slab_make_a_pipeline():
     X = np.random.default_rng(0).dirichlet(np.full(6, 2.0), 3000)
-    model = make_pipeline(Chi2Map(), LinearOneClassSlabSVM(epsilon=0.2, nu_upper=0.05)).fit(X)
+    model = make_pipeline(Chi2Map(), InSmallBands(epsilon=0.2, nu_upper=0.05)).fit(X)
     assert (model.predict(X) == 1).mean() == pytest.approx(0.85, abs=0.02)
 
 
-def test_rows_are_read_where_they_are(small_bands):
+def test_rows_are_read_where_they_are():
     X = positives(3000)
     X.flags.writeable = False
     source = Local(X, None)
     assert source.X is X
-    model = LinearOneClassSlabSVM(nu_upper=0.05)
+    model = InSmallBands(nu_upper=0.05)
     assert model._checked(X, reset=True) is X
     model.fit(X).predict(X)
 

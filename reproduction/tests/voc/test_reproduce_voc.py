@@ -27,10 +27,10 @@ from slabsvm_reproduction.run import printed
 from slabsvm_reproduction.run.counts import Counts
 from slabsvm_reproduction.run.methods import CERTIFIED, METHODS
 from slabsvm_reproduction.voc import classes as pascal_classes
-from slabsvm_reproduction.voc import coordinates, hog, surest, texture
 from slabsvm_reproduction.voc import costs as pascal_costs
 from slabsvm_reproduction.voc import experiment as pascal
 from slabsvm_reproduction.voc import findings as voc_findings
+from slabsvm_reproduction.voc import hog, surest, texture
 from slabsvm_reproduction.voc import plots as voc_plots
 from slabsvm_reproduction.voc import report as voc_report
 from slabsvm_reproduction.voc.coordinates import KernelTable
@@ -50,16 +50,15 @@ def histograms() -> np.ndarray:
     return (0.1 * rng.gamma(1.0, size=(130, 400)) + 0.1 * rng.random(400)).astype(np.float32)
 
 
-def table_of(name: str, X: np.ndarray, n_columns: int) -> KernelTable:
-    table = KernelTable.of(NAMED["linear" if name == "rbf" else name](), X, n_columns)
+def table_of(name: str, X: np.ndarray, n_columns: int, **options: int) -> KernelTable:
+    table = KernelTable.of(NAMED["linear" if name == "rbf" else name](), X, n_columns, **options)
     return table.rbf(GAMMA) if name == "rbf" else table
 
 
 class TestCoordinates:
     @pytest.mark.parametrize("name", NAMED)
-    def test_a_table_computed_in_blocks_holds_the_kernels_values(self, name, rows, monkeypatch):
-        monkeypatch.setattr(coordinates, "BLOCK_BYTES", 8 * 400 * 17)
-        table = table_of(name, rows, 80)
+    def test_a_table_computed_in_blocks_holds_the_kernels_values(self, name, rows):
+        table = table_of(name, rows, 80, block_bytes=8 * 400 * 17)
         kernel = RBF(GAMMA) if name == "rbf" else NAMED[name]()
         X = rows.astype(np.float64)
         assert table.values.shape == (130, 80)
@@ -339,9 +338,10 @@ class TestCells:
 
 
 class TestTheBand:
-    def test_sums_are_read_in_blocks(self, rows, monkeypatch):
-        monkeypatch.setattr(texture, "BLOCK_BYTES", 8 * 400 * 17)
-        np.testing.assert_allclose(texture.totals(rows), rows.astype(np.float64).sum(axis=1), rtol=1e-12)
+    def test_sums_are_read_in_blocks(self, rows):
+        np.testing.assert_allclose(
+            texture.totals(rows, block_bytes=8 * 400 * 17), rows.astype(np.float64).sum(axis=1), rtol=1e-12
+        )
 
     def test_it_accepts_what_lies_between_two_quantiles_of_the_training_objects(self):
         train = np.arange(101.0)

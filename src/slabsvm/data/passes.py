@@ -24,7 +24,7 @@ from slabsvm.runtime.blas import ONE_BLAS_THREAD
 Rows = Any
 Result = TypeVar("Result")
 
-# A stretch of this many bytes in float64 stays in the cache between its two products.
+# The bytes of a stretch in float64, which stays in the cache between its two products.
 STRETCH_BYTES = 2**20
 
 
@@ -163,10 +163,14 @@ class Local(Source):
     X : (n_samples, n_features) array or CSR matrix of float32 or float64
     weights : (n_samples,) array or None
         None for ones.
-    n_threads : int
+    n_threads : int, default=1
+    stretch_bytes : int, default=STRETCH_BYTES
     """
 
-    def __init__(self, X: Rows, weights: FloatArray | None, n_threads: int = 1) -> None:
+    def __init__(
+        self, X: Rows, weights: FloatArray | None, n_threads: int = 1, stretch_bytes: int = STRETCH_BYTES
+    ) -> None:
+        self.stretch_bytes = stretch_bytes
         self.X = X
         self.weights = weights
         self.n_threads = n_threads
@@ -174,7 +178,7 @@ class Local(Source):
         self.bytes_per_row = 12 * (1 + X.nnz // self.n_samples) if sp.issparse(X) else 8 * self.n_features
 
     def _visit(self, visitor: Callable[[Rows, FloatArray, int], Result]) -> list[Result]:
-        height = max(1, STRETCH_BYTES // self.bytes_per_row)
+        height = max(1, self.stretch_bytes // self.bytes_per_row)
 
         def visit(first: int) -> Result:
             rows = self.X[first : first + height]

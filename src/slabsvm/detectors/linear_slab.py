@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -24,6 +24,9 @@ from slabsvm.kernels.base import LARGEST_KERNEL_VALUE
 from slabsvm.runtime.atomic import atomic
 from slabsvm.runtime.caller import warn
 from slabsvm.runtime.sklearn_private import StrOptions, _fit_context
+
+if TYPE_CHECKING:
+    from slabsvm.solvers.streaming import Tuning
 
 # What a fit says that found w = 0.
 NEAR_THE_ORIGIN = (
@@ -107,6 +110,9 @@ class LinearOneClassSlabSVM(Slab, Scored):
     tol: float = 1e-3
     n_jobs: int | None = None
 
+    # The constants of the passes; None for the solver's own.
+    _tuning: ClassVar[Tuning | None] = None
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **Slab._parameter_constraints,
         "offsets": [StrOptions({"leave-one-out", "training"})],
@@ -147,11 +153,13 @@ class LinearOneClassSlabSVM(Slab, Scored):
 
         del y
         self._refuse_impossible_parameters()
-        source = self._source(X, sample_weight)
-        survey = source.survey(streaming.sampled_rows(source), _refuse_what_is_not_finite)
+        tuning = self._tuning or streaming.USUAL
+        source = self._source(X, sample_weight, tuning.stretch_bytes)
+        survey = source.survey(tuning.sampled_rows(source), _refuse_what_is_not_finite)
         _refuse_what_cannot_be_solved(survey)
         unit = one_class_slab(np.ones(1), self.nu_lower, self.nu_upper, float(self.epsilon))
-        found = streaming.solve(source, survey, unit, float(self.tol), leave_out=self.offsets == "leave-one-out")
+        leave_out = self.offsets == "leave-one-out"
+        found = streaming.solve(source, survey, unit, float(self.tol), leave_out=leave_out, tuning=tuning)
         self.coef_ = found.w[None, :]
         self.duality_gap_ = found.gap
         self.relative_gap_ = found.relative_gap
@@ -177,7 +185,7 @@ class LinearOneClassSlabSVM(Slab, Scored):
         """Return minus the distance of each score from the slab's centre, shape (n_samples,); s at epsilon = 0."""
         return self._score(self.project(X))
 
-    def _source(self, X: Any, sample_weight: Any) -> Source:
+    def _source(self, X: Any, sample_weight: Any, stretch_bytes: int) -> Source:
         if _is_dask(X):
             from slabsvm.data.dask import Blocks
 
@@ -189,7 +197,7 @@ class LinearOneClassSlabSVM(Slab, Scored):
         weights = checked_weights(sample_weight, X)
         if weights is not None:
             weights, _ = without_unit(weights)
-        return Local(X, weights, effective_n_jobs(self.n_jobs))
+        return Local(X, weights, effective_n_jobs(self.n_jobs), stretch_bytes)
 
     def _checked(self, X: Any, *, reset: bool) -> Any:
         """Return X as it is, if it is an array or CSR matrix of floats, whose values are checked when they are read."""

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from slabsvm.data.distinct import Distinct, distinct_rows, each_its_own
-from slabsvm.data.passes import Planes, Source, Surveyed, Swept
+from slabsvm.data.passes import STRETCH_BYTES, Planes, Source, Surveyed, Swept
 from slabsvm.dual.leave_one_out import leave_one_out
 from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Solution, Status
@@ -30,28 +30,45 @@ from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.solvers import smo
 
-# The sample: so many bytes, and so many rows.
-SAMPLE_BYTES = 2**26
-SAMPLE_ROWS = 2**16
-# The fewest rows of a sample or a band, whatever their bytes.
-LEAST_ROWS = 2**12
-# The number of rows in a first band around each plane, of this many bytes at most.
-BAND_ROWS = 2**14
-BAND_BYTES = 2**26
-# A band that failed is widened by this factor,
-WIDER = 4.0
-# up to so many bytes of all bands.
-MOST_BAND_BYTES = 2**27
-MOST_ROUNDS = 8
-# The sample is solved to this relative gap, or better; a band to this share of what its round is asked for, or better.
-# (The descent may stall short of a loose tolerance where many small violations make up the gap: each of its blocks is
-# then within that tolerance by itself.)
-SAMPLE_TOL = 1e-4
-BAND_SHARE = 0.25
-BAND_TOL = 1e-6
-# The most of K that is held. In a band, half of the rows are at their caps and most others have no multiplier, so that
-# many support vectors are no reason to hold all of K.
-BLOCK_BYTES = 2**24
+
+@dataclass(frozen=True)
+class Tuning:
+    """The constants of the passes."""
+
+    # The most bytes and rows of the sample.
+    sample_bytes: int = 2**26
+    sample_rows: int = 2**16
+    # The fewest rows of a sample or a band, whatever their bytes.
+    least_rows: int = 2**12
+    # The number of rows in a first band around each plane, of this many bytes at most.
+    band_rows: int = 2**14
+    band_bytes: int = 2**26
+    # A band that failed is widened by this factor, up to so many bytes of all bands.
+    wider: float = 4.0
+    most_band_bytes: int = 2**27
+    most_rounds: int = 8
+    # The sample is solved to this relative gap, or better; a band to this share of its round's gap, or to this relative
+    # gap if that is less. (The descent may stall short of a loose tolerance where many small violations make up the
+    # gap: each of its blocks is then within that tolerance by itself.)
+    sample_tol: float = 1e-4
+    band_share: float = 0.25
+    band_tol: float = 1e-6
+    # The most of K that is held. In a band, half of the rows are at their caps and most others have no multiplier, so
+    # that many support vectors are no reason to hold all of K.
+    block_bytes: int = 2**24
+    # The bytes of rows that are read at once.
+    stretch_bytes: int = STRETCH_BYTES
+
+    def rows_of(self, n_bytes: int, source: Source, most: int) -> int:
+        """Return how many rows take so many bytes, between least_rows and most."""
+        return max(self.least_rows, min(most, n_bytes // source.bytes_per_row))
+
+    def sampled_rows(self, source: Source) -> int:
+        """Return how many rows of a source are sampled."""
+        return min(source.n_samples, self.rows_of(self.sample_bytes, source, self.sample_rows))
+
+
+USUAL = Tuning()
 
 
 @dataclass(frozen=True)
@@ -109,22 +126,19 @@ class _Near:
         caps = unit.caps * (distinct.weights / total_weight)
         self.dual = Dual(unit.signs, caps, unit.totals - swept.masses, np.asarray(self.rows @ swept.pull))
 
-    def solve(self, tol: float, start: FloatArray | None = None) -> Solution:
+    def solve(self, tol: float, block_bytes: float) -> Solution:
         """Return a solution of relative gap tol; its blocks of K are small, however many rows are capped."""
-        return smo.solve(self.dual, self.gram, tol=tol, cache_bytes=BLOCK_BYTES, start=start)
+        return smo.solve(self.dual, self.gram, tol=tol, cache_bytes=block_bytes)
 
     def w(self, solution: Solution) -> FloatArray:
         """Return the weight vector of these rows' multipliers and the capped rows."""
         return np.asarray(self.pull + self.rows.T @ self.dual.beta(solution.multipliers))
 
 
-def sampled_rows(source: Source) -> int:
-    """Return how many rows of a source are sampled."""
-    return min(source.n_samples, _rows_of(SAMPLE_BYTES, source, SAMPLE_ROWS))
-
-
 @ONE_BLAS_THREAD
-def solve(source: Source, survey: Surveyed, unit: Dual, tol: float, *, leave_out: bool) -> Fitted:
+def solve(
+    source: Source, survey: Surveyed, unit: Dual, tol: float, *, leave_out: bool, tuning: Tuning = USUAL
+) -> Fitted:
     """Solve the linear slab over all rows of a source to a relative gap of tol.
 
     Parameters
@@ -138,24 +152,23 @@ def solve(source: Source, survey: Surveyed, unit: Dual, tol: float, *, leave_out
         The relative duality gap to reach, > 0.
     leave_out : bool
         Whether leave-one-out offsets are wanted; those of training are returned in their place otherwise.
+    tuning : Tuning, default=USUAL
     """
-    return _Bands(source, survey, unit, tol, leave_out=leave_out).run()
-
-
-def _rows_of(n_bytes: int, source: Source, most: int) -> int:
-    """Return how many rows take so many bytes, between LEAST_ROWS and most."""
-    return max(LEAST_ROWS, min(most, n_bytes // source.bytes_per_row))
+    return _Bands(source, survey, unit, tol, leave_out=leave_out, tuning=tuning).run()
 
 
 class _Bands:
     """The rounds over all rows; margins, (2, P), are how far the bands reach beyond the planes and to their inside."""
 
-    def __init__(self, source: Source, survey: Surveyed, unit: Dual, tol: float, *, leave_out: bool) -> None:
+    def __init__(
+        self, source: Source, survey: Surveyed, unit: Dual, tol: float, *, leave_out: bool, tuning: Tuning
+    ) -> None:
         self.source = source
         self.survey = survey
         self.unit = unit
         self.tol = tol
         self.leave_out = leave_out
+        self.tuning = tuning
         self.mean_diagonal = survey.sum_of_squares / survey.n_weighted
         self.rounds = 0
 
@@ -165,13 +178,13 @@ class _Bands:
         sample = Swept(survey.rows, survey.weights, nothing, nothing, np.zeros(self.source.n_features))
         if len(survey.weights) == survey.n_weighted:
             near = _Near(sample, self.unit, distinct_rows(survey.rows, survey.weights), survey.total_weight)
-            solution = near.solve(self.tol)
+            solution = near.solve(self.tol, self.tuning.block_bytes)
             w = near.w(solution)
             # Planes of the scores that predictions will give, whose rounding is not that of the solver's.
             offsets = near.dual.offsets(near.rows @ w)
             return self._fitted(w, solution.gap, offsets, offsets + self._left_out(near, solution))
         near = _Near(sample, self.unit, each_its_own(survey.weights), float(survey.weights.sum()))
-        solution = near.solve(SAMPLE_TOL)
+        solution = near.solve(self.tuning.sample_tol, self.tuning.block_bytes)
         w = near.w(solution)
         if solution.status is Status.DEGENERATE:
             offsets = near.dual.offsets(near.rows @ w)
@@ -202,14 +215,14 @@ class _Bands:
                 # Rows that fell out of the band when they were left out may be passed by others that are not in it.
                 if (self.unit.signs * shift >= -margins[0]).all() or not self._widen(w, solution.offsets):
                     return self._fitted(w, gap, offsets, offsets + shift)
-            elif self.rounds >= MOST_ROUNDS or not (gap < 0.5 * least_gap or self._widen(w, offsets)):
+            elif self.rounds >= self.tuning.most_rounds or not (gap < 0.5 * least_gap or self._widen(w, offsets)):
                 return fitted
             least_gap = min(least_gap, gap)
 
     def _first_margins(self, solution: Solution) -> FloatArray:
         """Return margins that would hold enough rows around each plane if all rows were as the sample's."""
         n_sampled = len(solution.scores)
-        wanted = _rows_of(BAND_BYTES, self.source, BAND_ROWS)
+        wanted = self.tuning.rows_of(self.tuning.band_bytes, self.source, self.tuning.band_rows)
         half = int(np.ceil(0.5 * wanted * n_sampled / self.survey.n_weighted))
         margins = np.full((2, len(self.unit.signs)), np.inf)
         for p, (sign, offset) in enumerate(zip(self.unit.signs, solution.offsets, strict=True)):
@@ -245,11 +258,12 @@ class _Bands:
 
     def _widen(self, w: FloatArray, offsets: FloatArray) -> bool:
         """Make the bands wider, and return whether the sample says that there is room for them."""
-        wider = np.where(self.margins > 0, WIDER * self.margins, np.inf)
+        wider = np.where(self.margins > 0, self.tuning.wider * self.margins, np.inf)
         distances = self.unit.signs[:, None] * (self.survey.rows @ w - offsets[:, None])
         inside = ((distances >= -wider[0][:, None]) & (distances <= wider[1][:, None])).any(axis=0)
         n_rows = float(inside.mean()) * self.survey.n_weighted
-        if np.isinf(self.margins).all() or n_rows > _rows_of(MOST_BAND_BYTES, self.source, self.source.n_samples):
+        most = self.tuning.rows_of(self.tuning.most_band_bytes, self.source, self.source.n_samples)
+        if np.isinf(self.margins).all() or n_rows > most:
             return False
         self.margins = wider
         return True
@@ -257,11 +271,14 @@ class _Bands:
     def _solution(self, near: _Near, w: FloatArray) -> Solution:
         """Return a solution of the band's problem whose gap is a share of what is asked for of the whole one's."""
         self.rounds += 1
-        gap_target = BAND_SHARE * self.unit.gap_target(0.5 * float(w @ w), self.mean_diagonal, self.tol)
+        gap_target = self.tuning.band_share * self.unit.gap_target(0.5 * float(w @ w), self.mean_diagonal, self.tol)
         objective = 0.5 * float(w @ w - near.pull @ near.pull)
         scale = near.dual.scale(objective, float(near.gram.diagonal.mean()))
         # Where all rows are 0, any tolerance is met.
-        return near.solve(float(np.clip(gap_target / scale, 1e-13, BAND_TOL)) if scale > 0 else BAND_TOL)
+        most = self.tuning.band_tol
+        return near.solve(
+            float(np.clip(gap_target / scale, 1e-13, most)) if scale > 0 else most, self.tuning.block_bytes
+        )
 
     def _left_out(self, near: _Near, solution: Solution) -> FloatArray:
         """Return how far leaving samples out moves the planes."""

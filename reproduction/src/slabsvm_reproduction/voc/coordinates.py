@@ -50,11 +50,14 @@ class KernelTable:
     diagonal: FloatArray
 
     @classmethod
-    def of(cls, kernel: Kernel, X: NDArray[Any], n_columns: int) -> KernelTable:
-        """Compute the table of the rows of X, shape (n, d), in float64, whatever the type of X; X may be a file."""
+    def of(cls, kernel: Kernel, X: NDArray[Any], n_columns: int, *, block_bytes: int = BLOCK_BYTES) -> KernelTable:
+        """Compute the table of the rows of X, shape (n, d), in float64, whatever the type of X.
+
+        X may be a file, of which block_bytes in float64 are held at once.
+        """
         n_rows, n_features = X.shape
         values, diagonal = np.empty((n_rows, n_columns)), np.empty(n_rows)
-        height = max(1, BLOCK_BYTES // (8 * n_features))
+        height = max(1, block_bytes // (8 * n_features))
         tiles = [slice(first, first + height) for first in range(0, n_rows, height)]
         for columns in (slice(tile.start, min(tile.stop, n_columns)) for tile in tiles if tile.start < n_columns):
             right = kernel.prepare(np.asarray(X[columns]), np.float64)

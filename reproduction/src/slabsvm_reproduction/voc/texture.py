@@ -22,9 +22,9 @@ from slabsvm_reproduction.voc.coordinates import BLOCK_BYTES, FloatArray
 BAND, SUM = "band", "sum"
 
 
-def totals(X: NDArray[Any]) -> FloatArray:
+def totals(X: NDArray[Any], *, block_bytes: int = BLOCK_BYTES) -> FloatArray:
     """Return the sum of each row of X, shape (n, d), in float64; X may be a file, read a block at a time."""
-    height = max(1, BLOCK_BYTES // (8 * X.shape[1]))
+    height = max(1, block_bytes // (8 * X.shape[1]))
     return np.concatenate(
         [X[first : first + height].sum(axis=1, dtype=np.float64) for first in range(0, len(X), height)]
     )
