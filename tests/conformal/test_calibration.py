@@ -23,6 +23,7 @@ from slabsvm import (
     LabelFreeSearchCV,
     OneClassSlabSVM,
     OneClassSVM,
+    SlabCollapseWarning,
 )
 from slabsvm.conformal.detector import METHODS, ConformalDetector
 from slabsvm.conformal.doubts import CalibrationWarning
@@ -378,6 +379,37 @@ def test_a_rate_that_needs_more_calibration_samples_than_there_are_is_warned_of_
         warnings.simplefilter("error")
         detector.predict(far, alpha=0.02)
         detector.threshold(0.02)
+
+
+# Rows that repeat
+
+
+def on_a_grid(random, count) -> np.ndarray:
+    return random.integers(0, 4, (count, 2)).astype(float)
+
+
+def test_leave_one_out_that_rejects_the_rows_that_repeat_is_warned_of_and_the_remedy_works():
+    random = np.random.default_rng(0)
+    X, new = on_a_grid(random, 300), on_a_grid(random, 1000)
+    detector = ConformalDetector(make_pipeline(StandardScaler(), OneClassSlabSVM()), method="leave-one-out")
+    with pytest.warns(SlabCollapseWarning, match=r"(?s)accepts 0%.*ask for 95%.*Use method='split' if") as told:
+        detector.fit(X)
+    (text,) = (str(warning.message) for warning in told)
+    assert "offsets=" not in text  # which this method cannot do without
+    assert (detector.predict(new) == -1).all()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert (detector.set_params(method="split").fit(X).predict(new) == 1).mean() > 0.94
+
+
+def test_leave_one_out_that_accepts_all_rows_that_repeat_is_warned_of():
+    random = np.random.default_rng(0)
+    X, new = random.normal(size=(60, 4))[random.integers(0, 60, (2, 300))]
+    detector = ConformalDetector(OneClassSVM(), method="leave-one-out")
+    with pytest.warns(SlabCollapseWarning, match=r"(?s)ask for 95%.*expect 100\.0% .*method='split' does"):
+        detector.fit(X)
+    assert (detector.predict(new) == 1).all()
+    assert (detector.set_params(method="split").fit(X).predict(new) == -1).mean() > 0.02
 
 
 # Weights

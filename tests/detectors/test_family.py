@@ -601,6 +601,19 @@ def test_on_counts_recall_is_above_what_was_asked_for(name, recall):
     assert np.mean(recalls) == pytest.approx(recall, abs=0.005)  # docs/offsets.md quotes these
 
 
+def test_a_slab_that_rejects_the_rows_that_it_learned_is_warned_of_and_the_remedies_work():
+    rng = np.random.default_rng(0)
+    X, new = rng.normal(size=(150, 4)), rng.normal(size=(2000, 4))
+    with pytest.warns(SlabCollapseWarning, match=r"the model accepts 0%.* expect 89% .*gamma, or epsilon=0"):
+        slab = OneClassSlabSVM(gamma=5.0).fit(X)
+    assert (slab.predict(X) == -1).all()
+    assert (slab.predict(new) == 1).mean() == pytest.approx(0.89, abs=0.02)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for remedied in (OneClassSlabSVM(gamma=1.0), OneClassSlabSVM(gamma=5.0, epsilon=0)):
+            assert (remedied.fit_predict(X) == 1).mean() > 0.95
+
+
 @pytest.mark.parametrize("make", problems.FAMILY.values(), ids=problems.FAMILY)
 @pytest.mark.parametrize("gamma", [0.01, 0.5, 5.0])
 def test_a_good_fit_of_every_detector_is_not_warned_of(make, gamma):

@@ -320,8 +320,8 @@ def test_samples_without_any_density_have_no_part_in_the_threshold_of_kernel_den
 # Rows that repeat on a grid.
 
 
-def on_a_grid(rng, n_samples):
-    return rng.integers(0, 8, (n_samples, 2)).astype(float)
+def on_a_grid(rng, n_samples, side=8):
+    return rng.integers(0, side, (n_samples, 2)).astype(float)
 
 
 @pytest.mark.parametrize("name", ["slab", "one-class SVM", "SVDD", "kernel PCA"])
@@ -336,6 +336,17 @@ def test_a_threshold_that_accepts_nearly_all_rows_that_repeat_is_warned_of_with_
         found.append((model.predict(new) == 1).mean())
     assert min(found) > 0.945  # asked: .89 or .9
     assert np.mean(foretold) == pytest.approx(np.mean(found), abs=0.02)
+
+
+@pytest.mark.parametrize("name", ["one-class SVM", "SVDD"])
+def test_a_grid_of_a_few_cells_that_tie_is_warned_of_too(name):
+    rng = np.random.default_rng(0)
+    X, new = on_a_grid(rng, 300, side=4), on_a_grid(rng, 4000, side=4)
+    with pytest.warns(SlabCollapseWarning, match=r"(?s)expect 100\.0% .*score alike.*ask for more to be rejected"):
+        assert (DETECTORS[name]().fit(X).predict(new) == 1).all()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert (DETECTORS[name](nu=0.5).fit(X).predict(new) == -1).mean() > 0.15
 
 
 @pytest.mark.parametrize("model", [OneClassSlabSVM, OneClassSVM])

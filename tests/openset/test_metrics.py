@@ -137,3 +137,12 @@ def test_numbers_are_labels_too():
 def test_nonsense_is_refused_with_the_reason(call, said):
     with pytest.raises(ValueError, match=said):
         call()
+
+
+def test_unsigned_labels_and_signed_answers_stay_apart_beyond_the_digits_of_a_float():
+    truth = np.array([2**60, 2**60 + 1, 2**60, 2**60 + 1], dtype=np.uint64)
+    answers = np.array([2**60, 2**60, 2**60, -1])
+    assert metrics.open_set_f1(truth, answers, -1) == pytest.approx((0.8 + 0 + 0) / 3)
+    assert metrics.open_set_mcc(truth, answers) < 1
+    counts = metrics.open_set_confusion(truth, answers, [2**60, 2**60 + 1], -1)
+    assert counts.tolist() == [[2, 0, 0], [1, 0, 1], [0, 0, 0]]

@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import re
 import warnings
 
 import joblib
@@ -10,11 +11,12 @@ import pytest
 import scipy.sparse as sp
 from scipy.stats import binom
 from sklearn.covariance import EllipticEnvelope
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from slabsvm import OneClassSlabSVM, OneClassSVM
+from slabsvm import OneClassSlabSVM, OneClassSVM, SlabCollapseWarning
 from slabsvm.conformal.detector import ConformalDetector
 from slabsvm.conformal.doubts import CalibrationWarning
 from slabsvm.openset.classifier import OpenSetClassifier
@@ -196,6 +198,25 @@ def test_auto_finds_a_number_beyond_the_type_of_the_labels(dtype, first, unknown
     assert answers.dtype == np.int64
 
 
+@pytest.mark.parametrize(
+    "labels", [[np.iinfo(np.int64).min, 3], np.array([5, 2**63 + 5], np.uint64), [-(2.0**63), 1.0]], ids=str
+)
+def test_whole_numbers_that_no_type_holds_with_the_unknown_label_are_refused_where_they_are_given(labels, known):
+    y = np.array(labels)[NUMBERS % 2]
+    with pytest.raises(ValueError, match=r"No type of 64-bit numbers.*Give another unknown_label"):
+        OpenSetClassifier().fit(known[0], y)
+    answers = OpenSetClassifier(unknown_label=7).fit(known[0], y).predict(known[0])
+    assert answers.dtype == y.dtype
+    assert set(answers) == {*y, y.dtype.type(7)}
+
+
+def test_a_class_that_no_type_holds_with_the_others_is_not_added(known):
+    classifier = OpenSetClassifier().fit(known[0], NUMBERS)
+    with pytest.raises(ValueError, match="No type of 64-bit numbers"):
+        classifier.partial_add(known[0][:60], 2**63 + 5)
+    assert classifier.classes_.tolist() == [0, 1, 2]
+
+
 # Labels, estimators, data
 
 
@@ -306,6 +327,35 @@ def test_only_classes_with_too_few_samples_for_another_alpha_are_warned_of(known
     classifier = OpenSetClassifier(OneClassSVM()).fit(X[kept], y[kept])
     with pytest.warns(CalibrationWarning, match=r"Class 'c' has too few samples for alpha=0.02.*up to 0.048"):
         assert set(classifier.predict([[30.0, 30.0]], alpha=0.02)) == {"unknown"}
+
+
+def warnings_of(classifier, X, y) -> list[warnings.WarningMessage]:
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        classifier.fit(X, y)
+    return warned
+
+
+@pytest.mark.parametrize("backend", ["threading", "loky"])
+def test_what_fits_of_classes_warn_of_is_said_once_with_the_classes_names(backend, known):
+    X, y = known
+    many = OpenSetClassifier(OneClassSlabSVM(offsets="training", gamma=1.0), calibration="margin", n_jobs=2)
+    with joblib.parallel_config(backend=backend):
+        (warned,) = warnings_of(many, X, y)
+        text = str(warned.message)
+        assert re.match(
+            r"3 classes \('a', 'b', 'c'\) have a model whose fit warned \(the first, of 'a'\): \d+% of", text
+        )
+        assert warned.category is SlabCollapseWarning
+        assert text.endswith(many.models_[0].estimator_.warning_)
+        one = OpenSetClassifier(
+            OneClassSlabSVM(), calibration="margin", class_estimators={"b": {"max_iter": 1}}, n_jobs=2
+        )
+        (warned,) = warnings_of(one, X, y)
+    assert re.match(r"Class 'b' has a model whose fit warned: OneClassSlabSVM stopped", str(warned.message))
+    assert warned.category is ConvergenceWarning
+    with pytest.warns(SlabCollapseWarning, match="Class 'd' has a model whose fit warned"):
+        many.partial_add(X[:60], "d")
 
 
 @pytest.mark.parametrize("calibration", ["conformal", "margin"])

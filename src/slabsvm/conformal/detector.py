@@ -30,8 +30,10 @@ from slabsvm.conformal.p_values import WHOLE, Tail, benjamini_hochberg, combined
 from slabsvm.conformal.remoteness import far_rows, largest_answer, limit_of, reach_of
 from slabsvm.conformal.wrapping import Wrapping
 from slabsvm.detectors.answers import answer
+from slabsvm.detectors.base import SlabCollapseWarning
+from slabsvm.detectors.recall import misjudged_repeats
 from slabsvm.detectors.weighting import checked_weights
-from slabsvm.runtime.arrays import FloatArray, IndexArray
+from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
 from slabsvm.runtime.atomic import atomic
 from slabsvm.runtime.caller import warn
 from slabsvm.runtime.sklearn_private import (
@@ -177,16 +179,21 @@ class ConformalDetector(OutlierMixin, Wrapping):
         slabsvm.CalibrationWarning
             Where there are fewer than 1/alpha - 1 calibration samples, so that nothing can be rejected; where a row
             infinitely far away is accepted; where more than alpha of the calibration rows are out of reach.
+        slabsvm.SlabCollapseWarning
+            With method="leave-one-out", where many rows repeat and far more or fewer of those are accepted.
         """
         del y
-        self._calibrate(X, fit_params)
+        X = self._table(X, reset=True)
+        members = self._calibrate(X, fit_params)
         for doubt in self._doubts():
             warn(doubt, CalibrationWarning)
+        if text := self._misjudged_repeats(X, members[0]):
+            warn(text, SlabCollapseWarning)
         return self
 
     def p_values(self, X: Any) -> FloatArray:
         """Return the conformal p-value of each row, shape (n_samples,): a multiple of 1/(n_calibration_ + 1)."""
-        return combined(*self._tails(X), self.n_calibration_, self.two_sided)
+        return self._combined(*self._tails(X))
 
     def score_samples(self, X: Any) -> FloatArray:
         """Return graded p-values, shape (n_samples,): at most one step below p, as fine as the detector's scores."""
@@ -268,8 +275,8 @@ class ConformalDetector(OutlierMixin, Wrapping):
         """The p-value of a row below all calibration rows."""
         return min(1.0, self._sides / (self.n_calibration_ + 1))
 
-    def _calibrate(self, X: Any, parameters: Mapping[str, Any]) -> None:
-        X = self._table(X, reset=True)
+    def _calibrate(self, X: Any, parameters: Mapping[str, Any]) -> Sequence[Calibrated]:
+        """Learn and calibrate, and return the fitted detectors with the positives that they have not learned."""
         weights = checked_weights(parameters.get("sample_weight"), X)
         weights = np.ones(_num_samples(X)) if weights is None else weights
         with np.errstate(over="ignore"):
@@ -290,6 +297,7 @@ class ConformalDetector(OutlierMixin, Wrapping):
         self.out_of_reach_ = sum(float(ranking.far.weights.sum()) for ranking in self._rankings) / total
         self.offset_ = self.level(self.alpha)
         self.far_p_value_ = largest_answer(self.p_values, far_rows(X, pairwise=pairwise))
+        return members
 
     def _members(self, given: Given) -> Sequence[Calibrated]:
         if self.method == "prefit":
@@ -339,9 +347,33 @@ class ConformalDetector(OutlierMixin, Wrapping):
             doubts.append(out_of_reach(self.out_of_reach_))
         return doubts
 
+    def _misjudged_repeats(self, X: Any, calibrated: Calibrated) -> str:
+        """Return a warning where leave-one-out scores misjudge rows that repeat, or nothing."""
+        distinct = calibrated.distinct
+        if distinct is None or self.offset_ == 0:
+            return ""
+
+        def left_out() -> BoolArray:
+            lower, upper = self._rankings[0].tails(calibrated.scores, calibrated.reach)
+            accepted = np.zeros(len(distinct.group), dtype=bool)
+            accepted[distinct.group >= 0] = self._combined([lower], [upper]) > self.offset_
+            return accepted
+
+        return misjudged_repeats(
+            distinct,
+            1.0 - self.alpha,
+            accepted=lambda some: self.predict(_safe_indexing(X, distinct.representatives[some])) == 1,
+            left_out=left_out,
+            seen="Use method='split'",
+            held_out="method='split'",
+        )
+
     @property
     def _sides(self) -> int:
         return 2 if self.two_sided else 1
+
+    def _combined(self, lower: list[Tail], upper: list[Tail]) -> FloatArray:
+        return combined(lower, upper, self.n_calibration_, self.two_sided)
 
     def _tails(self, X: Any) -> tuple[list[Tail], list[Tail]]:
         check_is_fitted(self)

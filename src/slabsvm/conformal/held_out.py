@@ -10,7 +10,8 @@ from sklearn.base import clone
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.conformal.remoteness import reach_of, reach_without_own
+from slabsvm.conformal.remoteness import innermost, reach_of, reach_without_own
+from slabsvm.data.distinct import Distinct
 from slabsvm.detectors.answers import answer, left_out_decisions, refuse_other_polarity
 from slabsvm.detectors.base import SlabCollapseWarning
 from slabsvm.detectors.weighting import fit_with
@@ -28,6 +29,8 @@ class Calibrated:
     detector : fitted detector
     scores, reach, weights : (n,) arrays of these positives
     learned : the rows that the detector has learned, or None where these are all of its rows
+    distinct : Distinct or None
+        Which of the rows that it has learned are the same sample; of "leave-one-out" alone.
     """
 
     detector: Any
@@ -35,6 +38,7 @@ class Calibrated:
     reach: FloatArray
     weights: FloatArray
     learned: IndexArray | None = None
+    distinct: Distinct | None = None
 
     @property
     def counted(self) -> Calibrated:
@@ -60,9 +64,12 @@ def by_prefit(detector: Any, given: Given) -> Calibrated:
 
 def by_leave_one_out(detector: Any, given: Given) -> Calibrated:
     """Return a clone fitted to all rows, with what it would answer each of them had it not learned that one."""
-    fitted = fit_with(clone(detector), given.X, given.parameters)
+    fitted = _fitted(clone(detector), given.X, given.parameters)
     scores = left_out_decisions(fitted, needed_by="method='leave-one-out'", remedy="Use method='split' or 'cross'.")
-    return Calibrated(fitted, scores, reach_without_own(fitted, given.X), given.weights).counted
+    model, rows = innermost(fitted, given.X)
+    distinct = model._distinct(model._checked(rows, reset=False), given.weights)
+    reach = reach_without_own(fitted, given.X)
+    return Calibrated(fitted, scores, reach, given.weights, distinct=distinct).counted
 
 
 def by_splits(
@@ -77,11 +84,15 @@ def by_splits(
 
 def _fit_and_score(detector: Any, given: Given, learned: IndexArray, held_out: IndexArray) -> Calibrated:
     parameters = _check_method_params(given.X, given.parameters, indices=learned)
-    # Where the detector puts its own threshold does not matter here: the calibration has warnings of its own.
-    with silenced(SlabCollapseWarning):
-        fit_with(detector, _safe_split(detector, given.X, None, learned)[0], parameters)
+    _fitted(detector, _safe_split(detector, given.X, None, learned)[0], parameters)
     held_out_X, _ = _safe_split(detector, given.X, None, held_out, learned)
     return _scored(detector, held_out_X, given.weights[held_out], learned)
+
+
+def _fitted(detector: Any, X: Any, parameters: Mapping[str, Any]) -> Any:
+    # Where the detector puts its own threshold does not matter here: the calibration has warnings of its own.
+    with silenced(SlabCollapseWarning):
+        return fit_with(detector, X, parameters)
 
 
 def _scored(detector: Any, X: Any, weights: FloatArray, learned: IndexArray | None = None) -> Calibrated:

@@ -72,8 +72,9 @@ class Scored(OutlierMixin, BaseEstimator, ABC):
     def fit_predict(self, X: Any, y: Any = None, **kwargs: Any) -> npt.NDArray[np.intp]:
         """Learn from X and return predict(X), shape (n_samples,): +1 for each row that is accepted and -1 for others.
 
-        Rows that were learned are known: each raised its own score, and few or none get -1, whatever nu asks for. The
-        outliers among them are the rows where loo_decisions_ < 0, in detectors that have it.
+        Rows that were learned are known: each raised its own score, and few or none get -1, whatever nu asks for. (A
+        slab whose gamma is so large that they rise beyond its upper hyperplane warns.) The outliers among them are the
+        rows where loo_decisions_ < 0, in detectors that have it.
         """
         answers: npt.NDArray[np.intp] = super().fit_predict(X, y, **kwargs)
         return answers
@@ -200,7 +201,8 @@ class Detector(Scored):
         slabsvm.SlabCollapseWarning
             When the model has no width, when a row infinitely far away would be accepted or is kept outside at the
             cost of new positives, when offsets="training" will reject far more new positives than the parameters ask
-            for, or when many rows repeat and far more or fewer of those are accepted. The text stays in warning_.
+            for, when many rows repeat and far more or fewer of those are accepted, or when a slab rejects the rows that
+            it learned. The text stays in warning_.
         """
         del y
         training = self._training(X, sample_weight)

@@ -12,7 +12,7 @@ from slabsvm.runtime.arrays import BoolArray, IndexArray
 # A warning is due where the expected recall is less than the parameters ask for by more than this.
 LOST_RECALL = 0.1
 # A warning is due, too, where less than this share of the rejections that the parameters ask for is expected, and at
-# least TELLING of the rows that repeat should be rejected: that none is by chance has the probability e^-3 = .05.
+# least TELLING rows should be rejected: that none is by chance has the probability e^-3 = .05.
 LOST_REJECTIONS = 0.5
 TELLING = 3.0
 
@@ -45,12 +45,29 @@ def bounded(least: float, repeating: float, nominal: float, remedy: str) -> str:
     )
 
 
+def lifted_out(learned: float, unseen: float, nominal: float, remedy: str) -> str:
+    """Return the warning where a slab rejects the rows that it learned, or nothing.
+
+    It accepts the share learned of these, and is expected to accept the share unseen of new positives.
+    """
+    if learned >= nominal - LOST_RECALL:
+        return ""
+    return (
+        f"Of the training rows, and of rows that repeat one, the model accepts {learned:.0%}: each raised its own "
+        "score, here beyond the upper hyperplane, whose place is for rows that were never seen. Of these expect "
+        f"{unseen:.0%} to be accepted. Use {remedy}, or epsilon=0, which has no upper hyperplane; loo_decisions_ says "
+        "which training rows are outliers."
+    )
+
+
 def misjudged_repeats(
     distinct: Distinct,
     nominal: float,
     *,
     accepted: Callable[[IndexArray], BoolArray],
     left_out: Callable[[], BoolArray],
+    seen: str = "Use offsets='training'",
+    held_out: str = "ConformalDetector(model, method='split')",
 ) -> str:
     """Return the warning where leave-one-out thresholds accept far too few or too many rows that repeat, or nothing.
 
@@ -66,6 +83,8 @@ def misjudged_repeats(
         Whether the model accepts them.
     left_out : () -> (n_samples,) array of bool
         Whether it accepts each row by its leave-one-out score.
+    seen, held_out : str
+        What to do for thresholds that suit rows that were seen, and what puts them by rows held out.
     """
     copies = np.bincount(distinct.group[distinct.group >= 0])
     repeated = np.flatnonzero(copies > 1)
@@ -82,18 +101,18 @@ def misjudged_repeats(
     )
     if share * (nominal - recall) > LOST_RECALL:
         return (
-            f"{found}offsets='leave-one-out' puts thresholds for rows that were never seen. Use offsets='training' if "
-            "new rows will repeat training rows as these do (few discrete values); if rows were only given more than "
-            "once, give each once."
+            f"{found}leave-one-out scores put thresholds for rows that were never seen. {seen} if new rows will repeat "
+            "training rows as these do (few discrete values); if rows were only given more than once, give each once."
         )
     others = np.flatnonzero(copies == 1)
     of_others = left_out()[distinct.representatives[others]]
     expected = share * recall + float(distinct.weights[others] @ of_others / distinct.weights.sum())
-    if 1.0 - expected < LOST_REJECTIONS * (1.0 - nominal) and len(repeated) * (1.0 - nominal) >= TELLING:
+    if 1.0 - expected < LOST_REJECTIONS * (1.0 - nominal) and len(distinct.group) * (1.0 - nominal) >= TELLING:
         return (
             f"{found}they score higher than rows that were left out, or tie on the threshold, which counts as inside. "
             f"If new rows will repeat training rows as these do, expect {expected:.1%} of new positives to be "
-            "accepted, and novel rows that repeat these too. Hold rows out to put the threshold: "
-            "ConformalDetector(model, method='split') does."
+            f"accepted, and novel rows that repeat these too. Hold rows out to put the threshold: {held_out} does. "
+            "Rows that score alike are accepted or rejected together, there too: where values are few, ask for more to "
+            "be rejected."
         )
     return ""

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from slabsvm.detectors import recall
 from slabsvm.detectors.base import parameters
 from slabsvm.detectors.slab_planes import Slab
 from slabsvm.detectors.support_vector_fit import Solved
@@ -158,3 +159,10 @@ class OneClassSlabSVM(Slab, SupportVectorDetector):
             spread=np.inf if left_out is None else float(np.nanmax(left_out) - np.nanmin(left_out)),
         )
         return without_width or self._misplaced()
+
+    def _misplaced(self) -> str:
+        if self.offsets == "training":
+            return super()._misplaced()
+        learned, nominal = self._fitted.recall_of_learned, self._nominal_recall()
+        lifted_out = recall.lifted_out(learned, self.expected_recall_, nominal, self._smoother())
+        return " ".join(text for text in (super()._misplaced(), lifted_out) if text)

@@ -98,6 +98,15 @@ class Solved:
         accepted = self.dual.accepts(self.solution.scores, offsets, rounding)
         return float(distinct.weights @ np.where(repeats, accepted, ~self.held) / distinct.weights.sum())
 
+    def recall_of_learned(self, distinct: Distinct, offsets: FloatArray, rounding: float) -> float:
+        """Return the share of rows given once that planes there accept, each with its own part of its score.
+
+        1 where no row was given only once.
+        """
+        once = np.bincount(distinct.group[distinct.group >= 0]) == 1
+        accepted = self.dual.accepts(self.solution.scores, offsets, rounding)
+        return float(np.average(accepted[once], weights=distinct.weights[once])) if once.any() else 1.0
+
 
 @dataclass(frozen=True)
 class Support:
@@ -137,6 +146,8 @@ class SupportVectorFit(Fitted):
         |w|^2.
     length : float
         k(x, x) of the first sample, which is that of all where the kernel is precomputed and the model needs it.
+    recall_of_learned : float
+        The share of training rows given once that the model accepts, which new rows that repeat these share.
     recall_of_repeats : float
         Of training planes: the share of new rows that are accepted at least, where these repeat training rows as often
         as training rows do each other.
@@ -152,6 +163,7 @@ class SupportVectorFit(Fitted):
     boundary: dict[str, float]
     squared_norm: float
     length: float
+    recall_of_learned: float
     recall_of_repeats: float
     objective: float
     gap: float

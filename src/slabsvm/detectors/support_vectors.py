@@ -239,6 +239,7 @@ class SupportVectorDetector(KernelDetector):
             infinity_warning=infinity_warning,
             squared_norm=solved.squared_norm,
             length=float(gram.diagonal[0]),
+            recall_of_learned=solved.recall_of_learned(training.distinct, offsets, rounding),
             recall_of_repeats=solved.recall_of_repeats(training.distinct, offsets, rounding),
             objective=solution.objective,
             gap=solution.gap,

@@ -25,11 +25,11 @@ from slabsvm.conformal.p_values import WHOLE
 from slabsvm.conformal.wrapping import Wrapping
 from slabsvm.detectors.weighting import checked_weights
 from slabsvm.openset.classwise import NormalisedMargin, call_method, fitted_to_class
-from slabsvm.openset.doubts import far_accepted, out_of_reach, too_few
-from slabsvm.openset.labels import checked_labels, listed, new_class, unknown_label_for
+from slabsvm.openset.doubts import far_accepted, of_fits, out_of_reach, too_few
+from slabsvm.openset.labels import checked_labels, joined, listed, new_class, unknown_label_for
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.atomic import atomic
-from slabsvm.runtime.caller import warn
+from slabsvm.runtime.caller import Warned, warn
 from slabsvm.runtime.sklearn_private import (
     HasMethods,
     Interval,
@@ -57,7 +57,8 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
         `OneClassSlabSVM()`.
     unknown_label : str, int or "auto", default="auto"
         The answer of `predict` for a sample of no known class; it must not be a class. "auto" is "unknown" where
-        classes are words. Where they are numbers, it is -1, or one less than the least class if that is negative.
+        classes are words. Where they are numbers, it is -1, or one less than the least class if that is negative. True
+        and False are answered as 1 and 0, beside which -1 can stand.
     calibration : {"conformal", "margin"}, default="conformal"
         How models are compared. "conformal": by p-values, with an error rate (`ConformalDetector`). "margin": by
         decision_function over its largest value in training; each model keeps its own threshold, whatever alpha is.
@@ -191,14 +192,15 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
         self._refuse_other_estimators(classes)
         self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         rows = np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group))[:-1])
-        self.models_: list[Any] = Parallel(n_jobs=self.n_jobs)(
+        learned = Parallel(n_jobs=self.n_jobs)(
             delayed(fitted_to_class)(
                 self._model_of(label), _safe_indexing(X, own), label, _check_method_params(X, fit_params, indices=own)
             )
             for label, own in zip(classes.tolist(), rows, strict=True)
         )
+        self.models_: list[Any] = [model for model, _ in learned]
         self.classes_ = classes
-        self._warn(self.models_, classes)
+        self._warn(self.models_, classes, [warned for _, warned in learned])
         return self
 
     @atomic
@@ -224,10 +226,10 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
         label = new_class(label, self.classes_, self.unknown_label_)
         X = self._table(X, reset=False)
         X, _, fit_params = _without_weightless(X, np.zeros(_num_samples(X)), fit_params)
-        model = fitted_to_class(self._model_of(label), X, label, fit_params)
+        model, warned = fitted_to_class(self._model_of(label), X, label, fit_params)
         place = int(np.searchsorted(self.classes_, label))
-        self._warn([model], np.array([label]))
-        self.classes_ = np.concatenate([self.classes_[:place], [label], self.classes_[place:]])
+        self._warn([model], np.array([label]), [warned])
+        self.classes_ = joined(self.classes_[:place], label, *self.classes_[place:].tolist())
         self.models_ = [*self.models_[:place], model, *self.models_[place:]]
         return self
 
@@ -308,9 +310,7 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
 
     def _names(self, X: Any, levels: FloatArray | None, *, at_once: int = DECISIONS_AT_ONCE) -> npt.NDArray[Any]:
         """Return the class of each checked row, or unknown_label_; no more than at_once decisions are held."""
-        names = np.array(
-            [*self.classes_.tolist(), self.unknown_label_], dtype=object if self.classes_.dtype == object else None
-        )
+        names = joined(self.classes_, self.unknown_label_)
         chosen = np.empty(_num_samples(X), dtype=np.intp)
         for rows in gen_batches(len(chosen), max(1, at_once // len(self.classes_))):
             table = self._decisions(_safe_indexing(X, rows), levels)
@@ -361,7 +361,8 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
                 f"class_estimators names {others}, of which y holds no sample; the classes are {listed(classes)}."
             )
 
-    def _warn(self, models: list[Any], classes: npt.NDArray[Any]) -> None:
+    def _warn(self, models: list[Any], classes: npt.NDArray[Any], warned: list[list[Warned]]) -> None:
+        """Warn of what classes' models accept, and give what their fits warned."""
         if self.calibration == "margin":
             doubts = [far_accepted([model.far_margin_ >= 0 for model in models], classes)]
         else:
@@ -375,6 +376,8 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
         for doubt in doubts:
             if doubt:
                 warn(doubt, CalibrationWarning)
+        for text, category in of_fits(warned, classes):
+            warn(text, category)
 
     def _checked_rows(self, X: Any) -> Any:
         check_is_fitted(self)

@@ -14,7 +14,7 @@ from slabsvm.detectors.answers import answer, refuse_other_polarity
 from slabsvm.detectors.weighting import fit_with
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.atomic import atomic
-from slabsvm.runtime.caller import silenced
+from slabsvm.runtime.caller import Warned, gathered, silenced
 from slabsvm.runtime.sklearn_private import _check_method_params, _num_samples, _safe_indexing
 
 # A class with fewer samples has none to hold out.
@@ -63,11 +63,15 @@ class NormalisedMargin(OutlierMixin, BaseEstimator):
         return values / self.depth_
 
 
-def fitted_to_class(model: Any, X: Any, label: Any, parameters: Mapping[str, Any]) -> Any:
-    """Fit the model of one class, with these parameters of the estimator's fit, in a joblib worker."""
+def fitted_to_class(model: Any, X: Any, label: Any, parameters: Mapping[str, Any]) -> tuple[Any, list[Warned]]:
+    """Fit the model of one class, with these parameters of the estimator's fit, in a joblib worker.
+
+    Returns the model and the warnings of its fit, which the classifier gives with the name of the class.
+    """
     fit = _fit_few if _num_samples(X) < FEW else _fit_many
     try:
-        return fit(model, X, parameters)
+        with gathered() as warned:
+            return fit(model, X, parameters), warned
     except ValueError as error:
         raise ValueError(f"Class {label!r}, of n_samples = {_num_samples(X)}, cannot be learned: {error}") from error
 

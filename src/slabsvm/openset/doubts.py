@@ -8,6 +8,7 @@ from typing import Any
 import numpy.typing as npt
 
 from slabsvm.openset.labels import listed
+from slabsvm.runtime.caller import Warned
 
 
 def too_few(models: Sequence[Any], classes: npt.NDArray[Any], alpha: float) -> str:
@@ -44,6 +45,18 @@ def out_of_reach(beyond: list[bool], classes: npt.NDArray[Any], alpha: float) ->
         "these score as if infinitely far away, and what is accepted beyond is decided by their kernel mass alone. Use "
         "a smaller gamma, or more samples."
     )
+
+
+def of_fits(warned: Sequence[Sequence[Warned]], classes: npt.NDArray[Any]) -> list[Warned]:
+    """Return one warning of each category that fits of classes' models gave, with the words of the first class."""
+    warnings = []
+    for category in dict.fromkeys(category for of_class in warned for _, category in of_class):
+        texts = [" ".join(text for text, own in of_class if own is category) for of_class in warned]
+        labels = classes[[bool(text) for text in texts]]
+        first = next(text for text in texts if text)
+        of_which = f" (the first, of {listed(labels[:1])})" if len(labels) > 1 else ""
+        warnings.append((f"{_having(labels)} a model whose fit warned{of_which}: {first}", category))
+    return warnings
 
 
 def _having(labels: Any) -> str:

@@ -12,6 +12,7 @@ from sklearn.utils.validation import assert_all_finite, check_consistent_length,
 
 # The unknown label that "auto" chooses.
 UNKNOWN_WORD, UNKNOWN_NUMBER = "unknown", -1
+INT64, UINT64 = np.iinfo(np.int64), np.iinfo(np.uint64)
 
 
 def checked_labels(y: Any, X: Any) -> npt.NDArray[Any]:
@@ -41,6 +42,7 @@ def new_class(label: Any, classes: npt.NDArray[Any], unknown_label: Any) -> Any:
         raise ValueError(f"The class {label!r} is known already; remove({label!r}) comes first.")
     if label == unknown_label:
         raise ValueError(f"{label!r} is the unknown label and cannot be a class.")
+    joined(classes, label, unknown_label)
     return label
 
 
@@ -54,6 +56,7 @@ def unknown_label_for(classes: npt.NDArray[Any], label: Any) -> Any:
         raise ValueError(f"The classes are {kinds[0]} and unknown_label={label!r} is {kinds[1]}; give both alike.")
     if not words:
         label = _whole(label, "unknown_label")
+    joined(classes, label)
     if label in classes:
         raise ValueError(
             f"The unknown label {label!r} is one of the classes in y. Give another unknown_label, or leave the "
@@ -62,9 +65,28 @@ def unknown_label_for(classes: npt.NDArray[Any], label: Any) -> Any:
     return label
 
 
+def joined(classes: npt.NDArray[Any], *labels: Any) -> npt.NDArray[Any]:
+    """Return classes and further labels in one array; True and False become 1 and 0 beside numbers.
+
+    Raises ValueError for whole numbers that no type holds together.
+    """
+    values = [*classes.tolist(), *labels]
+    dtype: Any = object if classes.dtype == object else None
+    if classes.dtype.kind in "biu" and min(values) >= 0 and INT64.max < max(values) <= UINT64.max:
+        # Of these and smaller ones NumPy makes floats.
+        dtype = np.uint64
+    together = np.array(values, dtype=dtype)
+    if together.dtype != classes.dtype and (together.dtype == object or together.tolist() != values):
+        raise ValueError(
+            f"No type of 64-bit numbers holds the classes {listed(classes)} together with {listed(labels)}, as answers "
+            "must. Give another unknown_label, or the classes as words."
+        )
+    return together
+
+
 def listed(labels: Any) -> str:
     """Return a few labels for a message."""
-    shown = ", ".join(repr(label) for label in np.asarray(labels).tolist()[:5])
+    shown = ", ".join(repr(label) for label in (labels.tolist() if isinstance(labels, np.ndarray) else labels)[:5])
     return shown if len(labels) <= 5 else f"{shown}, ..."
 
 

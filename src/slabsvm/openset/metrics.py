@@ -203,7 +203,14 @@ def _labels(y_true: Any, y_pred: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any
     truth, answers = column_or_1d(y_true), column_or_1d(y_pred)
     if (truth.dtype.kind in "US") != (answers.dtype.kind in "US") and "O" not in truth.dtype.kind + answers.dtype.kind:
         raise ValueError("y_true and y_pred mix words and numbers; give both in one type, the unknown label included.")
-    return truth, answers
+    return _signed(truth), _signed(answers)
+
+
+def _signed(labels: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return labels beside which negative ones can stand: NumPy makes floats of unsigned and signed ones together."""
+    if labels.dtype.kind != "u" or (len(labels) and labels.max() > np.iinfo(np.int64).max):
+        return labels
+    return labels.astype(np.int64)
 
 
 def _refuse_another_type(truth: npt.NDArray[Any], unknown_label: Any) -> None:

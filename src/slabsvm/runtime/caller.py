@@ -11,13 +11,22 @@ from contextvars import ContextVar
 # Frames of these packages lie between a caller and a warning: scikit-learn's are its wrappers of fit, joblib's run it.
 INNER = frozenset({"slabsvm", "sklearn", "joblib"})
 
+# A warning as it was given: its text and category.
+Warned = tuple[str, type[Warning]]
+
 _SILENCED: ContextVar[tuple[type[Warning], ...]] = ContextVar("_SILENCED", default=())
+_GATHERED: ContextVar[list[Warned] | None] = ContextVar("_GATHERED", default=None)
 
 
 def warn(text: str, category: type[Warning]) -> None:
-    """Warn at the first line outside, unless it is `silenced`."""
-    if not issubclass(category, _SILENCED.get()):
+    """Warn at the first line outside, unless it is `silenced` or `gathered`."""
+    if issubclass(category, _SILENCED.get()):
+        return
+    others = _GATHERED.get()
+    if others is None:
         warnings.warn(text, category, stacklevel=callers_level())
+    else:
+        others.append((text, category))
 
 
 @contextmanager
@@ -32,6 +41,17 @@ def silenced(category: type[Warning]) -> Iterator[None]:
         yield
     finally:
         _SILENCED.reset(token)
+
+
+@contextmanager
+def gathered() -> Iterator[list[Warned]]:
+    """Gather what `warn` is given in this thread, for another object that says of which part it is true."""
+    warned: list[Warned] = []
+    token = _GATHERED.set(warned)
+    try:
+        yield warned
+    finally:
+        _GATHERED.reset(token)
 
 
 def callers_level() -> int:
