@@ -1,4 +1,4 @@
-"""Strangers asked of calibrated detectors: what is far away is rejected, or its acceptance is warned of."""
+"""Rows far away and calibrated detectors: such a row is rejected, or its acceptance is warned of."""
 
 import warnings
 from itertools import product

@@ -1,7 +1,7 @@
-"""Strangers: rows far from all samples, and rows that break what holds the samples together.
+"""Rows far from all samples, and rows that break what holds the samples together.
 
-Every fit asks itself whether a row infinitely far away would be accepted (`slabsvm.detectors.infinity`). The table
-below asks it again, of every detector with every kernel: such a row is rejected, or the fit has warned and said what to
+Every fit looks whether a row infinitely far away would be accepted (`slabsvm.detectors.infinity`). The table
+below looks again, at every detector with every kernel: such a row is rejected, or the fit has warned and said what to
 do.
 """
 
