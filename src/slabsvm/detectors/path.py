@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from copy import copy
 from typing import Any, TypeVar
 
 from sklearn.base import clone
 
+from slabsvm.detectors.base import Training
 from slabsvm.detectors.support_vector_fit import Start
 from slabsvm.detectors.support_vectors import SupportVectorDetector
 from slabsvm.gram.distances import SharedDistances
@@ -95,7 +97,12 @@ def _fits(model: Model, X: Any, sample_weight: Any, steps: list[dict[str, Any]])
     least = min(step.get("cache_size", model.cache_size) for step in steps)
     gram_of = SharedDistances(SHARE_OF_DISTANCES * least * 1e6, least_features=MANY_FEATURES)
     start: Start | None = None
+    training: Training | None = None
     for step in steps:
-        fitted = clone(model).set_params(**step)
-        start = fitted._fit_from(X, sample_weight, gram_of=gram_of, start=start)
+        if training is None or "kernel" in step:
+            # What the rows are validated for depends on the kernel alone.
+            validated = clone(model).set_params(**step)
+            training = validated._training(X, sample_weight)
+        fitted = copy(validated).set_params(**step)
+        start = fitted._fit_from(training, gram_of=gram_of, start=start)
         yield fitted

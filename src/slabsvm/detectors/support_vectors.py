@@ -165,9 +165,8 @@ class SupportVectorDetector(KernelDetector):
         solution = self._solve(dual, gram, start.multipliers(training.distinct, dual) if start else None)
         return self._read_off(training, Solved(kernel, gram, dual, solution))
 
-    def _fit_from(self, X: Any, sample_weight: Any, *, gram_of: GramFactory, start: Start | None) -> Start | None:
+    def _fit_from(self, training: Training, *, gram_of: GramFactory, start: Start | None) -> Start | None:
         """Fit with access to K made by gram_of, from an earlier fit's solution; return what the next may start from."""
-        training = self._training(X, sample_weight)
         with ONE_BLAS_THREAD:
             fitted = self._learn(training, gram_of=gram_of, start=start)
         self._publish(training, fitted)
