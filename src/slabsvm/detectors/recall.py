@@ -86,6 +86,8 @@ def misjudged_repeats(
     seen, held_out : str
         What to do for thresholds that suit rows that were seen, and what puts them by rows held out.
     """
+    if len(distinct.representatives) == len(distinct.group):
+        return ""
     copies = np.bincount(distinct.group[distinct.group >= 0])
     repeated = np.flatnonzero(copies > 1)
     if not len(repeated):
