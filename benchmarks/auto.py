@@ -30,6 +30,7 @@ from harness import Benchmark, Case, Document, Options, Record, table
 from samples import DATA
 from selection import EVERY, SEED, Task, every_task, split, tasks
 from slabsvm import AutoSlabSVM, OneClassSlabSVM
+from slabsvm.selection.auto import EPSILONS
 from slabsvm.selection.criteria import TightestAtRecall
 
 AUTO = "AutoSlabSVM"
@@ -73,14 +74,15 @@ def hard_tasks() -> Iterator[Task]:
 def run(task: Task) -> Record:
     """Learn a task in every way; return the Matthews correlation and the recall of each."""
     chosen = AutoSlabSVM(recall=RECALL).fit(task.train)
+    grid = chosen._grid(task.train, np.ones(len(task.train)), EPSILONS)
     fitted: dict[str, Any] = {AUTO: chosen}
     for name, changes in SEARCHES.items():
-        fitted[name] = clone(chosen.search_).set_params(refit=True, **changes).fit(task.train)
+        search = clone(chosen.search_).set_params(param_grid=grid, refit=True, **changes)
+        fitted[name] = search.fit(task.train)
     unchosen = make_pipeline(StandardScaler(), OneClassSlabSVM(nu_lower=0.09, nu_upper=0.01))
     fitted[UNCHOSEN] = unchosen.fit(task.train)
     candidates = [
-        clone(chosen.search_.estimator).set_params(**candidate).fit(task.train)
-        for candidate in ParameterGrid(chosen.search_.param_grid)
+        clone(chosen.search_.estimator).set_params(**candidate).fit(task.train) for candidate in ParameterGrid(grid)
     ]
     return {
         "group": task.group,

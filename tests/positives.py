@@ -3,7 +3,7 @@
 import numpy as np
 
 
-def correlated_rows() -> np.ndarray:
-    """Return 120 rows of four features of variance 1.1 and correlation .9."""
+def correlated_rows(n_rows: int = 120) -> np.ndarray:
+    """Return rows of four features of variance 1.1 and correlation .9."""
     generator = np.random.default_rng(0)
-    return generator.normal(size=(120, 1)) @ np.ones((1, 4)) + 0.3 * generator.normal(size=(120, 4))
+    return generator.normal(size=(n_rows, 1)) @ np.ones((1, 4)) + 0.3 * generator.normal(size=(n_rows, 4))

@@ -58,6 +58,52 @@ def test_the_default_searches_with_a_part_of_many_rows_and_learns_all(X):
     assert fits[-2][2] > 0 == fits[-1][2]
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_of_many_rows_some_choose_nearly_and_more_choose_among_the_next(weighted):
+    X = correlated_rows(700)
+    weights = np.random.default_rng(0).integers(1, 3, len(X)) if weighted else None
+    fits = []
+    model = AutoSlabSVM(max_search_samples=600, progress=lambda *counts: fits.append(counts))
+    model.fit(X, sample_weight=weights)
+    first, last = model.first_search_, model.search_
+    group = distinct_rows(X, np.ones(len(X))).group
+    for search, n_rows in ((first, auto.FIRST_SAMPLES), (last, 600)):
+        some = group < n_rows
+        again = clone(search).set_params(progress=None)
+        again.fit(X[some], sample_weight=None if weights is None else weights[some])
+        np.testing.assert_array_equal(again.cv_results_["mean_log_volume"], search.cv_results_["mean_log_volume"])
+    near, chosen = (np.unique(s.cv_results_["param_oneclassslabsvm__gamma"].astype(float)) for s in (first, last))
+    assert len(near) >= len(auto.GAMMA_MULTIPLES)
+    assert first.best_params_["oneclassslabsvm__gamma"] in chosen
+    np.testing.assert_allclose(chosen[1:] / chosen[:-1], 2.0)
+    assert chosen[0] < model.slab_.gamma < chosen[-1]
+    assert {*first.cv_results_["param_oneclassslabsvm__epsilon"]} == {2 / 3}
+    assert model.slab_.nu_lower == first.best_params_["oneclassslabsvm__nu_lower"]
+    assert model.slab_.n_samples_fit_ == len(X)
+    n_fits = len(first.cv_results_["params"]) + len(last.cv_results_["params"]) + 1
+    assert [done for done, _, _ in fits] == list(range(1, n_fits + 1))
+    assert fits[-1][1:] == (n_fits, 0.0)
+    assert (
+        f"{len(first.cv_results_['params'])} candidates, and then {len(last.cv_results_['params'])}" in model.summary()
+    )
+
+
+def test_few_rows_are_searched_once(X):
+    model = AutoSlabSVM().fit(X)
+    assert model.first_search_ is None
+    assert {*model.search_.cv_results_["param_oneclassslabsvm__epsilon"]} == set(auto.EPSILONS)
+
+
+def test_an_edge_that_the_first_search_stopped_at_and_the_second_passed_is_not_warned_of():
+    along = np.linspace(0, 1, 700)[:, None]
+    line = along + 1e-6 * np.random.default_rng(0).normal(size=(700, 2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", GridEdgeWarning)
+        model = AutoSlabSVM().fit(line)
+    with pytest.warns(GridEdgeWarning, match="though the grid went on 4 times"):
+        clone(model.first_search_).fit(line[distinct_rows(line, np.ones(700)).group < auto.FIRST_SAMPLES])
+
+
 def test_the_default_is_searched_by_leave_one_out_and_volume(X):
     model = AutoSlabSVM(recall=0.8).fit(X)
     assert model.search_.cv == "leave-one-out"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -28,6 +30,7 @@ from slabsvm.selection.criteria import RecallMissedWarning, TightestAtRecall
 from slabsvm.selection.progress import Progress, Steps, WithProgress, refit_cost
 from slabsvm.selection.search import LabelFreeSearchCV
 
+GAMMA = "oneclassslabsvm__gamma"
 # gamma of the standardised features, as multiples of 1 / number of those that vary, which is "scale" for them.
 GAMMA_MULTIPLES = tuple(2.0**power for power in range(-2, 5))
 # The share of positives that a candidate rejects, as shares of 1 - recall. nu_upper is SHARE_ABOVE of 1 - recall, or
@@ -36,6 +39,11 @@ SHARES_OF_REJECTION = (0.5, 1.0)
 SHARE_ABOVE = 0.1
 NU_UPPER = 0.01
 EPSILONS = (2 / 3, 0.9)
+# Of more distinct rows, so many choose nu, and gamma to within a factor; with the first epsilon, since fits with the
+# second take several times as long on many rows and gain nothing there.
+FIRST_SAMPLES = 500
+# All rows that are searched choose among these multiples of that gamma, or beyond.
+NEXT_TO_FIRST = (0.5, 1.0, 2.0)
 # The half range of a feature must be between these: then its square, and a sum of a million squares, are in float64.
 SQUARED = (1e-150, 1e150)
 
@@ -49,6 +57,9 @@ class AutoSlabSVM(WithProgress, Scored):
     planes give nearly every candidate the recall that it is asked for, so that the volume decides. While the best gamma
     is the last of the grid, the grid goes on. Sparse rows are searched standardised, and as they are: a scaler gives
     rare words of a text the largest values.
+
+    Of more than 500 distinct rows, 500 choose nu and gamma, with epsilon 2/3; up to max_search_samples then choose
+    among the gammas next to that one.
 
     With few samples the recall falls a little short of the one asked for. For features with few values, volume means
     little. docs/choosing-parameters.md gives figures, and says what to search by instead.
@@ -73,6 +84,8 @@ class AutoSlabSVM(WithProgress, Scored):
     ----------
     search_ : LabelFreeSearchCV
         With cv_results_, best_index_ and so on; `slabsvm.display.draw_search` draws it.
+    first_search_ : LabelFreeSearchCV or None
+        The search of 500 rows, where there are more: `search_` is over gammas next to its best.
     best_params_ : dict
         The chosen parameters of the pipeline's steps.
     pipeline_ : Pipeline
@@ -171,44 +184,69 @@ class AutoSlabSVM(WithProgress, Scored):
         n_distinct = len(distinct.representatives)
         # The order of distinct rows is as good as random, and depends on their content alone.
         n_searched = n_distinct if self.max_search_samples is None else min(n_distinct, self.max_search_samples)
-        searched = (distinct.group >= 0) & (distinct.group < n_searched)
-        steps = Steps(self.progress, refit_cost(n_distinct, n_searched, effective_n_jobs(self.n_jobs)))
-        scaler = StandardScaler(with_mean=not sp.issparse(X))
-        self.search_ = LabelFreeSearchCV(
-            make_pipeline(scaler, OneClassSlabSVM(cache_size=self.cache_size, n_jobs=self.n_jobs)),
-            self._grid(X[distinct.representatives], distinct.weights),
-            criterion=TightestAtRecall("filled" if sp.issparse(X) else "volume", self.recall),
+        n_first = min(n_searched, FIRST_SAMPLES)
+        n_threads = effective_n_jobs(self.n_jobs)
+        steps = Steps(self.progress, refit_cost(n_distinct, n_first, n_threads))
+        grid = self._grid(X[distinct.representatives], distinct.weights, EPSILONS[: 1 if n_searched > n_first else 2])
+
+        def first_rows(n_rows: int) -> tuple[Any, FloatArray | None]:
+            some = (distinct.group >= 0) & (distinct.group < n_rows)
+            return X[some], None if weights is None else weights[some]
+
+        self.first_search_: LabelFreeSearchCV | None = None
+        if n_searched > n_first:
+            with warnings.catch_warnings():
+                # What is odd about the choice, the search that makes it warns of.
+                warnings.simplefilter("ignore")
+                self.first_search_ = self._over(grid, *first_rows(n_first), steps=steps, n_later=len(NEXT_TO_FIRST))
+            best = self.first_search_.best_params_
+            further = {GAMMA: [multiple * best[GAMMA] for multiple in NEXT_TO_FIRST]}
+            grid = [{name: [value] for name, value in best.items()} | further]
+            steps.next_search(refit_cost(n_distinct, n_searched, n_threads))
+        self.search_ = self._over(grid, *first_rows(n_searched), steps=steps)
+        self._warn_of_few(n_distinct)
+        return steps
+
+    def _over(
+        self, grid: list[dict[str, Any]], X: Any, weights: FloatArray | None, *, steps: Steps, n_later: int = 0
+    ) -> LabelFreeSearchCV:
+        """Return the search over a grid of the pipeline's parameters; so many fits of another come later."""
+        sparse = sp.issparse(X)
+        slab = OneClassSlabSVM(cache_size=self.cache_size, n_jobs=self.n_jobs)
+        search = LabelFreeSearchCV(
+            make_pipeline(StandardScaler(with_mean=not sparse), slab),
+            grid,
+            criterion=TightestAtRecall("filled" if sparse else "volume", self.recall),
             cv="leave-one-out",
             n_jobs=self.n_jobs,
             refit=False,
             random_state=self.random_state,
             error_score="raise",
-            progress=lambda done, total, _: steps.fitted(done, total),
+            progress=lambda done, total, _: steps.fitted(done, total + n_later),
             widen="gamma",
         )
-        self.search_.fit(X[searched], sample_weight=None if weights is None else weights[searched])
-        self.search_.set_params(progress=self.progress)
-        steps.next_grid(len(self.search_.cv_results_["params"]))
-        self._warn_of_few(n_distinct)
-        return steps
+        search.fit(X, sample_weight=weights)
+        steps.next_grid(len(search.cv_results_["params"]))
+        search.set_params(progress=self.progress)
+        return search
 
-    def _grid(self, X: Any, weights: FloatArray) -> list[dict[str, list[Any]]]:
+    def _grid(self, X: Any, weights: FloatArray, epsilons: Sequence[float]) -> list[dict[str, list[Any]]]:
         """Return the grid for distinct rows of these weights; for sparse rows, one with the scaler and one without."""
         rejection = 1.0 - self.recall
         nu_upper = min(NU_UPPER, SHARE_ABOVE * rejection)
         rest = {
             "oneclassslabsvm__nu_lower": [share * rejection - nu_upper for share in SHARES_OF_REJECTION],
             "oneclassslabsvm__nu_upper": [nu_upper],
-            "oneclassslabsvm__epsilon": list(EPSILONS),
+            "oneclassslabsvm__epsilon": list(epsilons),
         }
         gammas = [multiple / _n_varying(X) for multiple in GAMMA_MULTIPLES]
-        grid: list[dict[str, list[Any]]] = [{"oneclassslabsvm__gamma": gammas, **rest}]
+        grid: list[dict[str, list[Any]]] = [{GAMMA: gammas, **rest}]
         variance = feature_variance(X, weights) * X.shape[1] if sp.issparse(X) else 0.0
         if variance > 0:
             grid.append(
                 {
                     "standardscaler": ["passthrough"],
-                    "oneclassslabsvm__gamma": [multiple / variance for multiple in GAMMA_MULTIPLES],
+                    GAMMA: [multiple / variance for multiple in GAMMA_MULTIPLES],
                     **rest,
                 }
             )
@@ -231,17 +269,19 @@ class AutoSlabSVM(WithProgress, Scored):
     def summary(self) -> str:
         """Return what was searched, chosen and fitted, in a few lines for a person to read."""
         check_is_fitted(self)
-        results = self.search_.cv_results_
-        best = self.search_.best_index_
+        results, best = self.search_.cv_results_, self.search_.best_index_
         measured = ", ".join(
             f"{name.removeprefix('mean_').replace('_', ' ')} {results[name][best]:.3g}"
             for name in ("mean_recall", "mean_log_volume", "mean_acceptance")
             if name in results
         )
+        tried = counted(len(results["params"]), "candidate")
+        if self.first_search_ is not None:
+            tried = f"{len(self.first_search_.cv_results_['params'])} candidates, and then {tried}, with more rows,"
         scaler = "features as they are" if self.pipeline_[0] == "passthrough" else "features standardised"
         return (
             f"AutoSlabSVM: a recall of {self.recall:g} asked for; {scaler}\n"
-            f"  search           {counted(len(results['params']), 'candidate')} by {self.search_.criterion_!r}\n"
+            f"  search           {tried} by {self.search_.criterion_!r}\n"
             f"  best candidate   {measured}\n"
             f"{self.slab_.summary()}"
         )
