@@ -14,6 +14,7 @@ others, whatever their scores tie with. Each calibration ends with the p-value o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import field
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -30,7 +31,7 @@ from slabsvm.conformal.p_values import WHOLE, Tail, benjamini_hochberg, combined
 from slabsvm.conformal.remoteness import far_rows, largest_answer, limit_of, reach_of
 from slabsvm.conformal.wrapping import Wrapping
 from slabsvm.detectors.answers import answer
-from slabsvm.detectors.base import SlabCollapseWarning
+from slabsvm.detectors.base import SlabCollapseWarning, parameters
 from slabsvm.detectors.recall import misjudged_repeats
 from slabsvm.detectors.weighting import checked_weights
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
@@ -48,6 +49,7 @@ from slabsvm.runtime.sklearn_private import (
 METHODS = ("split", "cross", "leave-one-out", "prefit")
 
 
+@parameters
 class ConformalDetector(OutlierMixin, Wrapping):
     """Any detector, with p-values and a threshold at a false-alarm rate of your choice.
 
@@ -119,6 +121,15 @@ class ConformalDetector(OutlierMixin, Wrapping):
     array([ 1, -1])
     """
 
+    estimator: Any = field(default=None, kw_only=False)
+    alpha: float = 0.05
+    method: str = "split"
+    two_sided: bool = False
+    calibration_size: float = 0.5
+    cv: Any = 5
+    n_jobs: int | None = None
+    random_state: Any = 0
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "estimator": [HasMethods("fit"), None],
         "alpha": [Interval(Real, 0.0, 1.0, closed="neither")],
@@ -129,27 +140,6 @@ class ConformalDetector(OutlierMixin, Wrapping):
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
     }
-
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        alpha: float = 0.05,
-        method: str = "split",
-        two_sided: bool = False,
-        calibration_size: float = 0.5,
-        cv: Any = 5,
-        n_jobs: int | None = None,
-        random_state: Any = 0,
-    ) -> None:
-        self.estimator = estimator
-        self.alpha = alpha
-        self.method = method
-        self.two_sided = two_sided
-        self.calibration_size = calibration_size
-        self.cv = cv
-        self.n_jobs = n_jobs
-        self.random_state = random_state
 
     # The estimator validates its own parameters.
     @atomic
@@ -275,9 +265,9 @@ class ConformalDetector(OutlierMixin, Wrapping):
         """The p-value of a row below all calibration rows."""
         return min(1.0, self._sides / (self.n_calibration_ + 1))
 
-    def _calibrate(self, X: Any, parameters: Mapping[str, Any]) -> Sequence[Calibrated]:
+    def _calibrate(self, X: Any, fit_params: Mapping[str, Any]) -> Sequence[Calibrated]:
         """Learn and calibrate, and return the fitted detectors with the positives that they have not learned."""
-        weights = checked_weights(parameters.get("sample_weight"), X)
+        weights = checked_weights(fit_params.get("sample_weight"), X)
         weights = np.ones(_num_samples(X)) if weights is None else weights
         with np.errstate(over="ignore"):
             if not weights.sum() <= MOST_SAMPLES:
@@ -285,7 +275,7 @@ class ConformalDetector(OutlierMixin, Wrapping):
                     f"The sample weights add up to {weights.sum():.3g}. Calibration counts rows, so that weights are "
                     f"counts here, and no more than {MOST_SAMPLES:.0e} can be told apart. Divide the weights."
                 )
-        members = self._members(Given(X, parameters, weights))
+        members = self._members(Given(X, fit_params, weights))
         self.estimators_ = [member.detector for member in members]
         self.calibration_scores_ = [np.sort(member.scores) for member in members]
         self._rankings = [ranked(member.scores, member.reach, member.weights) for member in members]

@@ -273,22 +273,27 @@ class Detector(Scored):
         return accepted
 
     def _checked(self, X: Any, *, reset: bool, accept_sparse: str | bool = "csr") -> Any:
-        with reading(X):
-            X = validate_data(
-                self,
-                X,
-                reset=reset,
-                accept_sparse=accept_sparse,
-                dtype=[np.float64, np.float32],
-                order="C",
-                ensure_min_samples=2 if reset else 1,
-            )
-        if sp.issparse(X):
-            X = canonical(sp.csr_array(X))
-        return X
+        return checked_rows(self, X, reset=reset, least=2, accept_sparse=accept_sparse)
 
     def _distinct(self, X: Any, weights: FloatArray) -> Distinct:
         return distinct_rows(X, weights)
+
+
+def checked_rows(
+    estimator: BaseEstimator, X: Any, *, reset: bool, least: int, accept_sparse: str | bool = "csr"
+) -> Any:
+    """Return rows as a dense array or canonical CSR matrix of floats; at least so many to learn from (reset)."""
+    with reading(X):
+        X = validate_data(
+            estimator,
+            X,
+            reset=reset,
+            accept_sparse=accept_sparse,
+            dtype=[np.float64, np.float32],
+            order="C",
+            ensure_min_samples=least if reset else 1,
+        )
+    return canonical(sp.csr_array(X)) if sp.issparse(X) else X
 
 
 def rounding_of(size: float) -> float:

@@ -55,17 +55,8 @@ def planes_outside(
     """
     dual, shares = solved.dual, weights / weights.sum()
     if solved.kernel is None or not solved.kernel.local:
-
-        def accepted(score: float) -> bool:
-            return bool(dual.accepts(np.array([score]), offsets, rounding)[0])
-
-        if not dual.linear.any() and accepted(0.0):
-            return unlike_all(float(shares @ (dual.side * scores <= rounding))), offsets
-        far = far_score()
-        # Among rows of one length none is far from the others.
-        if far is None or of_one_length(solved.gram.diagonal):
-            return "", offsets
-        return (beyond_all(far, kernel) if accepted(far) else ""), offsets
+        alone = float(shares @ (dual.side * scores <= rounding))
+        return _accepted(solved, offsets, rounding, alone=alone, far_score=far_score, kernel=kernel), offsets
     kept = dual.outside_zero(offsets, 2 * rounding)
     if (kept == offsets).all():
         return "", kept
@@ -79,6 +70,29 @@ def planes_outside(
         remedy=remedy,
     )
     return warning_text, kept
+
+
+def _accepted(
+    solved: Solved,
+    offsets: FloatArray,
+    rounding: float,
+    *,
+    alone: float,
+    far_score: Callable[[], float | None],
+    kernel: object,
+) -> str:
+    """Return the warning where planes accept a row infinitely far away, or nothing; alone is as of `unlike_all`."""
+
+    def accepted(score: float) -> bool:
+        return bool(solved.dual.accepts(np.array([score]), offsets, rounding)[0])
+
+    if not solved.dual.linear.any() and accepted(0.0):
+        return unlike_all(alone)
+    far = far_score()
+    # Among rows of one length none is far from the others.
+    if far is None or of_one_length(solved.gram.diagonal):
+        return ""
+    return beyond_all(far, kernel) if accepted(far) else ""
 
 
 def of_one_length(squared_lengths: FloatArray) -> bool:

@@ -10,13 +10,11 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.detectors import infinity
-from slabsvm.detectors.base import Fitted, Training, accepted_share, nu_quantile, parameters, rounding_of
-from slabsvm.detectors.kernelized import KernelDetector, common_length, refuse_remote_cloud, samples_of
+from slabsvm.detectors.base import Training, accepted_share, nu_quantile, parameters, rounding_of
+from slabsvm.detectors.kernelized import KernelDetector, KernelFit, common_length, refuse_remote_cloud, samples_of
 from slabsvm.detectors.principal_components import Centred, Components, centred, components, errors, left_out_errors
 from slabsvm.gram.products import gram_of
-from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.expansion import Expansion
-from slabsvm.kernels.rbf import RBF
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.sklearn_private import Interval
 
@@ -29,15 +27,11 @@ CHECKED = 300
 
 
 @dataclass(frozen=True, kw_only=True)
-class Subspace(Fitted):
+class Subspace(KernelFit):
     """The subspace that the leading components span through the mean mu.
 
     Attributes
     ----------
-    kernel : Kernel or None
-        None for a precomputed one.
-    length : float or None
-        k(x, x), where it is the same for all samples.
     expansion : Expansion
         x -> <Phi(x), the components' coefficients> in the first columns, <Phi(x), mu> in the last.
     shift, sums : (q,) arrays of float64
@@ -52,8 +46,6 @@ class Subspace(Fitted):
         The share of new positives that training thresholds will accept; 1 where that is not estimated.
     """
 
-    kernel: Kernel | None
-    length: float | None
     expansion: Expansion
     shift: FloatArray
     sums: FloatArray
@@ -62,19 +54,10 @@ class Subspace(Fitted):
     without_error: bool
     expected_recall: float
 
-    def squared_lengths(self, X: Any) -> FloatArray:
-        """Return k(x, x) of each validated row, shape (n_samples,)."""
-        return np.full(X.shape[0], self.length) if self.kernel is None else self.kernel.diagonal(X)
-
     def attributes(self) -> dict[str, Any]:
         """Return the public attributes, by their names."""
-        gamma = {"gamma_": self.kernel.gamma} if isinstance(self.kernel, RBF) else {}
-        return {
-            **super().attributes(),
-            **gamma,
-            "n_components_": len(self.explained),
-            "explained_variance_ratio_": self.explained,
-        }
+        ratios = {"n_components_": len(self.explained), "explained_variance_ratio_": self.explained}
+        return {**super().attributes(), **ratios}
 
 
 @parameters

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -13,7 +14,7 @@ from joblib import effective_n_jobs
 
 from slabsvm.data.checks import SMALLEST_SQUARE
 from slabsvm.data.distinct import Distinct, distinct_rows, same_points
-from slabsvm.detectors.base import Detector, Training, parameters
+from slabsvm.detectors.base import Detector, Fitted, Training, parameters
 from slabsvm.detectors.constraints import FiniteReal
 from slabsvm.gram.base import Gram
 from slabsvm.gram.dense import Dense
@@ -21,6 +22,7 @@ from slabsvm.gram.precision import ROUNDING_GAP
 from slabsvm.kernels.base import LARGEST_KERNEL_VALUE, Kernel
 from slabsvm.kernels.function import FromFunction
 from slabsvm.kernels.named import NAMED
+from slabsvm.kernels.rbf import RBF
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.sklearn_private import StrOptions
 
@@ -31,6 +33,31 @@ ASYMMETRY = 1e-8
 # Makes access to K over the rows of samples, for a number of threads: `slabsvm.gram.products.gram_of`, or one that
 # remembers distances.
 GramFactory = Callable[[Kernel, Any, int], Gram]
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelFit(Fitted):
+    """What a detector of a kernel is once it is fitted.
+
+    Attributes
+    ----------
+    kernel : Kernel or None
+        None for a precomputed one.
+    length : float or None
+        k(x, x) of new samples, where the kernel is precomputed and the model needs it.
+    """
+
+    kernel: Kernel | None
+    length: float | None
+
+    def squared_lengths(self, X: Any) -> FloatArray:
+        """Return k(x, x) of each validated row, shape (n_samples,)."""
+        return np.full(X.shape[0], self.length) if self.kernel is None else self.kernel.diagonal(X)
+
+    def attributes(self) -> dict[str, Any]:
+        """Return the public attributes, by their names."""
+        found = super().attributes()
+        return {**found, "gamma_": self.kernel.gamma} if isinstance(self.kernel, RBF) else found
 
 
 @parameters

@@ -74,17 +74,8 @@ def misjudged_repeats(
     The share of rows that have an equal one estimates how many new rows will repeat a training row (Good 1953). They
     score as it does, with its weight in the model, and not as a row that was left out.
 
-    Parameters
-    ----------
-    distinct : Distinct
-    nominal : float
-        The share of new positives that the parameters ask to be accepted.
-    accepted : (some distinct samples, shape (s,)) -> (s,) array of bool
-        Whether the model accepts them.
-    left_out : () -> (n_samples,) array of bool
-        Whether it accepts each row by its leave-one-out score.
-    seen, held_out : str
-        What to do for thresholds that suit rows that were seen, and what puts them by rows held out.
+    accepted says which of some distinct samples the model accepts, and left_out which rows, (n_samples,), it accepts by
+    leave-one-out scores. seen is the remedy where new rows were seen, held_out what puts thresholds by other rows.
     """
     if len(distinct.representatives) == len(distinct.group):
         return ""

@@ -11,13 +11,12 @@ import numpy.typing as npt
 
 from slabsvm.data.distinct import Distinct
 from slabsvm.data.pieces import pieces
-from slabsvm.detectors.base import Fitted
+from slabsvm.detectors.kernelized import KernelFit
 from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Solution
 from slabsvm.gram.base import Gram
 from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.expansion import BLOCK_BYTES, Expansion
-from slabsvm.kernels.rbf import RBF
 from slabsvm.kernels.tables import Projection
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
 
@@ -130,13 +129,11 @@ class Support:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SupportVectorFit(Fitted):
+class SupportVectorFit(KernelFit):
     """What a support vector detector is once it is fitted.
 
     Attributes
     ----------
-    kernel : Kernel or None
-        None for a precomputed one.
     expansion : Expansion or Projection
         s(x), the position of rows along w.
     support : Support
@@ -144,8 +141,6 @@ class SupportVectorFit(Fitted):
         The public attributes that say where the boundary is.
     squared_norm : float
         |w|^2.
-    length : float
-        k(x, x) of the first sample, which is that of all where the kernel is precomputed and the model needs it.
     recall_of_learned : float
         The share of training rows given once that the model accepts, which new rows that repeat these share.
     recall_of_repeats : float
@@ -157,12 +152,10 @@ class SupportVectorFit(Fitted):
     start : Start or None
     """
 
-    kernel: Kernel | None
     expansion: Expansion | Projection
     support: Support
     boundary: dict[str, float]
     squared_norm: float
-    length: float
     recall_of_learned: float
     recall_of_repeats: float
     objective: float
@@ -179,11 +172,9 @@ class SupportVectorFit(Fitted):
 
     def attributes(self) -> dict[str, Any]:
         """Return the public attributes, by their names."""
-        gamma = {"gamma_": self.kernel.gamma} if isinstance(self.kernel, RBF) else {}
         return {
             **super().attributes(),
             **self.boundary,
-            **gamma,
             "support_": self.support.rows,
             "dual_coef_": self.support.coefficients[None, :],
             "n_iter_": self.iterations,

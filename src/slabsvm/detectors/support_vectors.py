@@ -125,7 +125,7 @@ class SupportVectorDetector(KernelDetector):
         """Return how normal each row is, shape (n_samples,): the larger the more normal."""
         check_is_fitted(self)
         X = self._checked(X, reset=False)
-        return self._score(self._fitted.expansion(X), partial(self._squared_lengths, X))
+        return self._score(self._fitted.expansion(X), partial(self._fitted.squared_lengths, X))
 
     def summary(self) -> str:
         """Return what was fitted and how well, in a few lines for a person to read."""
@@ -279,11 +279,6 @@ class SupportVectorDetector(KernelDetector):
             return support, expansion
         allowed = self.prediction_tol * float(np.ptp(solution.scores))
         return support, kernel.projection(vectors, solved.beta[held], allowed) or expansion
-
-    def _squared_lengths(self, X: Any) -> FloatArray:
-        """Return k(x, x) of each validated row, shape (n_samples,)."""
-        kernel = self._fitted.kernel
-        return np.full(X.shape[0], self._fitted.length) if kernel is None else kernel.diagonal(X)
 
     def _misplaced(self) -> str:
         """Return what is wrong with where the planes are, and what to do, or nothing."""

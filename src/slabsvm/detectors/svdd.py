@@ -51,20 +51,8 @@ class SVDD(SupportVectorDetector):
     offsets : {"leave-one-out", "training"}, default="leave-one-out"
         What R^2 is a quantile of: closed-form leave-one-out distances, so that the share of *new* positives that is
         accepted is near 1 - nu, or the training samples' distances, as in [1]_.
-    solver : {"smo", "interior-point"}, default="smo"
-        "interior-point" holds an n_samples x n_samples matrix.
-    tol : float > 0, default=1e-3
-        The duality gap to reach, relative to the objective.
-    max_iter : int, default=-1
-        Limit on the solver's iterations, -1 for none ("interior-point": 100).
-    cache_size : float, default=1000
-        Memory for rows of the kernel matrix, in MB.
-    prediction_tol : float in [0, 1), default=1e-6
-        As for `OneClassSlabSVM`.
-    n_jobs : int or None, default=None
-        Threads that compute large kernel blocks; None is 1 unless in a `joblib.parallel_config` context, -1 all.
-    warm_start : bool, default=False
-        Start the next fit from the last one's solution for the samples that are in both.
+    solver, tol, max_iter, cache_size, prediction_tol, n_jobs, warm_start
+        As for `OneClassSlabSVM`, defaults included.
 
     Attributes
     ----------

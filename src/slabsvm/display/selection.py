@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from slabsvm.display.figures import require_matplotlib
 from slabsvm.display.palette import INK, LINE, NOVEL, SEQUENCE, SOFT
 from slabsvm.runtime.arrays import FloatArray
+from slabsvm.selection.edges import is_number, named, names_of
 
 TITLES = {"mean_recall": "Recall on held-out positives", "mean_acceptance": "Synthetic outliers accepted"}
 MOST_LINES = 12
@@ -119,17 +120,16 @@ def _panel(axes: Any, values: FloatArray, lines: Sequence[tuple[str, FloatArray,
 
 def _axis(candidates: Sequence[dict[str, Any]], parameter: str | None) -> str:
     """Return the full name of the parameter to draw against."""
-    names = sorted({name for candidate in candidates for name in candidate})
-    wanted = parameter or "gamma"
-    matching = [name for name in names if name == wanted or name.rpartition("__")[2] == wanted]
-    if parameter is None and not matching:
-        numeric = [name for name in names if all(_is_number(candidate.get(name)) for candidate in candidates)]
-        matching = sorted(numeric, key=lambda name: -len({candidate[name] for candidate in candidates}))
-    if not matching:
+    names, wanted = names_of(candidates), parameter or "gamma"
+    found = named(candidates, wanted)
+    if parameter is None and found is None:
+        numeric = [name for name in names if all(is_number(candidate.get(name)) for candidate in candidates)]
+        found = max(numeric, key=lambda name: len({candidate[name] for candidate in candidates}), default=None)
+    if found is None:
         raise ValueError(f"The grid has no parameter {wanted!r} to draw against; it has {', '.join(names) or 'none'}.")
-    if not all(_is_number(candidate.get(matching[0])) for candidate in candidates):
-        raise ValueError(f"{matching[0]} is not a number in every candidate, so that nothing can be drawn against it.")
-    return matching[0]
+    if not all(is_number(candidate.get(found)) for candidate in candidates):
+        raise ValueError(f"{found} is not a number in every candidate, so that nothing can be drawn against it.")
+    return found
 
 
 def _lines(candidates: Sequence[dict[str, Any]], axis: str) -> list[tuple[str, FloatArray, list[int]]]:
@@ -137,8 +137,8 @@ def _lines(candidates: Sequence[dict[str, Any]], axis: str) -> list[tuple[str, F
     # A line's label names the parameters in which candidates differ.
     varied = [
         name
-        for name in sorted({name for candidate in candidates for name in candidate} - {axis})
-        if len({repr(candidate.get(name)) for candidate in candidates}) > 1
+        for name in names_of(candidates)
+        if name != axis and len({repr(candidate.get(name)) for candidate in candidates}) > 1
     ]
     groups: dict[str, list[int]] = {}
     for number, candidate in enumerate(candidates):
@@ -152,10 +152,6 @@ def _lines(candidates: Sequence[dict[str, Any]], axis: str) -> list[tuple[str, F
 
 def _shown(parameters: dict[str, Any]) -> str:
     return ", ".join(
-        f"{name.rpartition('__')[2]} {f'{value:.3g}' if _is_number(value) else value}"
+        f"{name.rpartition('__')[2]} {f'{value:.3g}' if is_number(value) else value}"
         for name, value in parameters.items()
     )
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float | np.number) and not isinstance(value, bool)

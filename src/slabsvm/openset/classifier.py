@@ -9,6 +9,7 @@ sample with probability at most alpha. The answer is "unknown" only where every 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import field
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -23,6 +24,7 @@ from slabsvm.conformal.detector import ConformalDetector
 from slabsvm.conformal.doubts import CalibrationWarning
 from slabsvm.conformal.p_values import WHOLE
 from slabsvm.conformal.wrapping import Wrapping
+from slabsvm.detectors.base import parameters
 from slabsvm.detectors.weighting import checked_weights
 from slabsvm.openset.classwise import NormalisedMargin, call_method, fitted_to_class
 from slabsvm.openset.doubts import far_accepted, of_fits, out_of_reach, too_few
@@ -44,6 +46,7 @@ from slabsvm.runtime.sklearn_private import (
 DECISIONS_AT_ONCE = 2**23
 
 
+@parameters
 class OpenSetClassifier(ClassifierMixin, Wrapping):
     """A classifier that names one of the learned classes, or says that a sample is of none of them.
 
@@ -116,6 +119,16 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
     array(['left', 'right', 'unknown'], dtype='<U7')
     """
 
+    estimator: Any = field(default=None, kw_only=False)
+    unknown_label: Any = "auto"
+    calibration: str = "conformal"
+    alpha: float = 0.05
+    method: str = "split"
+    two_sided: bool = False
+    class_estimators: Mapping[Any, Any] | None = None
+    n_jobs: int | None = None
+    random_state: Any = 0
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "estimator": [HasMethods("fit"), None],
         "unknown_label": [str, Real],
@@ -127,29 +140,6 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
     }
-
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        unknown_label: Any = "auto",
-        calibration: str = "conformal",
-        alpha: float = 0.05,
-        method: str = "split",
-        two_sided: bool = False,
-        class_estimators: Mapping[Any, Any] | None = None,
-        n_jobs: int | None = None,
-        random_state: Any = 0,
-    ) -> None:
-        self.estimator = estimator
-        self.unknown_label = unknown_label
-        self.calibration = calibration
-        self.alpha = alpha
-        self.method = method
-        self.two_sided = two_sided
-        self.class_estimators = class_estimators
-        self.n_jobs = n_jobs
-        self.random_state = random_state
 
     # The estimator validates its own parameters.
     @atomic
@@ -400,15 +390,15 @@ def _levels_of(models: list[ConformalDetector], alpha: float) -> FloatArray:
 
 
 def _without_weightless(
-    X: Any, y: npt.NDArray[Any], parameters: dict[str, Any]
+    X: Any, y: npt.NDArray[Any], fit_params: dict[str, Any]
 ) -> tuple[Any, npt.NDArray[Any], dict[str, Any]]:
     """Return the samples that have a weight, their labels, and their share of the parameters of fit."""
-    weight = checked_weights(parameters.get("sample_weight"), X)
+    weight = checked_weights(fit_params.get("sample_weight"), X)
     if weight is None:
-        return X, y, parameters
+        return X, y, fit_params
     kept = np.flatnonzero(weight)
     return (
         _safe_indexing(X, kept),
         y[kept],
-        _check_method_params(X, {**parameters, "sample_weight": weight}, indices=kept),
+        _check_method_params(X, {**fit_params, "sample_weight": weight}, indices=kept),
     )

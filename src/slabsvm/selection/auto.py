@@ -13,11 +13,11 @@ from joblib import effective_n_jobs
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.data.checks import canonical, reading, without_unit
+from slabsvm.data.checks import without_unit
 from slabsvm.data.distinct import distinct_rows
-from slabsvm.detectors.base import Scored
+from slabsvm.detectors.base import Scored, checked_rows, parameters
 from slabsvm.detectors.slab import OneClassSlabSVM
 from slabsvm.detectors.weighting import checked_weights, routed
 from slabsvm.kernels.bandwidth import feature_variance
@@ -48,6 +48,7 @@ NEXT_TO_FIRST = (0.5, 1.0, 2.0)
 SQUARED = (1e-150, 1e150)
 
 
+@parameters
 class AutoSlabSVM(WithProgress, Scored):
     """One-class slab SVM (RBF) that scales the features and chooses its own parameters, with positives alone.
 
@@ -110,6 +111,13 @@ class AutoSlabSVM(WithProgress, Scored):
     array([ 1, -1])
     """
 
+    recall: float = 0.9
+    max_search_samples: int | None = 2000
+    n_jobs: int | None = None
+    random_state: Any = 0
+    cache_size: float = 1000
+    progress: Progress | None = None
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "recall": [Interval(Real, 0.0, 1.0, closed="neither")],
         "max_search_samples": [Interval(Integral, 10, None, closed="left"), None],
@@ -118,23 +126,6 @@ class AutoSlabSVM(WithProgress, Scored):
         "cache_size": [Interval(Real, 0.0, None, closed="neither")],
         "progress": [callable, None],
     }
-
-    def __init__(
-        self,
-        *,
-        recall: float = 0.9,
-        max_search_samples: int | None = 2000,
-        n_jobs: int | None = None,
-        random_state: Any = 0,
-        cache_size: float = 1000,
-        progress: Progress | None = None,
-    ) -> None:
-        self.recall = recall
-        self.max_search_samples = max_search_samples
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.cache_size = cache_size
-        self.progress = progress
 
     @atomic
     @_fit_context(prefer_skip_nested_validation=True)
@@ -320,16 +311,7 @@ class AutoSlabSVM(WithProgress, Scored):
             )
 
     def _checked(self, X: Any, *, reset: bool) -> Any:
-        with reading(X):
-            X = validate_data(
-                self,
-                X,
-                reset=reset,
-                accept_sparse="csr",
-                dtype=[np.float64, np.float32],
-                ensure_min_samples=10 if reset else 1,
-            )
-        return canonical(sp.csr_array(X)) if sp.issparse(X) else X
+        return checked_rows(self, X, reset=reset, least=10)
 
 
 def _n_varying(X: Any) -> int:

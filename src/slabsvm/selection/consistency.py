@@ -11,6 +11,7 @@ import numpy as np
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.sklearn_private import Interval
 from slabsvm.selection.criterion import Criterion
+from slabsvm.selection.edges import named
 
 
 class Consistency(Criterion):
@@ -58,17 +59,17 @@ class Consistency(Criterion):
         return np.asarray(np.where(rejected <= allowed, 1.0 + rank - 0.5 * distance, -(rejected - allowed)))
 
     def _complexity(self, candidate: Mapping[str, Any]) -> float:
-        for name, value in candidate.items():
-            if name == self.complexity or name.rpartition("__")[2] == self.complexity:
-                try:
-                    return float(value)
-                except (TypeError, ValueError) as error:
-                    raise ValueError(
-                        f"The consistency criterion orders candidates by {name}, which must be a number and is "
-                        f"{value!r} here."
-                    ) from error
-        raise ValueError(
-            f"The consistency criterion orders candidates by their complexity, and the grid has no "
-            f"{self.complexity!r}; it has {', '.join(sorted(candidate)) or 'no parameters'}. Name one with "
-            "Consistency(complexity=...)."
-        )
+        name = named([candidate], self.complexity)
+        if name is None:
+            raise ValueError(
+                f"The consistency criterion orders candidates by their complexity, and the grid has no "
+                f"{self.complexity!r}; it has {', '.join(sorted(candidate)) or 'no parameters'}. Name one with "
+                "Consistency(complexity=...)."
+            )
+        try:
+            return float(candidate[name])
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"The consistency criterion orders candidates by {name}, which must be a number and is "
+                f"{candidate[name]!r} here."
+            ) from error

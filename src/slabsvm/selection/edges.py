@@ -23,10 +23,19 @@ class GridEdgeWarning(UserWarning):
     """The best candidate of a search has the smallest or the largest value that was tried of some parameter."""
 
 
+def names_of(candidates: Candidates) -> list[str]:
+    """Return the names of all parameters of a grid, in order."""
+    return sorted({name for candidate in candidates for name in candidate})
+
+
 def named(candidates: Candidates, wanted: str) -> str | None:
     """Return the full name of a parameter, given it or its last part; None where the grid has no such parameter."""
-    names = sorted({name for candidate in candidates for name in candidate})
-    return next((name for name in names if name == wanted or name.rpartition("__")[2] == wanted), None)
+    return next((name for name in names_of(candidates) if wanted in (name, name.rpartition("__")[2])), None)
+
+
+def is_number(value: Any) -> bool:
+    """Return whether a parameter's value is a number."""
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
 
 
 def at_edge(candidates: Candidates, scores: FloatArray, best: int, name: str) -> int:
@@ -37,7 +46,7 @@ def at_edge(candidates: Candidates, scores: FloatArray, best: int, name: str) ->
     """
     value = candidates[best].get(name)
     values = _values(candidates, best, name)
-    if not _is_number(value) or len(values) < FEWEST_VALUES or values[0] < value < values[-1]:
+    if not is_number(value) or len(values) < FEWEST_VALUES or values[0] < value < values[-1]:
         return 0
     inner = values[1] if value == values[0] else values[-2]
     beside = _with(candidates, best, name, inner)
@@ -84,7 +93,7 @@ def warn_of_edges(candidates: Candidates, scores: FloatArray, best: int, widened
 def _values(candidates: Candidates, best: int, name: str) -> list[Any]:
     """Return in order the values of a parameter among the candidates that differ from the best in numbers alone."""
     alike = [c for c in candidates if all(_alike(c.get(key), value) for key, value in candidates[best].items())]
-    return sorted({c[name] for c in alike if _is_number(c.get(name))})
+    return sorted({c[name] for c in alike if is_number(c.get(name))})
 
 
 def _with(candidates: Candidates, best: int, name: str, value: Any) -> int | None:
@@ -97,12 +106,8 @@ def _with(candidates: Candidates, best: int, name: str, value: Any) -> int | Non
 
 
 def _alike(value: Any, other: Any) -> bool:
-    return (_is_number(value) and _is_number(other)) or _same(value, other)
+    return (is_number(value) and is_number(other)) or _same(value, other)
 
 
 def _same(value: Any, other: Any) -> bool:
     return value is other or (isinstance(value, str | int | float | np.number) and bool(value == other))
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float | np.number) and not isinstance(value, bool)

@@ -45,7 +45,7 @@ def solve(
     cache_bytes: float = 1e9,
     start: FloatArray | None = None,
 ) -> Solution:
-    """Solve the Dual to a relative gap of min(tol, TIGHTEST_TOL) where rounding allows it.
+    """Solve the Dual to a relative gap of min(tol, TIGHTEST_TOL) where rounding allows it; refuse an indefinite K.
 
     Parameters
     ----------
@@ -56,70 +56,52 @@ def solve(
         The relative duality gap that counts as converged.
     max_iter : int
         Limit on the Newton steps, -1 for MAX_ITER.
-    cache_bytes, start
-        Ignored: the solvers have one signature, and an interior point has no use for these.
-
-    Returns
-    -------
-    Solution
-
-    Raises
-    ------
-    ValueError
-        When K is found to be indefinite.
+    cache_bytes, start : ignored, as an interior point has no use for them
     """
     del cache_bytes, start
     gram.check()
     gram = gram.held()
     mean_diagonal = float(gram.diagonal.mean())
-    limit = max_iter if max_iter >= 0 else MAX_ITER
     interior = _Interior(dual, gram)
-    best_gap, best = np.inf, interior.v
-    history: list[tuple[int, float]] = []
+    best = point = _point(dual, gram, dual.project_sums(interior.v))
+    gaps = [dual.relative(point.gap, point.objective, mean_diagonal)]
     rounds_since = 0
     unfinished = Status.ITERATION_LIMIT
-    steps = 0
-    while True:
-        v = dual.project_sums(interior.v)
-        point = Point(dual, v, dual.linear + gram.dot(dual.beta(v)))
-        gap, objective = point.gap, point.objective
-        history.append((dual.n_samples, dual.relative(gap, objective, mean_diagonal)))
-        rounds_since = 0 if gap < PROGRESS * best_gap else rounds_since + 1
-        if gap < best_gap:
-            best_gap, best = gap, v
-        if gap <= dual.gap_target(objective, mean_diagonal, min(tol, TIGHTEST_TOL), gram.resolution):
-            break
-        if steps >= limit:
+    for _ in range(max_iter if max_iter >= 0 else MAX_ITER):
+        if point.gap <= dual.gap_target(point.objective, mean_diagonal, min(tol, TIGHTEST_TOL), gram.resolution):
             break
         if rounds_since >= PATIENCE or not interior.step():
             unfinished = Status.STALLED
             break
-        steps += 1
+        point = _point(dual, gram, dual.project_sums(interior.v))
+        gaps.append(dual.relative(point.gap, point.objective, mean_diagonal))
+        rounds_since = 0 if point.gap < PROGRESS * best.gap else rounds_since + 1
+        best = min(best, point, key=lambda one: one.gap)
     return certified(
-        _at_the_vertex_of(dual, gram, best),
+        _at_the_vertex_of(best, gram),
         mean_diagonal=mean_diagonal,
         resolution=gram.resolution,
         tol=tol,
-        iterations=steps,
+        iterations=len(gaps) - 1,
         unfinished=unfinished,
-        history=tuple(history),
+        history=tuple((dual.n_samples, gap) for gap in gaps),
     )
 
 
-def _at_the_vertex_of(dual: Dual, gram: Gram, v: FloatArray) -> Point:
-    """Return v, and its scores, with what is nearly at a bound put there and the rest at the optimum of its face.
+def _point(dual: Dual, gram: Gram, multipliers: FloatArray) -> Point:
+    return Point(dual, multipliers, dual.linear + gram.dot(dual.beta(multipliers)))
+
+
+def _at_the_vertex_of(best: Point, gram: Gram) -> Point:
+    """Return a point with multipliers that are nearly at a bound put there, and the rest at the optimum of its face.
 
     Each of BOUND_SHARES counts as near in turn; the face whose optimum has the least gap is the right one.
     """
-
-    def at(multipliers: FloatArray) -> Point:
-        return Point(dual, multipliers, dual.linear + gram.dot(dual.beta(multipliers)))
-
-    best = at(v)
+    dual, v = best.dual, best.multipliers
     tried: set[bytes] = set()
     for share in BOUND_SHARES:
         rounded = np.where(v < share * dual.caps, 0.0, np.where(v > (1 - share) * dual.caps, dual.caps, v))
-        point = at(dual.project_sums(rounded))
+        point = _point(dual, gram, dual.project_sums(rounded))
         latest = b""
         for _ in range(2):
             bounds = ((point.multipliers > 0) * 2 + (point.multipliers < dual.caps)).tobytes()
@@ -131,7 +113,7 @@ def _at_the_vertex_of(dual: Dual, gram: Gram, v: FloatArray) -> Point:
                 if len(face.samples) >= 2:
                     face.factor(gram.block(face.samples, face.samples))
             if len(face.samples) >= 2:
-                point = at(face.newton_step(point.multipliers, point.scores)[0])
+                point = _point(dual, gram, face.newton_step(point.multipliers, point.scores)[0])
             best = min(best, point, key=lambda one: one.gap)
     return best
 
