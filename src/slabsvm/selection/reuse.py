@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from numbers import Real
 from time import perf_counter
@@ -46,11 +47,38 @@ class _Tables:
     group : (n,) array of intp
         Which of them each row to learn from is equal to; -1 for a row of weight 0.
     judged : list of tables, the held-out rows and the synthetic outliers, of those that there are
+    detector : SupportVectorDetector
+        The first candidate's, not fitted, which has seen the rows' features.
     """
 
     training: Training
     group: IndexArray
     judged: list[Any]
+    detector: SupportVectorDetector
+
+
+@dataclass(frozen=True)
+class _Link:
+    """A candidate that can be in a chain.
+
+    Attributes
+    ----------
+    candidate : int, its number
+    model : with its parameters, not fitted
+    own : the parameters of its detector, by the detector's names
+    alike : a name for all that must be the same along a chain
+    """
+
+    candidate: int
+    model: Any
+    own: Parameters
+    alike: str
+
+    @property
+    def place(self) -> tuple[float, str]:
+        """The sorting key in a chain: gamma, if that is a number, then the rest."""
+        gamma = self.own.get("gamma")
+        return (float(gamma) if isinstance(gamma, Real) else 0.0, repr(sorted(self.own.items())))
 
 
 @dataclass(frozen=True)
@@ -61,14 +89,18 @@ class Chain:
     ----------
     search : Search
     split : int, its number
-    candidates : their numbers, neighbours in parameters next to each other
-    model : the first candidate's, not fitted
+    links : the candidates, neighbours in parameters next to each other; the largest gamma, which is solved quickly,
+        comes first
     """
 
     search: Search
     split: int
-    candidates: Sequence[int]
-    model: Any
+    links: Sequence[_Link]
+
+    @property
+    def candidates(self) -> list[int]:
+        """The candidates' numbers."""
+        return [link.candidate for link in self.links]
 
     def run(self) -> Iterator[tuple[int, Outcome]]:
         """Fit and judge each candidate; give its number and its outcome."""
@@ -77,12 +109,13 @@ class Chain:
         tables = self._tables()
         training = tables.training
         gram_of = SharedDistances(MOST_BYTES, judged=tables.judged)
-        shared = (perf_counter() - begin) / len(self.candidates)
+        shared = (perf_counter() - begin) / len(self.links)
         start: Start | None = None
-        for candidate in self.candidates:
+        for link in self.links:
             begin = perf_counter()
-            detector: SupportVectorDetector = clone(_final(self.model))
-            detector.set_params(**_own(self.search.candidates[candidate], _prefix(self.model)))
+            # The link's model has taken these parameters already, of which set_params makes sure slowly.
+            detector = copy(tables.detector)
+            detector.__dict__.update(link.own)
             detector._validate_params()
             found = detector._learn(training, gram_of=gram_of, start=start)
             detector._take(training, found)
@@ -93,11 +126,11 @@ class Chain:
             positives = replace(positives, weights=self.search.weights_of(split.judged))
             outliers = None if split.outliers is None else answers[-1]
             measured = criterion.measure(positives, outliers, split.outliers)
-            yield candidate, Outcome(measured, shared + fitted - begin, perf_counter() - fitted)
+            yield link.candidate, Outcome(measured, shared + fitted - begin, perf_counter() - fitted)
 
     def _tables(self) -> _Tables:
         """Return the split's rows as the steps before the detector pass them on."""
-        search, split, model = self.search, self.search.splits[self.split], self.model
+        search, split, model = self.search, self.search.splits[self.split], self.links[0].model
         weights = search.weights_of(split.train)
         train = _safe_indexing(search.X, split.train)
         judged = [] if split.held_out is None else [_safe_indexing(search.X, split.held_out)]
@@ -113,7 +146,7 @@ class Chain:
         rows = train[distinct.representatives]
         every = np.arange(rows.shape[0])
         own = Distinct(every, distinct.weights, every, keys=distinct.keys)
-        return _Tables(Training(rows, distinct.weights, own), distinct.group, judged)
+        return _Tables(Training(rows, distinct.weights, own), distinct.group, judged, detector)
 
 
 def _left_out(detector: SupportVectorDetector, group: IndexArray) -> Answer:
@@ -136,55 +169,35 @@ def chains(search: Search, runs: Sequence[tuple[int, int]]) -> list[Chain]:
     """Return chains of those runs, pairs of a candidate and a split, that can share distances."""
     if search.fit_params:
         return []
-    known = {candidate: _alike(search, candidate) for candidate in sorted({candidate for candidate, _ in runs})}
+    known = {candidate: _link(search, candidate) for candidate in sorted({candidate for candidate, _ in runs})}
     linked = defaultdict(list)
     for candidate, split in runs:
-        alike = known[candidate]
-        if alike is not None:
-            linked[split, alike].append(candidate)
+        if link := known[candidate]:
+            linked[split, link.alike].append(link)
     return [
-        Chain(search, split, sorted(members, key=lambda member: _place(search, member)), _model(search, members[0]))
-        for (split, _), members in linked.items()
+        Chain(search, split, sorted(links, key=lambda link: link.place, reverse=True))
+        for (split, _), links in linked.items()
     ]
 
 
-def _alike(search: Search, candidate: int) -> str | None:
-    """Return a name for all of a candidate that must be the same along a chain, None where it cannot be in one.
+def _link(search: Search, candidate: int) -> _Link | None:
+    """Return a candidate as a link, None where it cannot be in a chain.
 
     A candidate may replace any step, so that its own detector decides; a candidate that cannot be named is not shared.
     """
-    parameters = search.candidates[candidate]
     try:
-        model = _model(search, candidate)
+        parameters = clone(dict(search.candidates[candidate]), safe=False)
+        model = clone(search.estimator).set_params(**parameters)
         final = _final(model)
         if not isinstance(final, SupportVectorDetector) or final.kernel != "rbf":
             return None
-        own = _own(parameters, _prefix(model))
-        rest = {name: value for name, value in parameters.items() if name.removeprefix(_prefix(model)) not in own}
-        return f"{joblib.hash(rest)} {sorted(own)}"
+        prefix = f"{model.steps[-1][0]}__" if isinstance(model, Pipeline) else ""
+        own = {name.removeprefix(prefix): value for name, value in parameters.items() if name.startswith(prefix)}
+        rest = {name: value for name, value in parameters.items() if not name.startswith(prefix)}
+        return _Link(candidate, model, own, f"{joblib.hash(rest)} {sorted(own)}")
     except Exception:  # an independent fit raises the same error
         return None
 
 
-def _own(parameters: Parameters, prefix: str) -> dict[str, Any]:
-    """Return those of a candidate's parameters that are the detector's, by its own names."""
-    return {name.removeprefix(prefix): value for name, value in parameters.items() if name.startswith(prefix)}
-
-
-def _place(search: Search, candidate: int) -> tuple[float, str]:
-    """Return the sorting key of a candidate in a chain: its gamma, if that is a number, then the rest."""
-    own = _own(search.candidates[candidate], _prefix(_model(search, candidate)))
-    gamma = own.get("gamma")
-    return (float(gamma) if isinstance(gamma, Real) else 0.0, repr(sorted(own.items())))
-
-
-def _model(search: Search, candidate: int) -> Any:
-    return clone(search.estimator).set_params(**clone(dict(search.candidates[candidate]), safe=False))
-
-
 def _final(model: Any) -> Any:
     return model[-1] if isinstance(model, Pipeline) else model
-
-
-def _prefix(model: Any) -> str:
-    return f"{model.steps[-1][0]}__" if isinstance(model, Pipeline) else ""
