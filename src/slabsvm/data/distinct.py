@@ -9,7 +9,7 @@ needs, and makes a fit independent of the order of the rows.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -43,6 +43,13 @@ class Distinct:
     weights: FloatArray
     group: IndexArray
     keys: npt.NDArray[np.uint64]
+
+    @cached_property
+    def copies(self) -> IndexArray:
+        """How many rows of positive weight are equal to each, shape (k,)."""
+        if len(self.representatives) == len(self.group):
+            return np.ones(len(self.group), dtype=np.intp)
+        return np.bincount(self.group[self.group >= 0])
 
     def spread(self, values: FloatArray, weights: FloatArray) -> FloatArray:
         """Return values (..., k) of the distinct samples divided among their rows, (..., n), by their weights."""

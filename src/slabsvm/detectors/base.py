@@ -134,6 +134,14 @@ class Fitted:
     loo_scores: FloatArray | None
     infinity_warning: str = ""
 
+    @property
+    def loo_spread(self) -> float:
+        """By how much leave-one-out scores differ; infinite with offsets="training"."""
+        if self.loo_scores is None:
+            return np.inf
+        # fmax and fmin pass over the NaN of rows without weight.
+        return float(np.fmax.reduce(self.loo_scores) - np.fmin.reduce(self.loo_scores))
+
     def attributes(self) -> dict[str, Any]:
         """Return the public attributes, by their names."""
         found: dict[str, Any] = {"offset_": self.offset}

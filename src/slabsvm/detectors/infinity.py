@@ -53,19 +53,20 @@ def planes_outside(
     remedy : str
         What makes more samples alike.
     """
-    dual, shares = solved.dual, weights / weights.sum()
+    dual = solved.dual
     if solved.kernel is None or not solved.kernel.local:
-        alone = float(shares @ (dual.side * scores <= rounding))
+        alone = float(weights @ (dual.side * scores <= rounding) / weights.sum())
         return _accepted(solved, offsets, rounding, alone=alone, far_score=far_score, kernel=kernel), offsets
     kept = dual.outside_zero(offsets, 2 * rounding)
     if (kept == offsets).all():
         return "", kept
     some = np.arange(min(CHECKED, dual.n_samples))
+    shares = weights[some]
     reached = dual.side * solved.scores_of_others(some) > rounding
     within = dual.accepts(dual.outside_zero(scores[some], 2 * rounding), kept, rounding)
     warning_text = unreached(
-        alone=float(np.average(~reached, weights=shares[some])),
-        expected=float(np.average(reached & within, weights=shares[some])),
+        alone=float(np.average(~reached, weights=shares)),
+        expected=float(np.average(reached & within, weights=shares)),
         nominal=1.0 - float(dual.nus.sum()),
         remedy=remedy,
     )

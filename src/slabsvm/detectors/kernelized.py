@@ -115,8 +115,7 @@ class KernelDetector(Detector):
 
     def _indistinct(self) -> str:
         """Return a warning where no sample scores differently from any other without itself, or nothing."""
-        scores: FloatArray | None = self._fitted.loo_scores
-        if scores is not None and np.nanmax(scores) - np.nanmin(scores) <= 4 * self._fitted.rounding:
+        if self._fitted.loo_spread <= 4 * self._fitted.rounding:
             return (
                 "Without itself, every training sample scores the same to within rounding, and so may all new ones. "
                 "Either all samples are (nearly) the same point of feature space, or the kernel matrix is the identity "

@@ -77,10 +77,7 @@ def misjudged_repeats(
     accepted says which of some distinct samples the model accepts, and left_out which rows, (n_samples,), it accepts by
     leave-one-out scores. seen is the remedy where new rows were seen, held_out what puts thresholds by other rows.
     """
-    if len(distinct.representatives) == len(distinct.group):
-        return ""
-    copies = np.bincount(distinct.group[distinct.group >= 0])
-    repeated = np.flatnonzero(copies > 1)
+    repeated = np.flatnonzero(distinct.copies > 1)
     if not len(repeated):
         return ""
     among = distinct.weights[repeated]
@@ -97,7 +94,7 @@ def misjudged_repeats(
             f"{found}leave-one-out scores put thresholds for rows that were never seen. {seen} if new rows will repeat "
             "training rows as these do (few discrete values); if rows were only given more than once, give each once."
         )
-    others = np.flatnonzero(copies == 1)
+    others = np.flatnonzero(distinct.copies == 1)
     of_others = left_out()[distinct.representatives[others]]
     expected = share * recall + float(distinct.weights[others] @ of_others / distinct.weights.sum())
     if 1.0 - expected < LOST_REJECTIONS * (1.0 - nominal) and len(distinct.group) * (1.0 - nominal) >= TELLING:

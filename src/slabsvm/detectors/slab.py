@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-import numpy as np
-
 from slabsvm.detectors import recall
 from slabsvm.detectors.base import parameters
 from slabsvm.detectors.slab_planes import Slab
@@ -151,12 +149,11 @@ class OneClassSlabSVM(Slab, SupportVectorDetector):
 
     def _diagnosis(self) -> str:
         cause = "the kernel matrix is so close to the identity"
-        left_out = self._fitted.loo_scores
         without_width = self._without_width(
             self._fitted.rounding,
             cause=cause,
             remedy=self._remedy(),
-            spread=np.inf if left_out is None else float(np.nanmax(left_out) - np.nanmin(left_out)),
+            spread=self._fitted.loo_spread,
         )
         return without_width or self._misplaced()
 

@@ -93,16 +93,15 @@ class Solved:
         The share of rows that have an equal one estimates how many will (Good 1953). A new row that repeats one scores
         as it does; of the others, those are counted as accepted that hold no plane.
         """
-        repeats = np.bincount(distinct.group[distinct.group >= 0]) > 1
         accepted = self.dual.accepts(self.solution.scores, offsets, rounding)
-        return float(distinct.weights @ np.where(repeats, accepted, ~self.held) / distinct.weights.sum())
+        return float(distinct.weights @ np.where(distinct.copies > 1, accepted, ~self.held) / distinct.weights.sum())
 
     def recall_of_learned(self, distinct: Distinct, offsets: FloatArray, rounding: float) -> float:
         """Return the share of rows given once that planes there accept, each with its own part of its score.
 
         1 where no row was given only once.
         """
-        once = np.bincount(distinct.group[distinct.group >= 0]) == 1
+        once = distinct.copies == 1
         accepted = self.dual.accepts(self.solution.scores, offsets, rounding)
         return float(np.average(accepted[once], weights=distinct.weights[once])) if once.any() else 1.0
 
