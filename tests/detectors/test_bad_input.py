@@ -26,7 +26,7 @@ from slabsvm import (
     benjamini_hochberg,
 )
 from slabsvm.features import Chi2Map, HellingerMap, IntersectionMap
-from slabsvm.kernels import bandwidth
+from slabsvm.kernels import bandwidth, expansion
 
 ADDITIVE = ("intersection", "hellinger", "chi2")
 by_solver = pytest.mark.parametrize("solver", ["smo", "interior-point"])
@@ -205,6 +205,24 @@ def test_a_callable_that_returns_nonsense_is_refused(X):
         OneClassSlabSVM(kernel=lambda a, b: float(a @ b)).fit(X)
     with refused("NaN or infinity"):
         OneClassSlabSVM(kernel=lambda A, B: np.full((len(A), len(B)), np.nan)).fit(X)
+
+
+@pytest.mark.parametrize("make", [OneClassSlabSVM, OneClassSVM, SVDD, KernelPCADetector])
+def test_rows_at_which_a_callable_overflows_are_named(make, X, monkeypatch):
+    monkeypatch.setattr(expansion, "BLOCK_BYTES", 8 * 60 * 7)  # seven rows at once
+    model = make(kernel=lambda A, B: (A @ B.T + 1.0) ** 3).fit(X)
+    new = np.tile(X[:10], (3, 1))
+    new[[2, 17, 29]] *= 1e150
+    with (
+        np.errstate(over="ignore"),
+        refused(r"3 rows of the 30 given, counted from 0: 2, 17, 29\. Leave these rows out"),
+    ):
+        model.predict(new)
+    kept = np.delete(np.arange(30), [2, 17, 29])
+    assert np.isfinite(model.decision_function(new[kept])).all()
+    new[:13] *= 1e150
+    with np.errstate(over="ignore"), refused(r"15 rows .*: 0, 1, .*, 9 and 5 others\."):
+        model.predict(new)
 
 
 def test_weights_that_make_no_sense_are_refused(X):

@@ -14,10 +14,31 @@ import numpy.typing as npt
 from slabsvm.data.wide_sums import product
 from slabsvm.kernels.rows import Rows
 from slabsvm.kernels.tables import Projection, WeightVector
-from slabsvm.runtime.arrays import AnyFloatArray, FloatArray
+from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray
+from slabsvm.runtime.counting import counted
 
 # Products of kernel values must be finite.
 LARGEST_KERNEL_VALUE = 1e120
+# The number of rows that a message names.
+NAMED_ROWS = 10
+
+
+class NotFiniteError(ValueError):
+    """Kernel values that are NaN or infinite, with the left-hand rows whose values they are."""
+
+    def __init__(self, rows: IndexArray) -> None:
+        super().__init__("The kernel function returned NaN or infinity; a kernel must be finite everywhere.")
+        self.rows = rows
+
+    def among(self, n_rows: int) -> ValueError:
+        """Return the error that names the rows, as those of a table of so many."""
+        others = len(self.rows) - NAMED_ROWS
+        listed = ", ".join(str(row) for row in self.rows[:NAMED_ROWS].tolist())
+        return ValueError(
+            f"The kernel function returned NaN or infinity for {counted(len(self.rows), 'row')} of {n_rows:,}, counted "
+            f"from 0: {listed}{f' and {others:,} others' if others > 0 else ''}. Leave these rows out, or have the "
+            "function return finite values for rows as far out."
+        )
 
 
 class Kernel(ABC):

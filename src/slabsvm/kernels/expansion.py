@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from slabsvm.data.pieces import pieces
 from slabsvm.data.wide_sums import product
-from slabsvm.kernels.base import Kernel
+from slabsvm.kernels.base import Kernel, NotFiniteError
 from slabsvm.kernels.rows import Rows
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
@@ -51,17 +51,38 @@ class Expansion:
         return values
 
     def chunks(self, X: Any) -> Iterator[tuple[slice, FloatArray]]:
-        """Yield consecutive stretches of rows with the sums there, each from one block and one product."""
-        kernel, n_samples = self.kernel, len(self.coefficients)
-        at_once = n_samples if kernel is None else min(n_samples, kernel.columns_at_once or n_samples)
-        for rows in pieces(X.shape[0], 8 * at_once, BLOCK_BYTES):
+        """Yield consecutive stretches of rows with the sums there, each from one block and one product.
+
+        Raises ValueError, with the numbers of all rows of X that are to blame, where a kernel function is not finite.
+        """
+        kernel = self.kernel
+        for rows in self._stretches(X):
             # Products with rows far out may overflow.
             with ONE_BLAS_THREAD, np.errstate(over="ignore", invalid="ignore"):
                 if kernel is None:
                     sums = product(np.asarray(X[rows][:, self.samples], dtype=np.float64), self.coefficients)
                 else:
-                    sums = kernel.sums(kernel.prepare(X[rows]), self._prepared(kernel), self.coefficients)
+                    try:
+                        sums = kernel.sums(kernel.prepare(X[rows]), self._prepared(kernel), self.coefficients)
+                    except NotFiniteError as error:
+                        raise self._not_finite(kernel, X).among(X.shape[0]) from error
             yield rows, sums
+
+    def _stretches(self, X: Any) -> list[slice]:
+        """Return the consecutive stretches of rows whose kernel values are held at once."""
+        n_samples = len(self.coefficients)
+        at_once = n_samples if self.kernel is None else min(n_samples, self.kernel.columns_at_once or n_samples)
+        return pieces(X.shape[0], 8 * at_once, BLOCK_BYTES)
+
+    def _not_finite(self, kernel: Kernel, X: Any) -> NotFiniteError:
+        """Return the error for all rows at which the kernel is not finite."""
+        found = []
+        for rows in self._stretches(X):
+            try:
+                kernel.block(kernel.prepare(X[rows]), self._prepared(kernel))
+            except NotFiniteError as error:
+                found.append(rows.start + error.rows)
+        return NotFiniteError(np.concatenate(found))
 
     def _prepared(self, kernel: Kernel) -> Rows:
         """The samples in the form that the kernel computes from, kept for the next call if it is small."""

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from slabsvm.data.pieces import pieces
-from slabsvm.kernels.base import Kernel
+from slabsvm.kernels.base import Kernel, NotFiniteError
 from slabsvm.kernels.rows import Rows
 from slabsvm.runtime.arrays import AnyFloatArray, FloatArray
 
@@ -27,6 +27,25 @@ class FromFunction(Kernel):
 
     def block(self, left: Rows, right: Rows, out: AnyFloatArray | None = None) -> AnyFloatArray:
         """Return the function's block, checked for its shape and for finite values."""
+        values = self._values(left, right)
+        finite = np.isfinite(values).all(axis=1)
+        if not finite.all():
+            raise NotFiniteError(np.flatnonzero(~finite))
+        if out is None:
+            return values
+        out[...] = values
+        return out
+
+    def diagonal(self, X: Rows) -> FloatArray:
+        """Return the diagonal, from blocks along it; infinite for rows so long that their square overflows."""
+        blocks = [self._values(X[rows], X[rows]) for rows in pieces(X.shape[0], 1, DIAGONAL_ROWS)]
+        values = np.concatenate([np.diagonal(block) for block in blocks]) if blocks else np.zeros(0)
+        if np.isnan(values).any():
+            raise NotFiniteError(np.flatnonzero(np.isnan(values)))
+        return values
+
+    def _values(self, left: Rows, right: Rows) -> FloatArray:
+        """Return the function's block, checked for its shape."""
         try:
             found = self.function(left, right)
             dense = np.asarray(found.toarray() if sp.issparse(found) else found)
@@ -44,14 +63,4 @@ class FromFunction(Kernel):
                 f"The kernel function returned an array of shape {values.shape} for rows of shapes {left.shape} and "
                 f"{right.shape}; it must return the block of all pairs, of shape {expected}."
             )
-        if not np.isfinite(values).all():
-            raise ValueError("The kernel function returned NaN or infinity; a kernel must be finite everywhere.")
-        if out is None:
-            return values
-        out[...] = values
-        return out
-
-    def diagonal(self, X: Rows) -> FloatArray:
-        """Return the diagonal, from blocks along it."""
-        blocks = [self.block(X[rows], X[rows]) for rows in pieces(X.shape[0], 1, DIAGONAL_ROWS)]
-        return np.concatenate([np.diagonal(block) for block in blocks]) if blocks else np.zeros(0)
+        return np.asarray(values)
