@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 import problems
@@ -215,7 +216,7 @@ def test_rows_at_which_a_callable_overflows_are_named(make, X, monkeypatch):
     new[[2, 17, 29]] *= 1e150
     with (
         np.errstate(over="ignore"),
-        refused(r"3 rows of the 30 given, counted from 0: 2, 17, 29\. Leave these rows out"),
+        refused(r"3 rows of 30, counted from 0: 2, 17, 29\. Leave"),
     ):
         model.predict(new)
     kept = np.delete(np.arange(30), [2, 17, 29])
@@ -223,6 +224,40 @@ def test_rows_at_which_a_callable_overflows_are_named(make, X, monkeypatch):
     new[:13] *= 1e150
     with np.errstate(over="ignore"), refused(r"15 rows .*: 0, 1, .*, 9 and 5 others\."):
         model.predict(new)
+
+
+def narrow(A, B):
+    return np.exp(-40 * ((A[:, None] - B[None]) ** 2).sum(axis=2))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        *(
+            make(kernel=kernel)
+            for make in (OneClassSlabSVM, OneClassSVM, SVDD, KernelPCADetector)
+            for kernel in (narrow,)
+        ),
+        *(make(gamma=40.0) for make in (OneClassSlabSVM, OneClassSVM, SVDD, KernelPCADetector)),
+        KernelDensityDetector(bandwidth=0.05),
+        LinearOneClassSlabSVM(),
+        ConformalDetector(OneClassSVM(gamma=40.0)),
+        ConformalDetector(OneClassSlabSVM(gamma=40.0), method="leave-one-out"),
+        LabelFreeSearchCV(OneClassSVM(), {"gamma": [4.0, 40.0]}, cv=2),
+        AutoSlabSVM(),
+    ],
+    ids=lambda model: str(model).replace(" ", "")[:60],
+)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_underflow_is_no_error_to_a_caller_who_asks_for_errors(model, X):
+    new = np.concatenate([X[:5], 3 * X[:5], 1e4 * X[:5]])
+    weights = {"sample_weight": np.r_[1e-320, np.full(59, 1e5)]} if not isinstance(model, LabelFreeSearchCV) else {}
+    expected = clone(model).fit(X, **weights).decision_function(new)
+    with np.errstate(all="raise"):
+        np.testing.assert_array_equal(clone(model).fit(X, **weights).decision_function(new), expected)
+        classifier = OpenSetClassifier(model, calibration="margin") if isinstance(model, OneClassSVM) else None
+        if classifier is not None:
+            classifier.fit(X, np.arange(60) % 2).predict(new)
 
 
 def test_weights_that_make_no_sense_are_refused(X):

@@ -1,6 +1,9 @@
 """What is computed does not depend on how many threads compute it, of Python or of BLAS."""
 
+import linecache
+import sys
 from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 
 import joblib
 import numpy as np
@@ -96,15 +99,81 @@ def test_blas_has_one_thread_inside_whichever_threads_set_its_number_before():
 
 
 def test_the_last_thread_to_leave_restores_what_the_first_to_enter_found():
-    with threadpool_limits(2, "blas"), ThreadPoolExecutor(1) as first, ThreadPoolExecutor(1) as second:
-        first.submit(ONE_BLAS_THREAD.__enter__).result()
-        second.submit(ONE_BLAS_THREAD.__enter__).result()
-        first.submit(ONE_BLAS_THREAD.__exit__).result()
+    entered, leave = [Event(), Event()], [Event(), Event()]
+
+    def stay(which):
+        with ONE_BLAS_THREAD:
+            entered[which].set()
+            leave[which].wait()
+
+    with threadpool_limits(2, "blas"), ThreadPoolExecutor(2) as others:
+        stays = [others.submit(stay, which) for which in range(2)]
+        for event in entered:
+            event.wait()
+        leave[0].set()
+        stays[0].result()
         assert blas_threads() == {1}
-        second.submit(ONE_BLAS_THREAD.__exit__).result()
+        leave[1].set()
+        stays[1].result()
         assert blas_threads() == {2}
         with threadpool_limits(1, "blas"):  # by this thread, which is obeyed again
             assert blas_threads() == {1}
+
+
+def interrupted(action, moment) -> bool:
+    """Return whether an action was interrupted, as Ctrl-C does, where it begins this call or line of blas.py."""
+    left = moment
+
+    def trace(frame, event, _):
+        nonlocal left
+        if not frame.f_code.co_filename.endswith("blas.py"):
+            return None
+        # Python leaves no room for an interrupt between the body of `with lock` and the lock's release.
+        line = linecache.getline(frame.f_code.co_filename, frame.f_lineno)
+        left -= event in ("call", "line") and "with self._lock" not in line
+        if left < 0:
+            sys.settrace(None)
+            raise KeyboardInterrupt
+        return trace
+
+    sys.settrace(trace)
+    try:
+        action()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(None)
+    return False
+
+
+def test_an_interrupt_at_any_moment_leaves_the_threads_of_blas_as_they_were():
+    def nested():
+        with ONE_BLAS_THREAD:
+            inside()
+
+    kept, moment = [], 0
+    with threadpool_limits(2, "blas"), np.errstate(under="raise"):
+        inside()
+        while interrupted(nested, moment):
+            kept.append((blas_threads(), np.geterr()["under"]))
+            assert inside() == {1}
+            assert (blas_threads(), np.geterr()["under"]) == ({2}, "raise")
+            moment += 1
+    assert moment > 50
+    # At once, but for an interrupt before the first line of the last __exit__.
+    assert kept.count(({2}, "raise")) >= moment - 2
+
+
+def test_underflow_inside_is_no_error_whatever_it_is_outside():
+    @ONE_BLAS_THREAD
+    def underflow():
+        return np.exp(np.array([-1000.0]))
+
+    with np.errstate(all="raise"):
+        assert underflow() == 0
+        assert np.geterr()["under"] == "raise"
+        with ONE_BLAS_THREAD, pytest.raises(FloatingPointError, match="overflow"):
+            np.exp(np.array([1000.0]))
 
 
 def test_a_fit_in_another_thread_is_the_fit_in_this_one_to_the_last_bit():

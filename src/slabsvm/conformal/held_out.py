@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 from sklearn.base import clone
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
@@ -66,10 +67,11 @@ def by_leave_one_out(detector: Any, given: Given) -> Calibrated:
     """Return a clone fitted to all rows, with what it would answer each of them had it not learned that one."""
     fitted = _fitted(clone(detector), given.X, given.parameters)
     scores = left_out_decisions(fitted, needed_by="method='leave-one-out'", remedy="Use method='split' or 'cross'.")
+    # A weight may vanish beside the largest.
+    weights = np.where(np.isnan(scores), 0.0, given.weights)
     model, rows = innermost(fitted, given.X)
-    distinct = model._distinct(model._checked(rows, reset=False), given.weights)
-    reach = reach_without_own(fitted, given.X)
-    return Calibrated(fitted, scores, reach, given.weights, distinct=distinct).counted
+    distinct = model._distinct(model._checked(rows, reset=False), weights)
+    return Calibrated(fitted, scores, reach_without_own(fitted, given.X), weights, distinct=distinct).counted
 
 
 def by_splits(

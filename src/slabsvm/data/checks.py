@@ -64,7 +64,8 @@ def without_unit(weights: Any) -> tuple[Any, float]:
     """
     largest = float(weights.max(initial=0.0))
     unit = float(np.ldexp(1.0, int(np.frexp(largest)[1]) - 1)) if largest > 0 else 1.0
-    return weights / unit, unit
+    with np.errstate(under="ignore"):
+        return weights / unit, unit
 
 
 def _refuse_corrupt(X: Any, name: str) -> None:

@@ -47,7 +47,8 @@ class FromFunction(Kernel):
     def _values(self, left: Rows, right: Rows) -> FloatArray:
         """Return the function's block, checked for its shape."""
         try:
-            found = self.function(left, right)
+            with np.errstate(under="ignore"):
+                found = self.function(left, right)
             dense = np.asarray(found.toarray() if sp.issparse(found) else found)
             if np.iscomplexobj(dense):
                 raise TypeError("it returned complex numbers, and a kernel is real")

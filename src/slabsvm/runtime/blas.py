@@ -3,17 +3,51 @@
 BLAS divides a product among its threads in shapes that depend on their number, and rounding errors depend on the
 shapes. Everything that a fitted model or a score is made of is therefore computed inside `ONE_BLAS_THREAD`. The threads
 of BLAS also slow down small solves, as of a descent, up to sevenfold.
+
+Inside, what underflows is 0, whatever the caller's `numpy.errstate` makes of it elsewhere: kernel values of rows far
+from each other underflow, and nothing is lost.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from contextlib import ContextDecorator
+from dataclasses import dataclass
 from functools import cache
+from types import FrameType
 from typing import Any
 
+import numpy as np
 from threadpoolctl import OpenBLASController, ThreadpoolController
+
+
+@dataclass
+class _Inside:
+    """A thread that is inside.
+
+    Attributes
+    ----------
+    frame : FrameType
+        The outermost function that entered; functions that it calls may enter again.
+    depth : int
+        How often that function has entered.
+    errors : dict of str to str
+        What the caller's `numpy.errstate` makes of floating-point errors.
+    """
+
+    frame: FrameType
+    depth: int
+    errors: Any
+
+    def encloses(self, frame: FrameType | None) -> bool:
+        """Return whether the function that entered is still running, below one that enters now."""
+        while frame is not None:
+            if frame is self.frame:
+                return True
+            frame = frame.f_back
+        return False
 
 
 class _OneBlasThread(ContextDecorator):
@@ -22,42 +56,75 @@ class _OneBlasThread(ContextDecorator):
     BLAS has one setting for the whole process. The first to enter keeps it and the last to leave restores it, so that
     fits in concurrent threads do not restore each other's.
 
+    An interrupt may arrive before the first line of `__exit__`, which then never runs. Who is inside is therefore not
+    counted but looked for on the stack: whoever enters next finds that the function has ended, and takes its place.
+
     From version 3.8 on threadpoolctl obeys the thread that first asked anything of OpenBLAS, as long as it lives or
     until it is released, and ignores all others without a word. Whoever asks here is obeyed.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._inside = 0
+        self._inside: dict[int, _Inside] = {}  # by the number of the thread
         self._found: list[tuple[Any, int]] = []  # each library and how many threads it had
 
     def begin_anew(self) -> None:
         """Forget the threads inside: a child process has none of them, so that none would leave or unlock."""
-        if self._inside:
-            self._restore()
         self._lock = threading.Lock()
-        self._inside = 0
+        self._inside = {}
+        self._restore()
 
     def __enter__(self) -> None:
+        frame = sys._getframe(1)
+        try:
+            self._join(frame)
+        except BaseException:
+            self._leave(frame)
+            raise
+
+    def __exit__(self, *exception: object) -> None:
+        try:
+            self._leave(sys._getframe(1))
+        except BaseException:
+            # An interrupt goes on when the number of threads is right.
+            self._leave(sys._getframe(1))
+            raise
+
+    def _join(self, frame: FrameType) -> None:
+        thread = threading.get_ident()
         with self._lock:
-            if self._inside == 0:
+            known = self._inside.get(thread)
+            if known is not None and known.encloses(frame):
+                known.depth += known.frame is frame
+                return
+            if not self._found:
                 self._found = [(library, library.num_threads) for library in _loaded_blas()]
                 _release()
                 for library, _ in self._found:
                     library.set_num_threads(1)
-            self._inside += 1
+            self._inside[thread] = _Inside(frame, 1, np.geterr() if known is None else known.errors)
+            np.seterr(under="ignore")
 
-    def __exit__(self, *exception: object) -> None:
+    def _leave(self, frame: FrameType) -> None:
+        thread = threading.get_ident()
         with self._lock:
-            self._inside -= 1
-            if self._inside == 0:
+            known = self._inside.get(thread)
+            if known is not None and known.frame is frame:
+                known.depth -= 1
+                if known.depth <= 0:
+                    np.seterr(**known.errors)
+                    self._inside.pop(thread)
+            if not self._inside:
                 self._restore()
 
     def _restore(self) -> None:
+        if not self._found:
+            return
         _release()
         for library, n_threads in self._found:
             library.set_num_threads(n_threads)
         _release()
+        self._found = []
 
 
 ONE_BLAS_THREAD = _OneBlasThread()
