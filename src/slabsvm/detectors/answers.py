@@ -1,6 +1,6 @@
 """How a detector of any library answers rows, and whether its scores run the right way.
 
-Larger is more normal here and in scikit-learn, and stranger in some libraries.
+Larger is more normal here and in scikit-learn, and less normal in some libraries.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def _as_values(values: Any, detector: Any) -> FloatArray:
 
 
 def refuse_other_polarity(detector: Any, X: Any, values: npt.NDArray[np.float64]) -> None:
-    """Raise ValueError where larger values of a fitted detector are stranger, as far as its predictions tell.
+    """Raise ValueError where larger values of a fitted detector are less normal, as far as its predictions show.
 
     Parameters
     ----------

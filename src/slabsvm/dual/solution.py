@@ -13,7 +13,7 @@ from slabsvm.runtime.arrays import FloatArray
 
 @dataclass(frozen=True)
 class Point:
-    """Feasible multipliers, shape (P, m), with their scores, shape (m,); what follows is computed once, if asked for.
+    """Feasible multipliers, shape (P, m), with their scores, shape (m,); what follows is computed once, on demand.
 
     Attributes
     ----------

@@ -269,7 +269,7 @@ class _Bands:
         return True
 
     def _solution(self, near: _Near, w: FloatArray) -> Solution:
-        """Return a solution of the band's problem whose gap is a share of what is asked for of the whole one's."""
+        """Return a solution of the band's problem whose gap is a share of the whole problem's target."""
         self.rounds += 1
         gap_target = self.tuning.band_share * self.unit.gap_target(0.5 * float(w @ w), self.mean_diagonal, self.tol)
         objective = 0.5 * float(w @ w - near.pull @ near.pull)
