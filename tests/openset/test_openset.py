@@ -3,7 +3,10 @@
 import os
 import pickle
 import re
+import subprocess
+import sys
 import warnings
+from pathlib import Path
 
 import joblib
 import numpy as np
@@ -468,6 +471,22 @@ def test_a_cluster_learns_the_same_models(known, cluster):
         spread = OpenSetClassifier().fit(X, y)
         np.testing.assert_array_equal(spread.predict(X), alone.predict(X))
     assert contents(spread.models_) == contents(alone.models_)
+
+
+def test_the_example_of_a_cluster_runs_as_a_script(tmp_path):
+    page = (Path(__file__).parents[2] / "docs" / "open-set.md").read_text(encoding="utf-8")
+    (example,) = (code for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "Client()" in code)
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import numpy as np\nfrom slabsvm import OpenSetClassifier\nclassifier = OpenSetClassifier(alpha=0.3)\n"
+        f"X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2\n{example}"
+        "    print(classifier.classes_)\n",
+        encoding="utf-8",
+    )
+    ended = subprocess.run(
+        [sys.executable, script], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert (ended.returncode, ended.stdout) == (0, "[0 1]\n"), ended.stderr[-2000:]
 
 
 def test_a_worker_that_is_killed_costs_a_retry_and_no_model(known, cluster, tmp_path):
