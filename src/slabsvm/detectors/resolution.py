@@ -25,9 +25,8 @@ def unresolved(dual: Dual, gram: Gram, solution: Solution, *, model: str, tol: f
     """
     if solution.status is not Status.CONVERGED:
         return ""
-    some = np.arange(gram.n_samples)
-    if len(some) > SAMPLED:
-        some = np.linspace(0, gram.n_samples - 1, SAMPLED).astype(np.intp)
+    count = min(gram.n_samples, SAMPLED)
+    some = np.arange(count) * (gram.n_samples - 1) // max(count - 1, 1)
     squared_total = float(dual.totals.sum()) ** 2
     # The variance along w, which the scores give, is a lower bound that mostly decides, and needs no block of K.
     along = solution.scores - dual.linear

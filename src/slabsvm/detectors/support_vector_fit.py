@@ -103,7 +103,8 @@ class Solved:
         """
         once = distinct.copies == 1
         accepted = self.dual.accepts(self.solution.scores, offsets, rounding)
-        return float(np.average(accepted[once], weights=distinct.weights[once])) if once.any() else 1.0
+        total = float(distinct.weights @ once)
+        return float(distinct.weights @ (accepted & once)) / total if total else 1.0
 
 
 @dataclass(frozen=True)

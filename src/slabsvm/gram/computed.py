@@ -64,14 +64,12 @@ class Computed(Gram):
             some, others = tile
             self.kernel.block(left[some], right[others], filled[tile])
 
-        tiles = [
-            (some, others) for others in _cut(filled.shape[1], TILE_COLUMNS) for some in _cut(len(rows), TILE_ROWS)
-        ]
         with ONE_BLAS_THREAD:
-            if len(tiles) == 1:
-                fill(tiles[0])
+            if 0 < len(rows) <= TILE_ROWS and 0 < filled.shape[1] <= TILE_COLUMNS:
+                self.kernel.block(left, right, filled)
             else:
-                self._divide(fill, tiles)
+                columns_of = _cut(filled.shape[1], TILE_COLUMNS)
+                self._divide(fill, [(some, others) for others in columns_of for some in _cut(len(rows), TILE_ROWS)])
         return filled
 
     def _divide(self, task: Callable[..., None], *items: Iterable[Any]) -> None:
