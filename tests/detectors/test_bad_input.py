@@ -1,5 +1,6 @@
 """What makes no sense is refused, and what is doubtful is warned of, in words that help."""
 
+import re
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -246,7 +247,7 @@ def narrow(A, B):
         LabelFreeSearchCV(OneClassSVM(), {"gamma": [4.0, 40.0]}, cv=2),
         AutoSlabSVM(),
     ],
-    ids=lambda model: str(model).replace(" ", "")[:60],
+    ids=lambda model: re.sub(r"<function (\w+) [^>]*>", r"\1", str(model)).replace(" ", "")[:60],
 )
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_underflow_is_no_error_to_a_caller_who_asks_for_errors(model, X):
