@@ -29,6 +29,9 @@ FEW_ROWS = 8
 ROUNDING = 4 * float(np.finfo(np.float64).eps)
 FINE = 1e-9
 COARSE = 1e-5
+# float32 values are no smaller than exp(LEAST_EXPONENT), 4e-18, which no sum of them can tell from 0: with numbers
+# below 1e-38 a processor takes ten times as long.
+LEAST_EXPONENT = -40.0
 # Rows are infinitely far where gamma |x - c|^2 is more than this share of the largest number.
 FARTHEST = 1e-8
 
@@ -131,6 +134,8 @@ class RBF(Kernel):
             out = np.empty((left.shape[0], right.shape[0]), dtype=left.dtype)
         for rows in pieces(left.shape[0], right.shape[0] * out.itemsize, TILE_BYTES):
             values = self._exponents(left[rows], right, out[rows] if out.dtype == left.dtype else None)
+            if out.dtype == np.float32:
+                np.maximum(values, LEAST_EXPONENT, out=values)
             np.exp(values, out=out[rows], casting="same_kind")
         return out
 
