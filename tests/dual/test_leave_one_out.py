@@ -9,7 +9,7 @@ from slabsvm import OneClassSlabSVM
 from slabsvm.dual import leave_one_out as loo
 from slabsvm.dual.leave_one_out import leave_one_out
 from slabsvm.dual.program import Dual, one_class_slab
-from slabsvm.dual.solution import Solution
+from slabsvm.dual.solution import Solution, Status
 from slabsvm.gram.computed import Computed
 from slabsvm.gram.dense import Dense
 from slabsvm.gram.products import gram_of
@@ -133,6 +133,8 @@ def test_where_the_face_changes_the_closed_form_is_far_nearer_than_the_training_
         dual, K = case(seed)
         gram = Dense(K)
         solution = smo.solve(dual, gram, tol=TIGHT)
+        if solution.status is Status.DEGENERATE:
+            continue  # w is zero: scores are rounding, and nothing is far or near.
         left_out = leave_one_out(dual, gram, solution)
         support = np.flatnonzero((solution.multipliers > 0).any(axis=0))
         exact = solution.scores.copy()

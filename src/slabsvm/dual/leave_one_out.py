@@ -37,6 +37,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slabsvm.dual.active_set import Face
+from slabsvm.dual.neighbour_spans import neighbour_spans
 from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Solution
 from slabsvm.gram.base import Gram
@@ -45,6 +46,8 @@ from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
 # A face of more samples is factored in float32, at half the time and memory, where the kernel allows such blocks.
 LARGE = 1000
+# A face of more samples is not factored, where its neighbours tell enough.
+VAST = 3000
 # A multiplier so near a bound, as a share of its cap, is at it: sums of caps leave rounding behind.
 AT_BOUND = 1e-12
 
@@ -60,14 +63,17 @@ class LeaveOneOut:
         the planes.
     removed : (m,) array
         beta_i: what is left out.
+    error : float
+        About how far the planes can be off because scores are estimates; 0 where all are exact.
     """
 
     scores: FloatArray
     removed: FloatArray
+    error: float = 0.0
 
 
 @ONE_BLAS_THREAD
-def leave_one_out(dual: Dual, gram: Gram, solution: Solution, *, large: int = LARGE) -> LeaveOneOut:
+def leave_one_out(dual: Dual, gram: Gram, solution: Solution, *, large: int = LARGE, vast: int = VAST) -> LeaveOneOut:
     """Return the leave-one-out scores of a solution; the nearer it is to the optimum, the better the closed form.
 
     Parameters
@@ -76,8 +82,17 @@ def leave_one_out(dual: Dual, gram: Gram, solution: Solution, *, large: int = LA
     solution : its optimum, to within its gap
     large : int, default=LARGE
         A face of more samples is factored in float32, where the kernel allows it.
+    vast : int, default=VAST
+        Of a face of more samples, the scores are estimates from neighbours and some exact ones, if these are good.
     """
     face = Face(dual, solution.multipliers, _free_or_next(dual, solution))
+    if len(face.samples) > vast and gram.single_precision_error < np.inf and not dual.linear.any():
+        estimated = neighbour_spans(face, gram, solution, _bound(face, dual.beta(solution.multipliers)))
+        if estimated is not None:
+            removed = dual.beta(solution.multipliers)
+            falls = np.zeros(dual.n_samples)
+            falls[estimated.samples] = estimated.spans + estimated.falls
+            return LeaveOneOut(solution.scores - removed * falls, removed, estimated.error)
     if len(face.samples) > large and gram.single_precision_error < np.inf:
         try:
             left_out = _through(face, dual, gram, solution, np.float32)
@@ -98,14 +113,19 @@ def _through(face: Face, dual: Dual, gram: Gram, solution: Solution, precision: 
         block = gram.block(face.samples, face.samples, precision)
         face.factor(block)
         spans[face.samples], falls[face.samples] = _of_free(face)
-        touched = removed != 0
-        touched[face.samples] = False
-        bound = np.flatnonzero(touched)
+        bound = _bound(face, removed)
         if len(bound):
             spans[bound], falls[bound] = _of_bound(face, gram, bound)
         if dual.linear.any():
             falls += _of_linear_term(face, block, gram, spans, bound)
     return LeaveOneOut(solution.scores - removed * (spans + falls), removed)
+
+
+def _bound(face: Face, removed: FloatArray) -> npt.NDArray[np.intp]:
+    """Return the support vectors that are not on the face."""
+    touched = removed != 0
+    touched[face.samples] = False
+    return np.flatnonzero(touched)
 
 
 def _of_linear_term(

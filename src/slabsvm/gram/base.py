@@ -6,7 +6,8 @@ A solver reads blocks of K, products K beta, K's diagonal, and (interior point) 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -115,6 +116,11 @@ class Gram(ABC):
     @abstractmethod
     def held(self) -> Gram:
         """Return the same K in the form that many products and damped solves are cheapest with."""
+
+    def divide(self, task: Callable[..., None], *items: Iterable[Any]) -> None:
+        """Do a task for each item, or for each of several items side by side; where there are threads, these share."""
+        for each in zip(*items, strict=True):
+            task(*each)
 
     @abstractmethod
     def damped(self, damping: FloatArray) -> Callable[[FloatArray], FloatArray]:

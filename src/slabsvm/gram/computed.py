@@ -69,10 +69,10 @@ class Computed(Gram):
                 self.kernel.block(left, right, filled)
             else:
                 columns_of = _cut(filled.shape[1], TILE_COLUMNS)
-                self._divide(fill, [(some, others) for others in columns_of for some in _cut(len(rows), TILE_ROWS)])
+                self.divide(fill, [(some, others) for others in columns_of for some in _cut(len(rows), TILE_ROWS)])
         return filled
 
-    def _divide(self, task: Callable[..., None], *items: Iterable[Any]) -> None:
+    def divide(self, task: Callable[..., None], *items: Iterable[Any]) -> None:
         """Do a task for each item, or for each of several items side by side; threads divide them among themselves."""
         list((map if self._threads is None else self._threads.map)(task, *items))
 

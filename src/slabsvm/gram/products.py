@@ -54,7 +54,7 @@ class Sorted(Computed):
             _additive.intersection_products(starts, order, values, beta, first, last, sums[part])
 
         bounds = np.linspace(0, len(starts) - 1, SHARES + 1).astype(int)
-        self._divide(add, range(SHARES), bounds[:-1], bounds[1:])
+        self.divide(add, range(SHARES), bounds[:-1], bounds[1:])
         return np.asarray(sums.sum(axis=0))
 
     @cached_property
@@ -78,7 +78,7 @@ class Sorted(Computed):
             order[own] = ascending if indices is None else indices[own][ascending]
             values[own] = column[ascending]
 
-        self._divide(sort, np.flatnonzero(np.diff(starts)).tolist())
+        self.divide(sort, np.flatnonzero(np.diff(starts)).tolist())
         return starts, order, values
 
 

@@ -1,0 +1,239 @@
+"""Leave-one-out spans of faces too large to factor, from each sample's nearest neighbours and some exact values.
+
+The closed form (`slabsvm.dual.leave_one_out`) needs the diagonal of K_FF^-1, or of a sample at its bound the variance
+given F; the rest are solves for the planes' columns. A sparse factor from the nearest neighbours
+(`slabsvm.gram.neighbours`) gives an estimate of each value, and the estimate from half as many neighbours tells how
+fast it converges. For some samples, most of them near the planes, where the quantiles are taken, conjugate gradients
+give the exact value: by a regression on these the logarithms of all estimates are corrected, and its residuals say how
+far off a plane can be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from slabsvm.data.pieces import pieces
+from slabsvm.dual.active_set import Face
+from slabsvm.dual.solution import Solution
+from slabsvm.gram.base import Gram
+from slabsvm.gram.neighbours import NeighbourFactor, Neighbours
+from slabsvm.runtime.arrays import FloatArray, IndexArray
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """How exact the estimates are.
+
+    Attributes
+    ----------
+    neighbours : int
+        Of each sample.
+    exact : int
+        Samples near each plane whose values are computed exactly.
+    window : float
+        The share of all samples, by their scores' ranks, that is near a plane.
+    variance_tol, border_tol : float
+        Conjugate gradients end where a step changes a value, or the residual is, less than this share.
+    iterations : int
+        Of conjugate gradients, at most.
+    largest_error : float
+        In standard deviations of the scores: an estimate that may be further off at a plane is none.
+    """
+
+    neighbours: int = 32
+    exact: int = 24
+    window: float = 0.1
+    variance_tol: float = 1e-3
+    border_tol: float = 1e-4
+    iterations: int = 40
+    largest_error: float = 0.08
+
+
+TUNING = Tuning()
+# Threads take so many rows of K at once.
+ROWS_AT_ONCE = 512
+# A free sample of which less than this share is not the planes' own can neither lose nor pass on its mass.
+LONE = 1e-10
+# What is divided by is no less.
+LEAST = float(np.finfo(np.float64).tiny)
+
+
+@dataclass(frozen=True)
+class Spans:
+    """S_i^2 and A_i'q_i of the samples of a face, and of others at their bounds, with the error at a plane.
+
+    Attributes
+    ----------
+    samples : (n,) array of intp
+        The face's, then the others.
+    spans, falls : (n,) arrays
+    error : float
+        About how far the offsets that the leave-one-out scores give can be off, in the scores' unit.
+    """
+
+    samples: IndexArray
+    spans: FloatArray
+    falls: FloatArray
+    error: float
+
+
+def neighbour_spans(
+    face: Face, gram: Gram, solution: Solution, bound: IndexArray, tuning: Tuning = TUNING
+) -> Spans | None:
+    """Return estimates of the spans, or None where too little can be said of them.
+
+    Parameters
+    ----------
+    face : Face
+    gram : Gram
+        With float32 blocks.
+    solution : Solution
+    bound : (b,) array of intp
+        Support vectors that are not in the face.
+    """
+    return _Estimate(face, gram, bound, tuning).spans(solution)
+
+
+class _Estimate:
+    """K over the face's samples, which come first, and those at their bounds, with the face's sparse factor.
+
+    A *value* is an element of the diagonal of K_FF^-1, or of a sample at its bound the variance given F.
+    """
+
+    def __init__(self, face: Face, gram: Gram, bound: IndexArray, tuning: Tuning) -> None:
+        self.face, self.gram, self.tuning = face, gram, tuning
+        self.samples = np.concatenate([face.samples, bound])
+        self.n_free = len(face.samples)
+        self.K = gram.block(self.samples, self.samples, np.float32)
+        neighbours = Neighbours(self.K, gram.divide, tuning.neighbours, limit=self.n_free)
+        everyone = np.arange(len(self.samples))
+        factor = neighbours.factor(everyone)
+        self.factor = factor.leading(self.n_free)
+        self.values = self._values(factor)
+        self.values_of_fewer = self._values(neighbours.factor(everyone, tuning.neighbours // 2))
+
+    def _values(self, factor: NeighbourFactor) -> FloatArray:
+        return np.concatenate([factor.leading(self.n_free).diagonal, factor.variances[self.n_free :]])
+
+    def spans(self, solution: Solution) -> Spans | None:
+        border = self.face.memberships[self.samples]
+        removed = self.face.dual.beta(solution.multipliers)[self.samples]
+        weights = self._solve(border[: self.n_free], self._start(border[: self.n_free], removed[: self.n_free]))
+        if weights is None:
+            return None
+        schur = np.linalg.inv(border[: self.n_free].T @ weights)
+        rest = self.K[self.n_free :, : self.n_free] @ weights - border[self.n_free :]
+
+        def assembled(values: FloatArray) -> tuple[FloatArray, FloatArray]:
+            """Return the spans S_i^2 and the planes' falls A_i'q_i that such values give."""
+            values, variances = values[: self.n_free], values[self.n_free :]
+            inverse = values - np.einsum("ij,jk,ik->i", weights, schur, weights)
+            spans = np.divide(1.0, inverse, out=np.zeros(self.n_free), where=inverse > LONE * values)
+            falls = -spans * np.einsum("ij,jk,ik->i", border[: self.n_free], schur, weights)
+            bound_spans = np.maximum(variances + np.einsum("ij,jk,ik->i", rest, schur, rest), 0.0)
+            bound_falls = np.einsum("ij,jk,ik->i", border[self.n_free :], schur, rest)
+            return np.concatenate([spans, bound_spans]), np.concatenate([falls, bound_falls])
+
+        def scores(values: FloatArray) -> FloatArray:
+            spans, falls = assembled(values)
+            return np.asarray(solution.scores[self.samples] - removed * (spans + falls))
+
+        near = self._near_planes(solution, scores(self.values))
+        values, residuals = self._corrected(np.unique(np.concatenate(near)))
+        estimated = scores(values)
+        shifts = np.abs(scores(values * np.exp(residuals)) - estimated)
+        # A plane lies between a few scores, which are off by so much each.
+        error = max(float(np.sqrt(np.square(shifts[some]).mean())) for some in near)
+        if not error <= self.tuning.largest_error * float(estimated.std()):
+            return None
+        return Spans(self.samples, *assembled(values), error)
+
+    def _near_planes(self, solution: Solution, scores: FloatArray) -> list[IndexArray]:
+        """Return for each plane some of the samples that score next to where it will be, evenly spread among them."""
+        everyone = solution.scores.copy()
+        everyone[self.samples] = scores
+        width = max(self.tuning.exact, int(self.tuning.window * len(scores)))
+        chosen = []
+        for offset in self.face.dual.offsets(everyone):
+            nearest = np.argsort(np.abs(scores - offset), kind="stable")[:width]
+            chosen.append(np.sort(nearest[np.linspace(0, len(nearest) - 1, self.tuning.exact).astype(int)]))
+        return chosen
+
+    def _corrected(self, known: IndexArray) -> tuple[FloatArray, FloatArray]:
+        """Return the values, each times what a regression on the known ones says, and the logarithm's residuals there.
+
+        Where half the neighbours say the same as all, there is nothing to correct; no value is corrected by more than
+        one that is known.
+        """
+        gains = np.log(self.values / self.values_of_fewer)
+        regressors = gains[:, None] * np.column_stack([np.ones_like(gains), np.log(self.values), gains])
+        corrected, residuals = self.values.copy(), np.zeros(len(self.values))
+        free = np.arange(len(self.values)) < self.n_free
+        for kind in (free, ~free):
+            some = known[kind[known]]
+            if len(some):
+                missing = np.log(self._exact(some) / self.values[some])
+                coefficients = np.linalg.lstsq(regressors[some], missing, rcond=None)[0]
+                most = float(np.abs(missing).max())
+                predicted = np.clip(regressors[kind] @ coefficients, -most, most)
+                corrected[kind] *= np.exp(predicted)
+                residuals[some] = missing - np.log(corrected[some] / self.values[some])
+        return corrected, residuals
+
+    def _exact(self, some: IndexArray) -> FloatArray:
+        """Return the values of some samples, by conjugate gradients, each step of which adds to right'K_FF^-1 right."""
+        bound = some >= self.n_free
+        right = np.zeros((self.n_free, len(some)))
+        right[some[~bound], np.flatnonzero(~bound)] = 1.0
+        right[:, bound] = self.K[some[bound], : self.n_free].T
+        explained = np.zeros(len(some))
+        for gained, _ in self._conjugate_steps(right, np.zeros_like(right)):
+            explained += gained
+            if (gained <= self.tuning.variance_tol * explained).all():
+                break
+        diagonal = np.diagonal(self.K)[some].astype(np.float64)
+        return np.where(bound, np.maximum(diagonal - explained, np.finfo(np.float32).eps * diagonal), explained)
+
+    def _start(self, right: FloatArray, beta: FloatArray) -> FloatArray:
+        """Return a start for K_FF^-1 right: beta, where the scores are nearly equal, or what the factor gives."""
+        start = self.factor.solve(right)
+        if right.shape[1] == 1:
+            image = self._times(beta[:, None])
+            scaled = beta[:, None] * (float(image[:, 0] @ right[:, 0]) / max(float(image[:, 0] @ image[:, 0]), LEAST))
+            if np.abs(self._times(scaled) - right).sum() < np.abs(self._times(start) - right).sum():
+                return scaled
+        return start
+
+    def _solve(self, right: FloatArray, x: FloatArray) -> FloatArray | None:
+        """Return K_FF^-1 right, shape (f, c), from a start; None where conjugate gradients do not converge."""
+        enough = self.tuning.border_tol**2 * np.einsum("ij,ij->j", right, x)
+        return x if any((left <= enough).all() for _, left in self._conjugate_steps(right, x)) else None
+
+    def _conjugate_steps(self, right: FloatArray, x: FloatArray) -> Iterator[tuple[FloatArray, FloatArray]]:
+        """Go on from x towards K_FF^-1 right, in place; give each step's gain and the residual's square."""
+        residual = right - self._times(x) if x.any() else right.copy()
+        direction = self.factor.solve(residual)
+        square = np.einsum("ij,ij->j", residual, direction)
+        for _ in range(self.tuning.iterations):
+            image = self._times(direction)
+            length = square / np.maximum(np.einsum("ij,ij->j", direction, image), LEAST)
+            x += length * direction
+            residual -= length * image
+            step = self.factor.solve(residual)
+            square, previous = np.einsum("ij,ij->j", residual, step), square
+            yield length * previous, square
+            direction = step + square / np.maximum(previous, LEAST) * direction
+
+    def _times(self, x: FloatArray) -> FloatArray:
+        """Return K_FF x, with x brought to the size of 1 so that no product in float32 underflows."""
+        size = max(float(np.abs(x).max()), LEAST)
+        unit, image = (x / size).astype(self.K.dtype), np.empty(x.shape)
+
+        def fill(rows: slice) -> None:
+            image[rows] = self.K[rows, : self.n_free] @ unit
+
+        self.gram.divide(fill, pieces(self.n_free, 1, ROWS_AT_ONCE))
+        return image * size

@@ -1,0 +1,81 @@
+"""Leave-one-out scores that are estimates, against exact ones."""
+
+import numpy as np
+import pytest
+
+from slabsvm.dual.leave_one_out import leave_one_out
+from slabsvm.dual.program import one_class, one_class_slab
+from slabsvm.gram.computed import Computed
+from slabsvm.kernels.rbf import RBF
+from slabsvm.solvers import smo
+
+pytestmark = pytest.mark.numeric
+
+M = 400
+PROBLEMS = [(d, gamma, epsilon) for d in (3, 8, 16) for gamma in (0.1, 0.3, 1.0, 3.0, 10.0) for epsilon in (0.0, 2 / 3)]
+
+
+def problem(d, gamma, epsilon):
+    """Return a program, K, its solution and the exact scores, of two clouds of unlike widths."""
+    rng = np.random.default_rng(int(100 * gamma) + d)
+    X = rng.normal(size=(M, d)) * np.where(np.arange(M) % 2, 1.0, 0.4)[:, None] + (np.arange(M) % 2)[:, None]
+    dual = one_class_slab(np.ones(M), 0.1, 0.05, epsilon)
+    gram = Computed(RBF(gamma / d, X.mean(axis=0)), X)
+    solution = smo.solve(dual, gram, tol=1e-6)
+    return dual, gram, solution, leave_one_out(dual, gram, solution)
+
+
+@pytest.fixture(scope="module")
+def compared():
+    """Return for each problem the planes' shifts, the error stated and the share accepted, or None for no estimate."""
+    rows = []
+    for parameters in PROBLEMS:
+        dual, gram, solution, exact = problem(*parameters)
+        estimated = leave_one_out(dual, gram, solution, vast=10)
+        if estimated.error == 0.0:
+            np.testing.assert_array_equal(estimated.scores, exact.scores)
+            continue
+        planes, estimates = dual.offsets(exact.scores), dual.offsets(estimated.scores)
+        shares = [dual.accepts(exact.scores, each, 0.0).mean() for each in (planes, estimates)]
+        rows.append((np.abs(estimates - planes).max(), estimated.error, exact.scores.std(), *shares))
+    return np.array(rows)
+
+
+def test_an_estimate_is_found_for_narrow_kernels_and_not_for_all(compared):
+    assert 10 <= len(compared) < len(PROBLEMS)
+
+
+def test_planes_are_off_by_little_and_by_no_more_than_is_said(compared):
+    shifts, errors, spreads, _, _ = compared.T
+    assert (errors <= 0.08 * spreads).all()
+    assert (shifts <= 0.08 * spreads).all()
+    assert np.mean(shifts <= errors) >= 0.8
+
+
+def test_as_many_are_accepted(compared):
+    *_, exact, estimated = compared.T
+    assert np.abs(estimated - exact).max() <= 0.02
+    assert np.abs(estimated - exact).mean() <= 0.005
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 2 / 3])
+def test_threads_change_no_bit(epsilon):
+    X = np.random.default_rng(5).normal(size=(1500, 8))
+    dual = one_class_slab(np.ones(1500), 0.1, 0.05, epsilon)
+    kernel = RBF(1.0, X.mean(axis=0))
+    scores = []
+    for n_threads in (1, 2, 3):
+        gram = Computed(kernel, X, n_threads)
+        solution = smo.solve(dual, gram)
+        scores.append(leave_one_out(dual, gram, solution, vast=10).scores)
+    np.testing.assert_array_equal(scores[0], scores[1])
+    np.testing.assert_array_equal(scores[0], scores[2])
+
+
+def test_where_no_sample_has_a_neighbour_the_estimate_is_exact():
+    X = np.random.default_rng(3).normal(size=(200, 5))
+    dual = one_class(np.ones(200), 0.1)
+    gram = Computed(RBF(1e4, X.mean(axis=0)), X)
+    solution = smo.solve(dual, gram)
+    exact, estimated = leave_one_out(dual, gram, solution), leave_one_out(dual, gram, solution, vast=10)
+    np.testing.assert_allclose(estimated.scores, exact.scores, atol=1e-6 / 200)

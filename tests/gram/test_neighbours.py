@@ -1,0 +1,66 @@
+"""The sparse factor of K^-1 from nearest earlier samples."""
+
+import numpy as np
+import pytest
+
+from slabsvm.gram.dense import Dense
+from slabsvm.gram.neighbours import RIDGE, Neighbours
+from slabsvm.kernels.rbf import RBF
+
+pytestmark = pytest.mark.numeric
+
+
+def kernel_matrix(m, gamma=0.5):
+    X = np.random.default_rng(m).normal(size=(m, 4))
+    return RBF(gamma)(X, X)
+
+
+def dense(factor, size):
+    return factor.solve(np.eye(size))
+
+
+@pytest.mark.parametrize("face", [np.arange(30), np.arange(0, 30, 3)])
+def test_with_all_earlier_samples_the_factor_is_exact(face):
+    K = kernel_matrix(30)
+    inverse = np.linalg.inv((K + RIDGE[np.float64] * np.eye(30))[np.ix_(face, face)])
+    factor = Neighbours(K, Dense(K).divide, n_nearest=29).factor(face)
+    np.testing.assert_allclose(dense(factor, len(face)), inverse, rtol=1e-6, atol=1e-6 * np.abs(inverse).max())
+    np.testing.assert_allclose(factor.diagonal, np.diagonal(inverse), rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_neighbours_are_the_nearest_earlier_ones_by_the_angle_in_feature_space(dtype):
+    X = np.random.default_rng(0).normal(size=(300, 5))
+    K = (X @ X.T).astype(dtype)
+    found = Neighbours(K, Dense(K).divide, n_nearest=7)._nearest
+    lengths = np.sqrt(np.diagonal(K))
+    for i in range(300):
+        cosines = K[i, :i] / lengths[:i]
+        expected = np.sort(cosines)[::-1][:7]
+        np.testing.assert_allclose(cosines[found[i, : min(i, 7)]], expected, rtol=1e-5)
+        assert (found[i, min(i, 7) :] == -1).all()
+
+
+def test_a_limit_keeps_later_samples_from_being_neighbours():
+    K = kernel_matrix(50)
+    neighbours = Neighbours(K, Dense(K).divide, n_nearest=45, limit=20)
+    assert neighbours._nearest.max() == 19
+    given = K[20:, :20] @ np.linalg.solve(K[:20, :20], K[:20, 20:])
+    variances = neighbours.factor(np.arange(50)).variances[20:]
+    np.testing.assert_allclose(variances, 1.0 - np.diagonal(given), rtol=1e-4)
+
+
+def test_repeated_and_empty_rows_do_no_harm():
+    K = np.kron(kernel_matrix(20), np.ones((3, 3)))
+    K[10], K[:, 10] = 0.0, 0.0
+    answer = Neighbours(K, Dense(K).divide).factor(np.arange(60)).solve(np.ones(60))
+    assert np.isfinite(answer).all()
+
+
+def test_the_fewer_the_neighbours_the_larger_the_variance():
+    K = kernel_matrix(200)
+    neighbours = Neighbours(K, Dense(K).divide, n_nearest=32)
+    everyone = np.arange(200)
+    variances = [neighbours.factor(everyone, n).variances for n in (4, 8, 16, 32)]
+    for more, fewer in zip(variances[1:], variances, strict=False):
+        assert (more <= fewer * (1 + 1e-9)).all()
