@@ -14,12 +14,13 @@ from slabsvm import OneClassSlabSVM
 from slabsvm.dual.program import one_class_slab
 from slabsvm.dual.solution import Status
 from slabsvm.gram.computed import COARSE, Computed
+from slabsvm.gram.dense import Dense
 from slabsvm.gram.products import Thin
 from slabsvm.kernels.linear import Linear
 from slabsvm.kernels.rbf import RBF
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.solvers import smo
-from slabsvm.solvers.equal_scores import equal_score_multipliers
+from slabsvm.solvers.conjugate import near_equal_scores
 from slabsvm.solvers.kept_rows import KeptRows
 from slabsvm.solvers.pool import LEAST_SPACE, Pool
 
@@ -142,14 +143,30 @@ def test_distances_too_coarse_for_float32_are_computed_in_float64_and_rounded():
         np.testing.assert_allclose(block, exact, atol=2e-7)
 
 
-def test_equal_scores_are_given_up_where_they_are_out_of_reach():
+def test_conjugate_directions_end_at_equal_scores_or_say_early_that_there_are_none():
     X = np.random.default_rng(6).normal(size=(400, 8))
     dual = one_class_slab(np.ones(400), 0.1, 0.05, 2 / 3)
-    turned = np.linalg.qr(np.random.default_rng(7).normal(size=(400, 400)))[0]
-    assert equal_score_multipliers(dual, turned @ np.diag(np.logspace(0, -6, 400)) @ turned.T) is None
-    near_identity = RBF(100.0)(X, X)
-    level = equal_score_multipliers(dual, near_identity)
-    np.testing.assert_allclose(near_identity @ dual.beta(level), np.full(400, 1 / 1200), rtol=1e-3)
+
+    def steps(K):
+        pool = Pool(Dense(K), np.float64, 1e9)
+        pool.admit_everything()
+        products = []
+        product = pool.product
+        pool.product = lambda beta: products.append(beta) or product(beta)
+        found = near_equal_scores(dual, pool, lambda point: point.gap <= 1e-6 * point.objective)
+        np.testing.assert_allclose(found.multipliers.sum(axis=1), dual.totals, rtol=1e-12)
+        assert (found.multipliers >= 0).all()
+        assert (found.multipliers <= dual.caps).all()
+        np.testing.assert_allclose(found.scores, K @ dual.beta(found.multipliers), atol=1e-12)
+        return found, len(products)
+
+    found, n_products = steps(RBF(0.5)(X, X))
+    np.testing.assert_allclose(found.scores, found.scores.mean(), rtol=1e-4)
+    assert found.gap <= 1e-6 * found.objective
+    assert n_products <= 30
+    found, n_products = steps(RBF(0.05)(X, X))
+    assert found.gap > found.objective
+    assert n_products <= 10
 
 
 def test_multipliers_keep_their_sums_where_the_free_samples_kernel_matrix_is_nearly_singular():

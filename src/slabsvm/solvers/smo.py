@@ -5,8 +5,9 @@ support vectors. These candidates are solved next, and then rounds over all samp
 working set is every variable strictly inside its box and the samples that violate optimality most, or come nearest to
 it. (With fewer variables, convergence is 2 to 20 times slower, or fails.) The compiled descent solves the working set's
 block of K, and one product updates the scores of all samples. Where most samples become support vectors the slab has
-collapsed, or nearly: there the start is equal scores (`slabsvm.solvers.equal_scores`), if they exist, on all of K. The
-promise: the multipliers are feasible, and the reported gap is that of the scores of all samples.
+collapsed, or nearly: there the start is equal scores and conjugate directions (`slabsvm.solvers.conjugate`), on all of
+K, which may be the end as well. The promise: the multipliers are feasible, and the reported gap is that of the scores
+of all samples.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from slabsvm.dual.solution import Point, Solution, Status, certified
 from slabsvm.gram.base import CONVEX, INDEFINITE, NOT_SEMIDEFINITE, Gram
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
-from slabsvm.solvers.equal_scores import equal_score_multipliers
+from slabsvm.solvers.conjugate import near_equal_scores
 from slabsvm.solvers.pool import Pool, padded
 from slabsvm.solvers.working_set import NEWCOMERS, candidates_of, working_set
 
@@ -36,6 +37,11 @@ SLACK = 10.0
 FIRST_SHARE = 0.5
 # Where more than this share of samples are support vectors, candidates are no shortcut: all of K is wanted.
 CROWDED = 0.5
+# A start from equal scores with a larger gap than this share of the objective is none.
+FAR = 1.0
+# A gap is worth verifying in float64 where float32 may hide no more of it than this share of the gap to reach, or
+# where so much is left for what it hides.
+HIDDEN = 0.5
 # Scores within so many float32 roundings of a plane are at last computed in float64, in pieces of so many bytes.
 RESOLVED = 32
 RESOLVED_BYTES = 2**25
@@ -127,11 +133,12 @@ def _solve(dual: Dual, gram: Gram, limits: Limits) -> Solution:
     rough = _solve(dual.restrict(part), gram.subset(part), loose)
     descent = _Descent(dual, gram, limits, rough.iterations)
     crowded = float((rough.multipliers > 0).any(axis=0).mean()) > CROWDED
-    start = None
     if crowded and descent.pool.could_hold_everything:
         descent.pool.admit_everything()
-        start = descent.start_from_equal_scores()
-    return descent.run(descent.start_from_candidates(rough, loose) if start is None else start)
+        point = descent.near_equal_scores()
+        if dual.relative(point.gap, point.objective, descent.mean_diagonal) < FAR:
+            return descent.run_from(point)
+    return descent.run(descent.start_from_candidates(rough, loose))
 
 
 def _cheapest_precision(gram: Gram) -> type[np.floating[Any]]:
@@ -162,18 +169,22 @@ class _Descent:
 
     def run(self, start: FloatArray | None) -> Solution:
         """Return the solution that the rounds from a start lead to; from the scores of the mean, if None."""
+        return self.run_from(self._at(self._start_from_mean() if start is None else start))
+
+    def run_from(self, point: Point) -> Solution:
+        """Return the solution that the rounds from a point lead to."""
         dual = self.dual
-        self.point = self._at(self._start_from_mean() if start is None else start)
+        self.point = point
         status = Status.STALLED
         least_gap, rounds_since = np.inf, 0
         while True:
             gap, objective = self.point.gap, self.point.objective
-            gap_target = dual.gap_target(objective, self.mean_diagonal, self.limits.tol, self.gram.resolution)
+            gap_target = self._gap_target(self.point)
             self.history.append((len(self.pool.members), dual.relative(gap, objective, self.mean_diagonal)))
             rounds_since = 0 if gap < PROGRESS * least_gap else rounds_since + 1
             least_gap = min(gap, least_gap)
             stalled = rounds_since >= PATIENCE
-            if gap + self._rounding() <= gap_target:
+            if gap + min(self._rounding(), HIDDEN * gap_target) <= gap_target:
                 settled, doubt = self._settled()
                 if settled.gap + doubt <= gap_target or self.limits.rough:
                     self.point = settled
@@ -225,10 +236,17 @@ class _Descent:
         mean = np.full(dual.n_samples, dual.signs @ dual.totals / dual.n_samples)
         return dual.linear_minimiser(dual.linear + self.pool.product(mean))
 
-    def start_from_equal_scores(self) -> FloatArray | None:
-        """Return multipliers near those of equal scores, or None; needs all rows of K."""
+    def near_equal_scores(self) -> Point:
+        """Return the point that conjugate directions from equal scores lead to; needs all rows of K."""
         self.restarted = True
-        return equal_score_multipliers(self.dual, self.pool.matrix)
+
+        def enough(point: Point) -> bool:
+            return point.gap <= (1 - HIDDEN) * self._gap_target(point)
+
+        return near_equal_scores(self.dual, self.pool, enough)
+
+    def _gap_target(self, point: Point) -> float:
+        return self.dual.gap_target(point.objective, self.mean_diagonal, self.limits.tol, self.gram.resolution)
 
     def start_from_candidates(self, rough: Solution, limits: Limits) -> FloatArray:
         """Return multipliers that are optimal over the candidates that the first samples' rough solution names."""
@@ -249,9 +267,8 @@ class _Descent:
         return start
 
     def _restart_from_equal_scores(self) -> None:
-        """Go on from equal scores, if that is nearer to the optimum than where the descent has come."""
-        if (start := self.start_from_equal_scores()) is not None:
-            self.point = min(self.point, self._at(start), key=lambda point: point.gap)
+        """Go on from near equal scores, if that is nearer to the optimum than where the descent has come."""
+        self.point = min(self.point, self.near_equal_scores(), key=lambda point: point.gap)
 
     def _needs_double_precision(self, gap: float, gap_target: float, *, stalled: bool) -> bool:
         if self.pool.dtype is np.float64:
@@ -356,6 +373,8 @@ class _Descent:
         point = Point(dual, multipliers, scores)
         deviation = 4 * self.mean_diagonal * float(np.linalg.norm(beta)) + float(np.abs(scores - dual.linear).max())
         error = self.gram.single_precision_error * deviation + 2 * float(np.finfo(np.float32).eps) * size
+        if near.all():
+            return point, 0.0
         misplaced = float(np.where(point.distances > 0, multipliers, dual.caps - multipliers)[:, ~near].sum())
         return point, self._rounding() + error * misplaced
 
