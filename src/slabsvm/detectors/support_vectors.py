@@ -27,7 +27,7 @@ from slabsvm.detectors.support_vector_fit import Solved, Start, Support, Support
 from slabsvm.dual.leave_one_out import leave_one_out
 from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Solution
-from slabsvm.gram.base import Gram
+from slabsvm.gram.base import SMALL, Gram
 from slabsvm.gram.products import gram_of
 from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.expansion import Expansion
@@ -161,6 +161,8 @@ class SupportVectorDetector(KernelDetector):
         if start is None and self.warm_start and hasattr(self, "_fitted"):
             start = self._fitted.start
         kernel, gram = self._known(training, gram_of)
+        # The solver, leave-one-out scores and warnings then read the same values.
+        gram = gram.held() if gram.n_samples <= SMALL else gram
         dual = self._dual(training.distinct.weights, kernel, gram)
         solution = self._solve(dual, gram, start.multipliers(training.distinct, dual) if start else None)
         return self._read_off(training, Solved(kernel, gram, dual, solution))
@@ -245,7 +247,7 @@ class SupportVectorDetector(KernelDetector):
             relative_gap=solution.relative_gap,
             iterations=solution.iterations,
             status=solution.status.name.lower().replace("_", " "),
-            start=Start(training.distinct.keys, dual, solution),
+            start=Start(training.distinct.keys, dual, replace(solution, face=None)),
         )
 
     def _far_score(self, training: Training, solved: Solved) -> float | None:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
 from slabsvm.dual.program import Dual
-from slabsvm.gram.cholesky import cholesky
+from slabsvm.gram.cholesky import cholesky, inverse_of_lower
 from slabsvm.runtime.arrays import AnyFloatArray, BoolArray, FloatArray
 
 # Added to K_FF's diagonal, relative to its mean: duplicates make K_FF singular, rounding makes it slightly indefinite.
@@ -64,10 +64,11 @@ class Face:
         Because A'x is given, K may be replaced by K + lift A A' without changing any answer. That makes it regular
         where M is and K_FF is not: with a linear kernel there are often more free samples than features.
         """
+        self.gram_block = gram_block
         border = self.memberships[self.samples]
         diagonal = float(np.diagonal(gram_block).mean())
         self.lift = diagonal if diagonal > 0 else 1.0
-        self._trtrs, self._trtri = get_lapack_funcs(("trtrs", "trtri"), (gram_block,))
+        (self._trtrs,) = get_lapack_funcs(("trtrs",), (gram_block,))
         (add_square,) = get_blas_funcs(("syr",), (gram_block,))
 
         def lifted() -> AnyFloatArray:
@@ -80,7 +81,13 @@ class Face:
         ridge = RIDGE[np.float32 if gram_block.dtype == np.float32 else np.float64]
         self._cholesky = cholesky(lifted, self.lift, ridge=ridge, most=1.0)
         self.border = self.half_solve(border)
-        self.schur = np.linalg.inv(self.border.T @ self.border)
+        square = self.border.T @ self.border
+        self.schur = 1.0 / square if len(square) == 1 else np.linalg.inv(square)
+
+    @property
+    def least_pivot(self) -> float:
+        """The least squared pivot of the factor, relative to K's diagonal: near 0 where samples are dependent."""
+        return float(self._cholesky.diagonal().min()) ** 2 / self.lift
 
     def half_solve(self, right: FloatArray) -> FloatArray:
         """Return L^-1 right, shape (f, k), with L L' the lifted K_FF."""
@@ -88,7 +95,7 @@ class Face:
 
     def inverse_root(self) -> AnyFloatArray:
         """Return L^-1, shape (f, f), in K_FF's precision."""
-        return np.asarray(self._trtri(self._cholesky, lower=True)[0])
+        return inverse_of_lower(self._cholesky)
 
     def solve(self, right: FloatArray, sums: FloatArray) -> FloatArray:
         """Return x with K_FF x + A q = right and A'x = sums; right is (f, k), sums (c, k).
@@ -107,10 +114,12 @@ class Face:
         half -= self.border @ (self.schur @ (self.border.T @ half - sums))
         return np.asarray(self._trtrs(self._cholesky, half, lower=True, trans=1)[0], dtype=np.float64)
 
-    def newton_step(self, multipliers: FloatArray, scores: FloatArray) -> tuple[FloatArray, float]:
+    def newton_step(
+        self, multipliers: FloatArray, scores: FloatArray, *, blocked: bool = True
+    ) -> tuple[FloatArray, float]:
         """Return the multipliers, shape (P, m), at the face's optimum or where a bound blocks the way, and the reach.
 
-        The reach is 1.0 if nothing blocked.
+        The reach is 1.0 if nothing blocks. With blocked=False the whole step is taken whatever bounds it crosses.
         """
         change = self.solve(-scores[self.samples, None], np.zeros((self.memberships.shape[1], 1)))
         moves = self.split(change[:, 0])
@@ -118,11 +127,14 @@ class Face:
         room = np.where(moves > 0, caps - now, now)
         far = np.divide(room, np.abs(moves), out=np.full_like(room, np.inf), where=moves != 0)
         reach = min(1.0, float(far.min()))
+        updated = multipliers.copy()
+        if not blocked:
+            updated[:, self.samples] = now + moves
+            return updated, reach
         moved = np.clip(now + reach * moves, 0.0, caps)
         if reach < 1.0:
             plane, blocking = np.unravel_index(far.argmin(), far.shape)
             moved[plane, blocking] = caps[plane, blocking] if moves[plane, blocking] > 0 else 0.0
-        updated = multipliers.copy()
         updated[:, self.samples] = moved
         return updated, reach
 

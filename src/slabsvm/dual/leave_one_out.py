@@ -93,6 +93,8 @@ def leave_one_out(dual: Dual, gram: Gram, solution: Solution, *, large: int = LA
             falls = np.zeros(dual.n_samples)
             falls[estimated.samples] = estimated.spans + estimated.falls
             return LeaveOneOut(solution.scores - removed * falls, removed, estimated.error)
+    if solution.face is not None and np.array_equal(face.free, solution.face.free):
+        return _through(solution.face, dual, gram, solution, None)
     if len(face.samples) > large and gram.single_precision_error < np.inf:
         try:
             left_out = _through(face, dual, gram, solution, np.float32)
@@ -104,20 +106,22 @@ def leave_one_out(dual: Dual, gram: Gram, solution: Solution, *, large: int = LA
     return _through(face, dual, gram, solution, np.float64)
 
 
-def _through(face: Face, dual: Dual, gram: Gram, solution: Solution, precision: type[np.floating[Any]]) -> LeaveOneOut:
-    """Return the leave-one-out scores by a factorisation of the face's K in the given precision."""
+def _through(
+    face: Face, dual: Dual, gram: Gram, solution: Solution, precision: type[np.floating[Any]] | None
+) -> LeaveOneOut:
+    """Return the leave-one-out scores by a factorisation of the face's K in the given precision; None: it is there."""
     removed = dual.beta(solution.multipliers)
     spans = np.zeros(dual.n_samples)
     falls = np.zeros(dual.n_samples)
     if len(face.samples):
-        block = gram.block(face.samples, face.samples, precision)
-        face.factor(block)
+        if precision is not None:
+            face.factor(gram.block(face.samples, face.samples, precision))
         spans[face.samples], falls[face.samples] = _of_free(face)
         bound = _bound(face, removed)
         if len(bound):
             spans[bound], falls[bound] = _of_bound(face, gram, bound)
         if dual.linear.any():
-            falls += _of_linear_term(face, block, gram, spans, bound)
+            falls += _of_linear_term(face, gram, spans, bound)
     return LeaveOneOut(solution.scores - removed * (spans + falls), removed)
 
 
@@ -128,13 +132,11 @@ def _bound(face: Face, removed: FloatArray) -> npt.NDArray[np.intp]:
     return np.flatnonzero(touched)
 
 
-def _of_linear_term(
-    face: Face, block: npt.NDArray[np.floating[Any]], gram: Gram, spans: FloatArray, bound: npt.NDArray[np.intp]
-) -> FloatArray:
+def _of_linear_term(face: Face, gram: Gram, spans: FloatArray, bound: npt.NDArray[np.intp]) -> FloatArray:
     """Return by how much c'beta falls for each sample that is left out, per unit of its multiplier, shape (m,)."""
     linear, border = face.dual.linear, face.memberships[face.samples]
     answer = face.solve(linear[face.samples, None], np.zeros((border.shape[1], 1)))[:, 0]
-    shift = np.linalg.lstsq(border, linear[face.samples] - block @ answer, rcond=None)[0]
+    shift = np.linalg.lstsq(border, linear[face.samples] - face.gram_block @ answer, rcond=None)[0]
     falls = np.zeros(len(linear))
     falls[face.samples] = spans[face.samples] * answer
     if len(bound):

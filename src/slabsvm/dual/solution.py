@@ -6,6 +6,7 @@ import enum
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from slabsvm.dual.active_set import Face
 from slabsvm.dual.program import Dual
 from slabsvm.gram.precision import ROUNDING_GAP
 from slabsvm.runtime.arrays import FloatArray
@@ -100,6 +101,8 @@ class Solution:
     status : Status
     history : tuple of (int, float)
         After each round: samples worked on, and the relative gap.
+    face : Face or None
+        The face that the solution lies on, with its factor, where the solver has it.
     """
 
     multipliers: FloatArray
@@ -111,6 +114,7 @@ class Solution:
     iterations: int
     status: Status
     history: tuple[tuple[int, float], ...] = field(default=(), repr=False)
+    face: Face | None = field(default=None, repr=False)
 
     @property
     def converged(self) -> bool:

@@ -19,6 +19,8 @@ from slabsvm.gram.cholesky import cholesky
 from slabsvm.gram.precision import ROUNDING_GAP
 from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray
 
+# Up to so many samples all of K is held.
+SMALL = 500
 # Bytes of K that are held at once while a product K beta is formed.
 PRODUCT_BYTES = 2**24
 # The number of samples on which a kernel of the user's is verified.
@@ -27,6 +29,17 @@ VERIFIED = 2000
 INDEFINITE = 1e-6
 NOT_SEMIDEFINITE = "The kernel matrix is not positive semidefinite"
 CONVEX = "The slab is a convex problem only for positive semidefinite kernels."
+
+
+def refuse_negative_curvature(curvature: float, mean_diagonal: float, rounding: float = 0.0) -> None:
+    """Refuse a K that has a pair of samples of this squared distance, beside the mean of its diagonal.
+
+    rounding is how far values of K are off, relative to that.
+    """
+    if curvature < -(INDEFINITE + rounding) * mean_diagonal:
+        raise ValueError(
+            f"{NOT_SEMIDEFINITE}: two samples have the squared distance {curvature:.3g} in feature space. {CONVEX}"
+        )
 
 
 class Gram(ABC):

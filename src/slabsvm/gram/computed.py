@@ -120,7 +120,10 @@ class Computed(Gram):
         """Return K as a matrix, or itself, where K = Z Z' with Z of few columns is cheaper."""
         if self.cheap_products and self._has_few_columns:
             return self
-        return Dense(np.asarray(self.block(np.arange(self.n_samples), None)), self.resolution)
+        K = np.asarray(self.block(np.arange(self.n_samples), None), dtype=np.float64)
+        # A block's diagonal has the rounding of its products.
+        K.flat[:: self.n_samples + 1] = self.diagonal
+        return Dense(K, self.resolution, trusted=self._trusted)
 
     def damped(self, damping: FloatArray) -> Callable[[FloatArray], FloatArray]:
         """Return the map of `Gram.damped`; where K = Z Z' with Z of few columns, by a d x d Cholesky."""

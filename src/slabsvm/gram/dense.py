@@ -13,12 +13,26 @@ from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray
 
 
 class Dense(Gram):
-    """K given as a matrix, shape (m, m), of which each value is known to resolution times the diagonal."""
+    """K given as a matrix.
 
-    def __init__(self, matrix: FloatArray, resolution: float = ROUNDING_GAP) -> None:
+    Parameters
+    ----------
+    matrix : (m, m) array
+    resolution : float
+        How exactly each value is known, as a share of the diagonal.
+    trusted : bool, default=False
+        Whether it is known to be symmetric and positive semidefinite.
+    """
+
+    def __init__(self, matrix: FloatArray, resolution: float = ROUNDING_GAP, *, trusted: bool = False) -> None:
         self.matrix = matrix
         self.n_samples = matrix.shape[0]
         self.resolution = resolution
+        self.trusted = trusted
+
+    @property
+    def _trusted(self) -> bool:
+        return self.trusted
 
     def block(
         self,
@@ -28,7 +42,7 @@ class Dense(Gram):
         out: AnyFloatArray | None = None,
     ) -> AnyFloatArray:
         """Return a copy of part of the matrix."""
-        chosen = self.matrix[rows] if columns is None else self.matrix[np.ix_(rows, columns)]
+        chosen = self.matrix[rows] if columns is None else self.matrix[rows[:, None], columns]
         if out is None:
             return chosen.astype(dtype, copy=False)
         out[...] = chosen
@@ -41,7 +55,7 @@ class Dense(Gram):
 
     def subset(self, samples: IndexArray) -> Gram:
         """Return the principal block."""
-        return Dense(self.matrix[np.ix_(samples, samples)], self.resolution)
+        return Dense(self.matrix[np.ix_(samples, samples)], self.resolution, trusted=self.trusted)
 
     def dot(self, beta: FloatArray, dtype: npt.DTypeLike = np.float64) -> FloatArray:
         """Return K beta."""

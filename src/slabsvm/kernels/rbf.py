@@ -84,7 +84,7 @@ class RBF(Kernel):
                         "features, or use a smaller gamma, that is a larger bandwidth."
                     )
                 return cls(gamma)
-            centre = np.average(X, axis=0, weights=weights)
+            centre = (X * weights[:, None]).sum(axis=0) / weights.sum()
             tiles = pieces(X.shape[0], 8 * X.shape[1], TILE_BYTES)
             farthest = gamma * max(float(row_sums(X[rows] - centre, power=2).max()) for rows in tiles)
         return cls(gamma, centre, differences=not ROUNDING * farthest <= FINE)

@@ -21,15 +21,14 @@ from slabsvm.data.pieces import pieces
 from slabsvm.dual.active_set import Face
 from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Point, Solution, Status, certified
-from slabsvm.gram.base import CONVEX, INDEFINITE, NOT_SEMIDEFINITE, Gram
+from slabsvm.gram.base import SMALL, Gram, refuse_negative_curvature
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
+from slabsvm.solvers import small
 from slabsvm.solvers.conjugate import near_equal_scores
 from slabsvm.solvers.pool import Pool, padded
 from slabsvm.solvers.working_set import NEWCOMERS, candidates_of, working_set
 
-# Up to this many samples the whole of K is the working set's.
-SMALL = 500
 # A larger problem first solves one sample in RATIO, to SLACK times the tolerance.
 RATIO = 4
 SLACK = 10.0
@@ -107,8 +106,10 @@ def solve(
     """
     gram.check()
     limits = Limits(tol, max_iter if max_iter >= 0 else np.iinfo(np.int64).max, cache_bytes)
-    if start is not None or dual.n_samples <= SMALL:
-        return _Descent(dual, gram, limits, 0, np.float64 if dual.n_samples <= SMALL else None).run(start)
+    if dual.n_samples <= SMALL:
+        return small.solve(dual, gram, tol=tol, max_steps=limits.steps, start=start)
+    if start is not None:
+        return _Descent(dual, gram, limits).run(start)
     return _solve(dual, gram, limits)
 
 
@@ -380,7 +381,4 @@ class _Descent:
 
     def _refuse_indefinite(self, curvature: float) -> None:
         rounding = 0.0 if self.pool.dtype is np.float64 else 10 * self.gram.single_precision_error
-        if curvature < -(INDEFINITE + rounding) * self.mean_diagonal:
-            raise ValueError(
-                f"{NOT_SEMIDEFINITE}: two samples have the squared distance {curvature:.3g} in feature space. {CONVEX}"
-            )
+        refuse_negative_curvature(curvature, self.mean_diagonal, rounding)

@@ -1,0 +1,218 @@
+"""The strategy for problems of which all of K is one small block: few steps of the descent, then Newton's method.
+
+A Cholesky factor of the whole block costs no more than a few hundred steps, and one of the free samples less. The first
+steps tell how many samples become free. Where nearly all do, the slab has collapsed, or nearly, and the multipliers of
+equal scores are tried, which one solve with K gives; where these are feasible they are the optimum. Otherwise descent
+and Newton steps on the face take turns. The face that a Newton step ended on is returned with its factor, which
+leave-one-out scores are made of.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from slabsvm.dual.active_set import Face
+from slabsvm.dual.program import Dual
+from slabsvm.dual.solution import Point, Solution, Status, certified
+from slabsvm.gram.base import Gram, refuse_negative_curvature
+from slabsvm.runtime.arrays import FloatArray
+from slabsvm.solvers.conjugate import multipliers_of
+from slabsvm.solvers.pool import padded
+
+# The first call of the descent takes this many steps for each sample,
+FIRST_STEPS = 1
+# the next this many, and each further one twice as many as the one before it, up to the most.
+STEPS = 4
+MOST_STEPS = 256
+# Where more than this share of samples is free then, equal scores are tried.
+CROWDED = 0.68
+# Not for samples that depend on each other, by a squared pivot of K below this share of its diagonal.
+DEPENDENT = 1e-9
+# They are feasible where what their boxes take off them is no more than this share of the largest.
+FEASIBLE = 1e-9
+# Newton steps from one point; each puts at its bound whatever would leave its box.
+NEWTON_STEPS = 6
+# After so many rounds they stop at the first bound instead, and are more.
+FULL_ROUNDS = 4
+CAREFUL_STEPS = 60
+# They cost free samples cubed each, in all at most this many times what the descent's steps did, samples for each.
+NEWTON_COST = 50
+# Rounds without a tenth less gap after which a fit is called stalled.
+PATIENCE = 20
+PROGRESS = 0.9
+# The descent goes down to this share of tol.
+SHARE = 0.5
+# Leave-one-out scores are exact at the optimum alone: a gap is brought below this share of the target, if so many
+# further rounds do it; else it is left where it was.
+EXACT = 1e-3
+POLISHES = 2
+# A step divides by no curvature below this share of the mean of K's diagonal (duplicates have none at all).
+CURVATURE_FLOOR = 1e-12
+
+
+def solve(dual: Dual, gram: Gram, *, tol: float, max_steps: int, start: FloatArray | None) -> Solution:
+    """Solve the Dual to a relative gap of tol, in float64, with all of K in memory.
+
+    Parameters
+    ----------
+    dual : Dual
+    gram : Gram
+    tol : float
+    max_steps : int
+        The most steps of the descent.
+    start : (P, m) array or None
+        Feasible multipliers.
+    """
+    return _Small(dual, gram, tol, max_steps).run(start)
+
+
+class _Small:
+    """The rounds, with all of K: a call of the descent, and what it leads to."""
+
+    def __init__(self, dual: Dual, gram: Gram, tol: float, max_steps: int) -> None:
+        n_samples = dual.n_samples
+        self.dual = dual
+        self.gram = gram
+        self.tol = tol
+        self.max_steps = max_steps
+        self.steps = 0
+        self.share = SHARE
+        self.newton_budget = NEWTON_COST * n_samples**2
+        self.mean_diagonal = float(gram.diagonal.mean())
+        self.block = np.zeros((n_samples, padded(n_samples)))
+        self.K = self.block[:, :n_samples]
+        gram.block(np.arange(n_samples), None, out=self.K)
+
+    def run(self, start: FloatArray | None) -> Solution:
+        """Return the solution that descent and Newton steps lead to."""
+        dual = self.dual
+        point = self._at(self._start_from_mean() if start is None else start)
+        face: Face | None = None
+        history: list[tuple[int, float]] = []
+        status = Status.STALLED
+        least_gap, rounds_since, polishes = np.inf, 0, 0
+        within: tuple[Point, Face | None] | None = None
+        floor = self.gram.resolution * dual.largest_objective(self.mean_diagonal)
+        while True:
+            gap, objective = point.gap, point.objective
+            history.append((dual.n_samples, dual.relative(gap, objective, self.mean_diagonal)))
+            target = dual.gap_target(objective, self.mean_diagonal, self.tol, self.gram.resolution)
+            rounds_since = 0 if gap < PROGRESS * least_gap else rounds_since + 1
+            least_gap = min(gap, least_gap)
+            if gap <= target:
+                if dual.scale(objective, self.mean_diagonal) != abs(objective):
+                    # w = 0: what is left to solve for is rounding.
+                    break
+                if face is None:
+                    point, face = self._newton(point, NEWTON_STEPS, careful=True)
+                if face is not None and point.gap <= max(EXACT * target, floor):
+                    break
+                within = within or (point, face)
+                if polishes == POLISHES or self.steps >= self.max_steps:
+                    point, face = within
+                    break
+                polishes += 1
+                self.share = EXACT
+            elif rounds_since >= PATIENCE:
+                break
+            elif self.steps >= self.max_steps:
+                status = Status.ITERATION_LIMIT
+                break
+            if len(history) == 1:
+                point, face = self._equal_scores(self._descended(point, FIRST_STEPS))
+            else:
+                steps_per_sample = min(STEPS << (len(history) - 2), MOST_STEPS)
+                careful = len(history) > FULL_ROUNDS
+                point = self._descended(point, steps_per_sample)
+                point, face = self._newton(point, CAREFUL_STEPS if careful else NEWTON_STEPS, careful=careful)
+        solution = certified(
+            point,
+            mean_diagonal=self.mean_diagonal,
+            resolution=self.gram.resolution,
+            tol=self.tol,
+            iterations=self.steps,
+            unfinished=status,
+            history=tuple(history),
+        )
+        return replace(solution, face=face)
+
+    def _at(self, multipliers: FloatArray) -> Point:
+        return Point(self.dual, multipliers, self.dual.linear + self.K @ self.dual.beta(multipliers))
+
+    def _start_from_mean(self) -> FloatArray:
+        dual = self.dual
+        mean = np.full(dual.n_samples, dual.signs @ dual.totals / dual.n_samples)
+        return dual.linear_minimiser(dual.linear + self.K @ mean)
+
+    def _descended(self, point: Point, steps_per_sample: int) -> Point:
+        """Return the point that some steps of the compiled descent lead to."""
+        from slabsvm.compiled import descent
+
+        dual, values = self.dual, point.multipliers.copy()
+        shifted = np.zeros(self.block.shape[1])
+        # Scores matter up to a constant; near their middle their differences are resolved best.
+        shifted[: dual.n_samples] = point.scores - np.median(point.scores)
+        steps, curvature = descent.descend(
+            self.block,
+            shifted,
+            values,
+            dual.caps,
+            dual.signs,
+            point.objective,
+            dual.scale(0.0, self.mean_diagonal),
+            self.share * self.tol,
+            0.0,
+            max(CURVATURE_FLOOR * self.mean_diagonal, np.finfo(np.float64).tiny),
+            min(self.max_steps - self.steps, steps_per_sample * dual.n_samples),
+        )
+        self.steps += steps
+        self.newton_budget += NEWTON_COST * steps * dual.n_samples
+        refuse_negative_curvature(curvature, self.mean_diagonal)
+        return self._at(values)
+
+    def _equal_scores(self, point: Point) -> tuple[Point, Face | None]:
+        """Return the point of equal scores with its face, if these are feasible and nearer to the optimum than point.
+
+        It is tried where most samples are free, since the optimum may be there.
+        """
+        dual = self.dual
+        free = (point.multipliers > 0) & (point.multipliers < dual.caps)
+        if np.count_nonzero(free.any(axis=0)) <= CROWDED * dual.n_samples:
+            return point, None
+        face = Face(dual, point.multipliers, np.ones_like(free))
+        face.factor(self.K)
+        if face.least_pivot < DEPENDENT:
+            return point, None
+        beta = face.solve(-dual.linear[:, None], np.array([[dual.signs @ dual.totals]]))[:, 0]
+        equal = self._at(multipliers_of(dual, beta))
+        if equal.gap >= point.gap:
+            return point, None
+        feasible = np.abs(equal.beta - beta).max() <= FEASIBLE * np.abs(beta).max()
+        return equal, face if feasible else None
+
+    def _newton(self, point: Point, n_steps: int, *, careful: bool = False) -> tuple[Point, Face | None]:
+        """Return the best point among some Newton steps on the face, and the face if its optimum is that point.
+
+        Of a full step, all that leaves its box is put at its bound. A careful one ends where the first bound blocks it,
+        and never raises the objective. The next step is on the smaller face; the descent frees the rest again.
+        """
+        dual, best = self.dual, point
+        for _ in range(n_steps):
+            face = Face(dual, point.multipliers)
+            n_free = len(face.samples)
+            if n_free < 2 or n_free**3 > self.newton_budget:
+                break
+            self.newton_budget -= n_free**3
+            face.factor(self.K[face.samples[:, None], face.samples])
+            wanted, reach = face.newton_step(point.multipliers, point.scores, blocked=careful)
+            inside = reach == 1.0
+            point = self._at(wanted if careful or inside else dual.project_sums(wanted))
+            # Either will do: far from the optimum a lower objective may come with a larger gap, and near it the
+            # objective is the same to within rounding.
+            if point.gap < best.gap or point.objective < best.objective:
+                best = point
+            if inside:
+                return best, face if best is point else None
+        return best, None
