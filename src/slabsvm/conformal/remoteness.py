@@ -14,11 +14,11 @@ upper hyperplane, which may be farther from the slab's centre than the score 0 i
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.special import logsumexp
 from sklearn.pipeline import Pipeline
 
 from slabsvm.data.checks import canonical
@@ -130,7 +130,7 @@ def _log_mass(model: Any, X: Any, own: Any = None) -> FloatArray:
     """Return the log kernel mass of each row; of the rows `own`, which are among the x_i, without themselves."""
     X = model._checked(X, reset=False)
     kernel, expansion = model._fitted.kernel, model._fitted.expansion
-    right = kernel.prepare(expansion.samples)
+    right = expansion.prepared(kernel)
     # Where there are several expansions, the last is over all samples.
     coefficients = np.abs(expansion.coefficients.reshape(len(expansion.coefficients), -1)[:, -1])
     with_own = np.zeros(X.shape[0], dtype=bool)
@@ -144,8 +144,15 @@ def _log_mass(model: Any, X: Any, own: Any = None) -> FloatArray:
             exponents[~np.isfinite(exponents)] = -np.inf
             some = np.flatnonzero(with_own[rows])
             exponents[some, exponents[some].argmax(axis=1)] = -np.inf
-            mass[rows] = logsumexp(exponents + np.log(coefficients), axis=1)
+            mass[rows] = _log_sums(exponents + np.log(coefficients))
     return mass
+
+
+def _log_sums(exponents: FloatArray) -> FloatArray:
+    """Return log sum_j exp(x_ij), shape (n,), of which none is above the largest number; -inf where all are."""
+    largest = exponents.max(axis=1)
+    largest[largest == -np.inf] = 0.0
+    return np.asarray(np.log(np.exp(exponents - largest[:, None]).sum(axis=1)) + largest)
 
 
 def far_rows(X: Any, *, pairwise: bool = False) -> Any:
@@ -166,13 +173,8 @@ def far_rows(X: Any, *, pairwise: bool = False) -> Any:
     if values.ndim != 2 or values.dtype.kind not in "fiu" or not values.shape[0]:
         return None
     low, high = float(values.min()), float(values.max())
-    directions = np.random.default_rng(0).uniform(0.5, 1.0, (N_DIRECTIONS, values.shape[1]))
-    directions[:2] = 1.0
-    if low < 0:
-        directions *= np.random.default_rng(1).choice([-1.0, 1.0], directions.shape)
-        directions[:2] = [[1.0], [-1.0]]
     with np.errstate(over="ignore", invalid="ignore"):
-        rows = directions * (max(-low, high, LEAST_SIZE) * TIMES_LARGEST)
+        rows = _directions(values.shape[1], signed=low < 0) * (max(-low, high, LEAST_SIZE) * TIMES_LARGEST)
     if not np.isfinite(rows).all():
         return None
     return sp.csr_array(rows) if is_sparse else type(X)(rows, columns=X.columns) if is_frame else rows
@@ -188,3 +190,14 @@ def largest_answer(method: Callable[[Any], FloatArray], rows: Any) -> float:
     except (ValueError, TypeError, ArithmeticError, Warning):
         # A detector that refuses such rows accepts none of them.
         return np.nan
+
+
+@lru_cache(maxsize=16)
+def _directions(n_features: int, *, signed: bool) -> FloatArray:
+    """Return directions in which rows are far, shape (N_DIRECTIONS, n_features): random but for the first two."""
+    directions = np.random.default_rng(0).uniform(0.5, 1.0, (N_DIRECTIONS, n_features))
+    directions[:2] = 1.0
+    if signed:
+        directions *= np.random.default_rng(1).choice([-1.0, 1.0], directions.shape)
+        directions[:2] = [[1.0], [-1.0]]
+    return directions

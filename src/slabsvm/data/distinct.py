@@ -64,15 +64,21 @@ def distinct_rows(X: Any, weights: FloatArray) -> Distinct:
     kept = X if len(rows) == len(weights) else X[rows]
     hashes = _row_hashes(kept)
     order = np.argsort(hashes, kind="stable")
-    starts = np.concatenate([[True], np.diff(hashes[order]) != 0])
+    sorted_hashes = hashes[order]
+    starts = np.ones(len(order), dtype=bool)
+    np.not_equal(sorted_hashes[1:], sorted_hashes[:-1], out=starts[1:])
     # Equal hashes of unequal rows would merge different samples: with 64 bits and a million rows, at probability 3e-8.
+    if len(rows) == len(weights) and starts.all():
+        group = np.empty_like(order)
+        group[order] = np.arange(len(order))
+        return Distinct(order, weights[order], group, keys=sorted_hashes)
     group = np.full(len(weights), -1, dtype=np.intp)
     group[rows[order]] = np.cumsum(starts) - 1
     return Distinct(
         representatives=rows[order[starts]],
         weights=np.bincount(group[rows], weights=weights[rows]).astype(np.float64),
         group=group,
-        keys=hashes[order[starts]],
+        keys=sorted_hashes[starts],
     )
 
 
@@ -130,7 +136,9 @@ def _bits(values: npt.NDArray[np.floating[Any]]) -> npt.NDArray[np.uint64]:
 
 def _mixed(bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     """Return bits scrambled by a bijection (xor-shift and multiply), so that sums of them hash well."""
-    mixed = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    scrambled: npt.NDArray[np.uint64] = mixed ^ (mixed >> np.uint64(31))
-    return scrambled
+    mixed = bits ^ (bits >> np.uint64(30))
+    mixed *= np.uint64(0xBF58476D1CE4E5B9)
+    mixed ^= mixed >> np.uint64(27)
+    mixed *= np.uint64(0x94D049BB133111EB)
+    mixed ^= mixed >> np.uint64(31)
+    return mixed

@@ -63,7 +63,7 @@ class Expansion:
                     sums = product(np.asarray(X[rows][:, self.samples], dtype=np.float64), self.coefficients)
                 else:
                     try:
-                        sums = kernel.sums(kernel.prepare(X[rows]), self._prepared(kernel), self.coefficients)
+                        sums = kernel.sums(kernel.prepare(X[rows]), self.prepared(kernel), self.coefficients)
                     except NotFiniteError as error:
                         raise self._not_finite(kernel, X).among(X.shape[0]) from error
             yield rows, sums
@@ -79,12 +79,12 @@ class Expansion:
         found = []
         for rows in self._stretches(X):
             try:
-                kernel.block(kernel.prepare(X[rows]), self._prepared(kernel))
+                kernel.block(kernel.prepare(X[rows]), self.prepared(kernel))
             except NotFiniteError as error:
                 found.append(rows.start + error.rows)
         return NotFiniteError(np.concatenate(found))
 
-    def _prepared(self, kernel: Kernel) -> Rows:
+    def prepared(self, kernel: Kernel) -> Rows:
         """The samples in the form that the kernel computes from, kept for the next call if it is small."""
         prepared = self.__dict__.get("_kept")
         if prepared is None:
