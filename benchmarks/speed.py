@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.datasets import load_digits
+from sklearn.neighbors import NearestNeighbors
 from sklearn.svm import OneClassSVM
 
 from harness import Benchmark, Case, Options, Record, Table, tables
@@ -39,14 +40,14 @@ LIMIT_BYTES = 2**25
 
 @dataclass(frozen=True)
 class Fit:
-    """One row of the table."""
+    """One row of the table; gamma is a multiple of "scale", or for None what the fifth neighbours ask for."""
 
     name: str
     data: str
     m: int
     parameters: dict[str, Any]
     target: str = ""
-    gamma_times: float = 1.0
+    gamma_times: float | None = 1.0
     peer: bool = True
     repeats: int | None = None
 
@@ -63,6 +64,12 @@ def digits_like(m: int) -> np.ndarray:
     rng = np.random.default_rng(2)
     images = load_digits().data
     return images[rng.integers(0, len(images), m)] + rng.normal(scale=1.0, size=(m, images.shape[1]))
+
+
+def neighbour_gamma(X: np.ndarray) -> float:
+    """Return 2 over the median squared distance to the fifth neighbour."""
+    fifth = NearestNeighbors(n_neighbors=6).fit(X).kneighbors(X)[0][:, 5]
+    return float(2.0 / np.median(fifth) ** 2)
 
 
 def spec(**changed: Any) -> dict[str, Any]:
@@ -97,9 +104,14 @@ FITS = [
     Fit("slab, nu .001", "clouds 16", 20_000, spec(nu_lower=0.001, nu_upper=0.001), "peer >= 1"),
     Fit("slab, linear, d >= m", "wide", 2_000, spec(kernel="linear"), "peer >= 1"),
     *(
-        Fit(f"{name}, small", "clouds 16", m, spec(n_jobs=None, **plane), "peer >= 1", repeats=200)
+        Fit(f"{name}, small", "clouds 16", m, spec(n_jobs=None, **plane), target, gamma_times=times, repeats=200)
         for m in (100, 300, 1_000)
-        for name, plane in (("epsilon 0", {"epsilon": 0.0}), ("slab", {}))
+        for name, plane, target, times in (
+            ("epsilon 0", {"epsilon": 0.0}, "peer >= 2", 1.0),
+            ("epsilon 0, neighbours", {"epsilon": 0.0}, "peer >= 2", None),
+            ("slab", {}, "peer >= 1", 1.0),
+            ("slab, neighbours", {}, "peer >= 1", None),
+        )
     ),
     Fit("slab, nu .02/.01, large", "clouds 16", 50_000, FEW_OUTLIERS, peer=False, repeats=3),
     Fit(
@@ -173,7 +185,7 @@ def measure(fit: Fit, options: Options) -> list[Record]:
     if X is None:
         return []
     repeats = fit.repeats or options.repeats
-    gamma = fit.gamma_times / (X.shape[1] * X.var())
+    gamma = neighbour_gamma(X) if fit.gamma_times is None else fit.gamma_times / (X.shape[1] * X.var())
     ours = OneClassSlabSVM(**{"gamma": gamma, **fit.parameters})
     kernel, nu = fit.parameters.get("kernel", "rbf"), fit.parameters["nu_lower"]
     peer = OneClassSVM(kernel=kernel, gamma=gamma, nu=nu, cache_size=1000)

@@ -1,0 +1,129 @@
+"""What single parts cost: a class of an open set, an iteration of the interior point, and predictions.
+
+    python benchmarks/parts.py [--only WORD] [--repeats 9]
+
+Classes: `OpenSetClassifier(method="leave-one-out")` with 1,000 classes of 100 rows and 16 features. Iterations: a whole
+fit by the interior point over its iterations, in Cholesky factors of the same size. Predictions: `decision_function` of
+10,000 support vectors of 16 features, in the least time of the same kernel block by float32 products and exponentials,
+and against scikit-learn's. Medians of interleaved runs, on one thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from time import perf_counter
+
+import numpy as np
+from scipy.linalg.lapack import dpotrf
+from sklearn.svm import OneClassSVM
+
+from harness import Benchmark, Case, Options, Record, Table, interleaved, tables
+from samples import clouds
+from slabsvm import OneClassSlabSVM, OpenSetClassifier
+from slabsvm.runtime.blas import ONE_BLAS_THREAD
+from slabsvm.solvers import interior
+from speed import LIMIT_BYTES
+
+REPEATS = {"--repeats": {"type": int, "default": 9, "help": "[%(default)s]"}}
+
+
+def classes(options: Options) -> Record:
+    """Return the time of one class among many."""
+    count, size = 1000, 100
+    rng = np.random.default_rng(0)
+    X = np.repeat(5.0 * rng.normal(size=(count, 16)), size, axis=0) + rng.normal(size=(count * size, 16))
+    y = np.repeat(np.arange(count), size)
+    OpenSetClassifier(method="leave-one-out").fit(X[: 20 * size], y[: 20 * size])
+    seconds = []
+    for _ in range(min(3, options.repeats)):
+        begin = perf_counter()
+        OpenSetClassifier(method="leave-one-out").fit(X, y)
+        seconds.append(perf_counter() - begin)
+    return {"part": "one class of 1,000", "size": "100 x 16", "ms": 1e3 * float(np.median(seconds)) / count}
+
+
+def iteration(times: float, options: Options) -> Record:
+    """Return the time of an interior point's iteration, and in Cholesky factors."""
+    X = clouds(1500, 16)
+    model = OneClassSlabSVM(gamma=times / (16 * X.var()), nu_upper=0.05)
+    training = model._training(X, None)
+    kernel = model._kernel(training)
+    matrix = kernel(X, X) + np.eye(len(X))
+
+    def solved() -> int:
+        from slabsvm.gram.products import gram_of
+
+        gram = gram_of(kernel, training.samples, 1)
+        return interior.solve(model._dual(training.distinct.weights, kernel, gram), gram).iterations
+
+    with ONE_BLAS_THREAD:
+        seconds, answers = interleaved(
+            {"factor": lambda: dpotrf(matrix.T, lower=1, clean=0), "fit": solved}, min(5, options.repeats)
+        )
+    once = float(np.median(seconds["fit"])) / answers["fit"]
+    return {
+        "part": f"interior point's iteration, gamma x {times:g}",
+        "size": "1,500 x 16",
+        "ms": 1e3 * once,
+        "factors": once / float(np.median(seconds["factor"])),
+    }
+
+
+def prediction(models: list[tuple[OneClassSlabSVM, OneClassSVM]], n_rows: int, options: Options) -> Record:
+    """Return the time of so many rows, over that of their block and of scikit-learn."""
+    if not models:
+        X = clouds(20_000, 16)
+        gamma = 1 / (16 * X.var())
+        ours = OneClassSlabSVM(gamma=gamma, nu_lower=0.5, epsilon=0.0, offsets="training").fit(X)
+        models.append((ours, OneClassSVM(gamma=gamma, nu=0.5, cache_size=1000).fit(X)))
+    ours, peer = models[0]
+    rows = clouds(30_000, 16)[-n_rows:]
+    kernel, vectors = ours._fitted.kernel, ours.support_vectors_
+    left, right = (kernel.prepare(some, np.float32) for some in (rows, vectors))
+    height = max(1, min(n_rows, LIMIT_BYTES // (4 * len(vectors))))
+    memory = np.empty((height, len(vectors)), dtype=np.float32)
+
+    def block() -> None:
+        with ONE_BLAS_THREAD:
+            for first in range(0, n_rows, height):
+                some = left[first : first + height]
+                kernel.block(some, right, memory[: len(some)])
+
+    actions = {"block": block, "ours": lambda: ours.decision_function(rows)}
+    # scikit-learn takes seconds for many rows.
+    peers = {"peer": lambda: peer.decision_function(rows)}
+    seconds, _ = interleaved(actions | peers, options.repeats if n_rows <= 1000 else 3)
+    median = float(np.median(seconds["ours"]))
+    return {
+        "part": f"prediction, {n_rows:,} rows",
+        "size": f"{len(vectors):,} x 16",
+        "ms": 1e3 * median,
+        "limits": median / min(seconds["block"]),
+        "peer_over_ours": float(np.median(seconds["peer"])) / median,
+    }
+
+
+def cases(options: Options) -> Iterator[Case]:
+    yield "class", partial(classes, options)
+    for times in (1.0, 4.0):
+        yield f"interior point {times:g}", partial(iteration, times, options)
+    models: list[tuple[OneClassSlabSVM, OneClassSVM]] = []
+    for n_rows in (1, 100, 1000, 10_000):
+        yield f"prediction {n_rows}", partial(prediction, models, n_rows, options)
+
+
+def row(record: Record) -> str:
+    shares = (f"{record[name]:.1f}" if name in record else "-" for name in ("factors", "limits", "peer_over_ours"))
+    return f"{record['part']} | {record['size']} | {record['ms']:,.2f} ms | {' | '.join(shares)}"
+
+
+if __name__ == "__main__":
+    Benchmark(
+        __file__,
+        __doc__,
+        cases,
+        tables(Table("part | size | time | Cholesky factors | limits | peer / ours", row, "llrrrr")),
+        keys=("part",),
+        arguments=REPEATS,
+    ).main()
