@@ -30,7 +30,6 @@ from harness import Benchmark, Case, Document, Options, Record, table
 from samples import DATA
 from selection import EVERY, SEED, Task, every_task, split, tasks
 from slabsvm import AutoSlabSVM, OneClassSlabSVM
-from slabsvm.selection.auto import EPSILONS
 from slabsvm.selection.criteria import TightestAtRecall
 
 AUTO = "AutoSlabSVM"
@@ -74,7 +73,7 @@ def hard_tasks() -> Iterator[Task]:
 def run(task: Task) -> Record:
     """Learn a task in every way; return the Matthews correlation and the recall of each."""
     chosen = AutoSlabSVM(recall=RECALL).fit(task.train)
-    grid = chosen._grid(task.train, np.ones(len(task.train)), EPSILONS)
+    grid = chosen._grid(task.train, np.ones(len(task.train)))
     fitted: dict[str, Any] = {AUTO: chosen}
     for name, changes in SEARCHES.items():
         search = clone(chosen.search_).set_params(param_grid=grid, refit=True, **changes)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -30,7 +29,7 @@ from slabsvm.selection.criteria import RecallMissedWarning, TightestAtRecall
 from slabsvm.selection.progress import Progress, Steps, WithProgress, refit_cost
 from slabsvm.selection.search import LabelFreeSearchCV
 
-GAMMA = "oneclassslabsvm__gamma"
+GAMMA, EPSILON = "oneclassslabsvm__gamma", "oneclassslabsvm__epsilon"
 # gamma of the standardised features, as multiples of 1 / number of those that vary, which is "scale" for them.
 GAMMA_MULTIPLES = tuple(2.0**power for power in range(-2, 5))
 # The share of positives that a candidate rejects, as shares of 1 - recall. nu_upper is SHARE_ABOVE of 1 - recall, or
@@ -39,10 +38,9 @@ SHARES_OF_REJECTION = (0.5, 1.0)
 SHARE_ABOVE = 0.1
 NU_UPPER = 0.01
 EPSILONS = (2 / 3, 0.9)
-# Of more distinct rows, so many choose nu, and gamma to within a factor; with the first epsilon, since fits with the
-# second take several times as long on many rows and gain nothing there.
+# Of more distinct rows, so many choose nu, and gamma to within a factor.
 FIRST_SAMPLES = 500
-# All rows that are searched choose among these multiples of that gamma, or beyond.
+# All rows that are searched choose among these multiples of that gamma, or beyond, and epsilon.
 NEXT_TO_FIRST = (0.5, 1.0, 2.0)
 # The half range of a feature must be between these: then its square, and a sum of a million squares, are in float64.
 SQUARED = (1e-150, 1e150)
@@ -59,8 +57,8 @@ class AutoSlabSVM(WithProgress, Scored):
     is the last of the grid, the grid goes on. Sparse rows are searched standardised, and as they are: a scaler gives
     rare words of a text the largest values.
 
-    Of more than 500 distinct rows, 500 choose nu and gamma, with epsilon 2/3; up to max_search_samples then choose
-    among the gammas next to that one.
+    Of more than 500 distinct rows, 500 choose nu and gamma; up to max_search_samples then choose epsilon, and among the
+    gammas next to that one.
 
     With few samples the recall falls a little short of the one asked for. For features with few values, volume means
     little. docs/choosing-parameters.md gives figures, and says what to search by instead.
@@ -86,7 +84,7 @@ class AutoSlabSVM(WithProgress, Scored):
     search_ : LabelFreeSearchCV
         With cv_results_, best_index_ and so on; `slabsvm.display.draw_search` draws it.
     first_search_ : LabelFreeSearchCV or None
-        The search of 500 rows, where there are more: `search_` is over gammas next to its best.
+        The search of 500 rows over the whole grid, where there are more: `search_` is over gammas next to its best.
     best_params_ : dict
         The chosen parameters of the pipeline's steps.
     pipeline_ : Pipeline
@@ -178,7 +176,7 @@ class AutoSlabSVM(WithProgress, Scored):
         n_first = min(n_searched, FIRST_SAMPLES)
         n_threads = effective_n_jobs(self.n_jobs)
         steps = Steps(self.progress, refit_cost(n_distinct, n_first, n_threads))
-        grid = self._grid(X[distinct.representatives], distinct.weights, EPSILONS[: 1 if n_searched > n_first else 2])
+        grid = self._grid(X[distinct.representatives], distinct.weights)
 
         def first_rows(n_rows: int) -> tuple[Any, FloatArray | None]:
             some = (distinct.group >= 0) & (distinct.group < n_rows)
@@ -186,13 +184,14 @@ class AutoSlabSVM(WithProgress, Scored):
 
         self.first_search_: LabelFreeSearchCV | None = None
         if n_searched > n_first:
+            n_later = len(NEXT_TO_FIRST) * len(EPSILONS)
             with warnings.catch_warnings():
                 # What is odd about the choice, the search that makes it warns of.
                 warnings.simplefilter("ignore")
-                self.first_search_ = self._over(grid, *first_rows(n_first), steps=steps, n_later=len(NEXT_TO_FIRST))
+                self.first_search_ = self._over(grid, *first_rows(n_first), steps=steps, n_later=n_later)
             best = self.first_search_.best_params_
-            further = {GAMMA: [multiple * best[GAMMA] for multiple in NEXT_TO_FIRST]}
-            grid = [{name: [value] for name, value in best.items()} | further]
+            near = {GAMMA: [multiple * best[GAMMA] for multiple in NEXT_TO_FIRST], EPSILON: list(EPSILONS)}
+            grid = [{name: [value] for name, value in best.items()} | near]
             steps.next_search(refit_cost(n_distinct, n_searched, n_threads))
         self.search_ = self._over(grid, *first_rows(n_searched), steps=steps)
         self._warn_of_few(n_distinct)
@@ -221,14 +220,14 @@ class AutoSlabSVM(WithProgress, Scored):
         search.set_params(progress=self.progress)
         return search
 
-    def _grid(self, X: Any, weights: FloatArray, epsilons: Sequence[float]) -> list[dict[str, list[Any]]]:
+    def _grid(self, X: Any, weights: FloatArray) -> list[dict[str, list[Any]]]:
         """Return the grid for distinct rows of these weights; for sparse rows, one with the scaler and one without."""
         rejection = 1.0 - self.recall
         nu_upper = min(NU_UPPER, SHARE_ABOVE * rejection)
         rest = {
             "oneclassslabsvm__nu_lower": [share * rejection - nu_upper for share in SHARES_OF_REJECTION],
             "oneclassslabsvm__nu_upper": [nu_upper],
-            "oneclassslabsvm__epsilon": list(epsilons),
+            EPSILON: list(EPSILONS),
         }
         gammas = [multiple / _n_varying(X) for multiple in GAMMA_MULTIPLES]
         grid: list[dict[str, list[Any]]] = [{GAMMA: gammas, **rest}]
