@@ -95,16 +95,6 @@ def test_few_rows_are_searched_once(X):
     assert {*model.search_.cv_results_["param_oneclassslabsvm__epsilon"]} == set(auto.EPSILONS)
 
 
-def test_an_edge_that_the_first_search_stopped_at_and_the_second_passed_is_not_warned_of():
-    along = np.linspace(0, 1, 700)[:, None]
-    line = along + 1e-6 * np.random.default_rng(0).normal(size=(700, 2))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", GridEdgeWarning)
-        model = AutoSlabSVM().fit(line)
-    with pytest.warns(GridEdgeWarning, match="though the grid went on 4 times"):
-        clone(model.first_search_).fit(line[distinct_rows(line, np.ones(700)).group < auto.FIRST_SAMPLES])
-
-
 def test_the_default_is_searched_by_leave_one_out_and_volume(X):
     model = AutoSlabSVM(recall=0.8).fit(X)
     assert model.search_.cv == "leave-one-out"
