@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from slabsvm.gram.blocks import Blocks
 from slabsvm.gram.dense import Dense
 from slabsvm.gram.neighbours import RIDGE, Neighbours
 from slabsvm.kernels.rbf import RBF
@@ -15,6 +16,10 @@ def kernel_matrix(m, gamma=0.5):
     return RBF(gamma)(X, X)
 
 
+def held(K):
+    return Blocks(Dense(K), K.dtype.type, 1e9)
+
+
 def dense(factor, size):
     return factor.solve(np.eye(size))
 
@@ -23,7 +28,7 @@ def dense(factor, size):
 def test_with_all_earlier_samples_the_factor_is_exact(face):
     K = kernel_matrix(30)
     inverse = np.linalg.inv((K + RIDGE[np.float64] * np.eye(30))[np.ix_(face, face)])
-    factor = Neighbours(K, Dense(K).divide, n_nearest=29).factor(face)
+    factor = Neighbours(held(K), n_nearest=29).factor(face)
     np.testing.assert_allclose(dense(factor, len(face)), inverse, rtol=1e-6, atol=1e-6 * np.abs(inverse).max())
     np.testing.assert_allclose(factor.diagonal, np.diagonal(inverse), rtol=1e-6)
 
@@ -32,7 +37,7 @@ def test_with_all_earlier_samples_the_factor_is_exact(face):
 def test_neighbours_are_the_nearest_earlier_ones_by_the_angle_in_feature_space(dtype):
     X = np.random.default_rng(0).normal(size=(300, 5))
     K = (X @ X.T).astype(dtype)
-    found = Neighbours(K, Dense(K).divide, n_nearest=7)._nearest
+    found = Neighbours(held(K), n_nearest=7)._nearest
     lengths = np.sqrt(np.diagonal(K))
     for i in range(300):
         cosines = K[i, :i] / lengths[:i]
@@ -43,7 +48,7 @@ def test_neighbours_are_the_nearest_earlier_ones_by_the_angle_in_feature_space(d
 
 def test_a_limit_keeps_later_samples_from_being_neighbours():
     K = kernel_matrix(50)
-    neighbours = Neighbours(K, Dense(K).divide, n_nearest=45, limit=20)
+    neighbours = Neighbours(held(K), n_nearest=45, limit=20)
     assert neighbours._nearest.max() == 19
     given = K[20:, :20] @ np.linalg.solve(K[:20, :20], K[:20, 20:])
     variances = neighbours.factor(np.arange(50)).variances[20:]
@@ -53,14 +58,27 @@ def test_a_limit_keeps_later_samples_from_being_neighbours():
 def test_repeated_and_empty_rows_do_no_harm():
     K = np.kron(kernel_matrix(20), np.ones((3, 3)))
     K[10], K[:, 10] = 0.0, 0.0
-    answer = Neighbours(K, Dense(K).divide).factor(np.arange(60)).solve(np.ones(60))
+    answer = Neighbours(held(K)).factor(np.arange(60)).solve(np.ones(60))
     assert np.isfinite(answer).all()
 
 
 def test_the_fewer_the_neighbours_the_larger_the_variance():
     K = kernel_matrix(200)
-    neighbours = Neighbours(K, Dense(K).divide, n_nearest=32)
+    neighbours = Neighbours(held(K), n_nearest=32)
     everyone = np.arange(200)
     variances = [neighbours.factor(everyone, n).variances for n in (4, 8, 16, 32)]
     for more, fewer in zip(variances[1:], variances, strict=False):
         assert (more <= fewer * (1 + 1e-9)).all()
+
+
+def test_what_is_not_held_gives_the_same_factor_and_products():
+    K = kernel_matrix(300)
+    everyone = np.arange(300)
+    x = np.random.default_rng(0).normal(size=(300, 3))
+    answers = []
+    for cache_bytes in (1e9, 0.0):
+        blocks = Blocks(Dense(K), np.float64, cache_bytes)
+        answers.append((Neighbours(blocks).factor(everyone[::2]).solve(x[::2]), blocks.times(x, slice(10, 290))))
+    np.testing.assert_array_equal(answers[0][0], answers[1][0])
+    np.testing.assert_allclose(answers[0][1], K[10:290] @ x, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(answers[1][1], K[10:290] @ x, rtol=1e-12, atol=1e-12)

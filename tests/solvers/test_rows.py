@@ -13,6 +13,7 @@ import certificate
 from slabsvm import OneClassSlabSVM
 from slabsvm.dual.program import one_class_slab
 from slabsvm.dual.solution import Status
+from slabsvm.gram.blocks import Blocks
 from slabsvm.gram.computed import COARSE, Computed
 from slabsvm.gram.dense import Dense
 from slabsvm.gram.products import Thin
@@ -22,7 +23,7 @@ from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.solvers import smo
 from slabsvm.solvers.conjugate import near_equal_scores
 from slabsvm.solvers.kept_rows import KeptRows
-from slabsvm.solvers.pool import LEAST_SPACE, Pool
+from slabsvm.solvers.pool import Pool
 
 pytestmark = pytest.mark.numeric
 
@@ -148,12 +149,10 @@ def test_conjugate_directions_end_at_equal_scores_or_say_early_that_there_are_no
     dual = one_class_slab(np.ones(400), 0.1, 0.05, 2 / 3)
 
     def steps(K):
-        pool = Pool(Dense(K), np.float64, 1e9)
-        pool.admit_everything()
-        products = []
-        product = pool.product
-        pool.product = lambda beta: products.append(beta) or product(beta)
-        found = near_equal_scores(dual, pool, lambda point: point.gap <= 1e-6 * point.objective)
+        blocks = Blocks(Dense(K), np.float64, 1e9)
+        products, times = [], blocks.times
+        blocks.times = lambda x: products.append(x) or times(x)
+        found = near_equal_scores(dual, blocks, lambda point: point.gap <= 1e-6 * point.objective)
         np.testing.assert_allclose(found.multipliers.sum(axis=1), dual.totals, rtol=1e-12)
         assert (found.multipliers >= 0).all()
         assert (found.multipliers <= dual.caps).all()
@@ -189,14 +188,22 @@ def test_what_float32_cannot_settle_goes_on_in_float64():
 
 
 def test_too_little_memory_for_the_free_samples_is_called_so():
-    # K is near the identity, so that nearly all samples are free: half as many again as are held whatever the memory.
-    m = 3500
-    assert m > 1.5 * LEAST_SPACE
-    X = np.random.default_rng(5).normal(size=(m, 8))
-    dual = one_class_slab(np.ones(m), 0.1, 0.05, 2 / 3)
-    solution = smo.solve(dual, Computed(RBF(2.0), X), tol=1e-6, cache_bytes=1e5)
+    X = np.random.default_rng(5).normal(size=(900, 8))
+    dual, gram = one_class_slab(np.ones(900), 0.1, 0.05, 2 / 3), Computed(RBF(0.6), X)
+    descent = smo._Descent(dual, gram, smo.Limits(tol=1e-6, steps=10**9, cache_bytes=0.0))
+    descent.pool = Pool(gram, np.float64, 0.0, least_space=300)
+    solution = descent.run(None)
     assert solution.status is Status.CACHE_LIMIT
     assert "cache_size" in solution.status.value
+
+
+def test_a_collapsed_slab_needs_no_memory_for_its_free_samples():
+    X = np.random.default_rng(5).normal(size=(1500, 8))
+    dual = one_class_slab(np.ones(1500), 0.1, 0.05, 2 / 3)
+    gram = Computed(RBF(2.0), X)
+    solution = smo.solve(dual, gram, cache_bytes=1e5)
+    assert solution.status is Status.CONVERGED
+    assert certificate.gap(dual, RBF(2.0)(X, X), solution.multipliers) <= 1.001e-3 * solution.objective
 
 
 def n_blas_threads():

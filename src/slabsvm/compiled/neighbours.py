@@ -18,17 +18,20 @@ LANES = 64  # values that are compared at once with the least of the nearest
 
 
 @_compiled
-def nearest_earlier(K: Any, scales: Any, first: int, last: int, limit: int, nearest: Any) -> None:
-    """Fill nearest[i], first <= i < last, with the samples j < min(i, limit) of the largest K_ij scales_j, in order."""
+def nearest_earlier(rows: Any, scales: Any, first: int, nearest: Any) -> None:
+    """Fill nearest[i] with the samples j < i of the largest K_ij scales_j, in order, for the rows of K from i = first.
+
+    Samples beyond the rows' end are nobody's neighbours.
+    """
     n_nearest = nearest.shape[1]
-    values = np.empty(n_nearest, K.dtype)
-    scaled = np.empty(LANES, K.dtype)
+    values = np.empty(n_nearest, rows.dtype)
+    scaled = np.empty(LANES, rows.dtype)
     half = LANES // 2
-    folded = np.empty(half, K.dtype)
-    for i in range(first, last):
-        row = K[i]
+    folded = np.empty(half, rows.dtype)
+    for i in range(first, first + len(rows)):
+        row = rows[i - first]
         count = 0
-        end = min(i, limit)
+        end = min(i, rows.shape[1])
         for begin in range(0, end, LANES):
             width = min(LANES, end - begin)
             if width == LANES:
@@ -65,13 +68,16 @@ def nearest_earlier(K: Any, scales: Any, first: int, last: int, limit: int, near
 
 @_compiled
 def regress(
-    K: Any, ridges: Any, face: Any, places: Any, nearest: Any, first: int, last: int, chosen: Any, u: Any
+    K: Any, index: Any, ridges: Any, face: Any, places: Any, nearest: Any, first: int, last: int, chosen: Any, u: Any
 ) -> None:
     """Regress each sample of a face on its nearest ones there, and fill column a of the factor, first <= a < last.
 
     Parameters
     ----------
-    K : (m, m) array of float32 or float64
+    K : (n, n) array of float32 or float64
+        Among samples that hold all that are needed.
+    index : (m,) array of intp
+        Where in K each of them is.
     ridges : (m,) array
         Added to K's diagonal.
     face : (f,) array of intp
@@ -89,31 +95,34 @@ def regress(
     factor = np.empty((n_nearest, n_nearest))
     weights = np.empty(n_nearest)
     samples = np.empty(n_nearest, np.int64)
+    added = np.empty(n_nearest)
     for a in range(first, last):
-        i = face[a]
+        own = ridges[face[a]]
+        i = index[face[a]]
         count = 0
-        for j in nearest[i]:
+        for j in nearest[face[a]]:
             if j >= 0 and places[j] >= 0:
-                samples[count] = j
+                samples[count] = index[j]
+                added[count] = ridges[j]
                 chosen[a, count] = places[j]
                 count += 1
         chosen[a, count:] = -1
-        variance = np.float64(K[i, i]) + ridges[i]
+        variance = np.float64(K[i, i]) + own
         for x in range(count):
             j = samples[x]
             for y in range(x + 1):
                 inner = np.float64(K[j, samples[y]])
                 if x == y:
-                    inner += ridges[j]
+                    inner += added[x]
                 for z in range(y):
                     inner -= factor[x, z] * factor[y, z]
-                factor[x, y] = np.sqrt(max(inner, ridges[j])) if x == y else inner / factor[y, y]
+                factor[x, y] = np.sqrt(max(inner, added[x])) if x == y else inner / factor[y, y]
             weight = np.float64(K[i, j])
             for z in range(x):
                 weight -= factor[x, z] * weights[z]
             weights[x] = weight / factor[x, x]
             variance -= weights[x] * weights[x]
-        root = 1.0 / np.sqrt(max(variance, ridges[i]))
+        root = 1.0 / np.sqrt(max(variance, own))
         for x in range(count - 1, -1, -1):
             weight = weights[x]
             for z in range(x + 1, count):

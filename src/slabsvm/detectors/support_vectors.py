@@ -212,7 +212,7 @@ class SupportVectorDetector(KernelDetector):
         # planes and of the training scores that they were subtracted from.
         size = float(np.abs(solved.beta).sum()) * float(gram.diagonal.max(initial=0.0))
         if self.offsets == "leave-one-out":
-            left_out = leave_one_out(dual, gram, solution).scores
+            left_out = leave_one_out(dual, gram, solution, cache_bytes=float(self.cache_size) * 1e6).scores
             offsets = dual.offsets(left_out)
             size = float(np.abs(offsets).max() + np.abs(solution.scores).max())
             scores = left_out

@@ -30,17 +30,18 @@ one of two equal samples left out, the other would hold its place, and nothing w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from slabsvm.dual.active_set import Face
-from slabsvm.dual.neighbour_spans import neighbour_spans
+from slabsvm.dual.neighbour_spans import TUNING, neighbour_spans
 from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Solution
 from slabsvm.gram.base import Gram
+from slabsvm.gram.blocks import Blocks
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
@@ -73,13 +74,23 @@ class LeaveOneOut:
 
 
 @ONE_BLAS_THREAD
-def leave_one_out(dual: Dual, gram: Gram, solution: Solution, *, large: int = LARGE, vast: int = VAST) -> LeaveOneOut:
+def leave_one_out(
+    dual: Dual,
+    gram: Gram,
+    solution: Solution,
+    *,
+    cache_bytes: float = 1e9,
+    large: int = LARGE,
+    vast: int = VAST,
+) -> LeaveOneOut:
     """Return the leave-one-out scores of a solution; the nearer it is to the optimum, the better the closed form.
 
     Parameters
     ----------
     dual, gram : the problem
     solution : its optimum, to within its gap
+    cache_bytes : float
+        What K of a vast face may take.
     large : int, default=LARGE
         A face of more samples is factored in float32, where the kernel allows it.
     vast : int, default=VAST
@@ -87,7 +98,11 @@ def leave_one_out(dual: Dual, gram: Gram, solution: Solution, *, large: int = LA
     """
     face = Face(dual, solution.multipliers, _free_or_next(dual, solution))
     if len(face.samples) > vast and gram.single_precision_error < np.inf and not dual.linear.any():
-        estimated = neighbour_spans(face, gram, solution, _bound(face, dual.beta(solution.multipliers)))
+        bound = _bound(face, dual.beta(solution.multipliers))
+        K = Blocks(gram.subset(np.concatenate([face.samples, bound])), np.float32, cache_bytes)
+        # Where not even K fits the memory, its factor does not either.
+        tuning = TUNING if K.matrix is not None else replace(TUNING, largest_error=np.inf)
+        estimated = neighbour_spans(face, bound, K, solution, tuning)
         if estimated is not None:
             removed = dual.beta(solution.multipliers)
             falls = np.zeros(dual.n_samples)

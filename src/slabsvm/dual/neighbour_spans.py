@@ -10,17 +10,16 @@ far off a plane can be.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from slabsvm.data.pieces import pieces
 from slabsvm.dual.active_set import Face
 from slabsvm.dual.solution import Solution
-from slabsvm.gram.base import Gram
+from slabsvm.gram.blocks import Blocks
 from slabsvm.gram.neighbours import NeighbourFactor, Neighbours
-from slabsvm.runtime.arrays import FloatArray, IndexArray
+from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
 
 
 @dataclass(frozen=True)
@@ -44,17 +43,15 @@ class Tuning:
     """
 
     neighbours: int = 32
-    exact: int = 24
+    exact: int = 20
     window: float = 0.1
-    variance_tol: float = 1e-3
+    variance_tol: float = 3e-3
     border_tol: float = 1e-4
     iterations: int = 40
     largest_error: float = 0.08
 
 
 TUNING = Tuning()
-# Threads take so many rows of K at once.
-ROWS_AT_ONCE = 512
 # A free sample of which less than this share is not the planes' own can neither lose nor pass on its mass.
 LONE = 1e-10
 # What is divided by is no less.
@@ -81,20 +78,20 @@ class Spans:
 
 
 def neighbour_spans(
-    face: Face, gram: Gram, solution: Solution, bound: IndexArray, tuning: Tuning = TUNING
+    face: Face, bound: IndexArray, K: Blocks, solution: Solution, tuning: Tuning = TUNING
 ) -> Spans | None:
     """Return estimates of the spans, or None where too little can be said of them.
 
     Parameters
     ----------
     face : Face
-    gram : Gram
-        With float32 blocks.
-    solution : Solution
     bound : (b,) array of intp
         Support vectors that are not in the face.
+    K : Blocks
+        Over the face's samples and, behind them, the bound ones, in float32.
+    solution : Solution
     """
-    return _Estimate(face, gram, bound, tuning).spans(solution)
+    return _Estimate(face, bound, K, tuning).spans(solution)
 
 
 class _Estimate:
@@ -103,12 +100,11 @@ class _Estimate:
     A *value* is an element of the diagonal of K_FF^-1, or of a sample at its bound the variance given F.
     """
 
-    def __init__(self, face: Face, gram: Gram, bound: IndexArray, tuning: Tuning) -> None:
-        self.face, self.gram, self.tuning = face, gram, tuning
+    def __init__(self, face: Face, bound: IndexArray, K: Blocks, tuning: Tuning) -> None:
+        self.face, self.K, self.tuning = face, K, tuning
         self.samples = np.concatenate([face.samples, bound])
         self.n_free = len(face.samples)
-        self.K = gram.block(self.samples, self.samples, np.float32)
-        neighbours = Neighbours(self.K, gram.divide, tuning.neighbours, limit=self.n_free)
+        neighbours = Neighbours(K, tuning.neighbours, limit=self.n_free)
         everyone = np.arange(len(self.samples))
         factor = neighbours.factor(everyone)
         self.factor = factor.leading(self.n_free)
@@ -125,7 +121,7 @@ class _Estimate:
         if weights is None:
             return None
         schur = np.linalg.inv(border[: self.n_free].T @ weights)
-        rest = self.K[self.n_free :, : self.n_free] @ weights - border[self.n_free :]
+        rest = self.K.times(weights, slice(self.n_free, len(self.samples))) - border[self.n_free :]
 
         def assembled(values: FloatArray) -> tuple[FloatArray, FloatArray]:
             """Return the spans S_i^2 and the planes' falls A_i'q_i that such values give."""
@@ -188,13 +184,10 @@ class _Estimate:
         bound = some >= self.n_free
         right = np.zeros((self.n_free, len(some)))
         right[some[~bound], np.flatnonzero(~bound)] = 1.0
-        right[:, bound] = self.K[some[bound], : self.n_free].T
-        explained = np.zeros(len(some))
-        for gained, _ in self._conjugate_steps(right, np.zeros_like(right)):
-            explained += gained
-            if (gained <= self.tuning.variance_tol * explained).all():
-                break
-        diagonal = np.diagonal(self.K)[some].astype(np.float64)
+        right[:, bound] = self.K.among(some[bound], np.arange(self.n_free)).T
+        x = np.zeros_like(right)
+        explained = self._conjugate(right, x, lambda gained, total, _: gained <= self.tuning.variance_tol * total)
+        diagonal = self.K.gram.diagonal[some]
         return np.where(bound, np.maximum(diagonal - explained, np.finfo(np.float32).eps * diagonal), explained)
 
     def _start(self, right: FloatArray, beta: FloatArray) -> FloatArray:
@@ -209,31 +202,42 @@ class _Estimate:
 
     def _solve(self, right: FloatArray, x: FloatArray) -> FloatArray | None:
         """Return K_FF^-1 right, shape (f, c), from a start; None where conjugate gradients do not converge."""
-        enough = self.tuning.border_tol**2 * np.einsum("ij,ij->j", right, x)
-        return x if any((left <= enough).all() for _, left in self._conjugate_steps(right, x)) else None
+        enough = self.tuning.border_tol**2 * float(np.einsum("ij,ij->j", right, x).min())
+        self._conjugate(right, x, lambda _, __, square: square <= enough)
+        residual = right - self._times(x)
+        return x if (np.einsum("ij,ij->j", residual, self.factor.solve(residual)) <= 4 * enough).all() else None
 
-    def _conjugate_steps(self, right: FloatArray, x: FloatArray) -> Iterator[tuple[FloatArray, FloatArray]]:
-        """Go on from x towards K_FF^-1 right, in place; give each step's gain and the residual's square."""
+    def _conjugate(
+        self, right: FloatArray, x: FloatArray, finished: Callable[[FloatArray, FloatArray, FloatArray], BoolArray]
+    ) -> FloatArray:
+        """Go on from x towards K_FF^-1 right, in place, by conjugate gradients; return what they add to right'x.
+
+        A column ends where finished says so, of what its step has gained, of all it has gained and of the square of its
+        residual.
+        """
+        total = np.zeros(right.shape[1])
+        columns = np.arange(right.shape[1])
         residual = right - self._times(x) if x.any() else right.copy()
         direction = self.factor.solve(residual)
         square = np.einsum("ij,ij->j", residual, direction)
         for _ in range(self.tuning.iterations):
             image = self._times(direction)
             length = square / np.maximum(np.einsum("ij,ij->j", direction, image), LEAST)
-            x += length * direction
+            x[:, columns] += length * direction
             residual -= length * image
+            gained = length * square
+            total[columns] += gained
             step = self.factor.solve(residual)
             square, previous = np.einsum("ij,ij->j", residual, step), square
-            yield length * previous, square
             direction = step + square / np.maximum(previous, LEAST) * direction
+            going = ~finished(gained, total[columns], square)
+            if not going.all():
+                columns, square = columns[going], square[going]
+                residual, direction = residual[:, going], np.ascontiguousarray(direction[:, going])
+            if len(columns) == 0:
+                break
+        return total
 
     def _times(self, x: FloatArray) -> FloatArray:
-        """Return K_FF x, with x brought to the size of 1 so that no product in float32 underflows."""
-        size = max(float(np.abs(x).max()), LEAST)
-        unit, image = (x / size).astype(self.K.dtype), np.empty(x.shape)
-
-        def fill(rows: slice) -> None:
-            image[rows] = self.K[rows, : self.n_free] @ unit
-
-        self.gram.divide(fill, pieces(self.n_free, 1, ROWS_AT_ONCE))
-        return image * size
+        """Return K_FF x."""
+        return self.K.times(x, slice(0, self.n_free))

@@ -9,19 +9,20 @@ most samples below it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from slabsvm.data.pieces import pieces
+from slabsvm.gram.blocks import Blocks
 from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray
 
 # So many earlier samples are regressed on. Twice as many save a third of the products and cost four times the time.
 NEAREST = 16
-# Threads take so many samples at once.
-SAMPLES_AT_ONCE = 512
+# So many samples are regressed at once: their neighbours' K is computed, if K is not held.
+SAMPLES_AT_ONCE = 64
+HELD_AT_ONCE = 512
 # Added to K's diagonal, relative to it: what rounding makes of a conditional variance.
 RIDGE: dict[Any, float] = {np.float32: 1e-6, np.float64: 1e-12}
 
@@ -31,50 +32,58 @@ class Neighbours:
 
     Parameters
     ----------
-    K : (m, m) array of float32 or float64
-    divide : function
-        As `Gram.divide`: samples' work is divided by it.
+    K : Blocks
     n_nearest : int, default=NEAREST
     limit : int or None
         Only samples before this one are anybody's neighbours; None for all.
     """
 
-    def __init__(
-        self,
-        K: AnyFloatArray,
-        divide: Callable[..., None],
-        n_nearest: int = NEAREST,
-        limit: int | None = None,
-    ) -> None:
+    def __init__(self, K: Blocks, n_nearest: int = NEAREST, limit: int | None = None) -> None:
         from slabsvm.compiled import neighbours as _loops
 
-        self.K, self._divide = K, divide
-        diagonal = np.diagonal(K).astype(np.float64)
-        self._ridges = RIDGE[K.dtype.type] * np.where(diagonal > 0, diagonal, 1.0)
+        self.K = K
+        n_samples, diagonal = K.gram.n_samples, K.gram.diagonal
+        self._ridges = RIDGE[K.dtype] * np.where(diagonal > 0, diagonal, 1.0)
         scales = (1.0 / np.sqrt(np.where(diagonal > 0, diagonal, np.inf))).astype(K.dtype)
-        self._nearest = np.empty((len(K), min(n_nearest, len(K) - 1)), dtype=np.int32)
-        last = len(K) if limit is None else limit
+        self._nearest = np.empty((n_samples, min(n_nearest, n_samples - 1)), dtype=np.int32)
 
-        def find(some: slice) -> None:
-            _loops.nearest_earlier(K, scales, some.start, some.stop, last, self._nearest)
+        def find(some: slice, rows: AnyFloatArray) -> None:
+            _loops.nearest_earlier(rows, scales, some.start, self._nearest)
 
-        divide(find, pieces(len(K), 1, SAMPLES_AT_ONCE))
+        K.sweep(find, slice(0, n_samples), slice(0, n_samples if limit is None else limit))
 
     def factor(self, face: IndexArray, n_nearest: int | None = None) -> NeighbourFactor:
         """Return the factor of the inverse of K over some samples, in ascending order, from all neighbours or fewer."""
         from slabsvm.compiled import neighbours as _loops
 
         nearest = np.ascontiguousarray(self._nearest[:, :n_nearest])
-        places = np.full(len(self.K), -1, dtype=np.intp)
+        places = np.full(len(nearest), -1, dtype=np.intp)
         places[face] = np.arange(len(face))
         chosen = np.empty((len(face), nearest.shape[1]), dtype=np.int32)
         columns = np.empty((len(face), nearest.shape[1] + 1))
 
         def regress(some: slice) -> None:
-            _loops.regress(self.K, self._ridges, face, places, nearest, some.start, some.stop, chosen, columns)
+            K, index = self._among(face[some], nearest)
+            _loops.regress(K, index, self._ridges, face, places, nearest, some.start, some.stop, chosen, columns)
 
-        self._divide(regress, pieces(len(face), 1, SAMPLES_AT_ONCE))
+        some_at_once = pieces(len(face), 1, SAMPLES_AT_ONCE if self.K.matrix is None else HELD_AT_ONCE)
+        if self.K.matrix is None:
+            # The blocks are divided among threads, and these take no tasks from each other.
+            for some in some_at_once:
+                regress(some)
+        else:
+            self.K.gram.divide(regress, some_at_once)
         return NeighbourFactor(chosen, columns)
+
+    def _among(self, samples: IndexArray, nearest: npt.NDArray[np.int32]) -> tuple[AnyFloatArray, IndexArray]:
+        """Return K among samples and their neighbours at least, and where in it each sample is."""
+        if self.K.matrix is not None:
+            return self.K.matrix, np.arange(len(nearest))
+        theirs = nearest[samples]
+        needed = np.union1d(samples, theirs[theirs >= 0])
+        index = np.zeros(len(nearest), dtype=np.intp)
+        index[needed] = np.arange(len(needed))
+        return self.K.among(needed, needed), index
 
 
 class NeighbourFactor:

@@ -20,10 +20,10 @@ import scipy.linalg
 from slabsvm.dual.active_set import Face
 from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Point
+from slabsvm.gram.blocks import Blocks
 from slabsvm.gram.cholesky import cholesky
 from slabsvm.gram.neighbours import NeighbourFactor, Neighbours
-from slabsvm.runtime.arrays import AnyFloatArray, BoolArray, FloatArray, IndexArray
-from slabsvm.solvers.pool import Pool
+from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def multipliers_of(dual: Dual, beta: FloatArray) -> FloatArray:
 
 def near_equal_scores(
     dual: Dual,
-    pool: Pool,
+    K: Blocks,
     enough: Callable[[Point], bool],
     tuning: Tuning = TUNING,
 ) -> Point:
@@ -103,21 +103,20 @@ def near_equal_scores(
     Parameters
     ----------
     dual : Dual
-    pool : Pool
-        That holds everything.
+    K : Blocks
     enough : function
         Whether a feasible point will do.
     """
-    return _Steps(dual, pool, tuning).run(enough)
+    return _Steps(dual, K, tuning).run(enough)
 
 
 class _Steps:
-    def __init__(self, dual: Dual, pool: Pool, tuning: Tuning) -> None:
-        self.dual, self.pool, self.tuning = dual, pool, tuning
-        self.neighbours = Neighbours(pool.matrix, pool.gram.divide)
+    def __init__(self, dual: Dual, K: Blocks, tuning: Tuning) -> None:
+        self.dual, self.K, self.tuning = dual, K, tuning
+        self.neighbours = Neighbours(K)
         self.face = np.arange(dual.n_samples)
         self.factor = self.neighbours.factor(self.face)
-        self.subspace = _Subspace(pool.matrix, tuning.groups)
+        self.subspace = _Subspace(K, tuning.groups)
         self.products = 2
         self.hopeless = False
 
@@ -151,7 +150,7 @@ class _Steps:
 
     def _times(self, beta: FloatArray) -> FloatArray:
         self.products += 1
-        return self.pool.product(beta)
+        return self.K.times(beta)
 
     def _across(self, face: Face, point: Point, enough: Callable[[Point], bool]) -> Point:
         """Return a feasible point on the way to the face's optimum."""
@@ -165,8 +164,6 @@ class _Steps:
             direction = np.zeros(dual.n_samples)
             direction[face.samples] = self.factor.solve(residual)
             square = float(residual @ direction[face.samples])
-            # Products of numbers below 1e-38 would take ten times as long.
-            direction /= max(float(np.abs(direction).max()), np.finfo(np.float64).tiny)
             first = square if step == 0 else first
             done = not exact and square < tuning.reduction * first
             if done or not square > 0 or self.products >= tuning.products:
@@ -206,15 +203,14 @@ class _Subspace:
     The first directions are the indicators of groups: of the samples nearest to each of the first few.
     """
 
-    def __init__(self, K: AnyFloatArray, n_groups: int) -> None:
+    def __init__(self, K: Blocks, n_groups: int) -> None:
         self.K = K
-        diagonal = np.diagonal(K)
-        self.mean_diagonal = float(diagonal.mean(dtype=np.float64))
-        likeness = K[:n_groups] / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))[:n_groups, None]
-        group = likeness.argmax(axis=0)
-        indicators = (np.unique(group)[:, None] == group).astype(K.dtype)
-        self.directions = indicators.astype(np.float64)
-        self.images = (indicators @ K).astype(np.float64)
+        n_samples, diagonal = K.gram.n_samples, K.gram.diagonal
+        self.mean_diagonal = float(diagonal.mean())
+        likeness = K.among(np.arange(min(n_groups, n_samples)), np.arange(n_samples))
+        group = (likeness / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))[: len(likeness), None]).argmax(axis=0)
+        self.directions = (np.unique(group)[:, None] == group).astype(np.float64)
+        self.images = np.ascontiguousarray(K.times(np.ascontiguousarray(self.directions.T)).T)
         self._scale(slice(None))
         self.products = self.directions @ self.images.T
 
@@ -241,7 +237,9 @@ class _Subspace:
     def leave(self, samples: IndexArray) -> None:
         """Let no direction move these samples."""
         if len(samples):
-            self.images -= self.directions[:, samples].astype(self.K.dtype) @ self.K[samples]
+            moved = np.zeros_like(self.directions)
+            moved[:, samples] = self.directions[:, samples]
+            self.images -= self.K.times(np.ascontiguousarray(moved.T)).T
             self.directions[:, samples] = 0.0
             self.products = self.directions @ self.images.T
 

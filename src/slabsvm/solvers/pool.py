@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from slabsvm.data.pieces import pieces
 from slabsvm.gram.base import Gram
+from slabsvm.gram.blocks import Blocks
 from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray
-from slabsvm.solvers.kept_rows import KeptRows, combined
+from slabsvm.solvers.kept_rows import KeptRows
 
 # The pool is cut back to the working set when it would grow to this many of them,
 GROWTH = 1.5
@@ -22,8 +22,6 @@ LEAST_SPACE = 2048
 BLOCK_SHARE = 0.25
 # and the block takes at most this share, so that there is room for the old one while it grows.
 LARGEST_SHARE = 0.75
-# A product with all of K is divided among threads by so many of its columns.
-COLUMNS_AT_ONCE = 1024
 # A working set of this share of all samples takes in the rest, if all of K fits the memory.
 NEARLY_ALL = 0.5
 
@@ -74,6 +72,11 @@ class Pool:
     def matrix(self) -> AnyFloatArray:
         """All of K, shape (m, m), of a pool that holds everything."""
         return self.block[: self.gram.n_samples, : self.gram.n_samples]
+
+    @property
+    def blocks(self) -> Blocks:
+        """All of K, held where the pool holds everything."""
+        return Blocks(self.gram, self.dtype, 0.0, self.matrix if self.holds_everything else None)
 
     @property
     def room(self) -> float:
@@ -129,13 +132,7 @@ class Pool:
     def product(self, beta: FloatArray, share: float = 1.0) -> FloatArray:
         """Return K beta, shape (m,), for beta of shape (m,), and keep its rows of K in this share of the room."""
         if self.holds_everything:
-            scores = np.empty(self.gram.n_samples)
-
-            def fill(columns: slice) -> None:
-                scores[columns] = combined(beta, self.matrix[:, columns])
-
-            self.gram.divide(fill, pieces(self.gram.n_samples, 1, COLUMNS_AT_ONCE))
-            return scores
+            return self.blocks.times(beta)
         self._rows.fetch(np.flatnonzero(beta), share * self.room)
         return self._rows.product(beta)
 

@@ -134,8 +134,9 @@ def _solve(dual: Dual, gram: Gram, limits: Limits) -> Solution:
     rough = _solve(dual.restrict(part), gram.subset(part), loose)
     descent = _Descent(dual, gram, limits, rough.iterations)
     crowded = float((rough.multipliers > 0).any(axis=0).mean()) > CROWDED
-    if crowded and descent.pool.could_hold_everything:
-        descent.pool.admit_everything()
+    if crowded and (descent.pool.could_hold_everything or not gram.cheap_products):
+        if descent.pool.could_hold_everything:
+            descent.pool.admit_everything()
         point = descent.near_equal_scores()
         if dual.relative(point.gap, point.objective, descent.mean_diagonal) < FAR:
             return descent.run_from(point)
@@ -238,13 +239,13 @@ class _Descent:
         return dual.linear_minimiser(dual.linear + self.pool.product(mean))
 
     def near_equal_scores(self) -> Point:
-        """Return the point that conjugate directions from equal scores lead to; needs all rows of K."""
+        """Return the point that conjugate directions from equal scores lead to."""
         self.restarted = True
 
         def enough(point: Point) -> bool:
             return point.gap <= (1 - HIDDEN) * self._gap_target(point)
 
-        return near_equal_scores(self.dual, self.pool, enough)
+        return near_equal_scores(self.dual, self.pool.blocks, enough)
 
     def _gap_target(self, point: Point) -> float:
         return self.dual.gap_target(point.objective, self.mean_diagonal, self.limits.tol, self.gram.resolution)
