@@ -266,7 +266,7 @@ def test_a_weight_means_repetition_to_the_default(sparse, X):
     [
         # Of two even features the widest kernels, or nearly, reject the most; of a thin line the narrowest.
         (np.random.default_rng(0).uniform(size=(80, 2)), "below"),
-        (np.linspace(0, 1, 60)[:, None] + 0.001 * np.random.default_rng(0).normal(size=(60, 2)), "above"),
+        (np.linspace(0, 1, 60)[:, None] + 0.0003 * np.random.default_rng(0).normal(size=(60, 2)), "above"),
     ],
     ids=["even", "a line"],
 )
