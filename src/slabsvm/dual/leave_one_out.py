@@ -48,7 +48,7 @@ from slabsvm.runtime.blas import ONE_BLAS_THREAD
 # A face of more samples is factored in float32, at half the time and memory, where the kernel allows such blocks.
 LARGE = 1000
 # A face of more samples is not factored, where its neighbours tell enough.
-VAST = 3000
+VAST = 2000
 # A multiplier so near a bound, as a share of its cap, is at it: sums of caps leave rounding behind.
 AT_BOUND = 1e-12
 
