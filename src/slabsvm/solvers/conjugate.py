@@ -55,6 +55,8 @@ class Tuning:
 
 
 TUNING = Tuning()
+# A direction's length under K is rounding alone below this many roundings of K.
+SEEN = 8.0
 # Added to the products of directions, which have length 1: they need not be independent.
 RIDGE = 1e-9
 # Multipliers whose beta is off by no more than this share of the largest are those of that beta.
@@ -169,7 +171,12 @@ class _Steps:
             if done or not square > 0 or self.products >= tuning.products:
                 break
             self.subspace.extend(direction, self._times(direction))
-            moved, risen = self.subspace.best(scores, face)
+            try:
+                moved, risen = self.subspace.best(scores, face)
+            except np.linalg.LinAlgError:
+                # Rounding has made the directions' products those of no vectors.
+                self.hopeless = True
+                break
             change, scores = change + moved, scores + risen
             trial = multipliers_of(dual, point.beta + change)
             outside = self._outside(point.beta + change)
@@ -218,7 +225,8 @@ class _Subspace:
         """Give directions the length 1 under K, and take back those that rounding alone moves."""
         directions, images = self.directions[which], self.images[which]
         squares = np.einsum("ij,ij->i", directions, images)
-        seen = squares > np.finfo(np.float64).eps * self.mean_diagonal * np.einsum("ij,ij->i", directions, directions)
+        smallest = SEEN * float(np.finfo(self.K.dtype).eps) * self.mean_diagonal
+        seen = squares > smallest * np.einsum("ij,ij->i", directions, directions)
         scales = np.divide(1.0, np.sqrt(squares, where=seen, out=np.ones_like(squares)), where=seen, out=0.0 * squares)
         directions *= scales[:, None]
         images *= scales[:, None]

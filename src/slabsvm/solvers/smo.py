@@ -106,7 +106,8 @@ def solve(
     """
     gram.check()
     limits = Limits(tol, max_iter if max_iter >= 0 else np.iinfo(np.int64).max, cache_bytes)
-    if dual.n_samples <= SMALL:
+    # Two planes leave so many more samples free that Newton's method pays for twice as many.
+    if dual.n_samples <= SMALL * dual.n_planes:
         return small.solve(dual, gram, tol=tol, max_steps=limits.steps, start=start)
     if start is not None:
         return _Descent(dual, gram, limits).run(start)
