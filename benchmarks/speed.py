@@ -122,7 +122,7 @@ FITS = [
         for name, times in (("x 4", 4.0), ("x 16", 16.0), ("of neighbours", None))
     ),
     *(
-        Fit(f"slab, gamma x {times}, vast", "clouds 16", 50_000, SLAB, "ends", gamma_times=times, peer=False, repeats=1)
+        Fit(f"slab x {times}, vast", "clouds 16", 50_000, SLAB, "ends", gamma_times=times, peer=False, repeats=1)
         for times in (4, 10)
     ),
     Fit("slab, duplicated 10 x", "duplicated", 20_000, SLAB, "peer >= 1"),

@@ -399,7 +399,8 @@ def test_leave_one_out_that_rejects_the_rows_that_repeat_is_warned_of_and_the_re
     assert (detector.predict(new) == -1).all()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert (detector.set_params(method="split").fit(X).predict(new) == 1).mean() > 0.94
+        # One of the sixteen cells may be on either side of the threshold.
+        assert (detector.set_params(method="split").fit(X).predict(new) == 1).mean() > 0.95 - 1.5 / 16
 
 
 def test_leave_one_out_that_accepts_all_rows_that_repeat_is_warned_of():

@@ -47,8 +47,8 @@ def test_an_estimate_is_found_for_narrow_kernels_and_not_for_all(compared):
 
 def test_planes_are_off_by_little_and_by_no_more_than_is_said(compared):
     shifts, errors, spreads, _, _ = compared.T
-    assert (errors <= 0.08 * spreads).all()
-    assert (shifts <= 0.08 * spreads).all()
+    assert (errors <= 0.15 * spreads).all()
+    assert (shifts <= 0.15 * spreads).all()
     assert np.mean(shifts <= errors) >= 0.8
 
 

@@ -108,7 +108,12 @@ def solve(
     limits = Limits(tol, max_iter if max_iter >= 0 else np.iinfo(np.int64).max, cache_bytes)
     # Two planes leave so many more samples free that Newton's method pays for twice as many.
     if dual.n_samples <= SMALL * dual.n_planes:
-        return small.solve(dual, gram, tol=tol, max_steps=limits.steps, start=start)
+        solution = small.solve(dual, gram, tol=tol, max_steps=limits.steps, start=start)
+        if solution.status is not Status.STALLED:
+            return solution
+        # Full Newton steps may go round in circles; the descent never does.
+        again = _Descent(dual, gram, limits, solution.iterations, np.float64).run(solution.multipliers)
+        return min(solution, again, key=lambda each: each.gap)
     if start is not None:
         return _Descent(dual, gram, limits).run(start)
     return _solve(dual, gram, limits)
