@@ -49,7 +49,7 @@ def assert_plain_error(result: Result, *parts: str) -> None:
 def assert_one_page(page: str, figures: int) -> None:
     """Nothing comes from elsewhere, and no place of the template is left open."""
     assert not re.search(r'(src|href)="(?!data:|#)', page)
-    assert "http" not in page
+    assert "http" not in re.sub(r"base64,[A-Za-z0-9+/=]*", "", page)
     assert not re.search(r"\{[{%#]", page)
     assert page.count('src="data:image/png;base64,') == figures
 
