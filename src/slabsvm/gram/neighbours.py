@@ -3,8 +3,8 @@
 Column i holds the regression of sample i on its nearest samples j < i, scaled by its conditional standard deviation:
 the sparse factor nearest to K^-1 in the Kullback-Leibler sense (Vecchia 1988; Schaefer, Katzfuss and Owhadi 2021).
 Where K is close to the identity a few neighbours tell nearly all that the others do, and conjugate gradients with U U'
-in front of K converge in a few products. The diagonal of U U' is near that of K^-1, and for
-most samples below it.
+in front of K converge in a few products. The diagonal of U U' is near that of K^-1, and for most
+samples below it.
 """
 
 from __future__ import annotations

@@ -40,9 +40,10 @@ class Tuning:
         Products on one face, at most.
     reduction : float
         A face whose optimum lies outside the boxes is left when the squared residual has fallen to this share.
-    faces : int
-        Faces after which a gap that is not below progress times the least one before ends the attempt.
-    progress : float
+    crowd : float
+        Where a larger share of samples leaves the boxes, the slab has not collapsed: the attempt ends.
+    faces, progress : int, float
+        The attempt ends when the first face, or so many in turn, leave a gap above this share of the least before.
     """
 
     products: int = 100
@@ -100,19 +101,22 @@ def near_equal_scores(
     enough: Callable[[Point], bool],
     tuning: Tuning = TUNING,
 ) -> Point:
-    """Return the point of the least gap that Newton steps from equal scores lead to.
+    """Return the point of the least gap that Newton steps from equal scores lead to, with scores from one product.
 
     Parameters
     ----------
     dual : Dual
     K : Blocks
-    enough : function
+    enough : function of a Point
         Whether a feasible point will do.
+    tuning : Tuning
     """
     return _Steps(dual, K, tuning).run(enough)
 
 
 class _Steps:
+    """From face to face: the neighbours' factor, the subspace and the products taken so far."""
+
     def __init__(self, dual: Dual, K: Blocks, tuning: Tuning) -> None:
         self.dual, self.K, self.tuning = dual, K, tuning
         self.neighbours = Neighbours(K)
@@ -185,7 +189,7 @@ class _Steps:
                 break
         if exact:
             return Point(dual, trial, scores)
-        self.hopeless = outside > tuning.crowd * dual.n_samples
+        self.hopeless = self.hopeless or outside > tuning.crowd * dual.n_samples
         move = dual.beta(trial) - point.beta
         image = self._times(move)
         slope, curvature = float(point.scores @ move), float(move @ image)
