@@ -57,6 +57,7 @@ class Benchmark:
     whole : function of the options, whether these measure all that is published
     arguments : mapping of further arguments to what `ArgumentParser.add_argument` takes
     packages : tuple of str, what is needed besides the tests' packages
+    picture : function of the document and a file that draws the one into the other, or None
     """
 
     script: str
@@ -68,6 +69,7 @@ class Benchmark:
     whole: Callable[[Options], bool] = lambda _: True
     arguments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     packages: tuple[str, ...] = ()
+    picture: Callable[[Document, Path], None] | None = None
 
     def main(self) -> None:
         """Measure, write and print as the command line says."""
@@ -77,6 +79,8 @@ class Benchmark:
         print(tables)
         if options.page:
             put_into(options.page, tables)
+        if self.picture and options.picture:
+            self.picture(document, options.picture)
 
     def options(self) -> Options:
         formatter = argparse.RawDescriptionHelpFormatter
@@ -85,6 +89,8 @@ class Benchmark:
         parser.add_argument("--read", "--report", action="store_true", help="print the tables of the records there are")
         parser.add_argument("--output", "--records", type=Path, metavar="FILE", help="of records, instead of results/")
         parser.add_argument("--page", type=Path, help="put the tables into this page, between its marks")
+        if self.picture:
+            parser.add_argument("--picture", type=Path, metavar="FILE", help="draw the records into this file")
         for name, how in self.arguments.items():
             parser.add_argument(name, **how)
         options = parser.parse_args()
