@@ -1,6 +1,7 @@
 """Rows far away and calibrated detectors: such a row is rejected, or its acceptance is warned of."""
 
 import warnings
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -11,13 +12,22 @@ from sklearn.covariance import EllipticEnvelope
 from sklearn.datasets import load_digits
 from sklearn.ensemble import IsolationForest
 from sklearn.mixture import GaussianMixture
+from sklearn.model_selection import PredefinedSplit
 from sklearn.neighbors import LocalOutlierFactor
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import OneClassSVM as OtherOneClassSVM
 
 from problems import FAMILY
-from slabsvm import SVDD, AutoSlabSVM, KernelPCADetector, LabelFreeSearchCV, OneClassSlabSVM, OneClassSVM
+from slabsvm import (
+    SVDD,
+    AutoSlabSVM,
+    KernelPCADetector,
+    LabelFreeSearchCV,
+    LinearOneClassSlabSVM,
+    OneClassSlabSVM,
+    OneClassSVM,
+)
 from slabsvm.conformal.detector import METHODS, ConformalDetector
 from slabsvm.conformal.doubts import CalibrationWarning
 from slabsvm.conformal.remoteness import far_rows, innermost, reach_of
@@ -36,6 +46,13 @@ FOREIGN = (
     GaussianMixture(2, random_state=0),
     EllipticEnvelope(random_state=0),
 )
+# Models that find w = 0, and on what rows: non-negative ones too near to the origin, or those around it.
+UNDIRECTED = {
+    "slab, hellinger": (partial(OneClassSlabSVM, kernel="hellinger", nu_upper=0.05), np.abs),
+    "slab, linear": (partial(OneClassSlabSVM, kernel="linear"), lambda X: X - X.mean(axis=0)),
+    "linear slab": (LinearOneClassSlabSVM, lambda X: X - X.mean(axis=0)),
+    "one-class SVM, linear": (partial(OneClassSVM, kernel="linear", nu=0.6), lambda X: X - X.mean(axis=0)),
+}
 
 
 @pytest.fixture(scope="module", name="X")
@@ -88,10 +105,43 @@ def test_no_stranger_is_accepted_by_an_rbf_kernel_of_any_width(name, gamma, meth
 @pytest.mark.parametrize("two_sided", [False, True])
 @pytest.mark.parametrize(("name", "kernel"), list(product(WITH_GAMMA, ADDITIVE)), ids=str)
 def test_other_kernels_reject_what_is_far_or_say_that_they_do_not(name, kernel, two_sided, X):
-    detector, told = wrapped(WITH_GAMMA[name](kernel=kernel), "split", np.abs(X), two_sided=two_sided)
+    # So far from the origin that w is not 0: on the rows as they are, a slab finds no direction.
+    detector, told = wrapped(WITH_GAMMA[name](kernel=kernel), "split", np.abs(X) + 8, two_sided=two_sided)
+    assert getattr(detector.estimators_[0], "status_", "converged") == "converged"
     accepted = (detector.predict(np.abs(strangers(X)["far"])) == 1).any()
     assert any("infinitely far away are accepted" in text for text in told) == accepted
     assert accepted <= (kernel == "intersection" or (name == "one-class SVM" and not two_sided))
+
+
+@pytest.mark.parametrize("two_sided", [False, True])
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("name", UNDIRECTED)
+def test_where_w_is_zero_the_calibration_says_that_chance_accepts_rows_far_away(name, method, two_sided, X):
+    make, rows = UNDIRECTED[name]
+    if name == "linear slab" and method == "leave-one-out":
+        pytest.skip("the model has no leave-one-out scores")
+    fits = "5 of 5 fits" if method == "cross" else "The fit"
+    for model in (make(), make_pipeline(FunctionTransformer(), make())):
+        detector, told = wrapped(model, method, rows(X), two_sided=two_sided)
+        assert {innermost(fitted)[0].status_ for fitted in detector.estimators_} == {"degenerate"}
+        assert [text.startswith(f"{fits} of the estimator found w = 0") for text in told] == [True]
+        assert "whether rows infinitely far away are" in told[0]
+        assert "own warning: The fitted w is zero" in told[0]
+
+
+def test_of_several_fits_those_that_find_no_direction_are_counted():
+    X, fold = np.random.default_rng(0).normal(size=(120, 3)), np.arange(120) % 2
+    X[fold == 1] += 20
+    detector, told = wrapped(OneClassSlabSVM(kernel="linear"), "cross", X, cv=PredefinedSplit(fold))
+    assert [fitted.status_ for fitted in detector.estimators_] == ["converged", "degenerate"]
+    assert told[0].startswith("1 of 2 fits of the estimator found w = 0")
+
+
+def test_a_ball_around_the_origin_needs_no_direction():
+    side = np.resize([1.0, -1.0], 120)
+    detector, told = wrapped(SVDD(kernel="precomputed"), "split", np.outer(side, side))
+    assert detector.estimators_[0].status_ == "degenerate"
+    assert not any("w = 0" in text for text in told)
 
 
 @pytest.mark.parametrize("model", FOREIGN, ids=lambda model: type(model).__name__)
@@ -176,12 +226,21 @@ def test_an_open_set_classifier_calls_strangers_unknown_in_every_mode(mode, gamm
 @pytest.mark.parametrize("calibration", ["conformal", "margin"])
 def test_an_open_set_classifier_says_which_classes_accept_what_is_far(calibration, X):
     data = np.concatenate([X, X + 20]), np.repeat(["near", "off"], 120)
-    own = {"near": {"kernel": "linear"}, "off": {"gamma": 0.1}}
+    own = {"near": {"gamma": 0.1}, "off": {"kernel": "linear"}}
     _, told = calibrated(OpenSetClassifier(OneClassSVM(), class_estimators=own, calibration=calibration), *data)
-    assert ["Class 'near' has a model that accepts rows infinitely far away" in text for text in told] == [True]
+    assert ["Class 'off' has a model that accepts rows infinitely far away" in text for text in told] == [True]
     own = {"near": {"gamma": 1e4}, "off": {"gamma": 1e4}}
     _, told = calibrated(OpenSetClassifier(OneClassSVM(), class_estimators=own), *data)
     assert ["2 classes ('near', 'off') have more than alpha=0.05" in text for text in told] == [True]
+
+
+@pytest.mark.parametrize("method", ["split", "cross"])
+def test_an_open_set_classifier_says_in_which_classes_chance_accepts_what_is_far(method, X):
+    data = np.concatenate([X, X + 20]), np.repeat(["near", "off"], 120)
+    own = {"near": {"kernel": "linear", "nu": 0.6}}
+    _, told = calibrated(OpenSetClassifier(OneClassSVM(), class_estimators=own, method=method), *data)
+    assert [text.startswith("Class 'near' has a model whose fit found w = 0") for text in told] == [True]
+    assert "whether rows infinitely far away are. The first fit's own warning: The fitted w is zero" in told[0]
 
 
 # Reach

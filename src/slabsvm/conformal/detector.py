@@ -25,7 +25,15 @@ from sklearn.model_selection import KFold, check_cv
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.conformal.doubts import MOST_SAMPLES, CalibrationWarning, far_accepted, out_of_reach, too_few
+from slabsvm.conformal.doubts import (
+    MOST_SAMPLES,
+    CalibrationWarning,
+    far_accepted,
+    found_no_direction,
+    out_of_reach,
+    too_few,
+    without_direction,
+)
 from slabsvm.conformal.held_out import Calibrated, Given, by_leave_one_out, by_prefit, by_splits
 from slabsvm.conformal.p_values import WHOLE, Tail, benjamini_hochberg, combined, graded, ranked, whole_down, whole_up
 from slabsvm.conformal.remoteness import far_rows, largest_answer, limit_of, reach_of
@@ -168,7 +176,8 @@ class ConformalDetector(OutlierMixin, Wrapping):
         -----
         slabsvm.CalibrationWarning
             Where there are fewer than 1/alpha - 1 calibration samples, so that nothing can be rejected; where a row
-            infinitely far away is accepted; where more than alpha of the calibration rows are out of reach.
+            infinitely far away is accepted; where the estimator's fit found w = 0, so that by its scores rounding may
+            decide which rows are rejected; where more than alpha of the calibration rows are out of reach.
         slabsvm.SlabCollapseWarning
             With method="leave-one-out", where many rows repeat and far more or fewer of those are accepted.
         """
@@ -331,7 +340,10 @@ class ConformalDetector(OutlierMixin, Wrapping):
         if self.offset_ == 0:
             return [self._too_few(self.alpha)]
         doubts = []
-        if self.far_p_value_ > self.offset_ * (1 + WHOLE):
+        warned, n_fits = found_no_direction(self.estimators_), len(self.estimators_)
+        if warned:
+            doubts.append(without_direction(warned, n_fits))
+        if self.far_p_value_ > self.offset_ * (1 + WHOLE) and len(warned) < n_fits:
             doubts.append(far_accepted(self.far_p_value_, self.alpha))
         if self.out_of_reach_ > self.alpha:
             doubts.append(out_of_reach(self.out_of_reach_))

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
 from slabsvm.conformal.p_values import WHOLE
+from slabsvm.conformal.remoteness import innermost
+from slabsvm.detectors.linear_slab import LinearOneClassSlabSVM
+from slabsvm.detectors.one_class_svm import OneClassSVM
+from slabsvm.detectors.slab import OneClassSlabSVM
 
 # The largest number of calibration samples that a message asks for.
 MOST_SAMPLES = 1e15
 
 
 class CalibrationWarning(UserWarning):
-    """A calibration keeps its rate, and yet accepts every row, having too few of them, or rows that are far away."""
+    """A calibration keeps its rate, and yet accepts every row, or rows that are far away, or tells no rows apart."""
 
 
 def too_few(n_calibration: int, smallest_p_value: float, alpha: float, sides: int) -> str:
@@ -21,6 +28,27 @@ def too_few(n_calibration: int, smallest_p_value: float, alpha: float, sides: in
         f"Nothing will be rejected: with {n_calibration} calibration samples the smallest p-value is "
         f"{smallest_p_value:.3g}, and alpha is {alpha:g}. Give at least {needed} calibration samples, or a larger "
         "alpha; 'cross' and 'leave-one-out' calibrate on every row."
+    )
+
+
+def found_no_direction(detectors: Sequence[Any]) -> list[str]:
+    """Return the warnings of those fits of some detectors that found w = 0.
+
+    What a solver leaves of such a w is rounding, or depends on where it stopped. Scores order rows by it that are as
+    exchangeable as by any other, so that the rate is kept; but which rows are rejected is chance.
+    """
+    models = [innermost(detector)[0] for detector in detectors]
+    # A ball needs no direction: around the origin it tells near from far.
+    kinds = (OneClassSlabSVM, OneClassSVM, LinearOneClassSlabSVM)
+    return [model.warning_ for model in models if isinstance(model, kinds) and model.status_ == "degenerate"]
+
+
+def without_direction(warned: Sequence[str], n_fits: int) -> str:
+    """Return the warning where fits of the estimator, so many in all, found w = 0 and warned of it in these words."""
+    fits = "The fit" if n_fits == 1 else f"{len(warned)} of {n_fits} fits"
+    return (
+        f"{fits} of the estimator found w = 0: by its scores rounding may decide which rows are rejected, and whether "
+        f"rows infinitely far away are. The fit's own warning: {warned[0]}"
     )
 
 

@@ -21,13 +21,13 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.conformal.detector import ConformalDetector
-from slabsvm.conformal.doubts import CalibrationWarning
+from slabsvm.conformal.doubts import CalibrationWarning, found_no_direction
 from slabsvm.conformal.p_values import WHOLE
 from slabsvm.conformal.wrapping import Wrapping
 from slabsvm.detectors.base import parameters
 from slabsvm.detectors.weighting import checked_weights
 from slabsvm.openset.classwise import NormalisedMargin, call_method, fitted_to_class
-from slabsvm.openset.doubts import far_accepted, of_fits, out_of_reach, too_few
+from slabsvm.openset.doubts import far_accepted, of_fits, out_of_reach, too_few, without_direction
 from slabsvm.openset.labels import checked_labels, joined, listed, new_class, unknown_label_for
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.atomic import atomic
@@ -356,10 +356,16 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
         if self.calibration == "margin":
             doubts = [far_accepted([model.far_margin_ >= 0 for model in models], classes)]
         else:
-            far = [model.far_p_value_ > max(model.offset_, model.smallest_p_value_) * (1 + WHOLE) for model in models]
+            undirected = [found_no_direction(model.estimators_) for model in models]
+            far = [
+                model.far_p_value_ > max(model.offset_, model.smallest_p_value_) * (1 + WHOLE)
+                and len(texts) < len(model.estimators_)
+                for model, texts in zip(models, undirected, strict=True)
+            ]
             beyond = [model.out_of_reach_ > self.alpha for model in models]
             doubts = [
                 too_few(models, classes, self.alpha),
+                without_direction(undirected, classes),
                 far_accepted(far, classes),
                 out_of_reach(beyond, classes, self.alpha),
             ]

@@ -1,4 +1,4 @@
-"""What a classifier says of classes whose models are calibrated on too few samples, or accept rows far away."""
+"""What a classifier says of classes whose models accept rows far away, tell nothing apart, or have too few samples."""
 
 from __future__ import annotations
 
@@ -33,6 +33,18 @@ def far_accepted(accepts: list[bool], classes: npt.NDArray[Any]) -> str:
         f"{_having(classes[accepts])} a model that accepts rows infinitely far away. Where its score grows or levels "
         "off with distance, use two_sided=True, SVDD or the RBF kernel; where its scores tie at the lowest, a smoother "
         "estimator (a smaller gamma) tells them apart."
+    )
+
+
+def without_direction(warned: Sequence[Sequence[str]], classes: npt.NDArray[Any]) -> str:
+    """Return a warning of the classes of whose models fits found w = 0, given what these warned, or nothing."""
+    found = [bool(texts) for texts in warned]
+    if not any(found):
+        return ""
+    first = next(texts[0] for texts in warned if texts)
+    return (
+        f"{_having(classes[found])} a model whose fit found w = 0: by its scores rounding may decide which rows are "
+        f"rejected, and whether rows infinitely far away are. The first fit's own warning: {first}"
     )
 
 
