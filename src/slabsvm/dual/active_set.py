@@ -23,9 +23,14 @@ from slabsvm.runtime.arrays import AnyFloatArray, BoolArray, FloatArray
 
 # Added to K_FF's diagonal, relative to its mean: duplicates make K_FF singular, rounding makes it slightly indefinite.
 RIDGE: dict[Any, float] = {np.float64: 1e-13, np.float32: 1e-6}
+# A factor of less precision than K_FF is only for one that is well-conditioned.
+ROUNDED_RIDGE = 1e-7
 
-# The number of times that the sums' error is solved for.
+# The number of times that the sums' error is solved for,
 REFINEMENTS = 2
+# and at most that of a factor of float32, until a correction is no more than this share of the solution.
+SINGLE_REFINEMENTS = 10
+REFINED = 1e-13
 
 
 class Face:
@@ -58,8 +63,8 @@ class Face:
             owners = np.where(free_somewhere, self.free, multipliers > 0)
             self.memberships = owners[self.free.any(axis=1)].T.astype(np.float64)
 
-    def factor(self, gram_block: AnyFloatArray) -> None:
-        """Factor M, given K_FF, shape (f, f), in its precision; f^3/3 multiplications.
+    def factor(self, gram_block: AnyFloatArray, precision: type[np.floating[Any]] | None = None) -> None:
+        """Factor M, given K_FF, shape (f, f), in the given precision, or in its own; f^3/3 multiplications.
 
         Because A'x is given, K may be replaced by K + lift A A' without changing any answer. That makes it regular
         where M is and K_FF is not: with a linear kernel there are often more free samples than features.
@@ -68,17 +73,18 @@ class Face:
         border = self.memberships[self.samples]
         diagonal = float(np.diagonal(gram_block).mean())
         self.lift = diagonal if diagonal > 0 else 1.0
-        (self._trtrs,) = get_lapack_funcs(("trtrs",), (gram_block,))
-        (add_square,) = get_blas_funcs(("syr",), (gram_block,))
+        dtype = np.dtype(gram_block.dtype if precision is None else precision)
+        (self._trtrs,) = get_lapack_funcs(("trtrs",), dtype=dtype)
+        (add_square,) = get_blas_funcs(("syr",), dtype=dtype)
 
         def lifted() -> AnyFloatArray:
             # K is symmetric: its transpose is the same matrix in the order that LAPACK wants.
-            matrix = gram_block.T.copy(order="F")
+            matrix = gram_block.T.astype(dtype, order="F")
             for members in border.T:
                 matrix = add_square(self.lift, members, lower=True, a=matrix, overwrite_a=True)
             return matrix
 
-        ridge = RIDGE[np.float32 if gram_block.dtype == np.float32 else np.float64]
+        ridge = RIDGE[dtype.type] if dtype == gram_block.dtype else ROUNDED_RIDGE
         self._cholesky = cholesky(lifted, self.lift, ridge=ridge, most=1.0)
         self.border = self.half_solve(border)
         square = self.border.T @ self.border
@@ -101,12 +107,22 @@ class Face:
         """Return x with K_FF x + A q = right and A'x = sums; right is (f, k), sums (c, k).
 
         An ill-conditioned K_FF leaves the sums off by more than rounding, and a certificate holds for the right sums
-        only: what they are off by is solved for in turn.
+        only: what they are off by is solved for in turn, and with a factor of less precision than K_FF all that is.
         """
         members = self.memberships[self.samples]
         x = self._solve_once(right, sums)
-        for _ in range(REFINEMENTS):
-            x += self._solve_once(np.zeros_like(right), sums - members.T @ x)
+        if self._cholesky.dtype == self.gram_block.dtype:
+            for _ in range(REFINEMENTS):
+                x += self._solve_once(np.zeros_like(right), sums - members.T @ x)
+            return x
+        for _ in range(SINGLE_REFINEMENTS):
+            rest = right - self.gram_block @ x
+            # A q is no error, and next to it rounding would hide what is.
+            rest -= members @ ((members.T @ rest) / members.sum(axis=0)[:, None])
+            change = self._solve_once(rest, sums - members.T @ x)
+            x += change
+            if np.abs(change).max() <= REFINED * np.abs(x).max():
+                break
         return x
 
     def _solve_once(self, right: FloatArray, sums: FloatArray) -> FloatArray:

@@ -47,7 +47,7 @@ from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
 # A face of more samples is factored in float32, at half the time and memory, where the kernel allows such blocks.
 LARGE = 1000
-# A face of more samples is not factored, where its neighbours tell enough.
+# A face of more samples that the solver has not factored is not, where its neighbours tell enough.
 VAST = 2000
 # A multiplier so near a bound, as a share of its cap, is at it: sums of caps leave rounding behind.
 AT_BOUND = 1e-12
@@ -94,9 +94,12 @@ def leave_one_out(
     large : int, default=LARGE
         A face of more samples is factored in float32, where the kernel allows it.
     vast : int, default=VAST
-        Of a face of more samples, the scores are estimates from neighbours and some exact ones, if these are good.
+        Of a face of more samples, the scores are estimates from neighbours and some exact ones, if these are good, and
+        if the solution comes without the face's factor.
     """
     face = Face(dual, solution.multipliers, _free_or_next(dual, solution))
+    if solution.face is not None and np.array_equal(face.free, solution.face.free):
+        return _through(solution.face, dual, gram, solution, None)
     if len(face.samples) > vast and gram.single_precision_error < np.inf and not dual.linear.any():
         bound = _bound(face, dual.beta(solution.multipliers))
         K = Blocks(gram.subset(np.concatenate([face.samples, bound])), np.float32, cache_bytes)
@@ -108,8 +111,6 @@ def leave_one_out(
             falls = np.zeros(dual.n_samples)
             falls[estimated.samples] = estimated.spans + estimated.falls
             return LeaveOneOut(solution.scores - removed * falls, removed, estimated.error)
-    if solution.face is not None and np.array_equal(face.free, solution.face.free):
-        return _through(solution.face, dual, gram, solution, None)
     if len(face.samples) > large and gram.single_precision_error < np.inf:
         try:
             left_out = _through(face, dual, gram, solution, np.float32)

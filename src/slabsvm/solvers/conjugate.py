@@ -24,6 +24,7 @@ from slabsvm.gram.blocks import Blocks
 from slabsvm.gram.cholesky import cholesky
 from slabsvm.gram.neighbours import NeighbourFactor, Neighbours
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
+from slabsvm.solvers.equal_scores import multipliers_of
 
 
 @dataclass(frozen=True)
@@ -78,21 +79,6 @@ def equal_score_start(dual: Dual, factor: NeighbourFactor) -> FloatArray:
     beta = factor.solve(np.ones(dual.n_samples))
     total = float(dual.signs @ dual.totals)
     return multipliers_of(dual, beta * (total / beta.sum()) if beta.sum() != 0 else beta)
-
-
-def multipliers_of(dual: Dual, beta: FloatArray) -> FloatArray:
-    """Return feasible multipliers, shape (P, m), for a beta near one that they can have.
-
-    Of two planes, each sample supports the one of its beta's sign. Equal additions to both cancel in beta: they are
-    made, where there is room, while mass is left; where there is none, the sums are put right.
-    """
-    multipliers = np.clip(dual.signs[:, None] * beta, 0.0, dual.caps)
-    if dual.n_planes > 1:
-        spare = (dual.caps - multipliers).min(axis=0)
-        missing = float((dual.totals - multipliers.sum(axis=1)).min())
-        if 0 < missing < spare.sum():
-            multipliers += spare * (missing / spare.sum())
-    return dual.project_sums(multipliers)
 
 
 def near_equal_scores(

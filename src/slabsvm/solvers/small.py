@@ -1,10 +1,9 @@
 """The strategy for problems of which all of K is one small block: few steps of the descent, then Newton's method.
 
-A Cholesky factor of the whole block costs no more than a few hundred steps, and one of the free samples less. The first
-steps tell how many samples become free. Where nearly all do, the slab has collapsed, or nearly, and the multipliers of
-equal scores are tried, which one solve with K gives; where these are feasible they are the optimum. Otherwise descent
-and Newton steps on the face take turns. The face that a Newton step ended on is returned with its factor, which
-leave-one-out scores are made of.
+A Cholesky factor of the whole block costs no more than a few hundred steps, and one of the free samples less. Where
+samples are far from most others, or the first steps free nearly all, the slab may have collapsed, and equal scores are
+tried (`slabsvm.solvers.equal_scores`). Otherwise descent and Newton steps on the face take turns. The face that a
+Newton step ended on is returned with its factor, which leave-one-out scores are made of.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Point, Solution, Status, certified
 from slabsvm.gram.base import Gram, refuse_negative_curvature
 from slabsvm.runtime.arrays import FloatArray
-from slabsvm.solvers.conjugate import multipliers_of
+from slabsvm.solvers.equal_scores import equal_scores, far_apart
 from slabsvm.solvers.pool import padded
 
 # The first call of the descent takes this many steps for each sample,
@@ -28,10 +27,6 @@ STEPS = 4
 MOST_STEPS = 256
 # Where more than this share of samples is free then, equal scores are tried.
 CROWDED = 0.68
-# Not for samples that depend on each other, by a squared pivot of K below this share of its diagonal.
-DEPENDENT = 1e-9
-# They are feasible where what their boxes take off them is no more than this share of the largest.
-FEASIBLE = 1e-9
 # Newton steps from one point; each puts at its bound whatever would leave its box.
 NEWTON_STEPS = 6
 # After so many rounds they stop at the first bound instead, and are more.
@@ -79,6 +74,7 @@ class _Small:
         self.max_steps = max_steps
         self.steps = 0
         self.share = SHARE
+        self.tried = False
         self.newton_budget = NEWTON_COST * n_samples**2
         self.mean_diagonal = float(gram.diagonal.mean())
         self.block = np.zeros((n_samples, padded(n_samples)))
@@ -88,8 +84,7 @@ class _Small:
     def run(self, start: FloatArray | None) -> Solution:
         """Return the solution that descent and Newton steps lead to."""
         dual = self.dual
-        point = self._at(self._start_from_mean() if start is None else start)
-        face: Face | None = None
+        point, face = self._first() if start is None else (self._at(start), None)
         history: list[tuple[int, float]] = []
         status = Status.STALLED
         least_gap, rounds_since, polishes = np.inf, 0, 0
@@ -121,7 +116,10 @@ class _Small:
                 status = Status.ITERATION_LIMIT
                 break
             if len(history) == 1:
-                point, face = self._equal_scores(self._descended(point, FIRST_STEPS))
+                point = self._descended(point, FIRST_STEPS)
+                equal = self._equal_scores() if self._crowded(point) else None
+                if equal is not None and equal[0].gap < point.gap:
+                    point, face = equal
             else:
                 steps_per_sample = min(STEPS << (len(history) - 2), MOST_STEPS)
                 careful = len(history) > FULL_ROUNDS
@@ -141,10 +139,19 @@ class _Small:
     def _at(self, multipliers: FloatArray) -> Point:
         return Point(self.dual, multipliers, self.dual.linear + self.K @ self.dual.beta(multipliers))
 
-    def _start_from_mean(self) -> FloatArray:
-        dual = self.dual
-        mean = np.full(dual.n_samples, dual.signs @ dual.totals / dual.n_samples)
-        return dual.linear_minimiser(dual.linear + self.K @ mean)
+    def _first(self) -> tuple[Point, Face | None]:
+        """Return the point of equal scores, with its face, where these are the optimum; or that the mean leads to."""
+        dual, sums = self.dual, self.K @ np.ones(self.dual.n_samples)
+        equal = self._equal_scores() if far_apart(dual, self.gram.diagonal, sums) else None
+        if equal is not None and equal[1] is not None:
+            return equal
+        mean = self._at(dual.linear_minimiser(dual.linear + (dual.signs @ dual.totals / dual.n_samples) * sums))
+        return (mean, None) if equal is None or mean.gap < equal[0].gap else equal
+
+    def _crowded(self, point: Point) -> bool:
+        """Return whether most samples are free."""
+        free = (point.multipliers > 0) & (point.multipliers < self.dual.caps)
+        return int(np.count_nonzero(free.any(axis=0))) > CROWDED * self.dual.n_samples
 
     def _descended(self, point: Point, steps_per_sample: int) -> Point:
         """Return the point that some steps of the compiled descent lead to."""
@@ -172,25 +179,12 @@ class _Small:
         refuse_negative_curvature(curvature, self.mean_diagonal)
         return self._at(values)
 
-    def _equal_scores(self, point: Point) -> tuple[Point, Face | None]:
-        """Return the point of equal scores with its face, if these are feasible and nearer to the optimum than point.
-
-        It is tried where most samples are free, since the optimum may be there.
-        """
-        dual = self.dual
-        free = (point.multipliers > 0) & (point.multipliers < dual.caps)
-        if np.count_nonzero(free.any(axis=0)) <= CROWDED * dual.n_samples:
-            return point, None
-        face = Face(dual, point.multipliers, np.ones_like(free))
-        face.factor(self.K)
-        if face.least_pivot < DEPENDENT:
-            return point, None
-        beta = face.solve(-dual.linear[:, None], np.array([[dual.signs @ dual.totals]]))[:, 0]
-        equal = self._at(multipliers_of(dual, beta))
-        if equal.gap >= point.gap:
-            return point, None
-        feasible = np.abs(equal.beta - beta).max() <= FEASIBLE * np.abs(beta).max()
-        return equal, face if feasible else None
+    def _equal_scores(self) -> tuple[Point, Face | None] | None:
+        """Return the point of equal scores, with its face, as `equal_scores` does; once."""
+        if self.tried:
+            return None
+        self.tried = True
+        return equal_scores(self.dual, self.K)
 
     def _newton(self, point: Point, n_steps: int, *, careful: bool = False) -> tuple[Point, Face | None]:
         """Return the best point among some Newton steps on the face, and the face if its optimum is that point.

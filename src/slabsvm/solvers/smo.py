@@ -26,6 +26,7 @@ from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.solvers import small
 from slabsvm.solvers.conjugate import near_equal_scores
+from slabsvm.solvers.equal_scores import solve_collapsed
 from slabsvm.solvers.pool import Pool, padded
 from slabsvm.solvers.working_set import NEWCOMERS, candidates_of, working_set
 
@@ -36,6 +37,8 @@ SLACK = 10.0
 FIRST_SHARE = 0.5
 # Where more than this share of samples are support vectors, candidates are no shortcut: all of K is wanted.
 CROWDED = 0.5
+# Up to so many samples one factor of K tells whether equal scores are the optimum; of more, products do sooner.
+FACTORED = 3000
 # A start from equal scores with a larger gap than this share of the objective is none.
 FAR = 1.0
 # A gap is worth verifying in float64 where float32 may hide no more of it than this share of the gap to reach, or
@@ -116,7 +119,10 @@ def solve(
         return min(solution, again, key=lambda each: each.gap)
     if start is not None:
         return _Descent(dual, gram, limits).run(start)
-    return _solve(dual, gram, limits)
+    collapsed = None
+    if dual.n_samples <= FACTORED and 8 * dual.n_samples**2 <= cache_bytes and not gram.cheap_products:
+        collapsed = solve_collapsed(dual, gram, tol)
+    return collapsed or _solve(dual, gram, limits)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,77 @@
+"""The start from equal scores: what one Cholesky factor gives where a slab has collapsed, and when it gives nothing."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from slabsvm.dual.active_set import Face
+from slabsvm.dual.leave_one_out import leave_one_out
+from slabsvm.dual.program import one_class, one_class_slab
+from slabsvm.gram.computed import Computed
+from slabsvm.kernels.rbf import RBF
+from slabsvm.solvers import smo
+from slabsvm.solvers.equal_scores import FEW, equal_scores, far_apart, solve_collapsed
+
+
+def problem(n_samples, gamma=0.3):
+    X = np.random.default_rng(n_samples).normal(size=(n_samples, 16))
+    gram = Computed(RBF(gamma), X)
+    return one_class_slab(np.ones(n_samples), 0.1, 0.01, 2 / 3), gram, gram.block(np.arange(n_samples), None)
+
+
+@pytest.mark.parametrize("n_samples", [FEW, FEW + 1, 700, 1300])
+def test_a_collapsed_slab_is_solved_to_rounding_in_either_precision(n_samples):
+    dual, gram, K = problem(n_samples)
+    solution = smo.solve(dual, gram)
+    wanted = np.linalg.solve(K, np.ones(n_samples))
+    wanted *= dual.signs @ dual.totals / wanted.sum()
+    beta = dual.beta(solution.multipliers)
+    np.testing.assert_allclose(beta, wanted, atol=1e-11 * np.abs(wanted).max())
+    assert solution.iterations == 0
+    assert solution.relative_gap < 1e-10
+    assert solution.face is not None
+
+
+@pytest.mark.parametrize("n_samples", [FEW + 1, 700, 1300])
+def test_its_leave_one_out_scores_are_those_of_a_factor_of_double_precision(n_samples):
+    dual, gram, _ = problem(n_samples)
+    solution = smo.solve(dual, gram)
+    shared = leave_one_out(dual, gram, solution).scores
+    double = leave_one_out(dual, gram, replace(solution, face=None), large=n_samples).scores
+    error = np.abs(shared - double).max()
+    assert 0 < error < 1e-5 * double.std()
+
+
+def test_a_factor_of_single_precision_is_refined():
+    dual, _, K = problem(400)
+    face = Face(dual, np.zeros_like(dual.caps), np.ones(dual.caps.shape, dtype=bool))
+    right = np.random.default_rng(0).normal(size=(400, 2))
+    solutions = []
+    for precision in (np.float32, np.float64):
+        face.factor(K, precision)
+        solutions.append(face.solve(right, np.array([[1.0, -2.0]])))
+    np.testing.assert_allclose(*solutions, atol=1e-11 * np.abs(solutions[1]).max())
+
+
+def test_dependent_samples_have_no_equal_scores():
+    dual, _, K = problem(400)
+    K[1], K[:, 1] = K[0], K[:, 0]
+    assert equal_scores(dual, K) is None
+
+
+@pytest.mark.parametrize("size", [1e-40, 1e40])
+def test_values_beyond_single_precision_are_factored_in_double(size):
+    dual, _, K = problem(400)
+    (usual, face), (scaled, scaled_face) = equal_scores(dual, K), equal_scores(dual, size * K)
+    assert face is not None
+    assert scaled_face is not None
+    np.testing.assert_allclose(scaled.beta, usual.beta, atol=1e-10 * np.abs(usual.beta).max())
+
+
+def test_it_is_not_tried_for_near_samples_or_one_plane():
+    dual, gram, K = problem(300)
+    near = Computed(RBF(0.003), gram.X).block(np.arange(300), None)
+    assert far_apart(dual, gram.diagonal, K.sum(axis=1))
+    assert not far_apart(dual, gram.diagonal, near.sum(axis=1))
+    assert solve_collapsed(one_class(np.ones(300), 0.1), gram, 1e-3) is None
