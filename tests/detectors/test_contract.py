@@ -30,7 +30,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from threadpoolctl import threadpool_limits
 
 import problems
-from slabsvm import SVDD, KernelDensityDetector, KernelPCADetector, OneClassSlabSVM
+from slabsvm import SVDD, KernelDensityDetector, KernelPCADetector, OneClassSlabSVM, SlabCollapseWarning
 from slabsvm import OneClassSVM as OneClassSVMWithKernels
 from slabsvm.kernels.expansion import BLOCK_BYTES
 
@@ -469,6 +469,19 @@ def test_every_detector_decides_by_its_score_and_its_offset(name, offsets, X, ne
     np.testing.assert_array_equal(model.fit_predict(X), model.predict(X))
     assert model.n_samples_fit_ == len(X)
     assert hasattr(model, "loo_scores_") == hasattr(model, "loo_decisions_") == (offsets == "leave-one-out")
+
+
+@pytest.mark.parametrize(("n_samples", "estimated"), [(300, False), (3100, True)])
+def test_a_model_says_how_far_estimated_leave_one_out_scores_can_put_its_planes_off(n_samples, estimated):
+    X = np.random.default_rng(0).normal(size=(n_samples, 8))
+    model = OneClassSlabSVM(gamma=1.0).fit(X)
+    assert len(model.support_) == n_samples
+    assert (0 < model.loo_error_ < 0.15 * model.loo_scores_.std()) == estimated
+    assert (model.loo_error_ > 0) == estimated
+    assert ("estimated to about" in model.summary()) == estimated
+    with pytest.warns(SlabCollapseWarning):
+        model.set_params(offsets="training").fit(X)
+    assert not hasattr(model, "loo_error_")
 
 
 @by_name

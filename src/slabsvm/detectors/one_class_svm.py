@@ -47,7 +47,8 @@ class OneClassSVM(SupportVectorDetector):
     dual_coef_ : (1, n_SV) array of float64
         The multipliers alpha of the support vectors; they sum to 1. (scikit-learn's sum to nu * n_samples.)
     support_, support_vectors_, n_iter_, duality_gap_, relative_gap_, dual_objective_, status_, expected_recall_,
-    training_recall_bound_, loo_decisions_, loo_scores_, gamma_, n_samples_fit_, n_features_in_, feature_names_in_
+    training_recall_bound_, loo_decisions_, loo_scores_, loo_error_, gamma_, n_samples_fit_, n_features_in_,
+    feature_names_in_
         As for `OneClassSlabSVM`.
 
     References

@@ -94,6 +94,10 @@ class OneClassSlabSVM(Slab, SupportVectorDetector):
     loo_scores_ : (n_samples,) array of float64
         What each training sample scores under the model trained without it, in closed form; NaN where its weight is 0.
         Only with offsets="leave-one-out".
+    loo_error_ : float
+        About how far the hyperplanes can be off because the leave-one-out scores are estimates, in their unit: 0 where
+        these are exact, as they are of up to 2,000 free support vectors and of up to 3,000 where all samples are free.
+        Only with offsets="leave-one-out".
     gamma_ : float
         gamma as a number. Only with kernel="rbf".
     n_samples_fit_ : int

@@ -139,6 +139,8 @@ class SupportVectorFit(KernelFit):
     support : Support
     boundary : dict of str to float
         The public attributes that say where the boundary is.
+    loo_error : float or None
+        About how far leave-one-out planes can be off; None of training planes.
     squared_norm : float
         |w|^2.
     recall_of_learned : float
@@ -155,6 +157,7 @@ class SupportVectorFit(KernelFit):
     expansion: Expansion | Projection
     support: Support
     boundary: dict[str, float]
+    loo_error: float | None
     squared_norm: float
     recall_of_learned: float
     recall_of_repeats: float
@@ -175,6 +178,7 @@ class SupportVectorFit(KernelFit):
         return {
             **super().attributes(),
             **self.boundary,
+            **({} if self.loo_error is None else {"loo_error_": self.loo_error}),
             "support_": self.support.rows,
             "dual_coef_": self.support.coefficients[None, :],
             "n_iter_": self.iterations,

@@ -59,6 +59,7 @@ class SupportVectorDetector(KernelDetector):
     status_: str = field(init=False)
     expected_recall_: float = field(init=False)
     training_recall_bound_: float = field(init=False)
+    loo_error_: float = field(init=False)
     gamma_: float = field(init=False)
     _fitted: SupportVectorFit = field(init=False)
 
@@ -135,9 +136,10 @@ class SupportVectorDetector(KernelDetector):
         kernel = self.kernel if isinstance(self.kernel, str) else getattr(self.kernel, "__name__", "callable")
         parameters, boundary = self._statement()
         ended = f"{self.status_} after {counted(self.n_iter_, 'iteration')}"
+        estimated = f", estimated to about {self.loo_error_:.2g}" if getattr(self, "loo_error_", 0.0) else ""
         lines = [
             f"{type(self).__name__}: {kernel} kernel{gamma}, {parameters}",
-            f"  {boundary}  ({self.offsets} offsets)",
+            f"  {boundary}  ({self.offsets} offsets{estimated})",
             f"  support vectors  {share} of {self.n_samples_fit_} samples ({share / self.n_samples_fit_:.1%})",
             f"  recall           {self._recall_statement()}",
             f"  certificate      objective {self.dual_objective_:.6g}, duality gap {self.duality_gap_:.2g} "
@@ -206,13 +208,14 @@ class SupportVectorDetector(KernelDetector):
         """Return what follows from a solution."""
         gram, dual, solution = solved.gram, solved.dual, solved.solution
         support, expansion = self._held(training, solved)
-        scores, offsets, left_out = solution.scores, solution.offsets, None
+        scores, offsets, left_out, loo_error = solution.scores, solution.offsets, None, None
         # What a score's rounding is measured by: the sum's largest terms, where training samples lie on the planes and
         # a new score must meet theirs; with leave-one-out planes, which may lie far below those terms, the sizes of the
         # planes and of the training scores that they were subtracted from.
         size = float(np.abs(solved.beta).sum()) * float(gram.diagonal.max(initial=0.0))
         if self.offsets == "leave-one-out":
-            left_out = leave_one_out(dual, gram, solution, cache_bytes=float(self.cache_size) * 1e6).scores
+            closed = leave_one_out(dual, gram, solution, cache_bytes=float(self.cache_size) * 1e6)
+            left_out, loo_error = closed.scores, closed.error
             offsets = dual.offsets(left_out)
             size = float(np.abs(offsets).max() + np.abs(solution.scores).max())
             scores = left_out
@@ -237,6 +240,7 @@ class SupportVectorDetector(KernelDetector):
             offset=boundary["offset_"],
             rounding=rounding,
             loo_scores=None if left_out is None else training.by_row(left_out),
+            loo_error=loo_error,
             infinity_warning=infinity_warning,
             squared_norm=solved.squared_norm,
             length=float(gram.diagonal[0]),

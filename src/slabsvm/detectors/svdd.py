@@ -71,7 +71,7 @@ class SVDD(SupportVectorDetector):
         change of the objective, which moves the distances of all samples alike (`slabsvm.dual.leave_one_out`); NaN
         where its weight is 0. Only with offsets="leave-one-out".
     support_, support_vectors_, n_iter_, duality_gap_, relative_gap_, status_, expected_recall_,
-    training_recall_bound_, loo_decisions_, gamma_, n_samples_fit_, n_features_in_, feature_names_in_
+    training_recall_bound_, loo_decisions_, loo_error_, gamma_, n_samples_fit_, n_features_in_, feature_names_in_
         As for `OneClassSlabSVM`.
 
     References
