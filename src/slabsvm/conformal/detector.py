@@ -35,7 +35,17 @@ from slabsvm.conformal.doubts import (
     without_direction,
 )
 from slabsvm.conformal.held_out import Calibrated, Given, by_leave_one_out, by_prefit, by_splits
-from slabsvm.conformal.p_values import WHOLE, Tail, benjamini_hochberg, combined, graded, ranked, whole_down, whole_up
+from slabsvm.conformal.p_values import (
+    WHOLE,
+    Tail,
+    benjamini_hochberg,
+    combined,
+    combined_graded,
+    largest_rejected,
+    ranked,
+    whole_down,
+    whole_up,
+)
 from slabsvm.conformal.remoteness import far_rows, largest_answer, limit_of, reach_of
 from slabsvm.conformal.wrapping import Wrapping
 from slabsvm.detectors.answers import answer
@@ -196,10 +206,7 @@ class ConformalDetector(OutlierMixin, Wrapping):
 
     def score_samples(self, X: Any) -> FloatArray:
         """Return graded p-values, shape (n_samples,): at most one step below p, as fine as the detector's scores."""
-        lower, upper = self._tails(X)
-        step = 1.0 / (self.n_calibration_ + 1)
-        score = step * graded(lower)
-        return np.minimum(1.0, 2.0 * np.minimum(score, step * graded(upper))) if self.two_sided else score
+        return combined_graded(*self._tails(X), self.n_calibration_, self.two_sided)
 
     def decision_function(self, X: Any) -> FloatArray:
         """Return score_samples(X) - offset_, shape (n_samples,): >= 0 for rows that are accepted."""
@@ -264,10 +271,7 @@ class ConformalDetector(OutlierMixin, Wrapping):
 
     def level(self, alpha: float) -> float:
         """Return the largest p-value that is rejected at a rate alpha, 0 where there is none."""
-        if not 0 < alpha < 1:
-            raise ValueError(f"alpha must be a rate between 0 and 1, got {alpha!r}.")
-        steps = np.floor(alpha * (self.n_calibration_ + 1) / self._sides + WHOLE)
-        return float(self._sides * steps * (1.0 / (self.n_calibration_ + 1)))
+        return largest_rejected(alpha, self.n_calibration_, self._sides)
 
     @property
     def smallest_p_value_(self) -> float:
@@ -288,6 +292,7 @@ class ConformalDetector(OutlierMixin, Wrapping):
         self.estimators_ = [member.detector for member in members]
         self.calibration_scores_ = [np.sort(member.scores) for member in members]
         self._rankings = [ranked(member.scores, member.reach, member.weights) for member in members]
+        self._held_out = [member.held_out for member in members]
         # A kernel matrix's columns belong to training rows, of which each model has learned some.
         pairwise = get_tags(self._detector).input_tags.pairwise
         self._columns = [member.learned if pairwise else None for member in members]

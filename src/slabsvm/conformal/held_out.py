@@ -29,6 +29,8 @@ class Calibrated:
     ----------
     detector : fitted detector
     scores, reach, weights : (n,) arrays of these positives
+    held_out : (n,) array
+        Which of the rows that were given they are.
     learned : the rows that the detector has learned, or None where these are all of its rows
     distinct : Distinct or None
         Which of the rows that it has learned are the same sample; of "leave-one-out" alone.
@@ -38,6 +40,7 @@ class Calibrated:
     scores: FloatArray
     reach: FloatArray
     weights: FloatArray
+    held_out: IndexArray
     learned: IndexArray | None = None
     distinct: Distinct | None = None
 
@@ -45,7 +48,13 @@ class Calibrated:
     def counted(self) -> Calibrated:
         """The same without the positives of no weight."""
         kept = self.weights > 0
-        return replace(self, scores=self.scores[kept], reach=self.reach[kept], weights=self.weights[kept])
+        return replace(
+            self,
+            scores=self.scores[kept],
+            reach=self.reach[kept],
+            weights=self.weights[kept],
+            held_out=self.held_out[kept],
+        )
 
 
 @dataclass(frozen=True)
@@ -60,7 +69,7 @@ class Given:
 def by_prefit(detector: Any, given: Given) -> Calibrated:
     """Return a detector that is fitted already, with all rows."""
     check_is_fitted(detector)
-    return _scored(detector, given.X, given.weights).counted
+    return _scored(detector, given.X, given.weights, np.arange(len(given.weights))).counted
 
 
 def by_leave_one_out(detector: Any, given: Given) -> Calibrated:
@@ -71,7 +80,8 @@ def by_leave_one_out(detector: Any, given: Given) -> Calibrated:
     weights = np.where(np.isnan(scores), 0.0, given.weights)
     model, rows = innermost(fitted, given.X)
     distinct = model._distinct(model._checked(rows, reset=False), weights)
-    return Calibrated(fitted, scores, reach_without_own(fitted, given.X), weights, distinct=distinct).counted
+    reach, every = reach_without_own(fitted, given.X), np.arange(len(weights))
+    return Calibrated(fitted, scores, reach, weights, every, distinct=distinct).counted
 
 
 def by_splits(
@@ -88,7 +98,7 @@ def _fit_and_score(detector: Any, given: Given, learned: IndexArray, held_out: I
     parameters = _check_method_params(given.X, given.parameters, indices=learned)
     _fitted(detector, _safe_split(detector, given.X, None, learned)[0], parameters)
     held_out_X, _ = _safe_split(detector, given.X, None, held_out, learned)
-    return _scored(detector, held_out_X, given.weights[held_out], learned)
+    return _scored(detector, held_out_X, given.weights[held_out], held_out, learned)
 
 
 def _fitted(detector: Any, X: Any, parameters: Mapping[str, Any]) -> Any:
@@ -97,7 +107,9 @@ def _fitted(detector: Any, X: Any, parameters: Mapping[str, Any]) -> Any:
         return fit_with(detector, X, parameters)
 
 
-def _scored(detector: Any, X: Any, weights: FloatArray, learned: IndexArray | None = None) -> Calibrated:
+def _scored(
+    detector: Any, X: Any, weights: FloatArray, held_out: IndexArray, learned: IndexArray | None = None
+) -> Calibrated:
     scores = answer(detector, X).values
     refuse_other_polarity(detector, X, scores)
-    return Calibrated(detector, scores, reach_of(detector, X, scores), weights, learned)
+    return Calibrated(detector, scores, reach_of(detector, X, scores), weights, held_out, learned)

@@ -215,9 +215,19 @@ def combined(lower: Sequence[Tail], upper: Sequence[Tail], count: int, two_sided
     return np.minimum(1.0, 2.0 * np.minimum(p, (1 + _passed(upper)) / (count + 1))) if two_sided else p
 
 
-def graded(tails: Sequence[Tail]) -> FloatArray:
-    """Return the number of calibration scores passed, plus the share of the way to the next."""
-    return np.asarray(_passed(tails) + np.mean([tail.share for tail in tails], axis=0))
+def combined_graded(lower: Sequence[Tail], upper: Sequence[Tail], count: int, two_sided: bool) -> FloatArray:
+    """Return the graded p-values from the same: at most p, and within a step of it."""
+    step = 1.0 / (count + 1)
+    score = step * _graded(lower)
+    return np.minimum(1.0, 2.0 * np.minimum(score, step * _graded(upper))) if two_sided else score
+
+
+def largest_rejected(alpha: float, count: int, sides: int = 1) -> float:
+    """Return the largest p-value that is rejected at a rate alpha with `count` calibration scores, 0 where none is."""
+    if not 0 < alpha < 1:
+        raise ValueError(f"alpha must be a rate between 0 and 1, got {alpha!r}.")
+    steps = np.floor(alpha * (count + 1) / sides + WHOLE)
+    return float(sides * steps * (1.0 / (count + 1)))
 
 
 def whole_down(weight: float) -> int:
@@ -228,6 +238,22 @@ def whole_down(weight: float) -> int:
 def whole_up(weight: FloatArray) -> FloatArray:
     """Return sums of weights, rounded up to whole numbers of rows."""
     return np.ceil(weight * (1 - WHOLE))
+
+
+def pooled(rankings: Sequence[Ranking]) -> Ranking:
+    """Return the held-out positives of several rankings in one."""
+    parts = [[ranking.far for ranking in rankings], [ranking.near for ranking in rankings]]
+    return Ranking(
+        *(
+            _in_order(np.concatenate([one.values for one in part]), np.concatenate([one.weights for one in part]))
+            for part in parts
+        )
+    )
+
+
+def _graded(tails: Sequence[Tail]) -> FloatArray:
+    """Return the number of calibration scores passed, plus the share of the way to the next."""
+    return np.asarray(_passed(tails) + np.mean([tail.share for tail in tails], axis=0))
 
 
 def _passed(tails: Sequence[Tail]) -> FloatArray:

@@ -4,6 +4,9 @@ Each class has a model of its own, learned from its samples alone, so that a cla
 the others. Scores of different models have different units. They are compared as conformal p-values, class by class
 (Mondrian: Vovk, Gammerman, Shafer 2005), which also guarantee an error rate: the model of its own class rejects a
 sample with probability at most alpha. The answer is "unknown" only where every model rejects the sample.
+
+A classifier beside the detectors learns what tells the classes from each other. Both name, and decide together whether
+the name stands (`slabsvm.openset.joint`).
 """
 
 from __future__ import annotations
@@ -15,20 +18,21 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import ClassifierMixin, clone
-from sklearn.utils import check_random_state, gen_batches, get_tags
+from sklearn.base import ClassifierMixin
+from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.conformal.detector import ConformalDetector
-from slabsvm.conformal.doubts import CalibrationWarning, found_no_direction
-from slabsvm.conformal.p_values import WHOLE
+from slabsvm.conformal.doubts import CalibrationWarning
 from slabsvm.conformal.wrapping import Wrapping
 from slabsvm.detectors.base import parameters
-from slabsvm.detectors.weighting import checked_weights
-from slabsvm.openset.classwise import NormalisedMargin, call_method, fitted_to_class
-from slabsvm.openset.doubts import far_accepted, of_fits, out_of_reach, too_few, without_direction
+from slabsvm.openset.classwise import NormalisedMargin, fitted_to_class, own_detector, refuse_other_estimators
+from slabsvm.openset.doubts import of_fits
+from slabsvm.openset.joint import ByClassifier, refuse_other_than_held_out
 from slabsvm.openset.labels import checked_labels, joined, listed, new_class, unknown_label_for
+from slabsvm.openset.naming import ByMargins, ByPValues, Naming, names
+from slabsvm.openset.rows import ClassRows, kept_of, without_weightless
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.atomic import atomic
 from slabsvm.runtime.caller import Warned, warn
@@ -51,13 +55,17 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
     """A classifier that names one of the learned classes, or says that a sample is of none of them.
 
     One clone of the estimator learns each class from that class's samples alone. A sample gets the class whose model
-    finds it most normal, or is unknown where all models reject it.
+    finds it most normal, or is unknown where all models reject it. With `classifier`, it gets the class of which this
+    and the class's model together are surest, or is unknown where they are less sure than of known samples.
 
     Parameters
     ----------
     estimator : detector, default=None
         It learns from positives alone. It may be a pipeline, and must not have a precomputed kernel. None is
         `OneClassSlabSVM()`.
+    classifier : classifier, default=None
+        It tells classes apart, such as `SVC()`: any of scikit-learn's kind, or a pipeline, with decision_function or
+        predict_proba. It learns the samples that the models learn, of all classes at once. None: the models do alone.
     unknown_label : str, int or "auto", default="auto"
         The answer of `predict` for a sample of no known class; it must not be a class. "auto" is "unknown" where
         classes are words. Where they are numbers, it is -1, or one less than the least class if that is negative. True
@@ -65,13 +73,15 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
     calibration : {"conformal", "margin"}, default="conformal"
         How models are compared. "conformal": by p-values, with an error rate (`ConformalDetector`). "margin": by
         decision_function over its largest value in training; each model keeps its own threshold, whatever alpha is.
+        A classifier needs "conformal".
     alpha : float in (0, 1), default=0.05
         The share of new samples of a known class that its model may reject. Each class needs 1/alpha - 1 calibration
         samples. The model of a class that has only n rejects samples below all of them, a share of up to 1/(n + 1).
-        Where no class has enough, nothing is rejected.
+        Where no class has enough, nothing is rejected. With a classifier it is the share of all new samples of known
+        classes that may be unknown, and somewhat more than 1/alpha calibration samples are needed in all.
     method : {"split", "cross", "leave-one-out"}, default="split"
         Where calibration scores come from; see `ConformalDetector`. "split" keeps the guarantee for any data, and
-        learns from half of them.
+        learns from half of them. A classifier has no leave-one-out scores: it takes "split" or "cross".
     two_sided : bool, default=False
         Whether a score that is too high is rejected too; see `ConformalDetector`.
     class_estimators : mapping, default=None
@@ -88,6 +98,8 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
         The known classes, in order.
     models_ : list of fitted detectors
         One for each of classes_.
+    classifiers_ : list of fitted classifiers
+        One, or with method="cross" one for each fold. Only with a classifier.
     unknown_label_ : str or int
     n_features_in_ : int
     feature_names_in_ : (n_features_in_,) array of str
@@ -99,15 +111,22 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
     often a sample is misclassified, because another class's model finds it more normal. No alpha bounds how often an
     unknown sample is accepted, since nothing is known of it.
 
+    With a classifier, P(x is unknown) <= alpha for a new sample of the known classes in the shares that they have in
+    training: on average over classes, and not for each.
+
     scikit-learn expects predict = argmax of decision_function, which holds wherever the answer is a class. With two
     classes decision_function is the difference of the two models' decisions; `decisions` always has a column for each
     class.
+
+    A classifier is learned anew when a class comes or goes, so that the training rows are kept, and are in a pickle.
 
     References
     ----------
     .. [1] V. Fragoso, W. Scheirer, J. Hespanha, M. Turk, "One-class slab support vector machine", ICPR 2016.
     .. [2] V. Vovk, A. Gammerman, G. Shafer, "Algorithmic Learning in a Random World", 2005.
     .. [3] W. Scheirer et al., "Toward open set recognition", TPAMI 35, 2013.
+    .. [4] W. Scheirer, L. Jain, T. Boult, "Probability models for open set recognition", TPAMI 36, 2014: a one-class
+       model that decides with a classifier.
 
     Examples
     --------
@@ -120,6 +139,7 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
     """
 
     estimator: Any = field(default=None, kw_only=False)
+    classifier: Any = None
     unknown_label: Any = "auto"
     calibration: str = "conformal"
     alpha: float = 0.05
@@ -131,6 +151,7 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "estimator": [HasMethods("fit"), None],
+        "classifier": [HasMethods("fit"), None],
         "unknown_label": [str, Real],
         "calibration": [StrOptions({"conformal", "margin"})],
         "alpha": [Interval(Real, 0.0, 1.0, closed="neither")],
@@ -145,7 +166,7 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
     @atomic
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any, **fit_params: Any) -> Self:
-        """Learn each class from its own samples.
+        """Learn each class from its own samples, and what tells them apart by the classifier, if there is one.
 
         Parameters
         ----------
@@ -155,13 +176,14 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
             The class of each sample: words or whole numbers.
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative. A sample of weight 2 counts as two, in learning and in calibration (`ConformalDetector.fit`).
-            A sample of weight 0 is left out.
+            A sample of weight 0 is left out. A classifier must take weights too.
         **fit_params : other parameters of the estimator's fit; those with an entry for each row are split as the rows
 
         Raises
         ------
         ValueError
             For parameters, labels, shapes or values that make no sense; the text names the class, and says what to do.
+            With a classifier, for a single class, and for classes of which none has 3 samples.
 
         Warns
         -----
@@ -174,28 +196,31 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
                 f"This {type(self).__name__} estimator requires y to be passed, but the target y is None. For a "
                 "single class use ConformalDetector."
             )
+        if self.classifier is not None:
+            refuse_other_than_held_out(self.calibration, self.method)
         X = self._table(X, reset=True)
         y = checked_labels(y, X)
-        X, y, fit_params = _without_weightless(X, y, fit_params)
+        X, y, fit_params = without_weightless(X, y, fit_params)
         classes, group = np.unique(y, return_inverse=True)
         self.unknown_label_ = unknown_label_for(classes, self.unknown_label)
-        self._refuse_other_estimators(classes)
+        refuse_other_estimators(self.class_estimators, classes)
         self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         rows = np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group))[:-1])
+        given = [(_safe_indexing(X, own), _check_method_params(X, fit_params, indices=own)) for own in rows]
         learned = Parallel(n_jobs=self.n_jobs)(
-            delayed(fitted_to_class)(
-                self._model_of(label), _safe_indexing(X, own), label, _check_method_params(X, fit_params, indices=own)
-            )
-            for label, own in zip(classes.tolist(), rows, strict=True)
+            delayed(fitted_to_class)(self._model_of(label), own, label, parameters)
+            for label, (own, parameters) in zip(classes.tolist(), given, strict=True)
         )
-        self.models_: list[Any] = [model for model, _ in learned]
-        self.classes_ = classes
-        self._warn(self.models_, classes, [warned for _, warned in learned])
+        models: list[Any] = [model for model, _ in learned]
+        self._name_by(models, classes, self._kept(models, given))
+        self._warn(self._naming, [warned for _, warned in learned])
         return self
 
     @atomic
     def partial_add(self, X: Any, label: Any, **fit_params: Any) -> Self:
         """Learn one more class from its samples, and leave the other models as they are.
+
+        A classifier is learned anew with all classes, from the rows that it has kept of the others, and so calibrated.
 
         Parameters
         ----------
@@ -211,42 +236,48 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
             For a class that is known already, a label of another type than the classes', or as `fit`.
         """
         check_is_fitted(self)
-        if isinstance(self.models_[0], NormalisedMargin) != (self.calibration == "margin"):
-            raise ValueError("calibration was changed since fit; p-values and margins do not compare. Fit anew.")
+        self._refuse_change_since_fit()
         label = new_class(label, self.classes_, self.unknown_label_)
         X = self._table(X, reset=False)
-        X, _, fit_params = _without_weightless(X, np.zeros(_num_samples(X)), fit_params)
+        X, _, fit_params = without_weightless(X, np.zeros(_num_samples(X)), fit_params)
         model, warned = fitted_to_class(self._model_of(label), X, label, fit_params)
         place = int(np.searchsorted(self.classes_, label))
-        self._warn([model], np.array([label]), [warned])
-        self.classes_ = joined(self.classes_[:place], label, *self.classes_[place:].tolist())
-        self.models_ = [*self.models_[:place], model, *self.models_[place:]]
+        models = [*self.models_[:place], model, *self.models_[place:]]
+        classes = joined(self.classes_[:place], label, *self.classes_[place:].tolist())
+        rows = self._rows[:place] + self._kept([model], [(X, fit_params)]) + self._rows[place:]
+        self._name_by(models, classes, rows)
+        if self.classifier is None:
+            self._warn(self._naming_type([model], classes[[place]]), [warned])
+        else:
+            self._warn(self._naming, [warned if one is model else [] for one in models])
         return self
 
     @atomic
     def remove(self, label: Any) -> Self:
-        """Forget a class, and leave the other models as they are.
+        """Forget a class, and leave the other models as they are; a classifier is learned anew without it.
 
         Raises
         ------
         ValueError
-            For a class that is not known, or the only one.
+            For a class that is not known, or the only one; with a classifier, for one of the last two.
         """
         check_is_fitted(self)
+        self._refuse_change_since_fit()
         kept = self.classes_ != label
         if np.all(kept):
             raise ValueError(f"The class {label!r} is not known; the known ones are {listed(self.classes_)}.")
         if not np.any(kept):
             raise ValueError(f"{label!r} is the only known class; nothing would be left. Fit anew instead.")
-        self.classes_ = self.classes_[kept]
-        self.models_ = [model for model, stays in zip(self.models_, kept, strict=True) if stays]
+        models = [model for model, stays in zip(self.models_, kept, strict=True) if stays]
+        rows = [rows for rows, stays in zip(self._rows, kept, strict=False) if stays]
+        self._name_by(models, self.classes_[kept], rows)
         return self
 
     def decisions(self, X: Any, alpha: float | None = None) -> FloatArray:
         """Return how far each class's model accepts each row, shape (n_samples, n_classes): >= 0 where it does.
 
         With calibration="conformal" this is the graded p-value less the largest that is rejected, with "margin" the
-        normalised margin. Both are comparable between classes.
+        normalised margin. Both are comparable between classes. With a classifier the p-values are those of `p_values`.
 
         Parameters
         ----------
@@ -255,7 +286,7 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
             As for `predict`.
         """
         X = self._checked_rows(X)
-        return self._decisions(X, self._levels(alpha))
+        return self._naming.scores(X, self.n_jobs) - self._levels(alpha)
 
     def decision_function(self, X: Any) -> FloatArray:
         """Return `decisions`, or with two classes the second's less the first's, of shape (n_samples,)."""
@@ -266,16 +297,16 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
         """Return each class's conformal p-value of each row, shape (n_samples, n_classes).
 
         Rows do not sum to 1: these are no probabilities of classes. A sample may be novel to all, or normal to two.
+        With a classifier, the p-value is that of the class as a name, by both: the share of held-out samples, of all
+        classes, that are no more sure to be of the class that they are surest of.
 
         Raises
         ------
         ValueError
             With calibration="margin", which has none.
         """
-        check_is_fitted(self)
-        if self.calibration != "conformal":
-            raise ValueError("There are no p-values with calibration='margin'; use calibration='conformal'.")
-        return self._columns(self._checked_rows(X), "p_values")
+        X = self._checked_rows(X)
+        return self._naming.p_values(X, self.n_jobs)
 
     def predict(self, X: Any, alpha: float | None = None) -> npt.NDArray[Any]:
         """Return the class of each row, or unknown_label_, shape (n_samples,).
@@ -298,81 +329,66 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
         """
         return self._names(self._checked_rows(X), self._levels(alpha))
 
-    def _names(self, X: Any, levels: FloatArray | None, *, at_once: int = DECISIONS_AT_ONCE) -> npt.NDArray[Any]:
+    def _names(self, X: Any, levels: FloatArray, *, at_once: int = DECISIONS_AT_ONCE) -> npt.NDArray[Any]:
         """Return the class of each checked row, or unknown_label_; no more than at_once decisions are held."""
-        names = joined(self.classes_, self.unknown_label_)
+        labels = joined(self.classes_, self.unknown_label_)
         chosen = np.empty(_num_samples(X), dtype=np.intp)
         for rows in gen_batches(len(chosen), max(1, at_once // len(self.classes_))):
-            table = self._decisions(_safe_indexing(X, rows), levels)
-            best = table.argmax(axis=1)
-            chosen[rows] = np.where(table[np.arange(len(table)), best] >= 0, best, len(self.classes_))
-        return names[chosen]
+            chosen[rows] = names(self._naming.scores(_safe_indexing(X, rows), self.n_jobs) - levels)
+        return labels[chosen]
 
-    def _decisions(self, X: Any, levels: FloatArray | None) -> FloatArray:
-        """Return the table of `decisions` of checked rows, for the classes' levels; None for margins."""
-        return self._columns(X, "decision_function") if levels is None else self._columns(X, "score_samples") - levels
-
-    def _levels(self, alpha: float | None) -> FloatArray | None:
-        """Return the least graded p-value that each class accepts, shape (n_classes,); None where margins decide."""
-        if isinstance(self.models_[0], NormalisedMargin):
-            if alpha is not None:
-                raise ValueError(
-                    "calibration='margin' has no alpha: each model keeps its own threshold. Use "
-                    "calibration='conformal', or another nu of the estimator."
-                )
-            return None
-        if alpha is not None and (few := too_few(self.models_, self.classes_, alpha)):
+    def _levels(self, alpha: float | None) -> FloatArray:
+        """Return the least score with which each class's name stands, shape (n_classes,)."""
+        if isinstance(self._naming, ByMargins) and alpha is not None:
+            raise ValueError(
+                "calibration='margin' has no alpha: each model keeps its own threshold. Use "
+                "calibration='conformal', or another nu of the estimator."
+            )
+        if alpha is not None and (few := self._naming.too_few(alpha)):
             warn(few, CalibrationWarning)
-        return _levels_of(self.models_, self.alpha if alpha is None else alpha)
+        return self._naming.levels(self.alpha if alpha is None else alpha)
 
-    def _columns(self, X: Any, method: str) -> FloatArray:
-        """Return the values of each model's method of this name, shape (n_samples, n_classes)."""
-        columns = Parallel(n_jobs=self.n_jobs)(delayed(call_method)(model, method, X) for model in self.models_)
-        return np.stack(columns, axis=1)
+    @property
+    def _naming_type(self) -> type[Naming]:
+        if self.classifier is not None:
+            return ByClassifier
+        return ByMargins if self.calibration == "margin" else ByPValues
+
+    def _name_by(self, models: list[Any], classes: npt.NDArray[Any], rows: list[ClassRows]) -> None:
+        """Set the classes and what names them: their models, or a classifier that learns these rows."""
+        self.classes_, self.models_, self._rows = classes, models, rows
+        self.__dict__.pop("classifiers_", None)
+        if self.classifier is None:
+            self._naming: Naming = self._naming_type(models, classes)
+        else:
+            self._naming = ByClassifier.learned(self.classifier, models, classes, rows, self.n_jobs)
+            self.classifiers_: list[Any] = [fold.classifier for fold in self._naming.folds]
+
+    def _kept(self, models: list[Any], given: list[tuple[Any, Mapping[str, Any]]]) -> list[ClassRows]:
+        """Return the rows, which models were given, that a classifier learns anew when classes come or go; or none."""
+        if self.classifier is None:
+            return []
+        return [kept_of(model, X, parameters) for model, (X, parameters) in zip(models, given, strict=True)]
 
     def _model_of(self, label: Any) -> Any:
         """Return the unfitted model of a class."""
-        own = {} if self.class_estimators is None else self.class_estimators.get(label, {})
-        detector = clone(self._detector).set_params(**own) if isinstance(own, Mapping) else clone(own)
-        if get_tags(detector).input_tags.pairwise:
-            raise ValueError(
-                "A precomputed kernel matrix cannot be divided among classes here; pass the kernel as a function."
-            )
+        detector = own_detector(self._detector, self.class_estimators, label)
         if self.calibration == "margin":
             return NormalisedMargin(detector)
         return ConformalDetector(
             detector, alpha=self.alpha, method=self.method, two_sided=self.two_sided, random_state=self._seed
         )
 
-    def _refuse_other_estimators(self, classes: npt.NDArray[Any]) -> None:
-        others = [label for label in (self.class_estimators or {}) if label not in classes]
-        if others:
-            raise ValueError(
-                f"class_estimators names {others}, of which y holds no sample; the classes are {listed(classes)}."
-            )
+    def _refuse_change_since_fit(self) -> None:
+        if not isinstance(self._naming, self._naming_type):
+            raise ValueError("classifier or calibration was changed since fit, and scores would not compare. Fit anew.")
 
-    def _warn(self, models: list[Any], classes: npt.NDArray[Any], warned: list[list[Warned]]) -> None:
-        """Warn of what classes' models accept, and give what their fits warned."""
-        if self.calibration == "margin":
-            doubts = [far_accepted([model.far_margin_ >= 0 for model in models], classes)]
-        else:
-            undirected = [found_no_direction(model.estimators_) for model in models]
-            far = [
-                model.far_p_value_ > max(model.offset_, model.smallest_p_value_) * (1 + WHOLE)
-                and len(texts) < len(model.estimators_)
-                for model, texts in zip(models, undirected, strict=True)
-            ]
-            beyond = [model.out_of_reach_ > self.alpha for model in models]
-            doubts = [
-                too_few(models, classes, self.alpha),
-                without_direction(undirected, classes),
-                far_accepted(far, classes),
-                out_of_reach(beyond, classes, self.alpha),
-            ]
-        for doubt in doubts:
+    def _warn(self, naming: Naming, warned: list[list[Warned]]) -> None:
+        """Warn of what names, and give what fits of its classes' models warned."""
+        for doubt in naming.doubts(self.alpha):
             if doubt:
                 warn(doubt, CalibrationWarning)
-        for text, category in of_fits(warned, classes):
+        for text, category in of_fits(warned, naming.classes):
             warn(text, category)
 
     def _checked_rows(self, X: Any) -> Any:
@@ -381,30 +397,3 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
         if _num_samples(X) == 0:
             raise ValueError("Found array with 0 sample(s); give at least one row.")
         return X
-
-
-def _levels_of(models: list[ConformalDetector], alpha: float) -> FloatArray:
-    """Return the largest p-value that each class's model rejects at a rate alpha, shape (n_classes,).
-
-    A class with too few samples would accept everything, so that nothing would be unknown beside classes with enough:
-    it gets its strictest level instead. Where all classes have too few, no level reaches alpha, and nothing is
-    rejected.
-    """
-    levels = np.array([model.level(alpha) for model in models])
-    strictest = np.array([model.smallest_p_value_ for model in models])
-    return np.where(levels > 0, levels, strictest) if levels.any() else levels
-
-
-def _without_weightless(
-    X: Any, y: npt.NDArray[Any], fit_params: dict[str, Any]
-) -> tuple[Any, npt.NDArray[Any], dict[str, Any]]:
-    """Return the samples that have a weight, their labels, and their share of the parameters of fit."""
-    weight = checked_weights(fit_params.get("sample_weight"), X)
-    if weight is None:
-        return X, y, fit_params
-    kept = np.flatnonzero(weight)
-    return (
-        _safe_indexing(X, kept),
-        y[kept],
-        _check_method_params(X, {**fit_params, "sample_weight": weight}, indices=kept),
-    )

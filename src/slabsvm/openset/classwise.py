@@ -6,12 +6,15 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.base import BaseEstimator, OutlierMixin, clone
+from sklearn.utils import get_tags
 
 from slabsvm.conformal.doubts import CalibrationWarning
 from slabsvm.conformal.remoteness import far_rows, largest_answer
 from slabsvm.detectors.answers import answer, refuse_other_polarity
 from slabsvm.detectors.weighting import fit_with
+from slabsvm.openset.labels import listed
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.atomic import atomic
 from slabsvm.runtime.caller import Warned, gathered, silenced
@@ -61,6 +64,26 @@ class NormalisedMargin(OutlierMixin, BaseEstimator):
         if np.isnan(values).any():
             raise ValueError("A score is NaN: the detector cannot score these samples.")
         return values / self.depth_
+
+
+def own_detector(estimator: Any, class_estimators: Mapping[Any, Any] | None, label: Any) -> Any:
+    """Return the unfitted detector of a class: its own, or a clone of the estimator with parameters of its own."""
+    own = {} if class_estimators is None else class_estimators.get(label, {})
+    detector = clone(estimator).set_params(**own) if isinstance(own, Mapping) else clone(own)
+    if get_tags(detector).input_tags.pairwise:
+        raise ValueError(
+            "A precomputed kernel matrix cannot be divided among classes here; pass the kernel as a function."
+        )
+    return detector
+
+
+def refuse_other_estimators(class_estimators: Mapping[Any, Any] | None, classes: npt.NDArray[Any]) -> None:
+    """Refuse estimators of classes that there are not."""
+    others = [label for label in (class_estimators or {}) if label not in classes]
+    if others:
+        raise ValueError(
+            f"class_estimators names {others}, of which y holds no sample; the classes are {listed(classes)}."
+        )
 
 
 def fitted_to_class(model: Any, X: Any, label: Any, parameters: Mapping[str, Any]) -> tuple[Any, list[Warned]]:

@@ -10,8 +10,12 @@ import numpy.typing as npt
 from slabsvm.openset.labels import listed
 from slabsvm.runtime.caller import Warned
 
+# What needs fewer samples, without a classifier and with one.
+REMEDIES = "method='cross' and 'leave-one-out' calibrate on every sample, and calibration='margin' needs none."
+REMEDY_BESIDE_CLASSIFIER = "method='cross' calibrates on every sample."
 
-def too_few(models: Sequence[Any], classes: npt.NDArray[Any], alpha: float) -> str:
+
+def too_few(models: Sequence[Any], classes: npt.NDArray[Any], alpha: float, remedy: str = REMEDIES) -> str:
     """Return a warning of the classes that have too few samples for a rate, or nothing."""
     few = [place for place, model in enumerate(models) if model.level(alpha) == 0]
     if not few:
@@ -20,8 +24,16 @@ def too_few(models: Sequence[Any], classes: npt.NDArray[Any], alpha: float) -> s
     return (
         f"{_having(classes[few])} too few samples for alpha={alpha:g}. Beside classes that have enough, such a one "
         f"rejects samples below all of its calibration samples, a share of up to {rate:.2g} of its new samples; where "
-        "no class has enough, nothing is unknown. Give more samples, or a larger alpha; method='cross' and "
-        "'leave-one-out' calibrate on every sample, and calibration='margin' needs none."
+        f"no class has enough, nothing is unknown. Give more samples, or a larger alpha; {remedy}"
+    )
+
+
+def too_few_together(n_classes: int, n_calibration: int, smallest_p_value: float, alpha: float) -> str:
+    """Return the warning where a classifier's names have no p-value as small as alpha."""
+    return (
+        f"Nothing will be unknown: with {n_calibration} calibration samples of {n_classes} classes the smallest "
+        f"p-value is {smallest_p_value:.3g}, and alpha is {alpha:g}. Give more samples, or a larger alpha; "
+        f"{REMEDY_BESIDE_CLASSIFIER}"
     )
 
 

@@ -1,0 +1,307 @@
+"""A classifier and the detectors of its classes, which name together and decide together whether a name stands.
+
+Let C_k be the p-value of the classifier's confidence that a row x is of class k, among its confidences in the names
+that it gives to held-out rows, and P_k the p-value of x among class k's held-out rows by k's detector. The row's class
+is the k with the largest
+
+    s_k(x) = log P_k + log C_k    (Fisher 1925),    s_k(x) = -infinity where P_k is the least that there is,
+
+which is nearly always the classifier's own, since its confidence in others is less than in any name that it gives. The
+row is ranked by s(x) = max_k s_k(x) among the held-out rows of all classes: p = (1 + #{i: s(x_i) <= s(x)}) / (N + 1).
+P and C depend on each other, so that Fisher's own quantiles would be wrong; the rank needs none.
+
+Either is enough to reject a name: log P for a row that no class has seen the like of, log C for one between classes. No
+confidence makes good for the least P, so that what lies farther out than all held-out rows of each class is unknown.
+
+The promise. Held-out rows are learned by neither detectors nor classifier. P and C of a held-out row count the row
+itself, as those of a new row do, and leave the new row out, which can only lower them. So p is what it would be by an
+order that treats held-out rows and the new one alike, or larger: P(p <= alpha) <= alpha for a new row of the classes in
+the shares that the held-out ones have. It is an average over classes: one whose rows are harder to name is called
+unknown more often than alpha, and others less.
+
+With folds, a row is ranked among those of each fold by the models of this fold. P and C compare with held-out rows of
+all folds, each scored by its own fold's models, as if these were one model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.utils.parallel import Parallel, delayed
+
+from slabsvm.conformal.detector import ConformalDetector
+from slabsvm.conformal.p_values import (
+    LARGEST_SHARE,
+    WHOLE,
+    Ranking,
+    Tail,
+    combined,
+    combined_graded,
+    largest_rejected,
+    pooled,
+    ranked,
+    whole_down,
+)
+from slabsvm.conformal.remoteness import far_rows, largest_answer, reach_of
+from slabsvm.detectors.answers import answer
+from slabsvm.openset.confidence import confidences, fitted_classifier
+from slabsvm.openset.doubts import REMEDY_BESIDE_CLASSIFIER, too_few, too_few_together
+from slabsvm.openset.labels import listed
+from slabsvm.openset.naming import Naming
+from slabsvm.openset.rows import ClassRows, Stack, stacked
+from slabsvm.runtime.arrays import FloatArray
+
+# The methods of `ConformalDetector` that a classifier can take part in: it has no leave-one-out scores.
+METHODS = ("split", "cross")
+
+# Graded p-values stay above 0 by this share of a step.
+LEAST_SHARE = 1.0 - LARGEST_SHARE
+
+
+@dataclass(frozen=True, eq=False)
+class Detectors:
+    """The detectors of one class, one or one for each fold, and the order of all its held-out rows.
+
+    Attributes
+    ----------
+    model : ConformalDetector
+    held_out : Ranking
+    """
+
+    model: ConformalDetector
+    held_out: Ranking
+
+    @classmethod
+    def of(cls, model: ConformalDetector) -> Self:
+        """Return those of a calibrated model."""
+        return cls(model, pooled(model._rankings))
+
+    @property
+    def step(self) -> float:
+        """The least p-value, and the difference of two."""
+        return self.model.smallest_p_value_
+
+    def p_values(self, fold: int, X: Any) -> tuple[FloatArray, FloatArray]:
+        """Return p-values and graded p-values by the detector of a fold, two arrays of shape (n_samples,)."""
+        # A class with fewer folds holds no row out in the others, so that any of its detectors compares alike there.
+        detector = self.model.estimators_[fold % len(self.model.estimators_)]
+        values = answer(detector, X).values
+        lower, upper = self.held_out.tails(values, reach_of(detector, X, values))
+        count, two_sided = self.model.n_calibration_, self.model.two_sided
+        return combined([lower], [upper], count, two_sided), combined_graded([lower], [upper], count, two_sided)
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """A classifier and detectors that have not learned the rows that a fold holds out.
+
+    Attributes
+    ----------
+    place : int, which fold it is
+    classifier : fitted classifier
+    detectors : sequence of Detectors, one for each class
+    classes : (n_classes,) array
+    """
+
+    place: int
+    classifier: Any
+    detectors: Sequence[Detectors]
+    classes: npt.NDArray[Any]
+
+    def judged(self, X: Any, n_jobs: int | None) -> Judged:
+        """Return what the classifier and the detectors of all classes say of rows."""
+        columns = Parallel(n_jobs=n_jobs)(delayed(one.p_values)(self.place, X) for one in self.detectors)
+        normal, graded = (np.stack(some, axis=1) for some in zip(*columns, strict=True))
+        return Judged(confidences(self.classifier, X, self.classes), normal, graded)
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """What a fold's classifier and detectors say of rows, in arrays of shape (n, n_classes).
+
+    Attributes
+    ----------
+    confidence : how sure the classifier is of each class
+    normal, graded : p-values and graded ones by each class's detector
+    """
+
+    confidence: FloatArray
+    normal: FloatArray
+    graded: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class ByClassifier(Naming):
+    """The name is the class of which a classifier and the class's detector together are surest.
+
+    Attributes
+    ----------
+    rows : sequence of ClassRows
+        What is learned anew when classes come or go.
+    folds : sequence of Fold
+    confidence : Ranking
+        The confidences in the names that the classifiers give to held-out rows, of all folds.
+    held_out : sequence of Ranking
+        The held-out rows of each fold in the order of s.
+    """
+
+    rows: Sequence[ClassRows]
+    folds: Sequence[Fold]
+    confidence: Ranking
+    held_out: Sequence[Ranking]
+
+    @classmethod
+    def learned(
+        cls,
+        classifier: Any,
+        models: Sequence[ConformalDetector],
+        classes: npt.NDArray[Any],
+        rows: Sequence[ClassRows],
+        n_jobs: int | None,
+    ) -> ByClassifier:
+        """Learn the classifier, and calibrate it with detectors that are learned already.
+
+        Raises
+        ------
+        ValueError
+            For a single class, and for classes of which none is large enough to hold a row out.
+        """
+        if len(classes) < 2:
+            raise ValueError(
+                f"A classifier has nothing to tell apart with one class, {listed(classes)}, among samples whose "
+                "sample_weight is not 0; give samples of another, or leave classifier out."
+            )
+        places = range(max(len(one.held_out) for one in rows))
+        if not places:
+            raise ValueError("No class has the 3 samples of which one could be held out; give more, of any class.")
+        learned = [stacked(rows, [one.besides(place) for one in rows]) for place in places]
+        held = [stacked(rows, [one.of(place) for one in rows]) for place in places]
+        classifiers = Parallel(n_jobs=n_jobs)(
+            delayed(fitted_classifier)(classifier, some.X, classes[some.place], some.weights) for some in learned
+        )
+        detectors = [Detectors.of(model) for model in models]
+        folds = [Fold(place, one, detectors, classes) for place, one in zip(places, classifiers, strict=True)]
+        judged = [fold.judged(some.X, n_jobs) for fold, some in zip(folds, held, strict=True)]
+        counts = [some.counts for some in held]
+        names = np.concatenate([one.confidence.max(axis=1) for one in judged])
+        confidence = ranked(names, weights=np.concatenate(counts))
+        of_rows = [_of_held_out(detectors, *one, confidence) for one in zip(judged, held, strict=True)]
+        orders = [ranked(values, weights=count) for values, count in zip(of_rows, counts, strict=True)]
+        return cls(models, classes, rows, folds, confidence, orders)
+
+    @property
+    def n_calibration(self) -> int:
+        """The number of held-out rows, of all classes."""
+        return whole_down(self.confidence.total)
+
+    @property
+    def smallest_p_value(self) -> float:
+        """The p-value of a row that lies farther out than all held-out rows of each class."""
+        return float(self._p_values(np.array([-np.inf]))[0])
+
+    def scores(self, X: Any, n_jobs: int | None) -> FloatArray:
+        """Return graded p-values of each class's name."""
+        tails = self._tails(X, n_jobs)
+        return combined_graded(tails, tails, self.n_calibration, two_sided=False)
+
+    def p_values(self, X: Any, n_jobs: int | None) -> FloatArray:
+        """Return the p-values of each class's name."""
+        tails = self._tails(X, n_jobs)
+        return combined(tails, tails, self.n_calibration, two_sided=False)
+
+    def levels(self, rate: float) -> FloatArray:
+        """Return the largest p-value that is rejected at a rate, the same for each class; 0 where none is."""
+        level = largest_rejected(rate, self.n_calibration)
+        return np.full(len(self.classes), 0.0 if level < self.smallest_p_value * (1 - WHOLE) else level)
+
+    def too_few(self, rate: float) -> str:
+        """Return a warning where there are too few samples for a rate, or nothing."""
+        if self.levels(rate).any():
+            return too_few(self.models, self.classes, rate, REMEDY_BESIDE_CLASSIFIER)
+        return too_few_together(len(self.classes), self.n_calibration, self.smallest_p_value, rate)
+
+    def far_accepted(self, rate: float) -> list[bool]:
+        """Return which classes' names rows infinitely far away may get."""
+        far = np.array([_far_p_value(*one) for one in zip(self.folds[0].detectors, self.rows, strict=True)])
+        # Of whatever confidence.
+        p_values = self._p_values(_fisher(far, np.ones(len(far)), self._steps))
+        strictest = np.maximum(self.levels(rate), self.smallest_p_value) * (1 + WHOLE)
+        return list(p_values > strictest)
+
+    @property
+    def _steps(self) -> FloatArray:
+        """The least p-value of each class's detectors, shape (n_classes,)."""
+        return np.array([one.step for one in self.folds[0].detectors])
+
+    def _tails(self, X: Any, n_jobs: int | None) -> list[Tail]:
+        """Return where rows, with each class's name, stand among the held-out ones of each fold."""
+        return [
+            self._tail(order, fold.judged(X, n_jobs)) for fold, order in zip(self.folds, self.held_out, strict=True)
+        ]
+
+    def _tail(self, order: Ranking, judged: Judged) -> Tail:
+        """Return the same of one fold; between two held-out rows, by the product of graded p-values."""
+        confident = [_tail_of(self.confidence, judged.confidence)]
+        certain = combined(confident, confident, self.n_calibration, two_sided=False)
+        share = judged.graded * combined_graded(confident, confident, self.n_calibration, two_sided=False)
+        return Tail(
+            _tail_of(order, _fisher(judged.normal, certain, self._steps)).passed,
+            np.clip(share, LEAST_SHARE, LARGEST_SHARE),
+        )
+
+    def _p_values(self, statistic: FloatArray) -> FloatArray:
+        """Return the p-values of values of s that are the same in each fold."""
+        tails = [_tail_of(order, statistic) for order in self.held_out]
+        return combined(tails, tails, self.n_calibration, two_sided=False)
+
+
+def refuse_other_than_held_out(calibration: str, method: str) -> None:
+    """Refuse what gives no rows that neither detectors nor classifier have learned."""
+    if calibration == "margin":
+        raise ValueError(
+            "calibration='margin' has no unit in which a margin and a classifier's confidence compare. Use "
+            "calibration='conformal', or leave classifier out."
+        )
+    if method not in METHODS:
+        raise ValueError(
+            f"method={method!r} needs what a classifier would answer each row had it not learned that one, and "
+            "classifiers have no closed form of this. Use method='cross', which calibrates on every row too, or "
+            "'split'."
+        )
+
+
+def _of_held_out(detectors: Sequence[Detectors], judged: Judged, rows: Stack, confidence: Ranking) -> FloatArray:
+    """Return s of a fold's held-out rows, shape (n,), which count themselves as held out, and not once more."""
+    every, total = np.arange(len(rows.place)), whole_down(confidence.total)
+    steps = np.array([one.step for one in detectors])
+    normal = judged.normal.copy()
+    normal[every, rows.place] -= steps[rows.place]
+    confident = [_tail_of(confidence, judged.confidence)]
+    certain = combined(confident, confident, total, two_sided=False)
+    # Of its confidences, the one in the name that it gets is among those of held-out rows.
+    certain[every, judged.confidence.argmax(axis=1)] -= 1.0 / (total + 1)
+    return np.asarray(_fisher(normal, certain, steps).max(axis=1))
+
+
+def _far_p_value(detectors: Detectors, rows: ClassRows) -> float:
+    """Return the largest p-value by a class's detectors among rows infinitely far away; 0 where there are none."""
+    far = far_rows(rows.X)
+    folds = range(len(detectors.model.estimators_))
+    found = [largest_answer(lambda X, fold=fold: detectors.p_values(fold, X)[0], far) for fold in folds]  # type: ignore[misc]  # a default has no type
+    return float(np.nan_to_num(max(found)))
+
+
+def _fisher(normal: FloatArray, certain: FloatArray, least: FloatArray) -> FloatArray:
+    """Return s_k of P_k and C_k, arrays of one shape, and of the least that each class's P_k can be."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(normal > least * (1 + WHOLE), np.log(normal) + np.log(certain), -np.inf)
+
+
+def _tail_of(ranking: Ranking, values: FloatArray) -> Tail:
+    """Return where numbers stand, in arrays of their shape."""
+    tail = ranking.tails(values.ravel(), np.full(values.size, np.inf))[0]
+    return Tail(tail.passed.reshape(values.shape), tail.share.reshape(values.shape))

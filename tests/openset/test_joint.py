@@ -1,0 +1,451 @@
+"""A classifier beside the detectors: the rate that both keep together, far rows, classes that come and go, refusals."""
+
+import pickle
+import warnings
+
+import joblib
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.stats import norm
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+from sklearn.svm import OneClassSVM as ForeignOneClassSVM
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from slabsvm import OneClassSlabSVM, OneClassSVM
+from slabsvm.conformal.doubts import CalibrationWarning
+from slabsvm.openset.classifier import OpenSetClassifier
+from slabsvm.openset.confidence import confidences
+
+pytestmark = pytest.mark.numeric
+
+CENTRES = {"a": (0.0, 0.0), "b": (3.0, 0.0), "c": (0.0, 3.0)}
+REJECTS = "asks for predict = argmax(decision_function) on 100 samples a class, of which alpha are answered 'unknown'"
+ALPHAS = np.array([0.01, 0.05, 0.1, 0.2])
+FAR = np.array([[1e5, 1e5], [-1e5, 1e5], [1e9, 0.0], [0.0, -1e9]])
+
+
+def samples(count: int, seed: int, labels: str = "abc") -> tuple[np.ndarray, np.ndarray]:
+    random = np.random.default_rng(seed)
+    X = np.concatenate([random.normal(size=(count, 2)) + CENTRES[label] for label in labels])
+    return X, np.repeat(list(labels), count)
+
+
+@pytest.fixture(scope="module", name="known")
+def training() -> tuple[np.ndarray, np.ndarray]:
+    return samples(60, 0)
+
+
+def states(models) -> list[str]:
+    """Return a hash of each object's state to the last bit, whichever equal strings are one object."""
+    return [joblib.hash(pickle.loads(pickle.dumps(model))) for model in models]
+
+
+@parametrize_with_checks(
+    [
+        OpenSetClassifier(classifier=SVC(), alpha=0.001),
+        OpenSetClassifier(classifier=LogisticRegression(), alpha=0.001, method="cross"),
+        OpenSetClassifier(classifier=SVC()),
+    ],
+    expected_failed_checks=lambda one: {} if one.alpha == 0.001 else {"check_classifiers_train": REJECTS},
+)
+def test_it_is_a_classifier(estimator, check):
+    check(estimator)
+
+
+# The promise
+
+
+def half_width(alpha: np.ndarray, calibration: int, n_new: int, n_splits: int) -> np.ndarray:
+    """Return by how much the mean rate of splits may differ from alpha, but for one case in 100,000.
+
+    It is the binomial band of all new rows, widened by each split's own chance, which is that of a Beta variable.
+    """
+    own_chance = alpha * (1 - alpha) / (calibration + 2)
+    variance = own_chance + (alpha * (1 - alpha) - own_chance) / n_new
+    return norm.isf(0.5e-5) * np.sqrt(variance / n_splits)
+
+
+@pytest.mark.parametrize("method", ["split", "cross"])
+@pytest.mark.parametrize("classifier", [LinearDiscriminantAnalysis(), SVC(gamma=1.0)], ids=["LDA", "SVC"])
+def test_known_samples_are_unknown_at_the_rate_that_was_asked_for(method, classifier):
+    n_splits, n_new, per_class = 40, 60, 220
+    rates = []
+    for seed in range(n_splits):
+        model = OpenSetClassifier(OneClassSVM(), classifier=classifier, method=method, random_state=seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CalibrationWarning)
+            model.fit(*samples(per_class, seed))
+        p = model.p_values(samples(n_new // 3, 1000 + seed)[0]).max(axis=1)
+        rates.append((p[:, None] <= ALPHAS + 1e-12).mean(axis=0))
+    band = half_width(ALPHAS, 3 * per_class // (2 if method == "split" else 1), n_new, n_splits)
+    rate = np.mean(rates, axis=0)
+    assert (rate <= ALPHAS + band).all(), rate
+    # Folds err on the safe side: their models have learned less than all rows, and p-values of five are averaged.
+    assert (rate >= (ALPHAS - band if method == "split" else 0.5 * ALPHAS - band)).all(), rate
+
+
+def symmetric_p_values(model: OpenSetClassifier, X, y, new, own: str) -> np.ndarray:
+    """Return p-values of new rows of a class by an order that treats them and held-out rows alike, from definitions."""
+    classes, (classifier,) = list(model.classes_), model.classifiers_
+    held, truth = [], []
+    for label, one in zip(classes, model.models_, strict=True):
+        rows = X[y == label]
+        held.append(rows[one._held_out[0]])
+        truth += [classes.index(label)] * len(held[-1])
+    held, truth = np.concatenate(held), np.array(truth)
+    scored = [one.estimators_[0] for one in model.models_]
+    found = []
+    for row in new:
+        every, label = np.vstack([held, row]), np.append(truth, classes.index(own))
+        order = np.column_stack([detector.decision_function(every) for detector in scored])
+        sure = confidences(classifier, every, model.classes_)
+        n, top = len(every), sure.max(axis=1)
+        statistic = np.full((n, len(classes)), -np.inf)
+        for i in range(n):
+            for k in range(len(classes)):
+                others = np.delete(np.arange(n), i)
+                others_of_k = others[label[others] == k]
+                size = np.sum(truth == k) + 1
+                normal = (1 + np.sum(order[others_of_k, k] <= order[i, k])) / size
+                certain = (1 + np.sum(top[others] <= sure[i, k])) / n
+                if normal > 1.5 / size:
+                    statistic[i, k] = np.log(normal) + np.log(certain)
+        s = statistic.max(axis=1)
+        found.append(np.mean(s <= s[-1] + 1e-9))
+    return np.array(found)
+
+
+@pytest.mark.parametrize("own", ["a", "c"])
+def test_a_p_value_is_at_least_that_of_an_order_that_treats_held_out_rows_and_the_new_one_alike(own):
+    X, y = samples(24, 5)
+    model = OpenSetClassifier(OneClassSVM(), classifier=LinearDiscriminantAnalysis(), alpha=0.3).fit(X, y)
+    new = samples(40, 6, own)[0] * 1.3
+    p, exact = model.p_values(new).max(axis=1), symmetric_p_values(model, X, y, new, own)
+    assert (p >= exact - 1e-12).all()
+
+
+def test_p_values_decisions_and_predictions_agree(known):
+    X, y = known
+    model = OpenSetClassifier(classifier=SVC()).fit(X, y)
+    new = np.vstack([samples(50, 3)[0], FAR])
+    p, decisions = model.p_values(new), model.decisions(new)
+    assert p.shape == decisions.shape == (len(new), 3)
+    np.testing.assert_array_equal(decisions >= 0, p > 0.05 + 1e-12)
+    np.testing.assert_array_equal(model.decision_function(new), decisions)
+    answers = model.predict(new)
+    stands = decisions.max(axis=1) >= 0
+    np.testing.assert_array_equal(answers[stands], model.classes_[decisions.argmax(axis=1)][stands])
+    assert set(answers[~stands]) == {"unknown"}
+    for alpha in (0.1, 0.3):
+        other = OpenSetClassifier(classifier=SVC(), alpha=alpha).fit(X, y)
+        np.testing.assert_array_equal(model.predict(new, alpha=alpha), other.predict(new))
+        np.testing.assert_array_equal(model.decisions(new, alpha=alpha) >= 0, p > alpha + 1e-12)
+    two = OpenSetClassifier(classifier=SVC()).fit(X[y != "c"], y[y != "c"])
+    np.testing.assert_allclose(two.decision_function(new), two.decisions(new) @ [-1, 1])
+
+
+@pytest.mark.parametrize("labels", [[0, 1, 2], [-3, 5, 9], ["x", "y", "a long name"]], ids=str)
+def test_labels_are_words_or_numbers(labels, known):
+    X, y = known
+    names = np.array(labels)[np.searchsorted(list("abc"), y)]
+    model = OpenSetClassifier(classifier=SVC()).fit(X, names)
+    assert set(model.predict(FAR)) == {model.unknown_label_}
+    assert np.mean(model.predict(X) == names) > 0.8
+
+
+# Both reject
+
+
+@pytest.mark.parametrize("method", ["split", "cross"])
+@pytest.mark.parametrize(
+    "classifier",
+    [SVC(), LogisticRegression(), RandomForestClassifier(20, random_state=0), KNeighborsClassifier()],
+    ids=lambda one: type(one).__name__,
+)
+@pytest.mark.parametrize("gamma", ["scale", 8.0])
+def test_what_is_infinitely_far_away_is_unknown_however_sure_the_classifier_is(classifier, method, gamma, known):
+    model = OpenSetClassifier(OneClassSlabSVM(gamma=gamma), classifier=classifier, method=method).fit(*known)
+    assert set(model.predict(FAR)) == {"unknown"}
+    # There is no smaller one.
+    smallest = model._naming.smallest_p_value
+    np.testing.assert_array_less(model.p_values(FAR), smallest * (1 + 1e-9))
+
+
+def test_what_lies_between_classes_is_less_normal_than_what_lies_in_one(known):
+    model = OpenSetClassifier(OneClassSVM(gamma=0.05), classifier=SVC(kernel="linear")).fit(*known)
+    p = model.p_values([[1.5, 0.0], [-0.3, -0.3]]).max(axis=1)
+    alone = OpenSetClassifier(OneClassSVM(gamma=0.05)).fit(*known).p_values([[1.5, 0.0], [-0.3, -0.3]]).max(axis=1)
+    # Two wide models overlap where two classes meet; the classifier tells that it does not know there.
+    assert p[0] < 0.5 * min(p[1], alone[0])
+
+
+def test_names_are_better_than_those_of_the_models_alone(known):
+    X, y = samples(400, 8)
+    found = {
+        name: np.mean(np.asarray(list("abc"))[model.fit(*known).decisions(X).argmax(axis=1)] == y)
+        for name, model in {
+            "models": OpenSetClassifier(OneClassSVM(gamma=0.05)),
+            "both": OpenSetClassifier(OneClassSVM(gamma=0.05), classifier=LinearDiscriminantAnalysis()),
+        }.items()
+    }
+    assert found["both"] > found["models"] + 0.01
+
+
+def test_a_linear_model_that_accepts_far_rows_is_warned_of(known):
+    with pytest.warns(CalibrationWarning, match="a model that accepts rows infinitely far away"):
+        OpenSetClassifier(OneClassSVM(kernel="linear"), classifier=SVC()).fit(*known)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        OpenSetClassifier(OneClassSVM(), classifier=SVC()).fit(*known)
+
+
+def test_a_model_with_two_sides_rejects_on_both(known):
+    X, y = known
+    one, two = (OpenSetClassifier(OneClassSVM(kernel="linear"), classifier=SVC(), two_sided=side) for side in (0, 1))
+    shifted = X + 20.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CalibrationWarning)
+        one.set_params(two_sided=False).fit(shifted, y)
+        two.set_params(two_sided=True).fit(shifted, y)
+    row = [[400.0, 400.0]]
+    assert one.predict(row)[0] != "unknown"
+    assert two.predict(row)[0] == "unknown"
+
+
+# How sure a classifier is
+
+
+def test_a_support_vector_classifier_is_as_sure_as_its_least_margin(known):
+    X, y = known
+    pairs = SVC(decision_function_shape="ovo").fit(X, y).decision_function(X)
+    least = np.column_stack([pairs[:, :2].min(1), np.minimum(-pairs[:, 0], pairs[:, 2]), -pairs[:, 1:].max(1)])
+    search = GridSearchCV(SVC(), {"C": [1.0]}, cv=2)
+    for classifier in (SVC(), SVC(decision_function_shape="ovo"), make_pipeline(SVC()), search):
+        fitted = classifier.fit(X, y)
+        before = pickle.dumps(fitted)
+        np.testing.assert_array_equal(confidences(fitted, X, np.array(list("abc"))), least)
+        assert pickle.dumps(fitted) == before
+
+
+def test_two_classes_are_two_sides_of_one_decision(known):
+    X, y = samples(60, 0, "ab")
+    for classifier in (SVC(), LogisticRegression()):
+        table = confidences(classifier.fit(X, y), X, np.array(["a", "b"]))
+        np.testing.assert_array_equal(table, np.column_stack([-table[:, 1], classifier.decision_function(X)]))
+
+
+def test_probabilities_serve_where_there_are_no_decisions(known):
+    X, y = known
+    forest = RandomForestClassifier(5, random_state=0).fit(X, y)
+    np.testing.assert_array_equal(confidences(forest, X, forest.classes_), forest.predict_proba(X))
+
+
+class Odd(ClassifierMixin, BaseEstimator):
+    """A classifier whose fit and answers are odd in a way that a parameter says."""
+
+    def __init__(self, way: str = "mute") -> None:
+        self.way = way
+
+    def fit(self, X, y):  # noqa: ARG002, its answers are odd whatever it learns
+        self.classes_ = np.arange(3) if self.way == "codes" else np.unique(y)
+        if self.way != "mute":
+            self.decision_function = self._decide
+        return self
+
+    def _decide(self, X):
+        return np.full((len(X), 4 if self.way == "wide" else 3), np.nan if self.way == "NaN" else 1.0)
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [
+        ({"calibration": "margin"}, "calibration='margin' has no unit.*Use calibration='conformal'"),
+        ({"method": "leave-one-out"}, "classifiers have no closed form of this. Use method='cross'"),
+        ({"classifier": 3}, "classifier"),
+        ({"classifier": Odd("mute")}, "Odd has neither decision_function nor predict_proba"),
+        ({"classifier": Odd("wide")}, "Odd gives 4 columns for 3 classes"),
+        ({"classifier": Odd("NaN")}, "Odd is NaN"),
+        ({"classifier": Odd("codes")}, "Odd has learned other classes"),
+    ],
+    ids=str,
+)
+def test_what_a_classifier_cannot_do_is_refused_with_the_remedy(parameters, said, known):
+    with pytest.raises(ValueError, match=said):
+        OpenSetClassifier(**{"classifier": SVC(), **parameters}).fit(*known)
+
+
+def test_one_class_and_classes_too_small_to_hold_a_sample_out_are_refused(known):
+    X, y = known
+    with pytest.raises(ValueError, match="nothing to tell apart with one class, 'a'"):
+        OpenSetClassifier(classifier=SVC()).fit(X[:60], y[:60])
+    with pytest.raises(ValueError, match="No class has the 3 samples"):
+        OpenSetClassifier(classifier=SVC()).fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])
+
+
+def test_too_few_samples_for_alpha_are_told(known):
+    X, y = known
+    with pytest.warns(CalibrationWarning, match=r"Nothing will be unknown: with 90 calibration samples of 3 classes"):
+        model = OpenSetClassifier(OneClassSVM(), classifier=SVC(), alpha=0.005).fit(X, y)
+    assert "unknown" not in model.predict(FAR)
+    model = OpenSetClassifier(OneClassSVM(), classifier=SVC()).fit(X, y)
+    with pytest.warns(CalibrationWarning, match="the smallest p-value is .*, and alpha is 0.001"):
+        assert "unknown" not in model.predict(FAR, alpha=0.001)
+    with pytest.raises(ValueError, match="rate between 0 and 1"):
+        model.predict(X, alpha=1.5)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("method", ["split", "cross"])
+def test_a_class_of_one_or_two_samples_is_learned_and_calibrates_nothing(count, method, known):
+    X, y = known
+    with_rare = np.concatenate([X, [[50.0, 50.0]] * count]), np.concatenate([y, ["rare"] * count])
+    with pytest.warns(CalibrationWarning, match=r"Class 'rare' has too few.*method='cross' calibrates on every sample"):
+        model = OpenSetClassifier(OneClassSVM(), classifier=SVC(), method=method).fit(*with_rare)
+    assert model._naming.n_calibration == (90 if method == "split" else 180)
+    assert model.predict([[50.0, 50.0]])[0] == "rare"
+    assert np.mean(model.predict(X) == y) > 0.8
+
+
+# Classes that come and go
+
+
+@pytest.mark.parametrize("method", ["split", "cross"])
+@pytest.mark.parametrize("new", ["A", "b", "z"])
+def test_an_added_class_leaves_the_detectors_as_they_are_and_is_what_fit_would_make(new, method, known):
+    X, y = known
+    names = np.where(y == "b", new, y)
+    make = OpenSetClassifier(classifier=SVC(), method=method, random_state=3)
+    model = clone(make).fit(X[y != "b"], y[y != "b"])
+    before, objects, old = states(model.models_), list(model.models_), model.classifiers_
+    model.partial_add(X[y == "b"], new)
+    rest = [one for label, one in zip(model.classes_, model.models_, strict=True) if label != new]
+    assert all(one is other for one, other in zip(rest, objects, strict=True))
+    assert states(rest) == before
+    whole = make.fit(X, names)
+    np.testing.assert_array_equal(model.classes_, whole.classes_)
+    np.testing.assert_array_equal(model.decisions(X), whole.decisions(X))
+    assert all(list(one.classes_) == list(whole.classes_) for one in model.classifiers_)
+    # A removed class is as if it had never been there.
+    model.remove(new)
+    assert states(model.models_) == before
+    assert states(model.classifiers_) == states(old)
+    assert np.isin(model.predict(X[y == "b"]), ["a", "c", "unknown"]).all()
+
+
+def test_an_added_class_costs_one_fit_of_a_detector_and_one_of_the_classifier(known, monkeypatch):
+    X, y = known
+    model = OpenSetClassifier(classifier=SVC()).fit(X[y != "b"], y[y != "b"])
+    fits = []
+    for kind in (OneClassSlabSVM, SVC):
+
+        def counting(self, *args, kind=kind, fit=kind.fit):
+            fits.append(kind)
+            return fit(self, *args)
+
+        monkeypatch.setattr(kind, "fit", counting)
+    model.partial_add(X[y == "b"], "b")
+    assert fits == [OneClassSlabSVM, SVC]
+
+
+def test_the_last_two_classes_stay_and_a_refusal_changes_nothing(known):
+    X, y = samples(60, 0, "ab")
+    model = OpenSetClassifier(classifier=SVC()).fit(X, y)
+    before = model.decisions(X)
+    with pytest.raises(ValueError, match="nothing to tell apart"):
+        model.remove("a")
+    with pytest.raises(ValueError, match="known already"):
+        model.partial_add(X, "b")
+    np.testing.assert_array_equal(model.decisions(X), before)
+    assert list(model.classes_) == ["a", "b"]
+
+
+def test_a_classifier_that_came_or_went_since_fit_is_told(known):
+    X, y = known
+    without = OpenSetClassifier().fit(X, y).set_params(classifier=SVC())
+    with_one = OpenSetClassifier(classifier=SVC()).fit(X, y).set_params(classifier=None)
+    for model in (without, with_one):
+        with pytest.raises(ValueError, match="classifier or calibration was changed since fit"):
+            model.partial_add(X[:60], "d")
+        with pytest.raises(ValueError, match="classifier or calibration was changed since fit"):
+            model.remove("a")
+    assert not hasattr(with_one.fit(X, y), "classifiers_")
+
+
+# Weights, parameters, tables, threads
+
+
+def test_weights_reach_the_classifier_and_count_in_calibration(known):
+    X, y = known
+    weights = np.random.default_rng(2).integers(0, 4, len(X)).astype(float)
+    make = OpenSetClassifier(OneClassSVM(), classifier=LogisticRegression())
+    model = clone(make).fit(X, y, sample_weight=weights)
+    learned, held = [], []
+    for label, one in zip("abc", model.models_, strict=True):
+        own = np.flatnonzero((y == label) & (weights > 0))
+        learned.append(np.delete(own, one._held_out[0]))
+        held.append(own[one._held_out[0]])
+    learned, held = np.concatenate(learned), np.concatenate(held)
+    alone = LogisticRegression().fit(X[learned], y[learned], sample_weight=weights[learned])
+    np.testing.assert_array_equal(model.classifiers_[0].coef_, alone.coef_)
+    assert model._naming.n_calibration == weights[held].sum()
+    added = clone(make).fit(X[y != "b"], y[y != "b"], sample_weight=weights[y != "b"])
+    added.partial_add(X[y == "b"], "b", sample_weight=weights[y == "b"])
+    np.testing.assert_array_equal(added.decisions(X), model.decisions(X))
+    even, none = clone(make).fit(X, y, sample_weight=np.ones(len(y))), clone(make).fit(X, y)
+    np.testing.assert_array_equal(even.decisions(X), none.decisions(X))
+    with pytest.raises(ValueError, match=r"KNeighborsClassifier\.fit takes no sample_weight"):
+        OpenSetClassifier(OneClassSVM(), classifier=KNeighborsClassifier()).fit(X, y, sample_weight=weights)
+
+
+def test_classes_may_have_their_own_estimators(known):
+    X, y = known
+    own = {"a": {"gamma": 0.3}, "b": make_pipeline(StandardScaler(), OneClassSVM()), "c": ForeignOneClassSVM(nu=0.1)}
+    model = OpenSetClassifier(class_estimators=own, classifier=SVC()).fit(X, y)
+    assert model.models_[0].estimators_[0].gamma == 0.3
+    assert np.mean(model.predict(X) == y) > 0.8
+    assert set(model.predict(FAR)) == {"unknown"}
+
+
+def test_sparse_rows_and_frames_are_taken(known):
+    pandas = pytest.importorskip("pandas")
+    X, y = known
+    without = y != "b"
+    base = OpenSetClassifier(OneClassSVM(), classifier=SVC()).fit(X, y)
+    for kind in (sp.csr_matrix, sp.csc_array, lambda rows: pandas.DataFrame(rows, columns=["u", "v"])):
+        other = OpenSetClassifier(OneClassSVM(), classifier=SVC()).fit(kind(X), pandas.Series(y))
+        np.testing.assert_allclose(other.decisions(kind(X)), base.decisions(X), atol=1e-6)
+        added = OpenSetClassifier(OneClassSVM(), classifier=SVC()).fit(kind(X[without]), y[without])
+        added.partial_add(kind(X[~without]), "b")
+        np.testing.assert_array_equal(added.decisions(kind(X)), other.decisions(kind(X)))
+
+
+@pytest.mark.parametrize("backend", ["threading", "loky"])
+def test_answers_are_the_same_to_the_last_bit_on_any_backend(backend, known):
+    X, y = known
+    alone = OpenSetClassifier(classifier=SVC(), method="cross").fit(X, y)
+    with joblib.parallel_config(backend=backend, n_jobs=2):
+        together = OpenSetClassifier(classifier=SVC(), method="cross").fit(X, y)
+        np.testing.assert_array_equal(together.decisions(X), alone.decisions(X))
+    assert states(together.models_) == states(alone.models_)
+    assert states(together.classifiers_) == states(alone.classifiers_)
+    again = pickle.loads(pickle.dumps(together))
+    np.testing.assert_array_equal(again.decisions(X), alone.decisions(X))
+
+
+def test_predictions_do_not_depend_on_how_many_rows_are_asked_at_once(known):
+    model = OpenSetClassifier(classifier=SVC()).fit(*known)
+    X, levels = known[0], model._levels(None)
+    for at_once in (21, 3 * len(X) - 1):
+        np.testing.assert_array_equal(model._names(X, levels, at_once=at_once), model.predict(X))
