@@ -67,8 +67,8 @@ def travelled(source, results) -> int:
 def test_what_travels_does_not_grow_with_the_number_of_samples(client, monkeypatch):
     visit, moved = Blocks._visit, []
 
-    def counted(source, visitor):
-        results = visit(source, visitor)
+    def counted(source, visitor, bytes_per_row):
+        results = visit(source, visitor, bytes_per_row)
         moved.append(travelled(source, results))
         return results
 

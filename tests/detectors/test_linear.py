@@ -394,4 +394,4 @@ def test_rows_nearer_to_the_origin_than_the_page_says_have_no_linear_slab(nu_upp
             warnings.simplefilter("always")
             model = LinearOneClassSlabSVM(nu_upper=nu_upper, epsilon=epsilon).fit(rows + np.array([distance, 0, 0, 0]))
         assert (model.status_ == "converged") == found
-        assert any("Nystroem" in str(warning.message) for warning in caught) != found
+        assert any("feature_map='nystroem'" in str(warning.message) for warning in caught) != found

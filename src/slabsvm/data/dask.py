@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain
 from typing import Any, TypeVar
 
 import numpy as np
 
-from slabsvm.data.passes import Rows, Source
+from slabsvm.data.passes import STRETCH_BYTES, Rows, Source
+from slabsvm.data.pieces import pieces
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
@@ -23,6 +25,7 @@ class Blocks(Source):
         Persist it first, or every pass computes it again.
     weights : array-like of shape (n_samples,) or None
         Sent to the workers in every pass.
+    stretch_bytes : int, default=STRETCH_BYTES
 
     Raises
     ------
@@ -30,7 +33,7 @@ class Blocks(Source):
         When X is no matrix of floats, or its blocks are divided along the features or of unknown length.
     """
 
-    def __init__(self, X: Any, weights: Any) -> None:
+    def __init__(self, X: Any, weights: Any, stretch_bytes: int = STRETCH_BYTES) -> None:
         _refuse_what_has_no_rows(X)
         if X.dtype not in (np.float32, np.float64):
             raise ValueError(f"The Dask array holds {X.dtype}; convert it to floats, for example X.astype('float64').")
@@ -41,6 +44,7 @@ class Blocks(Source):
         if X.shape[0] < 2 or X.shape[1] < 1:
             raise ValueError(f"Found array with shape {X.shape}, where at least 2 samples and 1 feature are required.")
         self.X = X
+        self.stretch_bytes = stretch_bytes
         self.n_samples, self.n_features = (int(size) for size in X.shape)
         self.bytes_per_row = 8 * self.n_features
         self.weights = None if weights is None else np.asarray(weights, dtype=np.float64)
@@ -52,17 +56,18 @@ class Blocks(Source):
             if not (self.weights >= 0).all() or not np.isfinite(self.weights).all():
                 raise ValueError("Sample weights must be finite and not negative.")
 
-    def _visit(self, visitor: Callable[[Rows, FloatArray, int], Result]) -> list[Result]:
+    def _visit(self, visitor: Callable[[Rows, FloatArray, int], Result], bytes_per_row: int) -> list[Result]:
         from dask.base import compute
         from dask.delayed import delayed
 
+        height = max(1, self.stretch_bytes // bytes_per_row)
         ends = np.cumsum(self.X.chunks[0])
         parts = []
         for block, length, end in zip(self.X.to_delayed().ravel(), self.X.chunks[0], ends, strict=True):
             first = int(end - length)
             weights = None if self.weights is None else self.weights[first : int(end)]
-            parts.append(delayed(_visited, pure=False)(visitor, block, weights, first))
-        return list(compute(*parts))  # type: ignore[no-untyped-call]  # Dask gives it no types
+            parts.append(delayed(_visited, pure=False)(visitor, block, weights, first, height))
+        return list(chain.from_iterable(compute(*parts)))  # type: ignore[no-untyped-call]  # Dask gives it no types
 
 
 def _refuse_what_has_no_rows(X: Any) -> None:
@@ -75,23 +80,30 @@ def _refuse_what_has_no_rows(X: Any) -> None:
         raise ValueError(f"Expected 2D array, got {X.ndim}D array instead: a Dask array, a row for each sample.")
 
 
-def projected(X: Any, w: FloatArray, check: Callable[[Rows], None]) -> Any:
-    """Return X w as a Dask array, in float64; check, which may raise, is shown every block when it is computed."""
+def scored(X: Any, n_features: int, score: Callable[[Rows], FloatArray], bytes_per_row: int) -> Any:
+    """Return what a function gives each row as a Dask array in float64, for which it needs so many bytes a row.
+
+    The function may raise, which it does when the array is computed.
+    """
     _refuse_what_has_no_rows(X)
-    if X.shape[1] != len(w):
-        raise ValueError(f"The Dask array has {X.shape[1]} features, but the model is expecting {len(w)} features.")
+    if X.shape[1] != n_features:
+        raise ValueError(f"The Dask array has {X.shape[1]} features, but the model is expecting {n_features} features.")
     whole = X.rechunk({1: -1})
-    return whole.map_blocks(_scored, w, check, dtype=np.float64, drop_axis=1, meta=np.empty(0))
+    return whole.map_blocks(_scored, score, bytes_per_row, dtype=np.float64, drop_axis=1, meta=np.empty(0))
 
 
 @ONE_BLAS_THREAD
-def _scored(rows: Any, w: FloatArray, check: Callable[[Rows], None]) -> FloatArray:
+def _scored(rows: Any, score: Callable[[Rows], FloatArray], bytes_per_row: int) -> FloatArray:
     rows = np.asarray(rows, dtype=np.float64)
-    check(rows)
-    return np.asarray(rows @ w)
+    return np.concatenate(
+        [score(rows[some]) for some in pieces(len(rows), bytes_per_row, STRETCH_BYTES)] or [rows[:, 0]]
+    )
 
 
 @ONE_BLAS_THREAD
-def _visited(visitor: Callable[[Rows, FloatArray, int], Result], rows: Any, weights: Any, first: int) -> Result:
+def _visited(
+    visitor: Callable[[Rows, FloatArray, int], Result], rows: Any, weights: Any, first: int, height: int
+) -> list[Result]:
     rows = np.asarray(rows)
-    return visitor(rows, np.ones(len(rows)) if weights is None else weights, first)
+    weights = np.ones(len(rows)) if weights is None else weights
+    return [visitor(rows[some], weights[some], first + some.start) for some in pieces(len(rows), 1, height)]

@@ -103,6 +103,7 @@ class Source(ABC):
         None for ones.
     bytes_per_row : int
         The average size of a row in float64.
+    stretch_bytes : int
     n_passes : int
         The number of passes so far.
     """
@@ -111,11 +112,15 @@ class Source(ABC):
     n_features: int
     weights: FloatArray | None
     bytes_per_row: int
+    stretch_bytes: int
     n_passes: int = 0
 
     @abstractmethod
-    def _visit(self, visitor: Callable[[Rows, FloatArray, int], Result]) -> list[Result]:
-        """Return the visitor's result for each stretch, given its rows, their weights, and the number of the first."""
+    def _visit(self, visitor: Callable[[Rows, FloatArray, int], Result], bytes_per_row: int) -> list[Result]:
+        """Return the visitor's result for each stretch, given its rows, their weights, and the number of the first.
+
+        A stretch holds stretch_bytes, where a row takes bytes_per_row.
+        """
 
     def survey(self, n_sampled: int, check: Callable[[Rows], None]) -> Surveyed:
         """Return a random sample of n_sampled rows of positive weight, or all of them.
@@ -127,7 +132,7 @@ class Source(ABC):
         if n_sampled < len(chosen):
             own = np.random.default_rng(0).choice(len(chosen), n_sampled, replace=False, shuffle=False)
             chosen = chosen[np.sort(own)]
-        parts = self._visit(_Survey(chosen, check))
+        parts = self._visit(_Survey(chosen, check), self.bytes_per_row)
         return Surveyed(
             rows=_stacked([part.rows for part in parts]),
             weights=np.concatenate([part.weights for part in parts]),
@@ -137,15 +142,18 @@ class Source(ABC):
             largest_square=max(part.largest_square for part in parts),
         )
 
-    def scores(self, w: FloatArray, check: Callable[[Rows], None]) -> FloatArray:
-        """Return X w, shape (n_samples,); check, which may raise, is shown every stretch."""
+    def scores(self, score: Callable[[Rows], FloatArray], bytes_per_row: int = 0) -> FloatArray:
+        """Return what a function gives each row, shape (n_samples,), for which it needs so many bytes."""
         self.n_passes += 1
-        return np.concatenate(self._visit(_Scores(w, check)))
+        return np.concatenate(self._visit(_Scores(score), max(self.bytes_per_row, bytes_per_row)))
 
     def sweep(self, w: FloatArray, planes: Planes) -> Swept:
         """Return the rows near the planes and the sums beyond them, for scores X w."""
+        return self._swept(Sweep(w, planes), self.bytes_per_row)
+
+    def _swept(self, visitor: Sweep, bytes_per_row: int) -> Swept:
         self.n_passes += 1
-        parts = self._visit(_Sweep(w, planes))
+        parts = self._visit(visitor, bytes_per_row)
         return Swept(
             rows=_stacked([part.rows for part in parts]),
             weights=np.concatenate([part.weights for part in parts]),
@@ -177,8 +185,8 @@ class Local(Source):
         self.n_samples, self.n_features = X.shape
         self.bytes_per_row = 12 * (1 + X.nnz // self.n_samples) if sp.issparse(X) else 8 * self.n_features
 
-    def _visit(self, visitor: Callable[[Rows, FloatArray, int], Result]) -> list[Result]:
-        height = max(1, self.stretch_bytes // self.bytes_per_row)
+    def _visit(self, visitor: Callable[[Rows, FloatArray, int], Result], bytes_per_row: int) -> list[Result]:
+        height = max(1, self.stretch_bytes // bytes_per_row)
 
         def visit(first: int) -> Result:
             rows = self.X[first : first + height]
@@ -216,38 +224,63 @@ class _Survey:
 
 @dataclass(frozen=True)
 class _Scores:
-    w: FloatArray
-    check: Callable[[Rows], None]
+    score: Callable[[Rows], FloatArray]
 
     def __call__(self, rows: Rows, weights: FloatArray, first: int) -> FloatArray:
         del weights, first
+        return self.score(rows)
+
+
+@dataclass(frozen=True)
+class Along:
+    """The function that gives rows their position along w, of shape (d,).
+
+    check, which may raise, is shown them first.
+    """
+
+    w: FloatArray
+    check: Callable[[Rows], None]
+
+    def __call__(self, rows: Rows) -> FloatArray:
+        """Return rows @ w."""
         self.check(rows)
         return product(_float64(rows), self.w)
 
 
+def _float64(rows: Rows) -> Rows:
+    return rows.astype(np.float64, copy=False)
+
+
 @dataclass(frozen=True)
-class _Sweep:
+class Sweep:
+    """The visitor that finds which rows are near planes, and sums those beyond them.
+
+    Attributes
+    ----------
+    w : (k,) array
+    planes : Planes
+    lift : function of rows, (n, d), that gives what w is a direction of, (n, k)
+    """
+
     w: FloatArray
     planes: Planes
+    lift: Callable[[Rows], Rows] = _float64
 
     def __call__(self, rows: Rows, weights: FloatArray, first: int) -> Swept:
+        """Return the rows near a plane, as they are, and the sums of the others, lifted."""
         del first
-        rows = _float64(rows)
-        slopes = self.planes.signs[:, None] * (rows @ self.w)
+        lifted = self.lift(rows)
+        slopes = self.planes.signs[:, None] * (lifted @ self.w)
         above_near = slopes >= self.planes.nears[:, None]
         near = (above_near & (slopes <= self.planes.fars[:, None])).any(axis=0) & (weights > 0)
         multipliers = np.where(above_near | near, 0.0, self.planes.caps[:, None] * weights)
         return Swept(
-            rows=rows[np.flatnonzero(near)],
+            rows=_float64(rows[np.flatnonzero(near)]),
             weights=weights[near],
             masses=multipliers.sum(axis=1),
             tails=(multipliers * slopes).sum(axis=1),
-            pull=np.asarray(rows.T @ (self.planes.signs @ multipliers)),
+            pull=np.asarray(lifted.T @ (self.planes.signs @ multipliers)),
         )
-
-
-def _float64(rows: Rows) -> Rows:
-    return rows.astype(np.float64, copy=False)
 
 
 def _squared_lengths(rows: Rows) -> FloatArray:

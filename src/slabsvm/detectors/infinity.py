@@ -6,6 +6,7 @@ Every fit compares its planes with the limit of its score infinitely far away (`
   the plane that faces it, and what that costs is said.
 - A kernel that levels off (intersection, chi2) has a finite limit, and samples score on both sides of it. One that
   grows (Hellinger) has an infinite one, accepted where there is no upper plane. Planes are left where they are.
+- Nystroem's map of a local kernel takes rows far away to zero, which is kept outside as the kernel's limit is.
 - A linear kernel has another limit in each direction, and nothing is known of a function or matrix of the user's. The
   row whose kernel values are all 0 takes the far row's place: none is less like the samples.
 """
@@ -135,4 +136,16 @@ def zero_accepted() -> str:
         "The row of zeros is accepted: the hyperplanes do not tell the samples from the origin, which is what a row "
         "far away becomes in some feature maps (Nystroem of an RBF kernel). Use more samples or fewer features, or a "
         "map that falls off more slowly (a smaller gamma)."
+    )
+
+
+def out_of_reach(accepted: float, nominal: float) -> str:
+    """Return the warning where a plane is kept above the score 0 of a map, so that this share of rows is accepted.
+
+    nominal is the share that the parameters ask for.
+    """
+    return (
+        "Some training rows score what a row infinitely far away scores, out of reach of all landmarks. Such rows are "
+        f"never accepted: {accepted:.0%} of the training rows are, where nu asks for {nominal:.0%}. Use more "
+        "n_components, a smaller gamma, or the name of a rule for it."
     )

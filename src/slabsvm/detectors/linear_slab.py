@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import field
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -9,11 +11,12 @@ import numpy as np
 import scipy.sparse as sp
 from joblib import effective_n_jobs
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import assert_all_finite
+from sklearn.utils import assert_all_finite, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from slabsvm.data.checks import SMALLEST_SQUARE, canonical, reading, without_unit
-from slabsvm.data.passes import Local, Source, Surveyed
+from slabsvm.data.mapped import AlongImage, Mapped
+from slabsvm.data.passes import Along, Local, Source, Surveyed
 from slabsvm.detectors import infinity
 from slabsvm.detectors.base import Scored, SlabCollapseWarning, parameters, rounding_of
 from slabsvm.detectors.constraints import FiniteReal
@@ -21,18 +24,31 @@ from slabsvm.detectors.slab_planes import Slab
 from slabsvm.detectors.weighting import checked_weights
 from slabsvm.dual.program import one_class_slab
 from slabsvm.kernels.base import LARGEST_KERNEL_VALUE
+from slabsvm.kernels.landmarks import Landmarks, landmarks
+from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.atomic import atomic
 from slabsvm.runtime.caller import warn
-from slabsvm.runtime.sklearn_private import StrOptions, _fit_context
+from slabsvm.runtime.sklearn_private import Interval, StrOptions, _fit_context
 
 if TYPE_CHECKING:
     from slabsvm.solvers.streaming import Tuning
 
 # What a fit says that found w = 0.
 NEAR_THE_ORIGIN = (
-    "The fitted w is zero: for their spread the rows lie too near to the origin, or around it, so that no linear slab "
-    "holds them apart from it, and all rows score the same. Use a smaller epsilon, or map the features first: "
-    "make_pipeline(StandardScaler(), sklearn.kernel_approximation.Nystroem(gamma=...), LinearOneClassSlabSVM())."
+    "The fitted w is zero: for their spread the rows lie too near to the origin, or around it, as they do after a "
+    "StandardScaler, so that no linear slab holds them apart from it, and all rows score the same. Use "
+    "feature_map='nystroem', which has no such condition, on features of one scale; or a smaller epsilon."
+)
+# And one that stopped before the gap was within tol.
+STOPPED_EARLY = (
+    "more rows would have to be held near the planes than there is memory for, or rounding allows no smaller gap. "
+    "Raise tol to accept the gap, use fewer features (n_components, with a feature "
+    "map) or a larger nu, or scale the features, for example with StandardScaler."
+)
+OUT_OF_REACH = (
+    "The fitted w is zero: at gamma={gamma:.3g} too many rows are out of reach of all {n} landmarks, and score what a "
+    "row infinitely far away scores. Use a smaller gamma or the name of a rule for it, more n_components, or a smaller "
+    "epsilon."
 )
 
 
@@ -42,29 +58,35 @@ class LinearOneClassSlabSVM(Slab, Scored):
 
     The slab rho_lower <= <w, x> <= rho_upper, as `OneClassSlabSVM(kernel="linear")` finds it, from passes over the
     data, mostly three to five (`n_passes_`; more where features are nearly as many as samples): no kernel matrix, no
-    copy of X, and memory that does not grow with n_samples. After an explicit map (`slabsvm.features`, or
-    scikit-learn's Nystroem and random Fourier features) it is a slab of that map's kernel.
+    copy of X, and memory that does not grow with n_samples. After an explicit map (`slabsvm.features`) it is a slab of
+    that map's kernel.
+
+    Of rows around the origin, and that is after a StandardScaler, no linear slab is any use: w = 0 is optimal. With
+    feature_map="nystroem" the slab is that of the RBF kernel, as far as n_components of its functions make it up, and
+    takes such rows; passes, memory and the certificate stay what they are. docs/large-data.md compares.
 
     Parameters
     ----------
-    nu_lower : float in (0, 1), default=0.1
-        The share of samples that may lie below the lower hyperplane.
-    nu_upper : float in (0, 1), default=0.01
-        The share of samples that may lie above the upper hyperplane; nu_lower + nu_upper < 1. Ignored at epsilon = 0.
-    epsilon : float >= 0, not 1, default=2/3
-        The weight of the upper hyperplane. 0 leaves it out: that is the one-class SVM, and nu_lower may then be 1.
-    offsets : {"leave-one-out", "training"}, default="leave-one-out"
-        As for `OneClassSlabSVM`. With many more samples than features the two hardly differ.
-    tol : float > 0, default=1e-3
-        The duality gap to reach, relative to the objective.
-    n_jobs : int or None, default=None
-        Threads that read the data; None is 1 unless in a `joblib.parallel_config` context, -1 all. The result does not
-        depend on it. Dask has workers of its own.
+    feature_map : {"nystroem"} or None, default=None
+        Nystroem's map of the RBF kernel, applied to a stretch of rows at a time: n_components features that stand for
+        the kernel's, from its values with as many landmarks among the rows. A row infinitely far away has the score 0,
+        which is kept outside the slab.
+    gamma : {"scale", "auto"} or float > 0, default="scale"
+        exp(-gamma |x - z|^2), with a feature map. A rule, as for `OneClassSlabSVM`, looks at the rows that the first
+        pass draws, and its gamma is then halved until the landmarks reach all but nu_lower of them: until these keep
+        nine tenths of their squared length in the map. A number is taken as it is.
+    n_components : int, default=100
+        Landmarks of the map. The more, the narrower the kernel that they stand for.
+    random_state : int, RandomState or None, default=0
+        The seed by which landmarks are chosen from the rows that the first pass draws. The result depends neither on
+        n_jobs nor on how a Dask array is divided.
 
     Attributes
     ----------
     coef_ : (1, n_features) array of float64
-        w.
+        w; with a feature map in its features, of which there are n_components, or fewer that differ.
+    gamma_ : float
+        gamma as a number. Only with a feature map.
     rho_lower_, rho_upper_ : float
         The offsets of the hyperplanes, in the unit of `project`; rho_upper_ is infinite at epsilon = 0.
     offset_ : float
@@ -109,6 +131,12 @@ class LinearOneClassSlabSVM(Slab, Scored):
     offsets: str = "leave-one-out"
     tol: float = 1e-3
     n_jobs: int | None = None
+    feature_map: str | None = None
+    gamma: str | float = "scale"
+    n_components: int = 100
+    random_state: Any = 0
+
+    _map: Landmarks | None = field(init=False)
 
     # The constants of the passes; None for the solver's own.
     _tuning: ClassVar[Tuning | None] = None
@@ -118,6 +146,10 @@ class LinearOneClassSlabSVM(Slab, Scored):
         "offsets": [StrOptions({"leave-one-out", "training"})],
         "tol": [FiniteReal(0.0, closed="neither")],
         "n_jobs": [Integral, None],
+        "feature_map": [StrOptions({"nystroem"}), None],
+        "gamma": [StrOptions({"scale", "auto"}), FiniteReal(0.0, closed="neither")],
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "random_state": ["random_state"],
     }
 
     @atomic
@@ -154,10 +186,13 @@ class LinearOneClassSlabSVM(Slab, Scored):
         del y
         self._refuse_impossible_parameters()
         tuning = self._tuning or streaming.USUAL
-        source = self._source(X, sample_weight, tuning.stretch_bytes)
-        survey = source.survey(tuning.sampled_rows(source), _refuse_what_is_not_finite)
-        _refuse_what_cannot_be_solved(survey)
         unit = one_class_slab(np.ones(1), self.nu_lower, self.nu_upper, float(self.epsilon))
+        source = self._source(X, sample_weight, tuning.stretch_bytes)
+        image_bytes = 0 if self.feature_map is None else 8 * self.n_components
+        survey = source.survey(tuning.sampled_rows(source, image_bytes), _refuse_what_is_not_finite)
+        _refuse_what_cannot_be_weighed(survey)
+        source, survey = self._mapped(source, survey)
+        _refuse_what_cannot_be_multiplied(survey)
         leave_out = self.offsets == "leave-one-out"
         found = streaming.solve(source, survey, unit, float(self.tol), leave_out=leave_out, tuning=tuning)
         self.coef_ = found.w[None, :]
@@ -168,28 +203,58 @@ class LinearOneClassSlabSVM(Slab, Scored):
         self.n_passes_ = source.n_passes
         self.n_samples_fit_ = source.n_samples
         rounding = rounding_of(found.size)
-        self.__dict__.update(self._planes_at(found.loo_offsets, rounding))
-        self._warn(found.status.value, rounding)
+        offsets = found.loo_offsets if self._map is None else unit.outside_zero(found.loo_offsets, 2 * rounding)
+        self.__dict__.update(self._planes_at(offsets, rounding))
+        self._warn(rounding, survey, moved=bool((offsets != found.loo_offsets).any()))
         return self
 
     def project(self, X: Any) -> Any:
-        """Return s(x) = <w, x> of each row, shape (n_samples,), in float64; a Dask array for a Dask array."""
-        check_is_fitted(self)
-        if _is_dask(X):
-            from slabsvm.data.dask import projected
+        """Return s(x) = <w, x> of each row, shape (n_samples,), in float64; a Dask array for a Dask array.
 
-            return projected(X, self.coef_[0], _refuse_what_is_not_finite)
-        return Local(self._checked(X, reset=False), None).scores(self.coef_[0], _refuse_what_is_not_finite)
+        With a feature map <w, phi(x)>.
+        """
+        check_is_fitted(self)
+        w = self.coef_[0]
+        if self._map is None:
+            score: Callable[[Any], FloatArray] = Along(w, _refuse_what_is_not_finite)
+            bytes_per_row = 8 * len(w)
+        else:
+            score = AlongImage(self._map.lift, self._map.lifted(w), _refuse_what_is_not_finite)
+            bytes_per_row = 8 * self._map.n_lifted
+        if _is_dask(X):
+            from slabsvm.data.dask import scored
+
+            return scored(X, self.n_features_in_, score, bytes_per_row)
+        rows = self._checked(X, reset=False)
+        return Local(rows, None, effective_n_jobs(self.n_jobs)).scores(score, bytes_per_row)
 
     def score_samples(self, X: Any) -> Any:
         """Return minus the distance of each score from the slab's centre, shape (n_samples,); s at epsilon = 0."""
         return self._score(self.project(X))
 
+    def _mapped(self, source: Source, survey: Surveyed) -> tuple[Source, Surveyed]:
+        """Return a source and its survey as the feature map makes them, which a sample of the rows makes."""
+        self._map = None
+        self.__dict__.pop("gamma_", None)
+        if self.feature_map is None:
+            return source, survey
+        self._map = landmarks(
+            self.gamma,
+            survey.rows,
+            survey.weights,
+            n_landmarks=self.n_components,
+            out_of_reach=self.nu_lower if self.epsilon < 1 else self.nu_upper,
+            seed=check_random_state(self.random_state).randint(np.iinfo(np.int32).max),
+        )
+        self.gamma_ = self._map.gamma
+        mapped = Mapped(source, self._map)
+        return mapped, mapped.mapped(survey)
+
     def _source(self, X: Any, sample_weight: Any, stretch_bytes: int) -> Source:
         if _is_dask(X):
             from slabsvm.data.dask import Blocks
 
-            source = Blocks(X, sample_weight)
+            source = Blocks(X, sample_weight, stretch_bytes)
             self.__dict__.pop("feature_names_in_", None)
             self.n_features_in_ = source.n_features
             return source
@@ -214,33 +279,45 @@ class LinearOneClassSlabSVM(Slab, Scored):
             self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=least
         )
 
-    def _warn(self, advice: str, rounding: float) -> None:
+    def _warn(self, rounding: float, survey: Surveyed, *, moved: bool) -> None:
         if self.status_ == "stalled":
             warn(
                 f"LinearOneClassSlabSVM stopped at a relative duality gap of {self.relative_gap_:.2g}, where tol asks "
-                f"for {self.tol:.2g}, after {self.n_passes_} passes: {advice}.",
+                f"for {self.tol:.2g}, after {self.n_passes_} passes: {STOPPED_EARLY}",
                 ConvergenceWarning,
             )
-        self.warning_ = NEAR_THE_ORIGIN
-        if self.status_ != "degenerate":
-            self.warning_ = self._without_width(
-                rounding,
-                cause="there are so few samples for so many features",
-                remedy="more samples or fewer features",
-            )
-        # The row of zeros is what a row far from all landmarks becomes in a Nystroem map.
-        if not self.warning_ and self.rho_lower_ <= 0.0 <= self.rho_upper_:
-            self.warning_ = infinity.zero_accepted()
+        self.warning_ = self._diagnosis(rounding, survey, moved=moved)
         if self.warning_:
             warn(self.warning_, SlabCollapseWarning)
 
+    def _diagnosis(self, rounding: float, survey: Surveyed, *, moved: bool) -> str:
+        """Return what is odd about the slab and what to do, or nothing; moved says that a plane is kept above 0."""
+        w, image = self.coef_[0], self._map
+        if self.status_ == "degenerate":
+            return NEAR_THE_ORIGIN if image is None else OUT_OF_REACH.format(n=len(w), gamma=image.gamma)
+        without_width = self._without_width(
+            rounding, cause="there are so few samples for so many features", remedy="more samples or fewer features"
+        )
+        if without_width:
+            return without_width
+        # The row of zeros is what a row far from all landmarks becomes in a Nystroem map.
+        if image is None:
+            return infinity.zero_accepted() if self.rho_lower_ <= 0.0 <= self.rho_upper_ else ""
+        if not moved:
+            return ""
+        accepted = float(np.average(self._decisions(survey.rows @ w) >= 0, weights=survey.weights))
+        return infinity.out_of_reach(accepted, self._nominal_recall())
 
-def _refuse_what_cannot_be_solved(survey: Surveyed) -> None:
+
+def _refuse_what_cannot_be_weighed(survey: Surveyed) -> None:
     if survey.total_weight == 0:
         raise ValueError(
             "All sample weights are zero, so that there is nothing to learn from; give at least one sample a "
             "positive weight, or leave sample_weight out."
         )
+
+
+def _refuse_what_cannot_be_multiplied(survey: Surveyed) -> None:
     if not survey.largest_square <= LARGEST_KERNEL_VALUE:
         raise ValueError(
             "The products of samples as large as these would overflow float64. Scale the features, for example "

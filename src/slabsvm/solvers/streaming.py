@@ -47,6 +47,8 @@ class Tuning:
     wider: float = 4.0
     most_band_bytes: int = 2**27
     most_rounds: int = 8
+    # How often a band is moved before it is widened.
+    most_moves: int = 12
     # The sample is solved to this relative gap, or better; a band to this share of its round's gap, or to this relative
     # gap if that is less. (The descent may stall short of a loose tolerance where many small violations make up the
     # gap: each of its blocks is then within that tolerance by itself.)
@@ -61,11 +63,15 @@ class Tuning:
 
     def rows_of(self, n_bytes: int, source: Source, most: int) -> int:
         """Return how many rows take so many bytes, between least_rows and most."""
-        return max(self.least_rows, min(most, n_bytes // source.bytes_per_row))
+        return self._rows(n_bytes, source.bytes_per_row, most)
 
-    def sampled_rows(self, source: Source) -> int:
-        """Return how many rows of a source are sampled."""
-        return min(source.n_samples, self.rows_of(self.sample_bytes, source, self.sample_rows))
+    def _rows(self, n_bytes: int, bytes_per_row: int, most: int) -> int:
+        return max(self.least_rows, min(most, n_bytes // bytes_per_row))
+
+    def sampled_rows(self, source: Source, image_bytes: int = 0) -> int:
+        """Return how many rows of a source are sampled, each of which has an image of so many bytes."""
+        bytes_per_row = max(source.bytes_per_row, image_bytes)
+        return min(source.n_samples, self._rows(self.sample_bytes, bytes_per_row, self.sample_rows))
 
 
 USUAL = Tuning()
@@ -83,7 +89,7 @@ class Fitted:
     loo_offsets : (P,) array
         Their best offsets for leave-one-out scores.
     objective : float
-        |w|^2/2.
+        The dual one: |w|^2/2, where w is made of feasible multipliers.
     gap, relative_gap : float
         As in `Solution`.
     size : float
@@ -189,12 +195,16 @@ class _Bands:
         if solution.status is Status.DEGENERATE:
             offsets = near.dual.offsets(near.rows @ w)
             return replace(self._fitted(w, np.inf, offsets, offsets), status=Status.DEGENERATE)
-        self.margins = self._first_margins(solution)
-        least_gap = np.inf
+        self.margins = self._first_margins(solution, near.dual)
         gathered = self._gather(w, solution.offsets)
+        # Where the bands lead nowhere, the sample's w stays, with the planes and the gap that all rows give it.
+        best = (
+            self._fitted(w, np.inf, solution.offsets, solution.offsets) if gathered is None else self._at(w, gathered)
+        )
+        least_gap = np.inf
         while True:
             if gathered is None:
-                return self._fitted(w, np.inf, solution.offsets, solution.offsets)
+                return best
             margins = self.margins
             near = self._near(gathered)
             solution = self._solution(near, w)
@@ -202,31 +212,51 @@ class _Bands:
             gathered = self._gather(w, solution.offsets)
             if gathered is None:
                 continue
-            scores = gathered.rows @ w
-            rest = self._rest(gathered)
-            lowest = (rest.linear_minimiser(scores) * (self.unit.signs[:, None] * scores)).sum(axis=1) + gathered.tails
-            # A difference of sums: no smaller than their rounding.
-            rounding = float(np.finfo(np.float64).eps * (w @ w + np.abs(lowest).sum()))
-            gap = max(rounding, float(w @ w - lowest.sum()))
-            offsets = rest.offsets(scores)
-            fitted = self._fitted(w, gap, offsets, offsets)
+            fitted = self._at(w, gathered, feasible=True)
+            best = min(best, fitted, key=lambda found: found.gap)
             if fitted.status is not Status.STALLED:
                 shift = self._left_out(near, solution)
                 # Rows that fell out of the band when they were left out may be passed by others that are not in it.
                 if (self.unit.signs * shift >= -margins[0]).all() or not self._widen(w, solution.offsets):
-                    return self._fitted(w, gap, offsets, offsets + shift)
-            elif self.rounds >= self.tuning.most_rounds or not (gap < 0.5 * least_gap or self._widen(w, offsets)):
-                return fitted
-            least_gap = min(least_gap, gap)
+                    return replace(fitted, loo_offsets=fitted.offsets + shift)
+            elif self.rounds >= self.tuning.most_rounds or not (
+                fitted.gap < 0.5 * least_gap or self._widen(w, fitted.offsets)
+            ):
+                return best
+            least_gap = min(least_gap, fitted.gap)
 
-    def _first_margins(self, solution: Solution) -> FloatArray:
-        """Return margins that would hold enough rows around each plane if all rows were as the sample's."""
-        n_sampled = len(solution.scores)
+    def _at(self, w: FloatArray, gathered: Swept, *, feasible: bool = False) -> Fitted:
+        """Return w with its planes and its gap over all rows, of which those near the planes were gathered.
+
+        The multipliers that fill each plane's tail at w are feasible, and make a w' with the gap |w - w'|^2 / 2; those
+        that w is made of, where they are feasible themselves, have the gap <w, w - w'>.
+        """
+        scores = gathered.rows @ w
+        rest = self._rest(gathered)
+        fills = rest.linear_minimiser(scores)
+        lowest = (fills * (self.unit.signs[:, None] * scores)).sum(axis=1) + gathered.tails
+        # A difference of sums: no smaller than their rounding.
+        rounding = float(np.finfo(np.float64).eps * (w @ w + np.abs(lowest).sum()))
+        offsets = rest.offsets(scores)
+        if feasible:
+            return self._fitted(w, max(rounding, float(w @ w - lowest.sum())), offsets, offsets)
+        filled = gathered.pull + gathered.rows.T @ rest.beta(fills)
+        objective = 0.5 * float(filled @ filled)
+        return self._fitted(w, max(rounding, 0.5 * float((w - filled) @ (w - filled))), offsets, offsets, objective)
+
+    def _first_margins(self, solution: Solution, dual: Dual) -> FloatArray:
+        """Return margins that would hold enough rows around each plane if all rows were as the sample's.
+
+        Samples that hold a plane lie on it because they were learned, which others do not.
+        """
+        held = ((solution.multipliers > 0) & (solution.multipliers < dual.caps)).any(axis=0)
+        scores = solution.scores[~held]
+        n_sampled = len(scores)
         wanted = self.tuning.rows_of(self.tuning.band_bytes, self.source, self.tuning.band_rows)
         half = int(np.ceil(0.5 * wanted * n_sampled / self.survey.n_weighted))
         margins = np.full((2, len(self.unit.signs)), np.inf)
         for p, (sign, offset) in enumerate(zip(self.unit.signs, solution.offsets, strict=True)):
-            slopes = np.sort(sign * solution.scores)
+            slopes = np.sort(sign * scores)
             place = int(np.searchsorted(slopes, sign * offset))
             if place > half:
                 margins[0, p] = sign * offset - slopes[place - half]
@@ -235,17 +265,42 @@ class _Bands:
         return margins
 
     def _gather(self, w: FloatArray, offsets: FloatArray) -> Swept | None:
-        """Return what a pass brings back from around the planes; None where no band that may be held contains them."""
+        """Return what a pass brings back from around the planes; None where no band was found that contains them.
+
+        Rows that were not in the sample may lie elsewhere along w: the more features, the farther. A band that its
+        plane is not in is widened, and when there is no room for that, moved.
+        """
         unit_caps = self.unit.caps[:, 0] / self.survey.total_weight
+        slopes = self.unit.signs * offsets
+        steps, before, growth, n_moves = np.zeros(len(slopes)), np.zeros(len(slopes)), np.full(len(slopes), 2.0), 0
         while True:
-            slopes = self.unit.signs * offsets
             planes = Planes(self.unit.signs, slopes - self.margins[0], slopes + self.margins[1], unit_caps)
             swept = self.source.sweep(w, planes)
-            rest = self._rest(swept)
-            if ((rest.totals > 0) & (rest.caps.sum(axis=1) > rest.totals)).all():
+            missed = self._missed(swept, w, planes)
+            if not missed.any():
                 return swept
-            if not self._widen(w, offsets):
+            if n_moves == 0 and self._widen(w, offsets):
+                continue
+            steps = self.margins.sum(axis=0) if n_moves == 0 else steps
+            n_moves += 1
+            moved = np.flatnonzero(missed)
+            if n_moves > self.tuning.most_moves or not np.isfinite(steps[moved]).all():
                 return None
+            # Farther each time until the plane was passed, and less far from then on.
+            growth[moved[missed[moved] * before[moved] < 0]] = 0.5
+            steps[moved] *= np.where(before[moved] == 0, 1.0, growth[moved])
+            slopes[moved] += missed[moved] * steps[moved]
+            before[moved] = missed[moved]
+
+    def _missed(self, swept: Swept, w: FloatArray, planes: Planes) -> FloatArray:
+        """Return, for each plane, 0 where it is in its band, -1 where it is farther out and +1 where farther in."""
+        rest = self._rest(swept)
+        beyond, short = rest.totals <= 0, rest.caps.sum(axis=1) <= rest.totals
+        if beyond.any() or short.any():
+            return np.where(beyond, -1.0, np.where(short, 1.0, 0.0))
+        found = self.unit.signs * rest.offsets(swept.rows @ w)
+        # Rows of the other plane's band may lie there, and between the bands others that were not counted.
+        return np.where(found > planes.fars, 1.0, np.where(found < planes.nears, -1.0, 0.0))
 
     def _rest(self, swept: Swept) -> Dual:
         """Return the boxes and totals of the rows near the planes, without the pull of the others."""
@@ -283,19 +338,24 @@ class _Bands:
     def _left_out(self, near: _Near, solution: Solution) -> FloatArray:
         """Return how far leaving samples out moves the planes."""
         # Where w is zero, what is left of it is rounding, and so would be what leaving samples out does to it.
-        if not self.leave_out or self._status(near.w(solution), solution.gap) is Status.DEGENERATE:
+        if (
+            not self.leave_out
+            or self._status(0.5 * float(near.w(solution) @ near.w(solution)), solution.gap) is Status.DEGENERATE
+        ):
             return np.zeros(len(self.unit.signs))
         return near.dual.offsets(leave_one_out(near.dual, near.gram, solution).scores) - solution.offsets
 
-    def _status(self, w: FloatArray, gap: float) -> Status:
-        objective = 0.5 * float(w @ w)
+    def _status(self, objective: float, gap: float) -> Status:
         if gap > self.unit.gap_target(objective, self.mean_diagonal, self.tol):
             return Status.STALLED
         exact = self.unit.scale(objective, self.mean_diagonal) == objective
         return Status.CONVERGED if exact else Status.DEGENERATE
 
-    def _fitted(self, w: FloatArray, gap: float, offsets: FloatArray, loo_offsets: FloatArray) -> Fitted:
-        objective = 0.5 * float(w @ w)
+    def _fitted(
+        self, w: FloatArray, gap: float, offsets: FloatArray, loo_offsets: FloatArray, objective: float | None = None
+    ) -> Fitted:
+        """Return the result; the dual objective is that of w unless it is given."""
+        objective = 0.5 * float(w @ w) if objective is None else objective
         return Fitted(
             w=w,
             offsets=offsets,
@@ -304,6 +364,6 @@ class _Bands:
             gap=gap,
             relative_gap=self.unit.relative(gap, objective, self.mean_diagonal),
             size=float(np.sqrt(w @ w) * np.sqrt(self.survey.largest_square)),
-            status=self._status(w, gap),
+            status=self._status(objective, gap),
             rounds=self.rounds,
         )
