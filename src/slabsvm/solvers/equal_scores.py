@@ -1,12 +1,14 @@
 """The strategy for a slab that has collapsed: all samples score the same, and one solve with K gives their multipliers.
 
 Where K is close to the identity, beta = c K^-1 1 fits the boxes. No pair of multipliers can then improve: it is the
-optimum, where c' beta is zero. One Cholesky factor of K decides. That of float32 takes half the time, and iterative
-refinement with K in float64 makes up for its rounding; leave-one-out scores are made of the same factor.
+optimum, where c' beta is zero. A few samples that leave their boxes are held at their bounds, and the others' scores
+are equal; each costs one solve more. One Cholesky factor of K decides. That of float32 takes half the time, and
+iterative refinement with K in float64 makes up for its rounding; leave-one-out scores are made of the same factor.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -15,10 +17,12 @@ from slabsvm.dual.active_set import Face
 from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Point, Solution, Status, certified
 from slabsvm.gram.base import Gram
-from slabsvm.runtime.arrays import FloatArray
+from slabsvm.runtime.arrays import AnyFloatArray, FloatArray
 
 # Worth trying where K_ii is this share of the sum of its row, on average, or more.
 ALONE = 0.04
+# Of more samples, products with K tell sooner whether equal scores are the optimum (`slabsvm.solvers.conjugate`).
+FACTORED = 3000
 # Up to so many samples the factor is one of float64, which takes no longer there,
 FEW = 256
 # and one of float32 can hold squares of values within this factor of 1.
@@ -27,6 +31,12 @@ MODERATE = 1e15
 # signs, and fits no boxes. Of float32, rounding hides a smaller one.
 DEPENDENT = 1e-9
 DEPENDENT_SINGLE = 2e-5
+# A solution with K in float32 is corrected so often, by what its scores in float64 are off.
+CORRECTIONS = 2
+# At most so many samples, and this share of all, are held at their bounds; which they are is changed so often.
+MOST_HELD = 50
+SHARE_HELD = 0.05
+ROUNDS = 8
 # They are feasible where what their boxes take off them is no more than this share of the largest.
 FEASIBLE = 1e-9
 
@@ -54,33 +64,80 @@ def far_apart(dual: Dual, diagonal: FloatArray, sums: FloatArray) -> bool:
     return dual.n_planes > 1 and bool((sums > 0).all()) and float((diagonal / sums).mean()) > ALONE
 
 
-def equal_scores(dual: Dual, K: FloatArray) -> tuple[Point, Face | None] | None:
-    """Return the feasible point nearest to equal scores, and the face if it is that of equal scores itself.
+def equal_scores(
+    dual: Dual, K: AnyFloatArray, times: Callable[[FloatArray], FloatArray] | None = None
+) -> tuple[Point, Face | None] | None:
+    """Return a feasible point of equal scores, or nearest to them, and the face if all samples are free there.
 
     Parameters
     ----------
     dual : Dual
-    K : (m, m) array of float64
+    K : (m, m) array of float64 or float32
+    times : function of an array of shape (m,)
+        K's product with it in float64, for a K of float32.
 
     Returns
     -------
     (Point, Face or None), or None where samples depend on each other
     """
-    single = dual.n_samples > FEW and 1 / MODERATE < float(np.diagonal(K).mean()) < MODERATE
+    single = K.dtype == np.float32 or (dual.n_samples > FEW and 1 / MODERATE < float(np.diagonal(K).mean()) < MODERATE)
     face = Face(dual, np.zeros_like(dual.caps), np.ones(dual.caps.shape, dtype=bool))
     face.factor(K, np.float32 if single else np.float64)
     if face.least_pivot < (DEPENDENT_SINGLE if single else DEPENDENT):
         return None
-    beta = face.solve(-dual.linear[:, None], np.array([[dual.signs @ dual.totals]]))[:, 0]
+    times = times or K.__matmul__
+    total = float(dual.signs @ dual.totals)
+    beta = face.solve(-dual.linear[:, None], np.array([[total]]))[:, 0]
+    for _ in range(0 if K.dtype == np.float64 else CORRECTIONS):
+        scores = dual.linear + times(beta)
+        beta += face.solve((scores.mean() - scores)[:, None], np.array([[total - beta.sum()]]))[:, 0]
+    beta = _held_in_boxes(dual, face, beta)
     multipliers = multipliers_of(dual, beta)
     kept = dual.beta(multipliers)
-    feasible = np.abs(kept - beta).max() <= FEASIBLE * np.abs(beta).max()
-    return Point(dual, multipliers, dual.linear + K @ kept), face if feasible else None
+    free = (multipliers > 0) & (multipliers < dual.caps)
+    feasible = free.all() and np.abs(kept - beta).max() <= FEASIBLE * np.abs(beta).max()
+    return Point(dual, multipliers, dual.linear + times(kept)), face if feasible else None
 
 
-def solve_collapsed(dual: Dual, gram: Gram, tol: float) -> Solution | None:
-    """Return the solution of equal scores with its face, from all of K in float64, or None where it is not optimal."""
-    if dual.n_planes == 1:
+def _held_in_boxes(dual: Dual, face: Face, equal: FloatArray) -> FloatArray:
+    """Return beta, shape (m,), of equal scores but for the few samples that would leave their boxes, held at bounds.
+
+    A sample is let go where its score is on the wrong side of the others'. Where many leave, or the same ones come and
+    go, it is the beta that was given.
+    """
+    highest = np.maximum(dual.signs, 0.0) @ dual.caps
+    lowest = -(np.maximum(-dual.signs, 0.0) @ dual.caps)
+    beta, sides, columns = equal, np.zeros(len(equal)), np.zeros((len(equal), 0))
+    known = np.zeros(0, dtype=np.intp)
+    for _ in range(ROUNDS):
+        leaving = np.where(beta > highest, 1.0, np.where(beta < lowest, -1.0, 0.0))
+        leaving[sides != 0] = sides[sides != 0]
+        if (leaving == sides).all():
+            return beta
+        sides = leaving
+        held = np.flatnonzero(sides)
+        if len(held) > min(MOST_HELD, SHARE_HELD * len(equal)):
+            break
+        new = np.setdiff1d(held, known)
+        right = np.zeros((len(equal), len(new)))
+        right[new, np.arange(len(new))] = 1.0
+        columns = np.hstack([columns, face.solve(right, np.zeros((1, len(new))))])
+        known = np.concatenate([known, new])
+        bounds = np.where(sides > 0, highest, lowest)[held]
+        theirs = columns[:, [int(np.flatnonzero(known == each)[0]) for each in held]]
+        pulls = np.linalg.solve(theirs[held], equal[held] - bounds)
+        beta = equal - theirs @ pulls
+        beta[held] = bounds
+        sides[held[pulls * sides[held] < 0]] = 0.0
+    return equal
+
+
+def solve_collapsed(dual: Dual, gram: Gram, tol: float, cache_bytes: float) -> Solution | None:
+    """Return the solution of equal scores with its face, from all of K in float64, or None where it is not optimal.
+
+    It is not tried where there is one plane, or products with K tell sooner, or K does not fit the memory.
+    """
+    if dual.n_planes == 1 or gram.cheap_products or dual.n_samples > FACTORED or 8 * dual.n_samples**2 > cache_bytes:
         return None
     K = np.asarray(gram.block(np.arange(dual.n_samples), None), dtype=np.float64)
     found = equal_scores(dual, K) if far_apart(dual, gram.diagonal, K @ np.ones(len(K))) else None

@@ -26,7 +26,7 @@ from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.solvers import small
 from slabsvm.solvers.conjugate import near_equal_scores
-from slabsvm.solvers.equal_scores import solve_collapsed
+from slabsvm.solvers.equal_scores import equal_scores, solve_collapsed
 from slabsvm.solvers.pool import Pool, padded
 from slabsvm.solvers.working_set import NEWCOMERS, candidates_of, working_set
 
@@ -37,8 +37,8 @@ SLACK = 10.0
 FIRST_SHARE = 0.5
 # Where more than this share of samples are support vectors, candidates are no shortcut: all of K is wanted.
 CROWDED = 0.5
-# Up to so many samples one factor of K tells whether equal scores are the optimum; of more, products do sooner.
-FACTORED = 3000
+# Up to so many samples one factor of K is tried where products do not lead to equal scores.
+LAST_FACTORED = 10_000
 # A start from equal scores with a larger gap than this share of the objective is none.
 FAR = 1.0
 # A gap is worth verifying in float64 where float32 may hide no more of it than this share of the gap to reach, or
@@ -119,10 +119,7 @@ def solve(
         return min(solution, again, key=lambda each: each.gap)
     if start is not None:
         return _Descent(dual, gram, limits).run(start)
-    collapsed = None
-    if dual.n_samples <= FACTORED and 8 * dual.n_samples**2 <= cache_bytes and not gram.cheap_products:
-        collapsed = solve_collapsed(dual, gram, tol)
-    return collapsed or _solve(dual, gram, limits)
+    return solve_collapsed(dual, gram, tol, cache_bytes) or _solve(dual, gram, limits)
 
 
 @dataclass(frozen=True)
@@ -251,13 +248,16 @@ class _Descent:
         return dual.linear_minimiser(dual.linear + self.pool.product(mean))
 
     def near_equal_scores(self) -> Point:
-        """Return the point that conjugate directions from equal scores lead to."""
+        """Return the point that conjugate directions from equal scores lead to, or that of equal scores itself."""
         self.restarted = True
 
         def enough(point: Point) -> bool:
             return point.gap <= (1 - HIDDEN) * self._gap_target(point)
 
-        return near_equal_scores(self.dual, self.pool.blocks, enough)
+        point, found = near_equal_scores(self.dual, self.pool.blocks, enough), None
+        if not enough(point) and self.dual.n_samples <= LAST_FACTORED and self.pool.holds_everything:
+            found = equal_scores(self.dual, self.pool.matrix, self.gram.dot)
+        return found[0] if found is not None and found[0].gap < point.gap else point
 
     def _gap_target(self, point: Point) -> float:
         return self.dual.gap_target(point.objective, self.mean_diagonal, self.limits.tol, self.gram.resolution)
