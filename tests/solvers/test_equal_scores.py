@@ -77,6 +77,7 @@ def test_it_is_not_tried_for_near_samples_or_one_plane():
     assert solve_collapsed(one_class(np.ones(300), 0.1), gram, 1e-3, 1e9) is None
 
 
+# K in float32 gives a start, whose gap is to be far below the default tol of 1e-3, and whose certificate is of float64.
 @pytest.mark.parametrize(("precision", "gap"), [(np.float64, 1e-9), (np.float32, 1e-5)])
 def test_few_samples_beyond_their_boxes_are_held_at_their_bounds(precision, gap):
     dual, gram, K = problem(600)
