@@ -54,6 +54,15 @@ def test_a_factor_of_single_precision_is_refined():
     np.testing.assert_allclose(*solutions, atol=1e-11 * np.abs(solutions[1]).max())
 
 
+# A sample that is let go from its bound, with no other to be held, asks for the columns of none.
+@pytest.mark.parametrize("precision", [np.float32, np.float64])
+def test_no_right_hand_sides_have_no_solutions(precision):
+    dual, _, K = problem(400)
+    face = Face(dual, np.zeros_like(dual.caps), np.ones(dual.caps.shape, dtype=bool))
+    face.factor(K, precision)
+    assert face.solve(np.zeros((400, 0)), np.zeros((1, 0))).shape == (400, 0)
+
+
 def test_dependent_samples_have_no_equal_scores():
     dual, _, K = problem(400)
     K[1], K[:, 1] = K[0], K[:, 0]

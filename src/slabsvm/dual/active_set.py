@@ -121,7 +121,7 @@ class Face:
             rest -= members @ ((members.T @ rest) / members.sum(axis=0)[:, None])
             change = self._solve_once(rest, sums - members.T @ x)
             x += change
-            if np.abs(change).max() <= REFINED * np.abs(x).max():
+            if np.abs(change).max(initial=0.0) <= REFINED * np.abs(x).max(initial=0.0):
                 break
         return x
 
