@@ -4,9 +4,10 @@ from slabsvm.kernels.bandwidth import (
     mean_criterion,
     median_heuristic,
     modified_mean_criterion,
+    neighbours,
     scale,
     scott,
     silverman,
 )
 
-__all__ = ["mean_criterion", "median_heuristic", "modified_mean_criterion", "scale", "scott", "silverman"]
+__all__ = ["mean_criterion", "median_heuristic", "modified_mean_criterion", "neighbours", "scale", "scott", "silverman"]

@@ -48,7 +48,13 @@ def positives_and_strangers() -> np.ndarray:
     return np.concatenate([random.normal(size=(60, 2)), random.normal(size=(20, 2)) + 6.0])
 
 
-@parametrize_with_checks([ConformalDetector(method=method) for method in FITTING] + [ConformalDetector(two_sided=True)])
+# Two of the checks ask that a row is rejected that was learned (see tests/detectors/test_contract.py).
+REJECTING = OneClassSlabSVM(gamma="scale", ranking="centre")
+
+
+@parametrize_with_checks(
+    [ConformalDetector(REJECTING, method=method) for method in FITTING] + [ConformalDetector(REJECTING, two_sided=True)]
+)
 def test_it_is_an_outlier_detector_to_the_letter(estimator, check):
     check(estimator)
 
@@ -259,6 +265,12 @@ def test_leave_one_out_p_values_take_the_scores_that_the_model_left(model, X, ne
 
 def test_leave_one_out_p_values_of_a_slab_are_of_both_its_sides(X):
     detector = ConformalDetector(OneClassSlabSVM(), method="leave-one-out").fit(X)
+    slab = detector.estimators_[0]
+    np.testing.assert_array_equal(detector.calibration_scores_[0], np.sort(slab.loo_decisions_))
+    inside = (slab.rho_lower_ <= slab.loo_scores_) & (slab.loo_scores_ <= slab.rho_upper_)
+    assert (slab.loo_scores_ > slab.rho_upper_).any()
+    np.testing.assert_array_equal(detector.calibration_scores_[0] >= 0, np.sort(inside))
+    detector = ConformalDetector(OneClassSlabSVM(ranking="centre"), method="leave-one-out").fit(X)
     slab = detector.estimators_[0]
     centre = (slab.rho_lower_ + slab.rho_upper_) / 2
     expected = -np.abs(slab.loo_scores_ - centre) - slab.offset_

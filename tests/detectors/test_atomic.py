@@ -146,7 +146,7 @@ def test_after_a_fit_that_failed_late_the_model_is_not_fitted(method):
 
 
 def test_a_warning_that_the_user_made_an_error_is_a_failed_fit():
-    model = OneClassSlabSVM().fit(X)
+    model = OneClassSlabSVM(gamma="scale").fit(X)
     before = dict(vars(model))
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)
@@ -160,10 +160,10 @@ def test_a_warning_that_the_user_made_an_error_is_a_failed_fit():
 
 
 def test_a_warm_start_goes_on_from_the_last_fit_that_succeeded():
-    model = OneClassSlabSVM(warm_start=True, tol=1e-6).fit(X)
+    model = OneClassSlabSVM(gamma="scale", warm_start=True, tol=1e-6).fit(X)
     with pytest.raises(ValueError, match="NaN"):
         model.fit(np.full((9, 3), np.nan))
-    cold = OneClassSlabSVM(tol=1e-6).fit(X)
+    cold = OneClassSlabSVM(gamma="scale", tol=1e-6).fit(X)
     assert model.fit(X).n_iter_ < cold.n_iter_
 
 

@@ -320,6 +320,10 @@ def test_samples_without_any_density_have_no_part_in_the_threshold_of_kernel_den
 # Rows that repeat on a grid.
 
 
+# At this gamma cells reach each other.
+WIDE = {"gamma": "scale"}
+
+
 def on_a_grid(rng, n_samples, side=8):
     return rng.integers(0, side, (n_samples, 2)).astype(float)
 
@@ -331,7 +335,7 @@ def test_a_threshold_that_accepts_nearly_all_rows_that_repeat_is_warned_of_with_
         rng = np.random.default_rng(seed)
         X, new = on_a_grid(rng, 300), on_a_grid(rng, 4000)
         with pytest.warns(SlabCollapseWarning, match="(?s)rows that repeat.*ConformalDetector") as caught:
-            model = DETECTORS[name]().fit(X)
+            model = DETECTORS[name](**WIDE).fit(X)
         foretold.append(float(re.search(r"expect ([\d.]+)% of new positives", str(caught[0].message))[1]) / 100)
         found.append((model.predict(new) == 1).mean())
     assert min(found) > 0.945  # asked: .89 or .9
@@ -343,10 +347,10 @@ def test_a_grid_of_a_few_cells_that_tie_is_warned_of_too(name):
     rng = np.random.default_rng(0)
     X, new = on_a_grid(rng, 300, side=4), on_a_grid(rng, 4000, side=4)
     with pytest.warns(SlabCollapseWarning, match=r"(?s)expect 100\.0% .*score alike.*ask for more to be rejected"):
-        assert (DETECTORS[name]().fit(X).predict(new) == 1).all()
+        assert (DETECTORS[name](**WIDE).fit(X).predict(new) == 1).all()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert (DETECTORS[name](nu=0.5).fit(X).predict(new) == -1).mean() > 0.15
+        assert (DETECTORS[name](nu=0.5, **WIDE).fit(X).predict(new) == -1).mean() > 0.15
 
 
 @pytest.mark.parametrize("model", [OneClassSlabSVM, OneClassSVM])
@@ -354,7 +358,7 @@ def test_training_thresholds_foretell_what_becomes_of_rows_that_repeat_beside_th
     rng = np.random.default_rng(0)
     X, new = on_a_grid(rng, 300), on_a_grid(rng, 4000)
     with pytest.warns(SlabCollapseWarning, match="expect as few as") as caught:
-        fitted = model(offsets="training").fit(X)
+        fitted = model(offsets="training", **WIDE).fit(X)
     (text,) = (str(warning.message) for warning in caught)
     never_seen, repeating = (float(found) for found in re.findall(r"(\d+)% (?:of new positives|if they repeat)", text))
     assert never_seen == pytest.approx(100 * fitted.training_recall_bound_, abs=1)
@@ -372,7 +376,7 @@ def test_the_remedy_brings_the_rate_nearer_to_what_was_asked(name):
         X, new = on_a_grid(rng, 300), on_a_grid(rng, 4000)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            models = DETECTORS[name]().fit(X), ConformalDetector(DETECTORS[name](), alpha=0.11).fit(X)
+            models = DETECTORS[name](**WIDE).fit(X), ConformalDetector(DETECTORS[name](**WIDE), alpha=0.11).fit(X)
         for rates, model in zip((plain, wrapped), models, strict=True):
             rates.append((model.predict(new) == 1).mean())
     # Half of the rows hold the slab's ties, and it accepts .945; the others .92 and less.
@@ -385,4 +389,4 @@ def test_rows_of_which_few_repeat_do_not_set_off_that_warning(name):
     X = np.column_stack([rng.integers(18, 80, 300), rng.integers(0, 2, 300)]).astype(float)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        DETECTORS[name]().fit(X)
+        DETECTORS[name](**WIDE).fit(X)

@@ -41,6 +41,9 @@ def both_ways(X, first, then, data=None):
 def test_a_warm_start_ends_where_a_cold_one_does(X, then):
     warm, cold = both_ways(X, {"gamma": 0.1}, then)
     assert warm.dual_objective_ == pytest.approx(cold.dual_objective_, rel=1e-8)
+    for model in (warm, cold):
+        # Of a slab that has nearly collapsed, the peak is where rounding puts it between training planes.
+        model.set_params(ranking="centre").fit(X)
     np.testing.assert_allclose(warm.decision_function(X), cold.decision_function(X), atol=1e-6)
 
 

@@ -7,7 +7,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from positives import correlated_rows
-from slabsvm import AutoSlabSVM, LabelFreeSearchCV, OneClassSlabSVM
+from slabsvm import LabelFreeSearchCV, OneClassSlabSVM
 from slabsvm.display.selection import draw_search
 
 
@@ -41,9 +41,6 @@ def test_the_picture_marks_the_choice(tmp_path, X):
         draw_search(LabelFreeSearchCV(OneClassSlabSVM(), {"gamma": [0.1]}))
 
 
-def test_the_default_is_drawn(X):
-    model = AutoSlabSVM().fit(X)
-    figure = draw_search(model)
-    titles = [axes.get_title(loc="left") for axes in figure.axes]
-    assert titles == ["log volume", "Recall on held-out positives", "Score"]
-    assert figure._repr_png_().startswith(b"\x89PNG")  # what a notebook shows, whether pyplot was imported or not
+def test_a_notebook_shows_the_figure(X):
+    figure = draw_search(LabelFreeSearchCV(OneClassSlabSVM(), {"gamma": [0.1, 0.2]}, cv="leave-one-out").fit(X))
+    assert figure._repr_png_().startswith(b"\x89PNG")  # whether pyplot was imported or not

@@ -113,7 +113,9 @@ def test_p_values_and_decisions_have_a_column_for_each_class(known):
 
 def test_the_normalised_margin_of_a_slab_is_the_distance_to_its_planes_over_half_its_width(known):
     X, y = known
-    model = OpenSetClassifier(calibration="margin").fit(X, y).models_[0]
+    model = (
+        OpenSetClassifier(OneClassSlabSVM(gamma="scale", ranking="centre"), calibration="margin").fit(X, y).models_[0]
+    )
     slab, s = model.estimator_, model.estimator_.project(X)
     half = 0.5 * (slab.rho_upper_ - slab.rho_lower_)
     margin = np.minimum(s - slab.rho_lower_, slab.rho_upper_ - s) / half
@@ -352,7 +354,7 @@ def test_what_fits_of_classes_warn_of_is_said_once_with_the_classes_names(backen
         assert warned.category is SlabCollapseWarning
         assert text.endswith(many.models_[0].estimator_.warning_)
         one = OpenSetClassifier(
-            OneClassSlabSVM(), calibration="margin", class_estimators={"b": {"max_iter": 1}}, n_jobs=2
+            OneClassSlabSVM(gamma="scale"), calibration="margin", class_estimators={"b": {"max_iter": 1}}, n_jobs=2
         )
         (warned,) = warnings_of(one, X, y)
     assert re.match(r"Class 'b' has a model whose fit warned: OneClassSlabSVM stopped", str(warned.message))

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from scipy.spatial.distance import pdist
+from scipy.spatial.distance import pdist, squareform
 from scipy.special import gammaln
 from sklearn.base import clone
 
@@ -160,7 +160,7 @@ def test_consistency_takes_the_most_complex_that_is_consistent():
     assert np.argsort(-scores).tolist() == [2, 1, 0, 3]
 
 
-@pytest.mark.parametrize("detector", [OneClassSlabSVM(tol=1e-8), OneClassSVM(tol=1e-8)], ids=repr)
+@pytest.mark.parametrize("detector", [OneClassSlabSVM(tol=1e-8, ranking="centre"), OneClassSVM(tol=1e-8)], ids=repr)
 def test_a_leave_one_out_answer_is_that_of_a_refit(detector, X):
     model = clone(detector).set_params(gamma=0.3).fit(X)
     values = left_out_answer(model).values
@@ -217,7 +217,11 @@ def test_criteria_with_parameters_that_make_no_sense_are_refused(criterion, matc
 def test_bandwidth_rules_are_what_their_sources_say(X):
     pairs = pdist(X, "sqeuclidean")
     n, d = X.shape
-    assert bandwidth.scale(X) == pytest.approx(OneClassSlabSVM().fit(X).gamma_)
+    assert bandwidth.scale(X) == pytest.approx(OneClassSlabSVM(gamma="scale").fit(X).gamma_)
+    to_the_fifth = np.sort(squareform(pairs), axis=1)[:, 5]
+    assert bandwidth.neighbours(X) == pytest.approx(min(16 * bandwidth.scale(X), 2 / np.median(to_the_fifth)))
+    assert bandwidth.neighbours(X) == pytest.approx(OneClassSlabSVM().fit(X).gamma_)
+    assert bandwidth.neighbours(np.concatenate([X, X, X])) == pytest.approx(bandwidth.neighbours(X))
     assert bandwidth.median_heuristic(X) == pytest.approx(1 / (2 * np.median(pairs)))
     mean_squared = np.log((n - 1) / 2e-12) / (2 * pairs.mean())
     assert bandwidth.mean_criterion(X) == pytest.approx(mean_squared)

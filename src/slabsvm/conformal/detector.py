@@ -46,7 +46,7 @@ from slabsvm.conformal.p_values import (
     whole_down,
     whole_up,
 )
-from slabsvm.conformal.remoteness import far_rows, largest_answer, limit_of, reach_of
+from slabsvm.conformal.remoteness import far_rows, largest_answer, limit_of, needs_reach, reach_of
 from slabsvm.conformal.wrapping import Wrapping
 from slabsvm.detectors.answers import answer
 from slabsvm.detectors.base import SlabCollapseWarning, parameters
@@ -291,14 +291,17 @@ class ConformalDetector(OutlierMixin, Wrapping):
         members = self._members(Given(X, fit_params, weights))
         self.estimators_ = [member.detector for member in members]
         self.calibration_scores_ = [np.sort(member.scores) for member in members]
-        self._rankings = [ranked(member.scores, member.reach, member.weights) for member in members]
+        self._rankings = [
+            ranked(member.scores, member.reach if needs_reach(member.detector) else None, member.weights)
+            for member in members
+        ]
         self._held_out = [member.held_out for member in members]
         # A kernel matrix's columns belong to training rows, of which each model has learned some.
         pairwise = get_tags(self._detector).input_tags.pairwise
         self._columns = [member.learned if pairwise else None for member in members]
         total = sum(ranking.total for ranking in self._rankings)
         self.n_calibration_ = whole_down(total)
-        self.out_of_reach_ = sum(float(ranking.far.weights.sum()) for ranking in self._rankings) / total
+        self.out_of_reach_ = sum(float(member.weights[member.reach < np.inf].sum()) for member in members) / total
         self.offset_ = self.level(self.alpha)
         self.far_p_value_ = largest_answer(self.p_values, far_rows(X, pairwise=pairwise))
         return members
@@ -389,7 +392,8 @@ class ConformalDetector(OutlierMixin, Wrapping):
         for detector, ranking, columns in zip(self.estimators_, self._rankings, self._columns, strict=True):
             rows = X if columns is None else np.asarray(X)[:, columns]
             scores = answer(detector, rows).values
-            low, high = ranking.tails(scores, reach_of(detector, rows, scores))
+            reach = reach_of(detector, rows, scores) if needs_reach(detector) else np.full(len(scores), np.inf)
+            low, high = ranking.tails(scores, reach)
             lower.append(low)
             upper.append(high)
         return lower, upper

@@ -38,6 +38,8 @@ from slabsvm.runtime.arrays import FloatArray
 WHOLE = 1e-9
 # The largest share of a step: it stays below the next step.
 LARGEST_SHARE = 1.0 - 1e-9
+# Half of the range of shares where there is no step: below those of rows that lie before the first one.
+WITHOUT_NEXT = 1e-6
 
 
 def conformal_p_values(calibration_scores: Any, scores: Any, *, two_sided: bool = False) -> FloatArray:
@@ -140,7 +142,10 @@ class Segment:
     def tail(self, new: FloatArray) -> Tail:
         """Return where new numbers stand in this order; one that equals another but for rounding has reached it."""
         if not len(self.values):
-            return Tail(np.zeros(len(new)), np.zeros(len(new)))
+            # There is no next one: all that counts is the order.
+            with np.errstate(invalid="ignore"):
+                place = np.where(np.isinf(new), np.sign(new), new / (1.0 + np.abs(new)))
+            return Tail(np.zeros(len(new)), WITHOUT_NEXT * (1.0 + place))
         new = new + _slack(new, self.values)
         place = np.searchsorted(self.values, new, side="right")
         return Tail(np.concatenate([[0.0], np.cumsum(self.weights)])[place], _share(self.values, new, place))

@@ -7,8 +7,9 @@ far away, but for less than rounding: scores no longer order such rows. The loga
 
 with c_i the model's coefficients, does not underflow and still orders them. Rows are ordered by the pair (l, score),
 with l = infinity for rows within reach: rows out of reach come below all rows within it. For a one-class SVM this is
-the order of the scores in exact arithmetic. For a slab it also puts rows infinitely far away below the rows beyond the
-upper hyperplane, which may be farther from the slab's centre than the score 0 is.
+the order of the scores in exact arithmetic. For a slab that ranks by distance from its centre it also puts rows
+infinitely far away below the rows beyond the upper hyperplane, which may be farther from the centre than the score 0
+is. A slab's two-sided score falls with the mass of itself, and orders all rows.
 """
 
 from __future__ import annotations
@@ -22,13 +23,10 @@ import scipy.sparse as sp
 from sklearn.pipeline import Pipeline
 
 from slabsvm.data.checks import canonical
-from slabsvm.data.pieces import pieces
 from slabsvm.detectors.kernelized import KernelDetector
 from slabsvm.detectors.slab_planes import Slab
-from slabsvm.kernels.expansion import BLOCK_BYTES
 from slabsvm.kernels.rbf import RBF
-from slabsvm.runtime.arrays import FloatArray
-from slabsvm.runtime.blas import ONE_BLAS_THREAD
+from slabsvm.runtime.arrays import BoolArray, FloatArray
 from slabsvm.runtime.sklearn_private import _safe_indexing
 
 # A row is out of a slab's reach where its mass is less than this share of the lower hyperplane's offset. It is out of
@@ -61,12 +59,18 @@ def reach_of(detector: Any, X: Any, decisions: FloatArray) -> FloatArray:
     if not _has_mass(model):
         return reach
     least = _least_mass(model)
-    # A row of little mass has nearly the score of one infinitely far away: only such rows need their mass.
-    near_limit = np.flatnonzero(np.abs(decisions - limit_of(model)) <= 2 * least)
+    # Only rows of a low score may have little mass.
+    near_limit = np.flatnonzero(_may_be_out_of_reach(model, decisions, least))
     if len(near_limit):
         _, rows = innermost(detector, _safe_indexing(X, near_limit))
         reach[near_limit] = _where_little(_log_mass(model, rows), least)
     return reach
+
+
+def needs_reach(detector: Any) -> bool:
+    """Return whether scores alone do not order rows out of the detector's reach: a slab's fall with the mass."""
+    model, _ = innermost(detector)
+    return _has_mass(model) and not _ranks_by_mass(model)
 
 
 def reach_without_own(detector: Any, X: Any) -> FloatArray:
@@ -74,14 +78,18 @@ def reach_without_own(detector: Any, X: Any) -> FloatArray:
     model, rows = innermost(detector, X)
     if not _has_mass(model):
         return np.full(len(model.loo_scores_), np.inf)
-    mass = _log_mass(model, rows, own=getattr(model, "support_", slice(None)))
-    return _where_little(mass, _least_mass(model))
+    own = np.zeros(len(model.loo_scores_), dtype=bool)
+    own[getattr(model, "support_", slice(None))] = True
+    return _where_little(_log_mass(model, rows, own), _least_mass(model))
 
 
 def limit_of(detector: Any) -> float:
-    """Return the decision_function of a row infinitely far away; -inf for a model without an RBF kernel."""
+    """Return the decision_function of a row infinitely far away; -inf for a model without an RBF kernel.
+
+    It is -inf, too, for a slab whose score falls with the mass.
+    """
     model, _ = innermost(detector)
-    if not _has_mass(model):
+    if not needs_reach(model):
         return -np.inf
     samples = model._fitted.expansion.samples
     row = np.zeros((1, samples.shape[1]))
@@ -115,6 +123,19 @@ def _has_mass(model: Any) -> bool:
     return isinstance(model, KernelDetector) and isinstance(model._fitted.kernel, RBF)
 
 
+def _ranks_by_mass(model: Any) -> bool:
+    return isinstance(model, Slab) and model._two_sided is not None and model._two_sided.local
+
+
+def _may_be_out_of_reach(model: Any, decisions: FloatArray, least: float) -> BoolArray:
+    """Return which rows of these decisions may have less mass than the least."""
+    if _ranks_by_mass(model):
+        # The mass is never less than the position along w.
+        return np.asarray(decisions <= model._two_sided(np.array([model._two_sided.side * least])))
+    # A row of little mass has nearly the score of one infinitely far away.
+    return np.asarray(np.abs(decisions - limit_of(model)) <= 2 * least)
+
+
 def _least_mass(model: Any) -> float:
     """Return the mass below which a row is out of reach."""
     plane = model.rho_lower_ if isinstance(model, Slab) else 0.0
@@ -125,34 +146,10 @@ def _where_little(mass: FloatArray, least: float) -> FloatArray:
     return np.where(mass <= np.log(least), mass, np.inf)
 
 
-@ONE_BLAS_THREAD
-def _log_mass(model: Any, X: Any, own: Any = None) -> FloatArray:
-    """Return the log kernel mass of each row; of the rows `own`, which are among the x_i, without themselves."""
-    X = model._checked(X, reset=False)
-    kernel, expansion = model._fitted.kernel, model._fitted.expansion
-    right = expansion.prepared(kernel)
-    # Where there are several expansions, the last is over all samples.
-    coefficients = np.abs(expansion.coefficients.reshape(len(expansion.coefficients), -1)[:, -1])
-    with_own = np.zeros(X.shape[0], dtype=bool)
-    if own is not None:
-        with_own[own] = True
-    mass = np.empty(X.shape[0])
-    for rows in pieces(X.shape[0], 8 * len(coefficients), BLOCK_BYTES):
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            exponents = kernel.exponents(kernel.prepare(X[rows]), right)
-            # Rows whose distances overflow float64 are infinitely far.
-            exponents[~np.isfinite(exponents)] = -np.inf
-            some = np.flatnonzero(with_own[rows])
-            exponents[some, exponents[some].argmax(axis=1)] = -np.inf
-            mass[rows] = _log_sums(exponents + np.log(coefficients))
+def _log_mass(model: Any, X: Any, own: BoolArray | None = None) -> FloatArray:
+    """Return the log kernel mass of each row; of the rows `own`, which are samples, without themselves."""
+    mass: FloatArray = model._fitted.expansion.log_mass(model._checked(X, reset=False), own)
     return mass
-
-
-def _log_sums(exponents: FloatArray) -> FloatArray:
-    """Return log sum_j exp(x_ij), shape (n,), of which none is above the largest number; -inf where all are."""
-    largest = exponents.max(axis=1)
-    largest[largest == -np.inf] = 0.0
-    return np.asarray(np.log(np.exp(exponents - largest[:, None]).sum(axis=1)) + largest)
 
 
 def far_rows(X: Any, *, pairwise: bool = False) -> Any:

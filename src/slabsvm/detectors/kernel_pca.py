@@ -73,8 +73,10 @@ class KernelPCADetector(KernelDetector):
     kernel : {"rbf", "linear", "intersection", "hellinger", "chi2", "precomputed"} or callable, default="rbf"
         As for `OneClassSlabSVM`. A precomputed matrix must have a constant diagonal, since k(x, x) of a new sample
         cannot be given with it; other matrices are refused.
-    gamma : {"scale", "auto"} or float > 0, default="scale"
-        exp(-gamma |x - z|^2) for the RBF kernel; "scale" is 1 / (n_features * variance of X), "auto" 1 / n_features.
+    gamma : {"neighbours", "scale", "auto"} or float > 0, default="scale"
+        exp(-gamma |x - z|^2) for the RBF kernel; "scale" is 1 / (n_features * variance of X), "auto" 1 / n_features,
+        and "neighbours" 16 times "scale", or less where that would not let neighbours reach each other
+        (`slabsvm.bandwidth.neighbours`).
     n_components : int >= 1 or float in (0, 1), default=0.9
         The dimension of the subspace; a float takes as many components as explain this share of the variance in feature
         space. An int above the rank of the centred kernel matrix is refused.
@@ -129,6 +131,7 @@ class KernelPCADetector(KernelDetector):
     array([ 1, -1])
     """
 
+    gamma: str | float = "scale"
     n_components: float = 0.9
     nu: float = 0.1
 

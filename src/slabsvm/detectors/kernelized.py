@@ -65,7 +65,7 @@ class KernelDetector(Detector):
     """A detector that knows its samples by a kernel alone."""
 
     kernel: str | Callable[[Any, Any], Any] = "rbf"
-    gamma: str | float = "scale"
+    gamma: str | float = "neighbours"
     n_jobs: int | None = None
 
     # Whether the model is the same wherever the origin of the features is, so that a linear kernel's may be moved.
@@ -74,7 +74,7 @@ class KernelDetector(Detector):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **Detector._parameter_constraints,
         "kernel": [StrOptions({*NAMED, "precomputed"}), callable],
-        "gamma": [StrOptions({"scale", "auto"}), FiniteReal(0.0, closed="neither")],
+        "gamma": [StrOptions({"neighbours", "scale", "auto"}), FiniteReal(0.0, closed="neither")],
         "n_jobs": [Integral, None],
     }
 

@@ -80,6 +80,21 @@ class LinearOneClassSlabSVM(Slab, Scored):
     random_state : int, RandomState or None, default=0
         The seed by which landmarks are chosen from the rows that the first pass draws. The result depends neither on
         n_jobs nor on how a Dask array is divided.
+    nu_lower : float in (0, 1), default=0.1
+        The share of samples that may lie below the lower hyperplane.
+    nu_upper : float in (0, 1), default=0.01
+        The share of samples that may lie above the upper hyperplane; nu_lower + nu_upper < 1. Ignored at epsilon = 0.
+    epsilon : float >= 0, not 1, default=2/3
+        The weight of the upper hyperplane. 0 leaves it out: that is the one-class SVM, and nu_lower may then be 1.
+    ranking : {"two-sided", "centre"}, default="two-sided"
+        How `score_samples` ranks rows, as for `OneClassSlabSVM`.
+    offsets : {"leave-one-out", "training"}, default="leave-one-out"
+        As for `OneClassSlabSVM`. With many more samples than features the two hardly differ.
+    tol : float > 0, default=1e-3
+        The duality gap to reach, relative to the objective.
+    n_jobs : int or None, default=None
+        Threads that read the data; None is 1 unless in a `joblib.parallel_config` context, -1 all. The result does not
+        depend on it. Dask has workers of its own.
 
     Attributes
     ----------
@@ -90,7 +105,7 @@ class LinearOneClassSlabSVM(Slab, Scored):
     rho_lower_, rho_upper_ : float
         The offsets of the hyperplanes, in the unit of `project`; rho_upper_ is infinite at epsilon = 0.
     offset_ : float
-        decision_function = score_samples - offset_: minus half the slab's width (rho_lower_ at epsilon = 0).
+        decision_function = score_samples - offset_, as for `OneClassSlabSVM`.
     duality_gap_ : float
         The certificate: the objective is within this of the optimum over all samples. Infinite where no pass could
         compute it, because the slab has collapsed.
@@ -204,7 +219,10 @@ class LinearOneClassSlabSVM(Slab, Scored):
         self.n_samples_fit_ = source.n_samples
         rounding = rounding_of(found.size)
         offsets = found.loo_offsets if self._map is None else unit.outside_zero(found.loo_offsets, 2 * rounding)
-        self.__dict__.update(self._planes_at(offsets, rounding))
+        # The sample's scores stand for all.
+        scores = np.asarray(survey.rows @ found.w, dtype=np.float64)
+        planes = self._planes_at(offsets, rounding, scores=scores, weights=survey.weights, local=False)
+        self.__dict__.update(planes)
         self._warn(rounding, survey, moved=bool((offsets != found.loo_offsets).any()))
         return self
 
@@ -229,8 +247,9 @@ class LinearOneClassSlabSVM(Slab, Scored):
         return Local(rows, None, effective_n_jobs(self.n_jobs)).scores(score, bytes_per_row)
 
     def score_samples(self, X: Any) -> Any:
-        """Return minus the distance of each score from the slab's centre, shape (n_samples,); s at epsilon = 0."""
-        return self._score(self.project(X))
+        """Return how normal each row is, shape (n_samples,), by `ranking`; at epsilon = 0 what `project` returns."""
+        along = self.project(X)
+        return along.map_blocks(self._ranked, dtype=np.float64) if _is_dask(along) else self._ranked(along)
 
     def _mapped(self, source: Source, survey: Surveyed) -> tuple[Source, Surveyed]:
         """Return a source and its survey as the feature map makes them, which a sample of the rows makes."""

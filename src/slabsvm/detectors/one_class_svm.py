@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import field
 from numbers import Real
 from typing import Any, ClassVar
@@ -30,8 +29,10 @@ class OneClassSVM(SupportVectorDetector):
     ----------
     kernel : {"rbf", "linear", "intersection", "hellinger", "chi2", "precomputed"} or callable, default="rbf"
         As for `OneClassSlabSVM`.
-    gamma : {"scale", "auto"} or float > 0, default="scale"
-        exp(-gamma |x - z|^2) for the RBF kernel; "scale" is 1 / (n_features * variance of X), "auto" 1 / n_features.
+    gamma : {"neighbours", "scale", "auto"} or float > 0, default="neighbours"
+        exp(-gamma |x - z|^2) for the RBF kernel; "scale" is 1 / (n_features * variance of X), "auto" 1 / n_features,
+        and "neighbours" 16 times "scale", or less where that would not let neighbours reach each other
+        (`slabsvm.bandwidth.neighbours`).
     nu : float in (0, 1], default=0.1
         The share of samples that may lie on the wrong side of the hyperplane.
     offsets : {"leave-one-out", "training"}, default="leave-one-out"
@@ -83,13 +84,13 @@ class OneClassSVM(SupportVectorDetector):
         del kernel, gram
         return one_class(weights, self.nu)
 
-    def _boundary(self, solved: Solved, offsets: FloatArray, rounding: float) -> dict[str, float]:
-        del solved
+    def _boundary(self, solved: Solved, scores: FloatArray, offsets: FloatArray, rounding: float) -> dict[str, float]:
+        del solved, scores
         rho = float(offsets[0]) - rounding
         return {"rho_": rho, "offset_": rho}
 
-    def _score(self, along: FloatArray, squared_lengths: Callable[[], FloatArray]) -> FloatArray:
-        del squared_lengths
+    def _score(self, along: FloatArray, X: Any) -> FloatArray:
+        del X
         return along
 
     def _nominal_recall(self) -> float:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, ClassVar
+
+import numpy as np
 
 from slabsvm.detectors import recall
 from slabsvm.detectors.base import parameters
@@ -12,6 +15,7 @@ from slabsvm.detectors.support_vectors import SupportVectorDetector
 from slabsvm.dual.program import Dual, one_class_slab
 from slabsvm.gram.base import Gram
 from slabsvm.kernels.base import Kernel
+from slabsvm.kernels.expansion import Expansion
 from slabsvm.runtime.arrays import BoolArray, FloatArray
 
 
@@ -29,8 +33,10 @@ class OneClassSlabSVM(Slab, SupportVectorDetector):
         "intersection", "hellinger" and "chi2" are additive, for non-negative features such as histograms; "chi2" is
         sum_j 2 x_j z_j / (x_j + z_j). A callable takes two arrays of rows and returns their block of kernel values; it
         must be positive definite.
-    gamma : {"scale", "auto"} or float > 0, default="scale"
-        exp(-gamma |x - z|^2) for the RBF kernel; "scale" is 1 / (n_features * variance of X), "auto" 1 / n_features.
+    gamma : {"neighbours", "scale", "auto"} or float > 0, default="neighbours"
+        exp(-gamma |x - z|^2) for the RBF kernel; "scale" is 1 / (n_features * variance of X), "auto" 1 / n_features,
+        and "neighbours" 16 times "scale", or less where that would not let neighbours reach each other
+        (`slabsvm.bandwidth.neighbours`).
         The other kernels ignore it.
     nu_lower : float in (0, 1), default=0.1
         The share of samples that may lie below the lower hyperplane.
@@ -38,6 +44,11 @@ class OneClassSlabSVM(Slab, SupportVectorDetector):
         The share of samples that may lie above the upper hyperplane; nu_lower + nu_upper < 1. Ignored at epsilon = 0.
     epsilon : float >= 0, not 1, default=2/3
         The weight of the upper hyperplane. 0 leaves it out: that is the one-class SVM, and nu_lower may then be 1.
+    ranking : {"two-sided", "centre"}, default="two-sided"
+        How `score_samples` and `decision_function` rank rows; no hyperplane depends on it. "two-sided": 1 at the most
+        normal position, 0 on both hyperplanes and negative beyond them, each side on its own scale; how far a stranger
+        is goes on counting where kernel values have vanished. "centre": distance to the nearer hyperplane, as in the
+        paper. At epsilon = 0 both are the position along w.
     offsets : {"leave-one-out", "training"}, default="leave-one-out"
         Where the hyperplanes are put: at quantiles of closed-form leave-one-out scores, so that the share of *new*
         positives that is accepted is near 1 - nu_lower - nu_upper, or of the training scores, as in the paper.
@@ -64,7 +75,8 @@ class OneClassSlabSVM(Slab, SupportVectorDetector):
     rho_lower_, rho_upper_ : float
         The offsets of the hyperplanes, in the unit of `project`; rho_upper_ is infinite at epsilon = 0.
     offset_ : float
-        decision_function = score_samples - offset_: minus half the slab's width (rho_lower_ at epsilon = 0).
+        decision_function = score_samples - offset_: 0; with ranking="centre" minus half the slab's width; at
+        epsilon = 0 rho_lower_.
     dual_coef_ : (1, n_SV) array of float64
         beta = alpha_lower - alpha_upper of the support vectors.
     support_ : (n_SV,) array of int
@@ -131,10 +143,7 @@ class OneClassSlabSVM(Slab, SupportVectorDetector):
     }
 
     def score_samples(self, X: Any) -> FloatArray:
-        """Return minus the distance of each score from the slab's centre, shape (n_samples,), in the score's unit.
-
-        At epsilon = 0, where there is no upper hyperplane, the score itself.
-        """
+        """Return how normal each row is, shape (n_samples,), by `ranking`; at epsilon = 0 what `project` returns."""
         return super().score_samples(X)
 
     def _dual(self, weights: FloatArray, kernel: Kernel | None, gram: Gram) -> Dual:
@@ -142,9 +151,24 @@ class OneClassSlabSVM(Slab, SupportVectorDetector):
         self._refuse_impossible_parameters()
         return one_class_slab(weights, self.nu_lower, self.nu_upper, float(self.epsilon))
 
-    def _boundary(self, solved: Solved, offsets: FloatArray, rounding: float) -> dict[str, float]:
-        del solved
-        return self._planes_at(offsets, rounding)
+    def _score(self, along: FloatArray, X: Any) -> FloatArray:
+        return self._ranked(along, partial(self._log_mass, X))
+
+    def _log_mass(self, X: Any, some: BoolArray) -> FloatArray:
+        """Return the log kernel mass of some rows, given by a mask, under a local kernel."""
+        expansion = self._fitted.expansion
+        assert isinstance(expansion, Expansion)
+        return expansion.log_mass(X[some])
+
+    def _boundary(self, solved: Solved, scores: FloatArray, offsets: FloatArray, rounding: float) -> dict[str, Any]:
+        local = solved.kernel is not None and solved.kernel.local
+        weights = solved.dual.caps[0]
+        return self._planes_at(offsets, rounding, scores=scores, weights=weights, local=local)
+
+    def _decisions(self, scores: FloatArray) -> FloatArray:
+        if self._two_sided is not None:
+            return self._two_sided(scores, self._fitted.log_mass_of_others)
+        return np.asarray(np.minimum(scores - self.rho_lower_, self.rho_upper_ - scores))
 
     def _accepts_left_out(self) -> BoolArray:
         # Leave-one-out scores are those of `project`.

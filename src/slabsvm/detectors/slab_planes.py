@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import field
 from numbers import Real
 from typing import Any, ClassVar
@@ -11,9 +10,10 @@ import numpy as np
 
 from slabsvm.detectors.base import parameters
 from slabsvm.detectors.constraints import FiniteReal
+from slabsvm.detectors.two_sided import LogMass, TwoSided
 from slabsvm.dual.solution import Status
 from slabsvm.runtime.arrays import FloatArray
-from slabsvm.runtime.sklearn_private import Interval
+from slabsvm.runtime.sklearn_private import Interval, StrOptions
 
 # A weight of this, beside 1.
 ROUNDED_AWAY = float(np.finfo(np.float64).eps)
@@ -31,26 +31,28 @@ class Slab:
     nu_lower: float = 0.1
     nu_upper: float = 0.01
     epsilon: float = 2 / 3
+    ranking: str = "two-sided"
 
     status_: str = field(init=False)
     rho_lower_: float = field(init=False)
     rho_upper_: float = field(init=False)
+    # None where the score is the position, or the distance from the slab's centre.
+    _two_sided: TwoSided | None = field(init=False)
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "nu_lower": [Interval(Real, 0.0, 1.0, closed="right")],
         "nu_upper": [Interval(Real, 0.0, 1.0, closed="neither")],
         "epsilon": [FiniteReal(0.0, closed="left")],
+        "ranking": [StrOptions({"two-sided", "centre"})],
     }
 
-    def _score(self, along: FloatArray, squared_lengths: Callable[[], FloatArray] | None = None) -> FloatArray:
-        """Return minus the distance from the slab's centre, in the score's unit; at epsilon = 0 the position itself."""
-        del squared_lengths
+    def _ranked(self, along: FloatArray, log_mass: LogMass | None = None) -> FloatArray:
+        """Return the score of positions along w, (n,), by `ranking`; at epsilon = 0 the position itself."""
         if np.isinf(self.rho_upper_):
             return along
+        if self._two_sided is not None:
+            return self._two_sided(along, log_mass)
         return -np.abs(along - 0.5 * (self.rho_lower_ + self.rho_upper_))
-
-    def _decisions(self, scores: FloatArray) -> FloatArray:
-        return np.asarray(np.minimum(scores - self.rho_lower_, self.rho_upper_ - scores))
 
     def _refuse_impossible_parameters(self) -> None:
         if self.epsilon == 0:
@@ -76,13 +78,31 @@ class Slab:
     def _nominal_recall(self) -> float:
         return 1.0 - self.nu_lower - (0.0 if self.epsilon == 0 else self.nu_upper)
 
-    def _planes_at(self, offsets: FloatArray, rounding: float) -> dict[str, float]:
-        """Return the public attributes that say where planes at these offsets are, moved outwards by rounding."""
+    def _planes_at(
+        self, offsets: FloatArray, rounding: float, *, scores: FloatArray, weights: FloatArray, local: bool
+    ) -> dict[str, Any]:
+        """Return the attributes that say where planes at these offsets are, moved outwards by rounding.
+
+        scores and weights, (m,) arrays, are of the samples whose quantiles the offsets are, or of a part of them; local
+        is the kernel's.
+        """
         lower = float(offsets[0]) - rounding
         if len(offsets) == 1:
-            return {"rho_lower_": lower, "rho_upper_": np.inf, "offset_": lower}
+            return {"rho_lower_": lower, "rho_upper_": np.inf, "offset_": lower, "_two_sided": None}
         upper = float(offsets[1]) + rounding
-        return {"rho_lower_": lower, "rho_upper_": upper, "offset_": -0.5 * (upper - lower)}
+        planes = {"rho_lower_": lower, "rho_upper_": upper}
+        if self.ranking == "centre":
+            return {**planes, "offset_": -0.5 * (upper - lower), "_two_sided": None}
+        score = TwoSided.of_positives(
+            scores,
+            weights,
+            side=1.0 if self.epsilon < 1 else -1.0,
+            planes=(lower, upper),
+            nus=(float(self.nu_lower), float(self.nu_upper)),
+            local=local,
+            rounding=rounding,
+        )
+        return {**planes, "offset_": 0.0, "_two_sided": score}
 
     def _statement(self) -> tuple[str, str]:
         if np.isinf(self.rho_upper_):

@@ -137,8 +137,8 @@ class SupportVectorFit(KernelFit):
     expansion : Expansion or Projection
         s(x), the position of rows along w.
     support : Support
-    boundary : dict of str to float
-        The public attributes that say where the boundary is.
+    boundary : dict
+        The attributes that say where the boundary is, by their names.
     loo_error : float or None
         About how far leave-one-out planes can be off; None of training planes.
     squared_norm : float
@@ -156,7 +156,7 @@ class SupportVectorFit(KernelFit):
 
     expansion: Expansion | Projection
     support: Support
-    boundary: dict[str, float]
+    boundary: dict[str, Any]
     loo_error: float | None
     squared_norm: float
     recall_of_learned: float
@@ -172,6 +172,20 @@ class SupportVectorFit(KernelFit):
     def training_recall_bound(self) -> float:
         """The share of rows that hold no plane: a lower bound, by leave-one-out, of what training planes accept."""
         return 1.0 - self.support.share
+
+    def log_mass_of_others(self, rows: BoolArray) -> FloatArray:
+        """Return the log kernel mass of some training rows, given by a mask over all, each without its own part.
+
+        inf for one that holds no plane: it is within reach.
+        """
+        places = np.full(len(rows), -1)
+        places[self.support.rows] = self.support.samples
+        places = places[rows]
+        held = places >= 0
+        mass = np.full(len(places), np.inf)
+        assert isinstance(self.expansion, Expansion)
+        mass[held] = self.expansion.log_mass(self.expansion.samples[places[held]], own=np.ones(held.sum(), dtype=bool))
+        return mass
 
     def attributes(self) -> dict[str, Any]:
         """Return the public attributes, by their names."""

@@ -78,12 +78,15 @@ class SupportVectorDetector(KernelDetector):
         """Return the program to solve for samples of these weights."""
 
     @abstractmethod
-    def _boundary(self, solved: Solved, offsets: FloatArray, rounding: float) -> dict[str, float]:
-        """Return the public attributes, offset_ among them, that planes at these offsets make, moved by rounding."""
+    def _boundary(self, solved: Solved, scores: FloatArray, offsets: FloatArray, rounding: float) -> dict[str, Any]:
+        """Return the attributes, offset_ among them, that planes at these offsets make, moved by rounding.
+
+        scores are those of the distinct samples that the offsets are quantiles of, shape (m,).
+        """
 
     @abstractmethod
-    def _score(self, along: FloatArray, squared_lengths: Callable[[], FloatArray]) -> FloatArray:
-        """Return what `score_samples` gives rows that lie there along w, and have these k(x, x)."""
+    def _score(self, along: FloatArray, X: Any) -> FloatArray:
+        """Return what `score_samples` gives validated rows that lie there along w, shape (n_rows,)."""
 
     @abstractmethod
     def _statement(self) -> tuple[str, str]:
@@ -126,7 +129,7 @@ class SupportVectorDetector(KernelDetector):
         """Return how normal each row is, shape (n_samples,): the larger the more normal."""
         check_is_fitted(self)
         X = self._checked(X, reset=False)
-        return self._score(self._fitted.expansion(X), partial(self._fitted.squared_lengths, X))
+        return self._score(self._fitted.expansion(X), X)
 
     def summary(self) -> str:
         """Return what was fitted and how well, in a few lines for a person to read."""
@@ -231,7 +234,7 @@ class SupportVectorDetector(KernelDetector):
             kernel=self.kernel,
             remedy=self._smoother(),
         )
-        boundary = self._boundary(solved, offsets, rounding)
+        boundary = self._boundary(solved, scores, offsets, rounding)
         return SupportVectorFit(
             kernel=solved.kernel,
             expansion=expansion,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import field, replace
 from numbers import Real
 from typing import Any, ClassVar
@@ -40,8 +39,10 @@ class SVDD(SupportVectorDetector):
     kernel : {"rbf", "linear", "intersection", "hellinger", "chi2", "precomputed"} or callable, default="rbf"
         As for `OneClassSlabSVM`. A precomputed matrix must have a constant diagonal, since k(x, x) of a new sample
         cannot be given with it; other matrices are refused.
-    gamma : {"scale", "auto"} or float > 0, default="scale"
-        exp(-gamma |x - z|^2) for the RBF kernel; "scale" is 1 / (n_features * variance of X), "auto" 1 / n_features.
+    gamma : {"neighbours", "scale", "auto"} or float > 0, default="neighbours"
+        exp(-gamma |x - z|^2) for the RBF kernel; "scale" is 1 / (n_features * variance of X), "auto" 1 / n_features,
+        and "neighbours" 16 times "scale", or less where that would not let neighbours reach each other
+        (`slabsvm.bandwidth.neighbours`).
     nu : float in (0, 1], default=0.1
         The share of samples that may lie outside: each multiplier is at most 1 / (nu * n_samples).
     C : float > 0 or None, default=None
@@ -142,13 +143,14 @@ class SVDD(SupportVectorDetector):
     def _added_to_scores(self, solved: Solved) -> float:
         return super()._added_to_scores(solved) + 0.5 * (self._taken_off(solved) + solved.squared_norm)
 
-    def _boundary(self, solved: Solved, offsets: FloatArray, rounding: float) -> dict[str, float]:
+    def _boundary(self, solved: Solved, scores: FloatArray, offsets: FloatArray, rounding: float) -> dict[str, float]:
+        del scores
         # |Phi(x) - a|^2 = |a|^2 + taken off - 2 s(x), with s the Dual's score.
         squared_radius = solved.squared_norm + self._taken_off(solved) - 2.0 * (float(offsets[0]) - rounding)
         return {"offset_": -squared_radius, "radius_": float(np.sqrt(max(squared_radius, 0.0)))}
 
-    def _score(self, along: FloatArray, squared_lengths: Callable[[], FloatArray]) -> FloatArray:
-        lengths = squared_lengths()
+    def _score(self, along: FloatArray, X: Any) -> FloatArray:
+        lengths = self._fitted.squared_lengths(X)
         with np.errstate(over="ignore", invalid="ignore"):
             scores: FloatArray = 2 * along - lengths - self._fitted.squared_norm
         # What is so long that its square overflows is infinitely far, whatever the product is.

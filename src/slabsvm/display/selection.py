@@ -28,7 +28,7 @@ def draw_search(search: Any, *, parameter: str | None = None, figure: Any = None
 
     Parameters
     ----------
-    search : fitted LabelFreeSearchCV, or AutoSlabSVM, of which its search_ is drawn
+    search : fitted LabelFreeSearchCV
     parameter : str, default=None
         The horizontal axis, by its name in the grid or the last part of it: a number in every candidate. None takes
         "gamma" if there is one, and else the parameter with the most values.
@@ -50,7 +50,6 @@ def draw_search(search: Any, *, parameter: str | None = None, figure: Any = None
     """
     check_is_fitted(search)
     require_matplotlib()
-    search = getattr(search, "search_", search)
     results = search.cv_results_
     axis = _axis(results["params"], parameter)
     lines = _lines(results["params"], axis)

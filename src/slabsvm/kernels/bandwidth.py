@@ -3,7 +3,7 @@
 Each takes X, a dense array, data frame or sparse matrix of shape (n_samples, n_features), and returns gamma of
 k(x, z) = exp(-gamma |x - z|^2) as a float; a bandwidth sigma is gamma = 1 / (2 sigma^2). Features should be of one
 scale. Where all rows are equal every rule gives 1, since no gamma makes a difference then. Every row counts, also where
-rows are equal; `KernelDensityDetector`'s rules of the same names count distinct ones.
+rows are equal, but to `neighbours`; `KernelDensityDetector`'s rules of the same names count distinct ones.
 """
 
 from __future__ import annotations
@@ -15,11 +15,23 @@ import scipy.sparse as sp
 from scipy.spatial.distance import pdist
 
 from slabsvm.data.checks import SMALLEST_SQUARE, canonical, reading
+from slabsvm.data.distinct import distinct_rows
+from slabsvm.data.pieces import pieces
+from slabsvm.kernels.rows import product, row_sums
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
+# Bytes of distances that are held at once.
+BLOCK_BYTES = 2**24
 # The largest number of rows between which distances are taken: 2 million pairs.
 PAIRED_ROWS = 2000
+# `neighbours`: the neighbour that samples should reach, -log of its kernel value, how many samples are asked among how
+# many, and the multiple of "scale" that is narrow enough.
+REACHED_NEIGHBOUR = 5
+REACH = 2.0
+ASKED = 500
+AMONG = 50_000
+NARROW = 16.0
 # delta of the mean criterion, as its paper sets it.
 MEAN_CRITERION_DELTA = np.sqrt(2.0) * 1e-6
 # Coefficients, from the highest power, of the modified mean criterion's delta as a polynomial of 1 / log(N - 1).
@@ -30,6 +42,20 @@ def scale(X: Any) -> float:
     """1 / (n_features * variance of all entries): scikit-learn's gamma="scale"."""
     X = _table(X)
     return _inverse(X.shape[1] * entry_variance(X))
+
+
+def neighbours(X: Any) -> float:
+    """16 / (n_features * variance of all entries), or less, so that neighbours stay within the kernel's reach.
+
+    That is exp(-2) or more between half of the rows and their fifth nearest neighbour: gamma is at most 2 / median
+    squared distance to it. Planes that generalise lose no recall by so large a gamma, and tell strangers from positives
+    better than by "scale"; where features are many, neighbours are hardly nearer than other rows, and it binds.
+
+    Of rows that are equal one counts as a neighbour. 500 rows are asked, among 50,000.
+    """
+    X = _table(X)
+    distinct = distinct_rows(X, np.ones(X.shape[0]))
+    return _neighbours(X[distinct.representatives], entry_variance(X))
 
 
 def median_heuristic(X: Any) -> float:
@@ -75,6 +101,7 @@ def normal_reference(rule: str, n_samples: float, n_features: int) -> float:
 
 RULES = {
     "scale": scale,
+    "neighbours": neighbours,
     "median": median_heuristic,
     "mean": mean_criterion,
     "modified mean": modified_mean_criterion,
@@ -170,6 +197,43 @@ def _resolved(variance: float, X: Any) -> float:
     return variance
 
 
+def _neighbours(samples: Any, variance: float) -> float:
+    """Return gamma by the rule of `neighbours` for distinct samples in random order, from rows of this variance."""
+    scale = _inverse(samples.shape[1] * variance)
+    return min(NARROW * scale, largest_that_reaches(samples)) if variance > 0 else scale
+
+
+def largest_that_reaches(samples: Any) -> float:
+    """Return the gamma of `neighbours` that lets neighbours reach each other, for distinct samples in random order.
+
+    Infinity where there is but one, or where they lie so near to each other that it overflows.
+    """
+    if samples.shape[0] < 2:
+        return np.inf
+    distance = float(np.median(_squared_distances_to_neighbour(samples[:AMONG])))
+    return REACH / distance if distance > SMALLEST_SQUARE else np.inf
+
+
+@ONE_BLAS_THREAD
+def _squared_distances_to_neighbour(samples: Any) -> FloatArray:
+    """Return the squared distance of the first ASKED of distinct samples to their REACHED_NEIGHBOUR-th, (n_asked,)."""
+    among = samples.astype(np.float64)
+    if not sp.issparse(among):
+        among -= among.mean(axis=0)
+    last = min(REACHED_NEIGHBOUR, among.shape[0] - 1) - 1
+    squares = row_sums(among, power=2)
+    found = np.empty(min(ASKED, among.shape[0]))
+    for rows in pieces(len(found), 8 * among.shape[0], BLOCK_BYTES):
+        some = among[rows]
+        squared = squares - 2.0 * product(some, among, None)
+        own = np.arange(rows.start, rows.stop)
+        squared[own - rows.start, own] = np.inf
+        neighbour = np.argpartition(squared, last, axis=1)[:, last]
+        # Rounding of the squares may hide small distances.
+        found[rows] = row_sums(some - among[neighbour], power=2)
+    return found
+
+
 def _inverse(value: float) -> float:
     """Return 1 / value, and 1 where value is 0: the samples do not differ."""
     if not np.isfinite(value):
@@ -181,15 +245,18 @@ def _inverse(value: float) -> float:
 
 
 def gamma_value(gamma: Any, X: Any, weights: FloatArray) -> float:
-    """Return gamma as a number: "scale" is 1/(n_features * variance), "auto" 1/n_features, as in scikit-learn."""
+    """Return gamma as a number for distinct samples of these weights.
+
+    "scale" is 1/(n_features * variance) and "auto" 1/n_features, as in scikit-learn; "neighbours" as of `neighbours`.
+    """
     if gamma == "auto":
         return 1.0 / int(X.shape[1])
-    if gamma != "scale":
+    if gamma not in ("scale", "neighbours"):
         return float(gamma)
     variance = entry_variance(X, weights)
     if not np.isfinite(variance):
         raise ValueError(
-            "gamma='scale' needs the variance of the features, which overflows float64. Scale the features, for "
+            f"gamma={gamma!r} needs the variance of the features, which overflows float64. Scale the features, for "
             "example with StandardScaler."
         )
-    return 1.0 / (int(X.shape[1]) * variance) if variance > 0 else 1.0
+    return _neighbours(X, variance) if gamma == "neighbours" else _inverse(int(X.shape[1]) * variance)

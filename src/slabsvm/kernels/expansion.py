@@ -8,12 +8,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.special import logsumexp
 
 from slabsvm.data.pieces import pieces
 from slabsvm.data.wide_sums import product
 from slabsvm.kernels.base import Kernel, NotFiniteError
 from slabsvm.kernels.rows import Rows
-from slabsvm.runtime.arrays import FloatArray
+from slabsvm.runtime.arrays import BoolArray, FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
 # Bytes of kernel values between new rows and training samples that are held at once.
@@ -67,6 +68,35 @@ class Expansion:
                     except NotFiniteError as error:
                         raise self._not_finite(kernel, X).among(X.shape[0]) from error
             yield rows, sums
+
+    @ONE_BLAS_THREAD
+    def log_mass(self, X: Any, own: BoolArray | None = None) -> FloatArray:
+        """Return log sum_i |c_i| k(x_i, x) of each row of X, shape (n_rows,), for a kernel that is an exponential.
+
+        It does not underflow: far from all samples it still tells how far a row is. Of several sums the last one's
+        coefficients count. -inf for rows whose distances overflow.
+
+        Parameters
+        ----------
+        X : (n_rows, d) array or CSR matrix
+        own : (n_rows,) array of bool, or None
+            Which rows are samples themselves; that sample does not count for them.
+        """
+        kernel = self.kernel
+        assert kernel is not None
+        right = self.prepared(kernel)
+        coefficients = np.abs(self.coefficients.reshape(len(self.coefficients), -1)[:, -1])
+        mass = np.empty(X.shape[0])
+        for rows in pieces(X.shape[0], 8 * len(coefficients), BLOCK_BYTES):
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                exponents = kernel.exponents(kernel.prepare(X[rows]), right)
+                # Rows whose distances overflow float64 are infinitely far.
+                exponents[~np.isfinite(exponents)] = -np.inf
+                if own is not None:
+                    some = np.flatnonzero(own[rows])
+                    exponents[some, exponents[some].argmax(axis=1)] = -np.inf
+                mass[rows] = logsumexp(exponents, axis=1, b=coefficients)
+        return mass
 
     def _stretches(self, X: Any) -> list[slice]:
         """Return the consecutive stretches of rows whose kernel values are held at once."""

@@ -27,8 +27,8 @@ FEW = 3
 class NormalisedMargin(OutlierMixin, BaseEstimator):
     """A detector whose decision_function is divided by its largest value at a training sample.
 
-    The margin is 0 on the boundary and 1 at the training sample that is deepest inside. For a slab, it is the distance
-    from the nearer hyperplane over at most half the slab's width. It compares models, and guarantees no rate.
+    The margin is 0 on the boundary and 1 at the training sample that is deepest inside. It compares models, and
+    guarantees no rate.
 
     Parameters
     ----------

@@ -131,7 +131,7 @@ class TightestAtRecall(WithSyntheticOutliers):
                 f"No candidate keeps the recall: {self.recall:.3g} is asked for, at least {least:.3g} with "
                 f"{self.slack:g} standard deviations of chance, and the chosen one accepts {recall:.3g} of the "
                 "held-out positives. Add candidates that reject less to the grid, such as smaller nu and smaller "
-                "gamma; where the grid is fixed, as in AutoSlabSVM, ask for a smaller recall or give more samples.",
+                "gamma; where the grid is fixed, ask for a smaller recall or give more samples.",
                 RecallMissedWarning,
             )
 

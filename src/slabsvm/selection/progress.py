@@ -44,10 +44,6 @@ class Steps:
         self._n_before += total
         self._n_done = self._n_before
 
-    def next_search(self, refit: float) -> None:
-        """Go on to a search of longer fits, of which the refit takes so many; they are timed anew."""
-        self._refit, self._begin, self._n_timed = refit, perf_counter(), 0
-
     def refitted(self) -> None:
         """Report that the refit is finished, and all work with it."""
         self._n_done += 1

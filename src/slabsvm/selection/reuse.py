@@ -121,7 +121,7 @@ class Chain:
             detector._take(training, found)
             start = found.start
             fitted = perf_counter()
-            answers = [_answer(detector, values) for values in gram_of.judged()]
+            answers = [_answer(detector, X, values) for X, values in zip(tables.judged, gram_of.judged(), strict=True)]
             positives = answers[0] if split.held_out is not None else _left_out(detector, tables.group)
             positives = replace(positives, weights=self.search.weights_of(split.judged))
             outliers = None if split.outliers is None else answers[-1]
@@ -155,12 +155,12 @@ def _left_out(detector: SupportVectorDetector, group: IndexArray) -> Answer:
     return Answer(known.values[group], known.accepted[group])
 
 
-def _answer(detector: SupportVectorDetector, values: FloatArray) -> Answer:
-    """Return how a detector answers rows whose kernel values with its training rows, (n, m), are known."""
+def _answer(detector: SupportVectorDetector, X: Any, values: FloatArray) -> Answer:
+    """Return how a detector answers validated rows whose kernel values with its training rows, (n, m), are known."""
     support = detector._fitted.support
     beta = np.zeros(values.shape[1])
     beta[support.rows] = support.coefficients
-    scores = detector._score(values @ beta, lambda: np.ones(len(values)))
+    scores = detector._score(values @ beta, X)
     decisions = scores - detector.offset_
     return Answer(decisions, decisions >= 0)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 from typing import Any, Self
 
@@ -102,7 +103,9 @@ def _one_for_each(detector: Any) -> Callable[[float], Any]:
 
 
 METHODS = {
-    "OCSSVM": OpenSetMethod("one-class slab SVM", _one_for_each(OneClassSlabSVM), (4.0, 16.0, 64.0)),
+    "OCSSVM": OpenSetMethod(
+        "one-class slab SVM", _one_for_each(partial(OneClassSlabSVM, ranking="centre")), (4.0, 16.0, 64.0)
+    ),
     "OCSVM": OpenSetMethod("one-class SVM", _one_for_each(OneClassSVM), (4.0, 16.0, 64.0)),
     "SVDD": OpenSetMethod("SVDD", _one_for_each(SVDD), (4.0, 16.0, 64.0)),
     "SVC": OpenSetMethod("closed-set SVC, probability .5", lambda gamma: ClosedSet(gamma, None), (4.0, 16.0, 32.0)),

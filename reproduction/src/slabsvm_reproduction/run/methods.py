@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
+from functools import partial
 from math import isfinite
 from time import perf_counter
 from typing import Any, Protocol
@@ -30,7 +31,8 @@ METHODS: dict[str, Callable[..., Any]] = {
     "KPCA": KernelPCADetector,
     "SVDD": SVDD,
     "OCSVM": OneClassSVM,
-    "OCSSVM": OneClassSlabSVM,
+    # The paper's score.
+    "OCSSVM": partial(OneClassSlabSVM, ranking="centre"),
 }
 TITLES = {
     "KDE": "kernel density estimate",

@@ -68,7 +68,10 @@ class TunedMethod:
 
 METHODS = {
     "OCSSVM": TunedMethod(
-        "one-class slab SVM", OneClassSlabSVM(nu_lower=NU - NU_UPPER, nu_upper=NU_UPPER), {"gamma": GAMMAS}, True
+        "one-class slab SVM",
+        OneClassSlabSVM(nu_lower=NU - NU_UPPER, nu_upper=NU_UPPER, ranking="centre"),
+        {"gamma": GAMMAS},
+        True,
     ),
     "OCSVM": TunedMethod("one-class SVM", OneClassSVM(nu=NU), {"gamma": GAMMAS}, True),
     "SVDD": TunedMethod("SVDD", SVDD(nu=NU), {"gamma": GAMMAS}, True),

@@ -1,0 +1,189 @@
+"""The slab's score: 1 at the most normal position, 0 on both hyperplanes, and farther rows below nearer ones."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import roc_auc_score
+
+from slabsvm import LinearOneClassSlabSVM, OneClassSlabSVM, OneClassSVM
+from slabsvm.detectors.two_sided import TwoSided
+
+ROUNDING = 64 * np.finfo(np.float64).eps
+
+
+def clouds(n: int = 300, d: int = 4, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=(n, d))
+
+
+def score_of(inner: float, width: float, peak: float, *, local: bool, side: float = 1.0) -> TwoSided:
+    return TwoSided(side, inner, inner + width, inner + peak * width, local, depth=2.0)
+
+
+shapes = st.builds(
+    score_of,
+    inner=st.floats(1e-6, 1e3),
+    width=st.floats(1e-6, 1e3),
+    peak=st.floats(0.01, 0.99),
+    local=st.booleans(),
+    side=st.sampled_from([1.0, -1.0]),
+)
+
+
+@given(shapes, st.lists(st.floats(-2.0, 3.0), min_size=2, max_size=30))
+def test_scores_rise_to_the_peak_and_fall_from_it(score: TwoSided, places: list[float]) -> None:
+    positions = np.sort(score.inner + np.array(places) * (score.outer - score.inner))
+    found = score(score.side * positions)
+    steps = np.diff(found)
+    slack = ROUNDING * (1 + np.abs(found).max()) * (1 + score.outer / score.unit)
+    assert (steps[positions[1:] <= score.peak] >= -slack).all()
+    assert (steps[positions[:-1] >= score.peak] <= slack).all()
+
+
+@given(shapes, st.floats(-3.0, 3.0))
+def test_the_sign_says_on_which_side_of_the_planes(score: TwoSided, place: float) -> None:
+    position = score.inner + place * (score.outer - score.inner)
+    within = score.inner <= position <= score.outer
+    assert (score(np.array([score.side * position]))[0] >= 0) == within
+
+
+@given(shapes)
+def test_planes_score_zero_and_the_peak_one(score: TwoSided) -> None:
+    found = score(score.side * np.array([score.inner, score.peak, score.outer]))
+    np.testing.assert_array_equal(found, [0.0, 1.0, 0.0])
+
+
+@given(shapes, st.floats(1e-9, 1e-3))
+def test_a_plane_is_crossed_without_a_jump(score: TwoSided, step: float) -> None:
+    width = score.outer - score.inner
+    for plane in (score.inner, score.outer):
+        around = score(score.side * (plane + step * width * np.array([-1.0, 1.0])))
+        # On either side the slope, over the width, is no more than this.
+        slope = width / min(score.peak - score.inner, score.outer - score.peak) + score.depth + 1.0
+        assert np.ptp(around) <= 4 * step * slope
+
+
+@pytest.mark.parametrize("epsilon", [2 / 3, 0.2, 1.5])
+@pytest.mark.parametrize("kernel", ["rbf", "intersection", "chi2", "hellinger", "linear"])
+def test_a_row_is_accepted_between_the_planes(kernel: str, epsilon: float) -> None:
+    X = np.random.default_rng(0).gamma(4.0, 1.0, (200, 5))
+    model = OneClassSlabSVM(kernel=kernel, epsilon=epsilon, nu_upper=0.05, prediction_tol=0.0).fit(X)
+    rows = np.random.default_rng(1).gamma(2.0, 2.0, (400, 5))
+    along = model.project(rows)
+    within = (along >= model.rho_lower_) & (along <= model.rho_upper_)
+    assert within.any()
+    assert not within.all()
+    np.testing.assert_array_equal(model.predict(rows) == 1, within)
+    np.testing.assert_array_equal(model.decision_function(rows), model.score_samples(rows) - model.offset_)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_strangers_beyond_every_training_score_are_told_apart(sparse: bool) -> None:
+    X = clouds()
+    model = OneClassSlabSVM().fit(sp.csr_array(X) if sparse else X)
+    direction = np.array([0.5, -0.5, 0.5, 0.5])
+    distances = np.geomspace(4.0, 1e4, 200)
+    rows = distances[:, None] * direction
+    along = model.project(rows)
+    assert (along == 0).mean() > 0.5
+    decisions = model.decision_function(sp.csr_array(rows) if sparse else rows)
+    assert (np.diff(decisions) < 0).all()
+    # Far out they fall with the squared distance: a step that is a constant factor is one, too, of the decisions.
+    factors = decisions[-50:] / decisions[-51:-1]
+    np.testing.assert_allclose(factors, (distances[1] / distances[0]) ** 2, rtol=0.01)
+
+
+def test_rows_beyond_the_upper_plane_rank_above_strangers() -> None:
+    """Under a local kernel they are near the samples, and score no lower than as rare a positive."""
+    X = clouds()
+    model = OneClassSlabSVM(gamma=8.0).fit(X)
+    learned = model.project(X) > model.rho_upper_
+    assert learned.mean() > 0.1
+    beyond = model.decision_function(X[learned])
+    assert (beyond < 0).all()
+    assert beyond.min() > model.decision_function(np.full((1, 4), 6.0))[0]
+    rarest = np.quantile(model.loo_decisions_, 0.005)
+    assert beyond.min() >= rarest
+
+
+def test_positives_that_crowd_below_the_upper_plane_rank_above_strangers_inside() -> None:
+    X, normal = clouds(400, 6), clouds(1000, 6, seed=1)
+    strangers = 1.6 * clouds(1000, 6, seed=2)
+    known = np.repeat([True, False], 1000)
+
+    def auroc(ranking: str) -> float:
+        model = OneClassSlabSVM(ranking=ranking).fit(X)
+        return float(roc_auc_score(known, model.decision_function(np.concatenate([normal, strangers]))))
+
+    assert auroc("two-sided") > auroc("centre") + 0.03
+
+
+def test_ranking_moves_no_plane() -> None:
+    X, rows = clouds(), 2 * clouds(seed=1)
+    ranked, centred = (OneClassSlabSVM(ranking=ranking).fit(X) for ranking in ("two-sided", "centre"))
+    assert (ranked.rho_lower_, ranked.rho_upper_) == (centred.rho_lower_, centred.rho_upper_)
+    np.testing.assert_array_equal(ranked.project(rows), centred.project(rows))
+    np.testing.assert_array_equal(ranked.predict(rows), centred.predict(rows))
+    centre = np.minimum(ranked.project(rows) - ranked.rho_lower_, ranked.rho_upper_ - ranked.project(rows))
+    np.testing.assert_allclose(centred.decision_function(rows), centre, rtol=0, atol=ROUNDING * ranked.rho_upper_)
+
+
+def test_scores_do_not_depend_on_the_unit_of_the_kernel() -> None:
+    X = clouds(120)
+    K = np.exp(-0.3 * ((X[:, None] - X) ** 2).sum(axis=2))
+    one, thousand = (OneClassSlabSVM(kernel="precomputed", tol=1e-10).fit(unit * K) for unit in (1.0, 1000.0))
+    # The objective's relative gap bounds the planes' relative error by its root.
+    np.testing.assert_allclose(thousand.decision_function(1000.0 * K), one.decision_function(K), atol=1e-4)
+
+
+def test_weights_are_repetitions() -> None:
+    X, rows = clouds(80), 2 * clouds(seed=1)
+    counts = np.random.default_rng(2).integers(1, 4, 80)
+    weighted = OneClassSlabSVM(nu_upper=0.05, tol=1e-10).fit(X, sample_weight=counts)
+    repeated = OneClassSlabSVM(nu_upper=0.05, tol=1e-10).fit(np.repeat(X, counts, axis=0))
+    np.testing.assert_allclose(weighted.decision_function(rows), repeated.decision_function(rows), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("n", [2, 3, 30])
+def test_few_rows_are_enough(n: int) -> None:
+    model = OneClassSlabSVM().fit(clouds(n))
+    decisions = model.decision_function(np.vstack([clouds(n), 5 * clouds(20, seed=1)]))
+    assert np.isfinite(decisions).all()
+    assert (decisions <= 1).all()
+
+
+def test_left_out_rows_out_of_reach_are_told_apart_by_their_distance() -> None:
+    X = np.vstack([clouds(200, 2), [[30.0, 0.0], [0.0, 60.0], [-90.0, 0.0]]])
+    model = OneClassSlabSVM(gamma=1.0).fit(X)
+    decisions = model.loo_decisions_[-3:]
+    assert (np.diff(decisions) < 0).all()
+    # Each is what a model of the other rows says of it, but for what leaving it out changes in these.
+    others = OneClassSlabSVM(gamma=1.0).fit(X[:-3])
+    found, expected = (
+        found * model._two_sided.unit / model._two_sided.inner
+        for model, found in ((model, decisions), (others, others.decision_function(X[-3:])))
+    )
+    np.testing.assert_allclose(found, expected, rtol=0.01)
+
+
+def test_without_an_upper_plane_it_is_the_one_class_svm() -> None:
+    X, rows = clouds(), 2 * clouds(seed=1)
+    slab, svm = OneClassSlabSVM(epsilon=0.0).fit(X), OneClassSVM().fit(X)
+    np.testing.assert_array_equal(slab.score_samples(rows), slab.project(rows))
+    np.testing.assert_array_equal(slab.decision_function(rows), svm.decision_function(rows))
+
+
+def test_the_linear_slab_scores_as_the_kernel_model_does() -> None:
+    X = np.random.default_rng(0).normal(10.0, 1.0, (3000, 4))
+    rows = np.random.default_rng(1).normal(10.0, 2.0, (200, 4))
+    linear = LinearOneClassSlabSVM(tol=1e-6).fit(X)
+    model = OneClassSlabSVM(kernel="linear", tol=1e-6).fit(X)
+    np.testing.assert_allclose(linear.decision_function(rows), model.decision_function(rows), rtol=0.02, atol=0.02)
+
+
+def test_an_unknown_ranking_is_refused() -> None:
+    with pytest.raises(ValueError, match="ranking"):
+        OneClassSlabSVM(ranking="distance").fit(clouds(20))
