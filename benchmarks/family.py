@@ -29,7 +29,7 @@ MEASURED = ("recall_error", "bias", "chance", "mcc", "auroc")
 Maker = Callable[..., Any]
 
 KERNEL_MODELS: dict[str, Maker] = {
-    "slab": partial(OneClassSlabSVM, nu_lower=NU - 0.01, nu_upper=0.01),
+    "slab": partial(OneClassSlabSVM, nu_lower=NU - 0.01, nu_upper=0.01, ranking="centre"),
     "one-class SVM": partial(OneClassSVM, nu=NU),
     "SVDD": partial(SVDD, nu=NU),
     "kernel PCA": partial(KernelPCADetector, nu=NU),
