@@ -46,7 +46,7 @@ from slabsvm.conformal.p_values import (
     whole_down,
     whole_up,
 )
-from slabsvm.conformal.remoteness import far_rows, largest_answer, limit_of, needs_reach, reach_of
+from slabsvm.conformal.remoteness import deciding_reach, far_rows, largest_answer, limit_of
 from slabsvm.conformal.wrapping import Wrapping
 from slabsvm.detectors.answers import answer
 from slabsvm.detectors.base import SlabCollapseWarning, parameters
@@ -291,10 +291,7 @@ class ConformalDetector(OutlierMixin, Wrapping):
         members = self._members(Given(X, fit_params, weights))
         self.estimators_ = [member.detector for member in members]
         self.calibration_scores_ = [np.sort(member.scores) for member in members]
-        self._rankings = [
-            ranked(member.scores, member.reach if needs_reach(member.detector) else None, member.weights)
-            for member in members
-        ]
+        self._rankings = [ranked(member.scores, member.deciding_reach, member.weights) for member in members]
         self._held_out = [member.held_out for member in members]
         # A kernel matrix's columns belong to training rows, of which each model has learned some.
         pairwise = get_tags(self._detector).input_tags.pairwise
@@ -364,7 +361,7 @@ class ConformalDetector(OutlierMixin, Wrapping):
             return ""
 
         def left_out() -> BoolArray:
-            lower, upper = self._rankings[0].tails(calibrated.scores, calibrated.reach)
+            lower, upper = self._rankings[0].tails(calibrated.scores, calibrated.deciding_reach)
             accepted = np.zeros(len(distinct.group), dtype=bool)
             accepted[distinct.group >= 0] = self._combined([lower], [upper]) > self.offset_
             return accepted
@@ -392,8 +389,7 @@ class ConformalDetector(OutlierMixin, Wrapping):
         for detector, ranking, columns in zip(self.estimators_, self._rankings, self._columns, strict=True):
             rows = X if columns is None else np.asarray(X)[:, columns]
             scores = answer(detector, rows).values
-            reach = reach_of(detector, rows, scores) if needs_reach(detector) else np.full(len(scores), np.inf)
-            low, high = ranking.tails(scores, reach)
+            low, high = ranking.tails(scores, deciding_reach(detector, rows, scores))
             lower.append(low)
             upper.append(high)
         return lower, upper

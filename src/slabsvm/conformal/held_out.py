@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.conformal.remoteness import innermost, reach_of, reach_without_own
+from slabsvm.conformal.remoteness import innermost, needs_reach, reach_of, reach_without_own
 from slabsvm.data.distinct import Distinct
 from slabsvm.detectors.answers import answer, left_out_decisions, refuse_other_polarity
 from slabsvm.detectors.base import SlabCollapseWarning
@@ -28,7 +28,9 @@ class Calibrated:
     Attributes
     ----------
     detector : fitted detector
-    scores, reach, weights : (n,) arrays of these positives
+    scores, weights : (n,) arrays of these positives
+    reach : (n,) array
+        The log kernel mass of those out of the detector's reach, and infinity for the others.
     held_out : (n,) array
         Which of the rows that were given they are.
     learned : the rows that the detector has learned, or None where these are all of its rows
@@ -43,6 +45,11 @@ class Calibrated:
     held_out: IndexArray
     learned: IndexArray | None = None
     distinct: Distinct | None = None
+
+    @property
+    def deciding_reach(self) -> FloatArray:
+        """The reach where rows are ordered by it, and infinity where scores alone order them."""
+        return self.reach if needs_reach(self.detector) else np.full(len(self.scores), np.inf)
 
     @property
     def counted(self) -> Calibrated:

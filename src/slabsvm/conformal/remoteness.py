@@ -73,6 +73,11 @@ def needs_reach(detector: Any) -> bool:
     return _has_mass(model) and not _ranks_by_mass(model)
 
 
+def deciding_reach(detector: Any, X: Any, decisions: FloatArray) -> FloatArray:
+    """Return `reach_of` where rows are ordered by it, and infinity where scores alone order them."""
+    return reach_of(detector, X, decisions) if needs_reach(detector) else np.full(len(decisions), np.inf)
+
+
 def reach_without_own(detector: Any, X: Any) -> FloatArray:
     """Return `reach_of` of the training rows, each without the model's kernel function around it."""
     model, rows = innermost(detector, X)

@@ -46,7 +46,7 @@ from slabsvm.conformal.p_values import (
     ranked,
     whole_down,
 )
-from slabsvm.conformal.remoteness import far_rows, largest_answer, reach_of
+from slabsvm.conformal.remoteness import deciding_reach, far_rows, largest_answer
 from slabsvm.detectors.answers import answer
 from slabsvm.openset.confidence import confidences, fitted_classifier
 from slabsvm.openset.doubts import REMEDY_BESIDE_CLASSIFIER, too_few, too_few_together
@@ -90,7 +90,7 @@ class Detectors:
         # A class with fewer folds holds no row out in the others, so that any of its detectors compares alike there.
         detector = self.model.estimators_[fold % len(self.model.estimators_)]
         values = answer(detector, X).values
-        lower, upper = self.held_out.tails(values, reach_of(detector, X, values))
+        lower, upper = self.held_out.tails(values, deciding_reach(detector, X, values))
         count, two_sided = self.model.n_calibration_, self.model.two_sided
         return combined([lower], [upper], count, two_sided), combined_graded([lower], [upper], count, two_sided)
 
