@@ -341,7 +341,7 @@ def test_a_slab_half_way_to_its_collapse_is_warned_of_with_what_to_expect():
 
 def test_warnings_point_at_the_line_that_called_fit(X):
     with pytest.warns(ConvergenceWarning) as caught:
-        OneClassSlabSVM(max_iter=1, tol=1e-9).fit(X)
+        OneClassSlabSVM(gamma="scale", max_iter=1, tol=1e-9).fit(X)
     assert caught[0].filename == __file__
     with pytest.warns(SlabCollapseWarning) as caught:
         OneClassSlabSVM(gamma=1e4, offsets="training").fit(X)

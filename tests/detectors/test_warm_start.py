@@ -55,7 +55,7 @@ def test_data_of_which_a_part_is_new_may_be_given(X):
 
 
 def test_the_same_fit_again_takes_no_steps(X):
-    model = OneClassSlabSVM(warm_start=True, tol=1e-6).fit(X)
+    model = OneClassSlabSVM(gamma="scale", warm_start=True, tol=1e-6).fit(X)
     assert model.n_iter_ > 0
     assert model.fit(X).n_iter_ == 0
 

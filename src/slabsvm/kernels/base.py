@@ -102,8 +102,12 @@ class Kernel(ABC):
         return product(np.asarray(self.block(left, right)), coefficients)
 
     def exponents(self, left: Rows, right: Rows) -> AnyFloatArray:
-        """Return log k between prepared rows, shape (n_left, n_right), of a local kernel: it does not underflow."""
-        raise NotImplementedError
+        """Return log k between prepared rows, shape (n_left, n_right), of a local kernel: -inf where k is 0.
+
+        A kernel that is an exponential overrides it, so that it does not underflow.
+        """
+        with np.errstate(divide="ignore"):
+            return np.log(self.block(left, right))
 
     @abstractmethod
     def diagonal(self, X: Rows) -> FloatArray:
