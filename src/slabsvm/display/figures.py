@@ -54,6 +54,26 @@ def figure(path: Path, width: float, height: float) -> Iterator[Any]:
     write_whole(path, content.getvalue())
 
 
+def shown_figure(width: float, height: float) -> Any:
+    """Return a new figure that a notebook shows, which it otherwise does only once pyplot has been imported."""
+    from matplotlib.figure import Figure
+
+    class Shown(Figure):
+        def _repr_png_(self) -> bytes:
+            buffer = io.BytesIO()
+            self.savefig(buffer, format="png", bbox_inches="tight")
+            return buffer.getvalue()
+
+    return Shown(figsize=(width, height))
+
+
+def lighten(axes: Any, labelsize: float = 10) -> None:
+    """Draw the frame and the ticks of axes in the house's style, whatever figure they are in."""
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color(SOFT)
+    axes.tick_params(colors=SOFT, labelsize=labelsize)
+
+
 def colour_map() -> Any:
     """The house's colours from paper to ink, for values from low to high."""
     from matplotlib.colors import LinearSegmentedColormap

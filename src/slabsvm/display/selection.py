@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from io import BytesIO
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.display.figures import require_matplotlib
+from slabsvm.display.figures import lighten, require_matplotlib, shown_figure
 from slabsvm.display.palette import INK, LINE, NOVEL, SEQUENCE, SOFT
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.selection.edges import is_number, named, names_of
@@ -57,7 +56,7 @@ def draw_search(search: Any, *, parameter: str | None = None, figure: Any = None
     if "mean_log_volume" in panels:
         # Points that sample volume represent different volumes: their number means nothing.
         panels.remove("mean_acceptance")
-    figure = _shown_figure(4.2 * (len(panels) + 1), 3.6) if figure is None else figure
+    figure = shown_figure(4.2 * (len(panels) + 1), 3.6) if figure is None else figure
     titles = [*(TITLES.get(name, name.removeprefix("mean_").replace("_", " ")) for name in panels), "Score"]
     for axes, name, title in zip(
         np.ravel(figure.subplots(1, len(titles))), [*panels, "mean_test_score"], titles, strict=True
@@ -87,19 +86,6 @@ def _legend_below(figure: Any) -> Any:
     return legend
 
 
-def _shown_figure(width: float, height: float) -> Any:
-    """Return a new figure that a notebook shows, which it otherwise does only once pyplot has been imported."""
-    from matplotlib.figure import Figure
-
-    class Shown(Figure):
-        def _repr_png_(self) -> bytes:
-            buffer = BytesIO()
-            self.savefig(buffer, format="png", bbox_inches="tight")
-            return buffer.getvalue()
-
-    return Shown(figsize=(width, height))
-
-
 def _panel(axes: Any, values: FloatArray, lines: Sequence[tuple[str, FloatArray, list[int]]], best: int) -> None:
     for number, (label, places, candidates) in enumerate(lines):
         shade = SEQUENCE[number * len(SEQUENCE) // len(lines)]
@@ -111,9 +97,7 @@ def _panel(axes: Any, values: FloatArray, lines: Sequence[tuple[str, FloatArray,
     every = np.concatenate([places for _, places, _ in lines])
     if (every > 0).all() and every.max() >= 10 * every.min():
         axes.set_xscale("log")
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.spines[["left", "bottom"]].set_color(SOFT)
-    axes.tick_params(colors=SOFT)
+    lighten(axes)
     axes.grid(axis="y", color=LINE, lw=0.8)
 
 

@@ -1,0 +1,174 @@
+"""The picture of one's own data: where the rows lie along w, and where the planes are put.
+
+Drawn with matplotlib, which is the optional extra `slabsvm[plots]`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from slabsvm.detectors.slab import OneClassSlabSVM
+from slabsvm.display.figures import lighten, require_matplotlib, shown_figure
+from slabsvm.display.palette import INK, KNOWN, LINE, NOVEL, SOFT
+from slabsvm.runtime.arrays import FloatArray
+from slabsvm.runtime.counting import counted
+from slabsvm.selection.auto import AutoSlabSVM
+
+BINS = (10, 50)
+# Most training rows lie between these quantiles. The picture goes beyond them, and beyond the planes, by as much again
+# at most.
+MOST = (0.05, 0.95)
+REACH = 1.0
+
+
+@dataclass(frozen=True)
+class Hill:
+    """Scores of training rows without themselves, and what is accepted.
+
+    Attributes
+    ----------
+    title, unit : str
+        What stands above, and what is measured.
+    learned : (n,) array of float64
+    planes : (lower, upper)
+        Accepted is what lies between; either may be infinite.
+    new : (n_new,) array of float64 or None
+    """
+
+    title: str
+    unit: str
+    learned: FloatArray
+    planes: tuple[float, float]
+    new: FloatArray | None
+
+    def accepted(self, scores: FloatArray) -> float:
+        """Return the share of scores between the planes."""
+        lower, upper = self.planes
+        return float(np.mean((scores >= lower) & (scores <= upper)))
+
+    def edges(self) -> FloatArray:
+        """Return the edges of the bins; what lies beyond REACH counts in the outermost ones."""
+        planes = [plane for plane in self.planes if np.isfinite(plane)]
+        low, high = (pick([*np.quantile(self.learned, MOST), *planes]) for pick in (min, max))
+        span = high - low or max(abs(high), 1.0)
+        every = self.learned if self.new is None else np.concatenate([self.learned, self.new])
+        low = min(low, max(every.min(), low - REACH * span))
+        high = max(high, min(every.max(), high + REACH * span))
+        n_bins = np.clip(int(2 * np.sqrt(len(self.learned))), *BINS)
+        margin = 0.02 * span
+        return np.linspace(low - margin, high + margin, int(n_bins) + 1)
+
+
+def draw_scores(model: Any, X: Any = None, *, figure: Any = None) -> Any:
+    """Draw where the training rows lie along w, each under the model without it, and where the planes are.
+
+    Parameters
+    ----------
+    model : fitted detector with loo_scores_, or a pipeline that ends in one
+        `OneClassSlabSVM`, `OneClassSVM`, `SVDD`, `AutoSlabSVM`, or another one fitted with offsets="leave-one-out".
+    X : array-like or CSR matrix of shape (n_rows, n_features), default=None
+        New rows, drawn beside in another colour.
+    figure : matplotlib Figure, default=None
+        To draw into; None makes one.
+
+    Returns
+    -------
+    figure : matplotlib Figure
+        One panel; of `AutoSlabSVM` one for the mean score with its threshold, and a small one for each member. What is
+        accepted is shaded. Rows that are far out count in the outermost bin. Each counts once, whatever its weight;
+        those of weight 0 are left out. A notebook shows the figure where it is the last line of a cell; elsewhere,
+        figure.savefig("scores.png").
+
+    Raises
+    ------
+    ValueError
+        The model has no leave-one-out scores.
+    slabsvm.display.PlotsMissingError
+        matplotlib is not installed.
+    """
+    if isinstance(model, Pipeline):
+        X = X if X is None or len(model) == 1 else model[:-1].transform(X)
+        model = model[-1]
+    check_is_fitted(model)
+    require_matplotlib()
+    if not hasattr(model, "loo_scores_"):
+        raise ValueError(
+            f"This {type(model).__name__} has no leave-one-out scores to draw, and scores of rows that it has learned "
+            "would say nothing of new ones. This package's kernel detectors have them with offsets='leave-one-out'."
+        )
+    if isinstance(model, AutoSlabSVM):
+        hills, small = [_mean_hill(model, X)], _member_hills(model, X)
+    else:
+        hills, small = [_hill(model, X)], []
+    figure = shown_figure(8.0, 6.0 if small else 3.6) if figure is None else figure
+    grid = figure.add_gridspec(2 if small else 1, max(1, len(small)), height_ratios=[3, 2] if small else None)
+    _panel(figure.add_subplot(grid[0, :]), hills[0])
+    for column, hill in enumerate(small):
+        _panel(figure.add_subplot(grid[1, column]), hill, small=True)
+    figure.axes[0].legend(
+        loc="lower right", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.2, frameon=False, labelcolor=INK, fontsize=9
+    )
+    figure.tight_layout()
+    return figure
+
+
+def _hill(model: Any, X: Any, *, title: str | None = None) -> Hill:
+    """Return the hill of a model by itself: along w for a slab, and by score_samples for any other."""
+    slab = isinstance(model, OneClassSlabSVM)
+    position: Callable[[Any], FloatArray] = model.project if slab else model.score_samples
+    return Hill(
+        title=type(model).__name__ if title is None else title,
+        unit="position along w" if slab else "score",
+        learned=_known(model.loo_scores_),
+        planes=(model.rho_lower_, model.rho_upper_) if slab else (model.offset_, np.inf),
+        new=None if X is None else position(X),
+    )
+
+
+def _mean_hill(model: AutoSlabSVM, X: Any) -> Hill:
+    return Hill(
+        title=f"AutoSlabSVM: the mean of {counted(len(model.members_), 'slab')}",
+        unit="mean score: 1 is the most normal, 0 on a hyperplane",
+        learned=_known(model.loo_scores_),
+        planes=(model.offset_, np.inf),
+        new=None if X is None else model.score_samples(X),
+    )
+
+
+def _member_hills(model: AutoSlabSVM, X: Any) -> list[Hill]:
+    rows = None if X is None else model._scaled(model._checked(X, reset=False))
+    return [_hill(member, rows, title=f"gamma {member.gamma_:.3g}") for member in model.members_]
+
+
+def _known(scores: FloatArray) -> FloatArray:
+    known: FloatArray = scores[~np.isnan(scores)]
+    return known
+
+
+def _panel(axes: Any, hill: Hill, *, small: bool = False) -> None:
+    edges = hill.edges()
+    lower, upper = np.clip(hill.planes, edges[0], edges[-1])
+    axes.axvspan(lower, upper, color=LINE, alpha=0.5, lw=0, zorder=0)
+    for plane in filter(np.isfinite, hill.planes):
+        axes.axvline(plane, color=INK, lw=1.2, zorder=3)
+    parts = [("training rows, each left out", hill.learned, KNOWN)]
+    parts += [] if hill.new is None else [("new rows", hill.new, NOVEL)]
+    for name, scores, colour in parts:
+        counts, _ = np.histogram(np.clip(scores, edges[0], edges[-1]), edges)
+        label = f"{len(scores):,} {name}: {hill.accepted(scores):.1%} accepted"
+        axes.stairs(100 * counts / len(scores), edges, fill=True, color=colour, alpha=0.45, label=label)
+        axes.stairs(100 * counts / len(scores), edges, color=colour, lw=1.2)
+    axes.set_xlim(edges[0], edges[-1])
+    axes.set_title(hill.title, loc="left", color=INK, fontsize=9 if small else 11)
+    axes.set_xlabel(hill.unit, color=SOFT, fontsize=8 if small else 10)
+    if not small:
+        axes.set_ylabel("% of rows", color=SOFT)
+    else:
+        axes.locator_params(axis="x", nbins=3)
+    lighten(axes, labelsize=7 if small else 10)
