@@ -78,7 +78,8 @@ class AutoSlabSVM(WithProgress, Detector):
     Up to four slabs (RBF) learn the standardised features, at 1, 4 and 16 times gamma "scale" and at the largest gamma
     at which neighbours still reach each other. Their scores have no unit: 1 is the most normal, 0 is on a hyperplane.
     The mean score decides, with a threshold that keeps the recall by leave-one-out. No single bandwidth is right for
-    all data, and the mean is better than a choice of one without labels (docs/tabular.md).
+    all data: on tables of few features the mean is better than the best one (docs/tabular.md). Where features are many
+    and rows few, a search decides better, at ten times the cost (docs/choosing-parameters.md).
 
     Sparse rows are learned as they are: a scaler gives rare words of a text the largest values.
 
