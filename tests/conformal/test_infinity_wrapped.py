@@ -5,6 +5,8 @@ from functools import partial
 from itertools import product
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 import scipy.sparse as sp
 from scipy.stats import binom
@@ -315,3 +317,16 @@ def test_a_precomputed_kernel_that_no_row_is_in_reach_of_is_warned_of():
     detector, told = wrapped(OneClassSVM(kernel="precomputed"), "split", K)
     assert detector.far_p_value_ == 1.0
     assert "infinitely far away are accepted" in told[0]
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
+@pytest.mark.parametrize("method", ["split", "leave-one-out"])
+def test_rows_far_away_have_the_names_that_a_model_has_learned(frame, method):
+    rows = np.random.default_rng(0).normal(size=(100, 2))
+    X = frame(dict(zip("uv", rows.T, strict=True)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        detector = ConformalDetector(OneClassSVM(), method=method).fit(X)
+        p = detector.p_values(X)
+        assert detector.threshold(0.1) > -np.inf
+    np.testing.assert_allclose(p, ConformalDetector(OneClassSVM(), method=method).fit(rows).p_values(rows))

@@ -5,6 +5,8 @@ import warnings
 
 import joblib
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 import scipy.sparse as sp
 from scipy.stats import norm
@@ -419,12 +421,14 @@ def test_classes_may_have_their_own_estimators(known):
 
 
 def test_sparse_rows_and_frames_are_taken(known):
-    pandas = pytest.importorskip("pandas")
     X, y = known
     without = y != "b"
     base = OpenSetClassifier(OneClassSVM(), classifier=SVC()).fit(X, y)
-    for kind in (sp.csr_matrix, sp.csc_array, lambda rows: pandas.DataFrame(rows, columns=["u", "v"])):
-        other = OpenSetClassifier(OneClassSVM(), classifier=SVC()).fit(kind(X), pandas.Series(y))
+    frames = [
+        lambda rows, frame=frame: frame(dict(zip("uv", rows.T, strict=True))) for frame in (pd.DataFrame, pl.DataFrame)
+    ]
+    for kind in (sp.csr_matrix, sp.csc_array, *frames):
+        other = OpenSetClassifier(OneClassSVM(), classifier=SVC()).fit(kind(X), pd.Series(y))
         np.testing.assert_allclose(other.decisions(kind(X)), base.decisions(X), atol=1e-6)
         added = OpenSetClassifier(OneClassSVM(), classifier=SVC()).fit(kind(X[without]), y[without])
         added.partial_add(kind(X[~without]), "b")

@@ -15,6 +15,7 @@ is. A slab's two-sided score falls with the mass of itself, and orders all rows.
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from functools import lru_cache
 from typing import Any
 
@@ -99,7 +100,10 @@ def limit_of(detector: Any) -> float:
     samples = model._fitted.expansion.samples
     row = np.zeros((1, samples.shape[1]))
     row[0, 0] = samples[:, [0]].max() + BANDWIDTHS / np.sqrt(model.gamma_)
-    return float(model.decision_function(row)[0])
+    # A model that has learned a frame would warn of a row without names.
+    nameless = copy(model)
+    vars(nameless).pop("feature_names_in_", None)
+    return float(nameless.decision_function(row)[0])
 
 
 def innermost(detector: Any, X: Any = None) -> tuple[Any, Any]:
@@ -169,7 +173,7 @@ def far_rows(X: Any, *, pairwise: bool = False) -> Any:
     """
     if pairwise:
         return np.zeros((1, np.shape(X)[1]))
-    is_sparse, is_frame = sp.issparse(X), hasattr(X, "iloc")
+    is_sparse = sp.issparse(X)
     # Extremes of a CSR matrix sum its duplicates in place.
     values = canonical(sp.csr_array(X)) if is_sparse else np.asarray(X)
     if values.ndim != 2 or values.dtype.kind not in "fiu" or not values.shape[0]:
@@ -179,7 +183,12 @@ def far_rows(X: Any, *, pairwise: bool = False) -> Any:
         rows = _directions(values.shape[1], signed=low < 0) * (max(-low, high, LEAST_SIZE) * TIMES_LARGEST)
     if not np.isfinite(rows).all():
         return None
-    return sp.csr_array(rows) if is_sparse else type(X)(rows, columns=X.columns) if is_frame else rows
+    if is_sparse:
+        return sp.csr_array(rows)
+    if hasattr(X, "iloc"):
+        return type(X)(rows, columns=X.columns)
+    # Polars takes columns by name.
+    return type(X)(dict(zip(X.columns, rows.T, strict=True))) if hasattr(X, "columns") else rows
 
 
 def largest_answer(method: Callable[[Any], FloatArray], rows: Any) -> float:

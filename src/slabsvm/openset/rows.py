@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -87,11 +88,10 @@ def stacked(rows: Sequence[ClassRows], chosen: Sequence[IndexArray]) -> Stack:
 def _one_below_the_other(tables: Sequence[Any]) -> Any:
     if any(sp.issparse(table) for table in tables):
         return sp.csr_array(sp.vstack([sp.csr_array(table) for table in tables]))
-    if hasattr(tables[0], "iloc"):
-        # Frames come with pandas.
-        import pandas
-
-        return pandas.concat(tables)
+    if hasattr(tables[0], "columns"):
+        # A frame comes with its library: pandas or polars, whose tables are put together alike.
+        frames: Any = import_module(type(tables[0]).__module__.partition(".")[0])
+        return frames.concat(tables)
     return np.concatenate([np.asarray(table) for table in tables])
 
 
