@@ -96,6 +96,14 @@ def test_strangers_beyond_every_training_score_are_told_apart(sparse: bool) -> N
     np.testing.assert_allclose(factors, (distances[1] / distances[0]) ** 2, rtol=0.01)
 
 
+def test_rows_whose_distances_overflow_are_last_and_have_a_number():
+    model = OneClassSlabSVM().fit(clouds())
+    decisions = model.decision_function(np.array([[1e3], [1e100], [1e200], [1.7e308]]) * np.ones(4))
+    assert np.isfinite(decisions).all()
+    assert (np.diff(decisions) <= 0).all()
+    assert decisions[2] < decisions[1] < decisions[0] < 0
+
+
 def test_rows_beyond_the_upper_plane_rank_above_strangers() -> None:
     """Under a local kernel they are near the samples, and score no lower than as rare a positive."""
     X = clouds()

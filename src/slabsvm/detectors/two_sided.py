@@ -29,6 +29,8 @@ TINY = float(np.finfo(np.float64).tiny)
 LEAST_SIDE = 0.01
 # Distances are measured in no less than this multiple of the planes' margin for rounding.
 UNITS_OF_ROUNDING = 1e4
+# The score of rows whose distances overflow: a number, since measures of a ranking take no infinity.
+LOWEST = -1e300
 # The score beyond the outer hyperplane falls to minus this at least.
 LEAST_DEPTH = 1e-3
 
@@ -149,4 +151,4 @@ class TwoSided:
                 # Mass is as much as the position is, or more where signs cancel.
                 further += np.minimum(log_mass(far) - np.log(least), 0.0)
             logs[far[below]] += further
-        return np.asarray(logs * (self.inner / self.unit))
+        return np.asarray(np.maximum(logs * (self.inner / self.unit), LOWEST))
