@@ -123,8 +123,8 @@ def test_block_and_rows_together_keep_to_the_memory():
 @pytest.mark.parametrize("cache_size", [1e-3, 2.0, 20.0])
 def test_the_memory_changes_the_way_and_not_the_end(cache_size):
     X = np.random.default_rng(4).normal(size=(5000, 3))
-    given = OneClassSlabSVM(cache_size=cache_size, tol=1e-9).fit(X)
-    plenty = OneClassSlabSVM(tol=1e-9).fit(X)
+    given = OneClassSlabSVM(gamma="scale", cache_size=cache_size, tol=1e-9).fit(X)
+    plenty = OneClassSlabSVM(gamma="scale", tol=1e-9).fit(X)
     assert given.status_ == "converged"
     assert given.dual_objective_ == pytest.approx(plenty.dual_objective_, rel=1e-8)
 

@@ -122,7 +122,7 @@ class AutoSlabSVM(WithProgress, Detector):
     >>> import numpy as np
     >>> from slabsvm import AutoSlabSVM
     >>> X = np.random.default_rng(0).normal(size=(80, 1)) * [1, 100] + np.random.default_rng(1).normal(size=(80, 2))
-    >>> AutoSlabSVM().fit(X).predict([[1.0, 100.0], [1.0, -100.0]])
+    >>> AutoSlabSVM().fit(X).predict([[1.0, 100.0], [2.0, -200.0]])
     array([ 1, -1])
     """
 
