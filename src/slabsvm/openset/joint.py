@@ -6,7 +6,7 @@ is the k with the largest
 
     s_k(x) = log P_k + log C_k    (Fisher 1925),    s_k(x) = -infinity where P_k is the least that there is,
 
-which is nearly always the classifier's own, since its confidence in others is less than in any name that it gives. The
+which is mostly the classifier's own, since its confidence in others is less than in any name that it gives. The
 row is ranked by s(x) = max_k s_k(x) among the held-out rows of all classes: p = (1 + #{i: s(x_i) <= s(x)}) / (N + 1).
 P and C depend on each other, so that Fisher's own quantiles would be wrong; the rank needs none.
 
