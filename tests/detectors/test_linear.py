@@ -20,6 +20,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from slabsvm import LinearOneClassSlabSVM, OneClassSlabSVM, SlabCollapseWarning
 from slabsvm.data.passes import Local
+from slabsvm.detectors.sources import rows_in_place
 from slabsvm.kernels.features import Chi2Map
 from slabsvm.solvers.streaming import Tuning
 
@@ -367,13 +368,13 @@ def test_rows_are_read_where_they_are():
     source = Local(X, None)
     assert source.X is X
     model = InSmallBands(nu_upper=0.05)
-    assert model._checked(X, reset=True) is X
+    assert rows_in_place(model, X, reset=True) is X
     model.fit(X).predict(X)
 
 
 def test_the_examples_of_the_page_on_large_data_run_and_give_what_they_say(tmp_path, monkeypatch):
     page = (Path(__file__).parents[2] / "docs" / "large-data.md").read_text()
-    first, second = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    first, second, third = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     with warnings.catch_warnings():
@@ -384,6 +385,9 @@ def test_the_examples_of_the_page_on_large_data_run_and_give_what_they_say(tmp_p
     model, rows = names["model"], names["X"]
     assert abs((model.predict(rows) == 1).mean() - 0.85) < 0.02
     assert (model.predict(3 * rows) == 1).mean() < 0.01
+    exec(third, names)
+    assert "2,000 of 100,000 rows; threshold by the other 98,000" in names["model"].summary()
+    assert abs((names["model"].predict(names["X"]) == 1).mean() - 0.9) < 0.01
 
 
 @pytest.mark.parametrize(("nu_upper", "epsilon", "least"), [(0.01, 2 / 3, 10.6), (0.05, 2 / 3, 9.4), (0.05, 0.0, 1.8)])

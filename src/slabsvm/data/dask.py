@@ -61,12 +61,14 @@ class Blocks(Source):
         from dask.delayed import delayed
 
         height = max(1, self.stretch_bytes // bytes_per_row)
+        # One copy for all blocks, as it is.
+        shared = delayed(visitor, pure=False, traverse=False)
         ends = np.cumsum(self.X.chunks[0])
         parts = []
         for block, length, end in zip(self.X.to_delayed().ravel(), self.X.chunks[0], ends, strict=True):
             first = int(end - length)
             weights = None if self.weights is None else self.weights[first : int(end)]
-            parts.append(delayed(_visited, pure=False)(visitor, block, weights, first, height))
+            parts.append(delayed(_visited, pure=False)(shared, block, weights, first, height))
         return list(chain.from_iterable(compute(*parts)))  # type: ignore[no-untyped-call]  # Dask gives it no types
 
 

@@ -122,16 +122,18 @@ class Source(ABC):
         A stretch holds stretch_bytes, where a row takes bytes_per_row.
         """
 
-    def survey(self, n_sampled: int, check: Callable[[Rows], None]) -> Surveyed:
-        """Return a random sample of n_sampled rows of positive weight, or all of them.
+    def drawn(self, n_sampled: int, seed: int = 0) -> npt.NDArray[np.intp]:
+        """Return the numbers of n_sampled random rows of positive weight, or of all of them, in ascending order."""
+        counted = None if self.weights is None else np.flatnonzero(self.weights > 0)
+        n_counted = self.n_samples if counted is None else len(counted)
+        if n_sampled >= n_counted:
+            return np.arange(n_counted) if counted is None else counted
+        own = np.sort(np.random.default_rng(seed).choice(n_counted, n_sampled, replace=False, shuffle=False))
+        return own if counted is None else counted[own]
 
-        check, which may raise, is shown every stretch.
-        """
+    def survey(self, chosen: npt.NDArray[np.intp], check: Callable[[Rows], None]) -> Surveyed:
+        """Return the rows of these numbers, in ascending order; check, which may raise, is shown every stretch."""
         self.n_passes += 1
-        chosen = np.arange(self.n_samples) if self.weights is None else np.flatnonzero(self.weights > 0)
-        if n_sampled < len(chosen):
-            own = np.random.default_rng(0).choice(len(chosen), n_sampled, replace=False, shuffle=False)
-            chosen = chosen[np.sort(own)]
         parts = self._visit(_Survey(chosen, check), self.bytes_per_row)
         return Surveyed(
             rows=_stacked([part.rows for part in parts]),

@@ -107,6 +107,11 @@ class Training:
     weights: FloatArray
     distinct: Distinct
 
+    @property
+    def n_rows(self) -> int:
+        """The number of rows that were given."""
+        return len(self.weights)
+
     @cached_property
     def samples(self) -> Any:
         """A row of each distinct sample."""
@@ -236,7 +241,7 @@ class Detector(Scored):
             for name in self._fitted.attributes():
                 delattr(self, name)
         self._fitted = fitted
-        self.n_samples_fit_ = len(training.weights)
+        self.n_samples_fit_ = training.n_rows
         self.__dict__.update(fitted.attributes())
 
     def _publish(self, training: Training, fitted: Fitted) -> None:

@@ -8,20 +8,19 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-import scipy.sparse as sp
 from joblib import effective_n_jobs
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import assert_all_finite, check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.data.checks import SMALLEST_SQUARE, canonical, reading, without_unit
+from slabsvm.data.checks import SMALLEST_SQUARE
 from slabsvm.data.mapped import AlongImage, Mapped
 from slabsvm.data.passes import Along, Local, Source, Surveyed
 from slabsvm.detectors import infinity
 from slabsvm.detectors.base import Scored, SlabCollapseWarning, parameters, rounding_of
 from slabsvm.detectors.constraints import FiniteReal
 from slabsvm.detectors.slab_planes import Slab
-from slabsvm.detectors.weighting import checked_weights
+from slabsvm.detectors.sources import is_dask, refuse_what_is_not_finite, rows_in_place, source_of
 from slabsvm.dual.program import one_class_slab
 from slabsvm.kernels.base import LARGEST_KERNEL_VALUE
 from slabsvm.kernels.landmarks import Landmarks, landmarks
@@ -71,7 +70,7 @@ class LinearOneClassSlabSVM(Slab, Scored):
         Nystroem's map of the RBF kernel, applied to a stretch of rows at a time: n_components features that stand for
         the kernel's, from its values with as many landmarks among the rows. A row infinitely far away has the score 0,
         which is kept outside the slab.
-    gamma : {"scale", "auto"} or float > 0, default="scale"
+    gamma : {"neighbours", "scale", "auto"} or float > 0, default="neighbours"
         exp(-gamma |x - z|^2), with a feature map. A rule, as for `OneClassSlabSVM`, looks at the rows that the first
         pass draws, and its gamma is then halved until the landmarks reach all but nu_lower of them: until these keep
         nine tenths of their squared length in the map. A number is taken as it is.
@@ -147,7 +146,7 @@ class LinearOneClassSlabSVM(Slab, Scored):
     tol: float = 1e-3
     n_jobs: int | None = None
     feature_map: str | None = None
-    gamma: str | float = "scale"
+    gamma: str | float = "neighbours"
     n_components: int = 100
     random_state: Any = 0
 
@@ -162,7 +161,7 @@ class LinearOneClassSlabSVM(Slab, Scored):
         "tol": [FiniteReal(0.0, closed="neither")],
         "n_jobs": [Integral, None],
         "feature_map": [StrOptions({"nystroem"}), None],
-        "gamma": [StrOptions({"scale", "auto"}), FiniteReal(0.0, closed="neither")],
+        "gamma": [StrOptions({"neighbours", "scale", "auto"}), FiniteReal(0.0, closed="neither")],
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "random_state": ["random_state"],
     }
@@ -202,10 +201,10 @@ class LinearOneClassSlabSVM(Slab, Scored):
         self._refuse_impossible_parameters()
         tuning = self._tuning or streaming.USUAL
         unit = one_class_slab(np.ones(1), self.nu_lower, self.nu_upper, float(self.epsilon))
-        source = self._source(X, sample_weight, tuning.stretch_bytes)
+        source = source_of(self, X, sample_weight, n_jobs=self.n_jobs, stretch_bytes=tuning.stretch_bytes)
         image_bytes = 0 if self.feature_map is None else 8 * self.n_components
-        survey = source.survey(tuning.sampled_rows(source, image_bytes), _refuse_what_is_not_finite)
-        _refuse_what_cannot_be_weighed(survey)
+        drawn = source.drawn(tuning.sampled_rows(source, image_bytes))
+        survey = source.survey(drawn, refuse_what_is_not_finite)
         source, survey = self._mapped(source, survey)
         _refuse_what_cannot_be_multiplied(survey)
         leave_out = self.offsets == "leave-one-out"
@@ -234,22 +233,22 @@ class LinearOneClassSlabSVM(Slab, Scored):
         check_is_fitted(self)
         w = self.coef_[0]
         if self._map is None:
-            score: Callable[[Any], FloatArray] = Along(w, _refuse_what_is_not_finite)
+            score: Callable[[Any], FloatArray] = Along(w, refuse_what_is_not_finite)
             bytes_per_row = 8 * len(w)
         else:
-            score = AlongImage(self._map.lift, self._map.lifted(w), _refuse_what_is_not_finite)
+            score = AlongImage(self._map.lift, self._map.lifted(w), refuse_what_is_not_finite)
             bytes_per_row = 8 * self._map.n_lifted
-        if _is_dask(X):
+        if is_dask(X):
             from slabsvm.data.dask import scored
 
             return scored(X, self.n_features_in_, score, bytes_per_row)
-        rows = self._checked(X, reset=False)
+        rows = rows_in_place(self, X, reset=False)
         return Local(rows, None, effective_n_jobs(self.n_jobs)).scores(score, bytes_per_row)
 
     def score_samples(self, X: Any) -> Any:
         """Return how normal each row is, shape (n_samples,), by `ranking`; at epsilon = 0 what `project` returns."""
         along = self.project(X)
-        return along.map_blocks(self._ranked, dtype=np.float64) if _is_dask(along) else self._ranked(along)
+        return along.map_blocks(self._ranked, dtype=np.float64) if is_dask(along) else self._ranked(along)
 
     def _mapped(self, source: Source, survey: Surveyed) -> tuple[Source, Surveyed]:
         """Return a source and its survey as the feature map makes them, which a sample of the rows makes."""
@@ -268,35 +267,6 @@ class LinearOneClassSlabSVM(Slab, Scored):
         self.gamma_ = self._map.gamma
         mapped = Mapped(source, self._map)
         return mapped, mapped.mapped(survey)
-
-    def _source(self, X: Any, sample_weight: Any, stretch_bytes: int) -> Source:
-        if _is_dask(X):
-            from slabsvm.data.dask import Blocks
-
-            source = Blocks(X, sample_weight, stretch_bytes)
-            self.__dict__.pop("feature_names_in_", None)
-            self.n_features_in_ = source.n_features
-            return source
-        X = self._checked(X, reset=True)
-        weights = checked_weights(sample_weight, X)
-        if weights is not None:
-            weights, _ = without_unit(weights)
-        return Local(X, weights, effective_n_jobs(self.n_jobs), stretch_bytes)
-
-    def _checked(self, X: Any, *, reset: bool) -> Any:
-        """Return X as it is, if it is an array or CSR matrix of floats, whose values are checked when they are read."""
-        with reading(X):
-            X = self._read(X, reset=reset)
-        return canonical(X) if sp.issparse(X) else X
-
-    def _read(self, X: Any, *, reset: bool) -> Any:
-        plain = type(X) in (np.ndarray, np.memmap) or (sp.issparse(X) and X.format == "csr")
-        least = 2 if reset else 1
-        if plain and X.ndim == 2 and X.dtype in (np.float32, np.float64) and X.shape[0] >= least and X.shape[1] >= 1:
-            return validate_data(self, X, reset=reset, skip_check_array=True)
-        return validate_data(
-            self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_min_samples=least
-        )
 
     def _warn(self, rounding: float, survey: Surveyed, *, moved: bool) -> None:
         if self.status_ == "stalled":
@@ -324,16 +294,9 @@ class LinearOneClassSlabSVM(Slab, Scored):
             return infinity.zero_accepted() if self.rho_lower_ <= 0.0 <= self.rho_upper_ else ""
         if not moved:
             return ""
-        accepted = float(np.average(self._decisions(survey.rows @ w) >= 0, weights=survey.weights))
-        return infinity.out_of_reach(accepted, self._nominal_recall())
-
-
-def _refuse_what_cannot_be_weighed(survey: Surveyed) -> None:
-    if survey.total_weight == 0:
-        raise ValueError(
-            "All sample weights are zero, so that there is nothing to learn from; give at least one sample a "
-            "positive weight, or leave sample_weight out."
-        )
+        along = survey.rows @ w
+        within = (along >= self.rho_lower_) & (along <= self.rho_upper_)
+        return infinity.out_of_reach(float(np.average(within, weights=survey.weights)), self._nominal_recall())
 
 
 def _refuse_what_cannot_be_multiplied(survey: Surveyed) -> None:
@@ -347,12 +310,3 @@ def _refuse_what_cannot_be_multiplied(survey: Surveyed) -> None:
             f"The products of samples as small as these ({survey.largest_square:.3g} at most) underflow float64. "
             "Scale the features up, for example multiply them by a power of ten."
         )
-
-
-def _refuse_what_is_not_finite(rows: Any) -> None:
-    with np.errstate(invalid="ignore"):
-        assert_all_finite(rows, input_name="X")
-
-
-def _is_dask(X: Any) -> bool:
-    return type(X).__module__.partition(".")[0] == "dask"

@@ -10,28 +10,33 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
+from joblib import effective_n_jobs
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from slabsvm.data.passes import Local
 from slabsvm.detectors.base import (
     Detector,
     Fitted,
     SlabCollapseWarning,
     Training,
-    accepted_share,
     checked_rows,
     parameters,
     rounding_of,
 )
 from slabsvm.detectors.path import fit_path
 from slabsvm.detectors.slab import OneClassSlabSVM
+from slabsvm.detectors.sources import is_dask, rows_in_place, source_of
 from slabsvm.kernels.bandwidth import gamma_value, largest_that_reaches
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.caller import warn
 from slabsvm.runtime.counting import counted
-from slabsvm.runtime.sklearn_private import Interval
+from slabsvm.runtime.sklearn_private import Interval, _num_samples
 from slabsvm.selection.criteria import RecallMissedWarning
+from slabsvm.selection.mean_score import MeanScore, fitted_scaler, put_on_scale
 from slabsvm.selection.progress import Progress, Steps, WithProgress
+from slabsvm.selection.sampled import Drawn, Sample, lowest
 
 # gamma of the members, as multiples of "scale"; no member's is more than the neighbours allow, and one has all of that.
 GAMMA_MULTIPLES = (1.0, 4.0, 16.0)
@@ -40,8 +45,8 @@ SAME_GAMMA = 0.1
 # nu_upper of the members is SHARE_ABOVE of 1 - recall, or NU_UPPER if that is less; nu_lower is the rest.
 SHARE_ABOVE = 0.1
 NU_UPPER = 0.01
-# The half range of a feature must be between these: then its square, and a sum of a million squares, are in float64.
-SQUARED = (1e-150, 1e150)
+# Fewer rows are not learned from.
+LEAST_ROWS = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,14 +57,17 @@ class AveragedFit(Fitted):
     ----------
     scaler : StandardScaler or None
     members : list of OneClassSlabSVM
-    weights : (n_samples,) array of float64
+    weights : (n_samples,) array of float64, or None
+        None where all rows weigh alike.
     expected_recall : float
+    sample : (n,) array of intp or None
     """
 
     scaler: StandardScaler | None
     members: list[OneClassSlabSVM]
-    weights: FloatArray
+    weights: FloatArray | None
     expected_recall: float
+    sample: IndexArray | None
 
     def attributes(self) -> dict[str, Any]:
         """Return the public attributes, by their names."""
@@ -68,6 +76,7 @@ class AveragedFit(Fitted):
             "members_": self.members,
             "gammas_": np.array([member.gamma_ for member in self.members]),
             "expected_recall_": self.expected_recall,
+            "sample_": self.sample,
         }
 
 
@@ -90,8 +99,15 @@ class AutoSlabSVM(WithProgress, Detector):
     offsets : {"leave-one-out", "training"}, default="leave-one-out"
         Whose scores put the threshold, as for `OneClassSlabSVM`. With training scores the recall of new rows is less
         than asked for.
+    max_fit_samples : int or None, default=10000
+        Of more rows the slabs learn so many, or half of them if that is less, and the threshold is put by all others,
+        which they have not learned: in two passes over arrays, memory-mapped arrays and CSR matrices where they are,
+        and over Dask arrays on their workers (docs/large-data.md). None: no limit.
+    random_state : int, RandomState or None, default=0
+        The seed by which rows are drawn. It has no part where all are learned.
     n_jobs : int or None, default=None
-        Threads that compute large kernel blocks; None is 1 unless in a `joblib.parallel_config` context, -1 all.
+        Threads that compute large kernel blocks, and score rows a stretch at a time; None is 1 unless in a
+        `joblib.parallel_config` context, -1 all.
     cache_size : float, default=1000
         Memory for parts of the kernel matrix in each fit, in MB, as for `OneClassSlabSVM`.
     progress : callable or None, default=None
@@ -110,9 +126,12 @@ class AutoSlabSVM(WithProgress, Detector):
         The share of new positives that is expected to be accepted, by leave-one-out; with offsets="training" the share
         of training rows that is.
     loo_scores_ : (n_samples,) array of float64
-        The mean score of each training row without itself; NaN where its weight is 0.
+        The mean score of each training row without itself, which a row that was not drawn never was learned with; NaN
+        where its weight is 0.
     loo_decisions_ : (n_samples,) array of float64
         loo_scores_ - offset_: negative for the outliers among the training rows (`training_outliers`).
+    sample_ : (n,) array of intp or None
+        The numbers of the rows that were learned, ascending; None where all were.
     n_samples_fit_, n_features_in_ : int
     feature_names_in_ : (n_features_in_,) array of str
         Only when X has feature names that are all strings.
@@ -127,6 +146,8 @@ class AutoSlabSVM(WithProgress, Detector):
     """
 
     recall: float = 0.9
+    max_fit_samples: int | None = 10_000
+    random_state: Any = 0
     n_jobs: int | None = None
     cache_size: float = 1000
     progress: Progress | None = None
@@ -137,15 +158,25 @@ class AutoSlabSVM(WithProgress, Detector):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **Detector._parameter_constraints,
         "recall": [Interval(Real, 0.0, 1.0, closed="neither")],
+        "max_fit_samples": [Interval(Integral, LEAST_ROWS, None, closed="left"), None],
+        "random_state": ["random_state"],
         "n_jobs": [Integral, None],
         "cache_size": [Interval(Real, 0.0, None, closed="neither")],
         "progress": [callable, None],
     }
 
-    def score_samples(self, X: Any) -> FloatArray:
-        """Return the mean of the members' scores of each row, shape (n_samples,): at most 1."""
+    def score_samples(self, X: Any) -> Any:
+        """Return the mean of the members' scores of each row, shape (n_samples,): at most 1.
+
+        A Dask array for a Dask array, with the scores of each stretch of rows computed where it is.
+        """
         check_is_fitted(self)
-        return self._mean_score(self._scaled(self._checked(X, reset=False)))
+        score = MeanScore(self._fitted.scaler, self.members_)
+        if is_dask(X):
+            from slabsvm.data.dask import scored
+
+            return scored(X, self.n_features_in_, score, 8 * self.n_features_in_)
+        return Local(rows_in_place(self, X, reset=False), None, effective_n_jobs(self.n_jobs)).scores(score)
 
     def predict(self, X: Any, alpha: float | None = None) -> npt.NDArray[np.intp]:
         """Return +1 for each row that is accepted and -1 for each that is not, shape (n_samples,).
@@ -180,7 +211,8 @@ class AutoSlabSVM(WithProgress, Detector):
         known = np.flatnonzero(~np.isnan(self.loo_scores_))
         order = known[np.argsort(self.loo_scores_[known])]
         # The weights, in rows.
-        rows = np.concatenate([[0.0], np.cumsum(self._fitted.weights[order])])
+        weights = np.ones(len(order)) if self._fitted.weights is None else self._fitted.weights[order]
+        rows = np.concatenate([[0.0], np.cumsum(weights)])
         rows *= len(known) / rows[-1]
         below = np.searchsorted(self.loo_scores_[order], scores, side="right")
         p_values: FloatArray = (1.0 + rows[below]) / (1.0 + len(known))
@@ -201,9 +233,16 @@ class AutoSlabSVM(WithProgress, Detector):
         check_is_fitted(self)
         scaled = "features as they are" if self._fitted.scaler is None else "features standardised"
         by = "by leave-one-out" if self.offsets == "leave-one-out" else "of training rows"
+        learned = []
+        if self.sample_ is not None:
+            rest = self.n_samples_fit_ - len(self.sample_)
+            by = "by rows that were not learned"
+            learned = [f"  learned          {len(self.sample_):,} of {self.n_samples_fit_:,} rows"]
+            learned[0] += f"; threshold by the other {rest:,}"
         return "\n".join(
             (
                 f"AutoSlabSVM: the mean of {counted(len(self.members_), 'slab')}, {scaled}",
+                *learned,
                 f"  recall           {self.expected_recall_:.1%} expected, {by}, where {self.recall:.1%} is asked for",
                 f"  threshold        {self.offset_:.4g}, where 1 is the most normal and 0 on a hyperplane",
                 *(self._member_statement(member) for member in self.members_),
@@ -211,24 +250,46 @@ class AutoSlabSVM(WithProgress, Detector):
         )
 
     def _member_statement(self, member: OneClassSlabSVM) -> str:
-        share = len(member.support_) / self.n_samples_fit_
+        share = len(member.support_) / member.n_samples_fit_
         return (
             f"  gamma {member.gamma_:<10.4g} {share:.0%} support vectors, recall alone {member.expected_recall_:.1%}, "
             f"{member.status_} (relative gap {member.relative_gap_:.2g})"
         )
 
+    def _training(self, X: Any, sample_weight: Any) -> Training:
+        """Return all rows, validated, or a sample of them."""
+        if not is_dask(X) and (self.max_fit_samples is None or _num_samples(X) <= self.max_fit_samples):
+            return super()._training(X, sample_weight)
+        source = source_of(self, X, sample_weight, n_jobs=self.n_jobs)
+        if source.n_samples < LEAST_ROWS:
+            raise ValueError(f"Found array with {source.n_samples} samples, where at least {LEAST_ROWS} are required.")
+        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+        sample = Sample.of(source, self.max_fit_samples or source.n_samples, seed)
+        self._weight_unit = 1.0
+        distinct = self._distinct(sample.rows, sample.weights)
+        return Drawn(sample.rows, sample.weights, distinct, sample if sample.others.any() else None)
+
     def _learn(self, training: Training) -> AveragedFit:
-        scaler = None if sp.issparse(training.X) else _fitted_scaler(training)
-        rows = _put_on_scale(scaler, training.X)
+        scaler = None if sp.issparse(training.X) else fitted_scaler(training)
+        rows = put_on_scale(scaler, training.X)
         members = self._members(rows, training)
         if self.offsets == "leave-one-out":
             found = np.mean([member.loo_decisions_ for member in members], axis=0)
         else:
             found = np.mean([member.decision_function(rows) for member in members], axis=0)
-        distinct = training.distinct
-        self._warn_of_few(len(distinct.representatives))
-        scores = found[distinct.representatives]
-        offset = _kept_by(scores, distinct.weights, self.recall)
+        sample = training.sample if isinstance(training, Drawn) else None
+        weights: FloatArray | None
+        masses: FloatArray | None
+        if sample is None:
+            distinct, weights = training.distinct, training.weights
+            self._warn_of_few(len(distinct.representatives))
+            scores, masses = found[distinct.representatives], distinct.weights
+            offset = _kept_by(scores, distinct.weights, self.recall)
+        else:
+            weights = sample.source.weights
+            found = sample.scores(found, MeanScore(scaler, members))
+            scores, masses = sample.of_others(found)
+            offset = lowest(scores, masses, 1.0 - self.recall)
         rounding = rounding_of(abs(offset) + 1.0)
         offset -= rounding
         return AveragedFit(
@@ -237,8 +298,9 @@ class AutoSlabSVM(WithProgress, Detector):
             loo_scores=found if self.offsets == "leave-one-out" else None,
             scaler=scaler,
             members=members,
-            weights=training.weights,
-            expected_recall=accepted_share(scores, distinct.weights, offset),
+            weights=weights,
+            expected_recall=float(np.average(scores >= offset, weights=masses)),
+            sample=None if sample is None else sample.numbers,
         )
 
     def _members(self, rows: Any, training: Training) -> list[OneClassSlabSVM]:
@@ -282,40 +344,15 @@ class AutoSlabSVM(WithProgress, Detector):
                 RecallMissedWarning,
             )
 
-    def _mean_score(self, rows: Any) -> FloatArray:
-        total = sum(member.decision_function(rows) for member in self.members_)
-        return np.asarray(total / len(self.members_), dtype=np.float64)
+    def _repeats_misjudged(self, training: Training) -> str:
+        # A threshold by rows that were not learned judges those that repeat as any others.
+        return super()._repeats_misjudged(training) if self.sample_ is None else ""
 
     def _scaled(self, X: Any) -> Any:
-        if self._fitted.scaler is not None and sp.issparse(X):
-            X = X.toarray()
-        return _put_on_scale(self._fitted.scaler, X)
+        return put_on_scale(self._fitted.scaler, X)
 
     def _checked(self, X: Any, *, reset: bool, accept_sparse: str | bool = "csr") -> Any:
-        return checked_rows(self, X, reset=reset, least=10, accept_sparse=accept_sparse)
-
-
-def _fitted_scaler(training: Training) -> StandardScaler:
-    """Return a scaler of dense rows; refuse features that cannot be standardised."""
-    low, high = training.samples.min(axis=0).astype(np.float64), training.samples.max(axis=0).astype(np.float64)
-    spread = high / 2 - low / 2
-    varying = spread > 0
-    if varying.any() and not (SQUARED[0] < spread[varying].min() and spread.max() < SQUARED[1]):
-        raise ValueError(
-            f"Features vary by {2 * spread[varying].min():.3g} to {2 * np.minimum(spread.max(), 8e307):.3g}, of which "
-            "the square is no number of float64, so that they cannot be standardised. Divide them by powers of ten."
-        )
-    return StandardScaler().fit(training.samples, sample_weight=training.distinct.weights)
-
-
-def _put_on_scale(scaler: StandardScaler | None, X: Any) -> Any:
-    """Return rows as the members take them; values that overflow become the largest of their type."""
-    if scaler is None:
-        return X
-    with np.errstate(over="ignore", invalid="ignore"):
-        rows = scaler.transform(X)
-    largest = np.finfo(rows.dtype).max
-    return np.clip(rows, -largest, largest, out=rows)
+        return checked_rows(self, X, reset=reset, least=LEAST_ROWS, accept_sparse=accept_sparse)
 
 
 def _bandwidths(rows: Any, training: Training) -> list[float]:

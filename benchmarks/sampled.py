@@ -1,0 +1,148 @@
+"""AutoSlabSVM on more rows than a kernel model is fitted on: it learns a sample, and all others put its threshold.
+
+    python benchmarks/sampled.py [--only WORD] [--rows 1000000]
+
+Sections: sizes (what the fits and the pass that scores all others cost for samples of three sizes), file (a
+memory-mapped float64 file, in a process of its own, with its peak memory; of --rows and ten times as many), dask (four
+workers, in processes). Rows are those of benchmarks/linear.py in units that differ.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+from harness import Benchmark, Case, Options, Record, Table, in_own_process, tables
+from linear import private_memory, standardised
+from slabsvm import AutoSlabSVM
+from slabsvm.selection.sampled import Sample
+
+N_JOBS = os.cpu_count() or 1
+ROWS = 1_000_000
+UNITS = np.arange(1.0, 11.0)
+
+
+def rows(m: int, seed: int) -> np.ndarray:
+    """Return rows in ten features of different units, far from the origin."""
+    return standardised(m, seed)[0] * UNITS + 5.0
+
+
+def measured(X: Any, **parameters: Any) -> Record:
+    """Return what a fit takes, the part that scores the rows that were not learned, and the recall on new rows."""
+    AutoSlabSVM().fit(rows(200, 3))  # compiles, or loads
+    scores, seconds = Sample.scores, []
+
+    def timed(sample: Sample, own: Any, score: Any) -> Any:
+        begin = time.perf_counter()
+        found = scores(sample, own, score)
+        seconds.append(time.perf_counter() - begin)
+        return found
+
+    begin, processor = time.perf_counter(), time.process_time()
+    with patch.object(Sample, "scores", timed):
+        model = AutoSlabSVM(n_jobs=N_JOBS, **parameters).fit(X)
+    whole, processor = time.perf_counter() - begin, time.process_time() - processor
+    return {
+        "m": model.n_samples_fit_,
+        "n_learned": len(model.sample_),
+        "seconds": whole,
+        "pass_seconds": sum(seconds),
+        "cpu_seconds": processor,
+        "support_vectors": sum(len(member.support_) for member in model.members_),
+        "n_members": len(model.members_),
+        "recall_of_new_less_nominal": float((model.predict(rows(200_000, 1)) == 1).mean() - model.recall),
+    }
+
+
+def size(m: int, n_learned: int) -> Record:
+    return {"section": "sizes", **measured(rows(m, 0), max_fit_samples=n_learned)}
+
+
+def file(m: int) -> Record:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rows.npy"
+        X = np.lib.format.open_memmap(path, mode="w+", dtype=np.float64, shape=(m, 10))
+        for part, first in enumerate(range(0, m, 500_000)):
+            X[first : first + 500_000] = rows(min(500_000, m - first), 10 + part)
+        X.flush()
+        del X
+        return {"section": "file", **in_own_process(fit_file, path)}
+
+
+def fit_file(path: Path) -> Record:
+    AutoSlabSVM().fit(rows(200, 3))
+    before, peak, done = private_memory(), [0], threading.Event()
+
+    def watch() -> None:
+        while not done.wait(0.01):
+            peak[0] = max(peak[0], private_memory())
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    X = np.load(path, mmap_mode="r")
+    found = measured(X)
+    done.set()
+    watcher.join()
+    return {
+        **found,
+        "file_megabytes": X.nbytes / 1e6,
+        "megabytes_before": before / 1e6,
+        "peak_megabytes": peak[0] / 1e6,
+    }
+
+
+def dask(m: int) -> Record:
+    import dask.array as da
+    from distributed import Client, LocalCluster
+
+    with LocalCluster(n_workers=4, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster):
+        X = da.from_array(rows(m, 0), chunks=(m // 16, -1)).persist()
+        return {"section": "dask", **measured(X)}
+
+
+def cases(options: Options) -> Iterator[Case]:
+    m = options.rows
+    for n_learned in (5_000, 10_000, 20_000):
+        yield f"sizes, {n_learned} learned", partial(size, m, n_learned)
+    for times in (1, 10):
+        yield f"file, {times * m} rows", partial(file, times * m)
+    yield "dask", partial(dask, m)
+
+
+COMMON = (
+    "{m:,} | {n_learned:,} | {seconds:.0f} | {pass_seconds:.0f} | {cpu_seconds:.0f} | {n_members} | {support_vectors:,}"
+)
+RECALL = " | {recall_of_new_less_nominal:+.4f}"
+HEADS = "rows | learned | whole fit, s | of it the scoring pass | CPU s of this process | slabs | their support vectors"
+TABLES = [
+    Table(f"sizes: {HEADS} | recall less nominal", (COMMON + RECALL).format_map, "rrrrrrrr", section="sizes"),
+    Table(
+        f"file: {HEADS} | recall less nominal | file | memory before | most memory",
+        (
+            COMMON + RECALL + " | {file_megabytes:,.0f} MB | {megabytes_before:.0f} MB | {peak_megabytes:.0f} MB"
+        ).format_map,
+        "rrrrrrrrrrr",
+        section="file",
+    ),
+    Table(f"Dask, 4 workers: {HEADS} | recall less nominal", (COMMON + RECALL).format_map, "rrrrrrrr", section="dask"),
+]
+
+if __name__ == "__main__":
+    Benchmark(
+        __file__,
+        __doc__,
+        cases,
+        tables(*TABLES),
+        keys=("section", "m", "n_learned"),
+        whole=lambda options: options.rows == ROWS,
+        arguments={"--rows": {"type": int, "default": ROWS, "help": "[%(default)s]"}},
+    ).main()

@@ -1,0 +1,113 @@
+"""Learning from a sample of more rows than a model is fitted on, and putting its threshold by all the others.
+
+Two passes read all rows, wherever they are: one draws the sample, and sees that all values are finite; the other scores
+the rows that were not drawn. These and a new row are in random order, so that the new one scores below the k-th lowest
+of n with probability k / (n + 1), whatever the distribution and the model (Vovk, Gammerman, Shafer 2005): no
+leave-one-out is needed.
+
+Scores are kept, 8 bytes a row, so that the quantile is exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from slabsvm.data.passes import Rows, Source
+from slabsvm.detectors.base import Training
+from slabsvm.detectors.sources import refuse_what_is_not_finite
+from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Some rows of a source.
+
+    Attributes
+    ----------
+    source : Source
+    numbers : (n,) array of intp
+        Which rows they are, in ascending order.
+    rows : (n, d) array or CSR array of float64
+    weights : (n,) array of float64
+    """
+
+    source: Source
+    numbers: IndexArray
+    rows: Rows
+    weights: FloatArray
+
+    @classmethod
+    def of(cls, source: Source, most: int, seed: int) -> Sample:
+        """Draw rows of positive weight: all of them or, where there are more than most, no more than half of them.
+
+        Which rows are drawn depends on the seed and on their number alone. Raises ValueError where any value of any row
+        is not finite.
+        """
+        n_counted = source.n_samples if source.weights is None else int(np.count_nonzero(source.weights))
+        numbers = source.drawn(n_counted if n_counted <= most else min(most, n_counted // 2), seed)
+        survey = source.survey(numbers, refuse_what_is_not_finite)
+        return cls(source, numbers, survey.rows, survey.weights)
+
+    @property
+    def others(self) -> BoolArray:
+        """Which rows, (n_samples,), are of positive weight and were not drawn."""
+        counted = np.ones(self.source.n_samples, dtype=bool)
+        if self.source.weights is not None:
+            counted &= self.source.weights > 0
+        counted[self.numbers] = False
+        return counted
+
+    def scores(self, own: FloatArray, score: Callable[[Rows], FloatArray]) -> FloatArray:
+        """Return what each row of the source scores without itself, (n_samples,); NaN where its weight is 0.
+
+        own are the left-out scores of the sample, (n,); score is the function that gives the others theirs, of which
+        none was learned.
+        """
+        scores = self.source.scores(score)
+        if self.source.weights is not None:
+            scores[self.source.weights == 0] = np.nan
+        scores[self.numbers] = own
+        return scores
+
+    def of_others(self, scores: FloatArray) -> tuple[FloatArray, FloatArray | None]:
+        """Return which of all rows' scores are the others', and their weights, None where they weigh alike."""
+        others = self.others
+        return scores[others], None if self.source.weights is None else self.source.weights[others]
+
+
+@dataclass(frozen=True)
+class Drawn(Training):
+    """What the slabs learn from.
+
+    Attributes
+    ----------
+    sample : Sample or None
+        Where it is a sample of more rows.
+    """
+
+    sample: Sample | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows that were given."""
+        return super().n_rows if self.sample is None else self.sample.source.n_samples
+
+
+def lowest(scores: FloatArray, weights: FloatArray | None, share: float) -> float:
+    """Return the score below which a new row is found with this probability at most, and nearly so.
+
+    That is the k-th lowest of n with the largest k <= share (n + 1), or the lowest. weights are (n,), or None where all
+    rows weigh alike; a new row counts as one of mean weight.
+    """
+    last = len(scores) - 1
+    if weights is None:
+        place = min(max(int(share * (last + 2)) - 1, 0), last)
+        return float(np.partition(scores, place)[place])
+    order = np.argsort(scores)
+    mass = np.cumsum(weights[order])
+    mean = mass[-1] / len(scores)
+    place = int(np.searchsorted(mass, share * (mass[-1] + mean) - mean, side="right"))
+    return float(scores[order[min(place, last)]])

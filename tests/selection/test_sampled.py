@@ -1,0 +1,190 @@
+"""A model that learns a sample and puts its threshold by all other rows: its recall, wherever the rows are."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+
+from slabsvm import AutoSlabSVM
+from slabsvm.data.passes import Local
+from slabsvm.selection.sampled import Sample, lowest
+
+pytestmark = pytest.mark.numeric
+
+
+def rows(m: int, seed: int = 0) -> np.ndarray:
+    """Return rows of two clouds whose features have different units."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(m, 3)) + np.where(rng.random(m) < 0.5, -3.0, 3.0)[:, None] * np.eye(3)[0]
+    return X * [1.0, 10.0, 100.0] + 5.0
+
+
+def quick(**own) -> AutoSlabSVM:
+    return AutoSlabSVM(**{"max_fit_samples": 300, **own})
+
+
+@pytest.mark.parametrize("share", [0.1, 0.01, 0.5])
+@pytest.mark.parametrize("n", [99, 100, 1000])
+def test_a_new_row_is_below_the_threshold_with_the_probability_that_ranks_give_it(share, n):
+    scores = np.random.default_rng(n).permutation(n).astype(float)
+    # The k-th lowest of n, with k / (n + 1) <= share < (k + 1) / (n + 1); at least the lowest.
+    k = max(int(share * (n + 1)), 1)
+    assert lowest(scores, None, share) == k - 1
+    assert lowest(scores, np.full(n, 3.0), share) == k - 1
+
+
+def test_weighted_quantiles_leave_no_more_than_the_share_below():
+    rng = np.random.default_rng(0)
+    for share in (0.03, 0.2):
+        scores, weights = rng.normal(size=500).round(1), rng.exponential(size=500)
+        below = np.average(scores < lowest(scores, weights, share), weights=weights)
+        assert 0.5 * share < below <= share
+
+
+@pytest.mark.parametrize("recall", [0.8, 0.9, 0.95])
+def test_the_recall_over_draws_is_the_one_asked_for(recall):
+    recalls = []
+    for seed in range(30):
+        model = quick(recall=recall, max_fit_samples=60).fit(rows(500, seed))
+        assert len(model.sample_) == 60
+        recalls.append((model.predict(rows(2000, 200 + seed)) == 1).mean())
+    # In expectation 1 - k / 441 with k = int((1 - recall) 441), up to 1/441 more than asked for; a draw deviates by
+    # sqrt(.2 * .8 * (1/440 + 1/2000)) = .021 at most: four deviations of the mean of 30.
+    assert -0.0155 <= np.mean(recalls) - recall <= 0.0155 + 1 / 441
+
+
+def test_many_rows_are_learned_by_a_sample_and_the_others_put_the_threshold():
+    X = rows(20_000)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = quick().fit(X)
+    assert len(model.sample_) == 300
+    assert (np.diff(model.sample_) > 0).all()
+    assert model.n_samples_fit_ == 20_000
+    others = np.setdiff1d(np.arange(20_000), model.sample_)
+    # k - 1 of n are below, with k <= share (n + 1) < k + 1.
+    assert 0 <= (model.predict(X[others]) == 1).mean() - 0.9 <= 2 / 19_700
+    assert model.expected_recall_ == (model.predict(X[others]) == 1).mean()
+    # Deviations: .0021 of the threshold, .0021 of new rows.
+    assert (model.predict(rows(20_000, 1)) == 1).mean() == pytest.approx(0.9, abs=0.012)
+    assert (model.predict([[1e9, 0.0, 0.0], [0.0, -1e300, 0.0]]) == -1).all()
+    assert "300 of 20,000 rows; threshold by the other 19,700" in model.summary()
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(X), model.predict(X))
+
+
+def test_scores_without_themselves_are_those_of_all_rows():
+    X = rows(3000)
+    model = quick().fit(X)
+    others = np.setdiff1d(np.arange(3000), model.sample_)
+    np.testing.assert_allclose(model.loo_decisions_[others], model.decision_function(X[others]), atol=1e-12)
+    own = np.mean([member.loo_decisions_ for member in model.members_], axis=0)
+    np.testing.assert_array_equal(model.loo_scores_[model.sample_], own)
+    assert len(model.training_outliers()) == pytest.approx(300, abs=20)
+    # By 3,000 rows, of which 300 by leave-one-out.
+    new = rows(5000, 1)
+    assert (model.p_values(new) <= 0.1).mean() == pytest.approx(0.1, abs=0.025)
+    assert not hasattr(quick(offsets="training").fit(X), "loo_scores_")
+
+
+def test_few_rows_are_learned_whole_and_the_rest_is_never_less_than_half():
+    model = quick().fit(rows(300))
+    assert model.sample_ is None
+    assert "threshold by" not in model.summary()
+    assert len(quick().fit(rows(400)).sample_) == 200
+    assert quick(max_fit_samples=None).fit(rows(400)).sample_ is None
+    assert len(quick().fit(rows(400)).fit(rows(700)).sample_) == 300
+
+
+def test_rows_that_repeat_keep_their_recall_and_nothing_warns_of_them():
+    X = np.random.default_rng(0).integers(0, 30, (6000, 2)).astype(float)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = quick().fit(X)
+    new = np.random.default_rng(1).integers(0, 30, (6000, 2)).astype(float)
+    # A cell is a 900th of all; the threshold's and new rows' deviations are .004 each.
+    assert (model.predict(new) == 1).mean() == pytest.approx(0.9, abs=0.02)
+
+
+@pytest.mark.parametrize("kind", ["float32", "memmap", "csr", "fortran", "list", "frame"])
+def test_every_kind_of_rows_gives_the_same_sample_and_threshold(kind, tmp_path):
+    X = rows(2000).astype(np.float32).astype(np.float64)
+    np.save(tmp_path / "rows.npy", X)
+    given = {
+        "float32": lambda: X.astype(np.float32),
+        "memmap": lambda: np.load(tmp_path / "rows.npy", mmap_mode="r"),
+        "csr": lambda: sp.csr_array(X),
+        "fortran": lambda: np.asfortranarray(X),
+        "list": X.tolist,
+        "frame": lambda: pd.DataFrame(X, columns=list("abc")),
+    }[kind]()
+    expected, model = quick().fit(X), quick().fit(given)
+    np.testing.assert_array_equal(model.sample_, expected.sample_)
+    if kind != "csr":  # sparse rows are learned as they are
+        np.testing.assert_allclose(model.gammas_, expected.gammas_, rtol=1e-6)
+        np.testing.assert_allclose(model.decision_function(given), expected.decision_function(X), atol=1e-5)
+    others = np.setdiff1d(np.arange(2000), model.sample_)
+    assert 0 <= (model.predict(X[others] if kind in ("list", "frame") else given[others]) == 1).mean() - 0.9 <= 2 / 1700
+    if kind == "frame":
+        assert list(model.feature_names_in_) == list("abc")
+
+
+def test_threads_and_seeds_and_weights():
+    X = rows(3000)
+    one, two = (quick(n_jobs=n_jobs).fit(X) for n_jobs in (1, 2))
+    np.testing.assert_array_equal(one.decision_function(X), two.decision_function(X))
+    other = quick(random_state=1).fit(X)
+    assert not np.array_equal(other.sample_, one.sample_)
+    weights = np.random.default_rng(0).integers(0, 3, 3000).astype(float)
+    weighted = quick().fit(X, sample_weight=weights)
+    assert (weights[weighted.sample_] > 0).all()
+    others = np.setdiff1d(np.flatnonzero(weights), weighted.sample_)
+    recall = np.average(weighted.predict(X[others]) == 1, weights=weights[others])
+    assert recall == pytest.approx(0.9, abs=2e-3)
+    assert recall == pytest.approx(weighted.expected_recall_, abs=1e-12)
+    assert (np.isnan(weighted.loo_scores_) == (weights == 0)).all()
+
+
+def test_a_value_that_is_no_number_is_refused_in_rows_that_are_not_learned():
+    X = rows(3000)
+    model = quick().fit(X)
+    holed = X.copy()
+    holed[np.setdiff1d(np.arange(3000), model.sample_)[5], 1] = np.nan
+    for act in (quick().fit, model.predict):
+        with pytest.raises(ValueError, match="Input X contains NaN"):
+            act(holed)
+    with pytest.raises(ValueError, match=r"2 features.*expecting 3"):
+        model.predict(X[:, :2])
+
+
+def test_the_sample_is_drawn_from_rows_that_count():
+    source = Local(rows(100), np.arange(100) % 2 * 1.0)
+    sample = Sample.of(source, 30, seed=0)
+    assert len(sample.numbers) == 25
+    assert (sample.numbers % 2 == 1).all()
+    assert sorted([*sample.numbers, *np.flatnonzero(sample.others)]) == list(range(1, 100, 2))
+    assert not Sample.of(source, 50, seed=0).others.any()
+
+
+def test_dask_arrays_give_the_same_model_however_they_are_divided():
+    da = pytest.importorskip("dask.array", reason="needs the extra: pip install 'slabsvm[dask]'")
+    X = rows(4000)
+    here = quick().fit(X)
+    for height in (333, 2500):
+        blocks = da.from_array(X, chunks=(height, -1))
+        there = quick().fit(blocks)
+        np.testing.assert_array_equal(there.sample_, here.sample_)
+        assert there.offset_ == pytest.approx(here.offset_, rel=1e-9)
+        decisions = there.decision_function(blocks)
+        assert isinstance(decisions, da.Array)
+        np.testing.assert_allclose(decisions.compute(), here.decision_function(X), atol=1e-9)
+    few = da.from_array(X[:200], chunks=(50, -1))
+    whole = quick().fit(few)
+    assert whole.sample_ is None
+    np.testing.assert_array_equal(whole.loo_scores_, quick().fit(X[:200]).loo_scores_)
+    with pytest.raises(ValueError, match="at least 10"):
+        quick().fit(few[:5])
+    with pytest.raises(ValueError, match=r"(?i)weights.*zero"):
+        quick().fit(few, sample_weight=np.zeros(200))
