@@ -11,12 +11,15 @@ import numpy as np
 from harness import Document, Record, table
 from ranking import Ranking, draw, paired_p, ranking
 
-BASELINE, SLAB = "kNN", "slab"
-OURS = (SLAB, "one-class SVM", "SVDD", "kernel PCA", "kernel density", "AutoSlabSVM")
+BASELINE, SLAB, AUTO = "kNN", "slab", "AutoSlabSVM"
+OURS = (SLAB, "one-class SVM", "SVDD", "kernel PCA", "kernel density", AUTO)
+# The slab at these multiples of gamma "scale" is shown beside the mean of bandwidths alone.
+BANDWIDTHS = {f"slab, {multiple:g} x scale": multiple for multiple in (1.0, 4.0, 16.0)}
 SOURCES = {"ADBench": "adbench-", "OddBench": "oddbench-", "all": ""}
 MEASURES = {"AUROC": "auroc", "AUPR": "aupr", "MCC": "mcc"}
 # How many tables are shown of those on which the slab loses most, and of those on which it gains most.
 N_SHOWN = 6
+MANY_FEATURES = 10
 MILLION = 1e6
 
 
@@ -67,10 +70,20 @@ class Results:
         return ranking({method: self.of(method, what) for method in self.methods})
 
 
+def split(document: Document) -> tuple[Results, Results]:
+    """Return the results of all methods, and those of the slab at single bandwidths beside its default and the mean."""
+    beside = (None, BASELINE, SLAB, AUTO, *BANDWIDTHS)
+    records = document["records"]
+    return (
+        Results([record for record in records if record.get("method") not in BANDWIDTHS]),
+        Results([record for record in records if record.get("method") in beside]),
+    )
+
+
 def report(document: Document) -> str:
-    results = Results(document["records"])
+    results, bandwidths = split(document)
     if not results.methods:
-        return f"{len(results.records)} tables."
+        return f"{len(document['records'])} records."
     n_of = {source: sum(name.startswith(prefix) for name in results.tables) for source, prefix in SOURCES.items()}
     parts = [
         f"{n_of['all']} tables, {n_of['ADBench']} of ADBench and {n_of['OddBench']} of OddBench.",
@@ -79,8 +92,12 @@ def report(document: Document) -> str:
     ]
     if results.are_whole:
         parts.append(cost(results))
+    if results.are_whole:
+        parts += [kinds(results, method) for method in (SLAB, AUTO) if method in results.methods]
     if results.are_whole and SLAB in results.methods:
-        parts += [kinds(results), extremes(results)]
+        parts.append(extremes(results))
+    if bandwidths.are_whole and set(BANDWIDTHS) <= set(bandwidths.methods):
+        parts.append(averaged(bandwidths))
     return "\n\n".join(parts)
 
 
@@ -137,8 +154,8 @@ def ratio(value: float) -> str:
     return f"{value:.1f}" if value < 10 else f"{value:,.0f}"
 
 
-def kinds(results: Results) -> str:
-    """Return what the slab is above the baseline on kinds of tables."""
+def kinds(results: Results, method: str) -> str:
+    """Return what a method is above the baseline on kinds of tables."""
     rows, features, distinct, tails = (results.of(None, what) for what in ("rows", "features", "distinct", "kurtosis"))
     ease = results.of(BASELINE, "auroc")
     repeating, heavy = distinct < 0.9 * rows, tails >= 100
@@ -147,8 +164,8 @@ def kinds(results: Results) -> str:
         "500 to 1,999 rows": (rows >= 500) & (rows < 2000),
         "2,000 rows and more": rows >= 2000,
         "3 or 4 features": features < 5,
-        "5 to 9 features": (features >= 5) & (features < 10),
-        "10 features and more": features >= 10,
+        "5 to 9 features": (features >= 5) & (features < MANY_FEATURES),
+        f"{MANY_FEATURES} features and more": features >= MANY_FEATURES,
         "fewer than nine rows in ten distinct": repeating,
         "a feature's excess kurtosis 100 and more": heavy,
         "neither of these two": ~repeating & ~heavy,
@@ -158,10 +175,10 @@ def kinds(results: Results) -> str:
     }
     lines = []
     for name, group in groups.items():
-        less = [results.less_baseline(SLAB, what)[group] for what in MEASURES.values()]
+        less = [results.less_baseline(method, what)[group] for what in MEASURES.values()]
         cells = " | ".join(f"{one.mean():+.3f} ({won_lost(one)})" for one in less) if group.any() else " |  | "
         lines.append(f"{name} | {group.sum()} | {cells}")
-    return table(f"{SLAB} less {BASELINE} (won-lost) | tables | {' | '.join(MEASURES)}", lines)
+    return table(f"{method} less {BASELINE} (won-lost) | tables | {' | '.join(MEASURES)}", lines)
 
 
 def extremes(results: Results) -> str:
@@ -177,7 +194,19 @@ def extremes(results: Results) -> str:
     return table(f"{SLAB} / {BASELINE} | learned | distinct rows | {' | '.join(MEASURES)}", lines)
 
 
+def averaged(results: Results) -> str:
+    """Return what single bandwidths reach on tables of few and of many features, beside the mean of bandwidths."""
+    many = results.of(None, "features") >= MANY_FEATURES
+    rows = []
+    for method in (*BANDWIDTHS, SLAB, AUTO):
+        values = [results.of(method, what) for what in MEASURES.values()]
+        cells = (f"{one.mean():.3f} | {one[~many].mean():.3f} | {one[many].mean():.3f}" for one in values)
+        rows.append(f"{method} | {' | '.join(cells)}")
+    fewer, more = f"under {MANY_FEATURES} features ({(~many).sum()})", f"others ({many.sum()})"
+    return table(f"bandwidths | {' | '.join(f'{name} | {fewer} | {more}' for name in MEASURES)}", rows)
+
+
 def picture(document: Document, file: Path) -> None:
     """Draw the mean ranks by each measure and what cannot be told apart."""
-    results = Results(document["records"])
+    results, _ = split(document)
     draw({name: results.ranking(what) for name, what in MEASURES.items()}, OURS, file)
