@@ -28,6 +28,7 @@ FLOORS = (
     "selection",
     "openset",
     "display",
+    "files",
     "command",
 )
 # What users import by name, and what stands above all floors.
