@@ -27,6 +27,7 @@ FLOORS = (
     "conformal",
     "selection",
     "openset",
+    "tables",
     "display",
     "files",
     "command",

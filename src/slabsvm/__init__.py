@@ -2,7 +2,7 @@
 
 This folder holds what users import by name; everything else lives in the folders below, of which each imports only
 from those before it: runtime, compiled, data, kernels, gram, dual, solvers, detectors, conformal, selection, openset,
-display, files, command.
+tables, display, files, command.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from slabsvm.selection.folds import DistinctKFold
     from slabsvm.selection.leakage import LeakageWarning
     from slabsvm.selection.search import LabelFreeSearchCV
+    from slabsvm.tables.encoder import TableEncoder
 
 __all__ = [
     "SVDD",
@@ -43,6 +44,7 @@ __all__ = [
     "OneClassSlabSVM",
     "OpenSetClassifier",
     "SlabCollapseWarning",
+    "TableEncoder",
     "__version__",
     "benjamini_hochberg",
     "conformal_p_values",
@@ -67,6 +69,7 @@ _HOMES = {
     "OneClassSlabSVM": "detectors.slab",
     "OpenSetClassifier": "openset.classifier",
     "SlabCollapseWarning": "detectors.base",
+    "TableEncoder": "tables.encoder",
     "benjamini_hochberg": "conformal.p_values",
     "conformal_p_values": "conformal.p_values",
     "fit_path": "detectors.path",

@@ -1,0 +1,242 @@
+"""The cells of a column: numbers or texts, and which are missing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, time, timedelta
+from math import isnan
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from slabsvm.runtime.arrays import BoolArray, FloatArray
+
+# So much of a cell is shown in an error.
+MOST_SHOWN = 40
+WORDS_OF_BOOLEANS = {"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0, "1.0": 1.0, "0.0": 0.0}
+DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[ T]|$)|\d{1,2}[./]\d{1,2}[./](?:\d{4}|\d{2})(?: |$)")
+
+
+class TableError(ValueError):
+    """A table that cannot be taken as it is.
+
+    Attributes
+    ----------
+    what : str
+        What is wrong, and what to do.
+    column : str or None
+        Where; None where it is wrong as a whole.
+    row : int or None
+        The row's place in the table, from 0.
+    """
+
+    def __init__(self, what: str, *, column: str | None = None, row: int | None = None) -> None:
+        where = [] if row is None else [f"row {row + 1:,}"]
+        where += [] if column is None else [f"column {shown(column)}"]
+        place = ", ".join(where)
+        super().__init__(f"{place[0].upper()}{place[1:]}: {what}" if place else what)
+        self.what, self.column, self.row = what, column, row
+
+    def below(self, rows: int) -> TableError:
+        """Return the error as one of a table of which these rows are preceded by so many others."""
+        return self if self.row is None else TableError(self.what, column=self.column, row=self.row + rows)
+
+
+@dataclass(frozen=True)
+class Cells:
+    """A column as it was found.
+
+    Attributes
+    ----------
+    name : str
+    values : (n,) array
+        Floats, booleans, or objects as they are, of which those that are missing mean nothing.
+    missing : (n,) array of bool
+    categorical : bool
+        Whether the table says that these are categories, whatever they look like.
+    """
+
+    name: str
+    values: npt.NDArray[Any]
+    missing: BoolArray
+    categorical: bool = False
+
+    @property
+    def present(self) -> npt.NDArray[Any]:
+        """The values that are there."""
+        return self.values[~self.missing]
+
+    def kind(self) -> str:
+        """Return "number", "boolean" or "text": what all that are there are; refuse anything else."""
+        if self.values.dtype.kind in "fb":
+            return "boolean" if self.values.dtype.kind == "b" else "number"
+        kinds: dict[str, Any] = {}
+        for value in self.present:
+            kinds.setdefault(_kind(value), value)
+        if "date" in kinds:
+            raise self.error(
+                f"it holds dates, such as {shown(kinds['date'])}. Time goes on: every later date would be stranger "
+                "than all that were learned. Leave it out (drop), or make numbers of it, such as an hour or an age"
+            )
+        if "other" in kinds:
+            raise self.error(
+                f"it holds {type(kinds['other']).__name__}, neither numbers nor texts. Leave it out (drop)"
+            )
+        if len(kinds) > 1:
+            some, other = sorted(kinds)[:2]
+            row = next(row for row in np.flatnonzero(~self.missing) if _kind(self.values[row]) == other)
+            raise self.error(
+                f"it holds {shown(self.values[row])}, a {other}, among cells that are a {some}. Make all of one kind",
+                int(row),
+            )
+        return next(iter(kinds), "number")
+
+    def numbers(self, *, boolean: bool = False) -> FloatArray:
+        """Return float64, NaN where a cell is missing; refuse what is no number, or infinite."""
+        learned = "booleans" if boolean else "numbers"
+        if self.values.dtype.kind in "fb":
+            found = self.values.astype(np.float64)
+            # A boolean may be written as 0 or 1, and a number not as a boolean.
+            wrong = ~np.isin(found, (0.0, 1.0)) if boolean else np.full(len(found), self.values.dtype.kind == "b")
+            wrong &= ~self.missing
+            if wrong.any():
+                row = int(wrong.argmax())
+                raise self.error(_other(self.values[row], learned), row)
+        else:
+            found = np.full(len(self.values), np.nan)
+            found[~self.missing] = self._converted(boolean)
+        found[self.missing] = np.nan
+        infinite = np.isinf(found)
+        if infinite.any():
+            raise self.error("it is infinite. Mend it, or leave the cell empty", int(infinite.argmax()))
+        return found
+
+    def texts(self) -> npt.NDArray[np.object_]:
+        """Return texts, where numbers that are whole have no point; what is missing means nothing."""
+        if self.values.dtype.kind == "O" and all(type(value) is str for value in self.present):
+            return self.values
+        return np.array([_text(value) for value in self.values.tolist()], dtype=object)
+
+    def error(self, what: str, row: int | None = None) -> TableError:
+        """Return the error of a cell, or of the column."""
+        return TableError(what, column=self.name, row=row)
+
+    def _converted(self, boolean: bool) -> Any:
+        try:
+            if not boolean and not any(isinstance(value, bool) for value in self.present):
+                return self.present.astype(np.float64)
+        except (ValueError, TypeError, OverflowError):
+            pass
+        found = []
+        for row in np.flatnonzero(~self.missing):
+            value = self.values[row]
+            number = WORDS_OF_BOOLEANS.get(str(value).strip().lower()) if boolean else as_number(value)
+            if number is None:
+                raise self.error(_other(value, "booleans" if boolean else "numbers"), int(row))
+            found.append(number)
+        return found
+
+
+def _other(value: Any, learned: str) -> str:
+    return f"{shown(value)} stands where the model learned {learned}. Mend the cell"
+
+
+def as_number(value: Any) -> float | None:
+    """Return a number, also one written as a text; None for anything else."""
+    if isinstance(value, bool):
+        return None
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def shown(value: Any) -> str:
+    """Return a cell or a name for an error, in quotes and not too long."""
+    text = repr(str(value))
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}... ({len(str(value)):,} characters)"
+
+
+def looks_like_a_date(text: str) -> bool:
+    """Return whether a text begins as a date of the calendar does."""
+    return DATE.match(text.strip()) is not None
+
+
+def names_of(table: Any) -> list[str]:
+    """Return the names of a table's columns; those of an array are x0, x1, ...
+
+    Raises
+    ------
+    TableError
+        Two columns have one name, or the table has no columns.
+    """
+    names = [str(name) for name in table.columns] if hasattr(table, "columns") else _numbered(table)
+    if len(set(names)) < len(names):
+        twice = next(name for place, name in enumerate(names) if name in names[:place])
+        raise TableError("there are two columns of this name, or more. Rename all but one", column=twice)
+    return names
+
+
+def n_rows_of(table: Any) -> int:
+    """Return how many rows a table has."""
+    return int(table.shape[0])
+
+
+def cells_of(table: Any, names: Sequence[str], name: str) -> Cells:
+    """Return the cells of a named column; the names are those of all columns."""
+    if not hasattr(table, "columns"):
+        return _cells(name, np.asarray(table)[:, names.index(name)])
+    column = table[table.columns[names.index(name)]]
+    gaps = column.isna() if hasattr(column, "isna") else column.is_null()
+    said = str(column.dtype)
+    categorical = said.startswith(("category", "Categorical", "Enum"))
+    return _cells(name, np.asarray(column.to_numpy()), np.asarray(gaps.to_numpy()), categorical)
+
+
+def _numbered(table: Any) -> list[str]:
+    shape: tuple[int, ...] = getattr(table, "shape", ())
+    if len(shape) != 2:
+        raise TableError(f"a table has rows and columns, and this {type(table).__name__} has the shape {shape}")
+    return [f"x{place}" for place in range(shape[1])]
+
+
+def _cells(name: str, values: npt.NDArray[Any], gaps: BoolArray | None = None, categorical: bool = False) -> Cells:
+    missing = np.zeros(len(values), dtype=bool) if gaps is None else gaps.astype(bool)
+    match values.dtype.kind:
+        case "f" | "i" | "u":
+            values = values.astype(np.float64)
+            missing = missing | np.isnan(values)
+        case "b":
+            pass
+        case "M" | "m" | "U" | "T" | "O":
+            if values.dtype.kind in "Mm":
+                values = values.astype(f"{values.dtype.kind}8[s]")
+            values = values.astype(object)
+            missing = missing | np.array([_is_gap(value) for value in values.tolist()], dtype=bool)
+        case _:
+            raise TableError(f"it holds {values.dtype}, neither numbers nor texts. Leave it out (drop)", column=name)
+    return Cells(name, values, missing, categorical)
+
+
+def _is_gap(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and isnan(value))
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, str):
+        return "text"
+    if isinstance(value, bool | np.bool_):
+        return "boolean"
+    if isinstance(value, date | time | timedelta | np.datetime64 | np.timedelta64):
+        return "date"
+    # A decimal.Decimal is no Real, and a number.
+    return "number" if isinstance(value, Real) or type(value).__name__ == "Decimal" else "other"
+
+
+def _text(value: Any) -> str:
+    whole = isinstance(value, Real) and not isinstance(value, bool) and np.isfinite(float(value))
+    return str(int(value)) if whole and value == int(value) else str(value)

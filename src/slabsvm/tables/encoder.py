@@ -1,0 +1,265 @@
+"""The transformer that turns a person's table into rows for a detector, and keeps what it needs to do so again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
+from slabsvm.runtime.atomic import atomic
+from slabsvm.runtime.counting import counted
+from slabsvm.runtime.sklearn_private import StrOptions, _fit_context
+from slabsvm.tables.cells import Cells, TableError, cells_of, n_rows_of, names_of, shown
+from slabsvm.tables.columns import Coded, Column, learned_column
+
+MISSING = ("indicate", "impute", "refuse")
+# The last coordinate, which is 0 for every row that was learned.
+STRANGE = "never met"
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Rows for a detector.
+
+    Attributes
+    ----------
+    values : (n, n_outputs) array of float64
+    strange : (n, n_columns) array of bool
+        Cells like no cell that was learned: another value of a constant column, a category that was never met, or a
+        gap where there was none.
+    """
+
+    values: FloatArray
+    strange: BoolArray
+
+
+class TableEncoder(TransformerMixin, BaseEstimator):
+    """Turn tables of numbers, booleans and categories, with gaps, into rows of float64, by the columns' names.
+
+    Numbers and booleans stay as they are, and categories become a coordinate each (one-hot). One more coordinate is 0
+    for every row that was learned. A cell like none that was learned shows in it alone: a category that was never met,
+    another value in a column that was constant, a gap in a column that had none. Its value is that of a category that
+    one of n + 1 rows has, in units of its standard deviation: sqrt(n), and sqrt(n k) for k such cells, whose squares
+    add up. To a kernel of distances such a row is as far away as a row is from all others whose category is its own
+    alone, which leave-one-out thresholds know of. (Linear and additive kernels give the coordinate no weight.)
+
+    Columns are found by their names: their order does not matter, and further ones are left out.
+
+    Parameters
+    ----------
+    columns : sequence of str or None, default=None
+        The columns to take; None takes all but those that are named below.
+    drop : sequence of str, default=()
+        Columns to leave out.
+    categories : sequence of str, default=()
+        Columns of categories, whatever they look like: numbers that are names, such as codes.
+    id_column, weight_column : str or None, default=None
+        Columns that name and weigh the rows, which are left out as well.
+    missing : {"indicate", "impute", "refuse"}, default="indicate"
+        "impute" puts the median, or the most frequent category, in each gap: a row of gaps is the most normal one.
+        "indicate" does so for numbers, has no category for a gap, and adds a coordinate to each column with gaps, 1
+        where there is one. "refuse" raises.
+
+    Attributes
+    ----------
+    columns_ : tuple of Column
+        What was learned of each column that is taken.
+    n_rows_ : int
+    n_features_in_ : int
+    feature_names_in_ : (n_features_in_,) array of str
+        All columns of the table that was learned.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from slabsvm import TableEncoder
+    >>> table = pd.DataFrame({"width": [1.0, 2.0, 4.0, 5.0], "finish": ["matt", "matt", "gloss", "gloss"]})
+    >>> encoder = TableEncoder().fit(table)
+    >>> encoder.get_feature_names_out()
+    array(['width', 'finish=gloss', 'finish=matt', 'never met'], dtype=object)
+    >>> encoder.transform(pd.DataFrame({"finish": ["gloss", "satin"], "width": [3.0, 4.0]}))
+    array([[3., 1., 0., 0.],
+           [4., 0., 0., 2.]])
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "columns": [list, tuple, None],
+        "drop": [list, tuple],
+        "categories": [list, tuple],
+        "id_column": [str, None],
+        "weight_column": [str, None],
+        "missing": [StrOptions(set(MISSING))],
+    }
+
+    def __init__(
+        self,
+        *,
+        columns: Sequence[str] | None = None,
+        drop: Sequence[str] = (),
+        categories: Sequence[str] = (),
+        id_column: str | None = None,
+        weight_column: str | None = None,
+        missing: str = "indicate",
+    ) -> None:
+        self.columns = columns
+        self.drop = drop
+        self.categories = categories
+        self.id_column = id_column
+        self.weight_column = weight_column
+        self.missing = missing
+
+    @atomic
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn what the columns are.
+
+        Parameters
+        ----------
+        X : pandas or polars DataFrame, or array of shape (n_samples, n_features)
+            At least two rows.
+        y : ignored
+
+        Raises
+        ------
+        TableError
+            A ValueError that names the column, and the row where there is one, and says what to do.
+        """
+        del y
+        names = names_of(X)
+        if n_rows_of(X) < 2:
+            raise TableError(f"the table has {counted(n_rows_of(X), 'row')}, and nothing can be learned from so few")
+        asked = [
+            *(self.columns or ()),
+            *self.drop,
+            *self.categories,
+            *filter(None, (self.id_column, self.weight_column)),
+        ]
+        _require(names, asked)
+        left_out = {*self.drop, self.id_column, self.weight_column}
+        taken = [name for name in names if name not in left_out and (self.columns is None or name in self.columns)]
+        if not taken:
+            raise TableError("no column is left to learn from")
+        learned = []
+        for name in taken:
+            cells = cells_of(X, names, name)
+            if self.missing == "refuse":
+                _refuse_gaps(cells)
+            learned.append(learned_column(cells, categorical=name in self.categories))
+        self.columns_ = tuple(learned)
+        self.n_rows_ = n_rows_of(X)
+        self.n_features_in_ = len(names)
+        self.feature_names_in_ = np.array(names, dtype=object)
+        if len(self.get_feature_names_out()) == 1:
+            raise TableError(
+                f"no column varies: {counted(len(taken), 'column')} of one value each. Nothing is to be learned"
+            )
+        return self
+
+    def transform(self, X: Any) -> FloatArray:
+        """Return the rows of a table, shape (n_samples, n_outputs); see `encoded`."""
+        return self.encoded(X).values
+
+    def encoded(self, X: Any) -> Encoded:
+        """Return the rows of a table, and which cells are like none that was learned.
+
+        Raises
+        ------
+        TableError
+            A column that was learned is missing, or a cell is not of the kind that was learned.
+        """
+        check_is_fitted(self)
+        names = names_of(X)
+        _require(names, [column.name for column in self.columns_], learned=True)
+        parts, strange = [], np.zeros((n_rows_of(X), len(self.columns_)), dtype=bool)
+        for place, column in enumerate(self.columns_):
+            found = self._coded(column, X, names)
+            parts.append(found.values)
+            strange[:, place] = found.strange
+        parts.append(np.sqrt(self.n_rows_ * strange.sum(axis=1, keepdims=True)))
+        return Encoded(np.concatenate(parts, axis=1), strange)
+
+    def by_column(self, shares: FloatArray, strange: BoolArray) -> FloatArray:
+        """Return the shares of rows' coordinates, (n, n_outputs), added up by column, (n, n_columns).
+
+        The share of the last coordinate belongs to the strange cells of a row, in equal parts; of a row without any to
+        all of its cells, so that sums stay what they are.
+        """
+        summed = np.add.reduceat(shares[:, :-1], self._starts()[self._wide()], axis=1)
+        found = np.zeros(strange.shape)
+        found[:, self._wide()] = summed
+        bearers = np.where(strange.any(axis=1, keepdims=True), strange, True)
+        return np.asarray(found + shares[:, -1:] * bearers / bearers.sum(axis=1, keepdims=True))
+
+    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
+        """Return the names of the coordinates; input_features, if given, are feature_names_in_."""
+        check_is_fitted(self)
+        if input_features is not None and list(input_features) != list(self.feature_names_in_):
+            raise ValueError("input_features is not equal to feature_names_in_")
+        return np.array([*(name for column in self.columns_ for name in self._outputs(column)), STRANGE], dtype=object)
+
+    def _outputs(self, column: Column) -> list[str]:
+        return [*column.outputs(), *([f"{column.name} is missing"] if self._indicates(column) else [])]
+
+    def _indicates(self, column: Column) -> bool:
+        return self.missing == "indicate" and column.n_missing > 0
+
+    def _starts(self) -> IndexArray:
+        """Return where each column's coordinates begin."""
+        widths = [len(self._outputs(column)) for column in self.columns_]
+        return np.cumsum([0, *widths[:-1]])
+
+    def _wide(self) -> BoolArray:
+        """Return which columns have coordinates."""
+        return np.array([len(self._outputs(column)) > 0 for column in self.columns_])
+
+    def _coded(self, column: Column, X: Any, names: Sequence[str]) -> Coded:
+        cells = cells_of(X, names, column.name)
+        if self.missing == "refuse":
+            _refuse_gaps(cells)
+        found = column.coded(cells, fill=self.missing == "impute")
+        if self._indicates(column):
+            return replace(found, values=np.column_stack([found.values, cells.missing]))
+        if self.missing == "indicate":
+            return replace(found, strange=found.strange | cells.missing)
+        return found
+
+    def __sklearn_tags__(self) -> Any:
+        """Return what scikit-learn wants to know about the input."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.missing != "refuse"
+        tags.input_tags.string = True
+        tags.input_tags.categorical = True
+        return tags
+
+
+def _refuse_gaps(cells: Cells) -> None:
+    if cells.missing.any():
+        text = "the cell is empty. Fill it in, or let gaps be indicated or imputed (missing)"
+        raise cells.error(text, int(cells.missing.argmax()))
+
+
+def _require(names: Sequence[str], asked: Iterable[str], *, learned: bool = False) -> None:
+    """Refuse a table without a column that is asked for, and say which one may be meant."""
+    absent = [name for name in asked if name not in names]
+    if not absent:
+        return
+    name = absent[0]
+    by_lower = {other.strip().lower(): other for other in names}
+    near = get_close_matches(name.strip().lower(), list(by_lower), 1)
+    meant = f"Is it {shown(by_lower[near[0]])}? Then rename that" if near else "The table has " + _listed(names)
+    also = (
+        f", and {counted(len(absent) - 1, 'other')} of the model's are missing, too" if learned and absent[1:] else ""
+    )
+    raise TableError(f"the table has no column of this name{also}. {meant}", column=name)
+
+
+def _listed(names: Sequence[str]) -> str:
+    few = ", ".join(map(shown, names[:10]))
+    return few + (f" and {len(names) - 10:,} others" if len(names) > 10 else "")

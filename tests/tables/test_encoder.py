@@ -1,0 +1,275 @@
+"""Tables become rows: numbers, categories, gaps, and cells like none that was learned."""
+
+import datetime
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+
+from slabsvm import AutoSlabSVM, TableEncoder
+from slabsvm.tables import TableError
+from slabsvm.tables.columns import MOST_LEVELS
+
+N_ROWS = 120
+
+
+@pytest.fixture(name="parts")
+def good_parts():
+    """Two numbers that go together, a category, a boolean, a constant, and a number with gaps."""
+    generator = np.random.default_rng(0)
+    size = generator.normal(size=N_ROWS)
+    table = pd.DataFrame(
+        {
+            "width": 10 + size,
+            "weight": 50 + 5 * size + generator.normal(size=N_ROWS),
+            "finish": generator.choice(["matt", "gloss", "raw"], N_ROWS),
+            "coated": generator.random(N_ROWS) < 0.5,
+            "line": "A",
+            "note": generator.normal(size=N_ROWS),
+        }
+    )
+    table.loc[::10, "note"] = np.nan
+    return table
+
+
+def test_each_kind_of_column_becomes_its_coordinates(parts):
+    encoder = TableEncoder().fit(parts)
+    names = list(encoder.get_feature_names_out())
+    finishes = ["finish=gloss", "finish=matt", "finish=raw"]
+    assert names == ["width", "weight", *finishes, "coated", "note", "note is missing", "never met"]
+    rows = encoder.transform(parts)
+    np.testing.assert_array_equal(rows[:, 0], parts["width"])
+    np.testing.assert_array_equal(rows[:, 2:5].argmax(axis=1), parts["finish"].map(["gloss", "matt", "raw"].index))
+    np.testing.assert_array_equal(rows[:, 2:5].sum(axis=1), 1)
+    np.testing.assert_array_equal(rows[:, 5], parts["coated"])
+    np.testing.assert_array_equal(rows[:, 6], parts["note"].fillna(parts["note"].median()))
+    np.testing.assert_array_equal(rows[:, 7], parts["note"].isna())
+    assert not rows[:, 8].any()
+
+
+def test_order_and_further_columns_do_not_matter_and_polars_is_as_good(parts):
+    encoder = TableEncoder().fit(parts)
+    rows = encoder.transform(parts)
+    other = parts[parts.columns[::-1]].assign(further="x")
+    np.testing.assert_array_equal(encoder.transform(other), rows)
+    of_polars = pl.DataFrame({name: parts[name].to_list() for name in parts})
+    np.testing.assert_array_equal(encoder.transform(of_polars), rows)
+    np.testing.assert_array_equal(TableEncoder().fit(of_polars).transform(of_polars), rows)
+
+
+def test_arrays_have_numbered_columns():
+    X = np.random.default_rng(0).normal(size=(20, 3))
+    encoder = TableEncoder().fit(X)
+    assert list(encoder.feature_names_in_) == ["x0", "x1", "x2"]
+    np.testing.assert_array_equal(encoder.transform(X)[:, :3], X)
+
+
+STRANGE = {
+    "finish": "violet",
+    "line": "B",
+    "coated": None,
+    "width": np.nan,
+}
+
+
+@pytest.mark.parametrize("name", STRANGE)
+def test_a_cell_like_none_that_was_learned_shows_as_a_category_of_one_row_in_n_plus_one(parts, name):
+    encoder = TableEncoder().fit(parts)
+    row = parts.iloc[[3]].astype(object)
+    row[name] = STRANGE[name]
+    found = encoder.encoded(row)
+    assert found.strange.sum() == 1
+    assert encoder.columns_[int(found.strange.argmax())].name == name
+    share = 1 / (N_ROWS + 1)
+    assert found.values[0, -1] == pytest.approx((1 - share) / np.sqrt(share * (1 - share)), rel=1e-12)
+
+
+def test_squares_of_strange_cells_add_up(parts):
+    encoder = TableEncoder().fit(parts)
+    row = parts.iloc[[3]].assign(finish="violet", line="B")
+    assert encoder.transform(row)[0, -1] == pytest.approx(np.sqrt(2 * N_ROWS), rel=1e-12)
+
+
+@pytest.mark.numeric
+@pytest.mark.parametrize("name", STRANGE)
+def test_the_default_rejects_a_row_with_one_such_cell(parts, name):
+    model = make_pipeline(TableEncoder(), AutoSlabSVM()).fit(parts)
+    decisions = model.decision_function(parts)
+    # The most normal row, so that the cell alone is why it is rejected.
+    row = parts.iloc[[int(decisions.argmax())]].astype(object)
+    assert model.predict(row) == 1
+    row[name] = STRANGE[name]
+    assert model.predict(row) == -1
+
+
+@pytest.mark.numeric
+def test_a_category_never_met_is_as_far_away_as_one_that_a_left_out_row_had_alone(parts):
+    parts.loc[5, "finish"] = "violet"
+    model = make_pipeline(TableEncoder(), AutoSlabSVM()).fit(parts)
+    alone = model[-1].loo_scores_[5]
+    new = parts.iloc[[5]].assign(finish="green")
+    assert model.score_samples(new)[0] <= np.quantile(model[-1].loo_scores_, 0.05)
+    assert model.score_samples(new)[0] == pytest.approx(alone, abs=0.05 * abs(alone))
+
+
+class TestGaps:
+    def test_impute_puts_the_median_and_the_most_frequent_category(self):
+        table = pd.DataFrame({"a": [1.0, 2.0, 9.0, np.nan], "b": ["x", "x", "y", None]})
+        encoder = TableEncoder(missing="impute").fit(table)
+        np.testing.assert_array_equal(encoder.transform(table)[3], [2.0, 1.0, 0.0, 0.0])
+
+    def test_indicate_has_no_category_for_a_gap(self):
+        table = pd.DataFrame({"a": [1.0, 2.0, 9.0, np.nan], "b": ["x", "x", "y", None]})
+        encoder = TableEncoder().fit(table)
+        assert list(encoder.get_feature_names_out()) == ["a", "a is missing", "b=x", "b=y", "b is missing", "never met"]
+        np.testing.assert_array_equal(encoder.transform(table)[3], [2.0, 1.0, 0.0, 0.0, 1.0, 0.0])
+
+    def test_refuse_names_the_first_gap_when_learning_and_later(self, parts):
+        with pytest.raises(TableError, match=r"Row 1, column 'note': the cell is empty\. Fill it in, or let gaps be"):
+            TableEncoder(missing="refuse").fit(parts)
+        encoder = TableEncoder(missing="refuse", drop=["note"]).fit(parts)
+        parts.loc[7, "width"] = np.nan
+        with pytest.raises(TableError, match="Row 8, column 'width': the cell is empty"):
+            encoder.transform(parts)
+
+    def test_nullable_types_are_as_good_as_plain_ones(self):
+        plain = pd.DataFrame({"a": [1.0, np.nan, 3.0, 4.0], "b": [True, False, None, True], "c": ["x", None, "y", "x"]})
+        nullable = plain.astype({"a": "Int64", "b": "boolean", "c": "category"})
+        expected = TableEncoder().fit_transform(plain)
+        np.testing.assert_array_equal(TableEncoder().fit_transform(nullable), expected)
+
+
+def dates(n):
+    return [datetime.date(2024, 1, 1 + day % 28) for day in range(n)]
+
+
+BAD = {
+    "dates": (dates(30), "Column 'c': it holds dates, such as '2024-01-01'. Time goes on"),
+    "timestamps": (pd.to_datetime(pd.Series(dates(30))), "it holds dates"),
+    "dates as texts": (["2024-01-05", "2024-01-06"] * 15, "it holds dates, such as '2024-01-05'"),
+    "names": ([f"part {i}" for i in range(30)], "30 different texts in 30 rows, such as 'part 0': names or free text"),
+    "numbers with an error": (["1.5"] * 20 + ["abc"] + ["2"] * 9, "Row 21, column 'c': 'abc' stands among numbers"),
+    "numbers as texts": (["1.5", "2.5"] * 15, "it holds numbers as texts"),
+    "decimal commas": (["1,5", "2,5"] * 15, "numbers with a decimal comma, such as '1,5'"),
+    "nothing": ([np.nan] * 30, "Column 'c': it has no value at all. Leave it out"),
+    "infinite": ([1.0, np.inf] + [2.0] * 28, "Row 2, column 'c': it is infinite"),
+    "two kinds": ([1.0, "x", 2.0] * 10, "Row 2, column 'c': it holds 'x', a text, among cells that are a number"),
+    "lists": ([[1]] * 30, "it holds list, neither numbers nor texts"),
+    "complex": ([1j] * 30, "it holds complex128, neither numbers nor texts"),
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_a_column_that_cannot_be_learned_says_why(what):
+    values, text = BAD[what]
+    with pytest.raises(TableError) as error:
+        TableEncoder().fit(pd.DataFrame({"a": np.arange(30.0), "c": values}))
+    assert text in str(error.value)
+
+
+def test_a_category_is_what_is_said_to_be_one():
+    table = pd.DataFrame({"a": np.arange(30.0), "code": [101.0, 102.0, np.nan] * 10})
+    encoder = TableEncoder(categories=["code"]).fit(table)
+    assert list(encoder.get_feature_names_out())[1:4] == ["code=101", "code=102", "code is missing"]
+    whole = table.assign(code=[101, 102, 103] * 10)
+    assert encoder.encoded(whole).strange[:, 1].tolist() == [False, False, True] * 10
+
+
+def test_more_categories_than_can_be_told_are_refused():
+    levels = [f"{i}x" for i in range(MOST_LEVELS + 1)] * 2
+    with pytest.raises(TableError, match="1,001 different texts in 2,002 rows"):
+        TableEncoder().fit(pd.DataFrame({"a": np.arange(len(levels)), "c": levels}))
+
+
+def test_numbers_may_be_decimals_and_large():
+    table = pd.DataFrame({"a": [Decimal("1.5"), Decimal(2), Decimal(3)], "b": [10**30, 1, 2]})
+    np.testing.assert_array_equal(TableEncoder().fit_transform(table)[:, :2], [[1.5, 1e30], [2, 1], [3, 2]])
+
+
+class TestTables:
+    def test_names_that_are_there_twice_are_refused(self):
+        table = pd.DataFrame(np.zeros((3, 3)), columns=["a", "b", "a"])
+        with pytest.raises(TableError, match="Column 'a': there are two columns of this name"):
+            TableEncoder().fit(table)
+
+    def test_few_rows_no_columns_and_columns_that_do_not_vary(self, parts):
+        with pytest.raises(TableError, match="the table has 1 row, and nothing can be learned from so few"):
+            TableEncoder().fit(parts[:1])
+        with pytest.raises(TableError, match="no column is left to learn from"):
+            TableEncoder(columns=["width"], drop=["width"]).fit(parts)
+        with pytest.raises(TableError, match="no column varies: 1 column of one value each"):
+            TableEncoder(columns=["line"]).fit(parts)
+        with pytest.raises(TableError, match=r"has the shape \(3,\)"):
+            TableEncoder().fit(np.zeros(3))
+
+    def test_a_column_that_is_not_there_is_named_with_what_may_be_meant(self, parts):
+        encoder = TableEncoder().fit(parts)
+        with pytest.raises(TableError, match=r"Column 'width': the table has no column of this name\. Is it 'Width'"):
+            encoder.transform(parts.rename(columns={"width": "Width"}))
+        with pytest.raises(
+            TableError, match=r"of this name, and 5 others of the model's are missing, too. The table has 'q'"
+        ):
+            encoder.transform(pd.DataFrame({"q": [1.0]}))
+        with pytest.raises(TableError, match="Column 'wide': the table has no column of this name"):
+            TableEncoder(drop=["wide"]).fit(parts)
+
+    def test_a_column_of_another_type_names_its_first_cell(self, parts):
+        encoder = TableEncoder().fit(parts)
+        with pytest.raises(TableError, match="Row 1, column 'width': 'broad' stands where the model learned numbers"):
+            encoder.transform(parts.assign(width="broad"))
+        with pytest.raises(TableError, match=r"Row 2, column 'coated': '7\.0' stands where the model learned booleans"):
+            encoder.transform(parts.assign(coated=[1, 7] + [0] * (N_ROWS - 2)))
+        with pytest.raises(TableError, match="Row 1, column 'coated': 'yes' stands where the model learned booleans"):
+            encoder.transform(parts.assign(coated="yes"))
+        with pytest.raises(TableError, match="Row 1, column 'width': 'True' stands where the model learned numbers"):
+            encoder.transform(parts.assign(width=True))
+        words = ["true" if coated else "FALSE" for coated in parts["coated"]]
+        np.testing.assert_array_equal(encoder.transform(parts.assign(coated=words)), encoder.transform(parts))
+
+    def test_an_error_is_counted_from_the_first_row_of_all(self):
+        error = TableError("it is wrong", column="a", row=4)
+        assert str(error.below(1000)) == "Row 1,005, column 'a': it is wrong"
+        assert TableError("it is wrong").below(5).row is None
+
+    def test_columns_that_name_and_weigh_rows_are_left_out(self, parts):
+        encoder = TableEncoder(id_column="note", weight_column="weight", drop=["line"]).fit(parts)
+        assert [column.name for column in encoder.columns_] == ["width", "finish", "coated"]
+        chosen = TableEncoder(columns=["finish", "width"]).fit(parts)
+        assert [column.name for column in chosen.columns_] == ["width", "finish"]
+
+    def test_statements_say_how_each_column_is_taken(self, parts):
+        found = {column.name: column.statement() for column in TableEncoder().fit(parts).columns_}
+        assert found["finish"] == "3 categories: 'gloss', 'matt', 'raw'"
+        assert found["line"] == "constant, 'A': any other value is strange"
+        assert found["coated"] == "boolean"
+        assert found["note"].startswith("number, median ")
+        assert found["note"].endswith("; 12 missing")
+
+
+def test_shares_are_added_up_by_column_and_strangeness_belongs_to_the_strange_cells(parts):
+    encoder = TableEncoder().fit(parts)
+    rows = parts.iloc[:3].astype(object)
+    rows.loc[1, "finish"] = "violet"
+    rows.loc[2, ["finish", "line"]] = "violet", "B"
+    found = encoder.encoded(rows)
+    shares = np.arange(27.0).reshape(3, 9)
+    summed = encoder.by_column(shares, found.strange)
+    np.testing.assert_allclose(summed.sum(axis=1), shares.sum(axis=1), rtol=1e-15)
+    # width, weight, finish (three coordinates), coated, line (none), note (two): the last one is strangeness.
+    plain = shares @ np.array([[1, 0, 0, 0, 0, 0], [0, 1, 0, 0, 0, 0], *[[0, 0, 1, 0, 0, 0]] * 3, [0, 0, 0, 1, 0, 0],
+                               *[[0, 0, 0, 0, 0, 1]] * 2, [0] * 6])  # fmt: skip
+    np.testing.assert_allclose(summed[0], plain[0] + 8 / 6, rtol=1e-15)
+    np.testing.assert_allclose(summed[1], plain[1] + [0, 0, 17, 0, 0, 0], rtol=1e-15)
+    np.testing.assert_allclose(summed[2], plain[2] + [0, 0, 13, 0, 13, 0], rtol=1e-15)
+
+
+def test_it_clones_and_wants_to_be_fitted(parts):
+    with pytest.raises(NotFittedError):
+        clone(TableEncoder(drop=["note"])).transform(parts)
+    with pytest.raises(ValueError, match="missing"):
+        TableEncoder(missing="guess").fit(parts)
