@@ -25,7 +25,9 @@ from samples import DATA, has_letter
 from slabsvm import OneClassSlabSVM
 
 OFFSETS = ("training", "leave-one-out")
-GAMMA_MULTIPLES = (0.1, 1.0, 10.0, 100.0)
+# The rule that is the default, and multiples of gamma="scale".
+GAMMAS = ("neighbours", 0.1, 1.0, 10.0, 100.0)
+SMALL_GAMMAS = (1.0, 10.0)
 N_SPLITS = 3
 
 # Differences below this are ties.
@@ -44,10 +46,10 @@ MEASURED = ("m", "expected_recall", *DECISIONS)
 
 @dataclass(frozen=True)
 class Model:
-    """What a fit depends on, but for its data and its offsets; gamma_multiple is in units of gamma="scale"."""
+    """What a fit depends on, but for its data and its offsets; gamma is a rule, or in units of gamma="scale"."""
 
     kernel: str
-    gamma_multiple: float | None
+    gamma: float | str | None
     nu_lower: float
     nu_upper: float
     epsilon: float
@@ -57,9 +59,9 @@ class Model:
         return 1 - self.nu_lower - (self.nu_upper if self.epsilon else 0.0)
 
     def fit(self, train: Array, offsets: str) -> OneClassSlabSVM:
-        gamma: float | str = "scale"
-        if self.gamma_multiple is not None and train.var() > 0:
-            gamma = self.gamma_multiple / (train.shape[1] * train.var())
+        gamma = self.gamma if isinstance(self.gamma, str) else "scale"
+        if isinstance(self.gamma, float) and train.var() > 0:
+            gamma = self.gamma / (train.shape[1] * train.var())
         return OneClassSlabSVM(
             kernel=self.kernel,
             gamma=gamma,
@@ -70,7 +72,7 @@ class Model:
         ).fit(train)
 
 
-DEFAULT_MODEL = Model("rbf", 1.0, 0.1, 0.01, 2 / 3)
+DEFAULT_MODEL = Model("rbf", "neighbours", 0.1, 0.01, 2 / 3)
 
 
 # Measurement
@@ -83,10 +85,10 @@ def operating_points() -> list[Model]:
 
 def models(additive: bool) -> list[Model]:
     """Return what is measured: kernels by nu and epsilon. Without an upper plane nu_upper means nothing."""
-    kernels: list[tuple[str, float | None]] = [("rbf", multiple) for multiple in GAMMA_MULTIPLES]
+    kernels: list[tuple[str, float | str | None]] = [("rbf", gamma) for gamma in GAMMAS]
     kernels += [(name, None) for name in (("linear", *ADDITIVE) if additive else ("linear",))]
     slabs = ((0.1, 0.01, 2 / 3), (0.1, 0.05, 2 / 3), (0.1, 0.01, 0.0))
-    return [Model(kernel, multiple, *slab) for kernel, multiple in kernels for slab in slabs]
+    return [Model(kernel, gamma, *slab) for kernel, gamma in kernels for slab in slabs]
 
 
 def measure(data: DataSet, known: Any) -> Iterator[Record]:
@@ -140,7 +142,7 @@ def unavoidable_error(nominal: float, m: int, n: int) -> float:
 
 def measure_small(data: DataSet, m: int) -> Iterator[Record]:
     """Fit on few samples and put the planes by four rules, of which two correct for the number of samples."""
-    small = [model for model in models(False) if model.gamma_multiple in (1.0, 10.0) and model.epsilon]
+    small = [model for model in models(False) if model.gamma in SMALL_GAMMAS and model.epsilon]
     for seed in range(SMALL_SPLITS):
         parts = split(data, data.known[seed % len(data.known)], seed, m).scaled("rbf")
         for model in small:
@@ -209,8 +211,8 @@ def document(records: list[Record]) -> Document:
     fits = found["fits"]
     # A fit whose optimal w is 0 has no direction for planes to be put along, wherever they are put.
     sound = [record for record in fits if record["converged"] and not record["degenerate"]]
-    every_gamma = [{**record, "gamma_multiple": None} for record in found["small"]]
-    rules = ("m", "gamma_multiple", "nu_upper", "rule")
+    every_gamma = [{**record, "gamma": None} for record in found["small"]]
+    rules = ("m", "gamma", "nu_upper", "rule")
     lists = {
         "data": found["data"],
         "records": means(sound, ("data", *asdict(DEFAULT_MODEL), "offsets"), MEASURED),
@@ -234,7 +236,7 @@ def report(document: Document) -> str:
         [dict(zip(document[name][0], row, strict=True)) for row in document[name][1:]]
         for name in ("data", "records", "points", "small")
     )
-    kernels = sorted({(r["kernel"], r["gamma_multiple"]) for r in records}, key=_kernel_order)
+    kernels = sorted({(r["kernel"], r["gamma"]) for r in records}, key=_kernel_order)
     slabs = sorted({(r["nu_upper"], r["epsilon"]) for r in records}, key=lambda s: (-s[1], s[0]))
     parts = {
         "The data": _table(
@@ -242,17 +244,17 @@ def report(document: Document) -> str:
             [map(str, one.values()) for one in data],
         ),
         "Every kernel and every nu": _per_data_set(records),
-        "The default model (rbf, gamma scale, nu .1/.01, epsilon 2/3)": _per_data_set(
+        "The default model (rbf, gamma neighbours, nu .1/.01, epsilon 2/3)": _per_data_set(
             _with(records, **asdict(DEFAULT_MODEL))
         ),
         "The best of the kernels and gammas for each data set and each of the two, nu .1/.01, epsilon 2/3": _best(
             _with(records, nu_upper=DEFAULT_MODEL.nu_upper, epsilon=DEFAULT_MODEL.epsilon),
-            lambda r: _kernel_name(r["kernel"], r["gamma_multiple"]),
+            lambda r: _kernel_name(r["kernel"], r["gamma"]),
         ),
         "The default model at the best of nu_lower = .1, .3, .5, .7": _best(
             points, lambda r: f"nu_lower {r['nu_lower']:g}"
         ),
-        "By kernel": _by({_kernel_name(*k): _with(records, kernel=k[0], gamma_multiple=k[1]) for k in kernels}),
+        "By kernel": _by({_kernel_name(*k): _with(records, kernel=k[0], gamma=k[1]) for k in kernels}),
         "By slab": _by({_slab_name(*s): _with(records, nu_upper=s[0], epsilon=s[1]) for s in slabs}),
         "Few samples": _few(small),
     }
@@ -268,12 +270,12 @@ def _with(records: Iterable[Record], **values: Any) -> list[Record]:
     return [record for record in records if all(record[name] == value for name, value in values.items())]
 
 
-def _kernel_order(kernel: tuple[str, float | None]) -> tuple[int, float]:
-    return ("rbf", "linear", *ADDITIVE).index(kernel[0]), kernel[1] or 0.0
+def _kernel_order(kernel: tuple[str, float | str | None]) -> tuple[int, int]:
+    return ("rbf", "linear", *ADDITIVE).index(kernel[0]), (None, *GAMMAS).index(kernel[1])
 
 
-def _kernel_name(kernel: str, multiple: float | None) -> str:
-    return kernel if multiple is None else f"{kernel}, {multiple:g} x scale"
+def _kernel_name(kernel: str, gamma: float | str | None) -> str:
+    return kernel if gamma is None else f"{kernel}, {gamma if isinstance(gamma, str) else f'{gamma:g} x scale'}"
 
 
 def _slab_name(nu_upper: float, epsilon: float) -> str:
@@ -353,7 +355,7 @@ def _by(groups: dict[str, list[Record]]) -> str:
 def _few(small: Iterable[Record]) -> str:
     """Tabulate the rules for planes against the number of training samples."""
     rules = ("training", "leave-one-out", "rank nu (m + 1)", "conformal")
-    cells = {(r["m"], r["nu_upper"], r["rule"]): r for r in small if r["gamma_multiple"] is None}
+    cells = {(r["m"], r["nu_upper"], r["rule"]): r for r in small if r["gamma"] is None}
     rows = []
     for m, nu_upper in sorted({key[:2] for key in cells}, key=lambda key: (key[1], key[0])):
         some = [cells[m, nu_upper, rule] for rule in rules]
