@@ -150,3 +150,12 @@ def test_a_dask_array_has_no_feature_names():
     model.fit(da.from_array(X, chunks=(50, -1)))
     assert not hasattr(model, "feature_names_in_")
     assert model.n_features_in_ == 6
+
+
+def test_what_is_computed_after_another_fit_is_scored_by_the_model_that_was_asked():
+    X = positives(300)
+    blocks = da.from_array(X, chunks=(50, -1))
+    model = LinearOneClassSlabSVM().fit(X)
+    here, there = model.decision_function(X), model.decision_function(blocks)
+    model.fit(3.0 * X[:100])
+    np.testing.assert_allclose(there.compute(), here, rtol=1e-12)

@@ -180,6 +180,10 @@ def test_dask_arrays_give_the_same_model_however_they_are_divided():
         decisions = there.decision_function(blocks)
         assert isinstance(decisions, da.Array)
         np.testing.assert_allclose(decisions.compute(), here.decision_function(X), atol=1e-9)
+        p_values = there.p_values(blocks)
+        assert isinstance(p_values, da.Array)
+        np.testing.assert_allclose(p_values.compute(), here.p_values(X), atol=1.5 / 4000)
+        np.testing.assert_array_equal(there.predict(blocks, alpha=0.2), np.where(p_values.compute() > 0.2, 1, -1))
     few = da.from_array(X[:200], chunks=(50, -1))
     whole = quick().fit(few)
     assert whole.sample_ is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import field
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -248,7 +249,8 @@ class LinearOneClassSlabSVM(Slab, Scored):
     def score_samples(self, X: Any) -> Any:
         """Return how normal each row is, shape (n_samples,), by `ranking`; at epsilon = 0 what `project` returns."""
         along = self.project(X)
-        return along.map_blocks(self._ranked, dtype=np.float64) if is_dask(along) else self._ranked(along)
+        # What is computed later is ranked by the planes of now, whatever this model has learned by then.
+        return along.map_blocks(copy(self)._ranked, dtype=np.float64) if is_dask(along) else self._ranked(along)
 
     def _mapped(self, source: Source, survey: Surveyed) -> tuple[Source, Surveyed]:
         """Return a source and its survey as the feature map makes them, which a sample of the rows makes."""

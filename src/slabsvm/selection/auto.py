@@ -34,7 +34,7 @@ from slabsvm.runtime.caller import warn
 from slabsvm.runtime.counting import counted
 from slabsvm.runtime.sklearn_private import Interval, _num_samples
 from slabsvm.selection.criteria import RecallMissedWarning
-from slabsvm.selection.mean_score import MeanScore, fitted_scaler, put_on_scale
+from slabsvm.selection.mean_score import MeanScore, Shares, fitted_scaler, put_on_scale
 from slabsvm.selection.progress import Progress, Steps, WithProgress
 from slabsvm.selection.sampled import Drawn, Sample, lowest
 
@@ -194,11 +194,12 @@ class AutoSlabSVM(WithProgress, Detector):
             raise ValueError(f"alpha must be a rate between 0 and 1, got {alpha!r}.")
         return np.where(self.p_values(X) > alpha, 1, -1)
 
-    def p_values(self, X: Any) -> FloatArray:
+    def p_values(self, X: Any) -> Any:
         """Return the share of training rows that are no more normal than each row, shape (n_samples,).
 
         That is (1 + their number) / (1 + n), by what training rows score without themselves: of new positives a share
-        of about p has a p-value of at most p. (`ConformalDetector` promises it, with rows that are held out.)
+        of about p has a p-value of at most p. (`ConformalDetector` promises it, with rows that are held out.) A Dask
+        array for a Dask array.
 
         Raises
         ------
@@ -208,15 +209,8 @@ class AutoSlabSVM(WithProgress, Detector):
         scores = self.score_samples(X)
         if "loo_scores_" not in self.__dict__:
             raise AttributeError("p_values needs a fit with offsets='leave-one-out'.")
-        known = np.flatnonzero(~np.isnan(self.loo_scores_))
-        order = known[np.argsort(self.loo_scores_[known])]
-        # The weights, in rows.
-        weights = np.ones(len(order)) if self._fitted.weights is None else self._fitted.weights[order]
-        rows = np.concatenate([[0.0], np.cumsum(weights)])
-        rows *= len(known) / rows[-1]
-        below = np.searchsorted(self.loo_scores_[order], scores, side="right")
-        p_values: FloatArray = (1.0 + rows[below]) / (1.0 + len(known))
-        return p_values
+        shares = Shares.of(self.loo_scores_, self._fitted.weights)
+        return scores.map_blocks(shares, dtype=np.float64) if is_dask(scores) else shares(scores)
 
     def training_outliers(self) -> IndexArray:
         """Return the numbers of the training rows that the model would reject had it not learned them.

@@ -1,4 +1,4 @@
-"""The mean score of some slabs on standardised features: what `AutoSlabSVM` scores rows by, wherever they are."""
+"""What `AutoSlabSVM` gives rows, wherever they are: the mean score of slabs on standardised features, and its ranks."""
 
 from __future__ import annotations
 
@@ -37,6 +37,38 @@ class MeanScore:
         rows = put_on_scale(self.scaler, X)
         total = sum(member.decision_function(rows) for member in self.members)
         return np.asarray(total / len(self.members), dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Shares:
+    """The function that gives scores, (n,), the share of training rows that score no more: (1 + number) / (1 + all).
+
+    Attributes
+    ----------
+    scores : (m,) array of float64
+        What training rows score without themselves, ascending.
+    rows : (m + 1,) array of float64
+        How many rows the first of them are, by weight; a row of mean weight is one.
+    """
+
+    scores: FloatArray
+    rows: FloatArray
+
+    @classmethod
+    def of(cls, scores: FloatArray, weights: FloatArray | None) -> Shares:
+        """Return the function for training rows of these weights, alike for None; NaN is the score of no row."""
+        known = np.flatnonzero(~np.isnan(scores))
+        order = known[np.argsort(scores[known])]
+        masses = np.ones(len(order)) if weights is None else weights[order]
+        rows = np.concatenate([[0.0], np.cumsum(masses)])
+        rows *= len(known) / rows[-1]
+        return cls(scores[order], rows)
+
+    def __call__(self, scores: FloatArray) -> FloatArray:
+        """Return the shares, (n,)."""
+        below = np.searchsorted(self.scores, scores, side="right")
+        shares: FloatArray = (1.0 + self.rows[below]) / (1.0 + len(self.scores))
+        return shares
 
 
 def fitted_scaler(training: Training) -> StandardScaler:
