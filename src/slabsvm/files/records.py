@@ -1,0 +1,257 @@
+"""Texts of separated values, cut into blocks of whole records: what is wrong with one is said with its line.
+
+pandas fills short records with gaps, takes the first cells of long ones for an index, and reads on to the end of a file
+for the quote that ends a cell. So each block is counted before it is believed, and has a bounded size.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from slabsvm.runtime.counting import counted
+from slabsvm.tables.cells import TableError, as_number, shown
+
+BLOCK_BYTES = 2**22
+# A record of more bytes is refused: a cell without end must not fill the memory.
+MOST_BYTES = 2**25
+SEPARATORS = (",", ";", "\t", "|")
+NAMES_OF_SEPARATORS = {"\t": "tab", " ": "space"}
+BOM = b"\xef\xbb\xbf"
+BOMS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
+
+
+@dataclass(frozen=True)
+class Block:
+    """Whole records.
+
+    Attributes
+    ----------
+    content : bytes, in UTF-8
+    line : int
+        The number of its first line in the file, from 1.
+    """
+
+    content: bytes
+    line: int
+
+
+class Records:
+    """The header of a text, and its records a block at a time.
+
+    Parameters
+    ----------
+    file : binary file
+    separator : str, a character
+    encoding : str
+    header : bool
+        Whether the first record has the columns' names; otherwise they are x0, x1, ...
+
+    Attributes
+    ----------
+    names : list of str
+
+    Raises
+    ------
+    TableError
+        The text is empty, in another encoding, with another separator, or a record is not what it should be.
+    """
+
+    def __init__(self, file: BinaryIO, *, separator: str, encoding: str, header: bool) -> None:
+        self.separator = separator
+        self._encoding = encoding
+        self._file = _Recoded(file, encoding) if encoding != "utf-8" else file
+        self._line = 1
+        self._rest = b""
+        first = self._next()
+        if first is None:
+            raise TableError("it is empty: there is not even a header")
+        self._first: Block | None = first
+        start, cells = self._header(first)
+        if header:
+            self.names = self._checked(cells)
+            rest = first.content[start:]
+            self._first = Block(rest, 1 + first.content.count(b"\n", 0, start)) if rest else None
+        else:
+            self.names = [f"x{place}" for place in range(len(cells))]
+
+    def __iter__(self) -> Iterator[Block]:
+        """Give the blocks, without the header."""
+        if self._first is not None:
+            yield self._first
+        while (block := self._next()) is not None:
+            yield block
+
+    def check(self, blocks: Sequence[Block], n_rows: int) -> None:
+        """Refuse blocks, from which so many rows were read, that have records which are too short or too long."""
+        n_lines = n_separators = 0
+        for block in blocks:
+            values = np.frombuffer(block.content, np.uint8)
+            n_lines += int(np.count_nonzero(values == ord("\n"))) + (not block.content.endswith(b"\n"))
+            n_separators += int(np.count_nonzero(values == ord(self.separator)))
+        # Quotes and empty lines need a closer look.
+        if n_lines != n_rows or n_separators != n_rows * (len(self.names) - 1):
+            n_records = self.examine(blocks)
+            if n_records != n_rows:
+                raise TableError(
+                    f"it has {counted(n_records, 'record')}, of which {counted(n_rows, 'row')} could be read"
+                )
+
+    def examine(self, blocks: Sequence[Block]) -> int:
+        """Read blocks slowly, refuse the first record that has not one cell for each name, and count the records."""
+        n_records = 0
+        for block in blocks:
+            reader = self._reader(block.content)
+            try:
+                for cells in reader:
+                    n_records += bool(cells) or len(self.names) == 1
+                    if cells and len(cells) != len(self.names):
+                        raise TableError(
+                            f"line {block.line + reader.line_num - 1:,} has {counted(len(cells), 'cell')}, where the "
+                            f"header has {len(self.names):,}. Mend the line; a cell that holds the separator, "
+                            f"{_named(self.separator)}, needs quotes"
+                        )
+            except csv.Error as error:
+                raise TableError(f"line {block.line + reader.line_num - 1:,}: {_of_quotes(error)}") from error
+        return n_records
+
+    def _next(self) -> Block | None:
+        """Return the next block, or None at the end."""
+        content, size = self._rest, BLOCK_BYTES
+        while True:
+            read = self._file.read(size)
+            content += read
+            if self._line == 1 and not self._rest:
+                content = content.removeprefix(BOM)
+            if not content:
+                return None
+            end = self._end(content) if read else len(content)
+            if end:
+                break
+            if len(content) > MOST_BYTES:
+                raise TableError(
+                    f"line {self._line:,} has more than {MOST_BYTES / 2**20:.0f} MB and no end in sight: a line is too "
+                    f"long, or a quote was opened and never closed"
+                )
+            size = len(content)
+        block, self._rest = Block(content[:end], self._line), content[end:]
+        self._line += block.content.count(b"\n")
+        self._refuse_encoding(block)
+        return block
+
+    def _end(self, content: bytes) -> int:
+        """Return where the last whole record ends, 0 where none does."""
+        end = content.rfind(b"\n") + 1
+        if end == 0 or content.count(b'"', 0, end) % 2 == 0:
+            return end
+        # A quote is open at the last line's end, or quotes stand where they mean nothing.
+        reader, n_lines = self._reader(content[:end]), 0
+        try:
+            for _ in reader:
+                n_lines = reader.line_num
+        except csv.Error as error:
+            if "unexpected end" not in str(error):
+                return end
+        return _start_of_line(content, n_lines)
+
+    def _reader(self, content: bytes) -> Any:
+        text = io.StringIO(content.decode("latin-1"), newline="")
+        return csv.reader(text, delimiter=self.separator, strict=True)
+
+    def _header(self, first: Block) -> tuple[int, list[str]]:
+        """Return where the first record ends, and its cells."""
+        if b"\r" in first.content[:MOST_BYTES] and b"\n" not in first.content:
+            raise TableError("its lines end with a carriage return alone, as long ago. End them with a line feed")
+        reader = self._reader(first.content)
+        try:
+            cells = next((cells for cells in reader if cells), None)
+        except csv.Error as error:
+            raise TableError(f"line {reader.line_num:,}: {_of_quotes(error)}") from error
+        if cells is None:
+            raise TableError("it holds nothing but empty lines")
+        start = _start_of_line(first.content, reader.line_num)
+        return start, [cell.encode("latin-1").decode().strip() for cell in cells]
+
+    def _checked(self, names: list[str]) -> list[str]:
+        """Return the header's names; refuse those that cannot be names, or not of this separator."""
+        if len(names) == 1:
+            others = [other for other in SEPARATORS if other != self.separator and other in names[0]]
+            if others:
+                raise TableError(
+                    f"the header is one name, {shown(names[0])}. Is {_named(others[0])} the separator? Then say so "
+                    "(separator)"
+                )
+        if all(as_number(name) is not None for name in names):
+            raise TableError(
+                f"the first line holds numbers, {', '.join(map(shown, names[:3]))}, where names of columns belong. Add "
+                "a line of names, or say that there is none (no header)"
+            )
+        if "" in names:
+            raise TableError(f"the header has no name for column {names.index('') + 1}. Give it one")
+        twice = [name for place, name in enumerate(names) if name in names[:place]]
+        if twice:
+            raise TableError("there are two columns of this name, or more. Rename all but one", column=twice[0])
+        return names
+
+    def _refuse_encoding(self, block: Block) -> None:
+        start = block.content[:2] if block.line == 1 else b""
+        try:
+            block.content.decode()
+        except UnicodeDecodeError as error:
+            line = block.line + block.content.count(b"\n", 0, error.start)
+            hint = BOMS.get(start, "cp1252 or latin-1")
+            byte = f"{block.content[error.start]:#04x}"
+            raise TableError(
+                f"line {line:,} is not in {self._encoding}, where byte {byte} means nothing. "
+                f"Say which encoding it is in, for example {hint} (encoding)"
+            ) from error
+        if b"\x00" in block.content:
+            line = block.line + block.content.count(b"\n", 0, block.content.index(b"\x00"))
+            raise TableError(f"line {line:,} holds a zero byte: this is no text, or one in utf-16 (encoding)")
+
+
+class _Recoded:
+    """A binary file in UTF-8 of one in another encoding."""
+
+    def __init__(self, file: BinaryIO, encoding: str) -> None:
+        try:
+            self._text = io.TextIOWrapper(file, encoding=encoding, newline="")
+        except LookupError as error:
+            raise TableError(
+                f"there is no encoding {shown(encoding)}. Common ones are utf-8, cp1252, latin-1"
+            ) from error
+        self._encoding = encoding
+
+    def read(self, size: int) -> bytes:
+        """Return about so many bytes; fewer at the end alone."""
+        try:
+            return self._text.read(size).encode()
+        except UnicodeError as error:
+            raise TableError(f"it is not in {self._encoding}: {error}. Say which encoding it has (encoding)") from error
+
+
+def _start_of_line(content: bytes, number: int) -> int:
+    """Return where the line of this number begins, from 0."""
+    start = 0
+    for _ in range(number):
+        start = content.find(b"\n", start) + 1
+        if start == 0:
+            return len(content)
+    return start
+
+
+def _named(separator: str) -> str:
+    return NAMES_OF_SEPARATORS.get(separator, shown(separator))
+
+
+def _of_quotes(error: csv.Error) -> str:
+    """Return what an error of the reader means."""
+    text = str(error)
+    if "field larger" in text:
+        return "a cell in quotes has more than 131,072 characters: is a quote never closed?"
+    return f"a quote is not closed, or stands inside of a cell ({text})"

@@ -1,0 +1,366 @@
+"""Reading tables of six formats, a piece at a time or as a whole: CSV, TSV, Parquet, NPY, NPZ and svmlight.
+
+pandas reads texts, and pyarrow reads Parquet: the optional extras `slabsvm[tables]` and `slabsvm[parquet]`. Both are
+imported when a file of such a format is read.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import sys
+import zlib
+from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+import numpy as np
+
+from slabsvm.files.records import Block, Records
+from slabsvm.runtime.counting import counted
+from slabsvm.tables.cells import TableError, shown
+
+STANDARD = Path("-")
+SUFFIXES = {
+    "csv": (".csv",),
+    "tsv": (".tsv", ".tab"),
+    "parquet": (".parquet", ".pq"),
+    "npy": (".npy",),
+    "npz": (".npz",),
+    "svmlight": (".svmlight", ".svm", ".libsvm"),
+}
+# Formats that may be compressed by gzip, or come from the standard input.
+STREAMS = ("csv", "tsv", "svmlight")
+# So many cells of a table of numbers are in a piece.
+PIECE_CELLS = 2**19
+# A dense row of more columns is no table of a person's.
+MOST_COLUMNS = 100_000
+
+
+class TablesMissingError(ImportError):
+    """What reads a format is not installed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """How a table is read.
+
+    Attributes
+    ----------
+    format : str or None
+        One of SUFFIXES; None goes by the file's name.
+    separator : str or None
+        What is between the cells of a text; None is a comma, and of TSV a tab.
+    decimal : str
+        The decimal point of a text's numbers.
+    encoding : str
+    header : bool
+        Whether the first line of a text has the columns' names.
+    array : str or None
+        Which array of an NPZ file.
+    texts : collection of str
+        Columns of a text file whose cells are texts, whatever they look like.
+    n_columns : int or None
+        How many columns an svmlight file has, which states only those that are not 0.
+    """
+
+    format: str | None = None
+    separator: str | None = None
+    decimal: str = "."
+    encoding: str = "utf-8"
+    header: bool = True
+    array: str | None = None
+    texts: Collection[str] = ()
+    n_columns: int | None = None
+
+    def named(self, path: Path) -> str:
+        """Return the format of a file."""
+        if self.format is not None:
+            return self.format
+        if path == STANDARD:
+            return "csv"
+        suffixes = path.suffixes[:-1] if path.suffix.lower() == ".gz" else path.suffixes
+        suffix = suffixes[-1].lower() if suffixes else ""
+        for name, known in SUFFIXES.items():
+            if suffix in known:
+                return name
+        raise TableError(f"its name does not say which format it has. Say so (format): {', '.join(SUFFIXES)}")
+
+
+def pieces(path: Path, how: Reading) -> Iterator[Any]:
+    """Give a table in pieces of a few megabytes, each a pandas DataFrame or an array.
+
+    Parameters
+    ----------
+    path : Path
+        "-" is the standard input. Texts may be compressed by gzip, and are then named so.
+    how : Reading
+
+    Raises
+    ------
+    TableError
+        The file is not such a table; the text says where and what to do, without the file's name.
+    TablesMissingError
+        What reads the format is not installed.
+    OSError
+    """
+    name = how.named(path)
+    if path == STANDARD and name not in STREAMS:
+        raise TableError(f"{name} cannot come from the standard input, where nobody can go back: give a file")
+    yield from READERS[name](path, how)
+
+
+def whole(path: Path, how: Reading) -> Any:
+    """Return a table as a whole, a pandas DataFrame or an array, with the type of each column found by all rows.
+
+    Raises
+    ------
+    TableError, TablesMissingError, OSError
+        As of `pieces`; and the table has no rows.
+    """
+    if how.named(path) in ("csv", "tsv"):
+        table = _whole_text(path, how)
+    else:
+        parts = list(pieces(path, how))
+        if not parts:
+            raise TableError("it has no rows")
+        table = (
+            np.concatenate(parts) if isinstance(parts[0], np.ndarray) else _pandas().concat(parts, ignore_index=True)
+        )
+    if len(table) == 0:
+        raise TableError("it has a header and no rows")
+    return table
+
+
+def names(path: Path, how: Reading) -> list[str] | None:
+    """Return the names of a text's columns without reading on; None for other formats."""
+    if how.named(path) not in ("csv", "tsv") or path == STANDARD:
+        return None
+    with _records(path, how) as records:
+        return records.names
+
+
+def _texts(path: Path, how: Reading) -> Iterator[Any]:
+    with _records(path, how) as records:
+        for block in records:
+            yield _frame(records, block, how)
+
+
+def _whole_text(path: Path, how: Reading) -> Any:
+    """Return a table of text; each block is checked as it is read."""
+    with _records(path, how) as records:
+        checked = _Checked(records)
+        frame = _parsed(cast(BinaryIO, checked), records, how, checked.examine)
+        checked.finish(frame)
+        return frame
+
+
+class _Checked(io.RawIOBase):
+    """The blocks of a text as one file, counted."""
+
+    def __init__(self, records: Records) -> None:
+        self._records = records
+        self._blocks = iter(records)
+        self._rest = b""
+        self._seen: list[Block] = []
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill the buffer, or a part of it."""
+        while not self._rest:
+            block = next(self._blocks, None)
+            if block is None:
+                return 0
+            self._seen.append(block)
+            self._rest = block.content
+        size = min(len(buffer), len(self._rest))
+        buffer[:size], self._rest = self._rest[:size], self._rest[size:]
+        return size
+
+    def examine(self) -> None:
+        """Refuse the first record that is not what it should be."""
+        self._records.examine(self._seen)
+
+    def finish(self, frame: Any) -> None:
+        """Refuse the table where its records are not as many, or as long, as its rows."""
+        self._records.check(self._seen, len(frame))
+
+
+def _frame(records: Records, block: Block, how: Reading) -> Any:
+    frame = _parsed(io.BytesIO(block.content), records, how, lambda: records.examine([block]))
+    records.check([block], len(frame))
+    return frame
+
+
+def _parsed(file: BinaryIO, records: Records, how: Reading, examine: Callable[[], object]) -> Any:
+    pandas = _pandas()
+    columns = records.names
+    try:
+        frame = pandas.read_csv(
+            file,
+            sep=records.separator,
+            header=None,
+            names=columns,
+            dtype={name: str for name in columns if name in how.texts},
+            decimal=how.decimal,
+            low_memory=False,
+            # A table of one column has gaps that look like empty lines.
+            skip_blank_lines=len(columns) > 1,
+            encoding="utf-8",
+        )
+    except (pandas.errors.ParserError, pandas.errors.EmptyDataError, ValueError) as error:
+        examine()
+        if isinstance(error, pandas.errors.EmptyDataError):
+            return pandas.DataFrame({name: np.empty(0) for name in columns})
+        raise TableError(f"it cannot be read: {error}") from error
+    if not isinstance(frame.index, pandas.RangeIndex):
+        # pandas took the first cells of a record that is too long for the names of rows.
+        examine()
+        raise TableError("its rows are longer than its header")
+    return frame
+
+
+@contextmanager
+def _records(path: Path, how: Reading) -> Iterator[Records]:
+    separator = how.separator or ("\t" if how.named(path) == "tsv" else ",")
+    if len(separator) != 1 or not separator.isascii():
+        raise TableError(f"the separator is one character, not {shown(separator)}")
+    with _opened(path) as file:
+        yield Records(
+            file, separator=separator, encoding=how.encoding.lower().replace("utf8", "utf-8"), header=how.header
+        )
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    opened: AbstractContextManager[BinaryIO]
+    if path == STANDARD:
+        opened = nullcontext(sys.stdin.buffer)
+    else:
+        compressed = path.suffix.lower() == ".gz"
+        opened = cast(BinaryIO, gzip.GzipFile(path)) if compressed else path.open("rb")
+    with opened as file:
+        try:
+            yield file
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise TableError(f"its compression is damaged, or it was cut short: {error}") from error
+
+
+def _parquet(path: Path, how: Reading) -> Iterator[Any]:
+    del how
+    _pandas()
+    if find_spec("pyarrow") is None:
+        raise TablesMissingError("Parquet is read by pyarrow. Install it with: pip install 'slabsvm[parquet]'")
+    import pyarrow
+    from pyarrow import parquet
+
+    with path.open("rb") as file:
+        try:
+            table = parquet.ParquetFile(file)
+            names = table.schema_arrow.names
+            _refuse_repeats(names)
+            height = max(1, PIECE_CELLS // max(1, len(names)))
+            for batch in table.iter_batches(batch_size=height):
+                yield batch.to_pandas()
+        except pyarrow.ArrowInvalid as error:
+            raise TableError(f"it is no Parquet file, or was cut short: {_first_line(error)}") from error
+        except (OSError, pyarrow.ArrowException) as error:
+            raise TableError(f"it is damaged, or was cut short: {_first_line(error)}") from error
+
+
+def _npy(path: Path, how: Reading) -> Iterator[Any]:
+    del how
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise TableError(f"it is no NPY file of numbers, or was cut short: {_first_line(error)}") from error
+    if not isinstance(array, np.ndarray):
+        array.close()
+        raise TableError("it is an archive of arrays. Say so (format): npz")
+    yield from _of_array(array)
+
+
+def _npz(path: Path, how: Reading) -> Iterator[Any]:
+    try:
+        archive = np.load(path, allow_pickle=False)
+        if isinstance(archive, np.ndarray):
+            raise TableError("it is one array. Say so (format): npy")
+        with archive:
+            if how.array is None and len(archive.files) != 1:
+                raise TableError(f"it holds {len(archive.files)} arrays, {_few(archive.files)}. Say which one (array)")
+            name = archive.files[0] if how.array is None else how.array
+            if name not in archive.files:
+                raise TableError(f"it holds no array {shown(name)}, but {_few(archive.files)}")
+            array = archive[name]
+    except TableError:
+        raise
+    except (ValueError, EOFError, OSError, zlib.error) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise TableError(f"it is no NPZ file of numbers, or was cut short: {_first_line(error)}") from error
+    yield from _of_array(array)
+
+
+def _svmlight(path: Path, how: Reading) -> Iterator[Any]:
+    from sklearn.datasets import load_svmlight_file
+
+    with _opened(path) as file:
+        try:
+            X, _ = load_svmlight_file(file, zero_based=False)
+        except (ValueError, OverflowError, IndexError) as error:
+            raise TableError(f"it is no svmlight file, whose features count from 1: {_first_line(error)}") from error
+    n_columns = max(X.shape[1], how.n_columns or 0)
+    if n_columns > MOST_COLUMNS:
+        raise TableError(f"it has {n_columns:,} columns, and {MOST_COLUMNS:,} are read. Learn sparse rows from Python")
+    X.resize((X.shape[0], n_columns))
+    yield from _of_array(X, lambda rows: rows.toarray())
+
+
+def _of_array(array: Any, dense: Callable[[Any], Any] = np.asarray) -> Iterator[Any]:
+    if array.ndim != 2 or array.dtype.kind not in "fiub":
+        raise TableError(
+            f"it holds an array of {array.dtype} with the shape {array.shape}: a table has rows and columns"
+        )
+    height = max(1, PIECE_CELLS // max(1, array.shape[1]))
+    for first in range(0, array.shape[0], height):
+        yield dense(array[first : first + height])
+
+
+READERS: dict[str, Callable[[Path, Reading], Iterator[Any]]] = {
+    "csv": _texts,
+    "tsv": _texts,
+    "parquet": _parquet,
+    "npy": _npy,
+    "npz": _npz,
+    "svmlight": _svmlight,
+}
+
+
+def _pandas() -> Any:
+    if find_spec("pandas") is None:
+        raise TablesMissingError(
+            "Tables of this format are read by pandas. Install it with: pip install 'slabsvm[tables]'"
+        )
+    import pandas
+
+    return pandas
+
+
+def _refuse_repeats(names: list[str]) -> None:
+    twice = [name for place, name in enumerate(names) if name in names[:place]]
+    if twice:
+        raise TableError("there are two columns of this name, or more. Rename all but one", column=twice[0])
+
+
+def _few(names: list[str]) -> str:
+    return ", ".join(map(shown, names[:5])) + (f" and {counted(len(names) - 5, 'other')}" if len(names) > 5 else "")
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0][:200]

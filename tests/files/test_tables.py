@@ -1,0 +1,281 @@
+"""Tables from files: six formats give the same cells, and every bad table is told what is wrong and where."""
+
+import builtins
+import gzip
+import io
+import sys
+import tracemalloc
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import dump_svmlight_file
+
+from slabsvm.files import records, tables
+from slabsvm.files.tables import Reading, TablesMissingError, names, pieces, whole
+from slabsvm.tables import TableError
+
+needs_pyarrow = pytest.mark.skipif(find_spec("pyarrow") is None, reason="needs pyarrow: pip install 'slabsvm[parquet]'")
+
+
+@pytest.fixture(name="frame")
+def a_frame():
+    generator = np.random.default_rng(0)
+    return pd.DataFrame(
+        {
+            "width": generator.normal(size=500),
+            "finish": generator.choice(["matt", "gloss, wet", 'a "quoted"', "two\nlines"], 500),
+            "count": generator.integers(0, 9, 500),
+            "coated": generator.random(500) < 0.5,
+        }
+    )
+
+
+def written(path, frame, **how):
+    frame.to_csv(path, index=False, **how)
+    return path
+
+
+def read(path, **how):
+    """Return a table by its pieces and as a whole, and that both are equal."""
+    parts = list(pieces(path, Reading(**how)))
+    together = np.concatenate(parts) if isinstance(parts[0], np.ndarray) else pd.concat(parts, ignore_index=True)
+    table = whole(path, Reading(**how))
+    if isinstance(table, np.ndarray):
+        np.testing.assert_array_equal(together, table)
+    else:
+        pd.testing.assert_frame_equal(together, table)
+    return table
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    """Blocks of few records, so that quotes and lines are cut wherever they can be."""
+    monkeypatch.setattr(records, "BLOCK_BYTES", 150)
+    monkeypatch.setattr(tables, "PIECE_CELLS", 150)
+
+
+@pytest.mark.usefixtures("small_blocks")
+class TestFormats:
+    @pytest.mark.parametrize("suffix", ["csv", "tsv", "csv.gz", "tsv.gz"])
+    def test_texts_of_separated_values(self, tmp_path, frame, suffix):
+        path = written(tmp_path / f"t.{suffix}", frame, sep="\t" if "tsv" in suffix else ",")
+        found = read(path)
+        pd.testing.assert_frame_equal(found, frame.astype({"finish": found["finish"].dtype}))
+        assert names(path, Reading()) == list(frame)
+
+    @pytest.mark.parametrize("ends", ["\n", "\r\n"])
+    @pytest.mark.parametrize("last", [True, False])
+    def test_ends_of_lines_a_mark_of_utf8_and_empty_lines_do_no_harm(self, tmp_path, ends, last):
+        text = ends.join(["a,b", *(f"{i},x{i}" for i in range(50)), ""]) + ends
+        path = tmp_path / "t.csv"
+        path.write_bytes(b"\xef\xbb\xbf" + text.encode() if last else text.encode().rstrip())
+        assert read(path)["a"].tolist() == list(range(50))
+
+    def test_other_separators_decimals_encodings_and_no_header(self, tmp_path):
+        path = tmp_path / "t.csv"
+        path.write_bytes("1,5;grün\n2,5;blau\n".encode("cp1252"))
+        found = read(path, separator=";", decimal=",", encoding="cp1252", header=False)
+        assert found.columns.tolist() == ["x0", "x1"]
+        assert found.to_numpy().tolist() == [[1.5, "grün"], [2.5, "blau"]]
+
+    def test_utf_16(self, tmp_path, frame):
+        path = written(tmp_path / "t.csv", frame, encoding="utf-16")
+        assert len(read(path, encoding="utf-16")) == len(frame)
+
+    def test_a_column_of_texts_stays_as_it_is_written(self, tmp_path):
+        path = tmp_path / "t.csv"
+        path.write_text("code,n\n007,1\n010,2\n")
+        assert read(path, texts=["code"])["code"].tolist() == ["007", "010"]
+
+    def test_one_column_keeps_its_gaps(self, tmp_path):
+        path = tmp_path / "t.csv"
+        path.write_text("a\n1\n\n3\n")
+        np.testing.assert_array_equal(read(path)["a"], [1, np.nan, 3])
+
+    def test_an_inch_that_is_no_quote(self, tmp_path):
+        path = tmp_path / "t.csv"
+        path.write_text("a,b\n" + '5" pipe,1\n6 inch,2\n' * 100)
+        assert read(path)["a"].tolist() == ['5" pipe', "6 inch"] * 100
+
+    def test_arrays(self, tmp_path):
+        X = np.random.default_rng(0).normal(size=(200, 3)).astype(np.float32)
+        np.save(tmp_path / "t.npy", X)
+        np.savez(tmp_path / "one.npz", train=X)
+        np.savez(tmp_path / "two.npz", train=X, test=X[:3])
+        np.testing.assert_array_equal(read(tmp_path / "t.npy"), X)
+        np.testing.assert_array_equal(read(tmp_path / "one.npz"), X)
+        np.testing.assert_array_equal(read(tmp_path / "two.npz", array="test"), X[:3])
+
+    def test_svmlight_has_zeros_up_to_the_columns_that_are_asked_for(self, tmp_path):
+        X = np.random.default_rng(0).normal(size=(200, 5)) * (np.random.default_rng(1).random((200, 5)) < 0.4)
+        with (tmp_path / "t.svm").open("wb") as file:
+            dump_svmlight_file(X, np.ones(200), file, zero_based=False)
+        np.testing.assert_allclose(read(tmp_path / "t.svm", n_columns=7), np.pad(X, [(0, 0), (0, 2)]), rtol=1e-12)
+
+    @needs_pyarrow
+    def test_parquet(self, tmp_path, frame):
+        frame.to_parquet(tmp_path / "t.parquet")
+        found = read(tmp_path / "t.parquet")
+        pd.testing.assert_frame_equal(found, frame.astype({"finish": found["finish"].dtype}))
+
+    def test_the_standard_input(self, monkeypatch, frame):
+        text = frame.to_csv(index=False).encode()
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
+        assert len(whole(Path("-"), Reading())) == len(frame)
+        with pytest.raises(TableError, match="parquet cannot come from the standard input"):
+            whole(Path("-"), Reading(format="parquet"))
+
+
+BAD = {
+    "empty": ("csv", b"", {}, "it is empty: there is not even a header"),
+    "empty lines": ("csv", b"\n\n", {}, "it holds nothing but empty lines"),
+    "header only": ("csv", b"a,b\n", {}, "it has a header and no rows"),
+    "header without an end": ("csv", b"a,b", {}, "it has a header and no rows"),
+    "long row": (
+        "csv",
+        b"a,b\n1,2\n1,2,3\n",
+        {},
+        "line 3 has 3 cells, where the header has 2. Mend the line; a cell that",
+    ),
+    "all rows long": ("csv", b"a,b\n1,2,3\n1,2,3\n", {}, "line 2 has 3 cells, where the header has 2"),
+    "short row": ("csv", b"a,b,c\n1,2,3\n1,2\n", {}, "line 3 has 2 cells, where the header has 3"),
+    "long and short": ("csv", b"a,b,c\n1,2,3,4\n1,2\n", {}, "line 2 has 4 cells, where the header has 3"),
+    "short and long": ("csv", b"a,b,c\n1,2\n1,2,3,4\n", {}, "line 2 has 2 cells, where the header has 3"),
+    "ragged tabs": ("tsv", b"a\tb\n1\n", {}, "line 2 has 1 cell, where the header has 2"),
+    "wrong separator": ("csv", b"a;b\n1;2\n", {}, "the header is one name, 'a;b'. Is ';' the separator? Then say so"),
+    "tabs": ("csv", b"a\tb\n1\t2\n", {}, "Is tab the separator?"),
+    "no header": (
+        "csv",
+        b"1.5,2\n3,4\n",
+        {},
+        "the first line holds numbers, '1.5', '2', where names of columns belong",
+    ),
+    "no name": ("csv", b"a,,c\n1,2,3\n", {}, "the header has no name for column 2"),
+    "names twice": ("csv", b"a,b,a\n1,2,3\n", {}, "Column 'a': there are two columns of this name, or more"),
+    "open quote": ("csv", b'a,b\n1,"x\n2,y\n', {}, "a quote is not closed, or stands inside of a cell"),
+    "open quote, long": ("csv", b'a,b\n1,"' + b"x" * 140_000, {}, "has more than 131,072 characters: is a quote never"),
+    "encoding": (
+        "csv",
+        "a,b\n1,x\n2,grün\n".encode("cp1252"),
+        {},
+        "line 3 is not in utf-8, where byte 0xfc means nothing",
+    ),
+    "utf-16": ("csv", "a,b\n1,2\n".encode("utf-16"), {}, "Say which encoding it is in, for example utf-16"),
+    "zero bytes": ("csv", b"a,b\n1,\x002\n", {}, "line 2 holds a zero byte: this is no text"),
+    "wrong encoding": ("csv", b"a,b\n1,\xc3\n", {"encoding": "ascii"}, "it is not in ascii"),
+    "no encoding": ("csv", b"a,b\n", {"encoding": "klingon"}, "there is no encoding 'klingon'"),
+    "old ends": ("csv", b"a,b\r1,2\r", {}, "its lines end with a carriage return alone"),
+    "two characters": ("csv", b"a,b\n", {"separator": "::"}, "the separator is one character, not '::'"),
+    "gzip cut short": ("csv.gz", gzip.compress(b"a,b\n" + b"1,2\n" * 9999)[:-20], {}, "damaged, or it was cut short"),
+    "no gzip": ("csv.gz", b"a,b\n1,2\n", {}, "its compression is damaged"),
+    "no npy": ("npy", b"a,b\n1,2\n", {}, "it is no NPY file of numbers, or was cut short"),
+    "no npz": ("npz", b"a,b\n1,2\n", {}, "it is no NPZ file of numbers, or was cut short"),
+    "no svmlight": ("svm", b"a,b\n1,2\n", {}, "it is no svmlight file, whose features count from 1"),
+    "svmlight from zero": ("svm", b"1 0:3.5\n", {}, "it is no svmlight file, whose features count from 1"),
+    "no format": ("xlsx", b"PK", {}, "its name does not say which format it has. Say so (format): csv, tsv, parquet"),
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_a_bad_table_is_told_what_is_wrong(tmp_path, what):
+    suffix, content, how, text = BAD[what]
+    path = tmp_path / f"t.{suffix}"
+    path.write_bytes(content)
+    with pytest.raises(TableError) as error:
+        whole(path, Reading(**how))
+    assert text in str(error.value)
+    if "header" not in what:
+        with pytest.raises(TableError) as error:
+            list(pieces(path, Reading(**how)))
+        assert text in str(error.value)
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_a_ragged_row_far_down_is_named_by_its_line_also_below_quoted_lines(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("a,b\n" + '"two\nlines",1\n' * 60 + "x\n" + "y,2\n" * 30)
+    for act in (lambda: list(pieces(path, Reading())), lambda: whole(path, Reading())):
+        with pytest.raises(TableError, match="line 122 has 1 cell, where the header has 2"):
+            act()
+
+
+@pytest.mark.parametrize("opening", [b"1,", b'1,"'])
+def test_a_cell_without_end_takes_bounded_memory(tmp_path, opening):
+    path = tmp_path / "t.csv"
+    with path.open("wb") as file:
+        file.write(b"a,b\n" + opening)
+        file.truncate(10**9)
+    tracemalloc.start()
+    with pytest.raises(TableError, match="line 2 has more than 32 MB and no end in sight"):
+        list(pieces(path, Reading()))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 5 * records.MOST_BYTES
+
+
+class TestArrays:
+    def test_objects_vectors_and_several_arrays_are_refused(self, tmp_path):
+        np.save(tmp_path / "o.npy", np.array([["a", 1]], dtype=object))
+        np.save(tmp_path / "v.npy", np.zeros(3))
+        np.savez(tmp_path / "two.npz", train=np.zeros((2, 2)), test=np.zeros((2, 2)))
+        with pytest.raises(TableError, match=r"it is no NPY file of numbers.*Python objects"):
+            whole(tmp_path / "o.npy", Reading())
+        with pytest.raises(TableError, match=r"an array of float64 with the shape \(3,\)"):
+            whole(tmp_path / "v.npy", Reading())
+        with pytest.raises(TableError, match=r"it holds 2 arrays, 'train', 'test'\. Say which one \(array\)"):
+            whole(tmp_path / "two.npz", Reading())
+        with pytest.raises(TableError, match="it holds no array 'rest', but 'train', 'test'"):
+            whole(tmp_path / "two.npz", Reading(array="rest"))
+
+    def test_a_file_cut_short(self, tmp_path):
+        np.save(tmp_path / "t.npy", np.zeros((100, 3)))
+        (tmp_path / "c.npy").write_bytes((tmp_path / "t.npy").read_bytes()[:500])
+        with pytest.raises(TableError, match="it is no NPY file of numbers, or was cut short"):
+            whole(tmp_path / "c.npy", Reading())
+
+
+@needs_pyarrow
+@pytest.mark.parametrize("keep", [0.1, 0.5, 0.95])
+def test_a_parquet_file_that_was_cut_short(tmp_path, frame, keep):
+    frame.to_parquet(tmp_path / "t.parquet")
+    content = (tmp_path / "t.parquet").read_bytes()
+    (tmp_path / "c.parquet").write_bytes(content[: int(keep * len(content))])
+    with pytest.raises(TableError, match="it is no Parquet file, or was cut short"):
+        whole(tmp_path / "c.parquet", Reading())
+
+
+@needs_pyarrow
+def test_a_parquet_file_that_is_damaged_inside(tmp_path, frame):
+    frame.to_parquet(tmp_path / "t.parquet")
+    content = bytearray((tmp_path / "t.parquet").read_bytes())
+    content[20:400] = bytes(380)
+    (tmp_path / "t.parquet").write_bytes(content)
+    with pytest.raises(TableError, match="it is damaged, or was cut short"):
+        whole(tmp_path / "t.parquet", Reading())
+
+
+def test_what_cannot_be_opened_is_the_systems_error(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        whole(tmp_path / "none.csv", Reading())
+    with pytest.raises(IsADirectoryError):
+        whole(tmp_path, Reading(format="csv"))
+
+
+@pytest.mark.parametrize(
+    ("module", "suffix", "extra"), [("pandas", "csv", "tables"), ("pyarrow", "parquet", "parquet")]
+)
+def test_what_is_not_installed_is_named(tmp_path, monkeypatch, module, suffix, extra):
+    (tmp_path / f"t.{suffix}").write_bytes(b"a,b\n1,2\n")
+    monkeypatch.setattr(tables, "find_spec", lambda name: None if name == module else find_spec(name))
+    imported = builtins.__import__
+
+    def refuse(name, *args, **kwargs):
+        assert name.partition(".")[0] != module, f"{module} was imported"
+        return imported(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", refuse)
+    with pytest.raises(TablesMissingError, match=rf"pip install 'slabsvm\[{extra}\]'"):
+        whole(tmp_path / f"t.{suffix}", Reading())
