@@ -10,7 +10,8 @@ import scipy.sparse as sp
 
 from slabsvm import AutoSlabSVM
 from slabsvm.data.passes import Local
-from slabsvm.selection.sampled import Sample, lowest
+from slabsvm.selection.sampled import Sample
+from slabsvm.selection.thresholds import by_others
 
 pytestmark = pytest.mark.numeric
 
@@ -26,21 +27,21 @@ def quick(**own) -> AutoSlabSVM:
     return AutoSlabSVM(**{"max_fit_samples": 300, **own})
 
 
-@pytest.mark.parametrize("share", [0.1, 0.01, 0.5])
+@pytest.mark.parametrize(("recall", "one_in"), [(0.9, 10), (0.99, 100), (0.5, 2)])
 @pytest.mark.parametrize("n", [99, 100, 1000])
-def test_a_new_row_is_below_the_threshold_with_the_probability_that_ranks_give_it(share, n):
+def test_a_new_row_is_below_the_threshold_with_the_probability_that_ranks_give_it(recall, one_in, n):
     scores = np.random.default_rng(n).permutation(n).astype(float)
-    # The k-th lowest of n, with k / (n + 1) <= share < (k + 1) / (n + 1); at least the lowest.
-    k = max(int(share * (n + 1)), 1)
-    assert lowest(scores, None, share) == k - 1
-    assert lowest(scores, np.full(n, 3.0), share) == k - 1
+    # The k-th lowest of n, with k / (n + 1) <= 1 - recall < (k + 1) / (n + 1); at least the lowest.
+    k = max((n + 1) // one_in, 1)
+    assert by_others(scores, None, recall) == k - 1
+    assert by_others(scores, np.full(n, 3.0), recall) == k - 1
 
 
 def test_weighted_quantiles_leave_no_more_than_the_share_below():
     rng = np.random.default_rng(0)
     for share in (0.03, 0.2):
         scores, weights = rng.normal(size=500).round(1), rng.exponential(size=500)
-        below = np.average(scores < lowest(scores, weights, share), weights=weights)
+        below = np.average(scores < by_others(scores, weights, 1 - share), weights=weights)
         assert 0.5 * share < below <= share
 
 
@@ -159,13 +160,28 @@ def test_a_value_that_is_no_number_is_refused_in_rows_that_are_not_learned():
         model.predict(X[:, :2])
 
 
+def test_few_rows_of_many_that_count_are_learned_whole():
+    X = rows(1000)
+    weights = np.zeros(1000)
+    counted = np.arange(0, 1000, 10)
+    weights[counted] = 1.0 + np.arange(100) % 3
+    model = quick().fit(X, sample_weight=weights)
+    alone = AutoSlabSVM().fit(X[counted], sample_weight=weights[counted])
+    assert model.sample_ is None
+    assert model.n_samples_fit_ == len(model.loo_scores_) == 1000
+    np.testing.assert_array_equal(model.loo_scores_[counted], alone.loo_scores_)
+    assert np.isnan(np.delete(model.loo_scores_, counted)).all()
+    np.testing.assert_array_equal(model.training_outliers(), counted[alone.training_outliers()])
+    np.testing.assert_array_equal(model.p_values(X), alone.p_values(X))
+
+
 def test_the_sample_is_drawn_from_rows_that_count():
     source = Local(rows(100), np.arange(100) % 2 * 1.0)
     sample = Sample.of(source, 30, seed=0)
     assert len(sample.numbers) == 25
     assert (sample.numbers % 2 == 1).all()
     assert sorted([*sample.numbers, *np.flatnonzero(sample.others)]) == list(range(1, 100, 2))
-    assert not Sample.of(source, 50, seed=0).others.any()
+    assert Sample.of(source, 50, seed=0).whole
 
 
 def test_dask_arrays_give_the_same_model_however_they_are_divided():

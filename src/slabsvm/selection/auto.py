@@ -36,7 +36,8 @@ from slabsvm.runtime.sklearn_private import Interval, _num_samples
 from slabsvm.selection.criteria import RecallMissedWarning
 from slabsvm.selection.mean_score import MeanScore, Shares, fitted_scaler, put_on_scale
 from slabsvm.selection.progress import Progress, Steps, WithProgress
-from slabsvm.selection.sampled import Drawn, Sample, lowest
+from slabsvm.selection.sampled import Drawn, Sample
+from slabsvm.selection.thresholds import by_left_out, by_others
 
 # gamma of the members, as multiples of "scale"; no member's is more than the neighbours allow, and one has all of that.
 GAMMA_MULTIPLES = (1.0, 4.0, 16.0)
@@ -45,7 +46,7 @@ SAME_GAMMA = 0.1
 # nu_upper of the members is SHARE_ABOVE of 1 - recall, or NU_UPPER if that is less; nu_lower is the rest.
 SHARE_ABOVE = 0.1
 NU_UPPER = 0.01
-# Fewer rows are not learned from.
+# Fewer rows are refused.
 LEAST_ROWS = 10
 
 
@@ -183,7 +184,8 @@ class AutoSlabSVM(WithProgress, Detector):
 
         Parameters
         ----------
-        X : array-like or CSR matrix of shape (n_samples, n_features)
+        X : array-like, CSR matrix or Dask array of shape (n_samples, n_features)
+            The answer for a Dask array is one.
         alpha : float in (0, 1), default=None
             The share of new positives that may be rejected: rows with `p_values` of at most alpha are. None is
             1 - recall, by the threshold that `offset_` states.
@@ -260,8 +262,7 @@ class AutoSlabSVM(WithProgress, Detector):
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         sample = Sample.of(source, self.max_fit_samples or source.n_samples, seed)
         self._weight_unit = 1.0
-        distinct = self._distinct(sample.rows, sample.weights)
-        return Drawn(sample.rows, sample.weights, distinct, sample if sample.others.any() else None)
+        return Drawn(sample.rows, sample.weights, self._distinct(sample.rows, sample.weights), sample)
 
     def _learn(self, training: Training) -> AveragedFit:
         scaler = None if sp.issparse(training.X) else fitted_scaler(training)
@@ -272,18 +273,18 @@ class AutoSlabSVM(WithProgress, Detector):
         else:
             found = np.mean([member.decision_function(rows) for member in members], axis=0)
         sample = training.sample if isinstance(training, Drawn) else None
-        weights: FloatArray | None
+        scores: FloatArray
         masses: FloatArray | None
-        if sample is None:
-            distinct, weights = training.distinct, training.weights
+        if sample is None or sample.whole:
+            distinct = training.distinct
             self._warn_of_few(len(distinct.representatives))
             scores, masses = found[distinct.representatives], distinct.weights
-            offset = _kept_by(scores, distinct.weights, self.recall)
+            offset = by_left_out(scores, distinct.weights, self.recall)
+            found = found if sample is None else sample.spread(found)
         else:
-            weights = sample.source.weights
             found = sample.scores(found, MeanScore(scaler, members))
             scores, masses = sample.of_others(found)
-            offset = lowest(scores, masses, 1.0 - self.recall)
+            offset = by_others(scores, masses, self.recall)
         rounding = rounding_of(abs(offset) + 1.0)
         offset -= rounding
         return AveragedFit(
@@ -292,9 +293,9 @@ class AutoSlabSVM(WithProgress, Detector):
             loo_scores=found if self.offsets == "leave-one-out" else None,
             scaler=scaler,
             members=members,
-            weights=weights,
+            weights=training.weights if sample is None else sample.source.weights,
             expected_recall=float(np.average(scores >= offset, weights=masses)),
-            sample=None if sample is None else sample.numbers,
+            sample=None if sample is None or sample.whole else sample.numbers,
         )
 
     def _members(self, rows: Any, training: Training) -> list[OneClassSlabSVM]:
@@ -362,15 +363,3 @@ def _bandwidths(rows: Any, training: Training) -> list[float]:
         if not chosen or gamma < (1.0 - SAME_GAMMA) * chosen[-1]:
             chosen.append(gamma)
     return chosen
-
-
-def _kept_by(scores: FloatArray, weights: FloatArray, recall: float) -> float:
-    """Return the score that a share recall of new rows is expected to reach, by those of rows without themselves.
-
-    Of n + 1 rows in random order, the last is below the k-th lowest of the others with probability k / (n + 1). Between
-    two scores the share is interpolated; below the lowest there is none.
-    """
-    order = np.argsort(scores)
-    share = np.cumsum(weights[order]) / weights.sum()
-    n = len(scores)
-    return float(np.interp((1.0 - recall) * (n + 1) / n, share, scores[order]))

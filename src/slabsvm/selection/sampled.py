@@ -1,9 +1,7 @@
 """Learning from a sample of more rows than a model is fitted on, and putting its threshold by all the others.
 
 Two passes read all rows, wherever they are: one draws the sample, and sees that all values are finite; the other scores
-the rows that were not drawn. These and a new row are in random order, so that the new one scores below the k-th lowest
-of n with probability k / (n + 1), whatever the distribution and the model (Vovk, Gammerman, Shafer 2005): no
-leave-one-out is needed.
+the rows that were not drawn, which the model has not learned: no leave-one-out is needed.
 
 Scores are kept, 8 bytes a row, so that the quantile is exact.
 """
@@ -60,6 +58,17 @@ class Sample:
         counted[self.numbers] = False
         return counted
 
+    @property
+    def whole(self) -> bool:
+        """Whether all rows of positive weight were drawn."""
+        return not self.others.any()
+
+    def spread(self, own: FloatArray) -> FloatArray:
+        """Return values of the sample, (n,), for all rows, (n_samples,); NaN where a row was not drawn."""
+        values = np.full(self.source.n_samples, np.nan)
+        values[self.numbers] = own
+        return values
+
     def scores(self, own: FloatArray, score: Callable[[Rows], FloatArray]) -> FloatArray:
         """Return what each row of the source scores without itself, (n_samples,); NaN where its weight is 0.
 
@@ -80,34 +89,11 @@ class Sample:
 
 @dataclass(frozen=True)
 class Drawn(Training):
-    """What the slabs learn from.
+    """What the slabs learn from, where it was drawn from a source."""
 
-    Attributes
-    ----------
-    sample : Sample or None
-        Where it is a sample of more rows.
-    """
-
-    sample: Sample | None = None
+    sample: Sample
 
     @property
     def n_rows(self) -> int:
         """The number of rows that were given."""
-        return super().n_rows if self.sample is None else self.sample.source.n_samples
-
-
-def lowest(scores: FloatArray, weights: FloatArray | None, share: float) -> float:
-    """Return the score below which a new row is found with this probability at most, and nearly so.
-
-    That is the k-th lowest of n with the largest k <= share (n + 1), or the lowest. weights are (n,), or None where all
-    rows weigh alike; a new row counts as one of mean weight.
-    """
-    last = len(scores) - 1
-    if weights is None:
-        place = min(max(int(share * (last + 2)) - 1, 0), last)
-        return float(np.partition(scores, place)[place])
-    order = np.argsort(scores)
-    mass = np.cumsum(weights[order])
-    mean = mass[-1] / len(scores)
-    place = int(np.searchsorted(mass, share * (mass[-1] + mean) - mean, side="right"))
-    return float(scores[order[min(place, last)]])
+        return self.sample.source.n_samples
