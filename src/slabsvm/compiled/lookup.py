@@ -185,6 +185,22 @@ def fractions_of_columns(columns: Any, table: Any, sums: Any) -> None:
 
 
 @_compiled
+def lines_of_each(columns: Any, table: Any, values: Any) -> None:
+    """Add to values (d, n) the Lines of each feature, of columns (d, n)."""
+    for j in range(columns.shape[0]):
+        if table.counts[j] > 0:
+            _add_lines(columns[j], table, j, values[j])
+
+
+@_compiled
+def fractions_of_each(columns: Any, table: Any, values: Any) -> None:
+    """Add to values (d, n) the Fractions of each feature, of columns (d, n)."""
+    for j in range(columns.shape[0]):
+        if table.counts[j] > 0:
+            _add_fractions(columns[j], table, j, values[j])
+
+
+@_compiled
 def lines_of_csr(indptr: Any, indices: Any, data: Any, table: Any, sums: Any) -> None:
     """Write to sums (n,) the sum over features of Lines, of an (n, d) CSR matrix."""
     for i in range(sums.shape[0]):

@@ -16,11 +16,12 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, OutlierMixin
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from slabsvm.data.checks import canonical, is_plain, reading, without_unit
 from slabsvm.data.distinct import Distinct, distinct_rows
 from slabsvm.detectors import recall
+from slabsvm.detectors.explanation import Explanation
 from slabsvm.detectors.weighting import checked_weights
 from slabsvm.dual.program import one_class
 from slabsvm.runtime.arrays import BoolArray, FloatArray
@@ -72,6 +73,27 @@ class Scored(SignatureOnce, OutlierMixin, BaseEstimator, ABC):
     def predict(self, X: Any) -> npt.NDArray[np.intp]:
         """Return +1 for each row that is accepted and -1 for each that is not, shape (n_samples,)."""
         return np.where(self.decision_function(X) >= 0, 1, -1)
+
+    def explain(self, X: Any) -> FloatArray:
+        """Return what each feature adds to the decision_function of each row, shape (n_samples, n_features).
+
+        Each row's shares add up to its decision_function, to rounding. A negative share pushes the row out; a row that
+        is typical in every feature has shares of one sign. docs/explanations.md says how they are found.
+
+        Raises
+        ------
+        ValueError
+            Where the model does not know its features one by one, as with kernel="precomputed" or a function.
+        """
+        check_is_fitted(self)
+        return np.ascontiguousarray(self._explanation(X).shares)
+
+    def _explanation(self, X: Any) -> Explanation:
+        """Return the shares of each feature in the decisions of rows."""
+        del X
+        raise ValueError(
+            f"{type(self).__name__} does not say what each feature adds to a decision: its class has no _explanation."
+        )
 
     def fit_predict(self, X: Any, y: Any = None, **kwargs: Any) -> npt.NDArray[np.intp]:
         """Learn from X and return predict(X), shape (n_samples,): +1 for each row that is accepted and -1 for others.
@@ -267,6 +289,10 @@ class Detector(Scored):
     def _decisions(self, scores: FloatArray) -> FloatArray:
         """Return the decisions that follow from scores of the kind of loo_scores_."""
         return scores - self.offset_
+
+    def _typical_decision(self) -> float:
+        """Return the decision of a typical training row without itself; no less than 0, which it is where unknown."""
+        return max(0.0, float(np.nanmedian(self.loo_decisions_))) if "loo_scores_" in self.__dict__ else 0.0
 
     def _flattered(self, expected: float) -> str:
         """Return a warning where training thresholds will accept this share of new positives, or nothing."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -15,10 +16,12 @@ from slabsvm.data.pieces import pieces
 from slabsvm.detectors import infinity
 from slabsvm.detectors.base import Detector, Fitted, Training, accepted_share, nu_quantile, parameters, rounding_of
 from slabsvm.detectors.constraints import FiniteReal
+from slabsvm.detectors.explanation import Explanation, of_distances
 from slabsvm.kernels.bandwidth import feature_variance, normal_reference
 from slabsvm.kernels.base import LARGEST_KERNEL_VALUE
 from slabsvm.kernels.expansion import BLOCK_BYTES
 from slabsvm.kernels.rbf import RBF
+from slabsvm.kernels.surroundings import Surroundings
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.sklearn_private import Interval, StrOptions
@@ -64,6 +67,11 @@ class Density:
                 exponents[np.arange(len(exponents)), np.arange(rows.start, rows.stop)] = -np.inf
             scores[rows] = logsumexp(exponents, axis=1)
         return np.asarray(scores - self.log_height)
+
+    @cached_property
+    def surroundings(self) -> Surroundings:
+        """What says which samples are near a row."""
+        return Surroundings(self.kernel, self.samples, np.exp(self.log_shares))
 
     def without_own(self, scores: FloatArray) -> FloatArray:
         """Return what the samples, whose log densities these are, would score without themselves."""
@@ -165,6 +173,12 @@ class KernelDensityDetector(Detector):
         """Return the logarithm of the density at each row, shape (n_samples,); -inf where it underflows even so."""
         check_is_fitted(self)
         return self._fitted.density.logarithm(self._checked(X, reset=False))
+
+    def _explanation(self, X: Any) -> Explanation:
+        density = self._fitted.density
+        around = density.surroundings.around(self._checked(X, reset=False))
+        decisions = around.log_mass - density.log_height - self.offset_
+        return of_distances(around, density.surroundings.typical, decisions, reference=self._typical_decision())
 
     def _learn(self, training: Training) -> DensityFit:
         shares = training.distinct.weights / training.distinct.weights.sum()

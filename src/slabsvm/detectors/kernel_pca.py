@@ -3,19 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.detectors import infinity
 from slabsvm.detectors.base import Training, accepted_share, nu_quantile, parameters, rounding_of
-from slabsvm.detectors.kernelized import KernelDetector, KernelFit, common_length, refuse_remote_cloud, samples_of
+from slabsvm.detectors.explanation import Explanation, Usual, of_distances, of_parts, summed
+from slabsvm.detectors.kernelized import (
+    KernelDetector,
+    KernelFit,
+    common_length,
+    refuse_remote_cloud,
+    samples_of,
+    surroundings_of,
+)
 from slabsvm.detectors.principal_components import Centred, Components, centred, components, errors, left_out_errors
 from slabsvm.gram.products import gram_of
+from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.expansion import Expansion
+from slabsvm.kernels.function import FromFunction
+from slabsvm.kernels.rbf import RBF
 from slabsvm.runtime.arrays import FloatArray
+from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.sklearn_private import Interval
 
 # Reconstruction errors below this share of the cloud's variance are no errors: the components span all samples.
@@ -24,6 +38,8 @@ NO_ERROR = 1e-10
 RESOLVED = 1e3
 # The number of samples that are left out in turn to estimate what training thresholds will accept.
 CHECKED = 300
+# What errors are made of is read off so many samples.
+USUAL_ROWS = 64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +69,60 @@ class Subspace(KernelFit):
     explained: FloatArray
     without_error: bool
     expected_recall: float
+
+    def scores(self, X: Any, sums: FloatArray) -> FloatArray:
+        """Return minus the reconstruction error of each row, (n,), from what the expansion is there."""
+        # Rows so far out that squares overflow are infinitely far: what is left of those that cancel is rounding.
+        with np.errstate(over="ignore", invalid="ignore"):
+            # f(x) = Phi(x) - mu has |f|^2 = k(x, x) - 2 <Phi(x), mu> + |mu|^2.
+            lengths = self.squared_lengths(X) - 2 * sums[:, -1] + self.squared_mean
+            return np.nan_to_num(-errors(lengths, self.projections(sums)), nan=-np.inf, neginf=-np.inf)
+
+    def projections(self, sums: FloatArray) -> FloatArray:
+        """Return where rows lie along the components, (n, q), from what the expansion is there."""
+        return sums[:, :-1] - self.shift - np.outer(sums[:, -1] - self.squared_mean, self.sums)
+
+    def errors_by_feature(self, X: Any) -> FloatArray:
+        """Return what each feature adds to the reconstruction error of each row, (n, d), under an additive kernel.
+
+        The features' images lie in spaces of their own, orthogonal to each other, and so do the parts of what is left
+        of Phi(x): the error is the sum of their squared lengths. A row costs n d operations, of a kernel without an
+        explicit feature map n^2 d.
+        """
+        assert self.kernel is not None
+        shares, components = self.expansion.coefficients[:, -1], self.expansion.coefficients[:, :-1]
+        found = np.empty(X.shape)
+        reconstructions = np.empty((X.shape[0], len(shares)))
+        with ONE_BLAS_THREAD, np.errstate(over="ignore", invalid="ignore"):
+            # A row at a time: what a product is rounded to depends on its shape.
+            for row in range(X.shape[0]):
+                along = components @ self.projections(self.expansion(X[row : row + 1]))[0]
+                reconstructions[row] = along + shares * (1.0 - along.sum())
+            left_over = self._images_left_over if self.kernel.explicit else self._lengths_left_over
+            found = left_over(self.kernel, X, reconstructions)
+        return np.asarray(np.nan_to_num(found, nan=np.inf))
+
+    def _images_left_over(self, kernel: Kernel, X: Any, reconstructions: FloatArray) -> FloatArray:
+        samples = self.expansion.prepared(kernel)
+        images = kernel.prepare(X)
+        images = images.toarray() if sp.issparse(images) else images
+        found = [image - part @ samples for image, part in zip(images, reconstructions, strict=True)]
+        return np.asarray(np.square(np.stack(found)), dtype=np.float64)
+
+    def _lengths_left_over(self, kernel: Kernel, X: Any, reconstructions: FloatArray) -> FloatArray:
+        found = kernel.diagonal_by_feature(X)
+        for j in range(X.shape[1]):
+            own, samples = kernel.prepare(X[:, [j]]), kernel.prepare(self.expansion.samples[:, [j]])
+            among = kernel.block(samples, samples)
+            for row, part in enumerate(reconstructions):
+                found[row, j] += part @ (among @ part - 2.0 * kernel.block(own[row : row + 1], samples)[0])
+        return np.maximum(found, 0.0)
+
+    @cached_property
+    def usual(self) -> Usual:
+        """What each feature adds to the samples' errors."""
+        spreads = self.errors_by_feature(self.expansion.samples[:USUAL_ROWS]).mean(axis=0)
+        return Usual(np.zeros_like(spreads), spreads)
 
     def attributes(self) -> dict[str, Any]:
         """Return the public attributes, by their names."""
@@ -155,14 +225,19 @@ class KernelPCADetector(KernelDetector):
         found = self._fitted
         scores = np.empty(X.shape[0])
         for rows, sums in found.expansion.chunks(X):
-            # <Phi(x), mu> in the last column: f(x) = Phi(x) - mu has |f|^2 = k(x, x) - 2 <Phi(x), mu> + |mu|^2.
-            along_mean = sums[:, -1]
-            # Rows so far out that squares overflow are infinitely far: what is left of those that cancel is rounding.
-            with np.errstate(over="ignore", invalid="ignore"):
-                lengths = found.squared_lengths(X[rows]) - 2 * along_mean + found.squared_mean
-                projections = sums[:, :-1] - found.shift - np.outer(along_mean - found.squared_mean, found.sums)
-                scores[rows] = np.nan_to_num(-errors(lengths, projections), nan=-np.inf, neginf=-np.inf)
+            scores[rows] = found.scores(X[rows], sums)
         return scores
+
+    def _explanation(self, X: Any) -> Explanation:
+        X, fit = self._checked(X, reset=False), self._fitted
+        if isinstance(fit.kernel, RBF | FromFunction | None):
+            surroundings = surroundings_of(self, fit.expansion)
+            around = surroundings.around(X)
+            decisions = fit.scores(X, around.sums) - self.offset_
+            return of_distances(around, surroundings.typical, decisions, reference=self._typical_decision())
+        parts = -fit.errors_by_feature(X)
+        decisions = summed(parts) - self.offset_
+        return of_parts(parts, fit.usual, decisions, reference=-self.offset_)
 
     def _learn(self, training: Training) -> Subspace:
         kernel, gram = self._known(training, gram_of)

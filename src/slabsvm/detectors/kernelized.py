@@ -20,9 +20,11 @@ from slabsvm.gram.base import Gram
 from slabsvm.gram.dense import Dense
 from slabsvm.gram.precision import ROUNDING_GAP
 from slabsvm.kernels.base import LARGEST_KERNEL_VALUE, Kernel
+from slabsvm.kernels.expansion import Expansion
 from slabsvm.kernels.function import FromFunction
 from slabsvm.kernels.named import NAMED
 from slabsvm.kernels.rbf import RBF
+from slabsvm.kernels.surroundings import Surroundings
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.sklearn_private import StrOptions
 
@@ -154,6 +156,19 @@ def samples_of(kernel: Kernel | None, training: Training, some: npt.NDArray[np.i
     """Return what an `Expansion` over some distinct samples is over: their rows, or a kernel matrix's columns."""
     rows = training.distinct.representatives[some]
     return rows if kernel is None else training.X[rows]
+
+
+def surroundings_of(detector: KernelDetector, expansion: Expansion) -> Surroundings:
+    """Return what says which samples are near a row; refuse a kernel that does not know its features one by one."""
+    found = expansion.surroundings
+    if found is None:
+        what = "kernel='precomputed' knows samples" if expansion.kernel is None else "A kernel function takes samples"
+        raise ValueError(
+            f"{what} as wholes, so that explain cannot say what each feature adds to a decision of this "
+            f"{type(detector).__name__}. Use one of the kernels with names: 'rbf', 'linear', 'intersection', "
+            "'hellinger' or 'chi2'."
+        )
+    return found
 
 
 def common_length(kernel: Kernel | None, gram: Gram, model: str) -> float | None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import copy
 from dataclasses import field
+from functools import partial
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+import scipy.sparse as sp
 from joblib import effective_n_jobs
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
@@ -20,11 +22,13 @@ from slabsvm.data.passes import Along, Local, Source, Surveyed
 from slabsvm.detectors import infinity
 from slabsvm.detectors.base import Scored, SlabCollapseWarning, parameters, rounding_of
 from slabsvm.detectors.constraints import FiniteReal
+from slabsvm.detectors.explanation import Explanation, Usual, of_distances
 from slabsvm.detectors.slab_planes import Slab
-from slabsvm.detectors.sources import is_dask, refuse_what_is_not_finite, rows_in_place, source_of
+from slabsvm.detectors.sources import is_dask, refuse_what_is_not_finite, rows_in_memory, rows_in_place, source_of
 from slabsvm.dual.program import one_class_slab
 from slabsvm.kernels.base import LARGEST_KERNEL_VALUE
 from slabsvm.kernels.landmarks import Landmarks, landmarks
+from slabsvm.kernels.surroundings import Surroundings
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.atomic import atomic
 from slabsvm.runtime.caller import warn
@@ -152,6 +156,8 @@ class LinearOneClassSlabSVM(Slab, Scored):
     random_state: Any = 0
 
     _map: Landmarks | None = field(init=False)
+    # What each feature adds to rows' positions; None with a feature map.
+    _usual: Usual | None = field(init=False)
 
     # The constants of the passes; None for the solver's own.
     _tuning: ClassVar[Tuning | None] = None
@@ -216,6 +222,7 @@ class LinearOneClassSlabSVM(Slab, Scored):
         self.dual_objective_ = found.objective
         self.status_ = found.status.name.lower()
         self.n_passes_ = source.n_passes
+        self._usual = None if self._map else Usual.of(partial(_parts, found.w), survey.rows, survey.weights)
         self.n_samples_fit_ = source.n_samples
         rounding = rounding_of(found.size)
         offsets = found.loo_offsets if self._map is None else unit.outside_zero(found.loo_offsets, 2 * rounding)
@@ -251,6 +258,17 @@ class LinearOneClassSlabSVM(Slab, Scored):
         along = self.project(X)
         # What is computed later is ranked by the planes of now, whatever this model has learned by then.
         return along.map_blocks(copy(self)._ranked, dtype=np.float64) if is_dask(along) else self._ranked(along)
+
+    def _explanation(self, X: Any) -> Explanation:
+        X = rows_in_memory(self, X)
+        if self._map is None:
+            assert self._usual is not None
+            return self._explained_along(_parts(self.coef_[0], X), self._usual)
+        surroundings = Surroundings(self._map.kernel, self._map.rows, self._map.lifted(self.coef_[0]))
+        if np.isfinite(self.rho_upper_):
+            return self._explained_around(surroundings, X)
+        around = surroundings.around(X)
+        return of_distances(around, surroundings.typical, around.sums - self.offset_, reference=0.0)
 
     def _mapped(self, source: Source, survey: Surveyed) -> tuple[Source, Surveyed]:
         """Return a source and its survey as the feature map makes them, which a sample of the rows makes."""
@@ -299,6 +317,12 @@ class LinearOneClassSlabSVM(Slab, Scored):
         along = survey.rows @ w
         within = (along >= self.rho_lower_) & (along <= self.rho_upper_)
         return infinity.out_of_reach(float(np.average(within, weights=survey.weights)), self._nominal_recall())
+
+
+def _parts(w: FloatArray, X: Any) -> FloatArray:
+    """Return w_j x_j, (n, d)."""
+    with np.errstate(over="ignore"):
+        return np.asarray(X.toarray() if sp.issparse(X) else X) * w
 
 
 def _refuse_what_cannot_be_multiplied(survey: Surveyed) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from slabsvm.detectors import recall
 from slabsvm.detectors.base import parameters
+from slabsvm.detectors.explanation import Explanation, Usual
 from slabsvm.detectors.slab_planes import Slab
 from slabsvm.detectors.support_vector_fit import Solved
 from slabsvm.detectors.support_vectors import SupportVectorDetector
@@ -16,6 +17,7 @@ from slabsvm.dual.program import Dual, one_class_slab
 from slabsvm.gram.base import Gram
 from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.expansion import Expansion
+from slabsvm.kernels.surroundings import Surroundings
 from slabsvm.runtime.arrays import BoolArray, FloatArray
 
 
@@ -159,6 +161,14 @@ class OneClassSlabSVM(Slab, SupportVectorDetector):
         expansion = self._fitted.expansion
         assert isinstance(expansion, Expansion)
         return expansion.log_mass(X[some])
+
+    def _explained_by_parts(self, parts: FloatArray, usual: Usual) -> Explanation:
+        return self._explained_along(parts, usual)
+
+    def _explained_by_distances(self, surroundings: Surroundings, X: Any) -> Explanation:
+        if np.isinf(self.rho_upper_):
+            return super()._explained_by_distances(surroundings, X)
+        return self._explained_around(surroundings, X)
 
     def _boundary(self, solved: Solved, scores: FloatArray, offsets: FloatArray, rounding: float) -> dict[str, Any]:
         local = solved.kernel is not None and solved.kernel.local

@@ -10,8 +10,10 @@ import numpy as np
 
 from slabsvm.detectors.base import parameters
 from slabsvm.detectors.constraints import FiniteReal
+from slabsvm.detectors.explanation import Explanation, Usual, of_distances, of_parts, summed
 from slabsvm.detectors.two_sided import LogMass, TwoSided
 from slabsvm.dual.solution import Status
+from slabsvm.kernels.surroundings import Surroundings
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.sklearn_private import Interval, StrOptions
 
@@ -19,6 +21,8 @@ from slabsvm.runtime.sklearn_private import Interval, StrOptions
 ROUNDED_AWAY = float(np.finfo(np.float64).eps)
 # Planes nearer to each other than this, relative to their offsets, have no slab between them.
 NO_WIDTH = 1e-6
+# Reasons fade nearer to the peak than this share of the way to the plane.
+FADING = 0.5
 
 
 @parameters
@@ -34,6 +38,7 @@ class Slab:
     ranking: str = "two-sided"
 
     status_: str = field(init=False)
+    offset_: float = field(init=False)
     rho_lower_: float = field(init=False)
     rho_upper_: float = field(init=False)
     # None where the score is the position, or the distance from the slab's centre.
@@ -53,6 +58,39 @@ class Slab:
         if self._two_sided is not None:
             return self._two_sided(along, log_mass)
         return -np.abs(along - 0.5 * (self.rho_lower_ + self.rho_upper_))
+
+    @property
+    def _peak(self) -> tuple[float, float]:
+        """The position whose decision is the highest, of a slab with two planes, and that decision."""
+        if self._two_sided is None:
+            return 0.5 * (self.rho_lower_ + self.rho_upper_), 0.5 * (self.rho_upper_ - self.rho_lower_)
+        position = self._two_sided.side * self._two_sided.peak
+        return position, float(self._two_sided(np.array([position]))[0])
+
+    def _explained_along(self, parts: FloatArray, usual: Usual) -> Explanation:
+        """Return the explanation of rows whose positions along w are sums of these parts, (n, d).
+
+        Towards the peak, where a decision turns, deviations fade: which side a row is on is no reason there.
+        """
+        along = summed(parts)
+        decisions = self._ranked(along) - self.offset_
+        if np.isinf(self.rho_upper_):
+            return of_parts(parts, usual, decisions, reference=float(usual.means.sum()) - self.offset_)
+        peak, reference = self._peak
+        beyond = along - peak
+        plane = np.where(beyond > 0, self.rho_upper_, self.rho_lower_) - peak
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            slope = np.divide(decisions - reference, beyond, out=np.zeros_like(along), where=beyond != 0)
+            slope *= np.minimum(1.0, beyond / (FADING * plane))
+        return of_parts(parts, usual, decisions, reference=reference, slope=slope)
+
+    def _explained_around(self, surroundings: Surroundings, X: Any) -> Explanation:
+        """Return the explanation of validated rows, of a slab with two planes, by what is around them."""
+        around = surroundings.around(X)
+        decisions = self._ranked(around.sums, lambda some: around.log_mass[some]) - self.offset_
+        peak, reference = self._peak
+        too_near = around.sums > peak if self.epsilon < 1 else around.sums < peak
+        return of_distances(around, surroundings.typical, decisions, reference=reference, too_near=too_near)
 
     def _refuse_impossible_parameters(self) -> None:
         if self.epsilon == 0:

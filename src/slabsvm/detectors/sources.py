@@ -44,6 +44,15 @@ def rows_in_place(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
     return canonical(X) if sp.issparse(X) else X
 
 
+def rows_in_memory(estimator: BaseEstimator, X: Any) -> Any:
+    """Return rows to explain, which are finite and in memory."""
+    if is_dask(X):
+        raise ValueError("explain takes rows that are in memory: give X.compute(), of the rows that it is to explain.")
+    X = rows_in_place(estimator, X, reset=False)
+    refuse_what_is_not_finite(X)
+    return X
+
+
 def refuse_what_is_not_finite(rows: Any) -> None:
     """Raise ValueError where rows hold NaN or infinity."""
     with np.errstate(invalid="ignore"):

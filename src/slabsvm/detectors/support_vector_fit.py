@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from slabsvm.data.distinct import Distinct
 from slabsvm.data.pieces import pieces
+from slabsvm.detectors.explanation import Usual
 from slabsvm.detectors.kernelized import KernelFit
 from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Solution
@@ -152,6 +153,8 @@ class SupportVectorFit(KernelFit):
     iterations : int
     status : str
     start : Start or None
+    usual : Usual or None
+        What each feature adds to training rows' positions, under a linear or an additive kernel.
     """
 
     expansion: Expansion | Projection
@@ -167,6 +170,7 @@ class SupportVectorFit(KernelFit):
     iterations: int
     status: str
     start: Start | None
+    usual: Usual | None
 
     @property
     def training_recall_bound(self) -> float:

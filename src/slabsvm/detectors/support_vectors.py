@@ -21,7 +21,8 @@ from sklearn.utils.validation import check_is_fitted
 from slabsvm.detectors import infinity, recall
 from slabsvm.detectors.base import Fitted, Training, accepted_share, parameters, rounding_of
 from slabsvm.detectors.constraints import FiniteReal
-from slabsvm.detectors.kernelized import GramFactory, KernelDetector, samples_of
+from slabsvm.detectors.explanation import Explanation, Usual, of_distances, of_parts, summed
+from slabsvm.detectors.kernelized import GramFactory, KernelDetector, samples_of, surroundings_of
 from slabsvm.detectors.resolution import unresolved
 from slabsvm.detectors.support_vector_fit import Solved, Start, Support, SupportVectorFit
 from slabsvm.dual.leave_one_out import leave_one_out
@@ -31,6 +32,7 @@ from slabsvm.gram.base import SMALL, Gram
 from slabsvm.gram.products import gram_of
 from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.expansion import Expansion
+from slabsvm.kernels.surroundings import Surroundings
 from slabsvm.kernels.tables import Projection
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
@@ -130,6 +132,30 @@ class SupportVectorDetector(KernelDetector):
         check_is_fitted(self)
         X = self._checked(X, reset=False)
         return self._score(self._fitted.expansion(X), X)
+
+    def _explanation(self, X: Any) -> Explanation:
+        X, fit = self._checked(X, reset=False), self._fitted
+        if isinstance(fit.expansion, Projection):
+            assert fit.kernel is not None
+            assert fit.usual is not None
+            return self._explained_by_parts(self._parts(fit.kernel, fit.expansion, X), fit.usual)
+        return self._explained_by_distances(surroundings_of(self, fit.expansion), X)
+
+    def _parts(self, kernel: Kernel, position: Projection, X: Any) -> FloatArray:
+        """Return what each feature of rows adds to what the score is made of, (n, d), by an additive kernel."""
+        del kernel
+        return position.by_feature(X)
+
+    def _explained_by_parts(self, parts: FloatArray, usual: Usual) -> Explanation:
+        """Return the explanation of rows of these parts: of a decision that is their sum and a constant."""
+        decisions = summed(parts) - self.offset_
+        return of_parts(parts, usual, decisions, reference=float(usual.means.sum()) - self.offset_)
+
+    def _explained_by_distances(self, surroundings: Surroundings, X: Any) -> Explanation:
+        """Return the explanation of validated rows under the RBF kernel."""
+        around = surroundings.around(X)
+        decisions = self._score(around.sums, X) - self.offset_
+        return of_distances(around, surroundings.typical, decisions, reference=self._typical_decision())
 
     def summary(self) -> str:
         """Return what was fitted and how well, in a few lines for a person to read."""
@@ -254,8 +280,17 @@ class SupportVectorDetector(KernelDetector):
             relative_gap=solution.relative_gap,
             iterations=solution.iterations,
             status=solution.status.name.lower().replace("_", " "),
+            usual=self._usual(training, solved, expansion),
             start=Start(training.distinct.keys, dual, replace(solution, face=None)),
         )
+
+    def _usual(self, training: Training, solved: Solved, position: Expansion | Projection) -> Usual | None:
+        """Return what each feature adds to training rows, where features add up."""
+        kernel = solved.kernel
+        if kernel is None or isinstance(position, Expansion):
+            return None
+        parts = partial(self._parts, kernel, position)
+        return Usual.of(parts, training.samples, training.distinct.weights)
 
     def _far_score(self, training: Training, solved: Solved) -> float | None:
         """Return the limit of s(x) as all features of x grow alike; None where it is unknown, or decides nothing."""

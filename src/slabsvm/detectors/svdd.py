@@ -10,6 +10,7 @@ import numpy as np
 
 from slabsvm.detectors.base import Training, parameters
 from slabsvm.detectors.constraints import FiniteReal
+from slabsvm.detectors.explanation import Explanation, Usual
 from slabsvm.detectors.kernelized import common_length, refuse_remote_cloud
 from slabsvm.detectors.support_vector_fit import Solved, SupportVectorFit
 from slabsvm.detectors.support_vectors import SupportVectorDetector
@@ -17,6 +18,7 @@ from slabsvm.dual.program import Dual, hypersphere
 from slabsvm.dual.solution import Status
 from slabsvm.gram.base import Gram
 from slabsvm.kernels.base import Kernel
+from slabsvm.kernels.tables import Projection
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.sklearn_private import Interval
 
@@ -156,6 +158,14 @@ class SVDD(SupportVectorDetector):
         # What is so long that its square overflows is infinitely far, whatever the product is.
         scores[~np.isfinite(lengths)] = -np.inf
         return scores
+
+    def _parts(self, kernel: Kernel, position: Projection, X: Any) -> FloatArray:
+        # |Phi(x) - a|^2 is a sum over features, too.
+        with np.errstate(over="ignore", invalid="ignore"):
+            return 2.0 * position.by_feature(X) - kernel.diagonal_by_feature(X)
+
+    def _explained_by_parts(self, parts: FloatArray, usual: Usual) -> Explanation:
+        return super()._explained_by_parts(parts, usual).less(self._fitted.squared_norm)
 
     def _share_outside(self, total: float) -> float:
         """Return the nu that C stands for where weights sum to total, or nu."""

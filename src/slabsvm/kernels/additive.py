@@ -13,10 +13,23 @@ from slabsvm.kernels.tables import Chi2Table, IntersectionTable, Projection
 from slabsvm.runtime.arrays import AnyFloatArray, FloatArray
 
 
-class Hellinger(Kernel):
-    """k(x, z) = sum_j sqrt(x_j z_j), for non-negative features: linear on their square roots."""
+class _Additive(Kernel):
+    """A sum over features, of which each is as long as it is large."""
 
     non_negative = True
+
+    def diagonal(self, X: Rows) -> FloatArray:
+        """Return sum_j x_j."""
+        return row_sums(X)
+
+    def diagonal_by_feature(self, X: Rows) -> FloatArray:
+        """Return x_j."""
+        return np.array(X.toarray() if sp.issparse(X) else X, dtype=np.float64)
+
+
+class Hellinger(_Additive):
+    """k(x, z) = sum_j sqrt(x_j z_j), for non-negative features: linear on their square roots."""
+
     explicit = True
 
     def prepare(self, X: Rows, dtype: npt.DTypeLike = np.float64) -> Rows:
@@ -27,17 +40,13 @@ class Hellinger(Kernel):
         """Return the product of the square roots."""
         return product(left, right, out)
 
-    def diagonal(self, X: Rows) -> FloatArray:
-        """Return sum_j x_j."""
-        return row_sums(X)
-
     def far_score(self, vectors: Rows, coefficients: FloatArray) -> float:
         """Return the limit of sqrt(t) sum_j w_j for t to infinity, w = sum_i c_i sqrt(v_i)."""
         slope = float(np.sum(self.prepare(vectors).T @ coefficients))
         return float(np.copysign(np.inf, slope)) if slope else 0.0
 
 
-class _CompiledAdditive(Kernel):
+class _CompiledAdditive(_Additive):
     """An additive kernel whose blocks are computed by a loop of `slabsvm.compiled.additive`.
 
     Attributes
@@ -48,7 +57,6 @@ class _CompiledAdditive(Kernel):
         k(x, z) / sum_j z_j as all x_j grow beyond bounds.
     """
 
-    non_negative = True
     loop: str
     limit: float
 
@@ -65,10 +73,6 @@ class _CompiledAdditive(Kernel):
             transposed = np.ascontiguousarray(dense.T)
             getattr(_additive, self.loop)(rows.indptr, rows.indices, rows.data, transposed, out[:, columns])
         return out
-
-    def diagonal(self, X: Rows) -> FloatArray:
-        """Return sum_j x_j."""
-        return row_sums(X)
 
     def far_score(self, vectors: Rows, coefficients: FloatArray) -> float:
         """Return limit * sum_i c_i sum_j v_ij."""

@@ -113,6 +113,10 @@ class Kernel(ABC):
     def diagonal(self, X: Rows) -> FloatArray:
         """Return k(x, x) of each row of X (not prepared), shape (n,)."""
 
+    def diagonal_by_feature(self, X: Rows) -> FloatArray:
+        """Return each feature's part of k(x, x) of rows X (not prepared), of an additive kernel: a new (n, d) array."""
+        raise NotImplementedError
+
     def single_precision_error(self, rows: Rows) -> float:
         """Return about how far blocks of these rows, prepared in float32, are off, relative to the diagonal."""
         raise NotImplementedError

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,7 +14,9 @@ from scipy.special import logsumexp
 from slabsvm.data.pieces import pieces
 from slabsvm.data.wide_sums import product
 from slabsvm.kernels.base import Kernel, NotFiniteError
+from slabsvm.kernels.rbf import RBF
 from slabsvm.kernels.rows import Rows
+from slabsvm.kernels.surroundings import Surroundings
 from slabsvm.runtime.arrays import BoolArray, FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
@@ -123,6 +126,15 @@ class Expansion:
                 self.__dict__["_kept"] = prepared
         return prepared
 
+    @cached_property
+    def _surroundings(self) -> Surroundings | None:
+        return Surroundings(self.kernel, self.samples, self.coefficients) if isinstance(self.kernel, RBF) else None
+
+    @property
+    def surroundings(self) -> Surroundings | None:
+        """What says which samples are near a row, under the RBF kernel; None under others."""
+        return self._surroundings
+
     def __getstate__(self) -> dict[str, Any]:
         """Return the fields alone: what is kept besides is made again."""
-        return {name: value for name, value in self.__dict__.items() if name != "_kept"}
+        return {name: value for name, value in self.__dict__.items() if not name.startswith("_")}

@@ -45,3 +45,9 @@ class Linear(Kernel):
     def diagonal(self, X: Rows) -> FloatArray:
         """Return |x - c|^2."""
         return row_sums(X if self.centre is None else self.prepare(X), power=2)
+
+    def diagonal_by_feature(self, X: Rows) -> FloatArray:
+        """Return (x_j - c_j)^2."""
+        rows = self.prepare(X, np.float64)
+        with np.errstate(over="ignore"):
+            return np.asarray(np.square(rows.toarray() if sp.issparse(rows) else rows))

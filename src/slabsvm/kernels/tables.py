@@ -65,6 +65,10 @@ class Projection(ABC):
     def __call__(self, X: Rows) -> FloatArray:
         """Return s of each row of X, dense or CSR, shape (n,)."""
 
+    @abstractmethod
+    def by_feature(self, X: Rows) -> FloatArray:
+        """Return what each feature adds to s of each row of X, dense or CSR, shape (n, d)."""
+
 
 class WeightVector(Projection):
     """s(x) = <w, Phi(x)> with w = sum_i beta_i Phi(v_i), for a kernel whose feature map Phi is explicit.
@@ -89,11 +93,18 @@ class WeightVector(Projection):
             scores[rows] = product(self.features(X[rows]), self.weights)
         return scores
 
+    def by_feature(self, X: Rows) -> FloatArray:
+        """Return Phi_j(x_j) w_j."""
+        images = self.features(X)
+        with np.errstate(over="ignore"):
+            return np.asarray(images.toarray() if sp.issparse(images) else images) * self.weights
+
 
 class _SumOfFunctions(Projection):
     """s(x) = sum_j h_j(x_j), by functions of `slabsvm.compiled.lookup` that sum over columns and over CSR rows."""
 
     of_columns: str
+    of_each: str
     of_csr: str
     table: Any
 
@@ -111,6 +122,19 @@ class _SumOfFunctions(Projection):
             getattr(_lookup, self.of_columns)(np.ascontiguousarray(dense.T, dtype=np.float64), self.table, sums)
         return scores
 
+    def by_feature(self, X: Rows) -> FloatArray:
+        """Return h_j(x_j)."""
+        from slabsvm.compiled import lookup as _lookup
+
+        values = np.empty(X.shape)
+        for rows in pieces(X.shape[0], 8 * X.shape[1], LAID_OUT_BYTES):
+            some = X[rows].toarray() if sp.issparse(X) else X[rows]
+            columns = np.ascontiguousarray(some.T, dtype=np.float64)
+            found = np.zeros(columns.shape)
+            getattr(_lookup, self.of_each)(columns, self.table, found)
+            values[rows] = found.T
+        return values
+
 
 class IntersectionTable(_SumOfFunctions):
     """s(x) = sum_i beta_i sum_j min(v_ij, x_j), to rounding, in O(d log n) or better for each row.
@@ -122,6 +146,7 @@ class IntersectionTable(_SumOfFunctions):
     """
 
     of_columns = "lines_of_columns"
+    of_each = "lines_of_each"
     of_csr = "lines_of_csr"
 
     def __init__(self, vectors: Rows, coefficients: FloatArray) -> None:
@@ -161,6 +186,7 @@ class Chi2Table(_SumOfFunctions):
     """
 
     of_columns = "fractions_of_columns"
+    of_each = "fractions_of_each"
     of_csr = "fractions_of_csr"
 
     def __init__(self, vectors: Rows, coefficients: FloatArray, allowed: float = 0.0) -> None:

@@ -25,9 +25,10 @@ from slabsvm.detectors.base import (
     parameters,
     rounding_of,
 )
+from slabsvm.detectors.explanation import Explanation
 from slabsvm.detectors.path import fit_path
 from slabsvm.detectors.slab import OneClassSlabSVM
-from slabsvm.detectors.sources import is_dask, rows_in_place, source_of
+from slabsvm.detectors.sources import is_dask, rows_in_memory, rows_in_place, source_of
 from slabsvm.kernels.bandwidth import gamma_value, largest_that_reaches
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.caller import warn
@@ -178,6 +179,10 @@ class AutoSlabSVM(WithProgress, Detector):
 
             return scored(X, self.n_features_in_, score, 8 * self.n_features_in_)
         return Local(rows_in_place(self, X, reset=False), None, effective_n_jobs(self.n_jobs)).scores(score)
+
+    def _explanation(self, X: Any) -> Explanation:
+        rows = rows_in_memory(self, X)
+        return MeanScore(self._fitted.scaler, self.members_).explanation(rows).less(self.offset_)
 
     def predict(self, X: Any, alpha: float | None = None) -> npt.NDArray[np.intp]:
         """Return +1 for each row that is accepted and -1 for each that is not, shape (n_samples,).

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from sklearn.preprocessing import StandardScaler
 
 from slabsvm.detectors.base import Training
+from slabsvm.detectors.explanation import Explanation, mean_of
 from slabsvm.detectors.slab import OneClassSlabSVM
 from slabsvm.detectors.sources import refuse_what_is_not_finite
 from slabsvm.runtime.arrays import FloatArray
@@ -37,6 +38,11 @@ class MeanScore:
         rows = put_on_scale(self.scaler, X)
         total = sum(member.decision_function(rows) for member in self.members)
         return np.asarray(total / len(self.members), dtype=np.float64)
+
+    def explanation(self, X: Any) -> Explanation:
+        """Return what each feature adds to the scores; a scaler takes each feature by itself."""
+        rows = put_on_scale(self.scaler, X)
+        return mean_of([member._explanation(rows) for member in self.members])
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,197 @@
+"""Why a row is where it is: its decision, shared out among its features.
+
+Every row's shares add up to its decision_function f. They are measured from a *reference*: what f is at the slab's
+peak, or of a model with one plane what it is at a typical training row. A row that is typical in every way gets typical
+shares: a_j f, where the a_j add up to 1. What sets a row apart is added to that:
+
+    share_j = a_j reference + deviation_j,     the deviations adding up to f - reference
+
+Two kinds of models differ in how they deviate (docs/explanations.md has the reasons).
+
+*Sums of functions* h_j(x_j), by linear and additive kernels: deviation_j is h_j(x_j) less what it is in a typical row,
+in the decision's unit: the feature's own share, and nothing else. a_j is in proportion to how much h_j varies.
+
+*Distances*, by the RBF kernel: what the decision is short of the reference is divided among the features in proportion
+to D_j, how far the row is in each from the training rows near it (`slabsvm.kernels.surroundings`). a_j is in proportion
+to what D_j is of samples. Of a row beyond the slab's peak, which is too near to too many samples, those features are to
+blame in which it is nearer than samples are to each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from slabsvm.data.pieces import pieces
+from slabsvm.kernels.surroundings import Around
+from slabsvm.runtime.arrays import BoolArray, FloatArray
+
+# Numbers of parts that what is usual is read off.
+USUAL_PARTS = 2**20
+USUAL_ROWS = (50, 1000)
+# Bytes of parts that are held at once.
+PART_BYTES = 2**24
+# Blame is divided as if each row were off by this share of a typical row's distance, in the typical way: so it is
+# continuous where a row is not off at all.
+BLUR = 0.01
+# Parts beyond this, of all features together, are infinite.
+LARGEST_PART = 1e300
+# And what is less than this share of what pushed a row to infinity had no part in it.
+NOTHING_BESIDE = 1e-12
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The shares of some rows, in parts that other models can use.
+
+    Attributes
+    ----------
+    typical : (d,) array
+        a_j >= 0, which add up to 1.
+    reference : float
+    decisions : (n,) array
+        f, which may be -inf.
+    deviations : (n, d) array
+        Of each row they add up to f - reference.
+    """
+
+    typical: FloatArray
+    reference: float
+    decisions: FloatArray
+    deviations: FloatArray
+
+    @property
+    def shares(self) -> FloatArray:
+        """What each feature adds to the decision, (n, d)."""
+        return self.reference * self.typical + self.deviations
+
+    def less(self, constant: float) -> Explanation:
+        """Return the explanation of decisions that are less by a constant."""
+        return Explanation(self.typical, self.reference - constant, self.decisions - constant, self.deviations)
+
+
+@dataclass(frozen=True)
+class Usual:
+    """What the functions h_j of a model are at its training rows.
+
+    Attributes
+    ----------
+    means, spreads : (d,) arrays
+        Of each function, and its mean distance from the mean.
+    """
+
+    means: FloatArray
+    spreads: FloatArray
+
+    @classmethod
+    def of(cls, parts: Callable[[Any], FloatArray], X: Any, weights: FloatArray) -> Usual:
+        """Return what the parts of rows, (n, d) each, are at the first rows of X, whose order is as good as random."""
+        few, many = USUAL_ROWS
+        n_rows = min(X.shape[0], max(few, min(many, USUAL_PARTS // max(1, X.shape[1]))))
+        stretches = pieces(n_rows, 8 * X.shape[1], PART_BYTES)
+        shares = weights[:n_rows] / weights[:n_rows].sum()
+
+        def mean(of: Callable[[FloatArray], FloatArray]) -> FloatArray:
+            return np.asarray(sum(shares[rows] @ of(_finite(parts(X[rows]))) for rows in stretches))
+
+        means = mean(lambda found: found)
+        return cls(means, mean(lambda found: np.abs(found - means)))
+
+
+def summed(parts: FloatArray) -> FloatArray:
+    """Return the sums of parts, (n,), of (n, d): infinite only where one of them is, or nearly, and never NaN."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        sums: FloatArray = parts.sum(axis=1)
+    opposed = np.isnan(sums)
+    sums[opposed] = _finite(parts[opposed]).sum(axis=1)
+    return sums
+
+
+def of_parts(
+    parts: FloatArray, usual: Usual, decisions: FloatArray, *, reference: float, slope: FloatArray | float = 1.0
+) -> Explanation:
+    """Return the explanation of a model that sums functions of one feature each.
+
+    Parameters
+    ----------
+    parts : (n, d) array
+        h_j(x_j).
+    usual : Usual
+    decisions : (n,) array
+    reference : float
+    slope : (n,) array or float
+        By how much the decision grows with the sum, from the reference on.
+    """
+    typical = _fractions(usual.spreads)
+    with np.errstate(over="ignore", invalid="ignore"):
+        apart = _finite(parts) - usual.means
+        own = np.broadcast_to(slope, decisions.shape)[:, None] * (apart - typical * apart.sum(axis=1, keepdims=True))
+        deviations = own + typical * (decisions - reference)[:, None]
+    # Where numbers end, the features that pushed the row there have all of it.
+    beyond = ~np.isfinite(deviations).all(axis=1)
+    amounts, way = decisions[beyond] - reference, np.broadcast_to(slope, decisions.shape)[beyond]
+    pushed = np.maximum((np.sign(amounts) * np.sign(way))[:, None] * apart[beyond], 0.0)
+    pushed[pushed < NOTHING_BESIDE * pushed.max(axis=1, keepdims=True)] = 0.0
+    deviations[beyond] = _divided(amounts, _blame(pushed, typical))
+    return Explanation(typical, reference, decisions, deviations)
+
+
+def of_distances(
+    around: Around, usual: FloatArray, decisions: FloatArray, *, reference: float, too_near: BoolArray | None = None
+) -> Explanation:
+    """Return the explanation of a model by distances from training rows.
+
+    Parameters
+    ----------
+    around : Around
+        What is around the rows, (n, d).
+    usual : (d,) array
+        The D_j of samples among themselves.
+    decisions : (n,) array
+    reference : float
+    too_near : (n,) array of bool or None
+        Which rows are beyond a slab's peak.
+    """
+    off = around.distances
+    if too_near is not None:
+        off = np.where(too_near[:, None], np.maximum(usual - off, 0.0), off)
+    typical = _fractions(usual)
+    short = np.maximum(reference - decisions, 0.0)
+    deviations = _divided(-short, _blame(off, typical, BLUR * usual.sum()))
+    deviations += typical * np.maximum(decisions - reference, 0.0)[:, None]
+    return Explanation(typical, reference, decisions, deviations)
+
+
+def mean_of(explanations: list[Explanation]) -> Explanation:
+    """Return the explanation of the mean of several models' decisions, which are of the same features."""
+    return Explanation(
+        typical=np.mean([one.typical for one in explanations], axis=0),
+        reference=float(np.mean([one.reference for one in explanations])),
+        decisions=np.mean([one.decisions for one in explanations], axis=0),
+        deviations=np.mean([one.deviations for one in explanations], axis=0),
+    )
+
+
+def _fractions(sizes: FloatArray) -> FloatArray:
+    """Return sizes as fractions of their sum; all alike where they are all 0."""
+    total = float(sizes.sum())
+    return sizes / total if total > 0 else np.full(len(sizes), 1.0 / len(sizes))
+
+
+def _blame(off: FloatArray, typical: FloatArray, blur: float = 0.0) -> FloatArray:
+    """Return how much each feature, (n, d), is to blame for a row being off: rows add up to 1."""
+    blur = max(blur, float(np.finfo(np.float64).tiny))
+    return np.asarray((off + blur * typical) / (off.sum(axis=1, keepdims=True) + blur))
+
+
+def _divided(amounts: FloatArray, fractions: FloatArray) -> FloatArray:
+    """Return amounts, (n,), divided by fractions, (n, d): of an infinite amount too, none is no share."""
+    return np.multiply(amounts[:, None], fractions, out=np.zeros(fractions.shape), where=fractions > 0)
+
+
+def _finite(parts: FloatArray) -> FloatArray:
+    bound = LARGEST_PART / max(1, parts.shape[1])
+    return np.clip(parts, -bound, bound)

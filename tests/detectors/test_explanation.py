@@ -1,0 +1,128 @@
+"""What each feature adds to a decision: the sums, for every detector and kernel, and what shares say."""
+
+import numpy as np
+import pytest
+
+from slabsvm import (
+    SVDD,
+    AutoSlabSVM,
+    KernelDensityDetector,
+    KernelPCADetector,
+    LinearOneClassSlabSVM,
+    OneClassSlabSVM,
+    OneClassSVM,
+)
+from slabsvm.detectors.base import ROUNDING_UNITS
+
+pytestmark = pytest.mark.numeric
+
+KERNELS = ("rbf", "linear", "intersection", "hellinger", "chi2")
+EPS = float(np.finfo(np.float64).eps)
+WITH_KERNELS = {
+    "slab": OneClassSlabSVM(),
+    "slab from its centre": OneClassSlabSVM(ranking="centre"),
+    "slab that the upper plane parts from the origin": OneClassSlabSVM(epsilon=1.5),
+    "slab without an upper plane": OneClassSlabSVM(epsilon=0),
+    "training planes": OneClassSlabSVM(offsets="training", nu_lower=0.2, nu_upper=0.1, gamma="scale"),
+    "one-class SVM": OneClassSVM(),
+    "SVDD": SVDD(),
+    "kernel PCA": KernelPCADetector(),
+    "kernel PCA of two components": KernelPCADetector(n_components=2, offsets="training"),
+}
+MODELS = {
+    **{
+        f"{name}, {kernel}": model.__class__(**{**model.get_params(), "kernel": kernel})
+        for name, model in WITH_KERNELS.items()
+        for kernel in KERNELS
+    },
+    "kernel density": KernelDensityDetector(),
+    "kernel density, training": KernelDensityDetector(offsets="training"),
+    "linear slab": LinearOneClassSlabSVM(),
+    "linear slab without an upper plane": LinearOneClassSlabSVM(epsilon=0),
+    "linear slab of a feature map": LinearOneClassSlabSVM(feature_map="nystroem"),
+    "feature map, without an upper plane": LinearOneClassSlabSVM(feature_map="nystroem", epsilon=0),
+    "average": AutoSlabSVM(),
+}
+pytestmark = [pytest.mark.numeric, pytest.mark.filterwarnings("ignore::slabsvm.SlabCollapseWarning")]
+
+
+@pytest.fixture(scope="module", name="X")
+def learned() -> np.ndarray:
+    return np.abs(np.random.default_rng(0).normal(3.0, 1.0, (100, 4))) * [1.0, 2.0, 0.5, 1.0]
+
+
+@pytest.fixture(scope="module", name="new")
+def asked(X) -> np.ndarray:
+    strangers = np.abs(np.random.default_rng(1).normal(3.0, 4.0, (30, 4)))
+    return np.concatenate(
+        [X[:20], strangers, [X.mean(axis=0), np.zeros(4), [90.0, 6.0, 1.0, 3.0], [1e6, 1.0, 1.0, 1.0]]]
+    )
+
+
+def unit_of(model, new) -> np.ndarray:
+    """What a decision's rounding is measured by: terms of scores, in what the decision is measured in."""
+    if isinstance(model, KernelDensityDetector):
+        return 1.0 + np.abs(model.score_samples(new))
+    if isinstance(model, AutoSlabSVM):
+        rows = model._scaled(new)
+        return np.max([unit_of(member, rows) for member in model.members_], axis=0)
+    if isinstance(model, KernelPCADetector):
+        kernel = model._fitted.kernel
+        return np.abs(model._fitted.expansion.coefficients).sum() ** 2 * np.maximum(
+            kernel.diagonal(new), kernel.diagonal(model._fitted.expansion.samples).max()
+        )
+    if isinstance(model, LinearOneClassSlabSVM):
+        size = (
+            np.abs(new) @ np.abs(model.coef_[0])
+            if model._map is None
+            else np.abs(model._map.lifted(model.coef_[0])).sum()
+        )
+    else:
+        size = np.full(len(new), model._fitted.rounding / (ROUNDING_UNITS * EPS))
+        size = size + np.abs(model.project(new)) + model._fitted.squared_lengths(new)
+    score = getattr(model, "_two_sided", None)
+    size = size + abs(getattr(model, "rho_lower_", 0.0))
+    return size / min(score.unit, score.outer - score.peak) + np.abs(model.decision_function(new)) if score else size
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_shares_add_up_to_the_decision(name, X, new):
+    model = MODELS[name].fit(X)
+    shares = model.explain(new)
+    assert shares.shape == new.shape
+    assert shares.dtype == np.float64
+    assert shares.flags.c_contiguous
+    # A sum of some hundred terms.
+    assert (np.abs(shares.sum(axis=1) - model.decision_function(new)) <= 200 * EPS * unit_of(model, new)).all()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_row_is_explained_alike_whatever_it_is_asked_with(name, X, new):
+    model = MODELS[name].fit(X)
+    whole = model.explain(new)
+    assert np.array_equal(model.explain(new[::-1])[::-1], whole)
+    assert np.array_equal(np.concatenate([model.explain(row[None]) for row in new[::7]]), whole[::7])
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_rows_at_any_distance_have_shares_that_are_numbers(name, X):
+    model = MODELS[name].fit(X)
+    far = np.array([[1e200, 1.0, 1.0, 1.0], [1.7e308, 1.7e308, 1.0, 1.0], [1e20, 1e10, 1.0, 1.0]])
+    shares = model.explain(far)
+    assert not np.isnan(shares).any()
+    if model.decision_function(far)[0] < -1e3 and "PCA" not in name:
+        assert (shares[0].argmin(), shares[2].argmin()) == (0, 0)
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if name.endswith(", rbf") or "," not in name])
+def test_the_feature_that_is_off_pushes_the_row_out(name, X):
+    model = MODELS[name].fit(X)
+    middle = np.median(X, axis=0)
+    for feature in range(4):
+        row = middle.copy()
+        row[feature] = 60.0
+        if model.decision_function([row])[0] >= 0:
+            continue
+        shares = model.explain([row])[0]
+        assert shares.argmin() == feature
+        assert shares[feature] < 0
