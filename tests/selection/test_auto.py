@@ -161,17 +161,46 @@ def test_it_takes_equal_rows_one_feature_and_constants(X):
     Y = generator.normal(size=(150, 3))
     model = AutoSlabSVM().fit(np.vstack([Y[:110], np.repeat(Y[:1], 40, axis=0)]))
     assert model.predict(np.concatenate([Y[:1], [[9.0, 9.0, 9.0]]])).tolist() == [1, -1]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SlabCollapseWarning)
-        few = AutoSlabSVM().fit(generator.integers(0, 3, (200, 2)))
-    assert few.predict([[9, 9]]).tolist() == [-1]
     assert AutoSlabSVM().fit(X[:, :1]).predict([[0.0], [50.0]]).tolist() == [1, -1]
     padded = np.hstack([X, np.full((len(X), 60), 7.0)])
     np.testing.assert_allclose(AutoSlabSVM().fit(padded).gammas_, AutoSlabSVM().fit(X).gammas_, rtol=1e-12)
 
 
+FEW_VALUES = {
+    "whole numbers": lambda generator, n: generator.integers(0, 4, (n, 2)),
+    "categories": lambda generator, n: np.eye(5)[generator.integers(0, 5, n)],
+    "yes and no": lambda generator, n: generator.random((n, 6)) < 0.5,
+    "counts": lambda generator, n: generator.poisson(3.0, (n, 3)),
+    "one rounded feature": lambda generator, n: generator.normal(size=(n, 1)).round(1),
+}
+
+
+@pytest.mark.parametrize("draw", FEW_VALUES.values(), ids=FEW_VALUES)
+def test_rows_that_repeat_what_was_learned_are_accepted(draw):
+    generator = np.random.default_rng(0)
+    X, new = (draw(generator, n).astype(float) for n in (1500, 2000))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SlabCollapseWarning)
+        warnings.simplefilter("ignore", RecallMissedWarning)
+        model = AutoSlabSVM().fit(X)
+    # The narrowest slab by itself rejects what it learned: that is beyond its upper hyperplane, where no stranger is.
+    assert (model.members_[0].predict(StandardScaler().fit_transform(X)) == 1).mean() < 0.1
+    # One value may have a tenth of all rows.
+    assert (model.predict(new) == 1).mean() > 0.8
+    assert (model.predict(new, alpha=0.1) == 1).mean() > 0.8
+    assert (model.predict(new + 20.0) == -1).all()
+    assert model.expected_recall_ >= 0.89
+    times = generator.integers(1, 3, len(X))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SlabCollapseWarning)
+        warnings.simplefilter("ignore", RecallMissedWarning)
+        weighted = AutoSlabSVM().fit(X, sample_weight=times).predict(new)
+        repeated = AutoSlabSVM().fit(np.repeat(X, times, axis=0)).predict(new)
+    np.testing.assert_array_equal(weighted, repeated)
+
+
 def test_rows_that_are_all_equal_are_warned_of():
-    with pytest.warns(SlabCollapseWarning, match="no width"):
+    with pytest.warns(SlabCollapseWarning, match=r"no width.*AutoSlabSVM chooses gamma by itself"):
         model = AutoSlabSVM().fit(np.ones((20, 3)))
     assert model.predict([[1.0, 1.0, 1.0]])[0] == 1
 
@@ -246,6 +275,7 @@ def test_a_weight_means_repetition(sparse, X):
     rows = sp.csr_array if sparse else np.asarray
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SlabCollapseWarning)
+        warnings.simplefilter("ignore", RecallMissedWarning)
         weighted = AutoSlabSVM().fit(rows(X), sample_weight=times)
         repeated = AutoSlabSVM().fit(rows(np.repeat(X, times, axis=0)))
     new = rows(generator.permuted(X, axis=0))

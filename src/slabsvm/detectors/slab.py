@@ -186,18 +186,20 @@ class OneClassSlabSVM(Slab, SupportVectorDetector):
         return within
 
     def _diagnosis(self) -> str:
-        cause = "the kernel matrix is so close to the identity"
-        without_width = self._without_width(
+        return self._collapsed() or " ".join(text for text in (self._misplaced(), self._lifted_out()) if text)
+
+    def _collapsed(self) -> str:
+        """Return what is wrong where w is zero or the slab has no width, and what to do, or nothing."""
+        return self._without_width(
             self._fitted.rounding,
-            cause=cause,
+            cause="the kernel matrix is so close to the identity",
             remedy=self._remedy(),
             spread=self._fitted.loo_spread,
         )
-        return without_width or self._misplaced()
 
-    def _misplaced(self) -> str:
+    def _lifted_out(self) -> str:
+        """Return what is wrong where the slab rejects the rows that it learned, and what to do, or nothing."""
         if self.offsets == "training":
-            return super()._misplaced()
-        learned, nominal = self._fitted.recall_of_learned, self._nominal_recall()
-        lifted_out = recall.lifted_out(learned, self.expected_recall_, nominal, self._smoother())
-        return " ".join(text for text in (super()._misplaced(), lifted_out) if text)
+            return ""
+        learned = self._fitted.recall_of_learned
+        return recall.lifted_out(learned, self.expected_recall_, self._nominal_recall(), self._smoother())

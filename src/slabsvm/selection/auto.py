@@ -38,7 +38,7 @@ from slabsvm.selection.criteria import RecallMissedWarning
 from slabsvm.selection.mean_score import MeanScore, Shares, fitted_scaler, put_on_scale
 from slabsvm.selection.progress import Progress, Steps, WithProgress
 from slabsvm.selection.sampled import Drawn, Sample
-from slabsvm.selection.thresholds import by_left_out, by_others
+from slabsvm.selection.thresholds import accepting_learned, by_left_out, by_others
 
 # gamma of the members, as multiples of "scale"; no member's is more than the neighbours allow, and one has all of that.
 GAMMA_MULTIPLES = (1.0, 4.0, 16.0)
@@ -129,7 +129,8 @@ class AutoSlabSVM(WithProgress, Detector):
         of training rows that is.
     loo_scores_ : (n_samples,) array of float64
         The mean score of each training row without itself, which a row that was not drawn never was learned with; NaN
-        where its weight is 0.
+        where its weight is 0. Where the slabs would reject most of what they learned (few discrete values), no more
+        than its score with itself, which new rows that repeat it have.
     loo_decisions_ : (n_samples,) array of float64
         loo_scores_ - offset_: negative for the outliers among the training rows (`training_outliers`).
     sample_ : (n,) array of intp or None
@@ -273,6 +274,7 @@ class AutoSlabSVM(WithProgress, Detector):
         scaler = None if sp.issparse(training.X) else fitted_scaler(training)
         rows = put_on_scale(scaler, training.X)
         members = self._members(rows, training)
+        score = MeanScore(scaler, members)
         if self.offsets == "leave-one-out":
             found = np.mean([member.loo_decisions_ for member in members], axis=0)
         else:
@@ -284,10 +286,13 @@ class AutoSlabSVM(WithProgress, Detector):
             distinct = training.distinct
             self._warn_of_few(len(distinct.representatives))
             scores, masses = found[distinct.representatives], distinct.weights
-            offset = by_left_out(scores, distinct.weights, self.recall)
+            if self.offsets == "leave-one-out":
+                scores = accepting_learned(scores, score(training.samples), masses, self.recall)
+                found = training.by_row(scores)
+            offset = by_left_out(scores, masses, self.recall)
             found = found if sample is None else sample.spread(found)
         else:
-            found = sample.scores(found, MeanScore(scaler, members))
+            found = sample.scores(found, score)
             scores, masses = sample.of_others(found)
             offset = by_others(scores, masses, self.recall)
         rounding = rounding_of(abs(offset) + 1.0)
@@ -325,7 +330,13 @@ class AutoSlabSVM(WithProgress, Detector):
 
     def _diagnosis(self) -> str:
         # A member of a smaller gamma makes up for one whose neighbours are out of reach.
-        return self.members_[-1].warning_ if all(member.warning_ for member in self.members_) else ""
+        texts = [member._collapsed() or member._misplaced() for member in self.members_]
+        if not all(texts):
+            return ""
+        return (
+            f"{texts[-1]} (So says the slab of gamma {self.gammas_[-1]:.3g}, and any other of the average warns too. "
+            "AutoSlabSVM chooses gamma by itself; OneClassSlabSVM and LabelFreeSearchCV take others.)"
+        )
 
     def _nominal_recall(self) -> float:
         return self.recall
