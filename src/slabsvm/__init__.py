@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from slabsvm.conformal.doubts import CalibrationWarning
     from slabsvm.conformal.p_values import benjamini_hochberg, conformal_p_values
     from slabsvm.detectors.base import SlabCollapseWarning
+    from slabsvm.detectors.explained import explain
     from slabsvm.detectors.kernel_density import KernelDensityDetector
     from slabsvm.detectors.kernel_pca import KernelPCADetector
     from slabsvm.detectors.linear_slab import LinearOneClassSlabSVM
@@ -48,6 +49,7 @@ __all__ = [
     "__version__",
     "benjamini_hochberg",
     "conformal_p_values",
+    "explain",
     "fit_path",
 ]
 
@@ -72,6 +74,7 @@ _HOMES = {
     "TableEncoder": "tables.encoder",
     "benjamini_hochberg": "conformal.p_values",
     "conformal_p_values": "conformal.p_values",
+    "explain": "detectors.explained",
     "fit_path": "detectors.path",
 }
 

@@ -21,7 +21,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import OutlierMixin
-from sklearn.model_selection import KFold, check_cv
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -34,7 +33,7 @@ from slabsvm.conformal.doubts import (
     too_few,
     without_direction,
 )
-from slabsvm.conformal.held_out import Calibrated, Given, by_leave_one_out, by_prefit, by_splits
+from slabsvm.conformal.held_out import Calibrated, Given, by_leave_one_out, by_prefit, by_splits, folds_of, halves_of
 from slabsvm.conformal.p_values import (
     WHOLE,
     Tail,
@@ -50,6 +49,8 @@ from slabsvm.conformal.remoteness import deciding_reach, far_rows, largest_answe
 from slabsvm.conformal.wrapping import Wrapping
 from slabsvm.detectors.answers import answer
 from slabsvm.detectors.base import SlabCollapseWarning, parameters
+from slabsvm.detectors.explained import explanation_of
+from slabsvm.detectors.explanation import Explanation, mean_of
 from slabsvm.detectors.recall import misjudged_repeats
 from slabsvm.detectors.weighting import checked_weights
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
@@ -314,20 +315,8 @@ class ConformalDetector(OutlierMixin, Wrapping):
         return by_splits(self._detector, given, splits, self.n_jobs)
 
     def _splits(self, X: Any) -> Sequence[tuple[IndexArray, IndexArray]]:
-        count, random = _num_samples(X), check_random_state(self.random_state)
-        held = max(1, int(self.calibration_size * count))
-        if count - (1 if self.method == "cross" else held) < 2:
-            raise ValueError(
-                f"Cannot learn and calibrate from n_samples = {count} with method={self.method!r}: at least 2 samples "
-                "are to be learned and 1 is to be held out. Give more samples."
-            )
-        if self.method == "cross":
-            folds = self.cv
-            if isinstance(folds, Integral):
-                folds = KFold(min(folds, count), shuffle=True, random_state=random)
-            return list(check_cv(folds).split(X))
-        order = random.permutation(count)
-        return [(np.sort(order[held:]), np.sort(order[:held]))]
+        random = check_random_state(self.random_state)
+        return folds_of(X, self.cv, random) if self.method == "cross" else halves_of(X, self.calibration_size, random)
 
     def _sufficient_level(self, alpha: float | None) -> float:
         """Return the level of a rate, the detector's own for None, and warn where there is none."""
@@ -378,6 +367,19 @@ class ConformalDetector(OutlierMixin, Wrapping):
     @property
     def _sides(self) -> int:
         return 2 if self.two_sided else 1
+
+    def _shares(self, X: Any) -> FloatArray:
+        return self._explanation(X).shares
+
+    def _explanation(self, X: Any) -> Explanation:
+        found = [explanation_of(detector, X) for detector in self.estimators_]
+        places = [
+            ranking.tails(np.array([one.reference]), np.array([np.inf]))
+            for ranking, one in zip(self._rankings, found, strict=True)
+        ]
+        lower, upper = (list(tails) for tails in zip(*places, strict=True))
+        reference = combined_graded(lower, upper, self.n_calibration_, self.two_sided) - self.offset_
+        return mean_of(found).carried_over(self.decision_function(X), float(reference[0]))
 
     def _combined(self, lower: list[Tail], upper: list[Tail]) -> FloatArray:
         return combined(lower, upper, self.n_calibration_, self.two_sided)

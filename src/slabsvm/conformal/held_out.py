@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.model_selection import KFold, check_cv
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
@@ -18,7 +20,7 @@ from slabsvm.detectors.base import SlabCollapseWarning
 from slabsvm.detectors.weighting import fit_with
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.caller import silenced
-from slabsvm.runtime.sklearn_private import _check_method_params, _safe_split
+from slabsvm.runtime.sklearn_private import _check_method_params, _num_samples, _safe_split
 
 
 @dataclass(frozen=True)
@@ -120,3 +122,28 @@ def _scored(
     scores = answer(detector, X).values
     refuse_other_polarity(detector, X, scores)
     return Calibrated(detector, scores, reach_of(detector, X, scores), weights, held_out, learned)
+
+
+def folds_of(X: Any, cv: Any, random: np.random.RandomState) -> Sequence[tuple[IndexArray, IndexArray]]:
+    """Return which rows each fold learns and holds out; cv is a number of folds, or a splitter."""
+    count = _refuse_few(X, 1, "cross")
+    folds = KFold(min(cv, count), shuffle=True, random_state=random) if isinstance(cv, Integral) else cv
+    return list(check_cv(folds).split(X))
+
+
+def halves_of(X: Any, share: float, random: np.random.RandomState) -> Sequence[tuple[IndexArray, IndexArray]]:
+    """Return which rows are learned, and which, this share of them, are held out."""
+    held = max(1, int(share * _num_samples(X)))
+    order = random.permutation(_refuse_few(X, held, "split"))
+    return [(np.sort(order[held:]), np.sort(order[:held]))]
+
+
+def _refuse_few(X: Any, held: int, method: str) -> int:
+    """Return the number of rows, of which so many are held out at once, or refuse too few."""
+    count = int(_num_samples(X))
+    if count - held < 2:
+        raise ValueError(
+            f"Cannot learn and calibrate from n_samples = {count} with method={method!r}: at least 2 samples "
+            "are to be learned and 1 is to be held out. Give more samples."
+        )
+    return count

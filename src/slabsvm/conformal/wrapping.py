@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import get_tags, indexable
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from slabsvm.data.checks import reading
 from slabsvm.detectors.base import takes_unnamed
 from slabsvm.detectors.slab import OneClassSlabSVM
+from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.signature import SignatureOnce
 
 
@@ -23,6 +25,27 @@ class Wrapping(SignatureOnce, BaseEstimator):
     @property
     def _detector(self) -> Any:
         return OneClassSlabSVM() if self.estimator is None else self.estimator
+
+    def explain(self, X: Any) -> FloatArray:
+        """Return what each feature adds to the decision of each row, shape (n_samples, n_features).
+
+        Rows add up to decision_function; those of an `OpenSetClassifier` to the largest of a row's `decisions`, which
+        is that of the class that it comes nearest to, whether it is accepted or unknown. A negative share pushes the
+        row out. They are the estimator's own shares, carried over to p-values, or whatever the decision is made of: a
+        typical row has typical shares, and what sets a row apart grows or shrinks as the decision does. Of several
+        models (method="cross") they are the mean.
+
+        Raises
+        ------
+        ValueError
+            For an estimator that `slabsvm.explain` refuses, and beside a classifier.
+        """
+        check_is_fitted(self)
+        return np.ascontiguousarray(self._shares(self._table(X, reset=False)))
+
+    @abstractmethod
+    def _shares(self, X: Any) -> FloatArray:
+        """Return what each feature adds to the decisions of a table's rows."""
 
     def _table(self, X: Any, *, reset: bool) -> Any:
         """Return a table whose rows can be indexed; its values are for the detector to check."""

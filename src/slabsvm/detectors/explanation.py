@@ -41,6 +41,8 @@ BLUR = 0.01
 LARGEST_PART = 1e300
 # And what is less than this share of what pushed a row to infinity had no part in it.
 NOTHING_BESIDE = 1e-12
+# A decision nearer to the reference than this share of it does not differ from it.
+NO_GAP = 1e-9
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,21 @@ class Explanation:
     def less(self, constant: float) -> Explanation:
         """Return the explanation of decisions that are less by a constant."""
         return Explanation(self.typical, self.reference - constant, self.decisions - constant, self.deviations)
+
+    def carried_over(self, decisions: FloatArray, reference: float) -> Explanation:
+        """Return the explanation of other decisions, which are a function of these; of the reference it is reference.
+
+        A row's deviations grow or shrink alike.
+        """
+        gaps, wanted = self.decisions - self.reference, decisions - reference
+        endless, culprits = np.isinf(gaps), np.isinf(self.deviations)
+        known = ~endless & (np.abs(gaps) > NO_GAP * abs(self.reference))
+        factors = np.divide(wanted, gaps, out=np.where(endless, wanted, 0.0), where=known)
+        # Of an endless gap, the features that are endlessly far have all.
+        equal = culprits / np.maximum(1, culprits.sum(axis=1, keepdims=True))
+        deviations = np.where(endless[:, None], equal, self.deviations) * factors[:, None]
+        deviations += self.typical * (wanted - deviations.sum(axis=1))[:, None]
+        return Explanation(self.typical, reference, decisions, deviations)
 
 
 @dataclass(frozen=True)

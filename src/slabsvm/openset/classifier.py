@@ -32,7 +32,7 @@ from slabsvm.openset.doubts import of_fits
 from slabsvm.openset.joint import ByClassifier, refuse_other_than_held_out
 from slabsvm.openset.labels import checked_labels, joined, listed, new_class, unknown_label_for
 from slabsvm.openset.naming import ByMargins, ByPValues, Naming, names
-from slabsvm.openset.rows import ClassRows, kept_of, without_weightless
+from slabsvm.openset.rows import ClassRows, kept_of_classes, without_weightless
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.atomic import atomic
 from slabsvm.runtime.caller import Warned, warn
@@ -329,6 +329,9 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
         """
         return self._names(self._checked_rows(X), self._levels(alpha))
 
+    def _shares(self, X: Any) -> FloatArray:
+        return self._naming.shares(X, self._levels(None), self.n_jobs)
+
     def _names(self, X: Any, levels: FloatArray, *, at_once: int = DECISIONS_AT_ONCE) -> npt.NDArray[Any]:
         """Return the class of each checked row, or unknown_label_; no more than at_once decisions are held."""
         labels = joined(self.classes_, self.unknown_label_)
@@ -366,9 +369,7 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
 
     def _kept(self, models: list[Any], given: list[tuple[Any, Mapping[str, Any]]]) -> list[ClassRows]:
         """Return the rows, which models were given, that a classifier learns anew when classes come or go; or none."""
-        if self.classifier is None:
-            return []
-        return [kept_of(model, X, parameters) for model, (X, parameters) in zip(models, given, strict=True)]
+        return [] if self.classifier is None else kept_of_classes(models, given)
 
     def _model_of(self, label: Any) -> Any:
         """Return the unfitted model of a class."""

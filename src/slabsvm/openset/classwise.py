@@ -13,6 +13,8 @@ from sklearn.utils import get_tags
 from slabsvm.conformal.doubts import CalibrationWarning
 from slabsvm.conformal.remoteness import far_rows, largest_answer
 from slabsvm.detectors.answers import answer, refuse_other_polarity
+from slabsvm.detectors.explained import explanation_of
+from slabsvm.detectors.explanation import Explanation
 from slabsvm.detectors.weighting import fit_with
 from slabsvm.openset.labels import listed
 from slabsvm.runtime.arrays import FloatArray
@@ -64,6 +66,10 @@ class NormalisedMargin(OutlierMixin, BaseEstimator):
         if np.isnan(values).any():
             raise ValueError("A score is NaN: the detector cannot score these samples.")
         return values / self.depth_
+
+    def _explanation(self, X: Any) -> Explanation:
+        found = explanation_of(self.estimator_, X)
+        return found.carried_over(found.decisions / self.depth_, found.reference / self.depth_)
 
 
 def own_detector(estimator: Any, class_estimators: Mapping[Any, Any] | None, label: Any) -> Any:

@@ -213,6 +213,14 @@ class ByClassifier(Naming):
         tails = self._tails(X, n_jobs)
         return combined(tails, tails, self.n_calibration, two_sided=False)
 
+    def shares(self, X: Any, levels: FloatArray, n_jobs: int | None) -> FloatArray:
+        """Refuse: of the classifier's confidence no feature's share is known."""
+        del X, levels, n_jobs
+        raise ValueError(
+            "With a classifier, decisions are made of its confidence too, of which no feature's share is known. "
+            "Explain what the detector of class k says: models_[k].explain(X)."
+        )
+
     def levels(self, rate: float) -> FloatArray:
         """Return the largest p-value that is rejected at a rate, the same for each class; 0 where none is."""
         level = largest_rejected(rate, self.n_calibration)

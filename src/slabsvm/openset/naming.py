@@ -20,6 +20,7 @@ from slabsvm.conformal.p_values import WHOLE
 from slabsvm.openset.classwise import call_method
 from slabsvm.openset.doubts import far_accepted, out_of_reach, too_few, without_direction
 from slabsvm.runtime.arrays import FloatArray, IndexArray
+from slabsvm.runtime.sklearn_private import _safe_indexing
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +51,21 @@ class Naming(ABC):
     @abstractmethod
     def too_few(self, rate: float) -> str:
         """Return a warning where there are too few samples for a rate, or nothing."""
+
+    def shares(self, X: Any, levels: FloatArray, n_jobs: int | None) -> FloatArray:
+        """Return what each feature adds to the largest of a row's scores less levels, shape (n_samples, n_features)."""
+        table = self.scores(X, n_jobs) - levels
+        nearest = table.argmax(axis=1)
+        found: list[tuple[IndexArray, FloatArray]] = []
+        for k in np.unique(nearest):
+            rows = np.flatnonzero(nearest == k)
+            of_model = self.models[k]._explanation(_safe_indexing(X, rows))
+            # The model's own level may be another.
+            found.append((rows, of_model.less(of_model.decisions[0] - table[rows[0], k]).shares))
+        shares = np.empty((len(table), found[0][1].shape[1]))
+        for rows, own in found:
+            shares[rows] = own
+        return shares
 
     @abstractmethod
     def far_accepted(self, rate: float) -> list[bool]:

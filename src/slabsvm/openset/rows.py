@@ -42,6 +42,11 @@ class ClassRows:
         return np.setdiff1d(np.arange(_num_samples(self.X)), self.of(fold))
 
 
+def kept_of_classes(models: Sequence[Any], given: Sequence[tuple[Any, Mapping[str, Any]]]) -> list[ClassRows]:
+    """Return the rows that models were given, with parameters of fit, a class each."""
+    return [kept_of(model, X, parameters) for model, (X, parameters) in zip(models, given, strict=True)]
+
+
 def kept_of(model: ConformalDetector, X: Any, parameters: Mapping[str, Any]) -> ClassRows:
     """Return the rows of a class that its calibrated model has been given, with these parameters of fit.
 

@@ -1,0 +1,71 @@
+"""Explanations of models in models: a detector at the end of a pipeline, or the best one of a search."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import OneToOneFeatureMixin
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from slabsvm.detectors.explanation import Explanation
+from slabsvm.runtime.arrays import FloatArray
+
+
+def explain(model: Any, X: Any) -> FloatArray:
+    """Return what each feature adds to the decision of each row, shape (n_samples, n_features).
+
+    That is `model.explain(X)`, for pipelines and searches too: a step that takes each feature by itself, such as a
+    scaler, leaves shares as they are.
+
+    Parameters
+    ----------
+    model : fitted detector of this package, or a pipeline that ends in one, or a search for either
+    X : array-like or sparse matrix of shape (n_samples, n_features)
+
+    Returns
+    -------
+    shares : (n_samples, n_features) array of float64
+        Rows add up to the decision_function. A negative share pushes the row out.
+
+    Raises
+    ------
+    ValueError
+        For a step that mixes features, a kernel that does not know them one by one, and detectors of other libraries.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from slabsvm import OneClassSlabSVM, explain
+    >>> X = np.random.default_rng(0).normal(size=(200, 3))
+    >>> model = make_pipeline(StandardScaler(), OneClassSlabSVM()).fit(X)
+    >>> explain(model, [[0.0, 7.0, 0.0]]).argmin(axis=1)
+    array([1])
+    """
+    return np.ascontiguousarray(explanation_of(model, X).shares)
+
+
+def explanation_of(model: Any, X: Any) -> Explanation:
+    """Return the explanation of rows by a fitted model, a pipeline or a search."""
+    check_is_fitted(model)
+    if isinstance(model, Pipeline):
+        for name, step in model.steps[:-1]:
+            if step not in (None, "passthrough") and not isinstance(step, OneToOneFeatureMixin):
+                raise ValueError(
+                    f"The pipeline's step {name!r} ({type(step).__name__}) makes other features of those given, so "
+                    "that shares of the latter are unknown. Explain what it makes of them: "
+                    "pipeline[-1].explain(pipeline[:-1].transform(X))."
+                )
+        return explanation_of(model[-1], X if len(model) == 1 else model[:-1].transform(X))
+    if hasattr(model, "best_estimator_"):
+        return explanation_of(model.best_estimator_, X)
+    if not hasattr(model, "_explanation"):
+        raise ValueError(
+            f"{type(model).__name__} is no detector of this package, and does not say what each feature adds to a "
+            "decision. AutoSlabSVM and the other detectors here do."
+        )
+    found: Explanation = model._explanation(X)
+    return found

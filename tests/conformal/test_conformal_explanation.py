@@ -1,0 +1,114 @@
+"""What each feature adds to p-values and to the answer of an open set, and explanations through pipelines."""
+
+import numpy as np
+import pytest
+from sklearn.decomposition import PCA
+from sklearn.ensemble import IsolationForest
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from slabsvm import (
+    AutoSlabSVM,
+    ConformalDetector,
+    KernelPCADetector,
+    LabelFreeSearchCV,
+    OneClassSlabSVM,
+    OneClassSVM,
+    OpenSetClassifier,
+    explain,
+)
+
+pytestmark = [pytest.mark.numeric, pytest.mark.filterwarnings("ignore::slabsvm.SlabCollapseWarning")]
+
+# Decisions lie between -1 and 1, and are sums of some ten shares of that size.
+ROUNDING = 1e-13
+
+
+@pytest.fixture(scope="module", name="X")
+def learned() -> np.ndarray:
+    return np.random.default_rng(0).normal(5.0, 1.0, (160, 4))
+
+
+@pytest.fixture(scope="module", name="new")
+def asked(X) -> np.ndarray:
+    strangers = np.random.default_rng(1).normal(5.0, 3.0, (30, 4))
+    return np.concatenate([X[:10], strangers, [[5.0, 5.0, 25.0, 5.0], [1e200, 5.0, 5.0, 5.0]]])
+
+
+@pytest.mark.parametrize("two_sided", [False, True])
+@pytest.mark.parametrize("method", ["split", "cross", "leave-one-out"])
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        None,
+        OneClassSlabSVM(kernel="linear", ranking="centre"),
+        OneClassSVM(kernel="linear"),
+        KernelPCADetector(kernel="linear", n_components=2),
+        make_pipeline(StandardScaler(), OneClassSVM(nu=0.2, gamma="scale")),
+    ],
+    ids=["slab", "linear slab", "linear one-class SVM", "kernel PCA", "pipeline"],
+)
+def test_shares_add_up_to_the_graded_p_value(estimator, method, two_sided, X, new):
+    model = ConformalDetector(estimator, method=method, two_sided=two_sided).fit(X)
+    shares = model.explain(new)
+    assert shares.shape == new.shape
+    assert np.abs(shares.sum(axis=1) - model.decision_function(new)).max() <= ROUNDING
+
+
+def test_a_p_value_is_low_by_the_feature_that_is_off(X, new):
+    for method in ("split", "cross", "leave-one-out"):
+        shares = ConformalDetector(method=method).fit(X).explain(new)
+        assert (shares[-2:].argmin(axis=1) == [2, 0]).all()
+        assert (shares[-2:].min(axis=1) < 0).all()
+
+
+@pytest.mark.parametrize(
+    "parameters", [{}, {"calibration": "margin"}, {"method": "leave-one-out", "alpha": 0.2}], ids=str
+)
+def test_an_open_set_explains_the_class_that_came_nearest(parameters, X, new):
+    aside = np.array([12.0, 0.0, 0.0, 0.0])
+    both, labels = np.concatenate([X, X + aside]), np.repeat(["near", "far"], len(X))
+    model = OpenSetClassifier(**parameters).fit(both, labels)
+    rows = np.concatenate([new[:-1], new[:-1] + aside])
+    shares = model.explain(rows)
+    nearest = model.decisions(rows).max(axis=1)
+    size = 1.0 if "calibration" not in parameters else 1.0 + np.abs(nearest)
+    assert (np.abs(shares.sum(axis=1) - nearest) <= ROUNDING * size).all()
+    assert shares[len(new) - 2].argmin() == 2
+    # A class that is too small for alpha has a level of its own.
+    few = OpenSetClassifier().fit(both[:172], labels[:172])
+    assert np.abs(few.explain(rows).sum(axis=1) - few.decisions(rows).max(axis=1)).max() <= ROUNDING
+
+
+def test_steps_that_take_each_feature_by_itself_leave_shares_as_they_are(X, new):
+    pipeline = make_pipeline(StandardScaler(), "passthrough", OneClassSlabSVM()).fit(X)
+    scaled = pipeline[0].transform(new[:-1])
+    assert np.array_equal(explain(pipeline, new[:-1]), pipeline[-1].explain(scaled))
+    search = LabelFreeSearchCV(make_pipeline(StandardScaler(), OneClassSVM()), {"oneclasssvm__nu": [0.1, 0.2]}).fit(X)
+    assert np.array_equal(explain(search, new), explain(search.best_estimator_, new))
+    default = AutoSlabSVM().fit(X)
+    assert np.array_equal(explain(default, new), default.explain(new))
+
+
+def test_what_cannot_be_explained_is_refused_with_what_to_do(X):
+    mixed = make_pipeline(StandardScaler(), PCA(2), OneClassSVM()).fit(X)
+    with pytest.raises(ValueError, match=r"'pca' \(PCA\) makes other features .* pipeline\[-1\].explain"):
+        explain(mixed, X)
+    assert mixed[-1].explain(mixed[:-1].transform(X)).shape == (len(X), 2)
+    with pytest.raises(ValueError, match="IsolationForest is no detector of this package"):
+        explain(IsolationForest(n_estimators=5).fit(X), X)
+    with pytest.raises(ValueError, match="IsolationForest is no detector of this package"):
+        ConformalDetector(IsolationForest(n_estimators=5)).fit(X).explain(X)
+    for kernel, what in (
+        (lambda left, right: left @ right.T, "A kernel function takes"),
+        ("precomputed", "precomputed"),
+    ):
+        model = OneClassSVM(kernel=kernel).fit(X @ X.T if kernel == "precomputed" else X)
+        with pytest.raises(ValueError, match=f"{what}.* as wholes.* 'rbf', 'linear'"):
+            model.explain(X @ X.T if kernel == "precomputed" else X)
+    classes = OpenSetClassifier(classifier=LogisticRegression()).fit(
+        np.concatenate([X, X + 9]), np.repeat([0, 1], len(X))
+    )
+    with pytest.raises(ValueError, match=r"With a classifier.* models_\[k\].explain"):
+        classes.explain(X)
