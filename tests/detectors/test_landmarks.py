@@ -201,6 +201,16 @@ def test_a_gamma_that_leaves_rows_out_of_reach_is_warned_of():
     assert (model.predict([[1e9] * 8]) == -1).all()
 
 
+def test_rows_that_learning_lifts_out_of_the_slab_are_warned_of_and_one_plane_takes_them():
+    X = np.random.default_rng(0).integers(0, 4, (300, 2)).astype(float)
+    with pytest.warns(SlabCollapseWarning, match=r"accepts 0%, where nu asks for 89%.*Use epsilon=0") as caught:
+        model = mapped().fit(X)
+    assert [str(warning.message) for warning in caught] == [model.warning_]
+    assert (model.predict(X) == -1).all()
+    # One of sixteen cells is about as much as nu_lower.
+    assert (mapped(epsilon=0).fit(X).predict(X) == 1).mean() > 0.8
+
+
 def test_the_seed_chooses_the_landmarks():
     X = clouds(4000)
     first, same, other = (mapped(random_state=seed, n_components=20).fit(X).coef_ for seed in (0, 0, 1))

@@ -23,6 +23,7 @@ from slabsvm.detectors import infinity
 from slabsvm.detectors.base import Scored, SlabCollapseWarning, parameters, rounding_of
 from slabsvm.detectors.constraints import FiniteReal
 from slabsvm.detectors.explanation import Explanation, Usual, of_distances
+from slabsvm.detectors.recall import LOST_RECALL
 from slabsvm.detectors.slab_planes import Slab
 from slabsvm.detectors.sources import is_dask, refuse_what_is_not_finite, rows_in_memory, rows_in_place, source_of
 from slabsvm.dual.program import one_class_slab
@@ -53,6 +54,12 @@ OUT_OF_REACH = (
     "The fitted w is zero: at gamma={gamma:.3g} too many rows are out of reach of all {n} landmarks, and score what a "
     "row infinitely far away scores. Use a smaller gamma or the name of a rule for it, more n_components, or a smaller "
     "epsilon."
+)
+LIFTED_OUT = (
+    "Of the training rows, and of rows that repeat one, the model accepts {learned:.0%}, where nu asks for "
+    "{nominal:.0%}: each raised its own score, here beyond a hyperplane whose place is for rows that were never seen. "
+    "Use epsilon=0, which has no upper hyperplane, a smaller gamma or more samples, or offsets='training' if all new "
+    "rows will repeat training rows (few discrete values)."
 )
 
 
@@ -200,7 +207,8 @@ class LinearOneClassSlabSVM(Slab, Scored):
         sklearn.exceptions.ConvergenceWarning
             When the passes stopped before the duality gap was within tol.
         slabsvm.SlabCollapseWarning
-            When w is zero, or when the slab has no width.
+            When w is zero, when the slab has no width, when the row of zeros is accepted or is kept outside at the cost
+            of training rows, or when the slab rejects the rows that it learned. The text stays in warning_.
         """
         from slabsvm.solvers import streaming
 
@@ -230,7 +238,9 @@ class LinearOneClassSlabSVM(Slab, Scored):
         scores = np.asarray(survey.rows @ found.w, dtype=np.float64)
         planes = self._planes_at(offsets, rounding, scores=scores, weights=survey.weights, local=False)
         self.__dict__.update(planes)
-        self._warn(rounding, survey, moved=bool((offsets != found.loo_offsets).any()))
+        accepted = (scores >= self.rho_lower_) & (scores <= self.rho_upper_)
+        learned = float(np.average(accepted, weights=survey.weights))
+        self._warn(rounding, learned, moved=bool((offsets != found.loo_offsets).any()))
         return self
 
     def project(self, X: Any) -> Any:
@@ -288,19 +298,22 @@ class LinearOneClassSlabSVM(Slab, Scored):
         mapped = Mapped(source, self._map)
         return mapped, mapped.mapped(survey)
 
-    def _warn(self, rounding: float, survey: Surveyed, *, moved: bool) -> None:
+    def _warn(self, rounding: float, learned: float, *, moved: bool) -> None:
         if self.status_ == "stalled":
             warn(
                 f"LinearOneClassSlabSVM stopped at a relative duality gap of {self.relative_gap_:.2g}, where tol asks "
                 f"for {self.tol:.2g}, after {self.n_passes_} passes: {STOPPED_EARLY}",
                 ConvergenceWarning,
             )
-        self.warning_ = self._diagnosis(rounding, survey, moved=moved)
+        self.warning_ = self._diagnosis(rounding, learned, moved=moved)
         if self.warning_:
             warn(self.warning_, SlabCollapseWarning)
 
-    def _diagnosis(self, rounding: float, survey: Surveyed, *, moved: bool) -> str:
-        """Return what is odd about the slab and what to do, or nothing; moved says that a plane is kept above 0."""
+    def _diagnosis(self, rounding: float, learned: float, *, moved: bool) -> str:
+        """Return what is odd about the slab and what to do, or nothing.
+
+        learned is the share of the drawn rows that it accepts, and moved says that a plane is kept above 0.
+        """
         w, image = self.coef_[0], self._map
         if self.status_ == "degenerate":
             return NEAR_THE_ORIGIN if image is None else OUT_OF_REACH.format(n=len(w), gamma=image.gamma)
@@ -310,13 +323,12 @@ class LinearOneClassSlabSVM(Slab, Scored):
         if without_width:
             return without_width
         # The row of zeros is what a row far from all landmarks becomes in a Nystroem map.
-        if image is None:
-            return infinity.zero_accepted() if self.rho_lower_ <= 0.0 <= self.rho_upper_ else ""
-        if not moved:
-            return ""
-        along = survey.rows @ w
-        within = (along >= self.rho_lower_) & (along <= self.rho_upper_)
-        return infinity.out_of_reach(float(np.average(within, weights=survey.weights)), self._nominal_recall())
+        if image is None and self.rho_lower_ <= 0.0 <= self.rho_upper_:
+            return infinity.zero_accepted()
+        nominal = self._nominal_recall()
+        if moved:
+            return infinity.out_of_reach(learned, nominal)
+        return LIFTED_OUT.format(learned=learned, nominal=nominal) if learned < nominal - LOST_RECALL else ""
 
 
 def _parts(w: FloatArray, X: Any) -> FloatArray:
