@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
 
-__all__ = ["named_errors", "open_regular", "read_regular", "write_whole"]
+__all__ = ["named_errors", "open_regular", "read_regular", "replacing", "write_whole"]
 
 # A system without such a flag lacks the danger too, or has one that no flag averts.
 NO_WAITING = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
@@ -88,17 +88,52 @@ def write_whole(path: Path, content: bytes | str) -> None:
         The file cannot be written.
     """
     content = content.encode(errors="backslashreplace") if isinstance(content, str) else content
+    with replacing(path) as file:
+        file.write(content)
+
+
+@contextmanager
+def replacing(path: Path, *, lasting: bool = False) -> Iterator[BinaryIO]:
+    """Open a new file beside a path, which takes its place when all has been written, and is removed otherwise.
+
+    Parameters
+    ----------
+    path : Path
+    lasting : bool, default=False
+        Whether it is on the disk before it takes the place, and the place after it: should the machine stop, one of the
+        two files is there, whole.
+
+    Raises
+    ------
+    OSError
+        The file cannot be written.
+    """
     part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     with named_errors(path):
         # A new file, with the usual permissions of the user's files.
-        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_LINK | BINARY, 0o666)
+        descriptor = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | NO_LINK | BINARY, 0o666)
         try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(content)
+            with os.fdopen(descriptor, "w+b") as file:
+                yield cast(BinaryIO, file)
+                if lasting:
+                    file.flush()
+                    os.fsync(file.fileno())
             os.replace(part, path)
         except BaseException:
             part.unlink(missing_ok=True)
             raise
+        if lasting:
+            _keep_name(path)
+
+
+def _keep_name(path: Path) -> None:
+    """Write a file's new name to the disk, where the system keeps folders as files."""
+    if os.name == "posix":
+        descriptor = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 @contextmanager

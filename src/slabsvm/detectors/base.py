@@ -282,7 +282,8 @@ class Detector(Scored):
         """
         if not hasattr(self, "loo_scores_"):
             raise AttributeError(
-                f"This {type(self).__name__} has no loo_decisions_: they need a fit with offsets='leave-one-out'."
+                f"This {type(self).__name__} has no loo_decisions_: they need a fit with offsets='leave-one-out', and "
+                "are not in a file that was saved with training=False."
             )
         return self._decisions(self.loo_scores_)
 

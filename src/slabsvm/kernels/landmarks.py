@@ -11,6 +11,7 @@ the origin (a thousandth at a distance of 1e6), and are NaN for rows beyond 1e15
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 from scipy.linalg import eigh
@@ -41,7 +42,9 @@ class Landmarks:
 
     Attributes
     ----------
-    gamma : float
+    gamma, rows
+    kernel : RBF
+    basis : (n, n_features) array of float64
     n_lifted : int
         The length of c(x): n.
     n_features : int
@@ -50,13 +53,27 @@ class Landmarks:
 
     @ONE_BLAS_THREAD
     def __init__(self, gamma: float, rows: Rows) -> None:
-        self.gamma = gamma
-        self.rows = rows
-        self.kernel = RBF.at(gamma, rows, np.ones(rows.shape[0]))
+        self._known(gamma, rows, RBF.at(gamma, rows, np.ones(rows.shape[0])))
         values, vectors = eigh(self.kernel.block(self._prepared, self._prepared))
         some = values > FLAT * values[-1]
-        self.basis = np.asarray(vectors[:, some] / np.sqrt(values[some]))
-        self.n_lifted, self.n_features = self.basis.shape
+        self._span(np.asarray(vectors[:, some] / np.sqrt(values[some])))
+
+    @classmethod
+    def of_basis(cls, gamma: float, rows: Rows, kernel: RBF, basis: FloatArray) -> Self:
+        """Return a map of which the basis, (n, n_features), is known."""
+        made = cls.__new__(cls)
+        made._known(gamma, rows, kernel)
+        made._span(basis)
+        return made
+
+    def _known(self, gamma: float, rows: Rows, kernel: RBF) -> None:
+        self.gamma = gamma
+        self.rows = rows
+        self.kernel = kernel
+
+    def _span(self, basis: FloatArray) -> None:
+        self.basis = basis
+        self.n_lifted, self.n_features = basis.shape
 
     @cached_property
     def _prepared(self) -> Rows:

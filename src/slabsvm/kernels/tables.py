@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -84,6 +84,13 @@ class WeightVector(Projection):
     def __init__(self, features: Callable[[Rows], Rows], vectors: Rows, coefficients: FloatArray) -> None:
         self.features = features
         self.weights = np.asarray(features(vectors).T @ coefficients, dtype=np.float64)
+
+    @classmethod
+    def of_weights(cls, features: Callable[[Rows], Rows], weights: FloatArray) -> Self:
+        """Return the same of a known w, (d,)."""
+        made = cls.__new__(cls)
+        made.features, made.weights = features, weights
+        return made
 
     @ONE_BLAS_THREAD
     def __call__(self, X: Rows) -> FloatArray:
@@ -150,9 +157,26 @@ class IntersectionTable(_SumOfFunctions):
     of_csr = "lines_of_csr"
 
     def __init__(self, vectors: Rows, coefficients: FloatArray) -> None:
+        self._fill(*knots(vectors, coefficients))
+
+    @classmethod
+    def of_knots(cls, counts: npt.NDArray[np.int64], values: FloatArray, weights: FloatArray) -> Self:
+        """Return the table of each feature's knots, as of `knots`."""
+        table = cls.__new__(cls)
+        table._fill(counts, values, weights)
+        return table
+
+    @property
+    def knots(self) -> tuple[npt.NDArray[np.int64], FloatArray, FloatArray]:
+        """The knots that the table was made of, as of `knots`."""
+        table = self.table
+        given = np.ones(len(table.knots), dtype=bool)
+        given[(table.starts + table.counts)[table.counts > 0]] = False
+        return table.counts, table.knots[given], table.weights[given]
+
+    def _fill(self, counts: npt.NDArray[np.int64], values: FloatArray, weights: FloatArray) -> None:
         from slabsvm.compiled import lookup as _lookup
 
-        counts, values, weights = knots(vectors, coefficients)
         slots = counts + (counts > 0)
         cells = np.empty(int(np.ceil(counts / KNOTS_PER_CELL).sum()) + len(counts), dtype=np.int32)
         table = _lookup.Lines(
@@ -188,6 +212,13 @@ class Chi2Table(_SumOfFunctions):
     of_columns = "fractions_of_columns"
     of_each = "fractions_of_each"
     of_csr = "fractions_of_csr"
+
+    @classmethod
+    def of_table(cls, table: Any, error: float) -> Self:
+        """Return what a table of `slabsvm.compiled.lookup.Fractions`, off by no more than error, makes."""
+        made = cls.__new__(cls)
+        made.table, made.error = table, error
+        return made
 
     def __init__(self, vectors: Rows, coefficients: FloatArray, allowed: float = 0.0) -> None:
         from slabsvm.compiled import lookup as _lookup

@@ -175,6 +175,11 @@ class ByClassifier(Naming):
                 f"A classifier has nothing to tell apart with one class, {listed(classes)}, among samples whose "
                 "sample_weight is not 0; give samples of another, or leave classifier out."
             )
+        if len(rows) < len(classes):
+            raise ValueError(
+                "The classifier learns anew when a class comes or goes, and the training rows that it needs were left "
+                "out of the file that it was loaded from. Save it with training=True, or fit anew."
+            )
         places = range(max(len(one.held_out) for one in rows))
         if not places:
             raise ValueError("No class has the 3 samples of which one could be held out; give more, of any class.")

@@ -1,0 +1,262 @@
+"""The container of a model file: a zip of `.npy` members and one JSON document, none of them compressed.
+
+`numpy.load(path)` reads the arrays too. What is read here is believed in no detail: a member's size is compared with
+the file's before anything is allocated, so that a file takes no more memory than it has bytes, and an array's header is
+matched with one pattern, and never evaluated.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import math
+import os
+import re
+import stat
+import struct
+import zipfile
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, BinaryIO, Self
+
+import numpy as np
+import numpy.typing as npt
+
+DOCUMENT = "model.json"
+# What the document may take: bytes of text, and values, each of some 60 bytes once it is read.
+MOST_TEXT = 2**26
+MOST_VALUES = 2_000_000
+# Archives and models of more members are refused unread.
+MOST_MEMBERS = 1_000_000
+# Every member has this date, so that a model makes the same bytes whenever it is saved.
+DATE = (1980, 1, 1, 0, 0, 0)
+NAME = re.compile(r"model(\.[A-Za-z0-9_]+)*\.npy", re.ASCII)
+# Members from this size on get fields of 64 bits.
+LARGE = 2**30
+AT_ONCE = 2**22
+# The start of a member's data in version 1 or 2 of NumPy's format: magic string, version, and the header's length.
+MAGIC = b"\x93NUMPY"
+HEADER = re.compile(
+    rb"\{'descr': '([<|][biuf][1248])', 'fortran_order': (True|False), "
+    rb"'shape': \(((?:\d{1,19}, ?)*(?:\d{1,19})?)\), ?\} *\n"
+)
+LONGEST_HEADER = 1024
+# zlib's flag for a UTF-8 name is harmless; encryption, patches and sizes that follow the data are not read.
+ALLOWED_FLAGS = 0x800
+KINDS = {stat.S_IFLNK: "a link", stat.S_IFDIR: "a folder"}
+
+
+class ModelFileError(ValueError):
+    """A file that holds no model that can be read here, or a model that no file can hold; the text says why."""
+
+
+class Outgoing:
+    """An archive that is being written.
+
+    Parameters
+    ----------
+    file : binary file, open for writing
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._zip = zipfile.ZipFile(file, "w", zipfile.ZIP_STORED)
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """End the archive, of which nothing is left where there was an error."""
+        with suppress(OSError, ValueError):
+            self._zip.close()
+
+    def keep(self, place: str, array: npt.NDArray[Any]) -> dict[str, Any]:
+        """Write an array, and return what the document says of it."""
+        little = np.asarray(array, dtype=array.dtype.newbyteorder("<"))
+        name = f"{place}.npy"
+        with self._member(name, little.nbytes) as member:
+            np.lib.format.write_array_header_1_0(member, np.lib.format.header_data_from_array_1_0(little))
+            if little.size:
+                # In the order that the header states.
+                member.write(np.ascontiguousarray(little.T if np.isfortran(little) else little).data)
+        return {"npy": name, "crc32": self._zip.getinfo(name).CRC}
+
+    def end(self, document: dict[str, Any]) -> None:
+        """Write the document, and end the archive."""
+        text = json.dumps(document, indent=1, allow_nan=False).encode()
+        _refuse_long(text, "The model")
+        with self._member(DOCUMENT, len(text)) as member:
+            member.write(text)
+        self._zip.close()
+
+    def _member(self, name: str, size: int) -> Any:
+        info = zipfile.ZipInfo(name, DATE)
+        info.external_attr = (stat.S_IFREG | 0o644) << 16
+        return self._zip.open(info, "w", force_zip64=size >= LARGE)
+
+
+@dataclass(frozen=True)
+class Header:
+    """What a member says of its array.
+
+    Attributes
+    ----------
+    name : str
+    dtype : dtype of bool, int, unsigned int or float
+    shape : tuple of int
+    by_columns : bool
+        Whether the values are in Fortran's order.
+    start : int
+        Where the values begin in the member.
+    """
+
+    name: str
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    by_columns: bool
+    start: int
+
+
+class Incoming:
+    """An archive that is being read.
+
+    Parameters
+    ----------
+    file : binary file, open for reading
+
+    Raises
+    ------
+    ModelFileError
+        It is not such an archive; and in what follows, wherever a member is not what it should be.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._size = os.fstat(file.fileno()).st_size
+        start = file.read(2)
+        if start[:1] == b"\x80":
+            raise ModelFileError("it is a pickle, and none is read here, since reading one may run anything")
+        if start != b"PK":
+            raise ModelFileError("it is not a model file, which is a zip archive" if self._size else "it is empty")
+        file.seek(0)
+        self._zip = _read(zipfile.ZipFile, file)
+        infos = self._zip.infolist()
+        if len(infos) > MOST_MEMBERS:
+            raise ModelFileError(f"it has {len(infos):,} members, and a model has no more than {MOST_MEMBERS:,}")
+        self._unread: dict[str, zipfile.ZipInfo] = {}
+        for info in infos:
+            self._refuse_strange(info)
+            self._unread[info.filename] = info
+        if sum(info.file_size for info in infos) > self._size:
+            raise ModelFileError("its members claim more bytes than the file has")
+
+    def document(self) -> Any:
+        """Return the document, of which nothing but its grammar has been checked."""
+        if DOCUMENT not in self._unread:
+            raise ModelFileError(f"it holds no {DOCUMENT}, so that it is no model file")
+        info = self._unread.pop(DOCUMENT)
+        if info.file_size > MOST_TEXT:
+            raise ModelFileError(f"its {DOCUMENT} has {info.file_size:,} bytes, where at most {MOST_TEXT:,} are read")
+        with self._open(info) as member:
+            text = _read(member.read)
+        _refuse_long(text, f"its {DOCUMENT}")
+        try:
+            return json.loads(text, object_pairs_hook=_without_repeats, parse_constant=_refuse_constant)
+        except (ValueError, RecursionError) as error:
+            raise ModelFileError(f"its {DOCUMENT} cannot be read: {error or type(error).__name__}") from error
+
+    def header(self, name: str, crc: int) -> Header:
+        """Return what an array says of itself, once for each; crc is what the document says of its content."""
+        info = self._unread.pop(name, None)
+        if info is None:
+            raise ModelFileError(f"it holds no {name}, which its {DOCUMENT} names, or names twice")
+        if crc != info.CRC:
+            raise ModelFileError(f"{name} is not what its {DOCUMENT} says: another content was put in its place")
+        with self._open(info) as member:
+            start = _read(member.read, 10)
+            if start[:6] != MAGIC or start[6:8] != b"\x01\x00" or len(start) < 10:
+                raise ModelFileError(f"{name} is no array in version 1.0 of NumPy's format")
+            length = struct.unpack("<H", start[8:])[0]
+            text = _read(member.read, min(length, LONGEST_HEADER))
+        matched = HEADER.fullmatch(text)
+        if matched is None or len(text) != length:
+            raise ModelFileError(f"{name} begins with no header of an array of numbers")
+        dtype = np.dtype(matched[1].decode())
+        shape = tuple(int(number) for number in re.findall(rb"\d+", matched[3]))
+        found = Header(name, dtype, shape, matched[2] == b"True", 10 + length)
+        if found.start + math.prod(shape) * dtype.itemsize != info.file_size:
+            raise ModelFileError(f"{name} claims the shape {shape} of {dtype}, and has {info.file_size:,} bytes")
+        return found
+
+    def array(self, header: Header) -> npt.NDArray[Any]:
+        """Return the array of a header, in the byte order of this machine."""
+        try:
+            array = np.empty(header.shape, dtype=header.dtype, order="F" if header.by_columns else "C")
+        except (ValueError, OverflowError) as error:
+            raise ModelFileError(f"{header.name} claims the shape {header.shape}: {error}") from error
+        target = (array.T if header.by_columns else array).reshape(-1).view(np.uint8).data
+        with self._open(self._zip.getinfo(header.name)) as member:
+            _read(member.read, header.start)
+            filled = 0
+            while filled < len(target):
+                piece = _read(member.read, min(AT_ONCE, len(target) - filled))
+                if not piece:
+                    raise ModelFileError(f"{header.name} ends before its last value")
+                target[filled : filled + len(piece)] = piece
+                filled += len(piece)
+            _read(member.read, 1)
+        return array.astype(header.dtype.newbyteorder("="), copy=False)
+
+    def finish(self) -> None:
+        """Refuse members that the document does not name."""
+        if self._unread:
+            raise ModelFileError(f"it holds {sorted(self._unread)[:3]}, which its {DOCUMENT} does not name")
+
+    def _open(self, info: zipfile.ZipInfo) -> Any:
+        return _read(self._zip.open, info)
+
+    def _refuse_strange(self, info: zipfile.ZipInfo) -> None:
+        name = info.filename
+        if name != DOCUMENT and not NAME.fullmatch(name):
+            raise ModelFileError(f"it holds {name[:80]!r}, which is no name of a member of a model file")
+        if name in self._unread:
+            raise ModelFileError(f"it holds {name} twice")
+        if info.flag_bits & ~ALLOWED_FLAGS:
+            raise ModelFileError(f"{name} is encrypted, or was written as a stream")
+        if info.compress_type != zipfile.ZIP_STORED or info.compress_size != info.file_size:
+            raise ModelFileError(f"{name} is compressed, and members of a model file never are")
+        kind = stat.S_IFMT(info.external_attr >> 16)
+        if kind not in (0, stat.S_IFREG):
+            raise ModelFileError(f"{name} is {KINDS.get(kind, 'a device')}, not a regular file")
+
+
+def _read(action: Any, *args: Any) -> Any:
+    """Return what an action of zipfile returns, or say that the archive is damaged."""
+    try:
+        return action(*args)
+    except OSError as error:
+        # A damaged archive may ask to read before the file's beginning.
+        if error.errno != errno.EINVAL:
+            raise
+        raise ModelFileError("the archive is damaged: it leads out of the file") from error
+    except (zipfile.BadZipFile, struct.error, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
+        raise ModelFileError(f"the archive is damaged: {error}") from error
+
+
+def _refuse_long(text: bytes, what: str) -> None:
+    values = sum(text.count(mark) for mark in (b",", b"[", b"{", b":"))
+    if len(text) > MOST_TEXT or values > MOST_VALUES:
+        raise ModelFileError(
+            f"{what} has {values:,} values that are no arrays, in {len(text):,} bytes, where at most {MOST_VALUES:,} "
+            f"and {MOST_TEXT:,} are kept"
+        )
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name is there twice")
+    return found
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no number of JSON")

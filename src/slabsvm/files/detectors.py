@@ -1,0 +1,268 @@
+"""How the detectors are kept: the parts of what each one's fit found."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from slabsvm.detectors.base import Detector
+from slabsvm.detectors.explanation import Usual
+from slabsvm.detectors.kernel_density import Density, DensityFit
+from slabsvm.detectors.kernel_pca import Subspace
+from slabsvm.detectors.support_vector_fit import Support, SupportVectorFit
+from slabsvm.detectors.two_sided import TwoSided
+from slabsvm.files.estimators import Entry, Estimator, Values
+from slabsvm.files.functions import RADIAL, SUM, SUMS, refuse_unlike
+from slabsvm.files.kinds import Array, Flag, ForTraining, Kind, Many, Maybe, Number, Places, Record, Rows, Text, Whole
+from slabsvm.kernels.expansion import Expansion
+from slabsvm.kernels.landmarks import Landmarks
+from slabsvm.kernels.rbf import RBF
+from slabsvm.selection.auto import AveragedFit
+
+ANY = Number(finite=False)
+LOO_SCORES = Array("rows", holds="any")
+# What every fit finds.
+FOUND: dict[str, Kind] = {
+    "offset": Number(),
+    "rounding": Number(),
+    "loo_scores": ForTraining(LOO_SCORES),
+    "infinity_warning": Text(),
+}
+TWO_SIDED = Maybe(
+    Record(
+        TwoSided,
+        {
+            "side": Number(),
+            "inner": Number(),
+            "outer": Number(),
+            "peak": Number(),
+            "local": Flag(),
+            "depth": Number(),
+            "least_unit": Number(above=0.0),
+        },
+    )
+)
+USUAL = Maybe(Record(Usual, {"means": Array("d"), "spreads": Array("d")}))
+SUPPORT = Record(
+    Support,
+    {
+        "rows": Places("n_SV", below="rows"),
+        "coefficients": Array("n_SV"),
+        "samples": Places("n_SV", below="n_SV"),
+        "share": Number(),
+    },
+)
+
+
+def _attributes(**parts: Kind) -> Record:
+    """Return the kind of attributes, by their names with "_" behind them, that a fit keeps together."""
+
+    def make(**found: Any) -> dict[str, Any]:
+        return {_attribute(name): value for name, value in found.items()}
+
+    return Record(make, parts, take=lambda found, name: found[_attribute(name)])
+
+
+def _attribute(name: str) -> str:
+    return f"_{name}" if name in {"two_sided", "usual", "map"} else f"{name}_"
+
+
+PLANES = {"rho_lower": Number(), "rho_upper": ANY, "offset": Number(), "two_sided": TWO_SIDED}
+
+
+def _support_vector_fit(**boundary: Kind) -> Record:
+    def make(function: Any, **parts: Any) -> SupportVectorFit:
+        kernel, expansion = function
+        two_sided = parts["boundary"].get("_two_sided")
+        by_mass = isinstance(expansion, Expansion) and kernel is not None and kernel.local
+        if two_sided is not None and two_sided.local and not by_mass:
+            raise ValueError("its score is that of a local kernel, and its kernel is another")
+        if isinstance(expansion, Expansion) and parts["support"].samples.max(initial=0) >= len(expansion.coefficients):
+            raise ValueError("a support vector is not among its samples")
+        return SupportVectorFit(kernel=kernel, expansion=expansion, start=None, **parts)
+
+    return Record(
+        make,
+        {
+            "function": SUM,
+            "support": SUPPORT,
+            "boundary": _attributes(**boundary),
+            **FOUND,
+            "loo_error": Maybe(Number(finite=False)),
+            "squared_norm": Number(),
+            "length": Number(),
+            "recall_of_learned": Number(),
+            "recall_of_repeats": Number(),
+            "objective": Number(),
+            "gap": ANY,
+            "relative_gap": ANY,
+            "iterations": Whole(),
+            "status": Text("converged", "degenerate", "iteration limit", "cache limit", "stalled"),
+            "usual": USUAL,
+        },
+        take=_with_function,
+    )
+
+
+def _with_function(fit: Any, part: str) -> Any:
+    return (fit.kernel, fit.expansion) if part == "function" else getattr(fit, part)
+
+
+def _subspace(function: Any, **parts: Any) -> Subspace:
+    kernel, expansion = function
+    if len(parts["sums"]) + 1 != expansion.coefficients.shape[1]:
+        raise ValueError("it has as many sums as components and one more, of the mean")
+    if kernel is None and parts["length"] is None:
+        raise ValueError("the length of new samples is unknown")
+    return Subspace(kernel=kernel, expansion=expansion, **parts)
+
+
+SUBSPACE = Record(
+    _subspace,
+    {
+        "function": SUMS,
+        **FOUND,
+        "length": Maybe(Number()),
+        "shift": Array("components"),
+        "sums": Array("components"),
+        "squared_mean": Number(),
+        "explained": Array("components"),
+        "without_error": Flag(),
+        "expected_recall": Number(),
+    },
+    take=_with_function,
+)
+
+
+def _density(kernel: RBF, samples: Any, log_shares: Any, bandwidth: float) -> Density:
+    refuse_unlike(kernel, samples)
+    return Density(kernel, samples, log_shares, bandwidth)
+
+
+DENSITY = Record(
+    DensityFit,
+    {
+        "density": Record(
+            _density,
+            {
+                "kernel": RADIAL,
+                "samples": Rows("samples", "d"),
+                "log_shares": Array("samples"),
+                "bandwidth": Number(above=0.0),
+            },
+        ),
+        **FOUND,
+        "one_point": Flag(),
+        "expected_recall": Number(),
+    },
+)
+
+
+def _averaged(**parts: Any) -> AveragedFit:
+    if not all(isinstance(member._fitted.kernel, RBF) for member in parts["members"]):
+        raise ValueError("its members have the RBF kernel")
+    return AveragedFit(**parts)
+
+
+AVERAGED = Record(
+    _averaged,
+    {
+        **FOUND,
+        # p-values need them.
+        "loo_scores": Maybe(LOO_SCORES),
+        "scaler": Maybe(Estimator("sklearn.preprocessing.StandardScaler", fitted=True)),
+        "members": Many(Estimator("slabsvm.OneClassSlabSVM", fitted=True), least=1),
+        "weights": Maybe(Array("rows")),
+        "expected_recall": Number(),
+        "sample": Maybe(Places("learned", below="rows")),
+    },
+)
+
+
+def _detector(name: str, fit: Record, *further: str, left_out: tuple[str, ...] = ()) -> Entry:
+    """Return how a `Detector` is kept, whose fit and further numbers are these."""
+    return Entry(
+        name,
+        {
+            "n_samples_fit": Whole(names="rows"),
+            "warning": Text(),
+            "fit": fit,
+            **{one: Number() for one in further},
+        },
+        take=_taken,
+        give=_give,
+        left_out=left_out,
+    )
+
+
+def _taken(model: Detector, part: str) -> Any:
+    return model._fitted if part == "fit" else getattr(model, f"{part}_")
+
+
+def _give(model: Detector, parts: Values) -> None:
+    model._fitted = parts.pop("fit")
+    model.__dict__.update(model._fitted.attributes())
+    model.__dict__.update({f"{name}_": value for name, value in parts.items()})
+
+
+def _landmarks(gamma: float, rows: Any, kernel: RBF, basis: Any) -> Landmarks:
+    refuse_unlike(kernel, rows)
+    return Landmarks.of_basis(gamma, rows, kernel, basis)
+
+
+LINEAR: dict[str, Kind] = {
+    "n_samples_fit": Whole(names="rows"),
+    "warning": Text(),
+    "map": Maybe(
+        Record(
+            _landmarks,
+            {
+                "gamma": Number(above=0.0),
+                "rows": Rows("landmarks", "d"),
+                "kernel": RADIAL,
+                "basis": Array("landmarks", "images"),
+            },
+        )
+    ),
+    "coef": Array("one", "images"),
+    **PLANES,
+    "duality_gap": ANY,
+    "relative_gap": ANY,
+    "dual_objective": Number(),
+    "status": Text("converged", "degenerate", "stalled"),
+    "n_passes": Whole(),
+    "usual": USUAL,
+}
+
+
+def _linear_part(model: Any, part: str) -> Any:
+    return getattr(model, _attribute(part))
+
+
+def _give_linear(model: Any, parts: Values) -> None:
+    model.__dict__.update({_attribute(name): value for name, value in parts.items()})
+    if model._map is not None:
+        model.gamma_ = model._map.gamma
+
+
+def _doubt_linear(model: Any) -> str:
+    if "coef_" not in vars(model):
+        return ""
+    if model._two_sided is not None and model._two_sided.local:
+        return "has a score of local kernels, which it has none of"
+    length = model.n_features_in_ if model._map is None else model._map.n_features
+    return "" if model.coef_.shape == (1, length) else f"has no weight for each of {length:,} features"
+
+
+DETECTORS = (
+    _detector("slabsvm.OneClassSlabSVM", _support_vector_fit(**PLANES), "expected_recall"),
+    _detector("slabsvm.OneClassSVM", _support_vector_fit(rho=Number(), offset=Number()), "expected_recall"),
+    _detector(
+        "slabsvm.SVDD",
+        _support_vector_fit(offset=Number(), radius=Number(), nu=Number(above=0.0)),
+        "expected_recall",
+    ),
+    _detector("slabsvm.KernelPCADetector", SUBSPACE),
+    _detector("slabsvm.KernelDensityDetector", DENSITY),
+    _detector("slabsvm.AutoSlabSVM", AVERAGED, left_out=("progress",)),
+    Entry("slabsvm.LinearOneClassSlabSVM", LINEAR, take=_linear_part, give=_give_linear, doubt=_doubt_linear),
+)

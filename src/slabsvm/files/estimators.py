@@ -1,0 +1,259 @@
+"""How estimators are kept: by a name of a closed list, their parameters, and what their fit found.
+
+A file names a class, and this package says which class that is: no file can lead to any other. A class is kept by an
+`Entry`, which states the parts of its fitted state in documented terms, each of a kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
+
+from slabsvm.files.kinds import At, Kind, Labels, Maybe, Names, Scalar, Text, Whole, exactly, shown
+
+# An estimator is inside of no more others.
+DEEPEST = 16
+# A file may not ask for more threads or processes.
+MOST_JOBS = 1024
+# scikit-learn's word for a parameter that was not given, because it is to go.
+NOT_GIVEN = "deprecated"
+# Types that are parameters, such as OneHotEncoder's dtype.
+TYPES: dict[str, Any] = {
+    name: getattr(np, name) for name in ("float64", "float32", "int64", "int32", "int16", "int8", "uint8", "bool_")
+}
+TYPES["object"] = object
+NO_FUNCTION = "A file can hold no code, so that a function is not kept"
+
+Values = dict[str, Any]
+
+
+def _nothing(model: Any) -> str:
+    del model
+    return ""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """How a class is kept.
+
+    Attributes
+    ----------
+    name : str
+        The class's public name: its module and its own, joined by a point.
+    fitted : mapping from names to Kind
+        The parts of its fitted state, besides the number and names of features.
+    take : callable
+        It takes a fitted model and the name of a part and returns the part. By default the attribute of the name with
+        "_" behind it.
+    give : callable
+        It takes an unfitted model and all parts by their names and sets what a fit sets. By default these attributes.
+    doubt : callable
+        It takes a model that was read and returns what is wrong with it as a whole, or nothing.
+    left_out : tuple of str
+        Parameters that are not kept, and are None in a file.
+    """
+
+    name: str
+    fitted: Mapping[str, Kind]
+    take: Callable[[Any, str], Any] = lambda model, name: getattr(model, f"{name}_")
+    give: Callable[[Any, Values], None] = lambda model, parts: model.__dict__.update(
+        {f"{name}_": value for name, value in parts.items()}
+    )
+    doubt: Callable[[Any], str] = _nothing
+    left_out: tuple[str, ...] = field(default=())
+
+    @cached_property
+    def model(self) -> type[Any]:
+        """The class."""
+        module, _, name = self.name.rpartition(".")
+        found: type[Any] = getattr(import_module(module), name)
+        return found
+
+
+class Parameter(Kind):
+    """A parameter: a plain value, an estimator, or a list, tuple, mapping or array of labels of these."""
+
+    def write(self, value: Any, at: At) -> Any:
+        """Return its JSON."""
+        if isinstance(value, list | tuple):
+            name = "list" if isinstance(value, list) else "tuple"
+            return {name: [self.write(one, at.inside(number)) for number, one in enumerate(value)]}
+        if isinstance(value, Mapping):
+            items = enumerate(value.items())
+            return {"mapping": [[Scalar().write(key, at), self.write(one, at.inside(n))] for n, (key, one) in items]}
+        if isinstance(value, np.ndarray):
+            return {"labels": Labels("labels").write(value, at.apart("labels"))}
+        if isinstance(value, np.dtype):
+            value = value.type
+        if isinstance(value, type):
+            names = [name for name, of in TYPES.items() if of is value]
+            return {"type": names[0]} if names else at.refuse(f"is the type {value.__name__}. {NO_FUNCTION}")
+        if value is None or isinstance(value, bool | str | int | float | np.generic):
+            return Scalar().write(value.item() if isinstance(value, np.number) else value, at)
+        if callable(value):
+            at.refuse(
+                f"is the function {getattr(value, '__name__', type(value).__name__)}. {NO_FUNCTION}: name a kernel, or "
+                "fit on its matrix with kernel='precomputed'"
+            )
+        if isinstance(value, np.random.RandomState | np.random.Generator):
+            at.refuse("is a generator of random numbers; give a seed in its place, by set_params, and save again")
+        return Estimator().write(value, at)
+
+    def read(self, node: Any, at: At) -> Any:
+        """Return the value."""
+        if isinstance(node, dict) and len(node) != 1:
+            return Estimator().read(node, at)
+        name, inner = next(iter(node.items())) if isinstance(node, dict) else ("", node)
+        if name == "labels":
+            return Labels("labels").read(inner, at.apart("labels"))
+        if name == "type":
+            return TYPES[Text(*TYPES).read(inner, at)]
+        if name in {"list", "tuple"}:
+            found = [self.read(one, at.inside(number)) for number, one in enumerate(_entries(inner, at))]
+            return found if name == "list" else tuple(found)
+        if name == "mapping":
+            pairs = [tuple(_entries(pair, at, 2)) for pair in _entries(inner, at)]
+            return {Scalar().read(key, at): self.read(one, at.inside(n)) for n, (key, one) in enumerate(pairs)}
+        return Scalar().read(node, at)
+
+
+def _entries(node: Any, at: At, count: int | None = None) -> list[Any]:
+    """Return a list, of a count of entries if one is given."""
+    if not isinstance(node, list) or (count is not None and len(node) != count):
+        at.refuse("must be a list" if count is None else f"must be a list of {count}")
+    return node
+
+
+class Estimator(Kind):
+    """An estimator of a kept class, fitted or not.
+
+    Parameters
+    ----------
+    *names : str
+        The classes that it may be of; none: any.
+    fitted : bool, default=False
+        Whether it must be fitted.
+    features : str, default="d"
+        The size that is the number of features that it was fitted to, if it is known.
+    answers : str, default=""
+        A method that it must have.
+    """
+
+    def __init__(self, *names: str, fitted: bool = False, features: str = "d", answers: str = "") -> None:
+        self.names = names
+        self.fitted = fitted
+        self.features = features
+        self.answers = answers
+
+    def write(self, value: Any, at: At) -> Any:
+        """Return its class, parameters and fitted state."""
+        entry = _entry_of(value, at)
+        inner = at.estimator()
+        given = value.get_params(deep=False) if hasattr(value, "get_params") else vars(value)
+        parameters = {
+            name: Parameter().write(None if name in entry.left_out else one, inner.inside(f"parameters.{name}"))
+            for name, one in given.items()
+            if not (isinstance(one, str) and one == NOT_GIVEN)
+        }
+        return {"class": entry.name, "parameters": parameters, "fitted": self._state(entry, value, inner)}
+
+    def _state(self, entry: Entry, value: Any, at: At) -> Any:
+        own = vars(value)
+        if not any(name.endswith("_") and not name.startswith("__") for name in own):
+            return None
+        inner = at.inside("fitted")
+        parts = {
+            "n_features_in": _FEATURES.write(own.get("n_features_in_"), inner.inside("n_features_in")),
+            "feature_names_in": _NAMES.write(own.get("feature_names_in_"), inner.inside("feature_names_in")),
+        }
+        for name, kind in entry.fitted.items():
+            parts[name] = kind.write(entry.take(value, name), inner.inside(name))
+        return parts
+
+    def read(self, node: Any, at: At) -> Any:
+        """Return the estimator."""
+        if at.depth > DEEPEST:
+            at.refuse(f"is inside of more than {DEEPEST} other estimators")
+        name, parameters, state = exactly(node, ("class", "parameters", "fitted"), at)
+        entry = at.classes.get(name) if isinstance(name, str) else None
+        if entry is None or (self.names and name not in self.names):
+            at.refuse(f"is of the class {shown(name)}, which {'may not be there' if entry else 'is not known here'}")
+        inner = at.estimator()
+        model = self._unfitted(entry, parameters, inner)
+        if state is not None:
+            self._refit(entry, model, state, inner)
+        if text := entry.doubt(model):
+            at.refuse(text)
+        if self.answers and not hasattr(model, self.answers):
+            at.refuse(f"is of the class {name}, which has no {self.answers}")
+        if self.fitted:
+            self._refuse_unfit(model, at)
+        return model
+
+    def _refuse_unfit(self, model: Any, at: At) -> None:
+        """Refuse a model that is not fitted, or to another number of features than it should be."""
+        try:
+            check_is_fitted(model)
+        except (NotFittedError, TypeError) as error:
+            at.refuse(f"must be a fitted model: {error}")
+        features = getattr(model, "n_features_in_", None)
+        expected = at.sizes.get(self.features, features)
+        if features is not None and features != expected:
+            at.refuse(f"takes {features:,} features, where {expected:,} are expected")
+
+    def _unfitted(self, entry: Entry, parameters: Any, at: At) -> Any:
+        """Return a model of these parameters, which it validates as before a fit."""
+        if not isinstance(parameters, dict):
+            at.refuse("must have parameters")
+        values = {name: Parameter().read(one, at.inside(f"parameters.{name}")) for name, one in parameters.items()}
+        if any(values.get(name) is not None for name in entry.left_out):
+            at.refuse(f"has one of the parameters {', '.join(entry.left_out)}, of which no file holds any")
+        n_jobs = values.get("n_jobs")
+        if isinstance(n_jobs, int) and abs(n_jobs) > MOST_JOBS:
+            at.refuse(f"asks for {n_jobs:,} jobs at once")
+        try:
+            model = entry.model(**values)
+            if hasattr(model, "_parameter_constraints"):
+                model._validate_params()
+        except (TypeError, ValueError) as error:
+            at.refuse(f"has parameters that {entry.name} does not take: {error}")
+        return model
+
+    def _refit(self, entry: Entry, model: Any, state: Any, at: At) -> None:
+        """Set what a fit has found."""
+        inner = at.inside("fitted")
+        kinds: dict[str, Kind] = {"n_features_in": _FEATURES, "feature_names_in": _NAMES, **entry.fitted}
+        nodes = exactly(state, tuple(kinds), inner)
+        parts = {
+            name: kind.read(one, inner.inside(name)) for (name, kind), one in zip(kinds.items(), nodes, strict=True)
+        }
+        for name in ("n_features_in", "feature_names_in"):
+            if (value := parts.pop(name)) is not None:
+                setattr(model, f"{name}_", value)
+        try:
+            entry.give(model, parts)
+        except ValueError as error:
+            at.refuse(f"cannot be: {error}")
+
+
+_FEATURES = Maybe(Whole(names="d"))
+_NAMES = Maybe(Names())
+
+
+def _entry_of(model: Any, at: At) -> Entry:
+    """Return how the class of a model is kept, or refuse it."""
+    entry: Entry
+    for name, entry in at.classes.items():
+        if name.rpartition(".")[2] == type(model).__name__ and entry.model is type(model):
+            return entry
+    remedy = "put one of those that docs/model-files.md lists in its place"
+    if hasattr(model, "best_estimator_") or hasattr(model, "param_grid"):
+        remedy = "save its best_estimator_"
+    at.refuse(f"is of the class {type(model).__module__}.{type(model).__qualname__}, which is not kept: {remedy}")

@@ -1,0 +1,100 @@
+"""Models in files, without pickle: `save` and `load`. docs/model-files.md states the format."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import sklearn
+
+import slabsvm
+from slabsvm.data.files import open_regular, replacing
+from slabsvm.files.archive import Incoming, ModelFileError, Outgoing
+from slabsvm.files.estimators import Estimator
+from slabsvm.files.kinds import At
+from slabsvm.files.registry import CLASSES
+
+FORMAT = "slabsvm model"
+# A file of another layout, or with other parts of a class, is of another schema.
+SCHEMA = 1
+# What makes a document of the next schema: the k-th takes one of schema k + 1.
+MIGRATIONS: Sequence[Callable[[dict[str, Any]], dict[str, Any]]] = ()
+
+
+def save(model: Any, path: str | os.PathLike[str], *, training: bool = True) -> None:
+    """Write a model to a file, whole or not at all.
+
+    Equal models make equal bytes. What is in the place of the file is replaced when all has been written to the disk.
+
+    Parameters
+    ----------
+    model : estimator
+        A detector of this package, fitted or not; `ConformalDetector` and `OpenSetClassifier`; pipelines of these with
+        the steps that docs/model-files.md lists.
+    path : path
+    training : bool, default=True
+        Whether to keep what prediction does not need: leave-one-out scores of single detectors, the numbers of rows
+        that were held out, and the rows that an `OpenSetClassifier` with a classifier learns from again when a class
+        comes or goes. Support vectors, which are training rows, are needed and always kept.
+
+    Raises
+    ------
+    ModelFileError
+        For a model, or a part of it, of a class that is not kept, and for functions; the text names the part, and says
+        what to do.
+    OSError
+        The file cannot be written. What was there is there.
+    """
+    with replacing(Path(path), lasting=True) as file, Outgoing(file) as store:
+        node = Estimator().write(model, At("model", store, CLASSES, training, {}))
+        store.end({"format": FORMAT, "schema": SCHEMA, "written by": _versions(), "model": node})
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Return the model of a file, which decides as the one that was saved, to the last bit.
+
+    Nothing in a file is run, or names what is run. No more memory is taken than the file has bytes, and some more for
+    its document.
+
+    Raises
+    ------
+    ModelFileError
+        For a file that is damaged, foreign, or of a newer version; the text says what is wrong.
+    OSError
+        There is no such file, it is not a regular one, or the system refuses it.
+    """
+    try:
+        with open_regular(Path(path)) as file:
+            return _loaded(file)
+    except ModelFileError as error:
+        raise ModelFileError(f"{os.fspath(path)} is not a model that can be read: {error}") from error
+    except RecursionError as error:
+        raise ModelFileError(f"{os.fspath(path)} is not a model that can be read: it has no bottom") from error
+
+
+def _loaded(file: Any) -> Any:
+    store = Incoming(file)
+    document = store.document()
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise ModelFileError(f"it is an archive of another kind, and not a {FORMAT}")
+    schema = document.get("schema")
+    if not isinstance(schema, int) or isinstance(schema, bool) or schema < 1:
+        raise ModelFileError("it does not say of which schema it is")
+    if schema > SCHEMA:
+        raise ModelFileError(
+            f"it is of schema {schema}, and slabsvm {slabsvm.__version__} reads up to {SCHEMA}. Use a newer slabsvm, "
+            f"such as the one that wrote it ({str(document.get('written by'))[:80]}), or save the model again with this"
+        )
+    for migration in MIGRATIONS[schema - 1 :]:
+        document = migration(document)
+    model = Estimator().read(document.get("model"), At("model", store, CLASSES, True, {}))
+    store.finish()
+    return model
+
+
+def _versions() -> dict[str, str]:
+    """Return who writes: for people, and read by nothing."""
+    return {"slabsvm": slabsvm.__version__, "scikit-learn": sklearn.__version__, "numpy": np.__version__}

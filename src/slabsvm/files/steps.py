@@ -1,0 +1,248 @@
+"""How the estimators around a detector are kept: scalers, encoders, feature maps, and classifiers beside detectors.
+
+scikit-learn's are kept by their public attributes; what it predicts by besides follows from these. A class with plain
+attributes takes one entry here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from slabsvm.files.estimators import Entry, Estimator, Values
+from slabsvm.files.kinds import FLOATS, Array, At, Flag, Kind, Labels, Many, Maybe, Number, Places, Scalar, Text, Whole
+
+INTEGERS = ("i8", "i4")
+
+
+class ByFeature(Kind):
+    """An array of a value for each feature, or what stands in its place.
+
+    Parameters
+    ----------
+    array : Kind
+    other : Kind
+        Of what is not such an array.
+    """
+
+    def __init__(self, array: Array, other: Kind) -> None:
+        self.array = array
+        self.other = other
+
+    def write(self, value: Any, at: At) -> Any:
+        """Return its JSON."""
+        is_array = isinstance(value, np.ndarray) and value.dtype.kind in "fi"
+        return (self.array if is_array else self.other).write(value, at)
+
+    def read(self, node: Any, at: At) -> Any:
+        """Return the value."""
+        return (self.array if isinstance(node, dict) and "npy" in node else self.other).read(node, at)
+
+
+def _floats(*shape: str) -> Array:
+    return Array(*shape, dtype=FLOATS)
+
+
+# A feature of which all values are missing has no mean.
+PER_FEATURE = Maybe(Array("d", dtype=FLOATS, holds="any"))
+COUNTED = ByFeature(Array("d", dtype=("f8", *INTEGERS)), Scalar())
+DTYPE = Text("float64", "float32", "int64", "int32", "object")
+
+
+def _imputer_part(model: Any, part: str) -> Any:
+    if part == "dtypes":
+        return [model._fit_dtype.name, getattr(model, "_fill_dtype", model._fit_dtype).name]
+    return getattr(model, f"{part}_")
+
+
+def _give_imputer(model: Any, parts: Values) -> None:
+    model._fit_dtype, model._fill_dtype = (np.dtype(name) for name in parts["dtypes"])
+    model.statistics_, model.indicator_ = parts["statistics"], parts["indicator"]
+
+
+def _indicator_part(model: Any, part: str) -> Any:
+    return model._precomputed if part == "of_mask" else model.features_
+
+
+def _give_indicator(model: Any, parts: Values) -> None:
+    model._precomputed, model._n_features = parts["of_mask"], model.n_features_in_
+    model.features_ = parts["features"]
+
+
+def _encoder_part(model: Any, part: str) -> Any:
+    if part == "drop_idx":
+        return None if model.drop_idx_ is None else model.drop_idx_.tolist()
+    # None where each category has a column of its own: others are refused.
+    return getattr(model, "infrequent_categories_", None) if part == "grouped" else model.categories_
+
+
+def _give_encoder(model: Any, parts: Values) -> None:
+    model.categories_, dropped = parts["categories"], parts["drop_idx"]
+    model._infrequent_enabled = False
+    sizes = [len(categories) for categories in model.categories_]
+    if dropped is not None:
+        if any(place is not None and place >= size for place, size in zip(dropped, sizes, strict=True)):
+            raise ValueError("a category that is dropped is not there")
+        sizes = [size - (place is not None) for place, size in zip(dropped, sizes, strict=True)]
+        dropped = np.array(dropped, dtype=object)
+    model.drop_idx_ = model._drop_idx_after_grouping = dropped
+    model._n_features_outs = sizes
+
+
+class Nothing(Kind):
+    """None: whatever else is not kept.
+
+    Parameters
+    ----------
+    text : str
+        What anything else is, for the message.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def write(self, value: Any, at: At) -> Any:
+        """Return null."""
+        return self.read(value, at)
+
+    def read(self, node: Any, at: At) -> Any:
+        """Return None."""
+        return None if node is None else at.refuse(f"{self.text}, which is not kept")
+
+
+VECTORS = {
+    "classes": Labels("classes"),
+    "class_weight": Array("classes"),
+    "support": Array("n_SV", dtype=("i4",)),
+    "support_vectors": Array("n_SV", "d"),
+    "n_support": Array("classes", dtype=("i4",)),
+    "dual_coef": Array("others", "n_SV"),
+    "intercept": Array("pairs"),
+    "gamma": Number(),
+    "probabilities": Maybe(Many(Array("pairs"))),
+    "shape_fit": Many(Whole()),
+    "n_iter": Array("pairs", dtype=INTEGERS),
+}
+
+
+def _vectors_part(model: Any, part: str) -> Any:
+    if part == "probabilities":
+        return [model._probA, model._probB] if len(model._probA) else None
+    private = {"n_support": "_n_support", "gamma": "_gamma"}
+    return getattr(model, private.get(part, f"{part}_"))
+
+
+def _give_vectors(model: Any, parts: Values) -> None:
+    k = len(parts["classes"])
+    if k < 2 or len(parts["dual_coef"]) != k - 1 or len(parts["intercept"]) != k * (k - 1) // 2:
+        raise ValueError("its coefficients are not those of pairs of classes")
+    n_support, pair = parts.pop("n_support"), parts.pop("probabilities")
+    if (n_support < 0).any() or n_support.sum() != len(parts["support_vectors"]) or len(parts["shape_fit"]) != 2:
+        raise ValueError("the counts of support vectors do not add up to these")
+    if pair is not None and len(pair) != 2:
+        raise ValueError("it must have two numbers of each pair of classes for probabilities")
+    model._n_support, model._gamma, model._sparse = n_support, parts.pop("gamma"), False
+    model._effective_probability = pair is not None
+    model._probA, model._probB = pair if pair is not None else (np.empty(0), np.empty(0))
+    parts["shape_fit"], model.fit_status_ = tuple(parts["shape_fit"]), 0
+    model.__dict__.update({f"{name}_": value for name, value in parts.items()})
+    model._num_iter = model.n_iter_
+    # Of two classes the public ones have the other sign.
+    sign = -1.0 if k == 2 else 1.0
+    model._dual_coef_, model._intercept_ = sign * model.dual_coef_, sign * model.intercept_
+
+
+def _doubt_vectors(model: Any) -> str:
+    return "has kernel='precomputed', which is not kept" if model.kernel == "precomputed" else ""
+
+
+def _doubt_regression(model: Any) -> str:
+    if "coef_" not in vars(model):
+        return ""
+    k = len(model.classes_)
+    return "" if k > 1 and len(model.coef_) == (1 if k == 2 else k) else "has no weights for each class"
+
+
+MAP = {"sample_interval": Number(above=0.0), "error": Number()}
+
+STEPS = (
+    Entry(
+        "sklearn.preprocessing.StandardScaler",
+        {"mean": PER_FEATURE, "var": PER_FEATURE, "scale": PER_FEATURE, "n_samples_seen": COUNTED},
+    ),
+    Entry(
+        "sklearn.preprocessing.MinMaxScaler",
+        {
+            **dict.fromkeys(("scale", "min", "data_min", "data_max", "data_range"), PER_FEATURE),
+            "n_samples_seen": COUNTED,
+        },
+    ),
+    Entry(
+        "sklearn.preprocessing.MaxAbsScaler",
+        {"max_abs": PER_FEATURE, "scale": PER_FEATURE, "n_samples_seen": COUNTED},
+    ),
+    Entry("sklearn.preprocessing.RobustScaler", {"center": PER_FEATURE, "scale": PER_FEATURE}),
+    Entry("sklearn.preprocessing.Normalizer", {}),
+    Entry(
+        "sklearn.preprocessing.QuantileTransformer",
+        {
+            "n_quantiles": Whole(names="quantiles"),
+            "references": Array("quantiles"),
+            "quantiles": Array("quantiles", "d", dtype=FLOATS, holds="any"),
+        },
+    ),
+    Entry(
+        "sklearn.preprocessing.OneHotEncoder",
+        {
+            "grouped": Nothing("groups infrequent categories"),
+            "categories": Many(Labels("categories"), names="d"),
+            "drop_idx": Maybe(Many(Maybe(Whole()), names="d")),
+        },
+        take=_encoder_part,
+        give=_give_encoder,
+    ),
+    Entry(
+        "sklearn.impute.SimpleImputer",
+        {
+            "statistics": ByFeature(Array("d", dtype=FLOATS, holds="any"), Labels("d")),
+            "indicator": Maybe(Estimator("sklearn.impute.MissingIndicator", fitted=True)),
+            "dtypes": Many(DTYPE, names="dtypes", least=2),
+        },
+        take=_imputer_part,
+        give=_give_imputer,
+    ),
+    Entry(
+        "sklearn.impute.MissingIndicator",
+        {"features": Places("missing", below="d"), "of_mask": Flag()},
+        take=_indicator_part,
+        give=_give_indicator,
+    ),
+    Entry(
+        "sklearn.decomposition.PCA",
+        {
+            "n_components": Whole(names="components"),
+            "components": _floats("components", "d"),
+            "mean": _floats("d"),
+            "explained_variance": _floats("components"),
+            "explained_variance_ratio": _floats("components"),
+            "singular_values": _floats("components"),
+            "noise_variance": Scalar(),
+            "n_samples": Whole(),
+        },
+    ),
+    Entry("slabsvm.features.HellingerMap", {}),
+    Entry("slabsvm.features.IntersectionMap", MAP),
+    Entry("slabsvm.features.Chi2Map", MAP),
+    Entry(
+        "sklearn.linear_model.LogisticRegression",
+        {
+            "classes": Labels("classes"),
+            "coef": _floats("rows", "d"),
+            "intercept": _floats("rows"),
+            "n_iter": Array("fits", dtype=INTEGERS),
+        },
+        doubt=_doubt_regression,
+    ),
+    Entry("sklearn.svm.SVC", VECTORS, take=_vectors_part, give=_give_vectors, doubt=_doubt_vectors),
+)

@@ -1,0 +1,379 @@
+"""Models that went through a file: what they decide, what they can still do, and what is refused."""
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.decomposition import PCA
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import (
+    MaxAbsScaler,
+    MinMaxScaler,
+    Normalizer,
+    OneHotEncoder,
+    PowerTransformer,
+    QuantileTransformer,
+    RobustScaler,
+    StandardScaler,
+)
+from sklearn.svm import SVC
+
+from slabsvm import (
+    SVDD,
+    AutoSlabSVM,
+    ConformalDetector,
+    DistinctKFold,
+    KernelDensityDetector,
+    KernelPCADetector,
+    LabelFreeSearchCV,
+    LinearOneClassSlabSVM,
+    OneClassSlabSVM,
+    OneClassSVM,
+    OpenSetClassifier,
+)
+from slabsvm.features import Chi2Map, HellingerMap, IntersectionMap
+from slabsvm.files import ModelFileError, load, save
+from slabsvm.files.models import SCHEMA
+from slabsvm.files.registry import CLASSES
+
+pytestmark = [pytest.mark.numeric, pytest.mark.filterwarnings("ignore::UserWarning")]
+
+KERNELS = ("rbf", "linear", "intersection", "hellinger", "chi2")
+BY_KERNEL = (OneClassSlabSVM, OneClassSVM, SVDD, KernelPCADetector)
+ANSWERS = ("decision_function", "score_samples", "predict", "p_values", "decisions", "project", "transform", "explain")
+SCHEMAS = Path(__file__).parent / "schemas"
+
+RNG = np.random.default_rng(0)
+X = RNG.gamma(2.0, size=(90, 4))
+NEW = RNG.gamma(2.0, size=(40, 4)) * RNG.choice([0.0, 1.0, 30.0], size=(40, 1))
+SPARSE, SPARSE_NEW = sp.csr_array(X * (X > 1)), sp.csr_array(NEW)
+LABELS = np.arange(90) % 3
+MISSING = np.where(RNG.random(X.shape) < 0.2, np.nan, X)
+WORDS = np.array([["a", "x"], ["b", "y"], ["a", None]] * 10, dtype=object)
+
+
+def answers(model, rows):
+    """Return what a model answers by each of its methods; of one that it refuses, the words."""
+    found = {}
+    for name in ANSWERS:
+        if hasattr(model, name):
+            try:
+                answer = getattr(model, name)(rows)
+                found[name] = answer.toarray() if sp.issparse(answer) else answer
+            except (ValueError, AttributeError) as error:
+                found[name] = np.array(str(error))
+    return found
+
+
+def assert_alike(model, loaded, rows):
+    """Assert that two models answer alike, to the last bit and the dtype."""
+    assert type(loaded) is type(model)
+    before, after = answers(model, rows), answers(loaded, rows)
+    assert before.keys() == after.keys()
+    assert before
+    for name, values in before.items():
+        assert after[name].dtype == values.dtype, name
+        assert after[name].tobytes() == values.tobytes(), name
+    if hasattr(model, "summary"):
+        assert loaded.summary() == model.summary()
+
+
+def assert_round_trip(model, rows, path):
+    save(model, path)
+    loaded = load(path)
+    assert_alike(model, loaded, rows)
+    if isinstance(rows, np.ndarray) and rows.dtype == np.float64:
+        assert_alike(model, loaded, rows.astype(np.float32))
+    again = path.with_name("again")
+    save(loaded, again)
+    assert again.read_bytes() == path.read_bytes()
+    return loaded
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "model.slab"
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("detector", BY_KERNEL)
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
+def test_a_detector_of_a_kernel_comes_back_to_the_last_bit(detector, kernel, sparse, path):
+    rows, new = (SPARSE, SPARSE_NEW) if sparse else (X, NEW)
+    model = detector(kernel=kernel).fit(rows)
+    loaded = assert_round_trip(model, new, path)
+    assert loaded.get_params() == model.get_params()
+    # What only a fit or a warm start reads is not kept.
+    assert set(vars(model)) - set(vars(loaded)) == {"_weight_unit"}
+    np.testing.assert_array_equal(loaded.loo_decisions_, model.loo_decisions_)
+
+
+@pytest.mark.parametrize("detector", BY_KERNEL)
+def test_a_detector_of_a_kernel_matrix_comes_back(detector, path):
+    K, new = (np.exp(-((rows[:, None] - X) ** 2).sum(axis=2)) for rows in (X, NEW))
+    assert_round_trip(detector(kernel="precomputed").fit(K), new, path)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        OneClassSlabSVM(epsilon=0),
+        OneClassSlabSVM(offsets="training", ranking="centre"),
+        OneClassSlabSVM(epsilon=1.5, gamma=np.float64(0.1)),
+        OneClassSlabSVM(gamma=1e12),
+        SVDD(C=0.1),
+        KernelDensityDetector(),
+        KernelPCADetector(offsets="training", n_components=2),
+        LinearOneClassSlabSVM(),
+        LinearOneClassSlabSVM(feature_map="nystroem", n_components=20),
+        AutoSlabSVM(),
+        AutoSlabSVM(offsets="training"),
+        AutoSlabSVM(max_fit_samples=40, progress=print),
+        ConformalDetector(),
+        ConformalDetector(two_sided=True, method="leave-one-out"),
+        ConformalDetector(KernelDensityDetector(), method="cross", cv=DistinctKFold(3)),
+        ConformalDetector(make_pipeline(StandardScaler(), OneClassSVM())),
+        ConformalDetector(OneClassSVM(kernel="linear").fit(X), method="prefit"),
+        make_pipeline(StandardScaler(), OneClassSlabSVM()),
+        make_pipeline(MinMaxScaler(clip=True), HellingerMap(), LinearOneClassSlabSVM()),
+        make_pipeline(MaxAbsScaler(), IntersectionMap(), OneClassSVM(kernel="linear")),
+        make_pipeline(Chi2Map(sample_steps=2), OneClassSVM(kernel="linear")),
+        make_pipeline(RobustScaler(), Normalizer(), OneClassSlabSVM()),
+        make_pipeline("passthrough", PCA(2, whiten=True), OneClassSlabSVM()),
+        make_pipeline(QuantileTransformer(n_quantiles=20), PCA(0.9), OneClassSlabSVM()),
+    ],
+    ids=lambda model: " ".join(repr(model).split())[:60].partition(" object at")[0],
+)
+def test_a_model_comes_back_to_the_last_bit(model, path):
+    assert_round_trip(model.fit(X), NEW, path)
+
+
+@pytest.mark.parametrize(
+    ("classifier", "classes", "method"),
+    [
+        (None, 3, "cross"),
+        (LogisticRegression(), 2, "split"),
+        (LogisticRegression(), 3, "cross"),
+        (SVC(), 3, "split"),
+        (make_pipeline(StandardScaler(), SVC()), 2, "cross"),
+    ],
+    ids=range(5),
+)
+def test_an_open_set_classifier_comes_back(classifier, classes, method, path):
+    labels = np.array(["left", "right", "up"])[LABELS % classes]
+    model = OpenSetClassifier(OneClassSVM(), classifier=classifier, method=method).fit(X, labels)
+    loaded = assert_round_trip(model, NEW, path)
+    assert loaded.classes_.dtype == model.classes_.dtype
+    # It goes on learning as the other does.
+    for one in (model, loaded):
+        one.partial_add(X[:30] + 9, "zenith").remove("left")
+    assert_alike(model, loaded, NEW)
+
+
+def test_an_open_set_classifier_by_margins_comes_back(path):
+    model = OpenSetClassifier(calibration="margin", class_estimators={1: {"nu_lower": 0.2}}, unknown_label=-7)
+    loaded = assert_round_trip(model.fit(X, LABELS), NEW, path)
+    assert loaded.class_estimators == {1: {"nu_lower": 0.2}}
+    assert loaded.unknown_label_ == -7
+
+
+@pytest.mark.parametrize(
+    ("steps", "rows"),
+    [
+        ([SimpleImputer()], MISSING),
+        ([SimpleImputer(add_indicator=True, strategy="median")], MISSING.astype(np.float32)),
+        ([StandardScaler(), SimpleImputer(add_indicator=True)], MISSING),
+        ([SimpleImputer(strategy="most_frequent", missing_values=None), OneHotEncoder(drop="if_binary")], WORDS),
+        ([OneHotEncoder(handle_unknown="ignore", sparse_output=False)], WORDS),
+        ([OneHotEncoder(handle_unknown="ignore", dtype=np.float32)], np.round(MISSING)),
+        ([OneHotEncoder(categories=[np.array(["a", "b"]), np.array(["x", "y"])])], WORDS[:2].astype(str)),
+    ],
+    ids=range(7),
+)
+def test_imputers_and_encoders_come_back(steps, rows, path):
+    assert_round_trip(make_pipeline(*steps).fit(rows), rows, path)
+    assert_round_trip(make_pipeline(*steps, OneClassSVM()).fit(rows), rows, path)
+
+
+def test_names_of_features_come_back(path):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X, columns=["a", "b", "ä", "d e"])
+    model = make_pipeline(StandardScaler(), OneClassSlabSVM()).fit(frame)
+    save(model, path)
+    loaded = load(path)
+    assert loaded[0].feature_names_in_.tolist() == list(frame.columns)
+    np.testing.assert_array_equal(loaded.decision_function(frame), model.decision_function(frame))
+    with pytest.raises(ValueError, match="feature names"):
+        loaded.predict(frame[["b", "a", "ä", "d e"]])
+
+
+@pytest.mark.skipif("SLABSVM_DATA" not in os.environ, reason="SLABSVM_DATA names no folder with tabular/")
+@pytest.mark.parametrize(
+    "model",
+    [detector(kernel=kernel) for detector in BY_KERNEL for kernel in KERNELS]
+    + [KernelDensityDetector(), AutoSlabSVM(), LinearOneClassSlabSVM(), ConformalDetector()],
+    ids=repr,
+)
+def test_a_real_table_comes_back_to_the_last_bit(model, path):
+    table = np.load(Path(os.environ["SLABSVM_DATA"]) / "tabular" / "adbench-pima.npz")
+    scaler = MinMaxScaler(clip=True).fit(table["train"].astype(np.float64))
+    train, test = (scaler.transform(table[part].astype(np.float64)) for part in ("train", "test"))
+    assert_round_trip(model.fit(train), test, path)
+
+
+def test_an_unfitted_model_comes_back_unfitted(path):
+    model = ConformalDetector(make_pipeline(StandardScaler(), OneClassSlabSVM(nu_lower=0.2)), alpha=0.1)
+    save(model, path)
+    assert repr(load(path)) == repr(model)
+    np.testing.assert_array_equal(load(path).fit(X).p_values(NEW), model.fit(X).p_values(NEW))
+
+
+def test_a_loaded_model_is_cloned_and_fitted_as_any_other(path):
+    model = OneClassSlabSVM(warm_start=True, nu_lower=0.2).fit(X)
+    save(model, path)
+    loaded = load(path)
+    fresh = clone(loaded).fit(NEW)
+    np.testing.assert_array_equal(fresh.decision_function(X), clone(model).fit(NEW).decision_function(X))
+    # The solution that a warm start begins from is not kept: the next fit starts anew.
+    assert loaded._fitted.start is None
+    loaded.fit(NEW)
+    np.testing.assert_array_equal(loaded.decision_function(X), fresh.decision_function(X))
+    assert loaded._fitted.start is not None
+
+
+def test_what_only_training_needs_can_be_left_out(path):
+    model = OneClassSlabSVM().fit(X)
+    save(model, path)
+    whole = path.stat().st_size
+    save(model, path, training=False)
+    assert path.stat().st_size < whole - 8 * len(X)
+    loaded = load(path)
+    assert_alike(model, loaded, NEW)
+    with pytest.raises(AttributeError, match="not in a file that was saved with training=False"):
+        assert loaded.loo_decisions_ is None
+    classifier = OpenSetClassifier(classifier=SVC()).fit(X, LABELS)
+    save(classifier, path, training=False)
+    loaded = load(path)
+    assert_alike(classifier, loaded, NEW)
+    for change in (lambda one: one.partial_add(X[:20], 9), lambda one: one.remove(1)):
+        with pytest.raises(ValueError, match="left out of the file that it was loaded from"):
+            change(loaded)
+    assert_alike(classifier, loaded, NEW)
+
+
+def test_training_rows_in_a_frame_are_refused_and_can_be_left_out(path):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X)
+    model = OpenSetClassifier(classifier=SVC()).fit(frame, LABELS)
+    with pytest.raises(ModelFileError, match=r"training rows in a DataFrame.*training=False"):
+        save(model, path)
+    save(model, path, training=False)
+    np.testing.assert_array_equal(load(path).predict(NEW), model.predict(pandas.DataFrame(NEW)))
+
+
+@pytest.mark.parametrize(
+    ("model", "text"),
+    [
+        (OneClassSlabSVM(kernel=lambda left, right: left @ right.T), r"kernel is the function <lambda>.*precomputed"),
+        (make_pipeline(PowerTransformer(), OneClassSVM()), r"steps\.0\.1 is of the class .*PowerTransformer, which is"),
+        (ConformalDetector(random_state=np.random.RandomState(0)), "random_state is a generator.*set_params"),
+        (LabelFreeSearchCV(OneClassSVM(), {}), "LabelFreeSearchCV, which is not kept: save its best_estimator_"),
+        (
+            OpenSetClassifier(classifier=RandomForestClassifier()),
+            r"classifier is of the class .*ForestClassifier",
+        ),
+        (np.zeros(3), "model is of the class numpy.ndarray"),
+        (type("OneClassSVM", (OneClassSVM,), {})(), "which is not kept"),
+    ],
+    ids=range(7),
+)
+def test_what_is_not_kept_is_refused_and_leaves_no_file(model, text, path):
+    path.write_text("before")
+    with pytest.raises(ModelFileError, match=text):
+        save(model, path)
+    assert path.read_text() == "before"
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_groups_of_infrequent_categories_and_sparse_classifiers_are_refused(path):
+    encoder = OneHotEncoder(min_frequency=2, handle_unknown="infrequent_if_exist").fit(WORDS[:5])
+    with pytest.raises(ModelFileError, match="groups infrequent categories, which is not kept"):
+        save(encoder, path)
+    with pytest.raises(ModelFileError, match="support_vectors is of type csr_"):
+        save(SVC().fit(SPARSE, LABELS), path)
+
+
+def test_numpy_reads_the_arrays_and_json_the_rest(path):
+    model = OneClassSlabSVM().fit(X)
+    save(model, path)
+    with np.load(path, allow_pickle=False) as arrays:
+        kept = arrays["model.fitted.fit.function.samples.samples"]
+    np.testing.assert_array_equal(kept, model.support_vectors_[np.argsort(model._fitted.support.samples)])
+    with zipfile.ZipFile(path) as archive:
+        document = json.loads(archive.read("model.json"))
+    assert document["schema"] == SCHEMA
+    assert document["model"]["class"] == "slabsvm.OneClassSlabSVM"
+    assert document["model"]["fitted"]["fit"]["boundary"]["rho_lower"] == model.rho_lower_
+
+
+FULL_DISK = """
+import resource, signal, sys
+import numpy as np
+from slabsvm import OneClassSlabSVM
+from slabsvm.files import save
+model = OneClassSlabSVM().fit(np.random.default_rng(0).normal(size=(300, 4)))
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (4000, 4000))
+try:
+    save(model, sys.argv[1])
+except OSError as error:
+    assert error.filename == sys.argv[1], error
+    sys.exit(7)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no limit of a file's size here")
+def test_a_full_disk_leaves_what_was_there(path):
+    path.write_text("before")
+    run = subprocess.run([sys.executable, "-c", FULL_DISK, path], capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stderr) == (7, "")
+    assert path.read_text() == "before"
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_file_leads_nowhere_but_to_classes_of_the_list():
+    for name, entry in CLASSES.items():
+        assert name.startswith(("slabsvm.", "sklearn."))
+        assert entry.model.__name__ == name.rpartition(".")[2]
+    # Every detector that the package offers is kept, and the search says what to save.
+    assert {f"slabsvm.{model.__name__}" for model in (*BY_KERNEL, KernelDensityDetector, AutoSlabSVM)} <= set(CLASSES)
+
+
+@pytest.mark.parametrize("file", sorted(SCHEMAS.glob("*.slab")), ids=lambda file: file.stem)
+def test_files_of_each_schema_are_read(file, path):
+    """schemas/make.py has written them, with the decisions of then."""
+    rows = np.load(SCHEMAS / "rows.npy")
+    decisions = np.load(file.with_suffix(".npy"))
+    model = load(file)
+    # Other processors' BLAS and exponentials round otherwise: scores are sums of some tens of terms near 1.
+    np.testing.assert_allclose(model.decision_function(rows), decisions, rtol=1e-12, atol=1e-13)
+    # What is read is what is in the file, to the last bit.
+    save(model, path)
+    with zipfile.ZipFile(file) as before, zipfile.ZipFile(path) as after:
+        arrays = [name for name in before.namelist() if name.endswith(".npy")]
+        assert len(arrays) > 3
+        assert all(after.read(name) == before.read(name) for name in arrays)
+
+
+def test_a_file_of_each_schema_is_there():
+    assert {file.stem.partition("-")[0] for file in SCHEMAS.glob("*.slab")} == {str(n + 1) for n in range(SCHEMA)}
