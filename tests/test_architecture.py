@@ -42,6 +42,8 @@ HOMES = {
     "click": {"command"},
     "rich": {"command"},
     "dask": {"data", "detectors"},
+    "onnx": {"files"},
+    "skl2onnx": {"files"},
     "sklearn": {"runtime", "kernels", *FLOORS[FLOORS.index("detectors") :]},
 }
 

@@ -245,6 +245,23 @@ def whole_up(weight: FloatArray) -> FloatArray:
     return np.ceil(weight * (1 - WHOLE))
 
 
+def usual_size(values: FloatArray) -> float:
+    """Return the size of numbers of which some may be infinite: the median, 0 where there are none."""
+    finite = values[np.isfinite(values)]
+    return float(np.median(np.abs(finite))) if len(finite) else 0.0
+
+
+def unit_of(values: FloatArray) -> float:
+    """Return the unit of distances beyond the first and the last of some numbers: their standard deviation.
+
+    Where they have no spread it is the least number there is: all others are far.
+    """
+    finite = values[np.isfinite(values)]
+    with np.errstate(over="ignore", invalid="ignore"):
+        unit = float(np.std(finite)) if len(finite) > 1 else 0.0
+    return unit if 0 < unit < np.inf else float(np.finfo(np.float64).tiny)
+
+
 def pooled(rankings: Sequence[Ranking]) -> Ranking:
     """Return the held-out positives of several rankings in one."""
     parts = [[ranking.far for ranking in rankings], [ranking.near for ranking in rankings]]
@@ -280,21 +297,16 @@ def _chained(first: Tail, second: Tail, in_second: npt.NDArray[np.bool_], weight
 
 def _slack(new: FloatArray, values: FloatArray) -> FloatArray:
     """Return by how much new numbers may differ from values in order and still be equal but for rounding."""
-    finite = values[np.isfinite(values)]
     # The unit is the number itself or the median: with the maximum, one far sample would make all others equal.
-    usual = np.median(np.abs(finite)) if len(finite) else 0.0
-    size = np.maximum(np.where(np.isfinite(new), np.abs(new), 0.0), usual)
+    size = np.maximum(np.where(np.isfinite(new), np.abs(new), 0.0), usual_size(values))
     return np.asarray(ROUNDING_UNITS * float(np.finfo(np.float64).eps) * size)
 
 
 def _share(values: FloatArray, new: FloatArray, place: npt.NDArray[np.intp]) -> FloatArray:
     """Return the share of the way from the last value that new numbers have reached, of `place` such, to the next."""
     below, above = values[np.maximum(place - 1, 0)], values[np.minimum(place, len(values) - 1)]
-    finite = values[np.isfinite(values)]
+    unit = unit_of(values)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        unit = float(np.std(finite)) if len(finite) > 1 else 0.0
-        # Where calibration scores have no spread, every number beyond them counts as far.
-        unit = unit if 0 < unit < np.inf else float(np.finfo(np.float64).tiny)
         share = np.where(
             place == len(values), 1.0 - 1.0 / (1.0 + (new - below) / unit), (new - below) / (above - below)
         )

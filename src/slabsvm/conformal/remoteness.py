@@ -59,7 +59,7 @@ def reach_of(detector: Any, X: Any, decisions: FloatArray) -> FloatArray:
     model, _ = innermost(detector)
     if not _has_mass(model):
         return reach
-    least = _least_mass(model)
+    least = least_mass(model)
     # Only rows of a low score may have little mass.
     near_limit = np.flatnonzero(_may_be_out_of_reach(model, decisions, least))
     if len(near_limit):
@@ -86,7 +86,7 @@ def reach_without_own(detector: Any, X: Any) -> FloatArray:
         return np.full(len(model.loo_scores_), np.inf)
     own = np.zeros(len(model.loo_scores_), dtype=bool)
     own[getattr(model, "support_", slice(None))] = True
-    return _where_little(_log_mass(model, rows, own), _least_mass(model))
+    return _where_little(_log_mass(model, rows, own), least_mass(model))
 
 
 def limit_of(detector: Any) -> float:
@@ -145,7 +145,7 @@ def _may_be_out_of_reach(model: Any, decisions: FloatArray, least: float) -> Boo
     return np.asarray(np.abs(decisions - limit_of(model)) <= 2 * least)
 
 
-def _least_mass(model: Any) -> float:
+def least_mass(model: Any) -> float:
     """Return the mass below which a row is out of reach."""
     plane = model.rho_lower_ if isinstance(model, Slab) else 0.0
     return float(max(SHARE_OF_PLANE * plane, UNITS_OF_ROUNDING * model._fitted.rounding))

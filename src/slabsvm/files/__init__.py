@@ -6,5 +6,7 @@ with it. Nothing that is read can name code.
 
 from slabsvm.files.archive import ModelFileError
 from slabsvm.files.models import load, save
+from slabsvm.files.onnx.export import to_onnx
+from slabsvm.files.onnx.pipelines import register_with_skl2onnx
 
-__all__ = ["ModelFileError", "load", "save"]
+__all__ = ["ModelFileError", "load", "register_with_skl2onnx", "save", "to_onnx"]

@@ -1,0 +1,227 @@
+"""What each detector answers rows with, as ONNX: `score_samples`, `decision_function`, and the reach of a kernel."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import Pipeline
+
+from slabsvm.conformal.detector import ConformalDetector
+from slabsvm.conformal.remoteness import least_mass, needs_reach
+from slabsvm.detectors.kernel_density import KernelDensityDetector
+from slabsvm.detectors.kernel_pca import KernelPCADetector
+from slabsvm.detectors.kernelized import KernelDetector
+from slabsvm.detectors.linear_slab import LinearOneClassSlabSVM
+from slabsvm.detectors.one_class_svm import OneClassSVM
+from slabsvm.detectors.slab import OneClassSlabSVM
+from slabsvm.detectors.svdd import SVDD
+from slabsvm.detectors.two_sided import LOWEST, OUT_OF_REACH, TwoSided
+from slabsvm.files.onnx.answer import Answer
+from slabsvm.files.onnx.graph import Tensor, log, maximum, minimum, row_squares, where
+from slabsvm.files.onnx.p_values import calibrated
+from slabsvm.files.onnx.steps import after, on_scale
+from slabsvm.files.onnx.sums import Position, Sums, image, position, product, refusal, squared_lengths
+from slabsvm.kernels.expansion import Expansion
+from slabsvm.kernels.tables import WeightVector
+from slabsvm.selection.auto import AutoSlabSVM
+from slabsvm.selection.chosen import ChosenDetector
+
+# The score of rows whose distances overflow; a mean of some such numbers is one, too.
+LEAST = {np.dtype(np.float32): -1e37, np.dtype(np.float64): LOWEST}
+# A density's threshold is no less than this share of the largest number.
+LEAST_LOG_DENSITY = -0.5
+
+
+@singledispatch
+def answer(detector: Any, rows: Tensor) -> Answer:
+    """Return how a fitted detector answers rows, (n, d)."""
+    del rows
+    raise refusal(detector)
+
+
+@answer.register
+def _(detector: Pipeline, rows: Tensor) -> Answer:
+    steps = [step for _, step in detector.steps]
+    missing = any(isinstance(step, SimpleImputer) for step in steps)
+    return _of_valid(rows, answer(steps[-1], after(steps[:-1], rows)), missing=missing)
+
+
+@answer.register
+def _(detector: ChosenDetector, rows: Tensor) -> Answer:
+    return answer(detector.best_estimator_, rows)
+
+
+@answer.register
+def _(detector: ConformalDetector, rows: Tensor) -> Answer:
+    return calibrated(detector, [answer(estimator, rows) for estimator in detector.estimators_])
+
+
+@answer.register
+def _(detector: AutoSlabSVM, rows: Tensor) -> Answer:
+    scaled = on_scale(detector._fitted.scaler, rows)
+    total, *others = (answer(member, scaled).decision for member in detector.members_)
+    for other in others:
+        total = total + other
+    mean = total / float(len(detector.members_))
+    return _of_valid(rows, Answer(mean, mean - detector.offset_))
+
+
+@answer.register
+def _(detector: OneClassSVM, rows: Tensor) -> Answer:
+    along = position(detector._fitted.expansion, rows)
+    return _with_reach(detector, rows, _offset(along, detector))
+
+
+@answer.register
+def _(detector: OneClassSlabSVM, rows: Tensor) -> Answer:
+    along = position(detector._fitted.expansion, rows)
+    two_sided = detector._two_sided
+    log_mass = _log_mass(detector, rows) if two_sided is not None and two_sided.local else None
+    return _with_reach(detector, rows, _between(detector, along, log_mass))
+
+
+@answer.register
+def _(detector: LinearOneClassSlabSVM, rows: Tensor) -> Answer:
+    w, landmarks = detector.coef_[0], detector._map
+    if landmarks is None:
+        along = Position(product(rows, w[:, None]).flat)
+    else:
+        along = position(Expansion(landmarks.kernel, landmarks.rows, landmarks.lifted(w)), rows)
+    return _of_valid(rows, _between(detector, along, None))
+
+
+@answer.register
+def _(detector: SVDD, rows: Tensor) -> Answer:
+    fit = detector._fitted
+    kernel, expansion = fit.kernel, fit.expansion
+    if kernel is None:
+        raise refusal(None)
+    if isinstance(expansion, WeightVector):
+        # |Phi(x)|^2 - 2 <Phi(x), a> + |a|^2, without the difference of large numbers.
+        w = expansion.weights
+        score = Position(-row_squares(image(kernel, rows) - w), float(w @ w) - fit.squared_norm)
+    else:
+        along, lengths = position(expansion, rows).times(2.0), squared_lengths(kernel, rows)
+        constant = along.constant - fit.squared_norm
+        if isinstance(lengths, Tensor):
+            score = Position(along.varying - lengths, constant, along.size)
+        else:
+            score = Position(along.varying, constant - lengths, along.size)
+    return _with_reach(detector, rows, _offset(score, detector))
+
+
+@answer.register
+def _(detector: KernelPCADetector, rows: Tensor) -> Answer:
+    fit = detector._fitted
+    if fit.kernel is None:
+        raise refusal(None)
+    sums, coefficients = Sums(fit.expansion, rows), fit.expansion.coefficients
+    shares = coefficients[:, -1:]
+    # Of the centred images: the mean is taken off the coefficients, once, in place of the projections.
+    leading = coefficients[:, :-1] - shares * fit.sums
+    projections = sums(leading) - (fit.shift - fit.squared_mean * fit.sums)
+    # The squares' rounding is theirs times twice the projections, which are no longer than the rows.
+    longest = float(np.sqrt(fit.squared_mean + np.abs(fit.kernel.diagonal(fit.expansion.samples)).max()))
+    size = 2.0 * longest * float(np.sqrt(np.square(sums.size(leading)).sum(axis=1)).max())
+    lengths = squared_lengths(fit.kernel, rows) - 2.0 * sums(shares).flat + fit.squared_mean
+    errors = maximum(lengths - row_squares(projections), 0.0)
+    # What is left of squares that overflow is infinitely far.
+    errors = where(rows.graph.node("IsNaN", errors), np.inf, errors)
+    return _with_reach(detector, rows, _offset(Position(-errors, size=size), detector))
+
+
+@answer.register
+def _(detector: KernelDensityDetector, rows: Tensor) -> Answer:
+    density = detector._fitted.density
+    sums = Sums(Expansion(density.kernel, density.samples, density.log_shares), rows)
+    score = Position(sums.log(np.exp(density.log_shares)), -density.log_height)
+    offset = max(detector.offset_, LEAST_LOG_DENSITY * float(np.finfo(rows.graph.dtype).max))
+    return _of_valid(rows, Answer(score.over(0.0), score.over(offset)))
+
+
+def two_sided_score(score: TwoSided, along: Position, log_mass: Tensor | None) -> Tensor:
+    """Return what a `TwoSided` gives positions, (n,)."""
+    dtype = along.varying.graph.dtype
+    least_unit = min(score.unit, max(score.outer - score.peak, score.least_unit))
+    # Positions on a plane are of its size, but for what is constant of them.
+    size = max(abs(score.inner * score.side - along.constant), abs(score.outer * score.side - along.constant))
+    along.varying.graph.needs(max(size, along.size), least_unit)
+    at = along.times(score.side)
+    over_inner, over_outer = at.over(score.inner), at.over(score.outer)
+    rising = over_inner / score.unit
+    falling = -over_outer / max(score.outer - score.peak, score.least_unit)
+    excess = maximum(over_outer, 0.0)
+    if not score.local:
+        return where(over_outer > 0.0, -excess / score.unit, minimum(rising, falling))
+    beyond = excess * -score.depth / (excess + (score.outer - score.inner))
+    assert log_mass is not None
+    least = OUT_OF_REACH * score.inner
+    logs = log1p(maximum(over_inner / score.inner, OUT_OF_REACH - 1.0))
+    further = at.over(least) / score.inner + minimum(log_mass - float(np.log(least)), 0.0)
+    logs = logs + where(at.over(least) < 0.0, further, 0.0)
+    below = maximum(logs * (score.inner / score.unit), LEAST[dtype])
+    return where(over_outer > 0.0, beyond, where(over_inner < 0.0, below, minimum(rising, falling)))
+
+
+def log1p(x: Tensor) -> Tensor:
+    """Return log(1 + x), which is not 0 of a small x (Kahan's quotient)."""
+    shifted = x + 1.0
+    return where(x.graph.node("Equal", shifted, 1.0), x, x * (log(shifted) / (shifted - 1.0)))
+
+
+def _between(detector: Any, along: Position, log_mass: Tensor | None) -> Answer:
+    """Return how a slab answers rows at these positions along w."""
+    if np.isinf(detector.rho_upper_):
+        return _offset(along, detector)
+    if detector._two_sided is None:
+        middle = 0.5 * (detector.rho_lower_ + detector.rho_upper_)
+        distance = along.varying.graph.node("Abs", along.over(middle))
+        half = 0.5 * (detector.rho_upper_ - detector.rho_lower_)
+        along.varying.graph.needs(max(along.size, abs(middle - along.constant)), half)
+        return _offset(Position(-distance), detector)
+    score = two_sided_score(detector._two_sided, along, log_mass)
+    return Answer(score, score)
+
+
+def _offset(score: Position, detector: Any) -> Answer:
+    """Return scores, and the decisions that follow from the detector's offset."""
+    fit = getattr(detector, "_fitted", None)
+    spread = fit.loo_spread if fit is not None and np.isfinite(fit.loo_spread) else abs(detector.offset_)
+    score.varying.graph.needs(score.size, spread)
+    return Answer(score.over(0.0), score.over(detector.offset_))
+
+
+def _log_mass(detector: KernelDetector, rows: Tensor) -> Tensor:
+    expansion = detector._fitted.expansion
+    return Sums(expansion, rows).log(np.abs(expansion.coefficients.reshape(len(expansion.coefficients), -1)[:, -1]))
+
+
+def _with_reach(detector: Any, rows: Tensor, found: Answer) -> Answer:
+    """Return an answer with the kernel mass where scores alone do not order rows, and NaN for rows that are refused."""
+    if needs_reach(detector):
+        found = replace(found, log_mass=_log_mass(detector, rows), least=float(np.log(least_mass(detector))))
+    kernel = detector._fitted.kernel
+    return _of_valid(rows, found, non_negative=kernel is not None and kernel.non_negative)
+
+
+def _of_valid(rows: Tensor, found: Answer, *, non_negative: bool = False, missing: bool = False) -> Answer:
+    """Return an answer that is NaN for rows with infinity or NaN, or with negative numbers where a kernel takes none.
+
+    missing says that NaN stands for a number that is filled in.
+    """
+    graph = rows.graph
+    inside = graph.node("Abs", rows) <= float(np.finfo(graph.dtype).max)
+    inside = inside & (rows >= 0.0) if non_negative else inside
+    inside = inside | graph.node("IsNaN", rows) if missing else inside
+    as_numbers = graph.node("Cast", inside, to=graph.element_type)
+    valid = graph.node("ReduceMin", as_numbers, np.array([1]), keepdims=0) > 0.5
+
+    def of_valid(values: Tensor) -> Tensor:
+        return where(valid, values, np.nan)
+
+    p_values = None if found.p_values is None else of_valid(found.p_values)
+    return replace(found, score=of_valid(found.score), decision=of_valid(found.decision), p_values=p_values)

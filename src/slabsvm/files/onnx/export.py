@@ -1,0 +1,83 @@
+"""A fitted model as a file that ONNX runtimes read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from slabsvm.files.onnx.computed import computed
+from slabsvm.files.onnx.graph import NEWEST_OPSET, OLDEST_OPSET
+from slabsvm.files.onnx.pipelines import converted
+from slabsvm.files.onnx.requirements import require
+from slabsvm.files.onnx.steps import known, width
+
+INPUT = "X"
+
+
+def to_onnx(model: Any, *, dtype: npt.DTypeLike = np.float32, target_opset: int = OLDEST_OPSET) -> Any:
+    """Return a fitted model as an ONNX graph, which runs without Python: `.SerializeToString()` is the file's bytes.
+
+    Its input is X, (n, n_features), of dtype. Its outputs are vectors, one entry for each row: label (int64, +1 for
+    rows that are accepted and -1 for the others), scores (decision_function), score_samples, and of a
+    `ConformalDetector` p_values. A row that the model would refuse, for NaN, infinity or a negative number where a
+    kernel takes none, scores NaN and is labelled -1.
+
+    Parameters
+    ----------
+    model : fitted detector of this package, search with refit=True, or pipeline that ends in one
+        With a named kernel. Steps of a pipeline that are not scikit-learn's scalers are converted by skl2onnx.
+    dtype : float32 or float64, default=float32
+        The type of the input and the scores. All is computed in it, but where the rounding of float32 would be seen in
+        the scores, in float64.
+    target_opset : int, default=18
+        The version of ONNX's operators: 18 to 25.
+
+    Returns
+    -------
+    onnx.ModelProto
+        It holds the model's support vectors, or for additive kernels the sorted values of each feature.
+
+    Raises
+    ------
+    ImportError
+        Without onnx, or without skl2onnx where it is needed; the text says what to install.
+    TypeError
+        For models that have no form in ONNX, such as those with precomputed kernels; the text says why.
+    ValueError
+        For another dtype or opset.
+    """
+    dtype = np.dtype(dtype)
+    if dtype not in (np.float32, np.float64):
+        raise ValueError(f"dtype must be float32 or float64, got {dtype}.")
+    if not OLDEST_OPSET <= target_opset <= NEWEST_OPSET:
+        raise ValueError(f"target_opset must be from {OLDEST_OPSET} to {NEWEST_OPSET}, got {target_opset}.")
+    require("onnx")
+    from onnx import TensorProto, checker, helper
+
+    check_is_fitted(model)
+    if isinstance(model, Pipeline) and not all(known(step) for _, step in model.steps[:-1]):
+        return converted(model, dtype, target_opset, INPUT)
+    graph, outputs = computed(model, dtype, INPUT)
+    for name, value in outputs.items():
+        graph.nodes.append(helper.make_node("Identity", [value.name], [name]))
+    element = int(helper.np_dtype_to_tensor_dtype(dtype))
+    kinds = {**dict.fromkeys(outputs, element), "label": TensorProto.INT64}
+    opset = helper.make_opsetid("", target_opset)
+    made = helper.make_model(
+        helper.make_graph(
+            graph.nodes,
+            type(model).__name__,
+            [helper.make_tensor_value_info(INPUT, element, ["n", width(model)])],
+            [helper.make_tensor_value_info(name, kind, ["n"]) for name, kind in kinds.items()],
+            graph.constants,
+        ),
+        opset_imports=[opset],
+        ir_version=helper.find_min_ir_version_for([opset]),
+        producer_name="slabsvm",
+    )
+    checker.check_model(made)
+    return made

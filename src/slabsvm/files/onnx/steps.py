@@ -1,0 +1,115 @@
+"""What stands before a detector, as ONNX: scikit-learn's scalers, and the steps of pipelines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, RobustScaler, StandardScaler
+
+from slabsvm.files.onnx.graph import Tensor, less, maximum, minimum, row_maxima, row_squares, row_sums, sqrt, where
+from slabsvm.kernels.features import HellingerMap
+
+
+@singledispatch
+def transformed(step: Any, rows: Tensor) -> Tensor:
+    """Return what a fitted step makes of rows, (n, d)."""
+    del rows
+    raise TypeError(f"{type(step).__name__} has no form in ONNX here.")
+
+
+def known(step: Any) -> bool:
+    """Return whether `transformed` takes a step."""
+    return step in (None, "passthrough") or transformed.dispatch(type(step)) is not transformed.dispatch(object)
+
+
+def after(steps: Sequence[Any], rows: Tensor) -> Tensor:
+    """Return what steps, one after the other, make of rows."""
+    for step in steps:
+        if step not in (None, "passthrough"):
+            rows = transformed(step, rows)
+    return rows
+
+
+@transformed.register
+def _(step: Pipeline, rows: Tensor) -> Tensor:
+    return after([part for _, part in step.steps], rows)
+
+
+@transformed.register
+def _(step: StandardScaler, rows: Tensor) -> Tensor:
+    rows = less(rows, step.mean_) if step.with_mean else rows
+    return rows / step.scale_ if step.with_std else rows
+
+
+@transformed.register
+def _(step: RobustScaler, rows: Tensor) -> Tensor:
+    rows = less(rows, step.center_) if step.with_centering else rows
+    return rows / step.scale_ if step.with_scaling else rows
+
+
+@transformed.register
+def _(step: MinMaxScaler, rows: Tensor) -> Tensor:
+    low, high = (float(end) for end in step.feature_range)
+    scaled = rows * step.scale_ + step.min_
+    if rows.graph.single:
+        # From the least value, since scale x + min of large x is a difference of large numbers.
+        scaled = less(rows, step.data_min_) * step.scale_ + low
+    return maximum(minimum(scaled, high), low) if step.clip else scaled
+
+
+@transformed.register
+def _(step: MaxAbsScaler, rows: Tensor) -> Tensor:
+    scaled = rows / step.scale_
+    return maximum(minimum(scaled, 1.0), -1.0) if getattr(step, "clip", False) else scaled
+
+
+@transformed.register
+def _(step: Normalizer, rows: Tensor) -> Tensor:
+    absolute = rows.graph.node("Abs", rows)
+    norms = {
+        "l1": lambda: row_sums(absolute),
+        "max": lambda: row_maxima(absolute),
+        "l2": lambda: sqrt(row_squares(rows)),
+    }
+    length = norms[step.norm]()
+    return rows / where(length > 0.0, length, 1.0).column
+
+
+@transformed.register
+def _(step: SimpleImputer, rows: Tensor) -> Tensor:
+    if step.add_indicator or not _is_nan(step.missing_values) or np.isnan(step.statistics_).any():
+        raise TypeError(
+            "A SimpleImputer has no form in ONNX here where it adds indicators, leaves features out, or fills in other "
+            "values than NaN."
+        )
+    return where(rows.graph.node("IsNaN", rows), np.asarray(step.statistics_, dtype=np.float64), rows)
+
+
+@transformed.register
+def _(step: HellingerMap, rows: Tensor) -> Tensor:
+    del step
+    return sqrt(rows)
+
+
+def width(model: Any) -> int:
+    """Return the number of features that a fitted model takes."""
+    while isinstance(model, Pipeline):
+        model = next(step for _, step in model.steps if step not in (None, "passthrough"))
+    return int(model.n_features_in_)
+
+
+def on_scale(scaler: StandardScaler | None, rows: Tensor) -> Tensor:
+    """Return rows as `slabsvm.selection.mean_score.put_on_scale` does: what overflows becomes the largest number."""
+    if scaler is None:
+        return rows
+    largest = float(np.finfo(rows.graph.dtype).max)
+    return maximum(minimum(transformed(scaler, rows), largest), -largest)
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and np.isnan(value)

@@ -1,0 +1,378 @@
+"""Sums of kernel functions as ONNX: what `Expansion` and the projections of `slabsvm.kernels` compute, on dense rows.
+
+No tensor has more numbers than rows times samples, or rows times features. The tables of additive kernels are searched
+by halving, and what has no table is summed over one feature, or one knot of each, at a time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, singledispatch
+from types import MethodType
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from slabsvm.files.onnx.graph import (
+    ImpreciseError,
+    Tensor,
+    exp,
+    less,
+    log,
+    loop,
+    maximum,
+    minimum,
+    row_maxima,
+    row_squares,
+    row_sums,
+    searched,
+    sqrt,
+    take,
+    where,
+    zeros,
+)
+from slabsvm.kernels.additive import Chi2, Hellinger, Intersection
+from slabsvm.kernels.base import Kernel
+from slabsvm.kernels.expansion import Expansion
+from slabsvm.kernels.function import FromFunction
+from slabsvm.kernels.linear import Linear
+from slabsvm.kernels.rbf import FARTHEST, FINE, RBF
+from slabsvm.kernels.tables import Chi2Table, IntersectionTable, WeightVector
+from slabsvm.runtime.arrays import FloatArray
+
+# An exponent that is a product may be off by this in float32.
+FINE_SINGLE = 1e-5
+# The number of samples at which the rounding of sums is estimated.
+JUDGED = 200
+# Products of rows and weights that overflow are computed again of rows times this.
+UNIT = {np.dtype(np.float32): 2.0**-70, np.dtype(np.float64): 2.0**-600}
+# Scaled features are no larger in a fraction, and its knots no smaller than the reciprocal.
+LARGEST = {np.dtype(np.float32): 1e15, np.dtype(np.float64): 1e45}
+
+
+@singledispatch
+def image(kernel: Kernel, rows: Tensor) -> Tensor:
+    """Return the rows' images in the feature space of an explicit kernel, shape (n, d)."""
+    del rows
+    raise refusal(kernel)
+
+
+@image.register
+def _(kernel: Linear, rows: Tensor) -> Tensor:
+    return rows if kernel.centre is None else less(rows, kernel.centre)
+
+
+@image.register
+def _(kernel: Hellinger, rows: Tensor) -> Tensor:
+    del kernel
+    return sqrt(rows)
+
+
+@singledispatch
+def squared_lengths(kernel: Kernel, rows: Tensor) -> Tensor | float:
+    """Return k(x, x) of each row, shape (n,), or one number for all."""
+    del rows
+    raise refusal(kernel)
+
+
+@squared_lengths.register
+def _(kernel: RBF, rows: Tensor) -> float:
+    del kernel, rows
+    return 1.0
+
+
+@squared_lengths.register
+def _(kernel: Linear, rows: Tensor) -> Tensor:
+    return row_squares(image(kernel, rows))
+
+
+@squared_lengths.register(Hellinger)
+@squared_lengths.register(Intersection)
+@squared_lengths.register(Chi2)
+def _(kernel: Kernel, rows: Tensor) -> Tensor:
+    del kernel
+    return row_sums(rows)
+
+
+@dataclass(frozen=True)
+class Position:
+    """A number for each row as what varies, (n,), and a constant: the rounding of a sum is that of what varies.
+
+    size says about how large the terms of the sum are; 0 for no more than what varies.
+    """
+
+    varying: Tensor
+    constant: float = 0.0
+    size: float = 0.0
+
+    def over(self, level: float) -> Tensor:
+        """Return by how much the numbers are above a level."""
+        shift = self.constant - level
+        return self.varying + shift if shift else self.varying
+
+    def times(self, factor: float) -> Position:
+        """Return the numbers times another."""
+        if factor == 1.0:
+            return self
+        return Position(self.varying * factor, self.constant * factor, self.size * abs(factor))
+
+
+@singledispatch
+def position(projection: Any, rows: Tensor) -> Position:
+    """Return s(x) = sum_i c_i k(v_i, x) of each row."""
+    del rows
+    raise refusal(projection)
+
+
+@position.register
+def _(projection: WeightVector, rows: Tensor) -> Position:
+    assert isinstance(projection.features, MethodType)
+    kernel = projection.features.__self__
+    assert isinstance(kernel, Kernel)
+    return Position(product(image(kernel, rows), projection.weights[:, None]).flat)
+
+
+@position.register
+def _(projection: IntersectionTable, rows: Tensor) -> Position:
+    table = projection.table
+    filled = np.flatnonzero(table.counts)
+    if not len(filled):
+        return Position(zeros(rows, 1).flat)
+    counts, starts = table.counts[filled], table.starts[filled]
+    edges = table.knots.copy()
+    edges[starts + counts] = np.nan
+    # Each piece from where it begins: at 0, or at a knot.
+    begins, values = np.zeros_like(edges), np.zeros_like(edges)
+    begins[1:] = np.nan_to_num(edges[:-1])
+    values = table.intercepts + table.slopes * begins
+    middle = values[starts + (counts + 1) // 2]
+    values -= np.repeat(middle, counts + 1)
+    t = _columns(rows, filled)
+    place = searched(t, starts, counts, rows.graph.constant(edges)) + starts
+    lines = take(values, place) + take(table.slopes, place) * (t - take(begins, place))
+    return Position(row_sums(lines), float(middle.sum()))
+
+
+@position.register
+def _(projection: Chi2Table, rows: Tensor) -> Position:
+    table = projection.table
+    interpolated = np.flatnonzero(table.n_pieces)
+    summed = np.flatnonzero((table.counts > 0) & (table.n_pieces == 0))
+    parts = [
+        part(table, features, _columns(rows, features))
+        for part, features in ((_polynomials, interpolated), (_fractions, summed))
+        if len(features)
+    ]
+    if not parts:
+        return Position(zeros(rows, 1).flat)
+    varying = row_sums(parts[0].varying)
+    for part in parts[1:]:
+        varying = varying + row_sums(part.varying)
+    return Position(varying, sum(part.constant for part in parts))
+
+
+@position.register
+def _(projection: Expansion, rows: Tensor) -> Position:
+    sums, coefficients = Sums(projection, rows), projection.coefficients[:, None]
+    return Position(sums(coefficients).flat, size=float(sums.size(coefficients).max()))
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Sums of kernel functions over the samples of an expansion at rows, (n, d).
+
+    Exponentials are taken of what an exponent is less than the row's largest one: far from all samples none of them
+    underflows.
+    """
+
+    expansion: Expansion
+    rows: Tensor
+
+    def __call__(self, coefficients: FloatArray) -> Tensor:
+        """Return sum_i c_i k(x_i, x) for coefficients (m, q), shape (n, q)."""
+        kernel = self.kernel
+        if isinstance(kernel, RBF):
+            return exp(self._top).column * (self._relative @ coefficients)
+        if kernel.explicit:
+            vectors = kernel.prepare(self.expansion.samples)
+            return product(image(kernel, self.rows), np.asarray(vectors.T @ coefficients))
+        return block(kernel, self.rows, dense(self.expansion.samples)) @ coefficients
+
+    def size(self, coefficients: FloatArray) -> FloatArray:
+        """Return about how large the terms of each sum are, (r, q) at some of the samples."""
+        samples = self.expansion.samples
+        some = samples[np.linspace(0, samples.shape[0] - 1, min(JUDGED, samples.shape[0])).astype(np.intp)]
+        return np.asarray(np.abs(self.kernel(some, samples)) @ np.abs(coefficients))
+
+    def log(self, shares: FloatArray) -> Tensor:
+        """Return log sum_i p_i k(x_i, x) of an RBF kernel for shares (m,) that are not negative, shape (n,)."""
+        return self._top + log(self._relative @ shares[:, None]).flat
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel, which there must be."""
+        if self.expansion.kernel is None:
+            raise refusal(None)
+        return self.expansion.kernel
+
+    @cached_property
+    def _exponents(self) -> Tensor:
+        assert isinstance(self.kernel, RBF)
+        return exponents(self.kernel, self.rows, dense(self.expansion.samples))
+
+    @property
+    def _top(self) -> Tensor:
+        # Where all exponents are -inf, their differences from it would be NaN.
+        return maximum(row_maxima(self._exponents), float(np.finfo(self.rows.graph.dtype).min))
+
+    @property
+    def _relative(self) -> Tensor:
+        return exp(self._exponents - self._top.column)
+
+
+def exponents(kernel: RBF, rows: Tensor, samples: FloatArray) -> Tensor:
+    """Return -gamma |x - z|^2 of rows (n, d) and samples (m, d), shape (n, m); -inf for rows too far out.
+
+    By one product of centred rows where that is exact enough, as in `slabsvm.kernels.rbf`, else feature by feature.
+    Raises ImpreciseError where float32 would not do.
+    """
+    dtype = rows.graph.dtype
+    centre = samples.mean(axis=0) if kernel.centre is None else np.asarray(kernel.centre, dtype=np.float64)
+    centre = np.asarray(centre, dtype=np.float64)
+    farthest = kernel.gamma * float(np.square(samples - centre).sum(axis=1).max(initial=0.0))
+    off_by = 4 * float(np.finfo(dtype).eps) * farthest
+    if rows.graph.single and not off_by <= FINE_SINGLE:
+        raise ImpreciseError(f"exponents would be off by up to {off_by:.3g}")
+    if not off_by <= FINE:
+        return _by_differences(kernel.gamma, rows, samples)
+    root = 2.0 * np.sqrt(0.5 * kernel.gamma)
+    others = (samples - centre) * root
+    norms = 0.5 * np.square(others).sum(axis=1)
+    table = np.vstack([others.T, np.ones(len(others)), -norms])
+    scaled = less(rows, centre) * root
+    squares = -0.5 * row_squares(scaled)
+    far = ~(squares >= -FARTHEST * float(np.finfo(dtype).max))
+    scaled = where(far.column, 0.0, scaled)
+    squares = where(far, -np.inf, squares)
+    ones = zeros(rows, 1) + 1.0
+    wide = rows.graph.node("Concat", scaled, squares.column, ones, axis=1)
+    return minimum(wide @ table, 0.0)
+
+
+def _by_differences(gamma: float, rows: Tensor, samples: FloatArray) -> Tensor:
+    """Return the same from sums of (x_j - z_j)^2, which are exact however far from a centre rows are."""
+    # A power of two, which rounds nothing, brings squares near 1.
+    unit = float(np.ldexp(1.0, int(np.frexp(np.sqrt(gamma))[1])))
+    by_feature = rows.graph.node("Transpose", rows * unit, perm=(1, 0)).column
+
+    def step(total: Tensor, x: Tensor, z: Tensor) -> Tensor:
+        difference = x - z
+        return total + difference * difference
+
+    squares = loop(step, zeros(rows, len(samples)), by_feature, (samples * unit).T[:, None, :])
+    return squares * (-gamma / unit / unit)
+
+
+def block(kernel: Kernel, rows: Tensor, samples: FloatArray) -> Tensor:
+    """Return k between rows (n, d) and samples (m, d), shape (n, m), of a sum over features, one at a time."""
+    if isinstance(kernel, Intersection):
+
+        def of_feature(x: Tensor, z: Tensor) -> Tensor:
+            return minimum(x, z)
+
+    elif isinstance(kernel, Chi2):
+        # Of two zeros 0.
+        samples = np.maximum(samples, float(np.finfo(rows.graph.dtype).tiny))
+
+        def of_feature(x: Tensor, z: Tensor) -> Tensor:
+            return x * 2.0 * (z / (x + z))
+
+    else:
+        raise refusal(kernel)
+    by_feature = rows.graph.node("Transpose", rows, perm=(1, 0)).column
+    tables = samples.T[:, None, :]
+    return loop(lambda total, x, z: total + of_feature(x, z), zeros(rows, len(samples)), by_feature, tables)
+
+
+def product(rows: Tensor, weights: FloatArray) -> Tensor:
+    """Return rows @ weights, (n, d) by (d, q); what overflows is computed again in a unit that does not."""
+    plain = rows @ weights
+    largest, unit = float(np.finfo(rows.graph.dtype).max), UNIT[rows.graph.dtype]
+    bounded = plain.graph.node("Abs", plain) <= largest
+    # The bounds stand between factors that a runtime would multiply with each other.
+    small = maximum(minimum(rows @ (weights * unit), largest * unit), -largest * unit)
+    return where(bounded, plain, small / unit)
+
+
+def _polynomials(table: Any, features: Any, t: Tensor) -> Position:
+    """Return the interpolated functions of some features, (n, k), at their values t."""
+    counts, firsts = table.n_pieces[features] - 1, table.piece_starts[features]
+    # Where each piece but the first begins, with a NaN after each feature's last; see `slabsvm.compiled.lookup`.
+    starts = np.cumsum(counts + 1) - (counts + 1)
+    edges = np.full(int((counts + 1).sum()), np.nan)
+    for low, start, count in zip(table.lows[features], starts, counts, strict=True):
+        bits = low + (np.arange(1, count + 1, dtype=np.int64) << int(table.shift))
+        edges[start : start + count] = bits.view(np.float64)
+    place = searched(t, starts, counts, t.graph.constant(edges))
+    last = t.graph.node("Equal", place, counts)
+    centre, inverse, *coefficients = (np.ascontiguousarray(column) for column in table.pieces.T)
+    # A constant's part is taken off each feature's functions: the middle of their values at the pieces' centres.
+    stretches = [slice(first, first + count + 1) for first, count in zip(firsts, counts, strict=True)]
+    middle = np.array([np.median(coefficients[0][own]) for own in stretches])
+    for own, value in zip(stretches, middle, strict=True):
+        coefficients[0][own] -= value
+    piece = place + firsts
+    x = (where(last, 1.0 / t, t) - take(centre, piece)) * take(inverse, piece)
+    value = take(coefficients[-1], piece)
+    for column in reversed(coefficients[:-1]):
+        value = value * x + take(column, piece)
+    # A piece may begin below the least number of the type: no feature, no contribution.
+    return Position(where(t > 0.0, value, -middle), float(middle.sum()))
+
+
+def _fractions(table: Any, features: Any, t: Tensor) -> Position:
+    """Return the sums of fractions of some features, (n, k), at their values t, one knot of each at a time.
+
+    h(t) - h(m) is (t - m) times the sum of w u / ((m + u) (t + u)), with m near the middle of the knots u.
+    """
+    starts, counts = table.starts[features], table.counts[features]
+    slots = np.arange(int(counts.max()))[:, None]
+    filled = slots < counts
+    places = np.where(filled, starts + slots, 0)
+    largest = LARGEST[t.graph.dtype]
+    knots = np.where(filled, np.maximum(table.knots[places], 1.0 / largest), 1.0)
+    weights = np.where(filled, table.weights[places], 0.0)
+    middle = knots[(counts - 1) // 2, np.arange(len(features))]
+    scaled = minimum(t * table.scales[features], largest)
+    sums = loop(
+        lambda total, knot, weight: total + weight / (scaled + knot),
+        scaled * 0.0,
+        knots,
+        weights * knots / (middle + knots),
+    )
+    return Position((scaled - middle) * sums, float((weights * (middle / (middle + knots))).sum()))
+
+
+def _columns(rows: Tensor, some: Any) -> Tensor:
+    return take(rows, some, axis=1)
+
+
+def dense(samples: Any) -> FloatArray:
+    """Return rows, dense or CSR, as a dense array of float64."""
+    return np.asarray(samples.toarray() if sp.issparse(samples) else samples, dtype=np.float64)
+
+
+def refusal(what: Any) -> TypeError:
+    """Return the error for a model that has no form in ONNX."""
+    if what is None:
+        return TypeError(
+            "A model with kernel='precomputed' has no form in ONNX: its input would be kernel values with the training "
+            "rows, which are computed outside it. Fit it with the name of a kernel."
+        )
+    if isinstance(what, FromFunction):
+        return TypeError(
+            "A model whose kernel is a Python function has no form in ONNX, which cannot call it. Fit it with the name "
+            "of a kernel: 'rbf', 'linear', 'intersection', 'hellinger' or 'chi2'."
+        )
+    return TypeError(f"{type(what).__name__} has no form in ONNX here; see docs/production.md for what is converted.")
