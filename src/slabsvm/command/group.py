@@ -7,7 +7,11 @@ from importlib.metadata import EntryPoint, entry_points
 import click
 
 from slabsvm import __version__
+from slabsvm.command.fit import fit
+from slabsvm.command.inspect import inspect
+from slabsvm.command.score import score
 from slabsvm.command.stopping import nothing_begun
+from slabsvm.command.tune import tune
 
 # An entry point of this group is named as its subcommand and points to a click command.
 PLUGINS = "slabsvm.commands"
@@ -47,3 +51,7 @@ def slabsvm() -> None:
     Start with `slabsvm demo`, which needs no data and no network. `demo` and `reproduce` are there where
     slabsvm-reproduction is installed, as in a clone of the repository after `./run demo`.
     """
+
+
+for subcommand in (fit, score, inspect, tune):
+    slabsvm.add_command(subcommand)

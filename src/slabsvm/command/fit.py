@@ -1,0 +1,82 @@
+"""The subcommand `fit`: learn a table of good rows, and write a model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from slabsvm.command.options import FILE, column_options, reading_options, table_argument
+from slabsvm.command.terminal import STATUSES, distinct_files, heard, named, plain_errors, say_json, steps, warn
+
+DETECTORS = ("auto", "calibrated", "slab", "one-class-svm", "svdd", "kernel-density", "kernel-pca")
+
+
+@click.command(short_help="Learn a table of good rows.", epilog=STATUSES)
+@table_argument
+@click.option("-o", "--output", type=FILE, required=True, help="The model file to write.")
+@click.option(
+    "--detector",
+    type=click.Choice(DETECTORS),
+    default="auto",
+    show_default=True,
+    help="auto: slabs of several bandwidths, nothing to choose; calibrated: the same, with p-values that are promised.",
+)
+@click.option(
+    "--recall",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=0.9,
+    show_default=True,
+    help="The share of new good rows to accept.",
+)
+@column_options
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Draws rows, of many.")
+@reading_options
+@click.option("--json", "as_json", is_flag=True, help="Say what was learned as JSON.")
+def fit(*, table: Path, output: Path, detector: str, recall: float, seed: int, as_json: bool, **options: Any) -> None:
+    """Learn TABLE, of good rows alone, and write a model that accepts rows like these.
+
+    A row is a line of CSV or TSV (.gz, too), or of a Parquet, NPY, NPZ or svmlight file; "-" is CSV from the standard
+    input. Numbers need no scaling; texts are categories; what scoring needs is in the model.
+
+    \b
+    slabsvm fit good.csv -o model.slab --id serial
+    """
+    with plain_errors():
+        distinct_files(table=table, output=output)
+        from slabsvm.command import learning
+
+        good = learning.good_rows(table, options)
+        with steps("Learning") as progress, heard() as doubts:
+            model = learning.learned(good, learning.detector_of(detector, recall, seed, progress))
+        found = model[-1]
+        strange = learning.outliers(found)
+        if as_json:
+            from slabsvm.files import save
+
+            save(model, output)
+            say_json(
+                {
+                    "model": str(output),
+                    "detector": type(found).__name__,
+                    "rows": len(good.rows),
+                    "columns": {column.name: column.statement() for column in good.encoder.columns_},
+                    "left_out": learning.left_out(good.encoder),
+                    "recall": recall,
+                    "expected_recall": learning.expected_recall(found),
+                    "outliers": [good.names[place] for place in strange],
+                    "warnings": doubts,
+                }
+            )
+            return
+        click.echo(f"Learned {len(good.rows):,} rows of {named(table)} by {type(found).__name__}:")
+        for line in learning.columns_said(good.encoder):
+            click.echo(line)
+        if omitted := learning.left_out(good.encoder):
+            click.echo(f"Left out: {', '.join(omitted)}")
+        click.echo(learning.recall_said(found, recall))
+        for line in learning.outliers_said(strange, good.names):
+            click.echo(line)
+        warn(doubts)
+        learning.write_model(model, output)

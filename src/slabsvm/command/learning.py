@@ -1,0 +1,176 @@
+"""Tables of good rows: read, encoded, learned, and what is said of the model afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from slabsvm.command.options import encoder_of, listed, reading_of
+from slabsvm.command.terminal import about
+from slabsvm.runtime.counting import counted
+
+if TYPE_CHECKING:
+    from sklearn.pipeline import Pipeline
+
+    from slabsvm.runtime.arrays import FloatArray
+    from slabsvm.tables import TableEncoder
+
+LEAST_ROWS = 10
+# So many columns, and rows, are named in what is said.
+MOST_LINES = 20
+FEW = 5
+
+
+@dataclass(frozen=True)
+class GoodRows:
+    """A table to learn from.
+
+    Attributes
+    ----------
+    table : DataFrame or array
+    encoder : TableEncoder
+        Fitted.
+    rows : (n, d) array of float64
+    weights : (n,) array of float64, or None
+    names : sequence of str
+        What the rows are called.
+    """
+
+    table: Any
+    encoder: TableEncoder
+    rows: FloatArray
+    weights: FloatArray | None
+    names: list[str]
+
+
+def good_rows(path: Path, options: dict[str, Any]) -> GoodRows:
+    """Return the table of a file, encoded."""
+    from slabsvm.files.tables import whole
+    from slabsvm.tables.cells import TableError, cells_of, names_of
+
+    encoder = encoder_of(options)
+    texts = [*listed(options["categories"]), *filter(None, [options["id"]])]
+    with about(path):
+        table = whole(path, reading_of(options, texts=texts))
+        if len(table) < LEAST_ROWS:
+            raise TableError(f"it has {counted(len(table), 'row')}, and at least {LEAST_ROWS} are needed to learn from")
+        rows = encoder.fit_transform(table)
+        columns, weights = names_of(table), None
+        if options["weight"]:
+            cells = cells_of(table, columns, options["weight"])
+            weights = cells.numbers()
+            wrong = cells.missing | ~(weights >= 0)
+            if wrong.any():
+                raise cells.error("a weight is a number, and not negative", int(wrong.argmax()))
+            if not weights.any():
+                raise cells.error("all weights are 0, so that no row counts")
+        names = [str(number + 1) for number in range(len(table))]
+        if options["id"]:
+            names = cells_of(table, columns, options["id"]).texts().astype(str).tolist()
+    return GoodRows(table, encoder, rows, weights, names)
+
+
+def detector_of(name: str, recall: float, seed: int, progress: Callable[[int, int, float], None] | None) -> list[Any]:
+    """Return the steps after the encoder: a scaler, unless the detector scales itself, and the detector."""
+    from sklearn.preprocessing import StandardScaler
+
+    import slabsvm
+
+    rejection = 1.0 - recall
+    auto = slabsvm.AutoSlabSVM(recall=recall, random_state=seed, progress=progress)
+    if name == "auto":
+        return [("detector", auto)]
+    if name == "calibrated":
+        return [("detector", slabsvm.ConformalDetector(auto, alpha=rejection, random_state=seed))]
+    above = min(0.01, 0.1 * rejection)
+    models = {
+        "slab": slabsvm.OneClassSlabSVM(nu_lower=rejection - above, nu_upper=above),
+        "one-class-svm": slabsvm.OneClassSVM(nu=rejection),
+        "svdd": slabsvm.SVDD(nu=rejection),
+        "kernel-density": slabsvm.KernelDensityDetector(nu=rejection),
+        "kernel-pca": slabsvm.KernelPCADetector(nu=rejection),
+    }
+    return [("scale", StandardScaler()), ("detector", models[name])]
+
+
+def learned(good: GoodRows, steps: list[Any]) -> Pipeline:
+    """Return the pipeline of the encoder and these steps, fitted."""
+    from sklearn.pipeline import Pipeline
+
+    rows, weights = good.rows, good.weights
+    for _, step in steps[:-1]:
+        rows = step.fit_transform(rows, **({} if weights is None else {"sample_weight": weights}))
+    steps[-1][1].fit(rows, **({} if weights is None else {"sample_weight": weights}))
+    return Pipeline([("columns", good.encoder), *steps])
+
+
+def columns_said(encoder: TableEncoder, most: int = MOST_LINES) -> list[str]:
+    """Return a line for each column, and how it is taken."""
+    width = max(len(column.name) for column in encoder.columns_[:most])
+    lines = [f"  {column.name:<{min(width, 40)}}  {column.statement()}" for column in encoder.columns_[:most]]
+    if len(encoder.columns_) > most:
+        lines.append(f"  and {counted(len(encoder.columns_) - most, 'other column')}: `slabsvm inspect` lists all")
+    return lines
+
+
+def left_out(encoder: TableEncoder) -> list[str]:
+    """Return the names of columns that are not learned from, with the reason where it has one."""
+    taken = {column.name for column in encoder.columns_}
+    reasons = {encoder.id_column: " (names the rows)", encoder.weight_column: " (weighs the rows)"}
+    return [f"{name}{reasons.get(name, '')}" for name in encoder.feature_names_in_ if name not in taken]
+
+
+def expected_recall(detector: Any) -> float | None:
+    """Return the share of new good rows that a fitted detector is expected to accept; None where it does not say."""
+    import numpy as np
+
+    if hasattr(detector, "expected_recall_"):
+        return float(detector.expected_recall_)
+    if hasattr(detector, "n_calibration_"):
+        return 1.0 - float(detector.alpha)
+    decisions = getattr(detector, "loo_decisions_", None)
+    return None if decisions is None else float(np.mean(decisions[~np.isnan(decisions)] >= 0))
+
+
+def recall_said(detector: Any, asked: float) -> str:
+    """Return what recall is expected."""
+    share = expected_recall(detector)
+    if share is None:
+        return f"Recall: {asked:.1%} asked for."
+    if hasattr(detector, "n_calibration_"):
+        by = f"calibrated on {counted(detector.n_calibration_, 'row')} that were held out"
+    else:
+        by = "by what each row scores without itself"
+    return f"Expected recall: {share:.1%} of new good rows are accepted, {by} ({asked:.1%} asked for)."
+
+
+def outliers(detector: Any) -> list[int]:
+    """Return the places of the learned rows that would be rejected as new ones, the least normal first."""
+    import numpy as np
+
+    decisions = getattr(detector, "loo_decisions_", None)
+    if decisions is None:
+        return []
+    order = np.argsort(decisions, kind="stable")
+    return [int(place) for place in order[: int(np.count_nonzero(decisions < 0))]]
+
+
+def outliers_said(places: list[int], names: list[str]) -> list[str]:
+    """Return a line on the learned rows that would be rejected, or none."""
+    if not places:
+        return []
+    few = ", ".join(names[place] for place in places[:FEW])
+    verb = "would be rejected if it were new" if len(places) == 1 else "would be rejected if they were new"
+    return [f"Of the rows that were learned, {len(places):,} {verb}; the least normal: {few}"]
+
+
+def write_model(model: Pipeline, path: Path) -> None:
+    """Write a model, and say so."""
+    from slabsvm.files import save
+
+    save(model, path)
+    click.echo(f"Wrote {path} ({path.stat().st_size / 1e6:.1f} MB). It holds rows of the table: its support vectors.")

@@ -1,0 +1,99 @@
+"""Options that several subcommands take: how a table is read, and what its columns are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from slabsvm.files.tables import Reading
+    from slabsvm.tables import TableEncoder
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+FORMATS = ("csv", "tsv", "parquet", "npy", "npz", "svmlight")
+TABLE = click.Path(path_type=Path, allow_dash=True)
+FILE = click.Path(path_type=Path)
+
+
+def table_argument(command: F) -> F:
+    """The argument TABLE."""
+    return click.argument("table", type=TABLE)(command)
+
+
+def reading_options(command: F) -> F:
+    """How a table is read."""
+    for option in reversed(
+        (
+            click.option(
+                "--format", type=click.Choice(FORMATS), help="What the table is. [default: by its name, or csv]"
+            ),
+            click.option("--separator", metavar="CHARACTER", help="Between the cells of a text. [default: , or tab]"),
+            click.option("--decimal", metavar="CHARACTER", default=".", show_default=True, help="The decimal point."),
+            click.option("--encoding", metavar="NAME", default="utf-8", show_default=True, help="Of a text."),
+            click.option("--no-header", is_flag=True, help="The first line has no names: columns are x0, x1, ..."),
+            click.option("--array", metavar="NAME", help="Which array of an NPZ file."),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def column_options(command: F) -> F:
+    """What the columns of a table of good rows are."""
+    names: Any = {"metavar": "A,B,...", "multiple": True}
+    for option in reversed(
+        (
+            click.option("--columns", **names, help="Columns to learn from. [default: all that are not named below]"),
+            click.option("--drop", **names, help="Columns to leave out."),
+            click.option("--categories", **names, help="Columns of categories that look like numbers, such as codes."),
+            click.option("--id", metavar="NAME", help="The column that names the rows."),
+            click.option("--weight", metavar="NAME", help="The column that weighs the rows: 2 is as good as twice."),
+            click.option(
+                "--missing",
+                type=click.Choice(("indicate", "impute", "refuse")),
+                default="indicate",
+                show_default=True,
+                help="Empty cells: the median, and a coordinate that says so; the median alone; or an error.",
+            ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def reading_of(options: dict[str, Any], **more: Any) -> Reading:
+    """Return how a table is read, by the options."""
+    from slabsvm.files.tables import Reading
+
+    return Reading(
+        format=options["format"],
+        separator=options["separator"],
+        decimal=options["decimal"],
+        encoding=options["encoding"],
+        header=not options["no_header"],
+        array=options["array"],
+        **more,
+    )
+
+
+def encoder_of(options: dict[str, Any]) -> TableEncoder:
+    """Return the encoder of the columns, by the options."""
+    from slabsvm.tables import TableEncoder
+
+    return TableEncoder(
+        columns=listed(options["columns"]) or None,
+        drop=listed(options["drop"]),
+        categories=listed(options["categories"]),
+        id_column=options["id"],
+        weight_column=options["weight"],
+        missing=options["missing"],
+    )
+
+
+def listed(texts: tuple[str, ...]) -> list[str]:
+    """Return the names in texts of names, separated by commas."""
+    return [name.strip() for text in texts for name in text.split(",") if name.strip()]

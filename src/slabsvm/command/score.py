@@ -1,0 +1,124 @@
+"""The subcommand `score`: what a model says of each row of a table, and why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from slabsvm.command.options import FILE, TABLE, reading_of, reading_options, table_argument
+from slabsvm.command.terminal import (
+    STATUSES,
+    TOO_MANY_REJECTED,
+    about,
+    counting,
+    distinct_files,
+    heard,
+    named,
+    plain_errors,
+    say_json,
+    warn,
+)
+
+
+@click.command(short_help="Score the rows of a table, and say why.", epilog=STATUSES)
+@click.argument("model", type=FILE)
+@table_argument
+@click.option(
+    "-o", "--output", type=TABLE, default=Path("-"), help="CSV, or TSV by its name; .gz too. [default: standard output]"
+)
+@click.option(
+    "--alpha",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    help="Reject rows with p-values up to this share of good rows. [default: the model's threshold]",
+)
+@click.option(
+    "--reasons",
+    type=click.IntRange(min=0),
+    default=3,
+    show_default=True,
+    metavar="N",
+    help="For rejected rows, the N columns that say most why; 0 is faster.",
+)
+@click.option(
+    "--fail-above",
+    type=click.FloatRange(0, 1),
+    metavar="SHARE",
+    help=f"Exit with status {TOO_MANY_REJECTED} if a larger share of the rows is rejected.",
+)
+@click.option("--id", metavar="NAME", help="The column that names the rows. [default: the model's, or numbers]")
+@click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Threads.")
+@reading_options
+@click.option("--json", "as_json", is_flag=True, help="Say how many are rejected as JSON, on the standard output.")
+def score(
+    *,
+    model: Path,
+    table: Path,
+    output: Path,
+    alpha: float | None,
+    reasons: int,
+    fail_above: float | None,
+    id: str | None,
+    jobs: int,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Write a line for each row of TABLE, by the MODEL that `slabsvm fit` wrote.
+
+    decision: at least 0 for rows that are accepted by the model's threshold, and the less the stranger; accepted: by
+    that, or by --alpha; score: decision + threshold; p_value: the share of good rows that are no more normal; reasons:
+    COLUMN=CELL (PART) of a rejected row, the columns that push it out and their parts in that.
+
+    The table is read a few megabytes at a time: it may be larger than memory. "-" is the standard input.
+
+    \b
+    slabsvm score model.slab new.csv -o scored.csv --fail-above .2
+    """
+    if as_json and str(output) == "-":
+        raise click.UsageError("--json writes to the standard output: give the rows a file with -o.")
+    with plain_errors():
+        distinct_files(model=model, table=table, output=output)
+        from slabsvm.command.scoring import Run, Scorer, loaded, output_file
+        from slabsvm.files.tables import pieces
+
+        pipeline = loaded(model)
+        if "n_jobs" in pipeline[-1].get_params(deep=False):
+            pipeline[-1].set_params(n_jobs=jobs)
+        run = Run(Scorer.of(pipeline, alpha), reasons, id)
+        encoder = run.scorer.encoder
+        texts = [column.name for column in encoder.columns_ if hasattr(column, "levels")]
+        texts += filter(None, [run.id_column])
+        how = reading_of(options, texts=texts, n_columns=len(encoder.feature_names_in_))
+        separator = "\t" if output.name.removesuffix(".gz").endswith(".tsv") else ","
+        with heard() as doubts, about(table), output_file(output) as file, counting("Scoring") as progress:
+            run.write(pieces(table, how), file, separator, progress)
+        warn(doubts)
+        if run.further:
+            click.echo(f"Left out, since the model did not learn them: {', '.join(run.further[:20])}", err=True)
+        if run.unnamed:
+            click.echo(f"Rows have numbers, since there is no column {encoder.id_column!r} to name them.", err=True)
+        too_many = fail_above is not None and run.share > fail_above
+        if as_json:
+            say_json(
+                {
+                    "rows": run.rows,
+                    "accepted": run.rows - run.rejected,
+                    "rejected": run.rejected,
+                    "share_rejected": run.share,
+                    "alpha": alpha,
+                    "fail_above": fail_above,
+                    "failed": too_many,
+                    "output": str(output),
+                    "warnings": doubts,
+                }
+            )
+        else:
+            wrote = "" if str(output) == "-" else f" Wrote {output}."
+            click.echo(
+                f"{run.rejected:,} of {run.rows:,} rows of {named(table)} are rejected ({run.share:.1%}).{wrote}",
+                err=True,
+            )
+        if too_many:
+            click.echo(f"{run.share:.1%} is more than --fail-above {fail_above:g}.", err=True)
+            raise SystemExit(TOO_MANY_REJECTED)

@@ -1,0 +1,301 @@
+"""Scores of a table's rows by a saved model, in the columns that the command writes."""
+
+from __future__ import annotations
+
+import csv
+import io
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from gzip import GzipFile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import click
+import numpy as np
+
+if TYPE_CHECKING:
+    from sklearn.pipeline import Pipeline
+
+    from slabsvm.runtime.arrays import BoolArray, FloatArray
+    from slabsvm.tables import TableEncoder
+    from slabsvm.tables.encoder import Encoded
+
+# A function of rows and their scores.
+PValues = Callable[["FloatArray", "FloatArray"], "FloatArray"]
+WRITTEN = ("decision", "accepted", "score", "p_value", "reasons")
+# Columns of less of the blame are not named.
+LEAST = 0.01
+TINY = 1e-300
+# A row that nobody named has its number.
+NUMBERED = "row"
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What a model says of some rows.
+
+    Attributes
+    ----------
+    decision, score : (n,) array of float64
+    p_value : (n,) array of float64, or None where the model has none
+    accepted : (n,) array of bool
+    encoded : Encoded
+    rows : (n, d) array of float64
+        As the detector takes them.
+    """
+
+    decision: FloatArray
+    score: FloatArray
+    p_value: FloatArray | None
+    accepted: BoolArray
+    encoded: Encoded
+    rows: FloatArray
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """A model that answers tables.
+
+    Attributes
+    ----------
+    encoder : TableEncoder
+    between : sequence of transformers
+    detector : fitted detector
+    p_values : function of rows and their scores that gives p-values, or None
+    alpha : float or None
+        Reject p-values of at most this; None is the model's own threshold.
+    """
+
+    encoder: TableEncoder
+    between: list[Any]
+    detector: Any
+    p_values: PValues | None
+    alpha: float | None
+
+    @classmethod
+    def of(cls, model: Pipeline, alpha: float | None) -> Scorer:
+        """Return the scorer of a pipeline that begins with an encoder of tables."""
+        detector = model[-1]
+        p_values = _p_values_of(detector)
+        if alpha is not None and p_values is None:
+            raise click.ClickException(
+                f"{type(detector).__name__} has no p-values for --alpha: learn with --detector auto or calibrated."
+            )
+        return cls(model[0], [step for _, step in model.steps[1:-1]], detector, p_values, alpha)
+
+    def answers(self, table: Any) -> Answers:
+        """Return what the model says of a table's rows."""
+        encoded = self.encoder.encoded(table)
+        rows = encoded.values
+        for step in self.between:
+            rows = step.transform(rows)
+        score = self.detector.score_samples(rows)
+        decision = score - self.detector.offset_
+        p_value = None if self.p_values is None else self.p_values(rows, score)
+        accepted = decision >= 0 if self.alpha is None or p_value is None else p_value > self.alpha
+        return Answers(decision, score, p_value, accepted, encoded, rows)
+
+    def reasons(self, table: Any, answers: Answers, most: int) -> list[str]:
+        """Return for each rejected row the columns that speak most against it, with their cells and parts of the blame.
+
+        The shares of all columns add up to the decision. The blame are those that are negative.
+        """
+        from slabsvm.tables.cells import cells_of, names_of
+
+        found = [""] * len(answers.accepted)
+        rejected = np.flatnonzero(~answers.accepted)
+        if most == 0 or len(rejected) == 0:
+            return found
+        shares = self.encoder.by_column(
+            self.detector.explain(answers.rows[rejected]), answers.encoded.strange[rejected]
+        )
+        some = table.iloc[rejected] if hasattr(table, "iloc") else table[rejected]
+        names = names_of(some)
+        cells = {column.name: cells_of(some, names, column.name) for column in self.encoder.columns_}
+        against = np.clip(shares, None, 0.0)
+        blame = against / np.minimum(against.sum(axis=1, keepdims=True), -TINY)
+        worst = np.argsort(-blame, axis=1, kind="stable")[:, :most]
+        for place_in_some, (row, places, parts) in enumerate(zip(rejected, worst, blame, strict=True)):
+            columns = [(self.encoder.columns_[place].name, parts[place]) for place in places if parts[place] >= LEAST]
+            found[row] = "; ".join(
+                f"{name}={_shown(cells[name], place_in_some)} ({part:.0%})" for name, part in columns
+            )
+        return found
+
+
+def _p_values_of(detector: Any) -> PValues | None:
+    """Return how a detector's p-values come of rows and their scores, None where it has none."""
+    from slabsvm import AutoSlabSVM
+    from slabsvm.selection.mean_score import Shares
+
+    if isinstance(detector, AutoSlabSVM):
+        shares = Shares.of(detector.loo_scores_, detector._fitted.weights)
+        return lambda _, score: np.asarray(shares(score))
+    return (lambda rows, _: detector.p_values(rows)) if hasattr(detector, "p_values") else None
+
+
+def _shown(cells: Any, row: int) -> str:
+    if cells.missing[row]:
+        return "(empty)"
+    value = cells.values[row]
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+@dataclass
+class Run:
+    """Pieces of a table, scored and written one after the other.
+
+    Attributes
+    ----------
+    scorer : Scorer
+    reasons : int
+        How many columns say why a row is rejected.
+    asked_id : str or None
+        The column that must be there to name the rows. None is the model's, or numbers where that is not there.
+    rows, rejected : int
+        How many rows were scored and rejected so far.
+    further : list of str
+        Columns that the model did not learn.
+    unnamed : bool
+        Whether the model's column that names the rows is not there.
+    """
+
+    scorer: Scorer
+    reasons: int
+    asked_id: str | None
+    rows: int = 0
+    rejected: int = 0
+    further: list[str] = field(default_factory=list)
+    unnamed: bool = False
+
+    @property
+    def id_column(self) -> str | None:
+        """The column that names the rows; None for numbers."""
+        return None if self.unnamed else self.asked_id or self.scorer.encoder.id_column
+
+    @property
+    def share(self) -> float:
+        """The share of rejected rows."""
+        return self.rejected / self.rows if self.rows else 0.0
+
+    def write(self, pieces: Iterable[Any], file: Any, separator: str, progress: Callable[[int], None]) -> None:
+        """Score pieces, and write a line for each row.
+
+        Raises
+        ------
+        TableError
+            There are no rows, or one is not what the model takes.
+        """
+        from slabsvm.tables.cells import TableError, names_of
+
+        writer = None
+        for piece in pieces:
+            if writer is None:
+                self._look_at(names_of(piece))
+                writer = Writer(file, separator, self.id_column or NUMBERED)
+            try:
+                answers = self.scorer.answers(piece)
+            except TableError as error:
+                raise error.below(self.rows) from error
+            writer.write(self._called(piece), answers, self.scorer.reasons(piece, answers, self.reasons))
+            self.rows += len(answers.accepted)
+            self.rejected += int(np.count_nonzero(~answers.accepted))
+            progress(self.rows)
+        if self.rows == 0:
+            raise TableError("it has a header and no rows")
+
+    def _look_at(self, columns: list[str]) -> None:
+        from slabsvm.tables.cells import TableError
+
+        learned = set(self.scorer.encoder.feature_names_in_)
+        self.further = [name for name in columns if name not in learned]
+        if self.asked_id is not None and self.asked_id not in columns:
+            raise TableError("the table has no column of this name (id)", column=self.asked_id)
+        self.unnamed = self.id_column is not None and self.id_column not in columns
+
+    def _called(self, piece: Any) -> Iterable[Any]:
+        from slabsvm.tables.cells import cells_of, names_of
+
+        if self.id_column is None:
+            return range(self.rows + 1, self.rows + len(piece) + 1)
+        cells = cells_of(piece, names_of(piece), self.id_column)
+        return ["" if gap else text for gap, text in zip(cells.missing, cells.texts(), strict=True)]
+
+
+class Writer:
+    """Answers as lines of text.
+
+    Parameters
+    ----------
+    file : text file
+    separator : str
+    id_name : str
+        What stands above the names of the rows.
+    """
+
+    def __init__(self, file: Any, separator: str, id_name: str) -> None:
+        self._lines = csv.writer(file, delimiter=separator, lineterminator="\n")
+        self._lines.writerow([id_name, *WRITTEN])
+
+    def write(self, names: Iterable[Any], answers: Answers, reasons: list[str]) -> None:
+        """Write a line for each row; numbers have six digits."""
+        p_value = [""] * len(reasons) if answers.p_value is None else _digits(answers.p_value)
+        accepted = np.where(answers.accepted, "true", "false").tolist()
+        self._lines.writerows(
+            zip(names, _digits(answers.decision), accepted, _digits(answers.score), p_value, reasons, strict=True)
+        )
+
+
+def _digits(values: FloatArray) -> list[str]:
+    return [f"{value:.6g}" for value in values.tolist()]
+
+
+@contextmanager
+def output_file(path: Path) -> Iterator[io.TextIOWrapper]:
+    """Give a text file in UTF-8 that is at the path when all is written; "-" and devices are written as they are."""
+    from slabsvm.data.files import replacing
+
+    if str(path) == "-":
+        stream = io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", newline="")
+        try:
+            yield stream
+            stream.flush()
+        finally:
+            stream.detach()
+    elif path.exists() and not path.is_file() and not path.is_dir():
+        # A device or a pipe has no place that a file could take.
+        with path.open("w", encoding="utf-8", newline="") as file:
+            yield file
+    else:
+        with replacing(path) as raw, _compressed(raw, path) as binary:
+            file = io.TextIOWrapper(binary, encoding="utf-8", newline="")
+            yield file
+            file.flush()
+            file.detach()
+
+
+@contextmanager
+def _compressed(raw: BinaryIO, path: Path) -> Iterator[Any]:
+    if path.suffix.lower() != ".gz":
+        yield raw
+        return
+    with GzipFile(filename="", fileobj=raw, mode="wb", mtime=0) as file:
+        yield file
+
+
+def loaded(path: Path) -> Pipeline:
+    """Return the model of a file; refuse one that takes no tables."""
+    from sklearn.pipeline import Pipeline
+
+    from slabsvm.files import load
+    from slabsvm.tables import TableEncoder
+
+    model = load(path)
+    if not isinstance(model, Pipeline) or not isinstance(model[0], TableEncoder):
+        raise click.ClickException(
+            f"{path} holds a {type(model).__name__} that takes rows of numbers, and no tables. `slabsvm fit` writes "
+            "models that do, as does slabsvm.files.save of make_pipeline(TableEncoder(), detector)."
+        )
+    return model

@@ -1,0 +1,159 @@
+"""What the subcommands share: exit statuses, errors that a person can act on, warnings, and progress."""
+
+from __future__ import annotations
+
+import errno
+import io
+import json
+import re
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from slabsvm.command.stopping import INTERRUPTED
+
+# The share of rejected rows is above what --fail-above allows. click has 1 for an error and 2 for misuse.
+TOO_MANY_REJECTED = 3
+STATUSES = (
+    "Exit status: 0 done; 1 a file is not what it should be, the text says how; 2 the command line is wrong; "
+    f"{TOO_MANY_REJECTED} `score --fail-above`: too many rows are rejected; {INTERRUPTED} interrupted. No file is ever "
+    "written in part."
+)
+# Texts from below name a parameter in brackets, of which the command has an option.
+PARAMETER = re.compile(
+    r"\((array|categories|decimal|drop|encoding|format|id|missing|separator)\)|\(no header\)",
+)
+# Warnings of the libraries below are for programmers.
+OURS = ("slabsvm.", "sklearn.exceptions.")
+
+
+@contextmanager
+def plain_errors() -> Iterator[None]:
+    """Turn what can go wrong on a user's machine into one message and an exit status, with no traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that cannot show a name of the data shows its escapes.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        yield
+    except click.ClickException:
+        raise
+    except ImportError as error:
+        # What is not installed says what to install.
+        if "pip install" not in str(error):
+            raise
+        raise click.ClickException(str(error)) from error
+    except MemoryError as error:
+        raise click.ClickException("There is not enough memory for this table as a whole.") from error
+    except OSError as error:
+        # Nobody reads on, as after `| head`: click ends quietly.
+        if error.errno == errno.EPIPE:
+            raise
+        place = f"{error.filename}: " if error.filename else ""
+        raise click.ClickException(f"{place}{error.strerror or error}") from error
+    except ValueError as error:
+        raise click.ClickException(with_options(str(error))) from error
+    except KeyboardInterrupt:
+        click.echo("\nStopped. No file was written.", err=True)
+        raise SystemExit(INTERRUPTED) from None
+
+
+@contextmanager
+def about(path: Path) -> Iterator[None]:
+    """Name the table in errors about it."""
+    from slabsvm.tables import TableError
+
+    try:
+        yield
+    except TableError as error:
+        raise click.ClickException(f"{named(path)}: {with_options(str(error))}") from error
+
+
+def named(path: Path) -> str:
+    """Return what a file is called."""
+    return "the standard input" if str(path) == "-" else str(path)
+
+
+def with_options(text: str) -> str:
+    """Return a text with the options of the command in place of parameters."""
+    return PARAMETER.sub(lambda found: f"(--{found[1] or 'no-header'})", text)
+
+
+@contextmanager
+def heard() -> Iterator[list[str]]:
+    """Keep this package's warnings, each once, for the command to say; those of other libraries are dropped."""
+    texts: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield texts
+    for one in caught:
+        text = str(one.message)
+        if f"{one.category.__module__}.".startswith(OURS) and text not in texts:
+            texts.append(text)
+
+
+def warn(texts: list[str]) -> None:
+    """Say warnings on the standard error."""
+    for text in texts:
+        click.echo(f"Warning: {text}", err=True)
+
+
+def say_json(facts: dict[str, Any]) -> None:
+    """Write facts on the standard output, for a program; what is no number is null."""
+    click.echo(json.dumps(_finite(facts), ensure_ascii=False, indent=1, allow_nan=False))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(name): _finite(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    if hasattr(value, "tolist"):
+        return _finite(value.tolist())
+    if isinstance(value, float):
+        return value if abs(value) < float("inf") else None
+    return value if value is None or isinstance(value, bool | int | str) else str(value)
+
+
+def distinct_files(**paths: Path | None) -> None:
+    """Refuse two paths that lead to one file: writing the one would destroy the other."""
+    known = [(name, path) for name, path in paths.items() if path is not None and str(path) != "-" and path.exists()]
+    for place, (name, path) in enumerate(known):
+        for other, before in known[:place]:
+            if path.samefile(before):
+                raise click.ClickException(f"{path} is the {other} and the {name}: give the {name} another name.")
+
+
+@contextmanager
+def counting(label: str) -> Iterator[Callable[[int], None]]:
+    """Show how many rows are done, on a terminal's standard error alone; gives what to call with the number."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = [SpinnerColumn(), TextColumn("{task.description}: {task.completed:,} rows"), TimeElapsedColumn()]
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(label, total=None)
+        yield lambda done: bar.update(task, completed=done)
+
+
+@contextmanager
+def steps(label: str) -> Iterator[Callable[[int, int, float], None] | None]:
+    """Show how many fits are done, on a terminal's standard error alone; gives the `progress` of a model, or None."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()]
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(label, total=None)
+        yield lambda done, total, _: bar.update(task, completed=done, total=total)

@@ -1,0 +1,180 @@
+"""The subcommand `tune`: search for a detector's parameters with good rows alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from slabsvm.command.options import FILE, column_options, reading_options, table_argument
+from slabsvm.command.terminal import STATUSES, distinct_files, heard, plain_errors, say_json, steps, warn
+
+# gamma, as multiples of one over the number of coordinates that vary.
+MULTIPLES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
+# nu for all of 1 - recall, or for half of it, where a plane beyond all rows may be tighter.
+SHARES = (1.0, 0.5)
+DETECTORS = ("slab", "one-class-svm", "svdd")
+CRITERIA = (
+    "marginals",
+    "volume",
+    "swaps",
+    "filled",
+    "recall",
+    "shifting",
+    "balanced-swaps",
+    "lee-liu",
+    "mass-volume",
+    "excess-mass",
+    "consistency",
+)
+MEASURED = "mean_"
+
+
+@click.command(short_help="Choose gamma and nu with good rows alone.", epilog=STATUSES)
+@table_argument
+@click.option("-o", "--output", type=FILE, help="Write the best model here.")
+@click.option("--detector", type=click.Choice(DETECTORS), default="slab", show_default=True, help="What is tuned.")
+@click.option(
+    "--criterion",
+    type=click.Choice(CRITERIA),
+    default="marginals",
+    show_default=True,
+    metavar="NAME",
+    help=f"What is best, of {', '.join(CRITERIA)}: docs/choosing-parameters.md.",
+)
+@click.option(
+    "--recall",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=0.9,
+    show_default=True,
+    help="The share of new good rows to accept.",
+)
+@click.option("--folds", type=click.IntRange(min=2), metavar="N", help="Cross-validate. [default: leave-one-out]")
+@column_options
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Draws synthetic outliers.")
+@click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Threads.")
+@reading_options
+@click.option("--json", "as_json", is_flag=True, help="Say what was seen as JSON.")
+def tune(
+    *,
+    table: Path,
+    output: Path | None,
+    detector: str,
+    criterion: str,
+    recall: float,
+    folds: int | None,
+    seed: int,
+    jobs: int,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Search for gamma and nu of a detector by TABLE, of good rows alone, and show what was seen.
+
+    Each candidate answers good rows that it has not learned, and synthetic outliers made from them. The best one is
+    learned from all rows.
+
+    \b
+    slabsvm tune good.csv -o model.slab --id serial
+    """
+    with plain_errors():
+        distinct_files(table=table, output=output)
+        import numpy as np
+        from sklearn.pipeline import Pipeline
+
+        from slabsvm import LabelFreeSearchCV
+        from slabsvm.command import learning
+
+        good = learning.good_rows(table, options)
+        unfitted = Pipeline(learning.detector_of(detector, recall, seed, None))
+        varying = int(np.count_nonzero(np.ptp(good.rows, axis=0)))
+        gammas = [multiple / varying for multiple in MULTIPLES]
+        grid = {"detector__gamma": gammas, **_nus(unfitted[-1], 1.0 - recall)}
+        with steps("Searching") as progress, heard() as doubts:
+            search = LabelFreeSearchCV(
+                unfitted,
+                grid,
+                criterion=_criterion(criterion, recall),
+                cv="leave-one-out" if folds is None else folds,
+                random_state=seed,
+                n_jobs=jobs,
+                progress=progress,
+                widen="gamma",
+            )
+            weights = {} if good.weights is None else {"sample_weight": good.weights}
+            search.fit(good.rows, **weights)
+        seen = _seen(search.cv_results_)
+        best = Pipeline([("columns", good.encoder), *search.best_estimator_.steps])
+        if output is not None and as_json:
+            from slabsvm.files import save
+
+            save(best, output)
+        if as_json:
+            say_json(
+                {
+                    "model": None if output is None else str(output),
+                    "criterion": criterion,
+                    "best": _short_names(search.best_params_),
+                    "expected_recall": learning.expected_recall(best[-1]),
+                    "candidates": seen,
+                    "warnings": doubts,
+                }
+            )
+            return
+        for line in _shown(seen):
+            click.echo(line)
+        chosen = ", ".join(f"{name} {value:.4g}" for name, value in _short_names(search.best_params_).items())
+        click.echo(f"Best by {criterion}: {chosen}.")
+        click.echo(learning.recall_said(best[-1], recall))
+        warn(doubts)
+        if output is not None:
+            learning.write_model(best, output)
+
+
+def _nus(detector: Any, rejection: float) -> dict[str, list[float]]:
+    """Return the grid of the detector's nu."""
+    name = "nu_lower" if hasattr(detector, "nu_lower") else "nu"
+    above = getattr(detector, "nu_upper", 0.0)
+    return {f"detector__{name}": [share * rejection - (above if name == "nu_lower" else 0.0) for share in SHARES]}
+
+
+def _criterion(name: str, recall: float) -> Any:
+    """Return a criterion, which asks for this recall where it asks for one."""
+    from copy import copy
+
+    from slabsvm.selection.named import NAMED
+
+    found: Any = copy(NAMED[name])
+    for parameter, value in (("recall", recall), ("rejection", 1.0 - recall)):
+        if hasattr(found, parameter):
+            setattr(found, parameter, value)
+    return found
+
+
+def _seen(results: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return what was seen of each candidate, the best first."""
+    measured = [name for name in results if name.startswith(MEASURED) and not name.endswith(("_time", "test_score"))]
+    order = sorted(range(len(results["params"])), key=lambda place: int(results["rank_test_score"][place]))
+    return [
+        {
+            "rank": int(results["rank_test_score"][place]),
+            **_short_names(results["params"][place]),
+            **{name.removeprefix(MEASURED): float(results[name][place]) for name in measured},
+            "score": float(results["mean_test_score"][place]),
+        }
+        for place in order
+    ]
+
+
+def _short_names(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    return {name.rpartition("__")[2]: value for name, value in parameters.items()}
+
+
+def _shown(seen: list[dict[str, Any]]) -> list[str]:
+    """Return a table for a terminal."""
+    names = list(seen[0])
+    cells = [[f"{row[name]:.4g}" for name in names] for row in seen]
+    widths = [max(len(name), *(len(row[place]) for row in cells)) for place, name in enumerate(names)]
+    lines = [names, *cells]
+    return ["  ".join(f"{cell:>{width}}" for cell, width in zip(line, widths, strict=True)) for line in lines]

@@ -1,0 +1,207 @@
+"""What goes wrong on a user's machine: one sentence that names the file and the cure, a status, and no half file."""
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from zipfile import ZipFile
+
+import numpy as np
+import pytest
+
+from parts import parts
+from slabsvm.command import scoring
+from slabsvm.files import records
+
+GOOD = "a,b\n" + "\n".join(f"{number},{number % 7}" for number in range(30)) + "\n"
+
+
+def refused(result, status=1):
+    """Return what was said, of which nothing is a traceback."""
+    assert result.exit_code == status, result.output
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result.stderr
+
+
+BAD = {
+    "empty": (b"", "t.csv: it is empty: there is not even a header"),
+    "header only": (b"a,b\n", "t.csv: it has a header and no rows"),
+    "one row": (b"a,b\n1,2\n", "t.csv: it has 1 row, and at least 10 are needed to learn from"),
+    "ragged": (GOOD.encode() + b"1\n", "t.csv: line 32 has 1 cell, where the header has 2. Mend the line"),
+    "separator": (GOOD.replace(",", ";").encode(), "Is ';' the separator? Then say so (--separator)"),
+    "all missing": (
+        GOOD.replace(",", ",,").replace("a,,b", "a,c,b").encode(),
+        "Column 'c': it has no value at all. Leave",
+    ),
+    "text among numbers": (GOOD.encode() + b"1,oops\n", "t.csv: Row 31, column 'b': 'oops' stands among numbers. Mend"),
+    "names twice": (GOOD.replace("a,b", "a,a").encode(), "t.csv: Column 'a': there are two columns of this name"),
+    "encoding": (GOOD.encode() + "1,ü\n".encode("latin-1"), "line 32 is not in utf-8, where byte 0xfc means nothing"),
+    "no header": (GOOD.removeprefix("a,b\n").encode(), "say that there is none (--no-header)"),
+    "dates": (b"a,b\n" + b"1,2024-01-05\n" * 30, "Column 'b': it holds dates, such as '2024-01-05'"),
+    "decimal": (b"a;b\n" + b"1,5;2,5\n2,5;3,5\n" * 15, "Is ';' the separator?"),
+    "infinite": (GOOD.encode() + b"1,inf\n", "Row 31, column 'b': it is infinite"),
+    "constant": (b"a,b\n" + b"1,2\n" * 30, "no column varies: 2 columns of one value each"),
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_fit_refuses_a_bad_table_and_writes_nothing(run, what):
+    content, text = BAD[what]
+    Path("t.csv").write_bytes(content)
+    assert text in refused(run("fit", "t.csv", "-o", "m.slab"))
+    assert [path.name for path in Path().iterdir()] == ["t.csv"]
+
+
+def test_decimal_commas_are_told_and_read(run):
+    Path("t.csv").write_text("a;b\n" + "\n".join(f"{n},5;{n % 7},25" for n in range(30)) + "\n")
+    said = refused(run("fit", "t.csv", "-o", "m.slab", "--separator", ";"))
+    assert "Column 'a': it holds numbers with a decimal comma, such as '0,5'. Say so (--decimal)" in said
+    assert run("fit", "t.csv", "-o", "m.slab", "--separator", ";", "--decimal", ",").exit_code == 0
+
+
+class TestScore:
+    @pytest.fixture
+    def score(self, run, ready):
+        def score(content, *options):
+            Path("t.csv").write_bytes(content if isinstance(content, bytes) else content.encode())
+            said = refused(run("score", ready / "model.slab", "t.csv", "-o", "s.csv", *options))
+            assert [path.name for path in Path().iterdir()] == ["t.csv"]
+            return said
+
+        return score
+
+    @pytest.fixture
+    def new(self, ready):
+        return (ready / "new.csv").read_text()
+
+    def test_header_only(self, score, new):
+        assert "t.csv: it has a header and no rows" in score(new.splitlines()[0])
+
+    def test_a_column_that_is_renamed_or_missing(self, score, new):
+        said = score(new.replace("width", "Width"))
+        assert "t.csv: Column 'width': the table has no column of this name. Is it 'Width'? Then rename that" in said
+        assert "and 5 others of the model's are missing, too" in score("a,b\n1,2\n")
+        assert "Column 'name': the table has no column of this name (--id)" in score(new, "--id", "name")
+
+    def test_a_cell_of_another_type_is_named_by_its_row_in_the_whole_table(self, score, new, monkeypatch):
+        lines = new.splitlines()
+        lines[50] = lines[50].replace(lines[50].split(",")[1], "broad", 1)
+        monkeypatch.setattr(records, "BLOCK_BYTES", 300)
+        said = score("\n".join(lines) + "\n")
+        assert "t.csv: Row 50, column 'width': 'broad' stands where the model learned numbers. Mend the cell" in said
+
+    def test_a_ragged_line_after_good_ones(self, score, new, monkeypatch):
+        monkeypatch.setattr(records, "BLOCK_BYTES", 300)
+        assert "t.csv: line 62 has 2 cells, where the header has 7" in score(new + "x,y\n")
+
+    def test_a_cell_without_end(self, score, monkeypatch):
+        monkeypatch.setattr(records, "MOST_BYTES", 2**20)
+        monkeypatch.setattr(records, "BLOCK_BYTES", 2**18)
+        assert "t.csv: line 2 has more than 1 MB and no end in sight" in score(b"a,b\n1," + b"x" * 2**23)
+
+
+class TestPaths:
+    def test_files_that_are_not_there_or_not_files(self, run, ready):
+        assert "none.csv: No such file or directory" in refused(run("fit", "none.csv", "-o", "m.slab"))
+        assert "none.slab: No such file" in refused(run("score", "none.slab", ready / "new.csv"))
+        Path("folder.csv").mkdir()
+        assert "folder.csv: Is a directory" in refused(run("fit", "folder.csv", "-o", "m.slab"))
+        said = refused(run("fit", ready / "good.csv", "-o", "none/m.slab", "--drop", "serial"))
+        assert "none/m.slab: No such file or directory" in said
+        assert "s.csv" in refused(run("score", ready / "model.slab", ready / "new.csv", "-o", "none/s.csv"))
+
+    def test_a_name_that_says_no_format(self, run):
+        Path("table.dat").write_text(GOOD)
+        assert "table.dat: its name does not say which format" in refused(run("fit", "table.dat", "-o", "m.slab"))
+        assert run("fit", "table.dat", "-o", "m.slab", "--format", "csv").exit_code == 0
+
+    def test_what_is_read_is_not_written_to(self, run, ready):
+        Path("t.csv").write_text(GOOD)
+        Path("link.csv").symlink_to("t.csv")
+        assert "t.csv is the table and the output" in refused(run("fit", "t.csv", "-o", "t.csv")).replace("link.", "t.")
+        said = refused(run("score", ready / "model.slab", "t.csv", "-o", "link.csv"))
+        assert "link.csv is the table and the output: give the output another name." in said
+        said = refused(run("score", ready / "model.slab", ready / "new.csv", "-o", ready / "model.slab"))
+        assert "is the model and the output" in said
+        assert Path("t.csv").read_text() == GOOD
+
+    def test_a_model_that_is_none(self, run, ready):
+        Path("m.slab").write_bytes((ready / "model.slab").read_bytes()[:2000])
+        assert "m.slab is not a model that can be read: the archive is damaged" in refused(
+            run("score", "m.slab", ready / "new.csv")
+        )
+        Path("m.slab").write_text("a,b\n1,2\n")
+        assert "it is not a model file" in refused(run("inspect", "m.slab"))
+
+    def test_a_model_of_another_version(self, run, ready):
+        with ZipFile(ready / "model.slab") as old, ZipFile("m.slab", "w") as new:
+            for name in old.namelist():
+                content = old.read(name)
+                if name == "model.json":
+                    assert b'"schema": 1,' in content
+                    content = content.replace(b'"schema": 1,', b'"schema": 9,')
+                new.writestr(name, content)
+        said = refused(run("score", "m.slab", ready / "new.csv"))
+        assert "m.slab is not a model that can be read: it is of schema 9" in said
+        assert "Use a newer slabsvm" in said
+
+    def test_a_model_that_takes_no_tables(self, run, ready):
+        from slabsvm import AutoSlabSVM
+        from slabsvm.files import save
+
+        save(AutoSlabSVM().fit(np.random.default_rng(0).normal(size=(30, 2))), "m.slab")
+        said = refused(run("score", "m.slab", ready / "new.csv"))
+        assert "m.slab holds a AutoSlabSVM that takes rows of numbers, and no tables. `slabsvm fit` writes" in said
+
+
+def test_an_interrupted_write_leaves_what_was_there(run, ready, monkeypatch):
+    Path("s.csv").write_text("before")
+
+    def interrupted(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(scoring.Writer, "write", interrupted)
+    result = run("score", ready / "model.slab", ready / "new.csv", "-o", "s.csv")
+    assert result.exit_code == 130
+    assert "Stopped. No file was written." in result.stderr
+    assert Path("s.csv").read_text() == "before"
+    assert [path.name for path in Path().iterdir()] == ["s.csv"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_an_interruption_of_the_process_is_a_line_and_a_status(ready, tmp_path):
+    command = [
+        sys.executable,
+        "-c",
+        "from slabsvm.command.start import main; main()",
+        "score",
+        ready / "model.slab",
+        "-",
+    ]
+    with subprocess.Popen(
+        [*map(str, command), "-o", str(tmp_path / "s.csv")],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        process.stdin.write(parts(40, 2).to_csv(index=False))
+        process.stdin.flush()
+        # Until its part of a file is there, it still imports.
+        deadline = time.monotonic() + 60
+        while not list(tmp_path.iterdir()) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        said = process.stderr.read()
+    assert process.returncode == 130
+    assert said.strip() == "Stopped. No file was written."
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pipes")
+def test_nobody_reads_on(ready):
+    code = "from slabsvm.command.start import main; main()"
+    command = f'"{sys.executable}" -c "{code}" score {ready / "model.slab"} {ready / "new.csv"} | head -1'
+    result = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True)
+    assert result.stdout.startswith("serial,decision")
+    assert "Traceback" not in result.stderr

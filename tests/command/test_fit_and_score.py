@@ -1,0 +1,241 @@
+"""The subcommands fit and score: what they say, write and exit with."""
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from io import StringIO
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import dump_svmlight_file
+
+from parts import N_GOOD, parts
+from slabsvm.command import fit as fit_command
+from slabsvm.command.learning import detector_of
+from slabsvm.files import load, records
+from slabsvm.tables import TableEncoder
+
+pytestmark = pytest.mark.numeric
+
+
+def scored(result):
+    assert result.exit_code == 0, result.output
+    return pd.read_csv(StringIO(result.stdout))
+
+
+class TestFit:
+    def test_says_what_was_learned(self, run, ready):
+        result = run("fit", ready / "good.csv", "-o", "m.slab", "--id", "serial", "--recall", ".8")
+        assert result.exit_code == 0, result.output
+        lines = result.stdout.splitlines()
+        assert lines[0] == f"Learned {N_GOOD} rows of {ready / 'good.csv'} by AutoSlabSVM:"
+        assert "  finish  3 categories: 'gloss', 'matt', 'raw'" in lines
+        assert "  line    constant, 'A': any other value is strange" in lines
+        assert "Left out: serial (names the rows)" in lines
+        assert "(80.0% asked for)" in result.stdout
+        model = load("m.slab")
+        share = model[-1].expected_recall_
+        assert f"Expected recall: {share:.1%} of new good rows" in result.stdout
+        assert share == pytest.approx(0.8, abs=1.5 / N_GOOD)
+        least = model[-1].training_outliers()
+        assert f"{len(least)} would be rejected if they were new; the least normal: A-{least[0]:04d}," in result.stdout
+
+    def test_the_file_is_the_model_that_python_would_learn(self, run, ready):
+        run("fit", ready / "good.csv", "-o", "m.slab", "--id", "serial", "--missing", "impute")
+        table = pd.read_csv(ready / "good.csv")
+        encoder = TableEncoder(id_column="serial", missing="impute").fit(table)
+        steps = detector_of("auto", 0.9, 0, None)
+        steps[-1][1].fit(encoder.transform(table))
+        np.testing.assert_array_equal(
+            load("m.slab").decision_function(table), steps[-1][1].decision_function(encoder.transform(table))
+        )
+
+    @pytest.mark.parametrize("detector", fit_command.DETECTORS)
+    def test_each_detector_scores_rejects_and_gives_reasons(self, run, ready, detector):
+        assert run("fit", ready / "good.csv", "-o", "m.slab", "--id", "serial", "--detector", detector).exit_code == 0
+        found = scored(run("score", "m.slab", ready / "new.csv"))
+        assert not found["accepted"][1:5].any()
+        assert found["accepted"][5:].mean() > 0.7
+        assert found["p_value"].notna().all() == (detector in ("auto", "calibrated"))
+        assert found["reasons"][2].startswith("finish=violet (")
+
+    def test_as_json(self, run, ready):
+        result = run("fit", ready / "good.csv", "-o", "m.slab", "--drop", "serial,note", "--json")
+        told = json.loads(result.stdout)
+        assert told["rows"] == N_GOOD
+        assert told["left_out"] == ["serial", "note"]
+        assert told["detector"] == "AutoSlabSVM"
+        assert set(told["columns"]) == {"width", "weight", "finish", "coated", "line"}
+        assert len(told["outliers"]) == pytest.approx(0.1 * N_GOOD, abs=2)
+        assert told["warnings"] == []
+
+    def test_weights_mean_repetition(self, run, ready):
+        table = pd.read_csv(ready / "good.csv").drop(columns=["serial", "note"])
+        counts = np.random.default_rng(0).integers(0, 3, len(table))
+        table.assign(times=counts).to_csv("weighed.csv", index=False)
+        table.loc[np.repeat(np.arange(len(table)), counts)].to_csv("repeated.csv", index=False)
+        run("fit", "weighed.csv", "-o", "w.slab", "--weight", "times")
+        run("fit", "repeated.csv", "-o", "r.slab")
+        weighed, repeated = (load(path).decision_function(table[:50]) for path in ("w.slab", "r.slab"))
+        np.testing.assert_allclose(weighed, repeated, atol=5e-3)
+
+    def test_what_was_doubtful_is_said(self, run):
+        parts(15, 0).to_csv("few.csv", index=False)
+        result = run("fit", "few.csv", "-o", "m.slab", "--columns", "width,weight", "--recall", ".99")
+        assert result.exit_code == 0
+        assert "Warning: recall=0.99 is more than 15 distinct samples can promise" in result.stderr
+
+    def test_many_columns_are_not_all_listed(self, run):
+        pd.DataFrame(np.random.default_rng(0).normal(size=(30, 30))).add_prefix("c").to_csv("wide.csv", index=False)
+        result = run("fit", "wide.csv", "-o", "m.slab")
+        assert "and 10 other columns: `slabsvm inspect` lists all" in result.stdout
+
+
+class TestScore:
+    def test_lines_are_what_python_says(self, run, ready):
+        found = scored(run("score", ready / "model.slab", ready / "new.csv"))
+        model, table = load(ready / "model.slab"), pd.read_csv(ready / "new.csv")
+        assert list(found) == ["serial", "decision", "accepted", "score", "p_value", "reasons"]
+        assert found["serial"].tolist() == table["serial"].tolist()
+        np.testing.assert_allclose(found["decision"], model.decision_function(table), rtol=1e-5)
+        np.testing.assert_allclose(found["score"], model.score_samples(table), rtol=1e-5)
+        np.testing.assert_allclose(found["p_value"], model[-1].p_values(model[0].transform(table)), rtol=1e-5)
+        assert found["accepted"].tolist() == (model.predict(table) == 1).tolist()
+
+    def test_reasons_name_the_cell_that_is_wrong_for_rejected_rows_alone(self, run, ready):
+        result = run("score", ready / "model.slab", ready / "new.csv")
+        found = scored(result)
+        assert found["reasons"].isna().tolist() == found["accepted"].tolist()
+        assert found["reasons"][1].startswith("weight=90 (")
+        for row, cell in ((2, "finish=violet"), (3, "line=B"), (4, "width=(empty)")):
+            assert found["reasons"][row].startswith(f"{cell} (9")
+        one = scored(run("score", ready / "model.slab", ready / "new.csv", "--reasons", 1))["reasons"].dropna()
+        assert not one.str.contains(";").any()
+        assert scored(run("score", ready / "model.slab", ready / "new.csv", "--reasons", 0))["reasons"].isna().all()
+
+    def test_parts_of_the_blame_are_the_negative_shares(self, run, ready):
+        found = scored(run("score", ready / "model.slab", ready / "new.csv", "--reasons", 9))
+        model, table = load(ready / "model.slab"), pd.read_csv(ready / "new.csv")
+        encoded = model[0].encoded(table)
+        shares = model[0].by_column(model[-1].explain(encoded.values), encoded.strange)
+        np.testing.assert_allclose(shares.sum(axis=1), model.decision_function(table), rtol=1e-6, atol=1e-6)
+        against = np.clip(shares[1], None, 0)
+        worst = int(against.argmin())
+        name = model[0].columns_[worst].name
+        assert found["reasons"][1].startswith(f"{name}={table[name][1]:g} ({against[worst] / against.sum():.0%})")
+
+    def test_alpha_decides_by_p_values(self, run, ready):
+        found = scored(run("score", ready / "model.slab", ready / "new.csv", "--alpha", ".3"))
+        assert found["accepted"].tolist() == (found["p_value"] > 0.3).tolist()
+        assert found["accepted"].mean() < 0.85
+
+    def test_alpha_needs_p_values(self, run, ready):
+        run("fit", ready / "good.csv", "-o", "m.slab", "--drop", "serial", "--detector", "svdd")
+        result = run("score", "m.slab", ready / "new.csv", "--alpha", ".1")
+        assert result.exit_code == 1
+        assert "SVDD has no p-values for --alpha: learn with --detector auto or calibrated." in result.stderr
+
+    def test_pieces_give_the_same_lines_as_the_whole(self, run, ready, monkeypatch):
+        whole = run("score", ready / "model.slab", ready / "new.csv").stdout
+        monkeypatch.setattr(records, "BLOCK_BYTES", 300)
+        assert run("score", ready / "model.slab", ready / "new.csv").stdout == whole
+
+    def test_order_and_further_columns_are_repaired_and_said(self, run, ready):
+        table = pd.read_csv(ready / "new.csv")
+        expected = run("score", ready / "model.slab", ready / "new.csv").stdout
+        table[table.columns[::-1]].assign(operator="x").to_csv("other.csv", index=False)
+        result = run("score", ready / "model.slab", "other.csv")
+        assert result.stdout == expected
+        assert "Left out, since the model did not learn them: operator" in result.stderr
+
+    def test_rows_without_names_have_numbers(self, run, ready):
+        pd.read_csv(ready / "new.csv").drop(columns="serial").to_csv("other.csv", index=False)
+        result = run("score", ready / "model.slab", "other.csv")
+        found = scored(result)
+        assert found["row"].tolist() == list(range(1, 61))
+        assert "Rows have numbers, since there is no column 'serial' to name them." in result.stderr
+        named = scored(run("score", ready / "model.slab", ready / "new.csv", "--id", "note"))
+        assert next(iter(named)) == "note"
+
+    def test_to_files_of_three_kinds_and_from_the_standard_input(self, run, ready):
+        expected = run("score", ready / "model.slab", ready / "new.csv").stdout
+        result = run("score", ready / "model.slab", ready / "new.csv", "-o", "s.csv")
+        assert (result.exit_code, result.stdout) == (0, "")
+        assert Path("s.csv").read_text() == expected
+        run("score", ready / "model.slab", ready / "new.csv", "-o", "s.csv.gz")
+        assert gzip.decompress(Path("s.csv.gz").read_bytes()).decode() == expected
+        run("score", ready / "model.slab", ready / "new.csv", "-o", "s.tsv")
+        assert Path("s.tsv").read_text().splitlines()[0].split("\t")[0] == "serial"
+        content = (ready / "new.csv").read_bytes()
+        assert run("score", ready / "model.slab", "-", input=content).stdout == expected
+        assert sorted(path.name for path in Path().iterdir()) == ["s.csv", "s.csv.gz", "s.tsv"]
+
+    def test_a_device_is_written_to_and_not_replaced(self, run, ready):
+        assert run("score", ready / "model.slab", ready / "new.csv", "-o", os.devnull).exit_code == 0
+        assert not Path(os.devnull).is_file()
+
+    @pytest.mark.parametrize(("limit", "status"), [(".01", 3), (".99", 0)])
+    def test_a_pipeline_fails_above_a_share_of_rejected_rows(self, run, ready, limit, status):
+        result = run("score", ready / "model.slab", ready / "new.csv", "-o", "s.csv", "--fail-above", limit, "--json")
+        assert result.exit_code == status
+        told = json.loads(result.stdout)
+        lines = pd.read_csv("s.csv")
+        assert told["rows"] == 60
+        assert told["rejected"] == (~lines["accepted"]).sum() == 60 - told["accepted"]
+        assert told["share_rejected"] == told["rejected"] / 60
+        assert told["failed"] == (status == 3)
+
+    def test_json_and_rows_do_not_share_the_standard_output(self, run, ready):
+        result = run("score", ready / "model.slab", ready / "new.csv", "--json")
+        assert result.exit_code == 2
+        assert "give the rows a file with -o" in result.stderr
+
+    def test_threads_change_nothing(self, run, ready):
+        expected = run("score", ready / "model.slab", ready / "new.csv").stdout
+        assert run("score", ready / "model.slab", ready / "new.csv", "--jobs", 2).stdout == expected
+
+
+def arrays(X, path):
+    if path.suffix == ".npy":
+        np.save(path, X)
+    elif path.suffix == ".npz":
+        np.savez(path, X)
+    else:
+        dump_svmlight_file(X, np.ones(len(X)), str(path), zero_based=False)
+
+
+@pytest.mark.parametrize("suffix", ["npy", "npz", "svm"])
+def test_arrays_are_learned_and_scored_by_the_numbers_of_their_columns(run, suffix):
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    arrays(X, Path(f"t.{suffix}"))
+    assert run("fit", f"t.{suffix}", "-o", "m.slab").exit_code == 0
+    found = scored(run("score", "m.slab", f"t.{suffix}"))
+    assert next(iter(found)) == "row"
+    assert found["accepted"].mean() > 0.9
+
+
+@pytest.mark.skipif(find_spec("pyarrow") is None, reason="needs pyarrow: pip install 'slabsvm[parquet]'")
+def test_parquet_is_scored_as_csv_is(run, ready):
+    for name in ("good", "new"):
+        pd.read_csv(ready / f"{name}.csv", dtype={"coated": bool}).to_parquet(f"{name}.parquet")
+    run("fit", "good.parquet", "-o", "m.slab", "--id", "serial")
+    expected = run("score", ready / "model.slab", ready / "new.csv").stdout
+    assert run("score", "m.slab", "new.parquet").stdout == expected
+
+
+def loaded_after(code: str) -> set[str]:
+    answer = subprocess.run(
+        [sys.executable, "-c", f"{code}; import sys; print(*sys.modules)"], capture_output=True, text=True, check=True
+    )
+    return set(answer.stdout.splitlines()[-1].split())
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["fit", "--help"], ["score", "--help"], ["tune", "--help"]])
+def test_help_waits_for_no_library_of_numbers(arguments):
+    code = f"from slabsvm.command.group import slabsvm; slabsvm({arguments}, standalone_mode=False)"
+    assert not {"numpy", "sklearn", "pandas", "numba", "rich", "matplotlib"} & loaded_after(code)

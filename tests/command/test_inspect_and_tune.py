@@ -1,0 +1,120 @@
+"""The subcommands inspect and tune: what a model has learned, and what a search has seen."""
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from parts import N_GOOD
+from slabsvm.command import tune as tune_command
+from slabsvm.files import load
+from slabsvm.selection.named import NAMED
+
+pytestmark = pytest.mark.numeric
+
+
+class TestInspect:
+    def test_says_columns_fit_and_what_was_set(self, run, ready):
+        result = run("inspect", ready / "model.slab")
+        assert result.exit_code == 0, result.output
+        assert f"{ready / 'model.slab'}: AutoSlabSVM, learned from {N_GOOD} rows" in result.stdout
+        assert "  finish  3 categories: 'gloss', 'matt', 'raw'" in result.stdout
+        assert "left out: serial (names the rows)" in result.stdout
+        for line in load(ready / "model.slab")[-1].summary().splitlines():
+            assert line in result.stdout
+        assert "Parameters that are not the default: none" in result.stdout
+
+    def test_as_json(self, run, ready):
+        told = json.loads(run("inspect", ready / "model.slab", "--json").stdout)
+        model = load(ready / "model.slab")
+        assert told["expected_recall"] == model[-1].expected_recall_
+        assert told["threshold"] == model[-1].offset_
+        assert [column["name"] for column in told["columns"]] == ["width", "weight", "finish", "coated", "line", "note"]
+        assert told["columns"][2]["levels"] == ["gloss", "matt", "raw"]
+        assert told["columns"][5]["n_missing"] == N_GOOD // 10
+        for part, member in zip(told["parts"], model[-1].members_, strict=True):
+            assert part["support_vectors"] == len(member.support_)
+            assert part["gamma"] == member.gamma_
+            assert part["rho_lower"] == member.rho_lower_
+            assert part["relative_gap"] == member.relative_gap_
+
+    def test_a_page_holds_all_that_it_shows(self, run, ready):
+        assert run("inspect", ready / "model.slab", "--html", "m.html").exit_code == 0
+        page = Path("m.html").read_text()
+        opened = []
+
+        class Tags(HTMLParser):
+            def handle_starttag(self, tag, attrs):
+                opened.append(tag)
+                assert not any(name in ("src", "href") and not value.startswith("#") for name, value in attrs)
+
+        Tags().feed(page)
+        assert opened.count("svg") == 1
+        assert "script" not in opened
+        members = load(ready / "model.slab")[-1].members_
+        assert page.count("<td>OneClassSlabSVM</td>") == len(members)
+        assert "3 categories: &#x27;gloss&#x27;" in page
+
+    def test_names_in_a_table_mean_nothing_on_a_page(self, run):
+        X = np.random.default_rng(0).normal(size=(40, 2))
+        pd.DataFrame(X, columns=["<script>alert(1)</script>", "b"]).to_csv("t.csv", index=False)
+        run("fit", "t.csv", "-o", "m.slab")
+        run("inspect", "m.slab", "--html", "m.html")
+        assert "<script" not in Path("m.html").read_text()
+
+    @pytest.mark.parametrize("detector", ["calibrated", "kernel-density", "slab"])
+    def test_other_detectors_have_pages_and_facts(self, run, ready, detector):
+        run("fit", ready / "good.csv", "-o", "m.slab", "--id", "serial", "--detector", detector, "--recall", ".8")
+        result = run("inspect", "m.slab", "--html", "m.html")
+        assert result.exit_code == 0, result.output
+        assert "Parameters that are not the default: " in result.stdout
+        assert "not the default: none" not in result.stdout
+        assert "<svg" in Path("m.html").read_text()
+        assert json.loads(run("inspect", "m.slab", "--json").stdout)["parts"]
+
+    def test_a_warning_of_the_fit_is_kept_and_said(self, run):
+        table = pd.DataFrame({"a": np.repeat([0.0, 1.0], 30), "b": np.repeat([1.0, 0.0], 30)})
+        table.to_csv("t.csv", index=False)
+        run("fit", "t.csv", "-o", "m.slab")
+        kept = load("m.slab")[-1].warning_
+        said = run("inspect", "m.slab").stderr
+        assert (f"Warning: {kept}" in said) == bool(kept)
+        assert json.loads(run("inspect", "m.slab", "--json").stdout)["warnings"] == ([kept] if kept else [])
+
+
+class TestTune:
+    def test_shows_what_it_saw_and_writes_the_best(self, run, ready):
+        result = run("tune", ready / "good.csv", "-o", "t.slab", "--id", "serial")
+        assert result.exit_code == 0, result.output
+        lines = result.stdout.splitlines()
+        assert lines[0].split() == ["rank", "gamma", "nu_lower", "acceptance", "recall", "score"]
+        rows = [line.split() for line in lines[1:] if re.match(r" +\d+ ", line)]
+        assert len(rows) >= len(tune_command.MULTIPLES) * len(tune_command.SHARES)
+        assert [int(row[0]) for row in rows] == sorted(int(row[0]) for row in rows)
+        model = load("t.slab")
+        assert model[-1].gamma == pytest.approx(float(rows[0][1]), rel=1e-3)
+        assert model[-1].nu_lower + model[-1].nu_upper == pytest.approx(float(rows[0][2]) + 0.01)
+        found = run("score", "t.slab", ready / "new.csv")
+        assert found.stdout.splitlines()[3].split(",")[2] == "false"
+
+    def test_as_json_with_folds_and_another_detector(self, run, ready):
+        options = ["--detector", "one-class-svm", "--criterion", "swaps", "--folds", 3, "--recall", ".8", "--json"]
+        told = json.loads(run("tune", ready / "good.csv", "--id", "serial", *options).stdout)
+        assert told["model"] is None
+        assert {round(row["nu"], 12) for row in told["candidates"]} == {0.2, 0.1}
+        best = told["candidates"][0]
+        assert told["best"] == {"gamma": best["gamma"], "nu": best["nu"]}
+        assert best["rank"] == 1
+        assert not Path("t.slab").exists()
+
+    def test_knows_every_criterion(self):
+        assert set(tune_command.CRITERIA) == set(NAMED)
+
+    def test_a_criterion_asks_for_the_recall_and_the_named_one_stays(self):
+        assert tune_command._criterion("marginals", 0.7).recall == 0.7
+        assert tune_command._criterion("consistency", 0.7).rejection == pytest.approx(0.3)
+        assert NAMED["marginals"].recall == 0.9
