@@ -112,9 +112,8 @@ def innermost(detector: Any, X: Any = None) -> tuple[Any, Any]:
         if X is not None and len(detector) > 1:
             X = _transformed(detector[:-1], X)
         return innermost(detector[-1], X)
-    for chosen in ("best_estimator_", "pipeline_"):
-        if hasattr(detector, chosen):
-            return innermost(getattr(detector, chosen), X)
+    if hasattr(detector, "best_estimator_"):
+        return innermost(detector.best_estimator_, X)
     return detector, X
 
 
