@@ -11,6 +11,7 @@ import pytest
 import scipy.sparse as sp
 from scipy.stats import norm
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.cluster import KMeans
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
@@ -280,6 +281,7 @@ class Odd(ClassifierMixin, BaseEstimator):
         ({"classifier": Odd("wide")}, "Odd gives 4 columns for 3 classes"),
         ({"classifier": Odd("NaN")}, "Odd is NaN"),
         ({"classifier": Odd("codes")}, "Odd has learned other classes"),
+        ({"classifier": KMeans(3)}, r"KMeans is no classifier: its fit sets no classes_\. Give one"),
     ],
     ids=str,
 )

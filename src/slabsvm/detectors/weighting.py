@@ -55,7 +55,7 @@ def routed(model: Any, weights: Any) -> dict[str, Any]:
     if not _takes_weight(final):
         raise ValueError(
             f"{type(final).__name__}.fit takes no sample_weight. Leave it out, repeat rows as often as their weights "
-            "say, or use a detector that takes weights."
+            "say, or use one that takes weights."
         )
     return routed_before(model, weights) if isinstance(model, Pipeline) else {"sample_weight": weights}
 

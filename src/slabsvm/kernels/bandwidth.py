@@ -2,8 +2,9 @@
 
 Each takes X, a dense array, data frame or sparse matrix of shape (n_samples, n_features), and returns gamma of
 k(x, z) = exp(-gamma |x - z|^2) as a float; a bandwidth sigma is gamma = 1 / (2 sigma^2). Features should be of one
-scale. Where all rows are equal every rule gives 1, since no gamma makes a difference then. Every row counts, also where
-rows are equal, but to `neighbours`; `KernelDensityDetector`'s rules of the same names count distinct ones.
+scale. Where all rows are equal no gamma makes a difference, and a rule gives 1 (`scale` and `neighbours`, which look at
+all entries, where all of these are equal). Every row counts, also where rows are equal, but to `neighbours`;
+`KernelDensityDetector`'s rules of the same names count distinct ones.
 """
 
 from __future__ import annotations

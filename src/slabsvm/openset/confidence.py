@@ -34,8 +34,12 @@ def confidences(classifier: Any, X: Any, classes: npt.NDArray[Any]) -> FloatArra
     Raises
     ------
     ValueError
-        For a classifier that has neither, or no column for each class, and for NaN.
+        For what is no classifier, for one that has neither, or no column for each class, and for NaN.
     """
+    if not hasattr(classifier, "classes_"):
+        raise ValueError(
+            f"{type(classifier).__name__} is no classifier: its fit sets no classes_. Give one, such as SVC()."
+        )
     if not np.array_equal(classifier.classes_, classes):
         raise ValueError(f"{_name(classifier)} has learned other classes than those of y; give one that keeps labels.")
     final, _ = innermost(classifier)
