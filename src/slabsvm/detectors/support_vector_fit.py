@@ -13,6 +13,8 @@ from slabsvm.data.distinct import Distinct
 from slabsvm.data.pieces import pieces
 from slabsvm.detectors.explanation import Usual
 from slabsvm.detectors.kernelized import KernelFit
+from slabsvm.detectors.recall import LOST_RECALL
+from slabsvm.detectors.two_sided import LEAST_SIDE
 from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Solution
 from slabsvm.gram.base import Gram
@@ -20,6 +22,12 @@ from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.expansion import BLOCK_BYTES, Expansion
 from slabsvm.kernels.tables import Projection
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
+
+# Samples whose weights differ by a smaller share weigh alike.
+SAME_WEIGHT = 1e-9
+# How far above samples that repeat and tie their plane is put, as a share of the slab's width: so far that they are at
+# the peak of the two-sided score, and not on the plane, where rounding would rank them.
+ROOM = 2 * LEAST_SIDE
 
 
 @dataclass(frozen=True)
@@ -87,6 +95,29 @@ class Solved:
             block[np.arange(len(some)), some] = 0.0
             sums[rows] = block @ self.beta
         return sums
+
+    def beside_repeats(
+        self, left_out: FloatArray, offsets: FloatArray, rounding: float
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return where new rows lie along w, (m,), and planes for them, (P,), given left-out scores and their planes.
+
+        A new row that repeats a sample scores as this does, which a slab may have raised beyond the plane that faces
+        away from the origin. Where that would reject more than LOST_RECALL of new rows, those samples count as they
+        score, and the plane is put by them. A sample is one that repeats if it weighs more than the lightest: whoever
+        gives a row twice says that it weighs 2.
+        """
+        dual, scores, weights = self.dual, self.solution.scores, self.dual.caps[0]
+        outer = dual.signs * dual.side < 0
+        if not outer.any():
+            return left_out, offsets
+        repeat = weights > (1.0 + SAME_WEIGHT) * weights.min()
+        lost = repeat & (dual.side * scores > dual.side * offsets[outer] + rounding)
+        if weights @ lost <= LOST_RECALL * weights.sum():
+            return left_out, offsets
+        lying = np.where(repeat, scores, left_out)
+        inner, top = dual.side * offsets[~outer], dual.side * dual.offsets(lying)[outer]
+        top = np.maximum(top + ROOM * np.maximum(top - inner, 0.0), dual.side * offsets[outer])
+        return lying, np.where(outer, dual.side * top, offsets)
 
     def recall_of_repeats(self, distinct: Distinct, offsets: FloatArray, rounding: float) -> float:
         """Return the share of new rows that planes there accept at least, if they repeat training rows as these do.

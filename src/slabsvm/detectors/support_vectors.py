@@ -83,7 +83,7 @@ class SupportVectorDetector(KernelDetector):
     def _boundary(self, solved: Solved, scores: FloatArray, offsets: FloatArray, rounding: float) -> dict[str, Any]:
         """Return the attributes, offset_ among them, that planes at these offsets make, moved by rounding.
 
-        scores are those of the distinct samples that the offsets are quantiles of, shape (m,).
+        scores say where positives lie along w, (m,), each with the weight of a distinct sample.
         """
 
     @abstractmethod
@@ -250,6 +250,9 @@ class SupportVectorDetector(KernelDetector):
             scores = left_out
         # A table's error moves scores as rounding does.
         rounding = rounding_of(size + self._added_to_scores(solved)) + expansion.error
+        lying = scores
+        if left_out is not None:
+            lying, offsets = solved.beside_repeats(left_out, offsets, rounding)
         infinity_warning, offsets = infinity.planes_outside(
             solved,
             training.distinct.weights,
@@ -260,7 +263,7 @@ class SupportVectorDetector(KernelDetector):
             kernel=self.kernel,
             remedy=self._smoother(),
         )
-        boundary = self._boundary(solved, scores, offsets, rounding)
+        boundary = self._boundary(solved, lying, offsets, rounding)
         return SupportVectorFit(
             kernel=solved.kernel,
             expansion=expansion,
