@@ -11,7 +11,13 @@ import pytest
 ROOT = Path(__file__).parents[1]
 BENCHMARKS = ROOT / "benchmarks"
 SCRIPTS = sorted(file.stem for file in (BENCHMARKS / "results").glob("*.json"))
-PAGES = {"family": "family.md", "offsets": "offsets.md", "openset": "open-set.md", "tabular": "tabular.md"}
+PAGES = {
+    "exported": "onnx.md",
+    "family": "family.md",
+    "offsets": "offsets.md",
+    "openset": "open-set.md",
+    "tabular": "tabular.md",
+}
 
 # A process of its own: the benchmarks' modules have names that tests have, too.
 READ_ALL = """

@@ -30,7 +30,7 @@ from slabsvm import (
     OneClassSVM,
     OpenSetClassifier,
 )
-from slabsvm.files import register_with_skl2onnx, to_onnx
+from slabsvm.files import load, register_with_skl2onnx, save, to_onnx
 
 onnx = pytest.importorskip("onnx", reason="needs onnx: pip install 'slabsvm[onnx]'")
 onnxruntime = pytest.importorskip("onnxruntime", reason="needs onnxruntime: pip install 'slabsvm[test]'")
@@ -393,8 +393,8 @@ def test_opsets_from_18_to_25_are_written(opset):
 
 def test_float64_takes_the_place_of_float32_where_rounding_would_be_seen_and_only_there():
     X, _ = rows("any")
-    for kernel in ("intersection", "chi2"):
-        assert not holds_doubles(to_onnx(fitted(OneClassSlabSVM(kernel=kernel), rows("non-negative")[0])))
+    for kernel in KERNELS[1:]:
+        assert not holds_doubles(to_onnx(of_family("one-class SVM", kernel)))
     assert not holds_doubles(to_onnx(fitted(OneClassSVM(gamma=0.3), X)))
     assert holds_doubles(to_onnx(fitted(OneClassSlabSVM(gamma=1e-4), X)))
     outlier = np.vstack([X, [[1e3] * 4]])
@@ -455,3 +455,25 @@ def test_a_library_that_is_missing_is_named_with_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(ImportError, match=r"needs onnx.*pip install 'slabsvm\[onnx\]'"):
         to_onnx(pipeline)
+
+
+def test_the_page_does_what_it_says(capsys):
+    page = (Path(__file__).parents[2] / "docs" / "onnx.md").read_text(encoding="utf-8")
+    found: dict[str, Any] = {}
+    exec(page.split("```python")[1].split("```")[0], found)
+    assert found["label"].tolist() == [1] * 4
+    assert (found["scores"] > 0).all()
+
+
+def test_a_model_that_was_kept_in_a_file_is_written_too(tmp_path):
+    for name, kernel in (("slab", "rbf"), ("slab", "hellinger"), ("SVDD", "chi2"), ("averaged slabs", "rbf")):
+        save(of_family(name, kernel), tmp_path / "model")
+        assert to_onnx(load(tmp_path / "model")) == to_onnx(of_family(name, kernel))
+
+
+def test_writing_a_graph_leaves_the_model_as_it_was():
+    for kernel in KERNELS:
+        model, new = of_family("slab", kernel), rows(kind_of(kernel))[1]
+        before = model.score_samples(new)
+        to_onnx(model)
+        np.testing.assert_array_equal(model.score_samples(new), before)

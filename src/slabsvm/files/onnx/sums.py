@@ -39,7 +39,7 @@ from slabsvm.kernels.function import FromFunction
 from slabsvm.kernels.linear import Linear
 from slabsvm.kernels.rbf import FARTHEST, FINE, RBF
 from slabsvm.kernels.tables import Chi2Table, IntersectionTable, WeightVector
-from slabsvm.runtime.arrays import FloatArray
+from slabsvm.runtime.arrays import FloatArray, IntArray
 
 # An exponent that is a product may be off by this in float32.
 FINE_SINGLE = 1e-5
@@ -146,12 +146,11 @@ def _(projection: IntersectionTable, rows: Tensor) -> Position:
     begins, values = np.zeros_like(edges), np.zeros_like(edges)
     begins[1:] = np.nan_to_num(edges[:-1])
     values = table.intercepts + table.slopes * begins
-    middle = values[starts + (counts + 1) // 2]
-    values -= np.repeat(middle, counts + 1)
+    middle, size = _centred(values, starts, counts + 1)
     t = _columns(rows, filled)
     place = searched(t, starts, counts, rows.graph.constant(edges)) + starts
     lines = take(values, place) + take(table.slopes, place) * (t - take(begins, place))
-    return Position(row_sums(lines), float(middle.sum()))
+    return Position(row_sums(lines), float(middle.sum()), size)
 
 
 @position.register
@@ -169,7 +168,7 @@ def _(projection: Chi2Table, rows: Tensor) -> Position:
     varying = row_sums(parts[0].varying)
     for part in parts[1:]:
         varying = varying + row_sums(part.varying)
-    return Position(varying, sum(part.constant for part in parts))
+    return Position(varying, sum(part.constant for part in parts), sum(part.size for part in parts))
 
 
 @position.register
@@ -316,19 +315,15 @@ def _polynomials(table: Any, features: Any, t: Tensor) -> Position:
         edges[start : start + count] = bits.view(np.float64)
     place = searched(t, starts, counts, t.graph.constant(edges))
     last = t.graph.node("Equal", place, counts)
-    centre, inverse, *coefficients = (np.ascontiguousarray(column) for column in table.pieces.T)
-    # A constant's part is taken off each feature's functions: the middle of their values at the pieces' centres.
-    stretches = [slice(first, first + count + 1) for first, count in zip(firsts, counts, strict=True)]
-    middle = np.array([np.median(coefficients[0][own]) for own in stretches])
-    for own, value in zip(stretches, middle, strict=True):
-        coefficients[0][own] -= value
+    centre, inverse, *coefficients = (column.copy() for column in table.pieces.T)
+    middle, size = _centred(coefficients[0], firsts, counts + 1)
     piece = place + firsts
     x = (where(last, 1.0 / t, t) - take(centre, piece)) * take(inverse, piece)
     value = take(coefficients[-1], piece)
     for column in reversed(coefficients[:-1]):
         value = value * x + take(column, piece)
     # A piece may begin below the least number of the type: no feature, no contribution.
-    return Position(where(t > 0.0, value, -middle), float(middle.sum()))
+    return Position(where(t > 0.0, value, -middle), float(middle.sum()), size)
 
 
 def _fractions(table: Any, features: Any, t: Tensor) -> Position:
@@ -345,13 +340,24 @@ def _fractions(table: Any, features: Any, t: Tensor) -> Position:
     weights = np.where(filled, table.weights[places], 0.0)
     middle = knots[(counts - 1) // 2, np.arange(len(features))]
     scaled = minimum(t * table.scales[features], largest)
-    sums = loop(
-        lambda total, knot, weight: total + weight / (scaled + knot),
-        scaled * 0.0,
-        knots,
-        weights * knots / (middle + knots),
-    )
-    return Position((scaled - middle) * sums, float((weights * (middle / (middle + knots))).sum()))
+    shares = weights * knots / (middle + knots)
+    sums = loop(lambda total, knot, weight: total + weight / (scaled + knot), scaled * 0.0, knots, shares)
+    constant = float((weights * (middle / (middle + knots))).sum())
+    # What each function's terms may add up to, at 0 and beyond the knots.
+    size = float(np.maximum(middle * np.abs(shares / knots).sum(axis=0), np.abs(shares).sum(axis=0)).sum())
+    return Position((scaled - middle) * sums, constant, size)
+
+
+def _centred(values: FloatArray, starts: IntArray, counts: IntArray) -> tuple[FloatArray, float]:
+    """Take the middle of each feature's values off them, in place; return it, (k,), and how much is left, in all.
+
+    starts and counts, (k,), say where each feature's values are.
+    """
+    stretches = [slice(start, start + count) for start, count in zip(starts, counts, strict=True)]
+    middle = np.array([0.5 * (values[own].min() + values[own].max()) for own in stretches])
+    for own, value in zip(stretches, middle, strict=True):
+        values[own] -= value
+    return middle, float(sum(np.abs(values[own]).max() for own in stretches))
 
 
 def _columns(rows: Tensor, some: Any) -> Tensor:
