@@ -14,6 +14,7 @@ SCRIPTS = sorted(file.stem for file in (BENCHMARKS / "results").glob("*.json"))
 PAGES = {
     "exported": "onnx.md",
     "family": "family.md",
+    "model_files": "model-files.md",
     "offsets": "offsets.md",
     "openset": "open-set.md",
     "tabular": "tabular.md",

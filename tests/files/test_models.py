@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.base import clone
+from sklearn.base import OutlierMixin, clone
 from sklearn.decomposition import PCA
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.impute import SimpleImputer
@@ -28,6 +28,7 @@ from sklearn.preprocessing import (
 )
 from sklearn.svm import SVC
 
+import slabsvm
 from slabsvm import (
     SVDD,
     AutoSlabSVM,
@@ -43,6 +44,7 @@ from slabsvm import (
 )
 from slabsvm.features import Chi2Map, HellingerMap, IntersectionMap
 from slabsvm.files import ModelFileError, load, save
+from slabsvm.files.kinds import Record
 from slabsvm.files.models import SCHEMA
 from slabsvm.files.registry import CLASSES
 
@@ -355,8 +357,29 @@ def test_a_file_leads_nowhere_but_to_classes_of_the_list():
     for name, entry in CLASSES.items():
         assert name.startswith(("slabsvm.", "sklearn."))
         assert entry.model.__name__ == name.rpartition(".")[2]
-    # Every detector that the package offers is kept, and the search says what to save.
-    assert {f"slabsvm.{model.__name__}" for model in (*BY_KERNEL, KernelDensityDetector, AutoSlabSVM)} <= set(CLASSES)
+
+
+def test_every_detector_is_kept():
+    offered = [getattr(slabsvm, name) for name in slabsvm.__all__ if isinstance(getattr(slabsvm, name), type)]
+    detectors = {f"slabsvm.{model.__name__}" for model in offered if issubclass(model, OutlierMixin)}
+    assert len(detectors) >= 9
+    assert detectors - set(CLASSES) == {"slabsvm.LabelFreeSearchCV"}
+
+
+def parts_of(kinds):
+    """Return the names of parts, those of what is made of further parts with these."""
+    named = ((name, getattr(kind, "kind", kind)) for name, kind in kinds.items())
+    return ", ".join(
+        f"`{name}` ({parts_of(kind.parts)})" if isinstance(kind, Record) and kind.parts else f"`{name}`"
+        for name, kind in named
+    )
+
+
+def test_the_page_lists_the_classes_and_their_parts():
+    lines = [f"| `{name}` | {parts_of(entry.fitted)} |" for name, entry in CLASSES.items()]
+    stated = "\n".join(["| class | parts |", "| --- | --- |", *lines])
+    page = (Path(__file__).parents[2] / "docs" / "model-files.md").read_text(encoding="utf-8")
+    assert page.split("<!-- parts -->\n")[1].split("\n<!-- end of parts -->")[0] == stated, stated
 
 
 @pytest.mark.parametrize("file", sorted(SCHEMAS.glob("*.slab")), ids=lambda file: file.stem)

@@ -1,0 +1,256 @@
+"""Model files that accident or malice has changed, by a seed.
+
+*Accidents* change bytes: what still can be read must decide as before. *Malice* writes an archive anew, with valid
+check sums everywhere, so that only what is stated of each part can tell it from a model.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+Members = dict[str, bytes]
+DOCUMENT = "model.json"
+# Numbers and values that nobody expects.
+EXTREME = (-1, 0, 1, 2**31, 2**62, -(2**63), 1e308, -1e-308, float("nan"), float("inf"))
+STRANGE: tuple[Any, ...] = (
+    *(value for value in EXTREME if np.isfinite(value)),
+    10**400,
+    "",
+    "nan",
+    "x" * 1000,
+    "os.system",
+    None,
+    True,
+    [],
+    {},
+    [[]],
+    {"npy": "../../etc/passwd", "crc32": 0},
+    {"class": "os.system", "parameters": {}, "fitted": None},
+    {"float64": "nan"},
+)
+
+
+def flipped(content: bytes, rng: np.random.Generator) -> bytes:
+    """Turn one to eight bits over."""
+    changed = bytearray(content)
+    for place in rng.integers(0, 8 * len(content), rng.integers(1, 9)):
+        changed[place // 8] ^= 1 << (place % 8)
+    return bytes(changed)
+
+
+def cut(content: bytes, rng: np.random.Generator) -> bytes:
+    """Cut the end off, or the beginning."""
+    place = int(rng.integers(0, len(content)))
+    return content[:place] if rng.random() < 0.8 else content[place:]
+
+
+def spliced(content: bytes, rng: np.random.Generator) -> bytes:
+    """Remove, repeat, exchange or blank a stretch."""
+    first, last = sorted(rng.integers(0, len(content), 2).tolist())
+    stretch = content[first:last]
+    there = (b"", stretch + stretch, stretch[::-1], bytes(len(stretch)), rng.bytes(len(stretch)))
+    return content[:first] + there[rng.integers(5)] + content[last:]
+
+
+def claimed(content: bytes, rng: np.random.Generator) -> bytes:
+    """Put another number where the archive states sizes, places, methods and flags."""
+    changed = bytearray(content)
+    marks = [match.start() for match in re.finditer(rb"PK(\x01\x02|\x03\x04|\x05\x06)", content)]
+    for _ in range(int(rng.integers(1, 4))):
+        place = marks[rng.integers(len(marks))] + int(rng.integers(4, 46))
+        form, most = (("<I", 2**32), ("<H", 2**16))[rng.integers(2)]
+        number = int(rng.choice([0, 1, 8, 99, most // 2, most - 1]))
+        changed[place : place + struct.calcsize(form)] = struct.pack(form, number)
+    return bytes(changed[: len(content)])
+
+
+def swapped(content: bytes, rng: np.random.Generator) -> bytes:
+    """Exchange the contents of two members, with the archive's check sums put right."""
+    members = read(content)
+    one, other = rng.choice([name for name in members if name != DOCUMENT], 2, replace=False)
+    members[one], members[other] = members[other], members[one]
+    return written(members)
+
+
+def rearranged(content: bytes, rng: np.random.Generator) -> bytes:
+    """Add, double, rename, remove, compress or turn a member into a link."""
+    members = read(content)
+    name = str(rng.choice(list(members)))
+    others = {other: text for other, text in members.items() if other != name}
+    ways: tuple[Callable[[], bytes], ...] = (
+        lambda: written({**members, "model.extra.npy": members[name]}),
+        lambda: written({**members, f"../{name}": members[name]}),
+        lambda: written({**others, f"/{name}": members[name]}),
+        lambda: written(others),
+        lambda: written(members, doubled=name),
+        lambda: written({**members, name: bytes(10**6)}, compressed=True),
+        lambda: written(members, link=name),
+    )
+    return ways[rng.integers(len(ways))]()
+
+
+def header(content: bytes, rng: np.random.Generator) -> bytes:
+    """Let an array claim another shape, dtype or order."""
+    members = read(content)
+    name = _array(members, rng)
+    start, values = _split(members[name])
+    shape = rng.choice(["(9999999999999,)", "(2, 4611686018427387904)", "(0,)", "(-1,)", "()", "(1,)", "(3, 4)", "9"])
+    descr = str(rng.choice(["'<f8'", "'|O'", "'<i8'", "'|V8'", "'<U9'", "[('a', '<f8')]", "'<f4'", "'<m8[s]'"]))
+    text = start.decode("latin1")
+    if rng.random() < 0.6:
+        text = re.sub(r"'shape': \([^)]*\)", f"'shape': {shape}", text)
+    if rng.random() < 0.4:
+        text = re.sub(r"'descr': '[^']*'", f"'descr': {descr}", text)
+    if rng.random() < 0.2:
+        text = text.replace("False", str(rng.choice(["True", "__import__('os').system('true')", "None"])))
+    text = text.rstrip() + "\n"
+    members[name] = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text.encode("latin1") + values
+    return written(members, known=True)
+
+
+def values(content: bytes, rng: np.random.Generator) -> bytes:
+    """Put strange numbers into an array."""
+    members = read(content)
+    name = _array(members, rng)
+    start, data = _split(members[name])
+    dtype = np.dtype(re.search(r"'descr': '([^']*)'", start.decode("latin1"))[1])  # type: ignore[index]
+    numbers = np.frombuffer(data, dtype=dtype).copy()
+    if len(numbers):
+        with np.errstate(all="ignore"):
+            some = np.array([EXTREME[rng.integers(len(EXTREME))] for _ in range(3)], dtype=np.float64)
+            if dtype.kind in "iu":
+                some = np.nan_to_num(some, nan=7, posinf=2**60, neginf=0)
+            numbers[rng.integers(0, len(numbers), 3)] = some.astype(dtype)
+    members[name] = members[name][: len(members[name]) - len(data)] + numbers.tobytes()
+    return written(members, known=True)
+
+
+def document(content: bytes, rng: np.random.Generator) -> bytes:
+    """Put a strange value, or one from elsewhere, into the document; remove one, or add one."""
+    members = read(content)
+    found = json.loads(members[DOCUMENT])
+    places = list(_places(found))
+    for _ in range(int(rng.integers(1, 3))):
+        parent, key = places[rng.integers(len(places))]
+        other, other_key = places[rng.integers(len(places))]
+        kind = int(rng.integers(5))
+        if key not in (parent if isinstance(parent, dict) else range(len(parent))):
+            continue
+        if kind == 0 and isinstance(parent, dict):
+            del parent[key]
+        elif kind == 1 and isinstance(parent, dict):
+            parent["more"] = STRANGE[rng.integers(len(STRANGE))]
+        elif kind == 2 and other_key in (other if isinstance(other, dict) else range(len(other))):
+            parent[key] = json.loads(json.dumps(other[other_key]))
+        else:
+            parent[key] = STRANGE[rng.integers(len(STRANGE))]
+    return written({**members, DOCUMENT: json.dumps(found).encode()})
+
+
+def deep(content: bytes, rng: np.random.Generator) -> bytes:
+    """Write a document that is no JSON, or has no bottom, or is very long."""
+    members = read(content)
+    text = members[DOCUMENT]
+    n = int(rng.integers(10, 10**5))
+    place = int(rng.integers(len(text)))
+    nested = b'{"list": [' * min(n, 300) + b"]}" * min(n, 300)
+    texts = (
+        b"[" * n,
+        b"[" * n + b"]" * n,
+        text[:place],
+        text.replace(b"{", b'{"schema": 1, "schema": 1,', 1),
+        b"[" + b"[]," * 10**6 + b"[]]",
+        text.replace(b"null", nested, 1),
+        text.replace(b"1", b"9" * 5000, 1),
+        text.replace(b'"schema": 1', b'"schema": ' + str(rng.choice(["2", "0", "-1", "1.5", "true", "null"])).encode()),
+    )
+    return written({**members, DOCUMENT: texts[rng.integers(len(texts))]})
+
+
+def foreign(content: bytes, rng: np.random.Generator) -> bytes:
+    """Write a file of another kind."""
+    arrays = io.BytesIO()
+    np.savez(arrays, a=np.arange(3))
+    texts = (
+        b"",
+        b"PK",
+        b"\x80\x04\x95" + content[:50],
+        arrays.getvalue(),
+        rng.bytes(1000),
+        b"a,b\n1,2\n",
+        b"PK\x05\x06" + bytes(18),
+    )
+    return texts[rng.integers(len(texts))]
+
+
+Damage = Callable[[bytes, np.random.Generator], bytes]
+
+ACCIDENTS: dict[str, Damage] = {
+    "bits flipped": flipped,
+    "cut short": cut,
+    "stretches lost, doubled or overwritten": spliced,
+    "other sizes and places in the archive": claimed,
+    "members swapped": swapped,
+    "members added, doubled, renamed, compressed": rearranged,
+}
+MALICE: dict[str, Damage] = {
+    "other headers of arrays": header,
+    "strange numbers in arrays": values,
+    "strange values in the document": document,
+    "documents without bottom or end": deep,
+    "foreign files": foreign,
+}
+
+
+def read(content: bytes) -> Members:
+    """Return the members of an archive."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def written(
+    members: Members, *, doubled: str = "", link: str = "", compressed: bool = False, known: bool = False
+) -> bytes:
+    """Return an archive of members; known: the document knows their check sums, as a liar would see to it."""
+    if known:
+        found = json.loads(members[DOCUMENT])
+        for parent, key in _places(found):
+            if key == "npy" and isinstance(parent, dict) and parent[key] in members:
+                parent["crc32"] = zlib.crc32(members[parent[key]])
+        members = {**members, DOCUMENT: json.dumps(found).encode()}
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        for name, text in members.items():
+            for _ in range(1 + (name == doubled)):
+                info = zipfile.ZipInfo(name)
+                info.compress_type = zipfile.ZIP_DEFLATED if compressed else zipfile.ZIP_STORED
+                info.external_attr = (0o120777 if name == link else 0o100644) << 16
+                archive.writestr(info, text)
+    return content.getvalue()
+
+
+def _places(node: Any) -> Any:
+    """Yield each container of a document with each of its keys."""
+    for key, value in list(node.items() if isinstance(node, dict) else enumerate(node)):
+        yield node, key
+        if isinstance(value, dict | list):
+            yield from _places(value)
+
+
+def _array(members: Members, rng: np.random.Generator) -> str:
+    return str(rng.choice([name for name in members if name != DOCUMENT]))
+
+
+def _split(member: bytes) -> tuple[bytes, bytes]:
+    """Return an array's header and values."""
+    end = 10 + struct.unpack("<H", member[8:10])[0]
+    return member[10:end], member[end:]

@@ -1,0 +1,209 @@
+"""Model files that are damaged, foreign or hostile: a clear error, or the model that was saved."""
+
+import json
+import os
+import warnings
+import zipfile
+
+import numpy as np
+import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.svm import SVC
+
+from damage import ACCIDENTS, DOCUMENT, MALICE, read, written
+from slabsvm import AutoSlabSVM, ConformalDetector, LinearOneClassSlabSVM, OneClassSlabSVM, OpenSetClassifier
+from slabsvm.files import ModelFileError, load, save
+from slabsvm.files.models import SCHEMA
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+X = np.random.default_rng(0).gamma(2.0, size=(40, 3))
+MODELS = {
+    "rbf": OneClassSlabSVM(),
+    "intersection": OneClassSlabSVM(kernel="intersection"),
+    "chi2": OneClassSlabSVM(kernel="chi2"),
+    "nystroem": LinearOneClassSlabSVM(feature_map="nystroem", n_components=10),
+    "auto": AutoSlabSVM(),
+    "calibrated": ConformalDetector(make_pipeline(StandardScaler(), OneClassSlabSVM(kernel="linear"))),
+    "open set": OpenSetClassifier(classifier=SVC()),
+}
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """Return each model's file and its decisions."""
+    found = {}
+    for name, model in MODELS.items():
+        path = tmp_path_factory.mktemp("models") / "model.slab"
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            save(model.fit(X, np.arange(40) % 2), path)
+        found[name] = (path.read_bytes(), model.decision_function(X))
+    return found
+
+
+def judged(content, decisions, path, *, alike):
+    """Return why a file was refused; or assert that it decides as before (alike), or decides at all, and return ""."""
+    path.write_bytes(content)
+    try:
+        model = load(path)
+    except ModelFileError as error:
+        return str(error)
+    try:
+        found = model.decision_function(X)
+    except ValueError as error:
+        # A model, but of another kind than was saved: not fitted, or of other features.
+        return "" if not alike else pytest.fail(f"what was read cannot decide: {error}")
+    if alike:
+        np.testing.assert_array_equal(found, decisions)
+    return ""
+
+
+@pytest.mark.parametrize("damage", [*ACCIDENTS, *MALICE])
+def test_a_damaged_file_is_refused_or_harmless(damage, saved, tmp_path):
+    rng = np.random.default_rng([ord(letter) for letter in damage])
+    alike = damage in ACCIDENTS
+    make = (ACCIDENTS | MALICE)[damage]
+    refusals = [
+        judged(make(content, rng), decisions, tmp_path / "damaged", alike=alike)
+        for _ in range(5)
+        for content, decisions in saved.values()
+    ]
+    texts = [text for text in refusals if text]
+    assert all(text.startswith(f"{tmp_path / 'damaged'} is not a model that can be read: ") for text in texts)
+    assert max(len(text) for text in texts) < 1000
+    # Some bits of an archive say nothing, and some numbers may be others.
+    assert len(texts) > (0.2 if damage == "strange numbers in arrays" else 0.6) * len(refusals)
+    assert os.listdir(tmp_path) == ["damaged"]
+
+
+@pytest.fixture
+def members(saved):
+    return read(saved["rbf"][0])
+
+
+def refusal(content, path):
+    path.write_bytes(content)
+    with pytest.raises(ModelFileError) as caught:
+        load(path)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (
+            lambda document: document.update(schema=SCHEMA + 1),
+            rf"is of schema {SCHEMA + 1}, and slabsvm .* Use a newer",
+        ),
+        (lambda document: document.update(format="another"), "archive of another kind"),
+        (lambda document: document["model"].update({"class": "os.system"}), r"class 'os\.system', which is not known"),
+        (lambda document: document["model"]["parameters"].update(shell="rm"), "parameters that .* does not take"),
+        (lambda document: document["model"]["parameters"].update(nu_lower=7), "nu_lower"),
+        (lambda document: document["model"]["parameters"].update(n_jobs=10**6), "1,000,000 jobs"),
+        (lambda document: document["model"]["fitted"].update(extra=1), r"parts \['extra'\] too many"),
+        (lambda document: document["model"]["fitted"].pop("warning"), r"\['warning'\] too few"),
+        (lambda document: document["model"]["fitted"].update(n_features_in=4), r"is of size 3, where 4 \(d\)"),
+        (lambda document: document["model"]["fitted"].update(n_samples_fit=-1), "must be a whole number from 0"),
+        (lambda document: document["model"]["fitted"]["fit"].update(offset="nan"), "offset is nan, and must be finite"),
+        (lambda document: document["model"]["fitted"]["fit"].update(status="fine"), "must be one of converged"),
+        (lambda document: document["model"].update(fitted={}), "too few"),
+    ],
+    ids=range(13),
+)
+def test_an_error_says_what_is_wrong_and_where(change, text, members, tmp_path):
+    document = json.loads(members[DOCUMENT])
+    change(document)
+    path = tmp_path / "model.slab"
+    path.write_bytes(written({**members, DOCUMENT: json.dumps(document).encode()}))
+    with pytest.raises(ModelFileError, match=text):
+        load(path)
+
+
+def test_files_of_other_kinds_are_named(members, tmp_path):
+    path = tmp_path / "file"
+    assert "is empty" in refusal(b"", path)
+    assert "is a pickle" in refusal(b"\x80\x04K\x01.", path)
+    assert "not a model file, which is a zip archive" in refusal(b"a,b\n1,2\n", path)
+    assert "holds no model.json" in refusal(written({"model.a.npy": b""}), path)
+    assert "'../../evil.npy', which is no name" in refusal(written({**members, "../../evil.npy": b""}), path)
+    assert "is a link" in refusal(written(members, link=DOCUMENT), path)
+    assert "is compressed" in refusal(written(members, compressed=True), path)
+    assert "does not name" in refusal(written({**members, "model.more.npy": b""}), path)
+    assert "holds model.json twice" in refusal(written(members, doubled=DOCUMENT), path)
+    encrypted = bytearray(written(members))
+    place = encrypted.index(b"PK\x01\x02")
+    encrypted[place + 8] |= 1
+    assert "is encrypted" in refusal(bytes(encrypted), path)
+    with pytest.raises(FileNotFoundError):
+        load(tmp_path / "none")
+    with pytest.raises(OSError, match="it is a folder"):
+        load(tmp_path)
+
+
+def test_sizes_are_compared_before_anything_is_allocated(members, tmp_path):
+    path = tmp_path / "file"
+    name = "model.fitted.fit.function.samples.coefficients.npy"
+    shape = b"'shape': (%d,)" % ((len(members[name]) - 128) // 8)
+    assert shape in members[name]
+    for claimed in (b"'shape': (9999999999999,)", b"'shape': (0, 9999999999999999999)"):
+        # Spaces give way, so that the header stays as long.
+        longer = members[name].replace(shape, claimed).replace(b" " * (len(claimed) - len(shape)) + b"\n", b"\n", 1)
+        assert len(longer) == len(members[name])
+        assert "claims the shape" in refusal(written({**members, name: longer}, known=True), path)
+    archive = bytearray(written(members))
+    place = archive.rindex(b"PK\x01\x02")
+    archive[place + 20 : place + 28] = b"\xff\xff\xff\x7f" * 2
+    assert "claim more bytes than the file has" in refusal(bytes(archive), path)
+
+
+def test_no_kind_of_pickle_is_read(members, tmp_path):
+    """An array of objects is a pickle inside of NumPy's format."""
+
+    class Evil:
+        def __reduce__(self):
+            return os.mkdir, (str(tmp_path / "run"),)
+
+    evil = np.empty(1, dtype=object)
+    evil[0] = Evil()
+    np.save(tmp_path / "evil.npy", evil, allow_pickle=True)
+    name = "model.fitted.fit.function.samples.coefficients.npy"
+    content = written({**members, name: (tmp_path / "evil.npy").read_bytes()}, known=True)
+    assert "begins with no header of an array of numbers" in refusal(content, tmp_path / "file")
+    assert not (tmp_path / "run").exists()
+
+
+def test_places_in_tables_are_checked(saved, tmp_path):
+    """Compiled code would read what lies beyond."""
+    for name, part in (("intersection", "knots.counts"), ("chi2", "pieces.n_pieces"), ("chi2", "pieces.counts")):
+        members = read(saved[name][0])
+        array = next(member for member in members if member.endswith(f"{part}.npy"))
+        for number in (-8, 2**40):
+            changed = members[array][:-8] + np.int64(number).tobytes()
+            text = refusal(written({**members, array: changed}, known=True), tmp_path / "file")
+            assert "add up" in text
+
+
+def test_a_bottomless_document_is_refused(members, tmp_path):
+    text = members[DOCUMENT].replace(b'"nu_lower": 0.1', b'"nu_lower": ' + b'{"list": [' * 300 + b"]}" * 300)
+    assert text != members[DOCUMENT]
+    assert "can be read" in refusal(written({**members, DOCUMENT: text}), tmp_path / "file")
+
+
+def test_a_pipeline_has_no_cache_in_a_file(tmp_path):
+    """Joblib reads pickles from the folder that a pipeline's memory names, at its next fit."""
+    path = tmp_path / "model.slab"
+    save(make_pipeline(OneHotEncoder(), memory=str(tmp_path / "cache")), path)
+    assert load(path).memory is None
+    members = read(path.read_bytes())
+    document = json.loads(members[DOCUMENT])
+    document["model"]["parameters"]["memory"] = str(tmp_path / "cache")
+    assert "parameters memory" in refusal(written({**members, DOCUMENT: json.dumps(document).encode()}), path)
+
+
+def test_the_archive_is_an_ordinary_one(saved, tmp_path):
+    (tmp_path / "file").write_bytes(saved["auto"][0])
+    with zipfile.ZipFile(tmp_path / "file") as archive:
+        assert archive.testzip() is None
+        assert archive.namelist()[-1] == DOCUMENT
