@@ -8,7 +8,7 @@ import stat
 
 import pytest
 
-from slabsvm.data.files import open_regular, read_regular, write_whole
+from slabsvm.data.files import open_regular, read_regular, replacing, write_whole
 from slabsvm.selection import Journal
 
 needs_pipes = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
@@ -163,3 +163,26 @@ class TestJournal:
     def test_a_line_is_a_record_and_its_checksum(self, journal):
         line = json.loads(journal.path.read_text().splitlines()[0])
         assert set(line) == {"number", "mcc", "rows", "ä", "checksum"}
+
+
+def interrupted(path, lasting, error):
+    with replacing(path, lasting=lasting) as file:
+        file.write(b"a part")
+        file.flush()
+        assert path.read_text() == "before"
+        raise error
+
+
+@pytest.mark.parametrize("lasting", [False, True])
+def test_a_file_takes_its_place_when_all_is_written_and_not_before(tmp_path, lasting):
+    path = tmp_path / "file"
+    path.write_text("before")
+    for error in (KeyboardInterrupt, MemoryError, OSError):
+        with pytest.raises(error):
+            interrupted(path, lasting, error)
+        assert os.listdir(tmp_path) == ["file"]
+        assert path.read_text() == "before"
+    with replacing(path, lasting=lasting) as file:
+        file.write(b"after")
+    assert os.listdir(tmp_path) == ["file"]
+    assert path.read_text() == "after"

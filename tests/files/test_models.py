@@ -1,5 +1,6 @@
 """Models that went through a file: what they decide, what they can still do, and what is refused."""
 
+import io
 import json
 import os
 import subprocess
@@ -44,9 +45,12 @@ from slabsvm import (
 )
 from slabsvm.features import Chi2Map, HellingerMap, IntersectionMap
 from slabsvm.files import ModelFileError, load, save
-from slabsvm.files.kinds import Record
-from slabsvm.files.models import SCHEMA
-from slabsvm.files.registry import CLASSES
+from slabsvm.files.models.archive import Outgoing
+from slabsvm.files.models.at import At
+from slabsvm.files.models.estimators import Estimator
+from slabsvm.files.models.kinds import Record
+from slabsvm.files.models.registry import CLASSES
+from slabsvm.files.models.saving import FORMAT, SCHEMA, _loaded
 
 pytestmark = [pytest.mark.numeric, pytest.mark.filterwarnings("ignore::UserWarning")]
 
@@ -396,6 +400,33 @@ def test_files_of_each_schema_are_read(file, path):
         arrays = [name for name in before.namelist() if name.endswith(".npy")]
         assert len(arrays) > 3
         assert all(after.read(name) == before.read(name) for name in arrays)
+
+
+def test_a_file_of_an_older_schema_is_brought_up_to_date():
+    """As if this version had another name for a part than the one that wrote the file."""
+
+    def renamed(document):
+        parameters = document["model"]["parameters"]
+        parameters["nu_lower"] = parameters.pop("nu_below")
+        return document
+
+    def older(document):
+        document["schema"] = 1
+        document["model"]["parameters"]["nu_below"] = document["model"]["parameters"].pop("nu_lower")
+
+    model = OneClassSlabSVM(nu_lower=0.15).fit(X)
+    content = io.BytesIO()
+    with Outgoing(content) as store:
+        node = Estimator().write(model, At("model", store, CLASSES, True, {}))
+        document = {"format": FORMAT, "schema": 1, "model": node}
+        older(document)
+        store.end(document)
+    loaded = _loaded(io.BytesIO(content.getvalue()), migrations=[renamed])
+    assert_alike(model, loaded, NEW)
+    with pytest.raises(ModelFileError, match="nu_below"):
+        _loaded(io.BytesIO(content.getvalue()))
+    with pytest.raises(ModelFileError, match="lacks what every file of schema 1 has: 'nu_above'"):
+        _loaded(io.BytesIO(content.getvalue()), migrations=[lambda found: found["nu_above"]])
 
 
 def test_a_file_of_each_schema_is_there():

@@ -11,7 +11,7 @@ import os
 import secrets
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -127,8 +127,8 @@ def replacing(path: Path, *, lasting: bool = False) -> Iterator[BinaryIO]:
 
 
 def _keep_name(path: Path) -> None:
-    """Write a file's new name to the disk, where the system keeps folders as files."""
-    if os.name == "posix":
+    """Write a file's new name to the disk, where the system opens folders and can; the file is in its place already."""
+    with suppress(OSError):
         descriptor = os.open(path.parent, os.O_RDONLY)
         try:
             os.fsync(descriptor)

@@ -4,8 +4,8 @@ A file is the work of others: whatever is read here is checked before it is beli
 with it. Nothing that is read can name code.
 """
 
-from slabsvm.files.archive import ModelFileError
-from slabsvm.files.models import load, save
+from slabsvm.files.models.archive import ModelFileError
+from slabsvm.files.models.saving import load, save
 from slabsvm.files.onnx.export import to_onnx
 from slabsvm.files.onnx.pipelines import register_with_skl2onnx
 

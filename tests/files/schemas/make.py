@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 from slabsvm import ConformalDetector, OneClassSlabSVM
 from slabsvm.files import save
-from slabsvm.files.models import SCHEMA
+from slabsvm.files.models.saving import SCHEMA
 
 FOLDER = Path(__file__).parent
 

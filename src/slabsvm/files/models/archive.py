@@ -131,7 +131,8 @@ class Incoming:
     """
 
     def __init__(self, file: BinaryIO) -> None:
-        self._size = os.fstat(file.fileno()).st_size
+        self._size = file.seek(0, os.SEEK_END)
+        file.seek(0)
         start = file.read(2)
         if start[:1] == b"\x80":
             raise ModelFileError("it is a pickle, and none is read here, since reading one may run anything")

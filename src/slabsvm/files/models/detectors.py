@@ -10,9 +10,10 @@ from slabsvm.detectors.kernel_density import Density, DensityFit
 from slabsvm.detectors.kernel_pca import Subspace
 from slabsvm.detectors.support_vector_fit import Support, SupportVectorFit
 from slabsvm.detectors.two_sided import TwoSided
-from slabsvm.files.estimators import Entry, Estimator, Values
-from slabsvm.files.functions import RADIAL, SUM, SUMS, refuse_unlike
-from slabsvm.files.kinds import Array, Flag, ForTraining, Kind, Many, Maybe, Number, Places, Record, Rows, Text, Whole
+from slabsvm.files.models.arrays import Array, Places, Rows
+from slabsvm.files.models.estimators import Entry, Estimator, Values
+from slabsvm.files.models.functions import RADIAL, SUM, SUMS, refuse_unlike
+from slabsvm.files.models.kinds import Flag, ForTraining, Kind, Many, Maybe, Number, Record, Text, Whole
 from slabsvm.kernels.expansion import Expansion
 from slabsvm.kernels.landmarks import Landmarks
 from slabsvm.kernels.rbf import RBF

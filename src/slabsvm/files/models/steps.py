@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from slabsvm.files.estimators import Entry, Estimator, Values
-from slabsvm.files.kinds import FLOATS, Array, At, Flag, Kind, Labels, Many, Maybe, Number, Places, Scalar, Text, Whole
+from slabsvm.files.models.arrays import FLOATS, Array, Labels, Places
+from slabsvm.files.models.at import At
+from slabsvm.files.models.estimators import Entry, Estimator, Values
+from slabsvm.files.models.kinds import Flag, Kind, Many, Maybe, Number, Scalar, Text, Whole
 
 INTEGERS = ("i8", "i4")
 

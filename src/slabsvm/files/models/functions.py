@@ -12,21 +12,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from slabsvm.files.kinds import (
-    FLOATS,
-    Array,
-    At,
-    Either,
-    Flag,
-    Kind,
-    Maybe,
-    Number,
-    Places,
-    Record,
-    Rows,
-    Whole,
-    exactly,
-)
+from slabsvm.files.models.arrays import FLOATS, Array, Places, Rows
+from slabsvm.files.models.at import At, exactly
+from slabsvm.files.models.kinds import Either, Flag, Kind, Maybe, Number, Record, Whole
 from slabsvm.kernels.additive import Chi2, Intersection
 from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.expansion import Expansion

@@ -9,23 +9,10 @@ import scipy.sparse as sp
 
 from slabsvm.conformal.detector import ConformalDetector
 from slabsvm.conformal.p_values import Ranking, Segment
-from slabsvm.files.estimators import Entry, Estimator, Values
-from slabsvm.files.kinds import (
-    FLOATS,
-    Array,
-    At,
-    ForTraining,
-    Kind,
-    Labels,
-    Many,
-    Maybe,
-    Number,
-    Places,
-    Record,
-    Rows,
-    Scalar,
-    Whole,
-)
+from slabsvm.files.models.arrays import FLOATS, Array, Labels, Places, Rows
+from slabsvm.files.models.at import At
+from slabsvm.files.models.estimators import Entry, Estimator, Values
+from slabsvm.files.models.kinds import ForTraining, Kind, Many, Maybe, Number, Record, Scalar, Whole
 from slabsvm.openset.classifier import OpenSetClassifier
 from slabsvm.openset.classwise import NormalisedMargin
 from slabsvm.openset.joint import ByClassifier, Detectors, Fold

@@ -16,7 +16,9 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.files.kinds import At, Kind, Labels, Maybe, Names, Scalar, Text, Whole, exactly, shown
+from slabsvm.files.models.arrays import Labels, Names
+from slabsvm.files.models.at import At, exactly, shown
+from slabsvm.files.models.kinds import Kind, Maybe, Scalar, Text, Whole
 
 # An estimator is inside of no more others.
 DEEPEST = 16

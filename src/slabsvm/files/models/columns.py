@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from slabsvm.files.estimators import Entry, Values
-from slabsvm.files.kinds import Either, Flag, Many, Number, Record, Text, Whole
+from slabsvm.files.models.estimators import Entry, Values
+from slabsvm.files.models.kinds import Either, Flag, Many, Number, Record, Text, Whole
 from slabsvm.tables.columns import Categories, Numbers
 
 NUMBERS = {"name": Text(), "n_missing": Whole(), "median": Number(), "constant": Flag(), "boolean": Flag()}

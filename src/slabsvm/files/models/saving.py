@@ -12,16 +12,17 @@ import sklearn
 
 import slabsvm
 from slabsvm.data.files import open_regular, replacing
-from slabsvm.files.archive import Incoming, ModelFileError, Outgoing
-from slabsvm.files.estimators import Estimator
-from slabsvm.files.kinds import At
-from slabsvm.files.registry import CLASSES
+from slabsvm.files.models.archive import Incoming, ModelFileError, Outgoing
+from slabsvm.files.models.at import At
+from slabsvm.files.models.estimators import Estimator
+from slabsvm.files.models.registry import CLASSES
 
 FORMAT = "slabsvm model"
+# What makes a document of the next schema: the first takes one of schema 1.
+Migrations = Sequence[Callable[[dict[str, Any]], dict[str, Any]]]
+MIGRATIONS: Migrations = ()
 # A file of another layout, or with other parts of a class, is of another schema.
-SCHEMA = 1
-# What makes a document of the next schema: the k-th takes one of schema k + 1.
-MIGRATIONS: Sequence[Callable[[dict[str, Any]], dict[str, Any]]] = ()
+SCHEMA = len(MIGRATIONS) + 1
 
 
 def save(model: Any, path: str | os.PathLike[str], *, training: bool = True) -> None:
@@ -75,7 +76,9 @@ def load(path: str | os.PathLike[str]) -> Any:
         raise ModelFileError(f"{os.fspath(path)} is not a model that can be read: it has no bottom") from error
 
 
-def _loaded(file: Any) -> Any:
+def _loaded(file: Any, migrations: Migrations = MIGRATIONS) -> Any:
+    """Return the model of a file of a schema that these migrations lead up from, or of the one that they lead to."""
+    newest = len(migrations) + 1
     store = Incoming(file)
     document = store.document()
     if not isinstance(document, dict) or document.get("format") != FORMAT:
@@ -83,13 +86,16 @@ def _loaded(file: Any) -> Any:
     schema = document.get("schema")
     if not isinstance(schema, int) or isinstance(schema, bool) or schema < 1:
         raise ModelFileError("it does not say of which schema it is")
-    if schema > SCHEMA:
+    if schema > newest:
         raise ModelFileError(
-            f"it is of schema {schema}, and slabsvm {slabsvm.__version__} reads up to {SCHEMA}. Use a newer slabsvm, "
+            f"it is of schema {schema}, and slabsvm {slabsvm.__version__} reads up to {newest}. Use a newer slabsvm, "
             f"such as the one that wrote it ({str(document.get('written by'))[:80]}), or save the model again with this"
         )
-    for migration in MIGRATIONS[schema - 1 :]:
-        document = migration(document)
+    for migration in migrations[schema - 1 :]:
+        try:
+            document = migration(document)
+        except (KeyError, IndexError, TypeError, AttributeError) as error:
+            raise ModelFileError(f"it lacks what every file of schema {schema} has: {error}") from error
     model = Estimator().read(document.get("model"), At("model", store, CLASSES, True, {}))
     store.finish()
     return model
