@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[1]
 BENCHMARKS = ROOT / "benchmarks"
 SCRIPTS = sorted(file.stem for file in (BENCHMARKS / "results").glob("*.json"))
 PAGES = {
+    "explain": "explanations.md",
     "exported": "onnx.md",
     "family": "family.md",
     "model_files": "model-files.md",

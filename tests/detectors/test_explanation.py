@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
+from sklearn.exceptions import NotFittedError
 
 from slabsvm import (
     SVDD,
@@ -12,9 +14,7 @@ from slabsvm import (
     OneClassSlabSVM,
     OneClassSVM,
 )
-from slabsvm.detectors.base import ROUNDING_UNITS
-
-pytestmark = pytest.mark.numeric
+from slabsvm.detectors.base import ROUNDING_UNITS, Scored
 
 KERNELS = ("rbf", "linear", "intersection", "hellinger", "chi2")
 EPS = float(np.finfo(np.float64).eps)
@@ -126,3 +126,78 @@ def test_the_feature_that_is_off_pushes_the_row_out(name, X):
         shares = model.explain([row])[0]
         assert shares.argmin() == feature
         assert shares[feature] < 0
+
+
+@pytest.mark.parametrize("name", ["one-class SVM, hellinger", "SVDD, chi2", "slab, intersection"])
+def test_a_feature_of_a_sum_of_functions_has_its_own_share_and_no_other(name, X):
+    model = MODELS[name].fit(X)
+    low = X.min(axis=0) * 0.1
+    outside = np.array([low, low * [0.5, 1.0, 1.0, 1.0], low * [1.0, 0.25, 1.0, 1.0]])
+    decisions, shares = model.decision_function(outside), model.explain(outside)
+    assert (decisions < 0).all()
+    typical = model._explanation(outside).typical
+    for row, feature in ((1, 0), (2, 1)):
+        change = shares[row] - shares[0]
+        # Beside the feature's own change only the constant's share moves, which no share of these has.
+        others = np.arange(4) != feature
+        assert np.abs(change[others]).max() <= 1e-12 * np.abs(shares).max()
+        assert change[feature] == pytest.approx(decisions[row] - decisions[0], rel=1e-9)
+    assert typical.sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if "training" not in name])
+def test_shares_are_continuous_across_planes_and_the_peak(name, X):
+    model = MODELS[name].fit(X)
+    path = np.linspace(X.mean(axis=0), X.mean(axis=0) * [3.0, 1.0, 0.3, 1.0], 1001)
+    decisions, shares = model.decision_function(path), model.explain(path)
+    if name in ("slab, rbf", "average", "one-class SVM, rbf", "kernel density"):
+        assert decisions[0] > 0 > decisions[-1]
+    steps = np.abs(np.diff(shares, axis=0)).max(axis=1)
+    # A thousandth of a way along which shares go from their least to their most; a jump would be of their own size.
+    assert steps.max() <= 0.08 * np.abs(shares).max()
+
+
+@pytest.mark.parametrize(
+    "model", [OneClassSlabSVM(), KernelPCADetector(), AutoSlabSVM(), OneClassSVM(kernel="chi2")], ids=repr
+)
+def test_sparse_and_single_precision_rows_are_explained_as_dense_ones(model, X, new):
+    model.fit(X)
+    rows = new[:-1].astype(np.float32).astype(np.float64)
+    expected = model.explain(rows)
+    for same in (sp.csr_array(rows), rows.astype(np.float32)):
+        assert np.abs(model.explain(same) - expected).max() <= 1e-4 * np.abs(expected).max()
+    trained_on_csr = model.fit(sp.csr_array(X))
+    shares = trained_on_csr.explain(sp.csr_array(rows))
+    assert (
+        np.abs(shares.sum(axis=1) - trained_on_csr.decision_function(sp.csr_array(rows))).max()
+        <= 1e-9 * np.abs(shares).max()
+    )
+
+
+def test_a_training_row_beyond_the_upper_plane_is_near_in_all_features(X):
+    model = OneClassSlabSVM(gamma=0.1, nu_upper=0.2, nu_lower=0.1, offsets="training").fit(X)
+    above = X[model.project(X) > model.rho_upper_]
+    assert len(above) >= 5
+    decisions = model.decision_function(above)
+    assert (decisions < 0).all()
+    typical = model._fitted.expansion.surroundings.typical
+    assert model.explain(above) == pytest.approx(np.outer(decisions, typical / typical.sum()), rel=1e-9)
+
+
+def test_a_feature_that_never_varies_has_no_share_until_it_does(X):
+    constant = np.column_stack([X, np.full(len(X), 3.0)])
+    for model in (OneClassSlabSVM(), OneClassSVM(kernel="linear"), KernelDensityDetector(), AutoSlabSVM()):
+        shares = model.fit(constant).explain(constant[:10])
+        assert np.abs(shares[:, 4]).max() <= 1e-12 * np.abs(shares).max()
+        if not isinstance(model, OneClassSVM):
+            assert model.explain([[*X.mean(axis=0), 30.0]])[0].argmin() == 4
+
+
+def test_detectors_that_do_not_say_are_refused(X):
+    class Silent(KernelDensityDetector):
+        _explanation = Scored._explanation
+
+    with pytest.raises(ValueError, match="Silent does not say what each feature adds"):
+        Silent().fit(X).explain(X)
+    with pytest.raises(NotFittedError):
+        OneClassSlabSVM().explain(X)

@@ -13,8 +13,8 @@ in the decision's unit: the feature's own share, and nothing else. a_j is in pro
 
 *Distances*, by the RBF kernel: what the decision is short of the reference is divided among the features in proportion
 to D_j, how far the row is in each from the training rows near it (`slabsvm.kernels.surroundings`). a_j is in proportion
-to what D_j is of samples. Of a row beyond the slab's peak, which is too near to too many samples, those features are to
-blame in which it is nearer than samples are to each other.
+to what D_j is of samples. A row beyond the slab's peak is too near to too many samples, and that in all features: its
+shares are typical ones of what its decision is.
 """
 
 from __future__ import annotations
@@ -104,6 +104,11 @@ class Usual:
     spreads: FloatArray
 
     @classmethod
+    def none(cls, spreads: FloatArray) -> Usual:
+        """Return what is usual where rows that are not strange have parts near 0."""
+        return cls(np.zeros_like(spreads), spreads)
+
+    @classmethod
     def of(cls, parts: Callable[[Any], FloatArray], X: Any, weights: FloatArray) -> Usual:
         """Return what the parts of rows, (n, d) each, are at the first rows of X, whose order is as good as random."""
         few, many = USUAL_ROWS
@@ -172,14 +177,12 @@ def of_distances(
     too_near : (n,) array of bool or None
         Which rows are beyond a slab's peak.
     """
-    off = around.distances
-    if too_near is not None:
-        off = np.where(too_near[:, None], np.maximum(usual - off, 0.0), off)
     typical = _fractions(usual)
-    short = np.maximum(reference - decisions, 0.0)
-    deviations = _divided(-short, _blame(off, typical, BLUR * usual.sum()))
-    deviations += typical * np.maximum(decisions - reference, 0.0)[:, None]
-    return Explanation(typical, reference, decisions, deviations)
+    alike = decisions > reference
+    if too_near is not None:
+        alike |= too_near
+    blame = np.where(alike[:, None], typical, _blame(around.distances, typical, BLUR * usual.sum()))
+    return Explanation(typical, reference, decisions, _divided(decisions - reference, blame))
 
 
 def mean_of(explanations: list[Explanation]) -> Explanation:

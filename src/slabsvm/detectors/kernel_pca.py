@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.detectors import infinity
 from slabsvm.detectors.base import Training, accepted_share, nu_quantile, parameters, rounding_of
-from slabsvm.detectors.explanation import Explanation, Usual, of_distances, of_parts, summed
+from slabsvm.detectors.explanation import Explanation, Usual, of_parts, summed
 from slabsvm.detectors.kernelized import (
     KernelDetector,
     KernelFit,
@@ -82,6 +82,11 @@ class Subspace(KernelFit):
         """Return where rows lie along the components, (n, q), from what the expansion is there."""
         return sums[:, :-1] - self.shift - np.outer(sums[:, -1] - self.squared_mean, self.sums)
 
+    def slopes(self, sums: FloatArray) -> FloatArray:
+        """Return the derivatives of the score by what the expansion is, (n, q + 1), at rows where it is sums."""
+        along = 2.0 * self.projections(sums)
+        return np.column_stack([along, 2.0 - along @ self.sums])
+
     def errors_by_feature(self, X: Any) -> FloatArray:
         """Return what each feature adds to the reconstruction error of each row, (n, d), under an additive kernel.
 
@@ -121,8 +126,7 @@ class Subspace(KernelFit):
     @cached_property
     def usual(self) -> Usual:
         """What each feature adds to the samples' errors."""
-        spreads = self.errors_by_feature(self.expansion.samples[:USUAL_ROWS]).mean(axis=0)
-        return Usual(np.zeros_like(spreads), spreads)
+        return Usual.none(self.errors_by_feature(self.expansion.samples[:USUAL_ROWS]).mean(axis=0))
 
     def attributes(self) -> dict[str, Any]:
         """Return the public attributes, by their names."""
@@ -232,9 +236,9 @@ class KernelPCADetector(KernelDetector):
         X, fit = self._checked(X, reset=False), self._fitted
         if isinstance(fit.kernel, RBF | FromFunction | None):
             surroundings = surroundings_of(self, fit.expansion)
-            around = surroundings.around(X)
-            decisions = fit.scores(X, around.sums) - self.offset_
-            return of_distances(around, surroundings.typical, decisions, reference=self._typical_decision())
+            decisions = fit.scores(X, surroundings.around(X).sums) - self.offset_
+            parts, usual = surroundings.along_lines(X, fit.slopes), Usual.none(surroundings.typical)
+            return of_parts(parts, usual, decisions, reference=self._typical_decision())
         parts = -fit.errors_by_feature(X)
         decisions = summed(parts) - self.offset_
         return of_parts(parts, fit.usual, decisions, reference=-self.offset_)

@@ -22,7 +22,7 @@ from slabsvm.data.passes import Along, Local, Source, Surveyed
 from slabsvm.detectors import infinity
 from slabsvm.detectors.base import Scored, SlabCollapseWarning, parameters, rounding_of
 from slabsvm.detectors.constraints import FiniteReal
-from slabsvm.detectors.explanation import Explanation, Usual, of_distances
+from slabsvm.detectors.explanation import Explanation, Usual, summed
 from slabsvm.detectors.recall import LOST_RECALL
 from slabsvm.detectors.slab_planes import Slab
 from slabsvm.detectors.sources import is_dask, refuse_what_is_not_finite, rows_in_memory, rows_in_place, source_of
@@ -273,12 +273,11 @@ class LinearOneClassSlabSVM(Slab, Scored):
         X = rows_in_memory(self, X)
         if self._map is None:
             assert self._usual is not None
-            return self._explained_along(_parts(self.coef_[0], X), self._usual)
+            parts = _parts(self.coef_[0], X)
+            return self._explained_along(summed(parts), parts, self._usual)
         surroundings = Surroundings(self._map.kernel, self._map.rows, self._map.lifted(self.coef_[0]))
-        if np.isfinite(self.rho_upper_):
-            return self._explained_around(surroundings, X)
-        around = surroundings.around(X)
-        return of_distances(around, surroundings.typical, around.sums - self.offset_, reference=0.0)
+        parts = surroundings.along_lines(X, np.ones_like)
+        return self._explained_along(surroundings.around(X).sums, parts, Usual.none(surroundings.typical))
 
     def _mapped(self, source: Source, survey: Surveyed) -> tuple[Source, Surveyed]:
         """Return a source and its survey as the feature map makes them, which a sample of the rows makes."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from slabsvm.detectors import recall
 from slabsvm.detectors.base import parameters
-from slabsvm.detectors.explanation import Explanation, Usual
+from slabsvm.detectors.explanation import Explanation, Usual, summed
 from slabsvm.detectors.slab_planes import Slab
 from slabsvm.detectors.support_vector_fit import Solved
 from slabsvm.detectors.support_vectors import SupportVectorDetector
@@ -163,7 +163,7 @@ class OneClassSlabSVM(Slab, SupportVectorDetector):
         return expansion.log_mass(X[some])
 
     def _explained_by_parts(self, parts: FloatArray, usual: Usual) -> Explanation:
-        return self._explained_along(parts, usual)
+        return self._explained_along(summed(parts), parts, usual)
 
     def _explained_by_distances(self, surroundings: Surroundings, X: Any) -> Explanation:
         if np.isinf(self.rho_upper_):

@@ -10,7 +10,7 @@ import numpy as np
 
 from slabsvm.detectors.base import parameters
 from slabsvm.detectors.constraints import FiniteReal
-from slabsvm.detectors.explanation import Explanation, Usual, of_distances, of_parts, summed
+from slabsvm.detectors.explanation import Explanation, Usual, of_distances, of_parts
 from slabsvm.detectors.two_sided import LogMass, TwoSided
 from slabsvm.dual.solution import Status
 from slabsvm.kernels.surroundings import Surroundings
@@ -67,12 +67,11 @@ class Slab:
         position = self._two_sided.side * self._two_sided.peak
         return position, float(self._two_sided(np.array([position]))[0])
 
-    def _explained_along(self, parts: FloatArray, usual: Usual) -> Explanation:
-        """Return the explanation of rows whose positions along w are sums of these parts, (n, d).
+    def _explained_along(self, along: FloatArray, parts: FloatArray, usual: Usual) -> Explanation:
+        """Return the explanation of rows at these positions along w, (n,), to which features add these parts, (n, d).
 
         Towards the peak, where a decision turns, deviations fade: which side a row is on is no reason there.
         """
-        along = summed(parts)
         decisions = self._ranked(along) - self.offset_
         if np.isinf(self.rho_upper_):
             return of_parts(parts, usual, decisions, reference=float(usual.means.sum()) - self.offset_)
