@@ -43,6 +43,7 @@ HOMES = {
     "rich": {"command"},
     "dask": {"data", "detectors"},
     "onnx": {"files"},
+    "pyod": {"detectors"},
     "skl2onnx": {"files"},
     "sklearn": {"runtime", "kernels", *FLOORS[FLOORS.index("detectors") :]},
 }

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from slabsvm.detectors.linear_slab import LinearOneClassSlabSVM
     from slabsvm.detectors.one_class_svm import OneClassSVM
     from slabsvm.detectors.path import fit_path
+    from slabsvm.detectors.pyod import PyODDetector
     from slabsvm.detectors.slab import OneClassSlabSVM
     from slabsvm.detectors.svdd import SVDD
     from slabsvm.openset.classifier import OpenSetClassifier
@@ -44,6 +45,7 @@ __all__ = [
     "OneClassSVM",
     "OneClassSlabSVM",
     "OpenSetClassifier",
+    "PyODDetector",
     "SlabCollapseWarning",
     "TableEncoder",
     "__version__",
@@ -70,6 +72,7 @@ _HOMES = {
     "OneClassSVM": "detectors.one_class_svm",
     "OneClassSlabSVM": "detectors.slab",
     "OpenSetClassifier": "openset.classifier",
+    "PyODDetector": "detectors.pyod",
     "SlabCollapseWarning": "detectors.base",
     "TableEncoder": "tables.encoder",
     "benjamini_hochberg": "conformal.p_values",

@@ -11,12 +11,19 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
-from sklearn.decomposition import PCA
+from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.ensemble import IsolationForest
 from sklearn.exceptions import NotFittedError
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, RobustScaler, StandardScaler
+from sklearn.preprocessing import (
+    MaxAbsScaler,
+    MinMaxScaler,
+    Normalizer,
+    RobustScaler,
+    StandardScaler,
+)
+from sklearn.random_projection import GaussianRandomProjection
 
 from slabsvm import (
     SVDD,
@@ -320,6 +327,9 @@ def test_rows_that_repeat_calibration_rows_tie_with_them_in_float32_too():
         Normalizer(),
         Normalizer("l1"),
         Normalizer("max"),
+        PCA(3),
+        PCA(2, whiten=True),
+        TruncatedSVD(3, random_state=0),
         "passthrough",
     ],
     ids=str,
@@ -350,11 +360,11 @@ def test_missing_values_are_filled_in_where_an_imputer_does():
 def test_steps_of_other_kinds_are_converted_by_skl2onnx(model, dtype):
     pytest.importorskip("skl2onnx", reason="needs skl2onnx: pip install 'slabsvm[onnx]'")
     X, new = rows("any")
-    pipeline = fitted(make_pipeline(PCA(3), model), X)
+    pipeline = fitted(make_pipeline(GaussianRandomProjection(3, random_state=0), model), X)
     near = new[:-N_FAR]
     answers = exported(pipeline, near, dtype)
     expected = pipeline.decision_function(near)
-    # The components' rounding is skl2onnx's.
+    # The rounding of other steps is skl2onnx's.
     atol = {np.float32: 1e-4, np.float64: 1e-8}[dtype] * np.ptp(expected)
     np.testing.assert_allclose(answers["scores"], expected, rtol=0, atol=atol)
     assert set(answers) >= {"label", "scores", "score_samples"}
@@ -448,7 +458,7 @@ def test_what_has_no_form_in_onnx_is_refused_with_the_reason():
 
 def test_a_library_that_is_missing_is_named_with_how_to_install_it(monkeypatch):
     X, _ = rows("any")
-    pipeline = fitted(make_pipeline(PCA(2), OneClassSlabSVM()), X)
+    pipeline = fitted(make_pipeline(GaussianRandomProjection(2, random_state=0), OneClassSlabSVM()), X)
     monkeypatch.setitem(sys.modules, "skl2onnx", None)
     with pytest.raises(ImportError, match=r"needs skl2onnx.*pip install 'slabsvm\[onnx\]'"):
         to_onnx(pipeline)

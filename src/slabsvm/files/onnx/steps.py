@@ -7,11 +7,23 @@ from functools import singledispatch
 from typing import Any
 
 import numpy as np
+from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, RobustScaler, StandardScaler
 
-from slabsvm.files.onnx.graph import Tensor, less, maximum, minimum, row_maxima, row_squares, row_sums, sqrt, where
+from slabsvm.files.onnx.graph import (
+    ImpreciseError,
+    Tensor,
+    less,
+    maximum,
+    minimum,
+    row_maxima,
+    row_squares,
+    row_sums,
+    sqrt,
+    where,
+)
 from slabsvm.kernels.features import HellingerMap
 
 
@@ -81,6 +93,23 @@ def _(step: Normalizer, rows: Tensor) -> Tensor:
 
 
 @transformed.register
+def _(step: PCA, rows: Tensor) -> Tensor:
+    _needs_doubles(rows)
+    components = np.asarray(step.components_, dtype=np.float64)
+    if step.whiten:
+        # The least deviation is scikit-learn's.
+        deviations = np.sqrt(step.explained_variance_)
+        components = components / np.maximum(deviations, np.finfo(deviations.dtype).eps)[:, None]
+    return (rows - np.asarray(step.mean_, dtype=np.float64)) @ components.T
+
+
+@transformed.register
+def _(step: TruncatedSVD, rows: Tensor) -> Tensor:
+    _needs_doubles(rows)
+    return rows @ np.asarray(step.components_, dtype=np.float64).T
+
+
+@transformed.register
 def _(step: SimpleImputer, rows: Tensor) -> Tensor:
     if step.add_indicator or not _is_nan(step.missing_values) or np.isnan(step.statistics_).any():
         raise TypeError(
@@ -109,6 +138,12 @@ def on_scale(scaler: StandardScaler | None, rows: Tensor) -> Tensor:
         return rows
     largest = float(np.finfo(rows.graph.dtype).max)
     return maximum(minimum(transformed(scaler, rows), largest), -largest)
+
+
+def _needs_doubles(rows: Tensor) -> None:
+    """Raise ImpreciseError in float32, whose rounding of long rows is that of their short projections."""
+    if rows.graph.single:
+        raise ImpreciseError("projections are rounded as the rows are")
 
 
 def _is_nan(value: Any) -> bool:

@@ -1,0 +1,179 @@
+"""Detectors in PyOD: its own conventions, as its tests of its detectors ask for them."""
+
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.ensemble import IsolationForest
+from sklearn.metrics import roc_auc_score
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from slabsvm import (
+    SVDD,
+    AutoSlabSVM,
+    ConformalDetector,
+    KernelDensityDetector,
+    KernelPCADetector,
+    LinearOneClassSlabSVM,
+    OneClassSlabSVM,
+    OneClassSVM,
+    PyODDetector,
+)
+
+pytest.importorskip("pyod", reason="needs PyOD: pip install 'slabsvm[pyod]'")
+from pyod.models.base import BaseDetector
+from pyod.models.knn import KNN
+from pyod.utils.data import generate_data
+
+N_TRAIN, N_TEST, CONTAMINATION = 200, 100, 0.1
+LEAST_AREA = 0.9
+ESTIMATORS = {
+    "default": None,
+    "averaged": AutoSlabSVM(),
+    "slab": make_pipeline(StandardScaler(), OneClassSlabSVM()),
+    "training planes": OneClassSlabSVM(offsets="training", gamma="scale"),
+    "one-class SVM": OneClassSVM(),
+    "SVDD": SVDD(),
+    "kernel PCA": KernelPCADetector(),
+    "kernel density": KernelDensityDetector(),
+    "Nystroem": LinearOneClassSlabSVM(feature_map="nystroem"),
+    "calibrated": ConformalDetector(OneClassSVM(), alpha=0.2),
+    "of another library": IsolationForest(random_state=0),
+}
+
+
+@pytest.fixture(scope="module")
+def data():
+    return generate_data(
+        n_train=N_TRAIN, n_test=N_TEST, n_features=2, contamination=CONTAMINATION, random_state=42, offset=10
+    )
+
+
+@pytest.fixture(scope="module", params=ESTIMATORS)
+def detector(request, data):
+    return PyODDetector(ESTIMATORS[request.param], contamination=CONTAMINATION).fit(data[0])
+
+
+def has_left_out_scores(detector):
+    estimator = detector.estimator_
+    return hasattr(estimator[-1] if isinstance(estimator, Pipeline) else estimator, "loo_scores_")
+
+
+def test_what_pyod_expects_of_a_fitted_detector(detector, data):
+    assert isinstance(detector, BaseDetector)
+    X = data[0]
+    assert detector.decision_scores_.shape == (N_TRAIN,)
+    assert np.isfinite(detector.decision_scores_).all()
+    assert detector.threshold_ == np.percentile(detector.decision_scores_, 100 * (1 - CONTAMINATION))
+    np.testing.assert_array_equal(detector.labels_, (detector.decision_scores_ > detector.threshold_).astype(int))
+    assert detector.labels_.sum() <= CONTAMINATION * N_TRAIN
+    assert detector.get_params()["contamination"] == CONTAMINATION
+    assert clone(detector).get_params().keys() == detector.get_params().keys()
+    np.testing.assert_array_equal(clone(detector).fit(X).decision_scores_, detector.decision_scores_)
+
+
+def test_larger_scores_are_stranger(detector, data):
+    _, X_test, y_train, y_test = data
+    scores = detector.decision_function(X_test)
+    assert scores.shape == (N_TEST,)
+    assert roc_auc_score(y_test, scores) >= LEAST_AREA
+    # Without closed forms a training row is scored by a model that has learned it, outliers too.
+    least = LEAST_AREA if has_left_out_scores(detector) else 0.7
+    assert roc_auc_score(y_train, detector.decision_scores_) >= least
+
+
+def test_labels_probabilities_and_confidences_of_new_rows(detector, data):
+    X_test = data[1]
+    labels = detector.predict(X_test)
+    np.testing.assert_array_equal(labels, (detector.decision_function(X_test) > detector.threshold_).astype(int))
+    for method in ("linear", "unify"):
+        shares = detector.predict_proba(X_test, method=method)
+        assert shares.shape == (N_TEST, 2)
+        assert ((shares >= 0) & (shares <= 1)).all()
+        np.testing.assert_allclose(shares.sum(axis=1), 1.0)
+    found, confidence = detector.predict(X_test, return_confidence=True)
+    np.testing.assert_array_equal(found, labels)
+    assert ((confidence >= 0) & (confidence <= 1)).all()
+    with pytest.raises(ValueError, match="not a valid probability"):
+        detector.predict_proba(X_test, method="something")
+
+
+def test_a_pickled_detector_answers_alike(detector, data):
+    again = pickle.loads(pickle.dumps(detector))
+    np.testing.assert_array_equal(again.decision_function(data[1]), detector.decision_function(data[1]))
+
+
+def test_training_rows_are_scored_without_themselves():
+    """By what the model gives rows that it has learned, the threshold would be too low for new ones."""
+    rng = np.random.default_rng(0)
+    X, new = rng.normal(size=(300, 8)), rng.normal(size=(3000, 8))
+    detector = PyODDetector(OneClassSVM(), contamination=0.1).fit(X)
+    np.testing.assert_array_equal(detector.decision_scores_, -detector.estimator_.loo_decisions_)
+    assert detector.predict(new).mean() == pytest.approx(0.1, abs=0.03)
+    learned = -detector.estimator_.decision_function(X)
+    assert (-detector.estimator_.decision_function(new) > np.percentile(learned, 90)).mean() > 0.3
+
+
+def test_scores_stay_numbers_of_which_pyod_can_take_squares():
+    X = np.vstack([np.random.default_rng(0).normal(size=(50, 2)), [[1e200, 0.0]]])
+    detector = PyODDetector(OneClassSlabSVM(gamma=1.0)).fit(X)
+    assert detector.labels_[-1] == 1
+    assert np.isfinite(detector.predict_proba(X)).all()
+
+
+def test_a_detector_of_pyod_inside_is_refused(data):
+    with pytest.raises(ValueError, match="larger score is stranger"):
+        PyODDetector(KNN()).fit(data[0])
+
+
+def test_wrong_contamination_is_refused():
+    with pytest.raises(ValueError, match="contamination must be in"):
+        PyODDetector(contamination=0.6)
+
+
+def test_without_pyod_it_says_what_to_install():
+    code = (
+        "import sys; sys.modules['pyod'] = None; import slabsvm\n"
+        "try: slabsvm.PyODDetector()\n"
+        "except ImportError as error: print(error)"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert "pip install 'slabsvm[pyod]'" in said
+
+
+def blocks():
+    """Return the Python blocks of docs/adaptors.md, in order: PyOD, PyOD inside, nonconform, MAPIE, images."""
+    page = (Path(__file__).parents[2] / "docs" / "adaptors.md").read_text(encoding="utf-8")
+    return [block.split("```")[0] for block in page.split("```python")[1:]]
+
+
+def test_the_page_shows_both_ways_under_pyod():
+    found = {}
+    exec(blocks()[0], found)
+    assert found["detector"].labels_.sum() == 10
+    assert found["detector"].predict([[0.0, 0.0], [9.0, 9.0]]).tolist() == [0, 1]
+    exec(blocks()[1], found)
+    assert found["calibrated"].predict([[0.0, 0.0], [9.0, 9.0]]).tolist() == [1, -1]
+
+
+def test_the_page_shows_images_by_their_features():
+    found = {}
+    exec(blocks()[4], found)
+    assert (found["detector"].predict(found["new"]) == 1).mean() > 0.85
+    assert (found["detector"].predict(found["strange"]) == -1).all()
+
+
+@pytest.mark.parametrize(("library", "number"), [("nonconform", 2), ("mapie", 3)])
+def test_the_page_has_the_polarity_of_other_libraries(library, number):
+    pytest.importorskip(library, reason=f"needs {library}, which no extra brings")
+    found = {}
+    exec(blocks()[number], found)
+    if library == "mapie":
+        assert found["controller"].predict(np.array([[0.0, 0.0, 0.0], [5.0, 5.0, 5.0]])).tolist() == [0, 1]
+    else:
+        assert found["p_values"][-5:].max() < 0.01 < found["p_values"][:95].mean()
