@@ -252,6 +252,26 @@ def test_probabilities_serve_where_there_are_no_decisions(known):
     np.testing.assert_array_equal(confidences(forest, X, forest.classes_), forest.predict_proba(X))
 
 
+@pytest.mark.parametrize("classifier", [RandomForestClassifier(5, random_state=0), SVC(kernel="linear")], ids=str)
+@pytest.mark.parametrize("form", [np.asarray, pd.DataFrame, sp.csr_array], ids=["array", "frame", "csr"])
+def test_a_row_of_which_a_classifier_can_say_nothing_is_unknown_if_no_detector_knows_it(form, classifier, known):
+    X, y = known
+    model = OpenSetClassifier(OneClassSVM(), classifier=classifier).fit(form(X), y)
+    new, _ = samples(20, 1, "abc")
+    far = np.array([[1e308, 1e308], [1e308, -1e308], [-1e308, 1e308]])
+    mixed = np.insert(new, [0, 7, len(new)], far, axis=0)
+    near = np.isin(mixed, new).all(axis=1)
+    with pytest.raises(ValueError, match=r"too large|NaN"):
+        confidences(model.classifiers_[0], form(far), model.classes_)
+    decisions = model.decision_function(form(mixed))
+    assert np.isfinite(decisions).all()
+    np.testing.assert_allclose(decisions[near], model.decision_function(form(new)), atol=1e-9)
+    np.testing.assert_array_equal(model.predict(form(mixed))[near], model.predict(form(new)))
+    assert (model.predict(form(far)) == "unknown").all()
+    with pytest.raises(ValueError, match=r"NaN|infinity"):
+        model.predict(form(np.full((1, 2), np.nan)))
+
+
 class Odd(ClassifierMixin, BaseEstimator):
     """A classifier whose fit and answers are odd in a way that a parameter says."""
 

@@ -12,7 +12,8 @@ from sklearn.base import clone
 
 from slabsvm.conformal.remoteness import innermost
 from slabsvm.detectors.weighting import routed
-from slabsvm.runtime.arrays import FloatArray
+from slabsvm.runtime.arrays import BoolArray, FloatArray
+from slabsvm.runtime.sklearn_private import _safe_indexing
 
 # A table of decisions tells known from unknown better than the probabilities that are made of it, which add up to 1.
 METHODS = ("decision_function", "predict_proba")
@@ -43,10 +44,12 @@ def confidences(classifier: Any, X: Any, classes: npt.NDArray[Any]) -> FloatArra
     if not np.array_equal(classifier.classes_, classes):
         raise ValueError(f"{_name(classifier)} has learned other classes than those of y; give one that keeps labels.")
     final, _ = innermost(classifier)
-    if hasattr(final, "decision_function_shape") and len(classes) > 2:
-        table = _least_margins(*innermost(classifier, X), len(classes))
-    else:
-        table = _table(classifier, X)
+    # Of rows far out sums overflow, and what comes of it is looked at.
+    with np.errstate(over="ignore", invalid="ignore"):
+        if hasattr(final, "decision_function_shape") and len(classes) > 2:
+            table = _least_margins(*innermost(classifier, X), len(classes))
+        else:
+            table = _table(classifier, X)
     if table.shape[1] != len(classes):
         raise ValueError(
             f"{_name(classifier)} gives {table.shape[1]} columns for {len(classes)} classes; it must give one for each."
@@ -54,6 +57,26 @@ def confidences(classifier: Any, X: Any, classes: npt.NDArray[Any]) -> FloatArra
     if np.isnan(table).any():
         raise ValueError(f"{_name(classifier)} is NaN for some sample and class; it cannot say how sure it is.")
     return table
+
+
+def confidences_if_any(classifier: Any, X: Any, classes: npt.NDArray[Any], deciding: BoolArray) -> FloatArray:
+    """Return `confidences`, with -inf for rows of which the classifier has none and whose names do not depend on it.
+
+    deciding, (n_samples,), says whose do. Classifiers refuse rows far out, or give NaN: forests beyond float32, linear
+    ones where sums overflow.
+    """
+    try:
+        return confidences(classifier, X, classes)
+    except ValueError:
+        if deciding.all():
+            raise
+    if len(deciding) == 1:
+        return np.full((1, len(classes)), -np.inf)
+    half = len(deciding) // 2
+    parts = (slice(0, half), slice(half, len(deciding)))
+    return np.concatenate(
+        [confidences_if_any(classifier, _safe_indexing(X, some), classes, deciding[some]) for some in parts]
+    )
 
 
 def _table(classifier: Any, X: Any) -> FloatArray:

@@ -48,7 +48,7 @@ from slabsvm.conformal.p_values import (
 )
 from slabsvm.conformal.remoteness import deciding_reach, far_rows, largest_answer
 from slabsvm.detectors.answers import answer
-from slabsvm.openset.confidence import confidences, fitted_classifier
+from slabsvm.openset.confidence import confidences_if_any, fitted_classifier
 from slabsvm.openset.doubts import REMEDY_BESIDE_CLASSIFIER, too_few, too_few_together
 from slabsvm.openset.labels import listed
 from slabsvm.openset.naming import Naming
@@ -116,7 +116,9 @@ class Fold:
         """Return what the classifier and the detectors of all classes say of rows."""
         columns = Parallel(n_jobs=n_jobs)(delayed(one.p_values)(self.place, X) for one in self.detectors)
         normal, graded = (np.stack(some, axis=1) for some in zip(*columns, strict=True))
-        return Judged(confidences(self.classifier, X, self.classes), normal, graded)
+        # No confidence makes good for the least p-value.
+        deciding = np.any(normal > np.array([one.step for one in self.detectors]) * (1 + WHOLE), axis=1)
+        return Judged(confidences_if_any(self.classifier, X, self.classes, deciding), normal, graded)
 
 
 @dataclass(frozen=True, eq=False)
