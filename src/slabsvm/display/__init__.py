@@ -1,7 +1,17 @@
 """Figures. matplotlib, the optional extra `slabsvm[plots]`, is imported in this folder alone, and only to draw."""
 
+from slabsvm.display.explanation import draw_explanation, draw_explanations
 from slabsvm.display.figures import PlotsMissingError, colour_map, figure, require_matplotlib
 from slabsvm.display.scores import draw_scores
 from slabsvm.display.selection import draw_search
 
-__all__ = ["PlotsMissingError", "colour_map", "draw_scores", "draw_search", "figure", "require_matplotlib"]
+__all__ = [
+    "PlotsMissingError",
+    "colour_map",
+    "draw_explanation",
+    "draw_explanations",
+    "draw_scores",
+    "draw_search",
+    "figure",
+    "require_matplotlib",
+]

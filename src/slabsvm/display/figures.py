@@ -54,7 +54,7 @@ def figure(path: Path, width: float, height: float) -> Iterator[Any]:
     write_whole(path, content.getvalue())
 
 
-def shown_figure(width: float, height: float) -> Any:
+def shown_figure(width: float, height: float, layout: Any = None) -> Any:
     """Return a new figure that a notebook shows, which it otherwise does only once pyplot has been imported."""
     from matplotlib.figure import Figure
 
@@ -64,7 +64,7 @@ def shown_figure(width: float, height: float) -> Any:
             self.savefig(buffer, format="png", bbox_inches="tight")
             return buffer.getvalue()
 
-    return Shown(figsize=(width, height))
+    return Shown(figsize=(width, height), layout=layout)
 
 
 def lighten(axes: Any, labelsize: float = 10) -> None:

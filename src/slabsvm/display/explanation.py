@@ -1,0 +1,226 @@
+"""Pictures of reasons: bars for what each feature adds to one row's decision, and a heat map for many rows.
+
+Drawn with matplotlib, which is the optional extra `slabsvm[plots]`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from slabsvm.detectors.explained import explain
+from slabsvm.display.figures import lighten, require_matplotlib, shown_figure
+from slabsvm.display.palette import INK, KNOWN, LINE, NOVEL, SOFT
+from slabsvm.runtime.arrays import FloatArray
+from slabsvm.runtime.counting import counted
+
+# Longer names are cut in their middle.
+LONGEST_NAME = 30
+# Rows of a heat map that are numbered.
+NUMBERED_ROWS = 40
+
+
+def draw_explanation(
+    model: Any, x: Any, *, feature_names: Sequence[str] | None = None, max_features: int = 12, ax: Any = None
+) -> Any:
+    """Draw what each feature adds to one row's decision, the features that push it out on top.
+
+    Parameters
+    ----------
+    model : fitted detector, pipeline or search that `slabsvm.explain` takes
+    x : array-like of shape (n_features,) or (1, n_features)
+    feature_names : sequence of n_features str, default=None
+        None takes those that the model has learned, or x0, x1, ...
+    max_features : int, default=12
+        Features of smaller shares are one bar, "others".
+    ax : matplotlib Axes, default=None
+        To draw into; None makes a figure.
+
+    Returns
+    -------
+    figure : matplotlib Figure
+
+    Raises
+    ------
+    ValueError
+        For more rows than one, names of another number, and models that `slabsvm.explain` refuses.
+    slabsvm.display.PlotsMissingError
+        matplotlib is not installed.
+    """
+    require_matplotlib()
+    row = x.to_frame().T if hasattr(x, "to_frame") else x
+    row = row if np.ndim(row) == 2 or hasattr(row, "tocsr") else np.reshape(row, (1, -1))
+    if row.shape[0] != 1:
+        raise ValueError(
+            f"draw_explanation draws one row, and {row.shape[0]} were given. draw_explanations draws many."
+        )
+    shares, decision = explain(model, row)[0], float(model.decision_function(row)[0])
+    names = names_of(model, row, feature_names, len(shares))
+    values = np.asarray(row.toarray() if hasattr(row, "toarray") else row, dtype=object).ravel()
+    labels = [f"{_cut(name)} = {_number(value, digits=4)}" for name, value in zip(names, values, strict=True)]
+    telling, others = _telling(np.abs(shares), max_features)
+    bars = sorted(((float(shares[j]), labels[j]) for j in telling), key=lambda bar: bar[0])
+    ax = _axes(ax, 7.0, 1.4 + 0.3 * len(bars))
+    if len(others):
+        bars.append((float(shares[others].sum()), counted(len(others), "other")))
+    _draw_bars(ax, bars, n_single=len(telling))
+    verdict = "accepted" if decision >= 0 else "rejected"
+    ax.set_title(f"{verdict}: decision {_number(decision)}", loc="left", color=INK, fontsize=11)
+    ax.set_xlabel("what the feature adds to the decision", color=SOFT)
+    return ax.figure
+
+
+def draw_explanations(
+    model: Any, X: Any, *, feature_names: Sequence[str] | None = None, max_features: int = 20, ax: Any = None
+) -> Any:
+    """Draw what each feature adds to the decisions of many rows, a line of colours for each row.
+
+    A colour is a share over the largest one of its row, so that reasons are seen of rows at any distance; the decision
+    stands at the row's right. Features stand in the order of what they say in all rows.
+
+    Parameters
+    ----------
+    model, feature_names, ax
+        As for `draw_explanation`.
+    X : array-like or CSR matrix of shape (n_rows, n_features)
+    max_features : int, default=20
+        Features that say less are left out, and counted in the title.
+
+    Returns
+    -------
+    figure : matplotlib Figure
+
+    Raises
+    ------
+    ValueError
+        For names of another number, and models that `slabsvm.explain` refuses.
+    slabsvm.display.PlotsMissingError
+        matplotlib is not installed.
+    """
+    require_matplotlib()
+    shares, decisions = explain(model, X), np.asarray(model.decision_function(X), dtype=np.float64)
+    names = [_cut(name) for name in names_of(model, X, feature_names, shares.shape[1])]
+    parts = _relative(shares)
+    telling, others = _telling(np.abs(parts).sum(axis=0), max_features)
+    columns, shown = [names[j] for j in telling], parts[:, telling]
+    height = min(9.0, 1.6 + 0.22 * len(shown)) + 0.055 * max(map(len, columns))
+    ax = _axes(ax, min(12.0, 2.6 + 0.38 * len(columns)), height)
+    image = ax.imshow(shown, cmap=_two_sided_map(), vmin=-1.0, vmax=1.0, aspect="auto", interpolation="nearest")
+    ax.set_xticks(range(len(columns)), columns, rotation=90 if max(map(len, columns)) > 3 else 0)
+    lighten(ax, labelsize=8)
+    ax.spines[["left", "bottom"]].set_visible(False)
+    ax.tick_params(length=0)
+    if len(shown) <= NUMBERED_ROWS:
+        ax.set_yticks(range(len(shown)))
+        for place, decision in enumerate(decisions):
+            colour = KNOWN if decision >= 0 else NOVEL
+            ax.annotate(
+                _number(decision),
+                (1.0, place),
+                xycoords=("axes fraction", "data"),
+                xytext=(4, 0),
+                textcoords="offset points",
+                va="center",
+                fontsize=8,
+                color=colour,
+            )
+    ax.set_ylabel("row", color=SOFT)
+    rejected = int((decisions < 0).sum())
+    title = f"{counted(len(shown), 'row')}, {rejected:,} rejected"
+    title += f"; {len(telling)} of {shares.shape[1]} features" if len(others) else ""
+    ax.set_title(title, loc="left", color=INK, fontsize=10)
+    bar = ax.figure.colorbar(image, ax=ax, pad=0.12 if len(shown) <= NUMBERED_ROWS else 0.02, ticks=[-1, 0, 1])
+    bar.ax.set_yticklabels(["pushes out", "0", "holds in"], fontsize=8, color=SOFT)
+    bar.outline.set_visible(False)
+    return ax.figure
+
+
+def names_of(model: Any, X: Any, given: Sequence[str] | None, n_features: int) -> list[str]:
+    """Return the features' names: those given, those of a table or learned with one, or x0, x1, ..."""
+    if given is not None:
+        if len(given) != n_features:
+            raise ValueError(
+                f"feature_names has {len(given)} names for {counted(n_features, 'feature')}; give each one."
+            )
+        return [str(name) for name in given]
+    found = getattr(model, "feature_names_in_", getattr(X, "columns", None))
+    return [f"x{j}" for j in range(n_features)] if found is None else [str(name) for name in found]
+
+
+def _telling(sizes: FloatArray, most: int) -> tuple[Any, Any]:
+    """Return which features have the largest sizes, the largest first, and which are the others."""
+    order = np.argsort(-sizes, kind="stable")
+    # One feature is no "others".
+    return (order, order[:0]) if len(order) <= most + 1 else (order[:most], order[most:])
+
+
+def _relative(shares: FloatArray) -> FloatArray:
+    """Return shares over the largest of their row; where some are endless, the others are nothing."""
+    endless = np.isinf(shares)
+    sizes = np.where(endless.any(axis=1, keepdims=True), np.sign(shares) * endless, shares)
+    largest = np.abs(sizes).max(axis=1, keepdims=True)
+    return np.asarray(np.divide(sizes, largest, out=np.zeros_like(sizes), where=largest > 0))
+
+
+def _draw_bars(ax: Any, bars: Sequence[tuple[float, str]], *, n_single: int) -> None:
+    """Draw bars from the top; endless ones, and that of many features, are no longer than the longest of the others."""
+    lengths = np.array([share for share, _ in bars])
+    single = lengths[:n_single]
+    reach = float(np.abs(single[np.isfinite(single)]).max(initial=0.0)) or 1.0
+    drawn = np.clip(lengths, -reach, reach)
+    places = np.arange(len(bars))
+    colours = [NOVEL if share < 0 else KNOWN for share in lengths]
+    ax.barh(places[:n_single], drawn[:n_single], color=colours[:n_single], height=0.7)
+    ax.barh(places[n_single:], drawn[n_single:], color=colours[n_single:], height=0.7, alpha=0.35)
+    ax.axvline(0.0, color=INK, lw=1.0)
+    for place, (share, _), length in zip(places, bars, drawn, strict=True):
+        outwards = 1 if length >= 0 else -1
+        ax.annotate(
+            _number(share, sign=True),
+            (length, place),
+            xytext=(3 * outwards, 0),
+            textcoords="offset points",
+            va="center",
+            ha="left" if outwards > 0 else "right",
+            fontsize=8,
+            color=SOFT,
+        )
+    ax.set_yticks(places, [label for _, label in bars])
+    ax.invert_yaxis()
+    low, high = min(drawn.min(initial=0.0), 0.0), max(drawn.max(initial=0.0), 0.0)
+    # Room for numbers.
+    margin = 0.16 * ((high - low) or 1.0)
+    ax.set_xlim(low - margin if low < 0 else 0.0 - 0.02 * (high or 1.0), high + margin)
+    lighten(ax, labelsize=9)
+    ax.tick_params(axis="y", length=0, labelcolor=INK)
+    ax.grid(axis="x", color=LINE, lw=0.8)
+    ax.set_axisbelow(True)
+    ax.spines["left"].set_visible(False)
+
+
+def _axes(ax: Any, width: float, height: float) -> Any:
+    """Return axes to draw into, in a new figure of this size if there are none."""
+    return shown_figure(width, height, layout="constrained").add_subplot() if ax is None else ax
+
+
+def _two_sided_map() -> Any:
+    """The colours of novel, paper and known, from -1 to 1."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list("slabsvm two-sided", [NOVEL, "#f7f6f2", KNOWN])
+
+
+def _cut(name: str) -> str:
+    half = LONGEST_NAME // 2
+    return name if len(name) <= LONGEST_NAME else f"{name[:half]}…{name[1 - half :]}"
+
+
+def _number(value: Any, *, digits: int = 3, sign: bool = False) -> str:
+    """Return a value in a few letters; what is no number as it is."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return _cut(str(value))
+    return f"{number:{'+' if sign else ''}.{digits}g}".replace("inf", "∞")
