@@ -46,6 +46,18 @@ def test_rows_that_repeat_move_the_plane_that_rejects_them_alone(epsilon, rankin
     assert side * list(planes.values())[outer] > side * np.quantile(model.project(X), 0.5) > side * expected[outer]
 
 
+@pytest.mark.parametrize("seed", [1, 5, 9])
+def test_few_samples_that_score_less_for_being_there_move_the_plane_below_them(seed):
+    X = np.random.default_rng(seed).poisson(3.0, (300, 1)).astype(float)
+    X, new = (X - X.mean()) / X.std(), X
+    for model in (OneClassSlabSVM(), OneClassSlabSVM(nu_lower=0.09)):
+        fitted_in_silence(model, X)
+        # A dozen values, of which all but the rarest tie.
+        assert (model.predict(X) == 1).mean() > 0.95
+        assert (model.decision_function(X) > 0.9).mean() > 0.9
+        assert (model.predict(new + 50.0) == -1).all()
+
+
 def fitted_in_silence(model, X, **given):
     """Return a fitted model that may have warned that it accepts too many."""
     with warnings.catch_warnings(record=True) as caught:
