@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
@@ -13,6 +13,8 @@ from slabsvm import LinearOneClassSlabSVM, OneClassSlabSVM, OneClassSVM
 from slabsvm.detectors.two_sided import TwoSided
 
 ROUNDING = 64 * np.finfo(np.float64).eps
+
+reproducibly = settings(deadline=None, derandomize=True)
 
 
 def clouds(n: int = 300, d: int = 4, seed: int = 0) -> np.ndarray:
@@ -33,6 +35,7 @@ shapes = st.builds(
 )
 
 
+@reproducibly
 @given(shapes, st.lists(st.floats(-2.0, 3.0), min_size=2, max_size=30))
 def test_scores_rise_to_the_peak_and_fall_from_it(score: TwoSided, places: list[float]) -> None:
     positions = np.sort(score.inner + np.array(places) * (score.outer - score.inner))
@@ -43,6 +46,7 @@ def test_scores_rise_to_the_peak_and_fall_from_it(score: TwoSided, places: list[
     assert (steps[positions[:-1] >= score.peak] <= slack).all()
 
 
+@reproducibly
 @given(shapes, st.floats(-3.0, 3.0))
 def test_the_sign_says_on_which_side_of_the_planes(score: TwoSided, place: float) -> None:
     position = score.inner + place * (score.outer - score.inner)
@@ -50,20 +54,23 @@ def test_the_sign_says_on_which_side_of_the_planes(score: TwoSided, place: float
     assert (score(np.array([score.side * position]))[0] >= 0) == within
 
 
+@reproducibly
 @given(shapes)
 def test_planes_score_zero_and_the_peak_one(score: TwoSided) -> None:
     found = score(score.side * np.array([score.inner, score.peak, score.outer]))
     np.testing.assert_array_equal(found, [0.0, 1.0, 0.0])
 
 
+@reproducibly
 @given(shapes, st.floats(1e-9, 1e-3))
 def test_a_plane_is_crossed_without_a_jump(score: TwoSided, step: float) -> None:
-    width = score.outer - score.inner
-    for plane in (score.inner, score.outer):
-        around = score(score.side * (plane + step * width * np.array([-1.0, 1.0])))
+    width, least = score.outer - score.inner, min(score.unit, score.outer - score.peak)
+    # Below the inner plane a logarithm falls, over the plane's own distance from 0.
+    for plane, size in ((score.inner, min(width, score.inner)), (score.outer, width)):
+        around = score(score.side * (plane + step * size * np.array([-1.0, 1.0])))
         # On either side the slope, over the width, is no more than this.
-        slope = width / min(score.peak - score.inner, score.outer - score.peak) + score.depth + 1.0
-        assert np.ptp(around) <= 4 * step * slope
+        slope = width / least + score.depth + 1.0
+        assert np.ptp(around) <= 4 * step * slope + ROUNDING * (1 + score.outer / least)
 
 
 @pytest.mark.parametrize("epsilon", [2 / 3, 0.2, 1.5])
