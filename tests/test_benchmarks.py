@@ -18,6 +18,7 @@ PAGES = {
     "model_files": "model-files.md",
     "offsets": "offsets.md",
     "openset": "open-set.md",
+    "score_csv": "command-line.md",
     "tabular": "tabular.md",
 }
 

@@ -108,8 +108,9 @@ class TestPaths:
         Path("folder.csv").mkdir()
         assert "folder.csv: Is a directory" in refused(run("fit", "folder.csv", "-o", "m.slab"))
         said = refused(run("fit", ready / "good.csv", "-o", "none/m.slab", "--drop", "serial"))
-        assert "none/m.slab: No such file or directory" in said
-        assert "s.csv" in refused(run("score", ready / "model.slab", ready / "new.csv", "-o", "none/s.csv"))
+        assert "none/m.slab: there is no folder none. Make it first." in said
+        said = refused(run("score", ready / "model.slab", ready / "new.csv", "-o", "folder.csv"))
+        assert "folder.csv is a folder: name a file in it." in said
 
     def test_a_name_that_says_no_format(self, run):
         Path("table.dat").write_text(GOOD)

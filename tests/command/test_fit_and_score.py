@@ -153,6 +153,14 @@ class TestScore:
         assert result.stdout == expected
         assert "Left out, since the model did not learn them: operator" in result.stderr
 
+    def test_names_and_cells_that_hold_separators_come_back(self, run, ready):
+        table = pd.read_csv(ready / "new.csv")
+        names = ['a "b"', "c,d", "e\nf", "g", *table["serial"][4:]]
+        table.assign(serial=names, finish=['"x", y', *table["finish"][1:]]).to_csv("other.csv", index=False)
+        found = scored(run("score", ready / "model.slab", "other.csv"))
+        assert found["serial"].tolist() == names
+        assert found["reasons"][0].startswith('finish="x", y (9')
+
     def test_rows_without_names_have_numbers(self, run, ready):
         pd.read_csv(ready / "new.csv").drop(columns="serial").to_csv("other.csv", index=False)
         result = run("score", ready / "model.slab", "other.csv")

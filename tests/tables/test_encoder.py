@@ -10,6 +10,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from slabsvm import AutoSlabSVM, TableEncoder
 from slabsvm.tables import TableError
@@ -160,7 +161,7 @@ BAD = {
     "infinite": ([1.0, np.inf] + [2.0] * 28, "Row 2, column 'c': it is infinite"),
     "two kinds": ([1.0, "x", 2.0] * 10, "Row 2, column 'c': it holds 'x', a text, among cells that are a number"),
     "lists": ([[1]] * 30, "it holds list, neither numbers nor texts"),
-    "complex": ([1j] * 30, "it holds complex128, neither numbers nor texts"),
+    "complex": ([1j] * 30, "Complex data not supported"),
 }
 
 
@@ -198,7 +199,7 @@ class TestTables:
             TableEncoder().fit(table)
 
     def test_few_rows_no_columns_and_columns_that_do_not_vary(self, parts):
-        with pytest.raises(TableError, match="the table has 1 row, and nothing can be learned from so few"):
+        with pytest.raises(TableError, match="the table has 1 sample, and nothing can be learned from so few"):
             TableEncoder().fit(parts[:1])
         with pytest.raises(TableError, match="no column is left to learn from"):
             TableEncoder(columns=["width"], drop=["width"]).fit(parts)
@@ -266,6 +267,11 @@ def test_shares_are_added_up_by_column_and_strangeness_belongs_to_the_strange_ce
     np.testing.assert_allclose(summed[0], plain[0] + 8 / 6, rtol=1e-15)
     np.testing.assert_allclose(summed[1], plain[1] + [0, 0, 17, 0, 0, 0], rtol=1e-15)
     np.testing.assert_allclose(summed[2], plain[2] + [0, 0, 13, 0, 13, 0], rtol=1e-15)
+
+
+@parametrize_with_checks([TableEncoder()])
+def test_it_keeps_scikit_learns_contract(estimator, check):
+    check(estimator)
 
 
 def test_it_clones_and_wants_to_be_fitted(parts):

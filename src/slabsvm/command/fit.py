@@ -8,7 +8,17 @@ from typing import Any
 import click
 
 from slabsvm.command.options import FILE, column_options, reading_options, table_argument
-from slabsvm.command.terminal import STATUSES, distinct_files, heard, named, plain_errors, say_json, steps, warn
+from slabsvm.command.terminal import (
+    STATUSES,
+    distinct_files,
+    heard,
+    named,
+    plain_errors,
+    say_json,
+    steps,
+    warn,
+    writable,
+)
 
 DETECTORS = ("auto", "calibrated", "slab", "one-class-svm", "svdd", "kernel-density", "kernel-pca")
 
@@ -45,6 +55,7 @@ def fit(*, table: Path, output: Path, detector: str, recall: float, seed: int, a
     """
     with plain_errors():
         distinct_files(table=table, output=output)
+        writable(output)
         from slabsvm.command import learning
 
         good = learning.good_rows(table, options)

@@ -11,6 +11,7 @@ from slabsvm.command.fit import fit
 from slabsvm.command.inspect import inspect
 from slabsvm.command.score import score
 from slabsvm.command.stopping import nothing_begun
+from slabsvm.command.terminal import STATUSES
 from slabsvm.command.tune import tune
 
 # An entry point of this group is named as its subcommand and points to a click command.
@@ -43,13 +44,22 @@ def _plugins() -> dict[str, EntryPoint]:
     return {entry.name: entry for entry in entry_points(group=PLUGINS)}
 
 
-@click.group(cls=WithPlugins, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=WithPlugins,
+    epilog=STATUSES,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(__version__, prog_name="slabsvm")
 def slabsvm() -> None:
     """One-class slab support vector machines: learn from positive examples alone.
 
-    Start with `slabsvm demo`, which needs no data and no network. `demo` and `reproduce` are there where
-    slabsvm-reproduction is installed, as in a clone of the repository after `./run demo`.
+    \b
+    slabsvm fit good.csv -o model.slab                  learn a table of good rows
+    slabsvm score model.slab new.csv -o scored.csv      which new rows are not like these, and why
+    slabsvm inspect model.slab --html model.html        what was learned, in pictures
+
+    `slabsvm demo` needs no data. `demo` and `reproduce` are there where slabsvm-reproduction is installed, as in a
+    clone of the repository after `./run demo`.
     """
 
 

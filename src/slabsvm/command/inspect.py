@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from slabsvm.command.options import FILE
-from slabsvm.command.terminal import STATUSES, distinct_files, plain_errors, say_json, warn
+from slabsvm.command.terminal import STATUSES, distinct_files, plain_errors, say_json, warn, writable
 
 
 @click.command(short_help="Say what a model has learned.", epilog=STATUSES)
@@ -22,6 +22,7 @@ def inspect(*, model: Path, as_json: bool, html: Path | None) -> None:
     """
     with plain_errors():
         distinct_files(model=model, page=html)
+        writable(html)
         from slabsvm.command.facts import facts, said, warnings_of
         from slabsvm.command.scoring import loaded
 

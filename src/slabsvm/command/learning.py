@@ -173,4 +173,4 @@ def write_model(model: Pipeline, path: Path) -> None:
     from slabsvm.files import save
 
     save(model, path)
-    click.echo(f"Wrote {path} ({path.stat().st_size / 1e6:.1f} MB). It holds rows of the table: its support vectors.")
+    click.echo(f"Wrote {path} ({path.stat().st_size / 1e3:,.0f} kB). It holds rows of the table: its support vectors.")

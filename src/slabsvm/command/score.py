@@ -19,6 +19,7 @@ from slabsvm.command.terminal import (
     plain_errors,
     say_json,
     warn,
+    writable,
 )
 
 
@@ -79,6 +80,7 @@ def score(
         raise click.UsageError("--json writes to the standard output: give the rows a file with -o.")
     with plain_errors():
         distinct_files(model=model, table=table, output=output)
+        writable(output)
         from slabsvm.command.scoring import Run, Scorer, loaded, output_file
         from slabsvm.files.tables import pieces
 

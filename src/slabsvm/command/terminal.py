@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import json
+import os
 import re
 import sys
 import warnings
@@ -127,6 +128,18 @@ def distinct_files(**paths: Path | None) -> None:
         for other, before in known[:place]:
             if path.samefile(before):
                 raise click.ClickException(f"{path} is the {other} and the {name}: give the {name} another name.")
+
+
+def writable(path: Path | None) -> None:
+    """Fail now, rather than after the work, where a file could not be written."""
+    if path is None or str(path) == "-" or (path.exists() and not path.is_file() and not path.is_dir()):
+        return
+    if path.is_dir():
+        raise click.ClickException(f"{path} is a folder: name a file in it.")
+    if not path.parent.is_dir():
+        raise click.ClickException(f"{path}: there is no folder {path.parent}. Make it first.")
+    if not os.access(path.parent, os.W_OK):
+        raise click.ClickException(f"{path}: nothing can be written to {path.parent}. Name another folder.")
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from slabsvm.command.options import FILE, column_options, reading_options, table_argument
-from slabsvm.command.terminal import STATUSES, distinct_files, heard, plain_errors, say_json, steps, warn
+from slabsvm.command.terminal import STATUSES, distinct_files, heard, plain_errors, say_json, steps, warn, writable
 
 # gamma, as multiples of one over the number of coordinates that vary.
 MULTIPLES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
@@ -80,6 +80,7 @@ def tune(
     """
     with plain_errors():
         distinct_files(table=table, output=output)
+        writable(output)
         import numpy as np
         from sklearn.pipeline import Pipeline
 

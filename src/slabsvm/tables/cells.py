@@ -12,9 +12,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
 from slabsvm.runtime.arrays import BoolArray, FloatArray
 
+# The letters of NumPy's types of numbers and booleans.
+NUMERIC = frozenset("fiub")
 # So much of a cell is shown in an error.
 MOST_SHOWN = 40
 WORDS_OF_BOOLEANS = {"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0, "1.0": 1.0, "0.0": 0.0}
@@ -101,11 +104,11 @@ class Cells:
         if self.values.dtype.kind in "fb":
             found = self.values.astype(np.float64)
             # A boolean may be written as 0 or 1, and a number not as a boolean.
-            wrong = ~np.isin(found, (0.0, 1.0)) if boolean else np.full(len(found), self.values.dtype.kind == "b")
-            wrong &= ~self.missing
-            if wrong.any():
-                row = int(wrong.argmax())
-                raise self.error(_other(self.values[row], learned), row)
+            if boolean or self.values.dtype.kind == "b":
+                wrong = ~self.missing & (~np.isin(found, (0.0, 1.0)) | (not boolean))
+                if wrong.any():
+                    row = int(wrong.argmax())
+                    raise self.error(_other(self.values[row], learned), row)
         else:
             found = np.full(len(self.values), np.nan)
             found[~self.missing] = self._converted(boolean)
@@ -166,6 +169,26 @@ def looks_like_a_date(text: str) -> bool:
     return DATE.match(text.strip()) is not None
 
 
+def table_of(X: Any) -> Any:
+    """Return a table: X itself where it has columns, and otherwise its array.
+
+    Raises
+    ------
+    TypeError
+        X is sparse.
+    TableError
+        X has not two dimensions.
+    """
+    if sp.issparse(X):
+        raise TypeError("a table is dense, and this is sparse data. Give X.toarray(), or learn sparse rows as they are")
+    if hasattr(X, "columns"):
+        return X
+    array = np.asarray(X)
+    if array.ndim != 2:
+        raise TableError(f"a table has rows and columns, and this has the shape {array.shape}. Reshape your data")
+    return array
+
+
 def names_of(table: Any) -> list[str]:
     """Return the names of a table's columns; those of an array are x0, x1, ...
 
@@ -174,7 +197,10 @@ def names_of(table: Any) -> list[str]:
     TableError
         Two columns have one name, or the table has no columns.
     """
-    names = [str(name) for name in table.columns] if hasattr(table, "columns") else _numbered(table)
+    if hasattr(table, "columns"):
+        names = [str(name) for name in table.columns]
+    else:
+        names = [f"x{place}" for place in range(table.shape[1])]
     if len(set(names)) < len(names):
         twice = next(name for place, name in enumerate(names) if name in names[:place])
         raise TableError("there are two columns of this name, or more. Rename all but one", column=twice)
@@ -189,26 +215,21 @@ def n_rows_of(table: Any) -> int:
 def cells_of(table: Any, names: Sequence[str], name: str) -> Cells:
     """Return the cells of a named column; the names are those of all columns."""
     if not hasattr(table, "columns"):
-        return _cells(name, np.asarray(table)[:, names.index(name)])
+        return _cells(name, table[:, names.index(name)])
     column = table[table.columns[names.index(name)]]
+    if getattr(column.dtype, "kind", "") in NUMERIC and isinstance(column.dtype, np.dtype):
+        return _cells(name, column.to_numpy())
     gaps = column.isna() if hasattr(column, "isna") else column.is_null()
     said = str(column.dtype)
     categorical = said.startswith(("category", "Categorical", "Enum"))
     return _cells(name, np.asarray(column.to_numpy()), np.asarray(gaps.to_numpy()), categorical)
 
 
-def _numbered(table: Any) -> list[str]:
-    shape: tuple[int, ...] = getattr(table, "shape", ())
-    if len(shape) != 2:
-        raise TableError(f"a table has rows and columns, and this {type(table).__name__} has the shape {shape}")
-    return [f"x{place}" for place in range(shape[1])]
-
-
 def _cells(name: str, values: npt.NDArray[Any], gaps: BoolArray | None = None, categorical: bool = False) -> Cells:
     missing = np.zeros(len(values), dtype=bool) if gaps is None else gaps.astype(bool)
     match values.dtype.kind:
         case "f" | "i" | "u":
-            values = values.astype(np.float64)
+            values = values.astype(np.float64, copy=False)
             missing = missing | np.isnan(values)
         case "b":
             pass
@@ -217,6 +238,8 @@ def _cells(name: str, values: npt.NDArray[Any], gaps: BoolArray | None = None, c
                 values = values.astype(f"{values.dtype.kind}8[s]")
             values = values.astype(object)
             missing = missing | np.array([_is_gap(value) for value in values.tolist()], dtype=bool)
+        case "c":
+            raise TableError("Complex data not supported: give real and imaginary parts", column=name)
         case _:
             raise TableError(f"it holds {values.dtype}, neither numbers nor texts. Leave it out (drop)", column=name)
     return Cells(name, values, missing, categorical)

@@ -112,7 +112,7 @@ class Numbers(Column):
         if self.constant:
             value = bool(self.median) if self.boolean else f"{self.median:.6g}"
             return self._with_gaps(f"constant, {value}: any other value is strange")
-        return self._with_gaps("boolean" if self.boolean else f"number, median {self.median:.4g}")
+        return self._with_gaps("boolean" if self.boolean else f"number, median {self.median:.6g}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,7 @@ from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
 from slabsvm.runtime.atomic import atomic
 from slabsvm.runtime.counting import counted
 from slabsvm.runtime.sklearn_private import StrOptions, _fit_context
-from slabsvm.tables.cells import Cells, TableError, cells_of, n_rows_of, names_of, shown
+from slabsvm.tables.cells import Cells, TableError, cells_of, n_rows_of, names_of, shown, table_of
 from slabsvm.tables.columns import Coded, Column, learned_column
 
 MISSING = ("indicate", "impute", "refuse")
@@ -132,9 +132,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             A ValueError that names the column, and the row where there is one, and says what to do.
         """
         del y
+        X = table_of(X)
         names = names_of(X)
         if n_rows_of(X) < 2:
-            raise TableError(f"the table has {counted(n_rows_of(X), 'row')}, and nothing can be learned from so few")
+            raise TableError(f"the table has {counted(n_rows_of(X), 'sample')}, and nothing can be learned from so few")
+        if not names:
+            raise TableError(f"0 feature(s) (shape={tuple(X.shape)}) while a minimum of 1 is required.")
         asked = [
             *(self.columns or ()),
             *self.drop,
@@ -175,7 +178,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             A column that was learned is missing, or a cell is not of the kind that was learned.
         """
         check_is_fitted(self)
+        X = table_of(X)
         names = names_of(X)
+        if not hasattr(X, "columns") and len(names) != self.n_features_in_:
+            raise TableError(
+                f"X has {len(names)} features, but TableEncoder is expecting {self.n_features_in_} features as input"
+            )
         _require(names, [column.name for column in self.columns_], learned=True)
         parts, strange = [], np.zeros((n_rows_of(X), len(self.columns_)), dtype=bool)
         for place, column in enumerate(self.columns_):
