@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
@@ -36,6 +37,7 @@ from slabsvm import (
     OneClassSlabSVM,
     OneClassSVM,
     OpenSetClassifier,
+    TableEncoder,
 )
 from slabsvm.files import load, register_with_skl2onnx, save, to_onnx
 
@@ -382,6 +384,60 @@ def test_skl2onnx_converts_pipelines_once_it_knows_the_detectors():
         expected = pipeline.decision_function(new)
         np.testing.assert_allclose(answers["scores"], expected, rtol=1e-9, atol=1e-9)
         np.testing.assert_array_equal(answers["label"], pipeline.predict(new))
+
+
+def parts(n: int, seed: int) -> pd.DataFrame:
+    """Return a table of numbers, one of which has the name of an output, booleans and categories."""
+    rng = np.random.default_rng(seed)
+    columns = {"width": rng.normal(5.0, 1.0, n), "label": rng.normal(0.0, 2.0, n), "one": np.ones(n)}
+    columns |= {"ok": rng.choice([True, False], n), "finish": rng.choice(["matt", "gloss"], n)}
+    return pd.DataFrame({**columns, "maker": rng.choice(["a", "b", "c"], n)}).astype({"ok": object, "finish": object})
+
+
+def fed(graph: Any, table: pd.DataFrame, dtype: Any) -> dict[str, np.ndarray]:
+    """Return what a graph answers the rows of a table: NaN and empty texts are gaps."""
+    session = onnxruntime.InferenceSession(graph.SerializeToString(), providers=["CPUExecutionProvider"])
+    feed = {}
+    for given in session.get_inputs():
+        column = table["label" if given.name == "label_" else given.name]
+        cells = (
+            column.fillna("").to_numpy(dtype=object) if "string" in given.type else column.astype(float).to_numpy(dtype)
+        )
+        feed[given.name] = cells[:, None]
+    return dict(zip([output.name for output in session.get_outputs()], session.run(None, feed), strict=True))
+
+
+@pytest.mark.parametrize("dtype", AGREEMENT)
+@pytest.mark.parametrize("missing", ["indicate", "impute"])
+@pytest.mark.parametrize("model", [AutoSlabSVM(), OneClassSVM(kernel="linear")], ids=str)
+def test_a_table_is_read_by_the_names_of_its_columns(model, missing, dtype):
+    good, new = parts(150, 0), parts(40, 1)
+    good.loc[::7, "width"], good.loc[::9, "finish"] = np.nan, None
+    new.loc[::5, "width"], new.loc[7, "label"] = np.nan, np.nan
+    new.loc[3, "finish"], new.loc[4, "maker"], new.loc[5, "one"], new.loc[6, "finish"] = "satin", None, 2.0, None
+    pipeline = fitted(make_pipeline(TableEncoder(missing=missing), model), good)
+    answers = fed(to_onnx(pipeline, dtype=dtype, target_opset=19), new, dtype)
+    exact = new.assign(**{name: new[name].astype(dtype).astype(float) for name in ("width", "label")})
+    expected = pipeline.decision_function(exact)
+    np.testing.assert_allclose(
+        answers["scores"], expected, rtol=AGREEMENT[dtype], atol=AGREEMENT[dtype] * spread(expected)
+    )
+    np.testing.assert_array_equal(answers["label"], pipeline.predict(exact))
+
+
+def test_cells_that_an_encoder_refuses_score_nan():
+    good, new = parts(100, 0), parts(6, 1)
+    new.loc[0, "width"], new.loc[1, "maker"], new.loc[2, "ok"] = np.nan, None, 3.0
+    new.loc[3, "label"], new.loc[4, "one"] = np.inf, np.nan
+    pipeline = fitted(make_pipeline(TableEncoder(missing="refuse"), OneClassSVM()), good)
+    for row in range(5):
+        with pytest.raises(ValueError, match=r"empty|booleans|infinite"):
+            pipeline.predict(new.iloc[[row]])
+    answers = fed(to_onnx(pipeline, target_opset=19), new, np.float32)
+    assert np.isnan(answers["scores"]).tolist() == [True] * 5 + [False]
+    assert answers["label"][:5].tolist() == [-1] * 5
+    with pytest.raises(ValueError, match="19 or more for a table of texts"):
+        to_onnx(pipeline)
 
 
 def test_a_search_answers_by_its_best_detector():

@@ -8,27 +8,26 @@ import numpy as np
 
 from slabsvm.files.onnx.answers import answer
 from slabsvm.files.onnx.graph import Graph, ImpreciseError, Tensor, maximum, minimum, where
+from slabsvm.files.onnx.inputs import Inputs
 
 
-def computed(model: Any, dtype: np.dtype[Any], rows: str, prefix: str = "") -> tuple[Graph, dict[str, Tensor]]:
-    """Return a fitted model's graph and its outputs by their names, numbers among them of dtype.
+def computed(model: Any, inputs: Inputs, prefix: str = "") -> tuple[Graph, dict[str, Tensor]]:
+    """Return a fitted model's graph and its outputs by their names, numbers among them of the inputs' type.
 
     Parameters
     ----------
-    model : fitted detector
-    dtype : float32 or float64
-    rows : str
-        The name of the input, (n, n_features) of dtype.
+    model : fitted detector, of the rows that the inputs make
+    inputs : Inputs
     prefix : str
         Begins the names of the graph's values.
     """
+    dtype = inputs.dtype
     graph = Graph(dtype, prefix)
     try:
-        return graph, answer(model, Tensor(graph, rows)).outputs()
+        return graph, answer(model, inputs.rows(graph)).outputs()
     except ImpreciseError:
         graph = Graph(np.float64, prefix)
-    wide = graph.node("Cast", Tensor(graph, rows), to=graph.element_type)
-    found = answer(model, wide).outputs()
+    found = answer(model, inputs.rows(graph)).outputs()
     return graph, {name: value if name == "label" else _narrowed(value, dtype) for name, value in found.items()}
 
 

@@ -11,20 +11,26 @@ from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.files.onnx.computed import computed
 from slabsvm.files.onnx.graph import NEWEST_OPSET, OLDEST_OPSET
+from slabsvm.files.onnx.inputs import Inputs, Matrix, Table
 from slabsvm.files.onnx.pipelines import converted
 from slabsvm.files.onnx.requirements import require
 from slabsvm.files.onnx.steps import known, width
+from slabsvm.tables.encoder import TableEncoder
 
 INPUT = "X"
+# Columns of tables are inputs by their own names.
+OUTPUTS = ("label", "scores", "score_samples", "p_values")
+PREFIX = "slabsvm:"
 
 
 def to_onnx(model: Any, *, dtype: npt.DTypeLike = np.float32, target_opset: int = OLDEST_OPSET) -> Any:
     """Return a fitted model as an ONNX graph, which runs without Python: `.SerializeToString()` is the file's bytes.
 
-    Its input is X, (n, n_features), of dtype. Its outputs are vectors, one entry for each row: label (int64, +1 for
-    rows that are accepted and -1 for the others), scores (decision_function), score_samples, and of a
-    `ConformalDetector` p_values. A row that the model would refuse, for NaN, infinity or a negative number where a
-    kernel takes none, scores NaN and is labelled -1.
+    Its input is X, (n, n_features), of dtype; of a pipeline that begins with a `TableEncoder` the columns by their
+    names, each (n, 1): numbers, of which NaN is missing, or texts, of which "" is. Its outputs are vectors, one entry
+    for each row: label (int64, +1 for rows that are accepted and -1 for the others), scores (decision_function),
+    score_samples, and of a `ConformalDetector` p_values. A row that the model would refuse, for NaN, infinity or a
+    negative number where a kernel takes none, scores NaN and is labelled -1.
 
     Parameters
     ----------
@@ -34,7 +40,7 @@ def to_onnx(model: Any, *, dtype: npt.DTypeLike = np.float32, target_opset: int 
         The type of the input and the scores. All is computed in it, but where the rounding of float32 would be seen in
         the scores, in float64.
     target_opset : int, default=18
-        The version of ONNX's operators: 18 to 25.
+        The version of ONNX's operators: 18 to 25, and at least 19 where columns of a table are texts.
 
     Returns
     -------
@@ -59,9 +65,18 @@ def to_onnx(model: Any, *, dtype: npt.DTypeLike = np.float32, target_opset: int 
     from onnx import TensorProto, checker, helper
 
     check_is_fitted(model)
-    if isinstance(model, Pipeline) and not all(known(step) for _, step in model.steps[:-1]):
+    inputs: Inputs
+    if isinstance(model, Pipeline) and isinstance(model[0], TableEncoder) and len(model) > 1:
+        inputs, model = Table(dtype, model[0], OUTPUTS), model[1:]
+    elif isinstance(model, Pipeline) and not all(known(step) for _, step in model.steps[:-1]):
         return converted(model, dtype, target_opset, INPUT)
-    graph, outputs = computed(model, dtype, INPUT)
+    else:
+        inputs = Matrix(dtype, INPUT, width(model))
+    if target_opset < inputs.least_opset:
+        raise ValueError(
+            f"target_opset must be {inputs.least_opset} or more for a table of texts: before, they cannot be compared."
+        )
+    graph, outputs = computed(model, inputs, PREFIX)
     for name, value in outputs.items():
         graph.nodes.append(helper.make_node("Identity", [value.name], [name]))
     element = int(helper.np_dtype_to_tensor_dtype(dtype))
@@ -71,7 +86,7 @@ def to_onnx(model: Any, *, dtype: npt.DTypeLike = np.float32, target_opset: int 
         helper.make_graph(
             graph.nodes,
             type(model).__name__,
-            [helper.make_tensor_value_info(INPUT, element, ["n", width(model)])],
+            [helper.make_tensor_value_info(name, kind, ["n", columns]) for name, kind, columns in inputs.named()],
             [helper.make_tensor_value_info(name, kind, ["n"]) for name, kind in kinds.items()],
             graph.constants,
         ),

@@ -98,6 +98,21 @@ class Graph:
             self._known[key] = made
         return self._known[key]
 
+    def texts(self, values: Any) -> Tensor:
+        """Return texts as a tensor."""
+        from onnx import numpy_helper
+
+        self.constants.append(numpy_helper.from_array(np.array(values, dtype=object), self.name()))
+        return Tensor(self._root, self.constants[-1].name)
+
+    def number(self, condition: Tensor) -> Tensor:
+        """Return 1 where a condition holds, and 0 elsewhere."""
+        return self.node("Cast", condition, to=self.element_type)
+
+    def of_type(self, values: Tensor, dtype: npt.DTypeLike) -> Tensor:
+        """Return numbers of some type in the graph's."""
+        return values if self.dtype == dtype else self.node("Cast", values, to=self.element_type)
+
     @property
     def single(self) -> bool:
         """Whether numbers are float32."""

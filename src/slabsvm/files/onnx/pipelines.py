@@ -14,6 +14,7 @@ from slabsvm.detectors.one_class_svm import OneClassSVM
 from slabsvm.detectors.slab import OneClassSlabSVM
 from slabsvm.detectors.svdd import SVDD
 from slabsvm.files.onnx.computed import computed
+from slabsvm.files.onnx.inputs import Matrix
 from slabsvm.files.onnx.requirements import require
 from slabsvm.files.onnx.steps import width
 from slabsvm.selection.auto import AutoSlabSVM
@@ -86,12 +87,8 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
     from skl2onnx.common.data_types import guess_numpy_type
 
     dtype = np.dtype(guess_numpy_type(operator.inputs[0].type))
-    graph, found = computed(
-        operator.raw_operator,
-        dtype,
-        operator.inputs[0].full_name,
-        prefix=scope.get_unique_variable_name("slabsvm"),
-    )
+    inputs = Matrix(dtype, operator.inputs[0].full_name, width(operator.raw_operator))
+    graph, found = computed(operator.raw_operator, inputs, prefix=scope.get_unique_variable_name("slabsvm"))
     container.initializers.extend(graph.constants)
     for node in graph.nodes:
         attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
