@@ -224,6 +224,11 @@ class AutoSlabSVM(WithProgress, Detector):
         """Return the numbers of the training rows that the model would reject had it not learned them.
 
         Shape (n_outliers,), the least normal first: about 1 - recall of the rows.
+
+        Raises
+        ------
+        AttributeError
+            With offsets="training", which has no leave-one-out scores.
         """
         check_is_fitted(self)
         decisions = self.loo_decisions_
