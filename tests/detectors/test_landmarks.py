@@ -202,13 +202,25 @@ def test_a_gamma_that_leaves_rows_out_of_reach_is_warned_of():
 
 
 def test_rows_that_learning_lifts_out_of_the_slab_are_warned_of_and_one_plane_takes_them():
-    X = np.random.default_rng(0).integers(0, 4, (300, 2)).astype(float)
+    # Equally often: no row says of another that it repeats.
+    X = np.repeat(np.stack(np.divmod(np.arange(16.0), 4), axis=1), 20, axis=0)
     with pytest.warns(SlabCollapseWarning, match=r"accepts 0%, where nu asks for 89%.*Use epsilon=0") as caught:
         model = mapped().fit(X)
     assert [str(warning.message) for warning in caught] == [model.warning_]
     assert (model.predict(X) == -1).all()
     # One of sixteen cells is about as much as nu_lower.
     assert (mapped(epsilon=0).fit(X).predict(X) == 1).mean() > 0.8
+
+
+@pytest.mark.parametrize("epsilon", [2 / 3, 1.5])
+def test_rows_that_repeat_are_accepted_where_learning_lifts_them(epsilon):
+    X, new = np.random.default_rng(0).integers(0, 4, (2, 2000, 2)).astype(float)
+    model = mapped(epsilon=epsilon).fit(X)
+    assert (model.predict(new) == 1).mean() > 0.89
+    assert (model.predict(new + 50.0) == -1).all()
+    rows, counts = np.unique(X, axis=0, return_counts=True)
+    weighted = mapped(epsilon=epsilon).fit(rows, sample_weight=counts)
+    np.testing.assert_array_equal(weighted.predict(new), model.predict(new))
 
 
 def test_the_seed_chooses_the_landmarks():

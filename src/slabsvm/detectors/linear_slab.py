@@ -17,6 +17,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.data.checks import SMALLEST_SQUARE
+from slabsvm.data.distinct import distinct_rows
 from slabsvm.data.mapped import AlongImage, Mapped
 from slabsvm.data.passes import Along, Local, Source, Surveyed
 from slabsvm.detectors import infinity
@@ -24,6 +25,7 @@ from slabsvm.detectors.base import Scored, SlabCollapseWarning, parameters, roun
 from slabsvm.detectors.constraints import FiniteReal
 from slabsvm.detectors.explanation import Explanation, Usual, summed
 from slabsvm.detectors.recall import LOST_RECALL
+from slabsvm.detectors.repeats import beside_repeats
 from slabsvm.detectors.slab_planes import Slab
 from slabsvm.detectors.sources import is_dask, refuse_what_is_not_finite, rows_in_memory, rows_in_place, source_of
 from slabsvm.dual.program import one_class_slab
@@ -233,14 +235,15 @@ class LinearOneClassSlabSVM(Slab, Scored):
         self._usual = None if self._map else Usual.of(partial(_parts, found.w), survey.rows, survey.weights)
         self.n_samples_fit_ = source.n_samples
         rounding = rounding_of(found.size)
-        offsets = found.loo_offsets if self._map is None else unit.outside_zero(found.loo_offsets, 2 * rounding)
         # The sample's scores stand for all.
         scores = np.asarray(survey.rows @ found.w, dtype=np.float64)
+        wanted = self._beside_repeats(survey, scores, found.loo_offsets, rounding) if leave_out else found.loo_offsets
+        offsets = wanted if self._map is None else unit.outside_zero(wanted, 2 * rounding)
         planes = self._planes_at(offsets, rounding, scores=scores, weights=survey.weights, local=False)
         self.__dict__.update(planes)
         accepted = (scores >= self.rho_lower_) & (scores <= self.rho_upper_)
         learned = float(np.average(accepted, weights=survey.weights))
-        self._warn(rounding, learned, moved=bool((offsets != found.loo_offsets).any()))
+        self._warn(rounding, learned, moved=bool((offsets != wanted).any()))
         return self
 
     def project(self, X: Any) -> Any:
@@ -296,6 +299,13 @@ class LinearOneClassSlabSVM(Slab, Scored):
         self.gamma_ = self._map.gamma
         mapped = Mapped(source, self._map)
         return mapped, mapped.mapped(survey)
+
+    def _beside_repeats(self, survey: Surveyed, scores: FloatArray, offsets: FloatArray, rounding: float) -> FloatArray:
+        """Return planes, (P,), for rows that repeat those drawn too, which lie there along w."""
+        distinct = distinct_rows(survey.rows, survey.weights)
+        own = scores[distinct.representatives]
+        dual = one_class_slab(distinct.weights, self.nu_lower, self.nu_upper, float(self.epsilon))
+        return beside_repeats(dual, own, own, offsets, rounding)[1]
 
     def _warn(self, rounding: float, learned: float, *, moved: bool) -> None:
         if self.status_ == "stalled":

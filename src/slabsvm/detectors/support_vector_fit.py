@@ -13,21 +13,13 @@ from slabsvm.data.distinct import Distinct
 from slabsvm.data.pieces import pieces
 from slabsvm.detectors.explanation import Usual
 from slabsvm.detectors.kernelized import KernelFit
-from slabsvm.detectors.recall import LOST_RECALL
-from slabsvm.detectors.two_sided import LEAST_SIDE
-from slabsvm.dual.program import MOST_PLANES, Dual
+from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Solution
 from slabsvm.gram.base import Gram
 from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.expansion import BLOCK_BYTES, Expansion
 from slabsvm.kernels.tables import Projection
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
-
-# Samples whose weights differ by a smaller share weigh alike.
-SAME_WEIGHT = 1e-9
-# How far above samples that repeat and tie their plane is put, as a share of the slab's width: so far that they are at
-# the peak of the two-sided score, and not on the plane, where rounding would rank them.
-ROOM = 2 * LEAST_SIDE
 
 
 @dataclass(frozen=True)
@@ -95,31 +87,6 @@ class Solved:
             block[np.arange(len(some)), some] = 0.0
             sums[rows] = block @ self.beta
         return sums
-
-    def beside_repeats(
-        self, left_out: FloatArray, offsets: FloatArray, rounding: float
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return where new rows lie along w, (m,), and planes for them, (P,), given left-out scores and their planes.
-
-        A new row that repeats a sample scores as this does, which a slab may have raised beyond the plane that faces
-        away from the origin; and where samples are few, w is longer without any one of them, so that scores are less
-        than left-out ones. Where a plane would so reject more than LOST_RECALL of new rows (the one that faces the
-        origin: nu, and more than that besides), those samples count as they score, and the plane is put by them. A
-        sample is one that repeats if it weighs more than the lightest: whoever gives a row twice says that it weighs 2.
-        """
-        dual, scores, weights = self.dual, self.solution.scores, self.dual.caps[0]
-        outer = dual.signs * dual.side < 0
-        repeat = weights > (1.0 + SAME_WEIGHT) * weights.min()
-        lost = (repeat & (dual.distances(scores, offsets) < -rounding)) @ weights / weights.sum()
-        moved = lost > LOST_RECALL + np.where(outer, 0.0, dual.nus)
-        if not moved.any():
-            return left_out, offsets
-        lying = np.where(repeat, scores, left_out)
-        # Accepted is what has sigma_p s of at least each bound.
-        bounds, by_them = dual.signs * offsets, dual.signs * dual.offsets(lying)
-        wider = np.where(moved, np.minimum(by_them, bounds), bounds)
-        width = max(-float(wider.sum()), 0.0) if dual.n_planes == MOST_PLANES else 0.0
-        return lying, dual.signs * np.where(moved, np.minimum(by_them - ROOM * width, bounds), bounds)
 
     def recall_of_repeats(self, distinct: Distinct, offsets: FloatArray, rounding: float) -> float:
         """Return the share of new rows that planes there accept at least, if they repeat training rows as these do.

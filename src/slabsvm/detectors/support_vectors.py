@@ -23,6 +23,7 @@ from slabsvm.detectors.base import Fitted, Training, accepted_share, parameters,
 from slabsvm.detectors.constraints import FiniteReal
 from slabsvm.detectors.explanation import Explanation, Usual, of_distances, of_parts, summed
 from slabsvm.detectors.kernelized import GramFactory, KernelDetector, samples_of, surroundings_of
+from slabsvm.detectors.repeats import beside_repeats
 from slabsvm.detectors.resolution import unresolved
 from slabsvm.detectors.support_vector_fit import Solved, Start, Support, SupportVectorFit
 from slabsvm.dual.leave_one_out import leave_one_out
@@ -252,7 +253,7 @@ class SupportVectorDetector(KernelDetector):
         rounding = rounding_of(size + self._added_to_scores(solved)) + expansion.error
         lying = scores
         if left_out is not None:
-            lying, offsets = solved.beside_repeats(left_out, offsets, rounding)
+            lying, offsets = beside_repeats(dual, solution.scores, left_out, offsets, rounding)
         infinity_warning, offsets = infinity.planes_outside(
             solved,
             training.distinct.weights,
