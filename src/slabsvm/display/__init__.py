@@ -1,12 +1,20 @@
 """Figures. matplotlib, the optional extra `slabsvm[plots]`, is imported in this folder alone, and only to draw."""
 
+from slabsvm.display.boundary import SlabBoundaryDisplay
+from slabsvm.display.calibration import CalibrationDisplay
 from slabsvm.display.explanation import draw_explanation, draw_explanations
 from slabsvm.display.figures import PlotsMissingError, colour_map, figure, require_matplotlib
+from slabsvm.display.hills import ScoresDisplay
+from slabsvm.display.oscr import OSCRDisplay
 from slabsvm.display.scores import draw_scores
 from slabsvm.display.selection import draw_search
 
 __all__ = [
+    "CalibrationDisplay",
+    "OSCRDisplay",
     "PlotsMissingError",
+    "ScoresDisplay",
+    "SlabBoundaryDisplay",
     "colour_map",
     "draw_explanation",
     "draw_explanations",

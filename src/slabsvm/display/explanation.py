@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from slabsvm.detectors.explained import explain
-from slabsvm.display.figures import lighten, require_matplotlib, shown_figure
+from slabsvm.display.figures import axes_of, lighten, require_matplotlib
 from slabsvm.display.palette import INK, KNOWN, LINE, NOVEL, SOFT
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.counting import counted
@@ -62,7 +62,7 @@ def draw_explanation(
     labels = [f"{_cut(name)} = {_number(value, digits=4)}" for name, value in zip(names, values, strict=True)]
     telling, others = _telling(np.abs(shares), max_features)
     bars = sorted(((float(shares[j]), labels[j]) for j in telling), key=lambda bar: bar[0])
-    ax = _axes(ax, 7.0, 1.4 + 0.3 * len(bars))
+    ax = axes_of(ax, 7.0, 1.4 + 0.3 * len(bars))
     if len(others):
         bars.append((float(shares[others].sum()), counted(len(others), "other")))
     _draw_bars(ax, bars, n_single=len(telling))
@@ -106,7 +106,7 @@ def draw_explanations(
     telling, others = _telling(np.abs(parts).sum(axis=0), max_features)
     columns, shown = [names[j] for j in telling], parts[:, telling]
     height = min(9.0, 1.6 + 0.22 * len(shown)) + 0.055 * max(map(len, columns))
-    ax = _axes(ax, min(12.0, 2.6 + 0.38 * len(columns)), height)
+    ax = axes_of(ax, min(12.0, 2.6 + 0.38 * len(columns)), height)
     image = ax.imshow(shown, cmap=_two_sided_map(), vmin=-1.0, vmax=1.0, aspect="auto", interpolation="nearest")
     ax.set_xticks(range(len(columns)), columns, rotation=90 if max(map(len, columns)) > 3 else 0)
     lighten(ax, labelsize=8)
@@ -198,11 +198,6 @@ def _draw_bars(ax: Any, bars: Sequence[tuple[float, str]], *, n_single: int) -> 
     ax.grid(axis="x", color=LINE, lw=0.8)
     ax.set_axisbelow(True)
     ax.spines["left"].set_visible(False)
-
-
-def _axes(ax: Any, width: float, height: float) -> Any:
-    """Return axes to draw into, in a new figure of this size if there are none."""
-    return shown_figure(width, height, layout="constrained").add_subplot() if ax is None else ax
 
 
 def _two_sided_map() -> Any:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from slabsvm.data.files import write_whole
-from slabsvm.display.palette import INK, SEQUENCE, SOFT
+from slabsvm.display.palette import CURVES, INK, SEQUENCE, SOFT
 
 _STYLE: Any = {
     "font.size": 10,
@@ -65,6 +65,17 @@ def shown_figure(width: float, height: float, layout: Any = None) -> Any:
             return buffer.getvalue()
 
     return Shown(figsize=(width, height), layout=layout)
+
+
+def axes_of(ax: Any, width: float, height: float) -> Any:
+    """Return axes to draw into, in a new figure of this size if there are none."""
+    return shown_figure(width, height, layout="constrained").add_subplot() if ax is None else ax
+
+
+def next_colour(ax: Any) -> str:
+    """Return the colour of the next named curve in axes."""
+    n_named = sum(not line.get_label().startswith("_") for line in ax.lines)
+    return CURVES[n_named % len(CURVES)]
 
 
 def lighten(axes: Any, labelsize: float = 10) -> None:

@@ -7,4 +7,7 @@ GREEN, VIOLET, SAND = "#3f8f6b", "#7d5ba6", "#b59a5b"
 # From light to dark, for an ordered parameter or a value.
 SEQUENCE = ("#a9cbe8", "#6fa3d6", "#3f7fbf", "#275a96", "#12315c")
 
-__all__ = ["GREEN", "INK", "KNOWN", "LINE", "NOVEL", "SAND", "SEQUENCE", "SOFT", "VIOLET"]
+# Curves in one picture, in this order.
+CURVES = (KNOWN, NOVEL, GREEN, VIOLET, SAND)
+
+__all__ = ["CURVES", "GREEN", "INK", "KNOWN", "LINE", "NOVEL", "SAND", "SEQUENCE", "SOFT", "VIOLET"]

@@ -92,30 +92,35 @@ def draw_scores(model: Any, X: Any = None, *, figure: Any = None) -> Any:
     slabsvm.display.PlotsMissingError
         matplotlib is not installed.
     """
-    if isinstance(model, Pipeline):
-        X = X if X is None or len(model) == 1 else model[:-1].transform(X)
-        model = model[-1]
-    check_is_fitted(model)
     require_matplotlib()
-    if not hasattr(model, "loo_scores_"):
-        raise ValueError(
-            f"This {type(model).__name__} has no leave-one-out scores to draw, and scores of rows that it has learned "
-            "would say nothing of new ones. This package's kernel detectors have them with offsets='leave-one-out'."
-        )
-    if isinstance(model, AutoSlabSVM):
-        hills, small = [_mean_hill(model, X)], _member_hills(model, X)
-    else:
-        hills, small = [_hill(model, X)], []
+    first, *small = hills_of(model, X)
     figure = shown_figure(8.0, 6.0 if small else 3.6) if figure is None else figure
     grid = figure.add_gridspec(2 if small else 1, max(1, len(small)), height_ratios=[3, 2] if small else None)
-    _panel(figure.add_subplot(grid[0, :]), hills[0])
+    draw_hill(figure.add_subplot(grid[0, :]), first)
     for column, hill in enumerate(small):
-        _panel(figure.add_subplot(grid[1, column]), hill, small=True)
+        draw_hill(figure.add_subplot(grid[1, column]), hill, small=True)
     figure.axes[0].legend(
         loc="lower right", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.2, frameon=False, labelcolor=INK, fontsize=9
     )
     figure.tight_layout()
     return figure
+
+
+def hills_of(model: Any, X: Any) -> list[Hill]:
+    """Return the hill of a fitted detector, or of a pipeline that ends in one, and those of an average's members.
+
+    Raises ValueError for a model without leave-one-out scores.
+    """
+    if isinstance(model, Pipeline):
+        X = X if X is None or len(model) == 1 else model[:-1].transform(X)
+        model = model[-1]
+    check_is_fitted(model)
+    if not hasattr(model, "loo_scores_"):
+        raise ValueError(
+            f"This {type(model).__name__} has no leave-one-out scores to draw, and scores of rows that it has learned "
+            "would say nothing of new ones. This package's kernel detectors have them with offsets='leave-one-out'."
+        )
+    return [_mean_hill(model, X), *_member_hills(model, X)] if isinstance(model, AutoSlabSVM) else [_hill(model, X)]
 
 
 def _hill(model: Any, X: Any, *, title: str | None = None) -> Hill:
@@ -151,7 +156,8 @@ def _known(scores: FloatArray) -> FloatArray:
     return known
 
 
-def _panel(axes: Any, hill: Hill, *, small: bool = False) -> None:
+def draw_hill(axes: Any, hill: Hill, *, small: bool = False) -> None:
+    """Draw a hill into axes; a small one has smaller letters and no legend."""
     edges = hill.edges()
     lower, upper = np.clip(hill.planes, edges[0], edges[-1])
     axes.axvspan(lower, upper, color=LINE, alpha=0.5, lw=0, zorder=0)

@@ -1,0 +1,160 @@
+"""The boundary of a detector of two features: where its planes run, and which rows hold them.
+
+Drawn with matplotlib, which is the optional extra `slabsvm[plots]`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from slabsvm.detectors.slab_planes import Slab
+from slabsvm.display.explanation import names_of
+from slabsvm.display.figures import axes_of, lighten, require_matplotlib
+from slabsvm.display.palette import INK, KNOWN, LINE, NOVEL, SOFT
+from slabsvm.runtime.arrays import BoolArray, FloatArray
+
+
+class SlabBoundaryDisplay:
+    """What a detector accepts in the plane of two features: inside its planes, which are lines here.
+
+    Make it with `from_estimator`.
+
+    Parameters
+    ----------
+    xx0, xx1 : (n, n) arrays
+        A grid.
+    positions : (n, n) array
+        What the planes are levels of: the position along w of a slab, the decision of others.
+    planes : (lower, upper)
+        Accepted is what lies between; upper may be infinite.
+    X : (n_rows, 2) array
+    accepted : (n_rows,) array of bool
+    support : (n_rows,) array of bool
+        Which rows hold a plane.
+    feature_names : sequence of two str
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+    figure_ : matplotlib Figure
+        Set by `plot`.
+    """
+
+    def __init__(
+        self,
+        *,
+        xx0: FloatArray,
+        xx1: FloatArray,
+        positions: FloatArray,
+        planes: tuple[float, float],
+        X: FloatArray,
+        accepted: BoolArray,
+        support: BoolArray,
+        feature_names: Sequence[str],
+    ) -> None:
+        self.xx0, self.xx1, self.positions, self.planes = xx0, xx1, positions, planes
+        self.X, self.accepted, self.support, self.feature_names = X, accepted, support, feature_names
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, X: Any, *, grid_resolution: int = 200, margin: float = 0.2, ax: Any = None
+    ) -> Self:
+        """Draw the boundary of a fitted detector around rows.
+
+        Parameters
+        ----------
+        estimator : fitted detector of two features, or a pipeline that ends in one
+        X : array-like of shape (n_rows, 2)
+            Support vectors are marked where these are the rows that it has learned, in their order.
+        grid_resolution : int, default=200
+        margin : float, default=0.2
+            How far the picture goes beyond the rows, as a share of their range.
+        ax : matplotlib Axes, default=None
+
+        Raises
+        ------
+        ValueError
+            For rows of another number of features.
+        slabsvm.display.PlotsMissingError
+            matplotlib is not installed.
+        """
+        require_matplotlib()
+        check_is_fitted(estimator)
+        rows = np.asarray(X, dtype=np.float64)
+        if rows.ndim != 2 or rows.shape[1] != 2:
+            raise ValueError(
+                f"A boundary is drawn in the plane of two features; these rows have the shape {rows.shape}."
+            )
+        low, high = rows.min(axis=0), rows.max(axis=0)
+        room = margin * np.where(high > low, high - low, 1.0)
+        sides = [np.linspace(low[j] - room[j], high[j] + room[j], grid_resolution) for j in range(2)]
+        xx0, xx1 = np.meshgrid(*sides)
+        final = estimator[-1] if isinstance(estimator, Pipeline) else estimator
+        slab = isinstance(final, Slab)
+        grid = _as_table(np.column_stack([xx0.ravel(), xx1.ravel()]), X)
+        support = np.zeros(len(rows), dtype=bool)
+        if getattr(final, "n_samples_fit_", None) == len(rows):
+            support[getattr(final, "support_", [])] = True
+        positions = final.project(_before(estimator, grid)) if slab else estimator.decision_function(grid)
+        display = cls(
+            xx0=xx0,
+            xx1=xx1,
+            positions=np.asarray(positions, dtype=np.float64).reshape(xx0.shape),
+            planes=(final.rho_lower_, final.rho_upper_) if slab else (0.0, np.inf),
+            X=rows,
+            accepted=estimator.predict(X) == 1,
+            support=support,
+            feature_names=names_of(estimator, X, None, 2),
+        )
+        return display.plot(ax=ax)
+
+    def plot(self, *, ax: Any = None) -> Self:
+        """Draw it, into axes of yours or into a figure of its own."""
+        require_matplotlib()
+        lower, upper = self.planes
+        self.ax_ = axes_of(ax, 5.6, 5.0)
+        self.figure_ = self.ax_.figure
+        inside = (self.positions >= lower) & (self.positions <= upper)
+        if inside.any():
+            self.ax_.contourf(self.xx0, self.xx1, inside.astype(float), levels=[0.5, 1.5], colors=[LINE], alpha=0.6)
+        single = "lower plane" if np.isfinite(upper) else "boundary"
+        for plane, style, name in ((lower, "solid", single), (upper, "dashed", "upper plane")):
+            if np.isfinite(plane) and self.positions.min() < plane < self.positions.max():
+                self.ax_.contour(self.xx0, self.xx1, self.positions, levels=[plane], colors=[INK], linestyles=[style])
+                self.ax_.plot([], [], color=INK, linestyle=style, label=name)
+        for kind, colour, name in ((self.accepted, KNOWN, "accepted"), (~self.accepted, NOVEL, "rejected")):
+            if kind.any():
+                label = f"{kind.sum():,} rows {name}"
+                self.ax_.scatter(*self.X[kind].T, s=12, color=colour, lw=0, alpha=0.8, zorder=3, label=label)
+        if self.support.any():
+            self.ax_.scatter(
+                *self.X[self.support].T,
+                s=34,
+                facecolors="none",
+                edgecolors=SOFT,
+                lw=0.7,
+                zorder=4,
+                label=f"{self.support.sum():,} support vectors",
+            )
+        self.ax_.set_xlabel(self.feature_names[0], color=SOFT)
+        self.ax_.set_ylabel(self.feature_names[1], color=SOFT)
+        lighten(self.ax_, labelsize=9)
+        self.ax_.legend(
+            loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False, labelcolor=INK, fontsize=8
+        )
+        return self
+
+
+def _before(estimator: Any, rows: Any) -> Any:
+    """Return rows as the last step of a pipeline takes them."""
+    return estimator[:-1].transform(rows) if isinstance(estimator, Pipeline) and len(estimator) > 1 else rows
+
+
+def _as_table(rows: FloatArray, like: Any) -> Any:
+    """Return rows as a frame, where a frame was learned."""
+    return type(like)(rows, columns=like.columns) if hasattr(like, "iloc") else rows

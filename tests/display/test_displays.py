@@ -1,0 +1,121 @@
+"""Displays in scikit-learn's manner: what they hold, what they draw, and what they refuse."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+from sklearn.ensemble import IsolationForest
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from positives import correlated_rows
+from slabsvm import AutoSlabSVM, ConformalDetector, OneClassSlabSVM, OneClassSVM, OpenSetClassifier
+from slabsvm.display import CalibrationDisplay, OSCRDisplay, ScoresDisplay, SlabBoundaryDisplay, draw_scores
+from slabsvm.metrics import open_auc, oscr_curve
+
+
+@pytest.fixture(scope="module", name="X")
+def correlated() -> np.ndarray:
+    return correlated_rows()
+
+
+def labels(ax):
+    return [text.get_text() for text in ax.get_legend().get_texts()]
+
+
+def test_a_boundary_shows_planes_rows_and_what_holds_them(tmp_path, X):
+    plane = pd.DataFrame(X[:, :2] * [1.0, 50.0], columns=["width", "height"])
+    model = make_pipeline(StandardScaler(), OneClassSlabSVM(gamma=1.0, nu_upper=0.1, offsets="training")).fit(plane)
+    display = SlabBoundaryDisplay.from_estimator(model, plane, grid_resolution=80)
+    accepted = model.predict(plane) == 1
+    assert display.planes == (model[-1].rho_lower_, model[-1].rho_upper_)
+    grid = pd.DataFrame({"width": display.xx0.ravel(), "height": display.xx1.ravel()})
+    inside = (display.positions >= display.planes[0]) & (display.positions <= display.planes[1])
+    assert np.array_equal(inside.ravel(), model.predict(grid) == 1)
+    assert (display.ax_.get_xlabel(), display.ax_.get_ylabel()) == ("width", "height")
+    assert sorted(labels(display.ax_)) == sorted(
+        [
+            "lower plane",
+            "upper plane",
+            f"{accepted.sum()} rows accepted",
+            f"{(~accepted).sum()} rows rejected",
+            f"{len(model[-1].support_)} support vectors",
+        ]
+    )
+    display.figure_.savefig(tmp_path / "boundary.png")
+    assert (tmp_path / "boundary.png").stat().st_size > 10_000
+
+
+def test_a_boundary_of_one_plane_and_of_new_rows(X):
+    display = SlabBoundaryDisplay.from_estimator(AutoSlabSVM().fit(X[:, :2]), X[:50, :2], grid_resolution=40)
+    assert "boundary" in labels(display.ax_)
+    # Which of these were learned is not known.
+    other = SlabBoundaryDisplay.from_estimator(OneClassSlabSVM().fit(X[:, :2]), X[:50, :2], grid_resolution=40)
+    assert not other.support.any()
+    with pytest.raises(ValueError, match=r"two features; these rows have the shape \(120, 4\)"):
+        SlabBoundaryDisplay.from_estimator(OneClassSlabSVM().fit(X), X)
+    with pytest.raises(NotFittedError):
+        SlabBoundaryDisplay.from_estimator(OneClassSlabSVM(), X)
+
+
+def test_calibration_is_the_share_accepted_at_each_rate(X):
+    model = ConformalDetector(method="leave-one-out").fit(X[:80])
+    display = CalibrationDisplay.from_estimator(model, X[80:])
+    for promised, measured in zip(display.promised[::20], display.measured[::20], strict=True):
+        assert measured == pytest.approx((model.p_values(X[80:]) > 1.0 - promised + 1e-12).mean(), abs=1e-9)
+    assert np.array_equal(display.line_.get_ydata(), display.measured)
+    assert labels(display.ax_) == ["95% of kept promises", "ConformalDetector: 40 new positives"]
+    both = CalibrationDisplay.from_estimator(AutoSlabSVM().fit(X[:80]), X[80:], name="average", ax=display.ax_)
+    assert labels(both.ax_)[-1] == "average: 40 new positives"
+    assert both.line_.get_color() != display.line_.get_color()
+    with pytest.raises(ValueError, match=r"OneClassSVM has no p_values.* ConformalDetector"):
+        CalibrationDisplay.from_estimator(OneClassSVM().fit(X), X)
+    with pytest.raises(ValueError, match="between 0 and 1, at least one"):
+        CalibrationDisplay.from_predictions([])
+
+
+def test_an_oscr_curve_is_that_of_the_metrics(X):
+    rows, y = np.concatenate([X, X + 9]), np.repeat(["a", "b"], len(X))
+    model = OpenSetClassifier().fit(rows[::2], y[::2])
+    tested = np.concatenate([rows[1::2], np.random.default_rng(0).normal(4.0, 4.0, (40, 4))])
+    truth = np.concatenate([y[1::2], np.repeat("unknown", 40)])
+    display = OSCRDisplay.from_estimator(model, tested, truth)
+    expected = oscr_curve(truth, model.decisions(tested), model.classes_, "unknown")
+    assert np.array_equal(display.line_.get_ydata(), expected.correct_classification_rate)
+    area = open_auc(truth, model.decisions(tested), model.classes_, "unknown")
+    assert labels(display.ax_) == [f"OpenSetClassifier: OpenAUC {area:.3f}"]
+    other = OSCRDisplay.from_predictions(truth, model.p_values(tested), model.classes_, "unknown", ax=display.ax_)
+    assert other.line_.get_color() != display.line_.get_color()
+    assert len(labels(display.ax_)) == 2
+
+
+def test_scores_are_the_hill_that_draw_scores_draws(X):
+    model = AutoSlabSVM().fit(X)
+    display = ScoresDisplay.from_estimator(model, 2 * X)
+    drawn = draw_scores(model, 2 * X).axes[0]
+    for own, other in zip(display.ax_.patches, drawn.patches, strict=True):
+        if hasattr(own, "get_data"):
+            assert np.array_equal(own.get_data().values, other.get_data().values)
+    given = ScoresDisplay.from_predictions(
+        [np.nan, *model.loo_scores_], planes=(model.offset_, np.inf), new_scores=model.score_samples(2 * X), name="mine"
+    )
+    assert np.array_equal(given.hill.edges(), display.hill.edges())
+    assert given.ax_.get_title(loc="left") == "mine"
+    with pytest.raises(ValueError, match="no leave-one-out scores to draw"):
+        ScoresDisplay.from_estimator(IsolationForest(n_estimators=5).fit(X))
+    with pytest.raises(ValueError, match="no scores to draw"):
+        ScoresDisplay.from_predictions([np.nan], planes=(0.0, 1.0))
+
+
+def test_displays_draw_into_axes_of_ones_own(X):
+    own = Figure()
+    model = OneClassSlabSVM().fit(X[:, :2])
+    for display in (
+        SlabBoundaryDisplay.from_estimator(model, X[:, :2], grid_resolution=20, ax=own.add_subplot(2, 2, 1)),
+        ScoresDisplay.from_estimator(model, ax=own.add_subplot(2, 2, 2)),
+        CalibrationDisplay.from_predictions(np.linspace(0.01, 1, 50), ax=own.add_subplot(2, 2, 3)),
+        OSCRDisplay.from_predictions(["a", "?"], [[1.0], [0.0]], ["a"], "?", ax=own.add_subplot(2, 2, 4)),
+    ):
+        assert display.figure_ is own
+        assert display.ax_ in own.axes
