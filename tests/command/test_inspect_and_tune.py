@@ -66,6 +66,15 @@ class TestInspect:
         run("inspect", "m.slab", "--html", "m.html")
         assert "<script" not in Path("m.html").read_text()
 
+    def test_names_in_a_table_mean_nothing_on_a_terminal(self, run):
+        X = np.random.default_rng(0).normal(size=(40, 3))
+        pd.DataFrame(X, columns=["a\x1b[31m", "b" * 500, "c\nd"]).to_csv("t.csv", index=False)
+        told = run("fit", "t.csv", "-o", "m.slab", "--drop", "c\nd").stdout + run("inspect", "m.slab").stdout
+        assert told.count("a\\x1b[31m") == 2
+        assert told.count("c\\nd") == 2
+        assert "\x1b" not in told
+        assert "b" * 61 not in told
+
     @pytest.mark.parametrize("detector", ["calibrated", "kernel-density", "slab"])
     def test_other_detectors_have_pages_and_facts(self, run, ready, detector):
         run("fit", ready / "good.csv", "-o", "m.slab", "--id", "serial", "--detector", detector, "--recall", ".8")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slabsvm.command.learning import columns_said, expected_recall, left_out
+from slabsvm.command.terminal import printable
 from slabsvm.runtime.counting import counted
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def said(model: Pipeline, path: Path) -> list[str]:
     encoder, detector = model[0], model[-1]
     lines = [f"{path}: {type(detector).__name__}, learned from {counted(encoder.n_rows_, 'row')}", ""]
     lines += ["Columns", *columns_said(encoder, len(encoder.columns_))]
-    lines += [f"  left out: {', '.join(left_out(encoder))}"] if left_out(encoder) else []
+    lines += [f"  left out: {', '.join(printable(left_out(encoder)))}"] if left_out(encoder) else []
     lines += [f"  empty cells: {encoder.missing}", ""]
     lines += [*summary(detector), ""]
     changed = [

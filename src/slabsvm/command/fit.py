@@ -14,6 +14,7 @@ from slabsvm.command.terminal import (
     heard,
     named,
     plain_errors,
+    printable,
     say_json,
     steps,
     warn,
@@ -85,7 +86,7 @@ def fit(*, table: Path, output: Path, detector: str, recall: float, seed: int, a
         for line in learning.columns_said(good.encoder):
             click.echo(line)
         if omitted := learning.left_out(good.encoder):
-            click.echo(f"Left out: {', '.join(omitted)}")
+            click.echo(f"Left out: {', '.join(printable(omitted))}")
         click.echo(learning.recall_said(found, recall))
         for line in learning.outliers_said(strange, good.names):
             click.echo(line)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from slabsvm.command.options import encoder_of, listed, reading_of
-from slabsvm.command.terminal import about
+from slabsvm.command.terminal import about, printable
 from slabsvm.runtime.counting import counted
 
 if TYPE_CHECKING:
@@ -110,8 +110,10 @@ def learned(good: GoodRows, steps: list[Any]) -> Pipeline:
 
 def columns_said(encoder: TableEncoder, most: int = MOST_LINES) -> list[str]:
     """Return a line for each column, and how it is taken."""
-    width = max(len(column.name) for column in encoder.columns_[:most])
-    lines = [f"  {column.name:<{min(width, 40)}}  {column.statement()}" for column in encoder.columns_[:most]]
+    some = encoder.columns_[:most]
+    names = list(printable(column.name for column in some))
+    width = max(map(len, names))
+    lines = [f"  {name:<{width}}  {column.statement()}" for name, column in zip(names, some, strict=True)]
     if len(encoder.columns_) > most:
         lines.append(f"  and {counted(len(encoder.columns_) - most, 'other column')}: `slabsvm inspect` lists all")
     return lines
@@ -163,7 +165,7 @@ def outliers_said(places: list[int], names: list[str]) -> list[str]:
     """Return a line on the learned rows that would be rejected, or none."""
     if not places:
         return []
-    few = ", ".join(names[place] for place in places[:FEW])
+    few = ", ".join(printable(names[place] for place in places[:FEW]))
     verb = "would be rejected if it were new" if len(places) == 1 else "would be rejected if they were new"
     return [f"Of the rows that were learned, {len(places):,} {verb}; the least normal: {few}"]
 

@@ -17,6 +17,7 @@ from slabsvm.command.terminal import (
     heard,
     named,
     plain_errors,
+    printable,
     say_json,
     warn,
     writable,
@@ -93,11 +94,13 @@ def score(
         texts += filter(None, [run.id_column])
         how = reading_of(options, texts=texts, n_columns=len(encoder.feature_names_in_))
         separator = "\t" if output.name.removesuffix(".gz").endswith(".tsv") else ","
-        with heard() as doubts, about(table), output_file(output) as file, counting("Scoring") as progress:
+        with heard() as doubts, about(table), output_file(output) as file, counting("Scoring", output) as progress:
             run.write(pieces(table, how), file, separator, progress)
         warn(doubts)
         if run.further:
-            click.echo(f"Left out, since the model did not learn them: {', '.join(run.further[:20])}", err=True)
+            click.echo(
+                f"Left out, since the model did not learn them: {', '.join(printable(run.further[:20]))}", err=True
+            )
         if run.unnamed:
             click.echo(f"Rows have numbers, since there is no column {encoder.id_column!r} to name them.", err=True)
         too_many = fail_above is not None and run.share > fail_above

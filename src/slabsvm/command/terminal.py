@@ -9,7 +9,7 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,8 @@ STATUSES = (
 PARAMETER = re.compile(
     r"\((array|categories|decimal|drop|encoding|format|id|missing|separator)\)|\(no header\)",
 )
+# So many letters of a name are shown.
+MOST_SHOWN = 60
 # Warnings of the libraries below are for programmers.
 OURS = ("slabsvm.", "sklearn.exceptions.")
 
@@ -78,6 +80,13 @@ def about(path: Path) -> Iterator[None]:
 def named(path: Path) -> str:
     """Return what a file is called."""
     return "the standard input" if str(path) == "-" else str(path)
+
+
+def printable(names: Iterable[str]) -> Iterator[str]:
+    """Give names of a table as a terminal may show them: in one line, not too long, and without meaning to it."""
+    for name in names:
+        safe = "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in name[:MOST_SHOWN])
+        yield safe if len(name) <= MOST_SHOWN else f"{safe}..."
 
 
 def with_options(text: str) -> str:
@@ -143,9 +152,12 @@ def writable(path: Path | None) -> None:
 
 
 @contextmanager
-def counting(label: str) -> Iterator[Callable[[int], None]]:
-    """Show how many rows are done, on a terminal's standard error alone; gives what to call with the number."""
-    if not sys.stderr.isatty():
+def counting(label: str, output: Path) -> Iterator[Callable[[int], None]]:
+    """Show how many rows are done, on a terminal's standard error alone; gives what to call with the number.
+
+    Where the rows themselves go to the terminal, they are what is shown.
+    """
+    if not sys.stderr.isatty() or (str(output) == "-" and sys.stdout.isatty()):
         yield lambda _: None
         return
     from rich.console import Console
