@@ -34,7 +34,7 @@ STRANGE: tuple[Any, ...] = (
     {},
     [[]],
     {"npy": "../../etc/passwd", "crc32": 0},
-    {"class": "os.system", "parameters": {}, "fitted": None},
+    {"class": "os.system", "parameters": {}, "output": None, "fitted": None},
     {"float64": "nan"},
 )
 

@@ -109,8 +109,9 @@ def refusal(content, path):
         (lambda document: document["model"]["fitted"]["fit"].update(offset="nan"), "offset is nan, and must be finite"),
         (lambda document: document["model"]["fitted"]["fit"].update(status="fine"), "must be one of converged"),
         (lambda document: document["model"].update(fitted={}), "too few"),
+        (lambda document: document["model"]["fitted"].update(n_features_in=None), "must have a number of features"),
     ],
-    ids=range(13),
+    ids=range(14),
 )
 def test_an_error_says_what_is_wrong_and_where(change, text, members, tmp_path):
     document = json.loads(members[DOCUMENT])

@@ -167,13 +167,12 @@ def test_a_model_comes_back_to_the_last_bit(model, path):
 @pytest.mark.parametrize(
     ("classifier", "classes", "method"),
     [
-        (None, 3, "cross"),
-        (LogisticRegression(), 2, "split"),
-        (LogisticRegression(), 3, "cross"),
+        (None, 2, "split"),
+        (LogisticRegression(), 3, "split"),
         (SVC(), 3, "split"),
         (make_pipeline(StandardScaler(), SVC()), 2, "cross"),
     ],
-    ids=range(5),
+    ids=range(4),
 )
 def test_an_open_set_classifier_comes_back(classifier, classes, method, path):
     labels = np.array(["left", "right", "up"])[LABELS % classes]
@@ -223,6 +222,16 @@ def test_names_of_features_come_back(path):
         loaded.predict(frame[["b", "a", "ä", "d e"]])
 
 
+def test_what_set_output_asked_for_comes_back(path):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X, columns=list("abcd"))
+    model = make_pipeline(StandardScaler(), MinMaxScaler(), OneClassSVM()).set_output(transform="pandas").fit(frame)
+    save(model, path)
+    loaded = load(path)
+    pandas.testing.assert_frame_equal(loaded[:2].transform(frame), model[:2].transform(frame))
+    np.testing.assert_array_equal(loaded.decision_function(frame), model.decision_function(frame))
+
+
 @pytest.mark.skipif("SLABSVM_DATA" not in os.environ, reason="SLABSVM_DATA names no folder with tabular/")
 @pytest.mark.parametrize(
     "model",
@@ -233,7 +242,7 @@ def test_names_of_features_come_back(path):
 def test_a_real_table_comes_back_to_the_last_bit(model, path):
     table = np.load(Path(os.environ["SLABSVM_DATA"]) / "tabular" / "adbench-pima.npz")
     scaler = MinMaxScaler(clip=True).fit(table["train"].astype(np.float64))
-    train, test = (scaler.transform(table[part].astype(np.float64)) for part in ("train", "test"))
+    train, test = (scaler.transform(table[part][:100].astype(np.float64)) for part in ("train", "test"))
     assert_round_trip(model.fit(train), test, path)
 
 

@@ -99,8 +99,9 @@ class Places(Array):
         self.below = below
 
     def _values(self, array: npt.NDArray[Any], at: At) -> None:
-        if array.size and not 0 <= array.min() <= array.max() < at.sizes[self.below]:
-            at.refuse(f"must hold numbers from 0 to {at.sizes[self.below] - 1:,}")
+        size = at.sizes.get(self.below, 0)
+        if array.size and not 0 <= array.min() <= array.max() < size:
+            at.refuse(f"must hold numbers from 0 on that are less than {size:,}")
 
 
 class Rows(Kind):

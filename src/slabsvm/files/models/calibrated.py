@@ -176,7 +176,7 @@ def _doubt_pipeline(model: Any) -> str:
 CALIBRATED = (
     Entry("slabsvm.ConformalDetector", CONFORMAL, take=_conformal_part, give=_give_conformal, doubt=_doubt_conformal),
     Entry("slabsvm.OpenSetClassifier", OPEN_SET, take=_open_set_part, give=_give_open_set),
-    Entry("slabsvm.openset.classwise.NormalisedMargin", MARGIN),
+    Entry("slabsvm.openset.classwise.NormalisedMargin", MARGIN, features=False),
     Entry("slabsvm.DistinctKFold", {}),
     Entry("sklearn.model_selection.KFold", {}),
     # A pipeline's cache is a folder of pickles.

@@ -60,6 +60,8 @@ class Entry:
         It takes a model that was read and returns what is wrong with it as a whole, or nothing.
     left_out : tuple of str
         Parameters that are not kept, and are None in a file.
+    features : bool, default=True
+        Whether a fitted model knows its number of features.
     """
 
     name: str
@@ -70,6 +72,7 @@ class Entry:
     )
     doubt: Callable[[Any], str] = _nothing
     left_out: tuple[str, ...] = field(default=())
+    features: bool = True
 
     @cached_property
     def model(self) -> type[Any]:
@@ -164,7 +167,9 @@ class Estimator(Kind):
             for name, one in given.items()
             if not (isinstance(one, str) and one == NOT_GIVEN)
         }
-        return {"class": entry.name, "parameters": parameters, "fitted": self._state(entry, value, inner)}
+        output = _OUTPUT.write(getattr(value, "_sklearn_output_config", {}).get("transform"), inner.inside("output"))
+        state = self._state(entry, value, inner)
+        return {"class": entry.name, "parameters": parameters, "output": output, "fitted": state}
 
     def _state(self, entry: Entry, value: Any, at: At) -> Any:
         own = vars(value)
@@ -183,12 +188,16 @@ class Estimator(Kind):
         """Return the estimator."""
         if at.depth > DEEPEST:
             at.refuse(f"is inside of more than {DEEPEST} other estimators")
-        name, parameters, state = exactly(node, ("class", "parameters", "fitted"), at)
+        name, parameters, output, state = exactly(node, ("class", "parameters", "output", "fitted"), at)
         entry = at.classes.get(name) if isinstance(name, str) else None
         if entry is None or (self.names and name not in self.names):
             at.refuse(f"is of the class {shown(name)}, which {'may not be there' if entry else 'is not known here'}")
         inner = at.estimator()
         model = self._unfitted(entry, parameters, inner)
+        if (kind := _OUTPUT.read(output, inner.inside("output"))) is not None:
+            if not hasattr(model, "set_output"):
+                at.refuse("has an output, and transforms nothing")
+            model.set_output(transform=kind)
         if state is not None:
             self._refit(entry, model, state, inner)
         if text := entry.doubt(model):
@@ -236,6 +245,8 @@ class Estimator(Kind):
         parts = {
             name: kind.read(one, inner.inside(name)) for (name, kind), one in zip(kinds.items(), nodes, strict=True)
         }
+        if entry.features and parts["n_features_in"] is None:
+            inner.refuse("must have a number of features")
         for name in ("n_features_in", "feature_names_in"):
             if (value := parts.pop(name)) is not None:
                 setattr(model, f"{name}_", value)
@@ -247,6 +258,8 @@ class Estimator(Kind):
 
 _FEATURES = Maybe(Whole(names="d"))
 _NAMES = Maybe(Names())
+# What set_output has asked a transformer for.
+_OUTPUT = Maybe(Text("default", "pandas", "polars"))
 
 
 def _entry_of(model: Any, at: At) -> Entry:
