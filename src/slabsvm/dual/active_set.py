@@ -11,7 +11,7 @@ A sample inside the boxes of both planes ties the planes together (they coincide
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
 from slabsvm.dual.program import Dual
 from slabsvm.gram.cholesky import cholesky, inverse_of_lower
-from slabsvm.runtime.arrays import AnyFloatArray, BoolArray, FloatArray
+from slabsvm.runtime.arrays import AnyFloatArray, BoolArray, FloatArray, IndexArray
 
 # Added to K_FF's diagonal, relative to its mean: duplicates make K_FF singular, rounding makes it slightly indefinite.
 RIDGE: dict[Any, float] = {np.float64: 1e-13, np.float32: 1e-6}
@@ -31,6 +31,26 @@ REFINEMENTS = 2
 # and at most that of a factor of float32, until a correction is no more than this share of the solution.
 SINGLE_REFINEMENTS = 10
 REFINED = 1e-13
+# A change whose sums are off by more than this share of what it moves is spoiled.
+SPOILED = 1e-3
+
+
+class Walk(NamedTuple):
+    """Where a way along faces has led.
+
+    Attributes
+    ----------
+    multipliers : (P, m) array of float64
+        Feasible.
+    met : int
+        The number of bounds that were met.
+    arrived : bool
+        Whether they are the optimum of the face that these leave.
+    """
+
+    multipliers: FloatArray
+    met: int
+    arrived: bool
 
 
 class Face:
@@ -63,11 +83,15 @@ class Face:
             owners = np.where(free_somewhere, self.free, multipliers > 0)
             self.memberships = owners[self.free.any(axis=1)].T.astype(np.float64)
 
-    def factor(self, gram_block: AnyFloatArray, precision: type[np.floating[Any]] | None = None) -> None:
+    def factor(
+        self, gram_block: AnyFloatArray, precision: type[np.floating[Any]] | None = None, *, regular: bool = False
+    ) -> None:
         """Factor M, given K_FF, shape (f, f), in the given precision, or in its own; f^3/3 multiplications.
 
         Because A'x is given, K may be replaced by K + lift A A' without changing any answer. That makes it regular
-        where M is and K_FF is not: with a linear kernel there are often more free samples than features.
+        where M is and K_FF is not: with a linear kernel there are often more free samples than features. Where rounding
+        has made it indefinite all the same, a growing ridge is added, or with regular=True numpy.linalg.LinAlgError is
+        raised.
         """
         self.gram_block = gram_block
         border = self.memberships[self.samples]
@@ -85,10 +109,11 @@ class Face:
             return matrix
 
         ridge = RIDGE[dtype.type] if dtype == gram_block.dtype else ROUNDED_RIDGE
-        self._cholesky = cholesky(lifted, self.lift, ridge=ridge, most=1.0)
+        self._cholesky = cholesky(lifted, self.lift, ridge=ridge, most=ridge if regular else 1.0)
         self.border = self.half_solve(border)
         square = self.border.T @ self.border
         self.schur = 1.0 / square if len(square) == 1 else np.linalg.inv(square)
+        self._of_sums = self._solve_once(np.zeros(border.shape), np.eye(border.shape[1]))
 
     @property
     def least_pivot(self) -> float:
@@ -113,7 +138,7 @@ class Face:
         x = self._solve_once(right, sums)
         if self._cholesky.dtype == self.gram_block.dtype:
             for _ in range(REFINEMENTS):
-                x += self._solve_once(np.zeros_like(right), sums - members.T @ x)
+                x += self._of_sums @ (sums - members.T @ x)
             return x
         for _ in range(SINGLE_REFINEMENTS):
             rest = right - self.gram_block @ x
@@ -130,33 +155,92 @@ class Face:
         half -= self.border @ (self.schur @ (self.border.T @ half - sums))
         return np.asarray(self._trtrs(self._cholesky, half, lower=True, trans=1)[0], dtype=np.float64)
 
-    def newton_step(
-        self, multipliers: FloatArray, scores: FloatArray, *, blocked: bool = True
-    ) -> tuple[FloatArray, float]:
-        """Return the multipliers, shape (P, m), at the face's optimum or where a bound blocks the way, and the reach.
+    def newton_step(self, multipliers: FloatArray, scores: FloatArray) -> tuple[FloatArray, float]:
+        """Return the multipliers, shape (P, m), at the face's optimum, and how far towards it no bound is crossed.
 
-        The reach is 1.0 if nothing blocks. With blocked=False the whole step is taken whatever bounds it crosses.
+        1.0 is all of the way: these multipliers are feasible then.
         """
-        change = self.solve(-scores[self.samples, None], np.zeros((self.memberships.shape[1], 1)))
-        moves = self.split(change[:, 0])
-        now, caps = multipliers[:, self.samples], self.dual.caps[:, self.samples]
-        room = np.where(moves > 0, caps - now, now)
-        far = np.divide(room, np.abs(moves), out=np.full_like(room, np.inf), where=moves != 0)
-        reach = min(1.0, float(far.min()))
+        moves = self._split(self._to_optimum(scores), self.free[:, self.samples])
+        now = multipliers[:, self.samples]
         updated = multipliers.copy()
-        if not blocked:
-            updated[:, self.samples] = now + moves
-            return updated, reach
-        moved = np.clip(now + reach * moves, 0.0, caps)
-        if reach < 1.0:
-            plane, blocking = np.unravel_index(far.argmin(), far.shape)
-            moved[plane, blocking] = caps[plane, blocking] if moves[plane, blocking] > 0 else 0.0
-        updated[:, self.samples] = moved
-        return updated, reach
+        updated[:, self.samples] = now + moves
+        return updated, min(1.0, float(self._reaches(now, moves).min()))
 
-    def split(self, change: FloatArray) -> FloatArray:
+    def walk(self, multipliers: FloatArray, scores: FloatArray, most: int) -> Walk:
+        """Go from feasible multipliers, shape (P, m), at which samples have these scores, towards the face's optimum.
+
+        It turns where a multiplier meets its bound, at most so often: that one stays there, and the optimum of the
+        smaller face is the next aim. All turns are solved with the one factor: that the samples H stay where they are
+        takes a solve with (M^-1)_HH, and M^-1's columns of H. Where rounding spoils these, the walk ends.
+        """
+        free, caps = self.free[:, self.samples].copy(), self.dual.caps[:, self.samples]
+        now = multipliers[:, self.samples].copy()
+        ahead, held = self._to_optimum(scores), np.zeros(0, dtype=np.intp)
+        columns = np.empty((most, len(self.samples)))
+        met, reach = 0, 0.0
+        while met < most:
+            change = self._held(ahead, columns[: len(held)], held) if len(held) else ahead
+            if change is None:
+                break
+            moves = self._split(change, free)
+            reaches = self._reaches(now, moves)
+            reach = min(1.0, float(reaches.min()))
+            now = np.clip(now + reach * moves, 0.0, caps)
+            ahead = ahead - reach * change
+            if reach == 1.0:
+                break
+            met += 1
+            plane, blocking = np.unravel_index(reaches.argmin(), reaches.shape)
+            now[plane, blocking] = caps[plane, blocking] if moves[plane, blocking] > 0 else 0.0
+            free[plane, blocking] = False
+            if self._binds_otherwise(free):
+                break
+            if not free[:, blocking].any():
+                unit = np.zeros((len(self.samples), 1))
+                unit[blocking] = 1.0
+                columns[len(held)] = self.solve(unit, np.zeros((self.memberships.shape[1], 1)))[:, 0]
+                held = np.append(held, blocking)
+        updated = multipliers.copy()
+        updated[:, self.samples] = now
+        return Walk(updated, met, reach == 1.0)
+
+    def _held(self, change: FloatArray, columns: FloatArray, held: IndexArray) -> FloatArray | None:
+        """Return a change of beta_F, shape (f,), but for the samples that are held; None where rounding spoils it.
+
+        columns are those of M^-1, (h, f), that belong to the samples held, (h,).
+        """
+        try:
+            left = change - np.linalg.solve(columns[:, held], change[held]) @ columns
+        except np.linalg.LinAlgError:
+            return None
+        left[held] = 0.0
+        members = self.memberships[self.samples]
+        members[held] = 0.0
+        off = members.T @ left
+        if np.abs(off).max() > SPOILED * np.abs(left).sum():
+            return None
+        return np.asarray(left - members @ (off / members.sum(axis=0)))
+
+    def _binds_otherwise(self, free: BoolArray) -> bool:
+        """Return whether the planes of the samples that are left, (P, f), bind them in another way than F's did.
+
+        A plane with a single free sample moves nothing, and two planes that have come to share none are tied no more.
+        """
+        if self.memberships.shape[1] < self.dual.n_planes and self.free.any(axis=1).all():
+            return not (free.sum(axis=0) > 1).any()
+        return bool((free.sum(axis=1) == 1).any())
+
+    def _to_optimum(self, scores: FloatArray) -> FloatArray:
+        """Return the change of beta_F, shape (f,), from where samples have these scores to the face's optimum."""
+        return self.solve(-scores[self.samples, None], np.zeros((self.memberships.shape[1], 1)))[:, 0]
+
+    def _reaches(self, now: FloatArray, moves: FloatArray) -> FloatArray:
+        """Return how many times its move each multiplier of F can make before it meets a bound, shape (P, f)."""
+        room = np.where(moves > 0, self.dual.caps[:, self.samples] - now, now)
+        return np.divide(room, np.abs(moves), out=np.full_like(room, np.inf), where=moves != 0)
+
+    def _split(self, change: FloatArray, free: BoolArray) -> FloatArray:
         """Return the change of each plane's multipliers, shape (P, f), for a change of beta_F with A'change = 0."""
-        free = self.free[:, self.samples]
         signed = self.dual.signs[:, None] * change * free
         shared = free.sum(axis=0) > 1
         if shared.any():

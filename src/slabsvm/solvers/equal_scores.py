@@ -82,7 +82,10 @@ def equal_scores(
     """
     single = K.dtype == np.float32 or (dual.n_samples > FEW and 1 / MODERATE < float(np.diagonal(K).mean()) < MODERATE)
     face = Face(dual, np.zeros_like(dual.caps), np.ones(dual.caps.shape, dtype=bool))
-    face.factor(K, np.float32 if single else np.float64)
+    try:
+        face.factor(K, np.float32 if single else np.float64, regular=True)
+    except np.linalg.LinAlgError:
+        return None
     if face.least_pivot < (DEPENDENT_SINGLE if single else DEPENDENT):
         return None
     times = times or K.__matmul__
@@ -107,6 +110,9 @@ def _held_in_boxes(dual: Dual, face: Face, equal: FloatArray) -> FloatArray:
     """
     highest = np.maximum(dual.signs, 0.0) @ dual.caps
     lowest = -(np.maximum(-dual.signs, 0.0) @ dual.caps)
+    if dual.n_planes > 1 and np.clip(equal, 0.0, highest).sum() > dual.totals[dual.signs > 0].sum():
+        # One plane cannot have so much: the two are apart.
+        return equal
     beta, sides, columns = equal, np.zeros(len(equal)), np.zeros((len(equal), 0))
     known = np.zeros(0, dtype=np.intp)
     for _ in range(ROUNDS):
@@ -133,9 +139,9 @@ def _held_in_boxes(dual: Dual, face: Face, equal: FloatArray) -> FloatArray:
 
 
 def solve_collapsed(dual: Dual, gram: Gram, tol: float, cache_bytes: float) -> Solution | None:
-    """Return the solution of equal scores with its face, from all of K in float64, or None where it is not optimal.
+    """Return what equal scores come to, from all of K in float64, with its face where that is the optimum.
 
-    It is not tried where there is one plane, or products with K tell sooner, or K does not fit the memory.
+    None where there is one plane, or products with K tell sooner, or K does not fit the memory.
     """
     if dual.n_planes == 1 or gram.cheap_products or dual.n_samples > FACTORED or 8 * dual.n_samples**2 > cache_bytes:
         return None
@@ -152,4 +158,4 @@ def solve_collapsed(dual: Dual, gram: Gram, tol: float, cache_bytes: float) -> S
         iterations=0,
         unfinished=Status.STALLED,
     )
-    return replace(solution, face=face) if solution.converged else None
+    return replace(solution, face=face)

@@ -113,7 +113,7 @@ def _at_the_vertex_of(best: Point, gram: Gram) -> Point:
                 if len(face.samples) >= 2:
                     face.factor(gram.block(face.samples, face.samples))
             if len(face.samples) >= 2:
-                point = _point(dual, gram, face.newton_step(point.multipliers, point.scores)[0])
+                point = _point(dual, gram, face.walk(point.multipliers, point.scores, 1).multipliers)
             best = min(best, point, key=lambda one: one.gap)
     return best
 

@@ -29,9 +29,9 @@ MOST_STEPS = 256
 CROWDED = 0.68
 # Newton steps from one point; each puts at its bound whatever would leave its box.
 NEWTON_STEPS = 6
-# After so many rounds they stop at the first bound instead, and are more.
+# After so many rounds they turn at each bound instead, at most so often.
 FULL_ROUNDS = 4
-CAREFUL_STEPS = 60
+TURNS = 60
 # They cost free samples cubed each, in all at most this many times what the descent's steps did, samples for each.
 NEWTON_COST = 50
 # Rounds without a tenth less gap after which a fit is called stalled.
@@ -101,7 +101,7 @@ class _Small:
                     # w = 0: what is left to solve for is rounding.
                     break
                 if face is None:
-                    point, face = self._newton(point, NEWTON_STEPS, careful=True)
+                    point, face = self._newton(point, careful=True)
                 if face is not None and point.gap <= max(EXACT * target, floor):
                     break
                 within = within or (point, face)
@@ -124,7 +124,7 @@ class _Small:
                 steps_per_sample = min(STEPS << (len(history) - 2), MOST_STEPS)
                 careful = len(history) > FULL_ROUNDS
                 point = self._descended(point, steps_per_sample)
-                point, face = self._newton(point, CAREFUL_STEPS if careful else NEWTON_STEPS, careful=careful)
+                point, face = self._newton(point, careful=careful)
         solution = certified(
             point,
             mean_diagonal=self.mean_diagonal,
@@ -186,22 +186,26 @@ class _Small:
         self.tried = True
         return equal_scores(self.dual, self.K)
 
-    def _newton(self, point: Point, n_steps: int, *, careful: bool = False) -> tuple[Point, Face | None]:
+    def _newton(self, point: Point, *, careful: bool) -> tuple[Point, Face | None]:
         """Return the best point among some Newton steps on the face, and the face if its optimum is that point.
 
-        Of a full step, all that leaves its box is put at its bound. A careful one ends where the first bound blocks it,
+        Of a full step, all that leaves its box is put at its bound. A careful one turns at each bound that blocks it,
         and never raises the objective. The next step is on the smaller face; the descent frees the rest again.
         """
         dual, best = self.dual, point
-        for _ in range(n_steps):
+        for _ in range(TURNS if careful else NEWTON_STEPS):
             face = Face(dual, point.multipliers)
             n_free = len(face.samples)
             if n_free < 2 or n_free**3 > self.newton_budget:
                 break
             self.newton_budget -= n_free**3
             face.factor(self.K[face.samples[:, None], face.samples])
-            wanted, reach = face.newton_step(point.multipliers, point.scores, blocked=careful)
-            inside = reach == 1.0
+            if careful:
+                wanted, met, arrived = face.walk(point.multipliers, point.scores, TURNS)
+                inside = arrived and not met
+            else:
+                wanted, reach = face.newton_step(point.multipliers, point.scores)
+                inside = reach == 1.0
             point = self._at(wanted if careful or inside else dual.project_sums(wanted))
             # Either will do: far from the optimum a lower objective may come with a larger gap, and near it the
             # objective is the same to within rounding.

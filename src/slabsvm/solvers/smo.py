@@ -115,11 +115,12 @@ def solve(
         if solution.status is not Status.STALLED:
             return solution
         # Full Newton steps may go round in circles; the descent never does.
-        again = _Descent(dual, gram, limits, solution.iterations, np.float64).run(solution.multipliers)
+        again = _Descent(dual, gram, limits, solution.iterations, dtype=np.float64).run(solution.multipliers)
         return min(solution, again, key=lambda each: each.gap)
     if start is not None:
         return _Descent(dual, gram, limits).run(start)
-    return solve_collapsed(dual, gram, tol, cache_bytes) or _solve(dual, gram, limits)
+    collapsed = solve_collapsed(dual, gram, tol, cache_bytes)
+    return collapsed if collapsed is not None and collapsed.converged else _solve(dual, gram, limits, collapsed)
 
 
 @dataclass(frozen=True)
@@ -135,13 +136,14 @@ class Limits:
     rough: bool = False
 
 
-def _solve(dual: Dual, gram: Gram, limits: Limits) -> Solution:
+def _solve(dual: Dual, gram: Gram, limits: Limits, collapsed: Solution | None = None) -> Solution:
+    """Return the solution; collapsed is what equal scores come to, where that is known."""
     if dual.n_samples <= SMALL:
         return _Descent(dual, gram, limits).run(None)
     loose = replace(limits, tol=SLACK * limits.tol, rough=True)
     part = np.arange(-(-dual.n_samples // RATIO))
     rough = _solve(dual.restrict(part), gram.subset(part), loose)
-    descent = _Descent(dual, gram, limits, rough.iterations)
+    descent = _Descent(dual, gram, limits, rough.iterations, collapsed=collapsed)
     crowded = float((rough.multipliers > 0).any(axis=0).mean()) > CROWDED
     if crowded and (descent.pool.could_hold_everything or not gram.cheap_products):
         if descent.pool.could_hold_everything:
@@ -165,9 +167,12 @@ class _Descent:
         gram: Gram,
         limits: Limits,
         steps: int = 0,
+        *,
         dtype: type[np.floating[Any]] | None = None,
+        collapsed: Solution | None = None,
     ) -> None:
         self.dual = dual
+        self.collapsed = collapsed
         self.gram = gram
         self.limits = limits
         self.steps = steps
@@ -254,10 +259,13 @@ class _Descent:
         def enough(point: Point) -> bool:
             return point.gap <= (1 - HIDDEN) * self._gap_target(point)
 
-        point, found = near_equal_scores(self.dual, self.pool.blocks, enough), None
-        if not enough(point) and self.dual.n_samples <= LAST_FACTORED and self.pool.holds_everything:
+        point, other = near_equal_scores(self.dual, self.pool.blocks, enough), None
+        if self.collapsed is not None:
+            other = self._at(self.collapsed.multipliers)
+        elif not enough(point) and self.dual.n_samples <= LAST_FACTORED and self.pool.holds_everything:
             found = equal_scores(self.dual, self.pool.matrix, self.gram.dot)
-        return found[0] if found is not None and found[0].gap < point.gap else point
+            other = None if found is None else found[0]
+        return other if other is not None and other.gap < point.gap else point
 
     def _gap_target(self, point: Point) -> float:
         return self.dual.gap_target(point.objective, self.mean_diagonal, self.limits.tol, self.gram.resolution)
@@ -342,18 +350,19 @@ class _Descent:
         members, block = self.pool.members, self.pool.block
         few = self.dual.part(members)
         before = self.point.multipliers[:, members]
-        values, slopes = before, self.point.scores[members]
+        values, scores = before, self.point.scores[members]
         budget = NEWTON_COST * worth * len(members)
-        for _ in range(n_steps):
+        while n_steps > 0:
             face = Face(few, values)
             budget -= len(face.samples) ** 3
             if len(face.samples) < 2 or budget < 0:
                 break
             face.factor(block[np.ix_(face.samples, face.samples)])
-            values, reach = face.newton_step(values, slopes)
-            slopes = self.point.scores[members] + block[: len(members), : len(members)] @ few.beta(values - before)
-            if reach == 1.0:
+            values, met, arrived = face.walk(values, scores, n_steps)
+            if arrived:
                 break
+            n_steps -= max(met, 1)
+            scores = self.point.scores[members] + block[: len(members), : len(members)] @ few.beta(values - before)
         improved = self._moved(members, values)
         # Either will do: far from the optimum a lower objective may come with a larger gap, and near it the objective
         # is the same to within rounding.
