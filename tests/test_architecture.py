@@ -41,6 +41,8 @@ HOMES = {
     "matplotlib": {"display"},
     "click": {"command"},
     "rich": {"command"},
+    "pandas": {"files"},
+    "pyarrow": {"files"},
     "dask": {"data", "detectors"},
     "onnx": {"files"},
     "pyod": {"detectors"},

@@ -109,6 +109,20 @@ def test_the_default_rejects_a_row_with_one_such_cell(parts, name):
 
 
 @pytest.mark.numeric
+@pytest.mark.parametrize(("n_rows", "n_columns"), [(30, 2), (50, 10), (60, 50)])
+def test_the_default_rejects_every_row_with_such_a_cell_if_rows_are_no_fewer_than_columns(n_rows, n_columns):
+    generator = np.random.default_rng(0)
+
+    def table(n):
+        return pd.DataFrame(generator.normal(size=(n, n_columns))).assign(finish=generator.choice(["matt", "raw"], n))
+
+    model = make_pipeline(TableEncoder(), AutoSlabSVM()).fit(table(n_rows))
+    new = table(300)
+    assert np.mean(model.predict(new) == 1) > 0.7
+    assert (model.predict(new.assign(finish="violet")) == -1).all()
+
+
+@pytest.mark.numeric
 def test_a_category_never_met_is_as_far_away_as_one_that_a_left_out_row_had_alone(parts):
     parts.loc[5, "finish"] = "violet"
     model = make_pipeline(TableEncoder(), AutoSlabSVM()).fit(parts)
