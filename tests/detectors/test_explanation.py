@@ -201,3 +201,15 @@ def test_detectors_that_do_not_say_are_refused(X):
         Silent().fit(X).explain(X)
     with pytest.raises(NotFittedError):
         OneClassSlabSVM().explain(X)
+
+
+def test_what_is_usual_is_not_that_of_the_first_rows():
+    rows = np.random.default_rng(0).normal(9.0, 1.0, (3000, 2))
+    rows = rows[rows[:, 0].argsort()]
+    weights = np.ones(len(rows))
+    weights[::2] = 0.0
+    usual = LinearOneClassSlabSVM().fit(rows, sample_weight=weights)._usual
+    shuffled = LinearOneClassSlabSVM().fit(np.random.default_rng(1).permutation(rows[1::2]))._usual
+    # Of 500 rows a mean is off by a twentieth of a deviation.
+    assert usual.means / shuffled.means == pytest.approx(1.0, abs=0.02)
+    assert usual.spreads / shuffled.spreads == pytest.approx(1.0, abs=0.2)

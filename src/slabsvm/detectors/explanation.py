@@ -25,15 +25,13 @@ from typing import Any
 
 import numpy as np
 
-from slabsvm.data.pieces import pieces
 from slabsvm.kernels.surroundings import Around
 from slabsvm.runtime.arrays import BoolArray, FloatArray
+from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
-# Numbers of parts that what is usual is read off.
+# What is usual is read off so many rows, or as many in between as have so many parts in all.
+USUAL_ROWS = (50, 500)
 USUAL_PARTS = 2**20
-USUAL_ROWS = (50, 1000)
-# Bytes of parts that are held at once.
-PART_BYTES = 2**24
 # Blame is divided as if each row were off by this share of a typical row's distance, in the typical way: so it is
 # continuous where a row is not off at all.
 BLUR = 0.01
@@ -110,17 +108,16 @@ class Usual:
 
     @classmethod
     def of(cls, parts: Callable[[Any], FloatArray], X: Any, weights: FloatArray) -> Usual:
-        """Return what the parts of rows, (n, d) each, are at the first rows of X, whose order is as good as random."""
+        """Return what the parts of rows, (n, d), are at rows from all over X, of these weights, (n,)."""
         few, many = USUAL_ROWS
-        n_rows = min(X.shape[0], max(few, min(many, USUAL_PARTS // max(1, X.shape[1]))))
-        stretches = pieces(n_rows, 8 * X.shape[1], PART_BYTES)
-        shares = weights[:n_rows] / weights[:n_rows].sum()
-
-        def mean(of: Callable[[FloatArray], FloatArray]) -> FloatArray:
-            return np.asarray(sum(shares[rows] @ of(_finite(parts(X[rows]))) for rows in stretches))
-
-        means = mean(lambda found: found)
-        return cls(means, mean(lambda found: np.abs(found - means)))
+        weighted = np.flatnonzero(weights)
+        n_rows = min(len(weighted), max(few, min(many, USUAL_PARTS // max(1, X.shape[1]))))
+        some = weighted[np.linspace(0, len(weighted) - 1, n_rows).astype(np.intp)]
+        shares = weights[some] / weights[some].sum()
+        with ONE_BLAS_THREAD:
+            found = _finite(parts(X[some]))
+            means = shares @ found
+            return cls(means, shares @ np.abs(found - means))
 
 
 def summed(parts: FloatArray) -> FloatArray:
