@@ -106,6 +106,11 @@ def assert_round_trip(model, rows, path):
     return loaded
 
 
+def nested(depth):
+    """Return a detector inside of others."""
+    return OneClassSVM() if depth == 1 else ConformalDetector(nested(depth - 1))
+
+
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "model.slab"
@@ -248,6 +253,8 @@ def test_a_real_table_comes_back_to_the_last_bit(model, path):
 
 def test_an_unfitted_model_comes_back_unfitted(path):
     model = ConformalDetector(make_pipeline(StandardScaler(), OneClassSlabSVM(nu_lower=0.2)), alpha=0.1)
+    save(nested(16), path)
+    assert load(path).get_params().keys() == nested(16).get_params().keys()
     save(model, path)
     assert repr(load(path)) == repr(model)
     np.testing.assert_array_equal(load(path).fit(X).p_values(NEW), model.fit(X).p_values(NEW))
@@ -309,8 +316,11 @@ def test_training_rows_in_a_frame_are_refused_and_can_be_left_out(path):
         ),
         (np.zeros(3), "model is of the class numpy.ndarray"),
         (type("OneClassSVM", (OneClassSVM,), {})(), "which is not kept"),
+        (OneClassSVM(nu=7), "parameters that slabsvm.OneClassSVM does not take: .*'nu'"),
+        (ConformalDetector(OneClassSVM(n_jobs=10**6)), "estimator asks for 1,000,000 jobs at once"),
+        (nested(17), "is inside of more than 15 other estimators"),
     ],
-    ids=range(7),
+    ids=range(10),
 )
 def test_what_is_not_kept_is_refused_and_leaves_no_file(model, text, path):
     path.write_text("before")

@@ -22,6 +22,7 @@ from slabsvm.files.models.kinds import Kind, Maybe, Scalar, Text, Whole
 
 # An estimator is inside of no more others.
 DEEPEST = 16
+TOO_DEEP = f"is inside of more than {DEEPEST - 1} other estimators"
 # A file may not ask for more threads or processes.
 MOST_JOBS = 1024
 # scikit-learn's word for a parameter that was not given, because it is to go.
@@ -161,6 +162,7 @@ class Estimator(Kind):
         """Return its class, parameters and fitted state."""
         entry = _entry_of(value, at)
         inner = at.estimator()
+        self._refuse_strange(entry, value, inner)
         given = value.get_params(deep=False) if hasattr(value, "get_params") else vars(value)
         parameters = {
             name: Parameter().write(None if name in entry.left_out else one, inner.inside(f"parameters.{name}"))
@@ -186,13 +188,13 @@ class Estimator(Kind):
 
     def read(self, node: Any, at: At) -> Any:
         """Return the estimator."""
-        if at.depth > DEEPEST:
-            at.refuse(f"is inside of more than {DEEPEST} other estimators")
         name, parameters, output, state = exactly(node, ("class", "parameters", "output", "fitted"), at)
         entry = at.classes.get(name) if isinstance(name, str) else None
         if entry is None or (self.names and name not in self.names):
             at.refuse(f"is of the class {shown(name)}, which {'may not be there' if entry else 'is not known here'}")
         inner = at.estimator()
+        if inner.depth > DEEPEST:
+            at.refuse(TOO_DEEP)
         model = self._unfitted(entry, parameters, inner)
         if (kind := _OUTPUT.read(output, inner.inside("output"))) is not None:
             if not hasattr(model, "set_output"):
@@ -200,8 +202,7 @@ class Estimator(Kind):
             model.set_output(transform=kind)
         if state is not None:
             self._refit(entry, model, state, inner)
-        if text := entry.doubt(model):
-            at.refuse(text)
+        self._refuse_strange(entry, model, inner)
         if self.answers and not hasattr(model, self.answers):
             at.refuse(f"is of the class {name}, which has no {self.answers}")
         if self.fitted:
@@ -226,16 +227,25 @@ class Estimator(Kind):
         values = {name: Parameter().read(one, at.inside(f"parameters.{name}")) for name, one in parameters.items()}
         if any(values.get(name) is not None for name in entry.left_out):
             at.refuse(f"has one of the parameters {', '.join(entry.left_out)}, of which no file holds any")
-        n_jobs = values.get("n_jobs")
-        if isinstance(n_jobs, int) and abs(n_jobs) > MOST_JOBS:
-            at.refuse(f"asks for {n_jobs:,} jobs at once")
         try:
-            model = entry.model(**values)
+            return entry.model(**values)
+        except (TypeError, ValueError) as error:
+            at.refuse(f"has parameters that {entry.name} does not take: {error}")
+
+    def _refuse_strange(self, entry: Entry, model: Any, at: At) -> None:
+        """Refuse a model, to write or just read, that no fit accepts or that is wrong as a whole."""
+        if at.depth > DEEPEST:
+            at.refuse(TOO_DEEP)
+        n_jobs = getattr(model, "n_jobs", None)
+        if isinstance(n_jobs, int) and abs(n_jobs) > MOST_JOBS:
+            at.refuse(f"asks for {n_jobs:,} jobs at once, and may ask for {MOST_JOBS:,}")
+        try:
             if hasattr(model, "_parameter_constraints"):
                 model._validate_params()
         except (TypeError, ValueError) as error:
             at.refuse(f"has parameters that {entry.name} does not take: {error}")
-        return model
+        if text := entry.doubt(model):
+            at.refuse(text)
 
     def _refit(self, entry: Entry, model: Any, state: Any, at: At) -> None:
         """Set what a fit has found."""
