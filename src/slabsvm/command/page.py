@@ -69,9 +69,10 @@ def _pictures(detector: Any) -> list[str]:
 
 
 def _parts(parts: list[dict[str, Any]]) -> str:
+    """Return a table with a column for each part."""
     names = list(dict.fromkeys(name for part in parts for name in part))
-    rows = [tuple(_short(part.get(name)) for name in names) for part in parts]
-    return _table(tuple(name.replace("_", " ") for name in names), rows)
+    rows = [(name.replace("_", " "), *(_short(part.get(name)) for part in parts)) for name in names]
+    return _table(("", *(str(number + 1) for number in range(len(parts)))), rows)
 
 
 def _short(value: Any) -> str:
