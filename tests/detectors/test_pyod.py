@@ -1,7 +1,7 @@
 """Detectors in PyOD: its own conventions, as its tests of its detectors ask for them."""
 
+import importlib
 import pickle
-import subprocess
 import sys
 from pathlib import Path
 
@@ -29,6 +29,8 @@ pytest.importorskip("pyod", reason="needs PyOD: pip install 'slabsvm[pyod]'")
 from pyod.models.base import BaseDetector
 from pyod.models.knn import KNN
 from pyod.utils.data import generate_data
+
+pytestmark = pytest.mark.numeric
 
 N_TRAIN, N_TEST, CONTAMINATION = 200, 100, 0.1
 LEAST_AREA = 0.9
@@ -82,9 +84,9 @@ def test_larger_scores_are_stranger(detector, data):
     scores = detector.decision_function(X_test)
     assert scores.shape == (N_TEST,)
     assert roc_auc_score(y_test, scores) >= LEAST_AREA
-    # Without closed forms a training row is scored by a model that has learned it, outliers too.
-    least = LEAST_AREA if has_left_out_scores(detector) else 0.7
-    assert roc_auc_score(y_train, detector.decision_scores_) >= least
+    # Without closed forms a training row is scored by a model that has learned it, outliers too: nothing is promised.
+    if has_left_out_scores(detector):
+        assert roc_auc_score(y_train, detector.decision_scores_) >= LEAST_AREA
 
 
 def test_labels_probabilities_and_confidences_of_new_rows(detector, data):
@@ -136,14 +138,12 @@ def test_wrong_contamination_is_refused():
         PyODDetector(contamination=0.6)
 
 
-def test_without_pyod_it_says_what_to_install():
-    code = (
-        "import sys; sys.modules['pyod'] = None; import slabsvm\n"
-        "try: slabsvm.PyODDetector()\n"
-        "except ImportError as error: print(error)"
-    )
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert "pip install 'slabsvm[pyod]'" in said
+def test_without_pyod_it_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyod.models.base", None)
+    monkeypatch.delitem(sys.modules, "slabsvm.detectors.pyod")
+    module = importlib.import_module("slabsvm.detectors.pyod")
+    with pytest.raises(ImportError, match=r"pip install 'slabsvm\[pyod\]'"):
+        module.PyODDetector()
 
 
 def blocks():

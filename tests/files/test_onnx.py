@@ -477,12 +477,13 @@ def test_no_value_has_more_numbers_than_rows_times_samples_or_features():
     X = rng.uniform(0.5, 1.5, (70, 11))
     for model in (*(OneClassSlabSVM(kernel=kernel) for kernel in KERNELS), KernelPCADetector(kernel="chi2")):
         graph = onnx.shape_inference.infer_shapes(to_onnx(fitted(model, X), dtype=np.float64))
-        sizes = {}
-        for value in graph.graph.value_info:
-            sides = [side.dim_value for side in value.type.tensor_type.shape.dim if side.HasField("dim_value")]
-            sizes[value.name] = int(np.prod(sides))
-        assert sizes
-        assert max(sizes.values()) <= 70 * 3
+        sides = [value.type.tensor_type.shape.dim for value in graph.graph.value_info]
+        of_rows = [some for some in sides if any(not side.HasField("dim_value") for side in some)]
+        assert of_rows
+        for some in of_rows:
+            # Two sides at most, of which one is the rows'.
+            assert sum(side.dim_value != 1 for side in some) <= 2
+            assert np.prod([side.dim_value for side in some if side.HasField("dim_value")]) <= 70
 
 
 def test_what_has_no_form_in_onnx_is_refused_with_the_reason():
@@ -543,3 +544,14 @@ def test_writing_a_graph_leaves_the_model_as_it_was():
         before = model.score_samples(new)
         to_onnx(model)
         np.testing.assert_array_equal(model.score_samples(new), before)
+
+
+def test_distances_are_computed_once_for_the_position_and_for_the_mass():
+    X, new = rows("any")
+    remote = np.vstack([X, [[1e6] * 4]])
+    graph = to_onnx(fitted(OneClassSlabSVM(gamma=1.0), remote), dtype=np.float64)
+    assert [node.op_type for node in graph.graph.node].count("Scan") == 1
+    products = to_onnx(of_family("slab"), dtype=np.float64).graph.node
+    # Of rows and samples, and of kernel values with coefficients and with their sizes.
+    assert [node.op_type for node in products].count("MatMul") == 3
+    assert_agrees(fitted(OneClassSlabSVM(gamma=1.0), remote), new, np.float64)

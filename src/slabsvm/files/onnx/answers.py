@@ -24,7 +24,7 @@ from slabsvm.files.onnx.answer import Answer
 from slabsvm.files.onnx.graph import Tensor, log, maximum, minimum, row_squares, where
 from slabsvm.files.onnx.p_values import calibrated
 from slabsvm.files.onnx.steps import after, on_scale
-from slabsvm.files.onnx.sums import Position, Sums, image, position, product, refusal, squared_lengths
+from slabsvm.files.onnx.sums import Position, Sums, image, position, product, refusal, share_samples, squared_lengths
 from slabsvm.kernels.expansion import Expansion
 from slabsvm.kernels.tables import WeightVector
 from slabsvm.selection.auto import AutoSlabSVM
@@ -63,6 +63,7 @@ def _(detector: ConformalDetector, rows: Tensor) -> Answer:
 @answer.register
 def _(detector: AutoSlabSVM, rows: Tensor) -> Answer:
     scaled = on_scale(detector._fitted.scaler, rows)
+    share_samples([member._fitted.expansion for member in detector.members_], rows.graph)
     total, *others = (answer(member, scaled).decision for member in detector.members_)
     for other in others:
         total = total + other

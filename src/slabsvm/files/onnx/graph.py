@@ -7,7 +7,7 @@ reads as it does in NumPy. What was already computed from the same tensors is no
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,7 +47,7 @@ class Graph:
         self.outer = outer
         self.nodes: list[Any] = []
         self.constants: list[Any] = [] if outer is None else outer.constants
-        self._known: dict[Any, Tensor] = {}
+        self._known: dict[Hashable, Tensor] = {}
         self._root: Graph = self if outer is None else outer._root
         self._count = 0
 
@@ -71,11 +71,12 @@ class Graph:
                 raise ImpreciseError(f"{self.dtype} does not hold {np.abs(wide[np.isfinite(wide)]).max():.3g}")
         content = array.tobytes()
         key = (array.dtype.str, array.shape, content if len(content) <= KEY_BYTES else hashlib.sha256(content).digest())
-        known = self._root._known
-        if key not in known:
-            known[key] = Tensor(self._root, self.name())
-            self.constants.append(numpy_helper.from_array(array, known[key].name))
-        return known[key]
+
+        def make() -> Tensor:
+            self.constants.append(numpy_helper.from_array(array, self.name()))
+            return Tensor(self._root, self.constants[-1].name)
+
+        return self._root.once(key, make)
 
     def tensor(self, value: Any) -> Tensor:
         """Return a tensor as it is, and numbers as a constant."""
@@ -91,11 +92,18 @@ class Graph:
         if _depth(deepest) > _depth(self):
             return deepest.node(operator, *values, **attributes)
         inputs = [self.tensor(value).name for value in values]
-        key = (operator, *inputs, *sorted(attributes.items()))
-        if key not in self._known:
+
+        def make() -> Tensor:
             made = Tensor(self, self.name())
             self.nodes.append(helper.make_node(operator, inputs, [made.name], name=f"n_{made.name}", **attributes))
-            self._known[key] = made
+            return made
+
+        return self.once((operator, *inputs, *sorted(attributes.items())), make)
+
+    def once(self, key: Hashable, make: Callable[[], Tensor]) -> Tensor:
+        """Return a value that is made when its key is first asked for."""
+        if key not in self._known:
+            self._known[key] = make()
         return self._known[key]
 
     def texts(self, values: Any) -> Tensor:

@@ -6,8 +6,9 @@ by halving, and what has no table is summed over one feature, or one knot of eac
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, singledispatch
+from functools import partial, singledispatch
 from types import MethodType
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from slabsvm.files.onnx.graph import (
+    Graph,
     ImpreciseError,
     Tensor,
     exp,
@@ -143,8 +145,7 @@ def _(projection: IntersectionTable, rows: Tensor) -> Position:
     edges = table.knots.copy()
     edges[starts + counts] = np.nan
     # Each piece from where it begins: at 0, or at a knot.
-    begins, values = np.zeros_like(edges), np.zeros_like(edges)
-    begins[1:] = np.nan_to_num(edges[:-1])
+    begins = np.append(0.0, np.nan_to_num(edges[:-1]))
     values = table.intercepts + table.slopes * begins
     middle, size = _centred(values, starts, counts + 1)
     t = _columns(rows, filled)
@@ -177,7 +178,7 @@ def _(projection: Expansion, rows: Tensor) -> Position:
     return Position(sums(coefficients).flat, size=float(sums.size(coefficients).max()))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Sums:
     """Sums of kernel functions over the samples of an expansion at rows, (n, d).
 
@@ -215,10 +216,10 @@ class Sums:
             raise refusal(None)
         return self.expansion.kernel
 
-    @cached_property
+    @property
     def _exponents(self) -> Tensor:
-        assert isinstance(self.kernel, RBF)
-        return exponents(self.kernel, self.rows, dense(self.expansion.samples))
+        key = ("exponents", id(self.expansion), self.rows.name)
+        return self.rows.graph.once(key, lambda: exponents(self.expansion, self.rows))
 
     @property
     def _top(self) -> Tensor:
@@ -230,33 +231,46 @@ class Sums:
         return exp(self._exponents - self._top.column)
 
 
-def exponents(kernel: RBF, rows: Tensor, samples: FloatArray) -> Tensor:
-    """Return -gamma |x - z|^2 of rows (n, d) and samples (m, d), shape (n, m); -inf for rows too far out.
+def share_samples(expansions: Sequence[Expansion], graph: Graph) -> None:
+    """Have RBF expansions about one centre take their samples, of which they share many, from one constant."""
+    samples = [_centred_samples(expansion) for expansion in expansions]
+    every, places = np.unique(np.vstack(samples), axis=0, return_inverse=True)
+    ends = np.cumsum([len(some) for some in samples])[:-1]
+    for expansion, own in zip(expansions, np.split(places.ravel(), ends), strict=True):
+        graph.once(("samples", id(expansion)), partial(take, graph.constant(every), own))
+
+
+def exponents(expansion: Expansion, rows: Tensor) -> Tensor:
+    """Return -gamma |x - z|^2 of rows (n, d) and the samples, shape (n, m); -inf for rows too far out.
 
     By one product of centred rows where that is exact enough, as in `slabsvm.kernels.rbf`, else feature by feature.
     Raises ImpreciseError where float32 would not do.
     """
-    dtype = rows.graph.dtype
-    centre = samples.mean(axis=0) if kernel.centre is None else np.asarray(kernel.centre, dtype=np.float64)
-    centre = np.asarray(centre, dtype=np.float64)
-    farthest = kernel.gamma * float(np.square(samples - centre).sum(axis=1).max(initial=0.0))
-    off_by = 4 * float(np.finfo(dtype).eps) * farthest
-    if rows.graph.single and not off_by <= FINE_SINGLE:
+    graph, kernel, samples = rows.graph, expansion.kernel, _centred_samples(expansion)
+    assert isinstance(kernel, RBF)
+    farthest = kernel.gamma * float(np.square(samples).sum(axis=1).max(initial=0.0))
+    off_by = 4 * float(np.finfo(graph.dtype).eps) * farthest
+    if graph.single and not off_by <= FINE_SINGLE:
         raise ImpreciseError(f"exponents would be off by up to {off_by:.3g}")
     if not off_by <= FINE:
-        return _by_differences(kernel.gamma, rows, samples)
+        return _by_differences(kernel.gamma, rows, dense(expansion.samples))
     root = 2.0 * np.sqrt(0.5 * kernel.gamma)
-    others = (samples - centre) * root
-    norms = 0.5 * np.square(others).sum(axis=1)
-    table = np.vstack([others.T, np.ones(len(others)), -norms])
-    scaled = less(rows, centre) * root
+    others = graph.once(("samples", id(expansion)), lambda: graph.constant(samples)) * root
+    table = graph.node("Concat", others, (-0.5 * row_squares(others)).column, axis=1)
+    scaled = (rows if kernel.centre is None else less(rows, kernel.centre)) * root
     squares = -0.5 * row_squares(scaled)
-    far = ~(squares >= -FARTHEST * float(np.finfo(dtype).max))
+    far = ~(squares >= -FARTHEST * float(np.finfo(graph.dtype).max))
     scaled = where(far.column, 0.0, scaled)
-    squares = where(far, -np.inf, squares)
-    ones = zeros(rows, 1) + 1.0
-    wide = rows.graph.node("Concat", scaled, squares.column, ones, axis=1)
-    return minimum(wide @ table, 0.0)
+    wide = graph.node("Concat", scaled, zeros(rows, 1) + 1.0, axis=1)
+    found = wide @ graph.node("Transpose", table, perm=(1, 0)) + where(far, -np.inf, squares).column
+    return minimum(found, 0.0)
+
+
+def _centred_samples(expansion: Expansion) -> FloatArray:
+    """Return an RBF expansion's samples, less the kernel's centre where it has one."""
+    samples, kernel = dense(expansion.samples), expansion.kernel
+    assert isinstance(kernel, RBF)
+    return samples if kernel.centre is None else samples - kernel.centre
 
 
 def _by_differences(gamma: float, rows: Tensor, samples: FloatArray) -> Tensor:
@@ -381,4 +395,4 @@ def refusal(what: Any) -> TypeError:
             "A model whose kernel is a Python function has no form in ONNX, which cannot call it. Fit it with the name "
             "of a kernel: 'rbf', 'linear', 'intersection', 'hellinger' or 'chi2'."
         )
-    return TypeError(f"{type(what).__name__} has no form in ONNX here; see docs/production.md for what is converted.")
+    return TypeError(f"{type(what).__name__} has no form in ONNX here; see docs/onnx.md for what is converted.")
