@@ -19,7 +19,7 @@ shares are typical ones of what its decision is.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,6 +71,15 @@ class Explanation:
     def less(self, constant: float) -> Explanation:
         """Return the explanation of decisions that are less by a constant."""
         return Explanation(self.typical, self.reference - constant, self.decisions - constant, self.deviations)
+
+    def plus(self, other: Explanation) -> Explanation:
+        """Return the sums of the parts, of which those that are typical add up to more than 1."""
+        return Explanation(
+            self.typical + other.typical,
+            self.reference + other.reference,
+            self.decisions + other.decisions,
+            self.deviations + other.deviations,
+        )
 
     def carried_over(self, decisions: FloatArray, reference: float) -> Explanation:
         """Return the explanation of other decisions, which are a function of these; of the reference it is reference.
@@ -182,14 +191,16 @@ def of_distances(
     return Explanation(typical, reference, decisions, _divided(decisions - reference, blame))
 
 
-def mean_of(explanations: list[Explanation]) -> Explanation:
-    """Return the explanation of the mean of several models' decisions, which are of the same features."""
-    return Explanation(
-        typical=np.mean([one.typical for one in explanations], axis=0),
-        reference=float(np.mean([one.reference for one in explanations])),
-        decisions=np.mean([one.decisions for one in explanations], axis=0),
-        deviations=np.mean([one.deviations for one in explanations], axis=0),
-    )
+def mean_of(explanations: Iterable[Explanation]) -> Explanation:
+    """Return the explanation of the mean of several models' decisions, which are of the same features.
+
+    Two tables of deviations are held at once.
+    """
+    total, n = None, 0
+    for one in explanations:
+        total, n = one if total is None else total.plus(one), n + 1
+    assert total is not None
+    return Explanation(total.typical / n, total.reference / n, total.decisions / n, total.deviations / n)
 
 
 def _fractions(sizes: FloatArray) -> FloatArray:

@@ -42,7 +42,7 @@ class MeanScore:
     def explanation(self, X: Any) -> Explanation:
         """Return what each feature adds to the scores; a scaler takes each feature by itself."""
         rows = put_on_scale(self.scaler, X)
-        return mean_of([member._explanation(rows) for member in self.members])
+        return mean_of(member._explanation(rows) for member in self.members)
 
 
 @dataclass(frozen=True)
