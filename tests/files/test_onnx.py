@@ -42,6 +42,7 @@ from slabsvm import (
 from slabsvm.files import load, register_with_skl2onnx, save, to_onnx
 
 onnx = pytest.importorskip("onnx", reason="needs onnx: pip install 'slabsvm[onnx]'")
+ReferenceEvaluator = pytest.importorskip("onnx.reference").ReferenceEvaluator
 onnxruntime = pytest.importorskip("onnxruntime", reason="needs onnxruntime: pip install 'slabsvm[test]'")
 
 pytestmark = pytest.mark.numeric
@@ -210,6 +211,18 @@ def test_every_other_detector_answers_as_in_python_on_a_real_table(name, dtype):
 def test_chi2_tables_of_any_precision_answer_as_in_python(exactness, dtype):
     X, new = rows("non-negative")
     assert_agrees(fitted(OneClassSlabSVM(kernel="chi2", prediction_tol=exactness), X), new, dtype)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("name", ["slab", "kernel PCA"])
+def test_the_operators_as_onnx_defines_them_answer_as_in_python(name, kernel):
+    """A runtime may be laxer than the standard: onnx carries its own definitions out."""
+    model, new = of_family(name, kernel), rows(kind_of(kernel))[1]
+    labels, scores = ReferenceEvaluator(to_onnx(model, dtype=np.float64)).run(["label", "scores"], {"X": new})
+    expected = model.decision_function(new)
+    near = slice(len(new) - N_FAR)
+    np.testing.assert_allclose(scores[near], expected[near], rtol=0, atol=1e-12 * spread(expected[near]))
+    np.testing.assert_array_equal(labels, model.predict(new))
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "linear", "intersection", "chi2"])
