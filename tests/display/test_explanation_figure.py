@@ -5,11 +5,20 @@ import pandas as pd
 import pytest
 from sklearn.decomposition import PCA
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from positives import correlated_rows
-from slabsvm import SVDD, AutoSlabSVM, ConformalDetector, KernelDensityDetector, OneClassSlabSVM, explain
-from slabsvm.display import draw_explanation, draw_explanations
+from slabsvm import (
+    SVDD,
+    AutoSlabSVM,
+    ConformalDetector,
+    KernelDensityDetector,
+    LinearOneClassSlabSVM,
+    OneClassSlabSVM,
+    OneClassSVM,
+    explain,
+)
+from slabsvm.display import draw_explanation, draw_explanations, draw_functions
 
 LONG = "a name that is much too long for a picture to show it whole"
 
@@ -115,3 +124,33 @@ def test_it_draws_into_axes_of_ones_own(X):
     own = Figure()
     for draw, rows in ((draw_explanation, X[0]), (draw_explanations, X[:4])):
         assert draw(SVDD().fit(X), rows, ax=own.add_subplot()) is own
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        make_pipeline(MinMaxScaler(clip=True), OneClassSVM(kernel="chi2")),
+        SVDD(kernel="linear"),
+        LinearOneClassSlabSVM(epsilon=0),
+    ],
+    ids=["chi2", "SVDD", "linear slab"],
+)
+def test_curves_are_what_a_value_adds(model, X):
+    frame = pd.DataFrame(X + 9.0, columns=["width", "height", "depth", LONG])
+    model.fit(frame)
+    figure = draw_functions(model, frame, max_features=3)
+    assert len(figure.axes) == 3
+    assert figure.get_suptitle() == "what each value adds; 1 other feature left out"
+    drawn = {axes.get_title(loc="left"): axes.lines[-1] for axes in figure.axes}
+    place = next(j for j, name in enumerate(frame.columns) if name in drawn)
+    values, heights = drawn[frame.columns[place]].get_data()
+    varied = pd.DataFrame(np.tile(frame.median().to_numpy(), (2, 1)), columns=frame.columns)
+    varied.iloc[:, place] = values[[0, -1]]
+    change = np.diff(model.decision_function(varied))[0]
+    assert heights[-1] - heights[0] == pytest.approx(change, rel=1e-6, abs=1e-9)
+
+
+def test_models_that_are_no_sums_of_functions_are_refused(X):
+    for model in (OneClassSlabSVM(), AutoSlabSVM(), KernelDensityDetector()):
+        with pytest.raises(ValueError, match=f"{type(model).__name__} is no sum of functions"):
+            draw_functions(model.fit(X), X)

@@ -50,6 +50,21 @@ def explain(model: Any, X: Any) -> FloatArray:
 
 def explanation_of(model: Any, X: Any) -> Explanation:
     """Return the explanation of rows by a fitted model, a pipeline or a search."""
+    final, rows = last_step(model, X)
+    if not hasattr(final, "_explanation"):
+        raise ValueError(
+            f"{type(final).__name__} is no detector of this package, and does not say what each feature adds to a "
+            "decision. AutoSlabSVM and the other detectors here do."
+        )
+    found: Explanation = final._explanation(rows)
+    return found
+
+
+def last_step(model: Any, X: Any) -> tuple[Any, Any]:
+    """Return the detector at the end of pipelines and searches, and rows as it takes them, feature by feature.
+
+    Raises ValueError for a step that makes other features of those given.
+    """
     check_is_fitted(model)
     if isinstance(model, Pipeline):
         for name, step in model.steps[:-1]:
@@ -59,13 +74,5 @@ def explanation_of(model: Any, X: Any) -> Explanation:
                     "that shares of the latter are unknown. Explain what it makes of them: "
                     "pipeline[-1].explain(pipeline[:-1].transform(X))."
                 )
-        return explanation_of(model[-1], X if len(model) == 1 else model[:-1].transform(X))
-    if hasattr(model, "best_estimator_"):
-        return explanation_of(model.best_estimator_, X)
-    if not hasattr(model, "_explanation"):
-        raise ValueError(
-            f"{type(model).__name__} is no detector of this package, and does not say what each feature adds to a "
-            "decision. AutoSlabSVM and the other detectors here do."
-        )
-    found: Explanation = model._explanation(X)
-    return found
+        return last_step(model[-1], X if len(model) == 1 else model[:-1].transform(X))
+    return last_step(model.best_estimator_, X) if hasattr(model, "best_estimator_") else (model, X)

@@ -4,6 +4,7 @@ from slabsvm.display.boundary import SlabBoundaryDisplay
 from slabsvm.display.calibration import CalibrationDisplay
 from slabsvm.display.explanation import draw_explanation, draw_explanations
 from slabsvm.display.figures import PlotsMissingError, colour_map, figure, require_matplotlib
+from slabsvm.display.functions import draw_functions
 from slabsvm.display.hills import ScoresDisplay
 from slabsvm.display.oscr import OSCRDisplay
 from slabsvm.display.scores import draw_scores
@@ -18,6 +19,7 @@ __all__ = [
     "colour_map",
     "draw_explanation",
     "draw_explanations",
+    "draw_functions",
     "draw_scores",
     "draw_search",
     "figure",

@@ -59,7 +59,7 @@ def draw_explanation(
     shares, decision = explain(model, row)[0], float(model.decision_function(row)[0])
     names = names_of(model, row, feature_names, len(shares))
     values = np.asarray(row.toarray() if hasattr(row, "toarray") else row, dtype=object).ravel()
-    labels = [f"{_cut(name)} = {_number(value, digits=4)}" for name, value in zip(names, values, strict=True)]
+    labels = [f"{cut_name(name)} = {_number(value, digits=4)}" for name, value in zip(names, values, strict=True)]
     telling, others = _telling(np.abs(shares), max_features)
     bars = sorted(((float(shares[j]), labels[j]) for j in telling), key=lambda bar: bar[0])
     ax = axes_of(ax, 7.0, 1.4 + 0.3 * len(bars))
@@ -101,7 +101,7 @@ def draw_explanations(
     """
     require_matplotlib()
     shares, decisions = explain(model, X), np.asarray(model.decision_function(X), dtype=np.float64)
-    names = [_cut(name) for name in names_of(model, X, feature_names, shares.shape[1])]
+    names = [cut_name(name) for name in names_of(model, X, feature_names, shares.shape[1])]
     parts = _relative(shares)
     telling, others = _telling(np.abs(parts).sum(axis=0), max_features)
     columns, shown = [names[j] for j in telling], parts[:, telling]
@@ -207,7 +207,8 @@ def _two_sided_map() -> Any:
     return LinearSegmentedColormap.from_list("slabsvm two-sided", [NOVEL, "#f7f6f2", KNOWN])
 
 
-def _cut(name: str) -> str:
+def cut_name(name: str) -> str:
+    """Return a name with its middle left out, if it is too long to be drawn."""
     half = LONGEST_NAME // 2
     return name if len(name) <= LONGEST_NAME else f"{name[:half]}…{name[1 - half :]}"
 
@@ -217,5 +218,5 @@ def _number(value: Any, *, digits: int = 3, sign: bool = False) -> str:
     try:
         number = float(value)
     except (TypeError, ValueError):
-        return _cut(str(value))
+        return cut_name(str(value))
     return f"{number:{'+' if sign else ''}.{digits}g}".replace("inf", "∞")
