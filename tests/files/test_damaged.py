@@ -186,6 +186,15 @@ def test_places_in_tables_are_checked(saved, tmp_path):
             assert "add up" in text
 
 
+def test_a_document_is_no_larger_than_its_file_allows(members, tmp_path):
+    path = tmp_path / "file"
+    values = b"[" + b"0," * 600_000 + b"0]"
+    assert "values that are in no array" in refusal(written({**members, DOCUMENT: values}), path)
+    text = b'["' + b"x" * (2**24 + 2**26) + b'"]'
+    assert "bytes of text, where at most" in refusal(written({**members, DOCUMENT: text}), path)
+    assert "is not in ASCII" in refusal(written({**members, DOCUMENT: '{"é": 1}'.encode()}), path)
+
+
 def test_a_bottomless_document_is_refused(members, tmp_path):
     text = members[DOCUMENT].replace(b'"nu_lower": 0.1', b'"nu_lower": ' + b'{"list": [' * 300 + b"]}" * 300)
     assert text != members[DOCUMENT]

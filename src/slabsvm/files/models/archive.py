@@ -23,9 +23,11 @@ import numpy as np
 import numpy.typing as npt
 
 DOCUMENT = "model.json"
-# What the document may take: bytes of text, and values, each of some 60 bytes once it is read.
-MOST_TEXT = 2**26
-MOST_VALUES = 2_000_000
+# What the document of a small file may take: bytes of text, and values, each of some 80 bytes once it is read. Of a
+# large file it may be half, with a value for each so many bytes of the file.
+TEXT = 2**24
+VALUES = 500_000
+BYTES_BY_VALUE = 64
 # Archives and models of more members are refused unread.
 MOST_MEMBERS = 1_000_000
 # Every member has this date, so that a model makes the same bytes whenever it is saved.
@@ -59,6 +61,7 @@ class Outgoing:
     """
 
     def __init__(self, file: BinaryIO) -> None:
+        self._file = file
         self._zip = zipfile.ZipFile(file, "w", zipfile.ZIP_STORED)
 
     def __enter__(self) -> Self:
@@ -84,7 +87,7 @@ class Outgoing:
     def end(self, document: dict[str, Any]) -> None:
         """Write the document, and end the archive."""
         text = json.dumps(document, indent=1, allow_nan=False).encode()
-        _refuse_long(text, "The model")
+        _refuse_long(text, self._file.tell() + len(text), "the model")
         with self._member(DOCUMENT, len(text)) as member:
             member.write(text)
         self._zip.close()
@@ -155,11 +158,13 @@ class Incoming:
         if DOCUMENT not in self._unread:
             raise ModelFileError(f"it holds no {DOCUMENT}, so that it is no model file")
         info = self._unread.pop(DOCUMENT)
-        if info.file_size > MOST_TEXT:
-            raise ModelFileError(f"its {DOCUMENT} has {info.file_size:,} bytes, where at most {MOST_TEXT:,} are read")
+        _refuse_large(info.file_size, self._size, f"its {DOCUMENT}")
         with self._open(info) as member:
             text = _read(member.read)
-        _refuse_long(text, f"its {DOCUMENT}")
+        _refuse_long(text, self._size, f"its {DOCUMENT}")
+        if not text.isascii():
+            # Python would keep all of it in characters of four bytes, for one that needs them.
+            raise ModelFileError(f"its {DOCUMENT} is not in ASCII, with escapes for other letters")
         try:
             return json.loads(text, object_pairs_hook=_without_repeats, parse_constant=_refuse_constant)
         except (ValueError, RecursionError) as error:
@@ -243,13 +248,19 @@ def _read(action: Any, *args: Any) -> Any:
         raise ModelFileError(f"the archive is damaged: {error}") from error
 
 
-def _refuse_long(text: bytes, what: str) -> None:
+def _refuse_large(length: int, size: int, what: str) -> None:
+    """Refuse a document of so many bytes in a file of this size."""
+    if length > TEXT + size // 2:
+        raise ModelFileError(f"{what} has {length:,} bytes of text, where at most {TEXT + size // 2:,} are kept")
+
+
+def _refuse_long(text: bytes, size: int, what: str) -> None:
+    """Refuse a document that is too large, or would be when it is read."""
+    _refuse_large(len(text), size, what)
     values = sum(text.count(mark) for mark in (b",", b"[", b"{", b":"))
-    if len(text) > MOST_TEXT or values > MOST_VALUES:
-        raise ModelFileError(
-            f"{what} has {values:,} values that are no arrays, in {len(text):,} bytes, where at most {MOST_VALUES:,} "
-            f"and {MOST_TEXT:,} are kept"
-        )
+    if values > VALUES + size // BYTES_BY_VALUE:
+        most = VALUES + size // BYTES_BY_VALUE
+        raise ModelFileError(f"{what} has {values:,} values that are in no array, where at most {most:,} are kept")
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
