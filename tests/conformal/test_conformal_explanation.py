@@ -101,12 +101,14 @@ def test_what_cannot_be_explained_is_refused_with_what_to_do(X):
     with pytest.raises(ValueError, match="IsolationForest is no detector of this package"):
         ConformalDetector(IsolationForest(n_estimators=5)).fit(X).explain(X)
     for kernel, what in (
-        (lambda left, right: left @ right.T, "A kernel function takes"),
+        (lambda left, right: left @ right.T, "This kernel takes"),
         ("precomputed", "precomputed"),
     ):
         model = OneClassSVM(kernel=kernel).fit(X @ X.T if kernel == "precomputed" else X)
         with pytest.raises(ValueError, match=f"{what}.* as wholes.* 'rbf', 'linear'"):
             model.explain(X @ X.T if kernel == "precomputed" else X)
+    with pytest.raises(ValueError, match=r"This kernel takes.* as wholes.* KernelPCADetector"):
+        KernelPCADetector(kernel=lambda left, right: left @ right.T).fit(X).explain(X)
     classes = OpenSetClassifier(classifier=LogisticRegression()).fit(
         np.concatenate([X, X + 9]), np.repeat([0, 1], len(X))
     )

@@ -26,8 +26,6 @@ from slabsvm.detectors.principal_components import Centred, Components, centred,
 from slabsvm.gram.products import gram_of
 from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.expansion import Expansion
-from slabsvm.kernels.function import FromFunction
-from slabsvm.kernels.rbf import RBF
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.sklearn_private import Interval
@@ -234,7 +232,7 @@ class KernelPCADetector(KernelDetector):
 
     def _explanation(self, X: Any) -> Explanation:
         X, fit = self._checked(X, reset=False), self._fitted
-        if isinstance(fit.kernel, RBF | FromFunction | None):
+        if fit.kernel is None or not fit.kernel.additive:
             surroundings = surroundings_of(self, fit.expansion)
             decisions = fit.scores(X, surroundings.around(X).sums) - self.offset_
             parts, usual = surroundings.along_lines(X, fit.slopes), Usual.none(surroundings.typical)

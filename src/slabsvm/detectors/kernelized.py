@@ -162,7 +162,7 @@ def surroundings_of(detector: KernelDetector, expansion: Expansion) -> Surroundi
     """Return what says which samples are near a row; refuse a kernel that does not know its features one by one."""
     found = expansion.surroundings
     if found is None:
-        what = "kernel='precomputed' knows samples" if expansion.kernel is None else "A kernel function takes samples"
+        what = "kernel='precomputed' knows samples" if expansion.kernel is None else "This kernel takes samples"
         raise ValueError(
             f"{what} as wholes, so that explain cannot say what each feature adds to a decision of this "
             f"{type(detector).__name__}. Use one of the kernels with names: 'rbf', 'linear', 'intersection', "

@@ -17,6 +17,7 @@ class _Additive(Kernel):
     """A sum over features, of which each is as long as it is large."""
 
     non_negative = True
+    additive = True
 
     def diagonal(self, X: Rows) -> FloatArray:
         """Return sum_j x_j."""

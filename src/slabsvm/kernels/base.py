@@ -50,6 +50,8 @@ class Kernel(ABC):
         Whether the kernel is defined for non-negative features only.
     explicit : bool
         Whether a prepared row is the sample's image in feature space, so that blocks are products of rows.
+    additive : bool
+        Whether it is a sum of kernels of one feature each.
     trusted : bool
         Whether it is known to be symmetric and positive semidefinite.
     single_precision : bool
@@ -63,6 +65,7 @@ class Kernel(ABC):
     local = False
     non_negative = False
     explicit = False
+    additive = False
     trusted = True
     single_precision = False
     columns_at_once: int | None = None

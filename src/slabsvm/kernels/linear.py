@@ -22,6 +22,7 @@ class Linear(Kernel):
     """
 
     explicit = True
+    additive = True
 
     def __init__(self, centre: AnyFloatArray | None = None) -> None:
         self.centre = centre
