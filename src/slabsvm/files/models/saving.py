@@ -18,6 +18,8 @@ from slabsvm.files.models.estimators import Estimator
 from slabsvm.files.models.registry import CLASSES
 
 FORMAT = "slabsvm model"
+# Letters of an error's text.
+LONGEST = 500
 # What makes a document of the next schema: the first takes one of schema 1.
 Migrations = Sequence[Callable[[dict[str, Any]], dict[str, Any]]]
 MIGRATIONS: Migrations = ()
@@ -71,9 +73,16 @@ def load(path: str | os.PathLike[str]) -> Any:
         with open_regular(Path(path)) as file:
             return _loaded(file)
     except ModelFileError as error:
-        raise ModelFileError(f"{os.fspath(path)} is not a model that can be read: {error}") from error
+        raise _unreadable(path, str(error)) from error
     except RecursionError as error:
-        raise ModelFileError(f"{os.fspath(path)} is not a model that can be read: it has no bottom") from error
+        raise _unreadable(path, "it has no bottom") from error
+
+
+def _unreadable(path: str | os.PathLike[str], text: str) -> ModelFileError:
+    """Return the error of a file, of which the text may repeat what is long, or means something to a terminal."""
+    short = text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+    plain = "".join(letter if letter.isprintable() else "?" for letter in short)
+    return ModelFileError(f"{os.fspath(path)} is not a model that can be read: {plain}")
 
 
 def _loaded(file: Any, migrations: Migrations = MIGRATIONS) -> Any:
