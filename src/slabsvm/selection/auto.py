@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -29,21 +30,17 @@ from slabsvm.detectors.explanation import Explanation
 from slabsvm.detectors.path import fit_path
 from slabsvm.detectors.slab import OneClassSlabSVM
 from slabsvm.detectors.sources import is_dask, rows_in_memory, rows_in_place, source_of
-from slabsvm.kernels.bandwidth import gamma_value, largest_that_reaches
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.caller import warn
 from slabsvm.runtime.counting import counted
 from slabsvm.runtime.sklearn_private import Interval, _num_samples
 from slabsvm.selection.criteria import RecallMissedWarning
-from slabsvm.selection.mean_score import MeanScore, Shares, fitted_scaler, put_on_scale
+from slabsvm.selection.held_out import FOLDS, few_for_features, scores_by_folds
+from slabsvm.selection.mean_score import MeanScore, Shares, bandwidths, fitted_scaler, put_on_scale
 from slabsvm.selection.progress import Progress, Steps, WithProgress
 from slabsvm.selection.sampled import Drawn, Sample
 from slabsvm.selection.thresholds import accepting_learned, by_left_out, by_others
 
-# gamma of the members, as multiples of "scale"; no member's is more than the neighbours allow, and one has all of that.
-GAMMA_MULTIPLES = (1.0, 4.0, 16.0)
-# Gammas that differ by less than this share are one.
-SAME_GAMMA = 0.1
 # nu_upper of the members is SHARE_ABOVE of 1 - recall, or NU_UPPER if that is less; nu_lower is the rest.
 SHARE_ABOVE = 0.1
 NU_UPPER = 0.01
@@ -59,6 +56,8 @@ class AveragedFit(Fitted):
     ----------
     scaler : StandardScaler or None
     members : list of OneClassSlabSVM
+    by_folds : bool
+        Whether loo_scores are those of rows in folds that were not learned.
     weights : (n_samples,) array of float64, or None
         None where all rows weigh alike.
     expected_recall : float
@@ -67,6 +66,7 @@ class AveragedFit(Fitted):
 
     scaler: StandardScaler | None
     members: list[OneClassSlabSVM]
+    by_folds: bool
     weights: FloatArray | None
     expected_recall: float
     sample: IndexArray | None
@@ -125,12 +125,13 @@ class AutoSlabSVM(WithProgress, Detector):
     offset_ : float
         decision_function = score_samples - offset_.
     expected_recall_ : float
-        The share of new positives that is expected to be accepted, by leave-one-out; with offsets="training" the share
+        The share of new positives that is expected to be accepted, by loo_scores_; with offsets="training" the share
         of training rows that is.
     loo_scores_ : (n_samples,) array of float64
         The mean score of each training row without itself, which a row that was not drawn never was learned with; NaN
         where its weight is 0. Where the slabs would reject most of what they learned (few discrete values), no more
-        than its score with itself, which new rows that repeat it have.
+        than its score with itself, which new rows that repeat it have. Where rows are few for their features (fewer
+        than 1,000 samples, and five for each), by slabs of ten folds.
     loo_decisions_ : (n_samples,) array of float64
         loo_scores_ - offset_: negative for the outliers among the training rows (`training_outliers`).
     sample_ : (n,) array of intp or None
@@ -240,6 +241,7 @@ class AutoSlabSVM(WithProgress, Detector):
         check_is_fitted(self)
         scaled = "features as they are" if self._fitted.scaler is None else "features standardised"
         by = "by leave-one-out" if self.offsets == "leave-one-out" else "of training rows"
+        by = f"by {FOLDS} folds" if self._fitted.by_folds else by
         learned = []
         if self.sample_ is not None:
             rest = self.n_samples_fit_ - len(self.sample_)
@@ -276,28 +278,19 @@ class AutoSlabSVM(WithProgress, Detector):
         return Drawn(sample.rows, sample.weights, self._distinct(sample.rows, sample.weights), sample)
 
     def _learn(self, training: Training) -> AveragedFit:
-        scaler = None if sp.issparse(training.X) else fitted_scaler(training)
-        rows = put_on_scale(scaler, training.X)
-        members = self._members(rows, training)
-        score = MeanScore(scaler, members)
-        if self.offsets == "leave-one-out":
-            found = np.mean([member.loo_decisions_ for member in members], axis=0)
-        else:
-            found = np.mean([member.decision_function(rows) for member in members], axis=0)
         sample = training.sample if isinstance(training, Drawn) else None
+        alone = sample is None or sample.whole
+        n_folds = FOLDS if alone and self.offsets == "leave-one-out" and few_for_features(training) else 0
+        steps = Steps(self.progress, 0.0)
+        score = self._average(training, lambda done, each: steps.fitted(done, each * (1 + n_folds)))
         scores: FloatArray
         masses: FloatArray | None
         if sample is None or sample.whole:
-            distinct = training.distinct
-            self._warn_of_few(len(distinct.representatives))
-            scores, masses = found[distinct.representatives], distinct.weights
-            if self.offsets == "leave-one-out":
-                scores = accepting_learned(scores, score(training.samples), masses, self.recall)
-                found = training.by_row(scores)
+            scores, masses = self._scores_of_samples(training, score, n_folds, steps), training.distinct.weights
             offset = by_left_out(scores, masses, self.recall)
-            found = found if sample is None else sample.spread(found)
+            found = training.by_row(scores) if sample is None else sample.spread(training.by_row(scores))
         else:
-            found = sample.scores(found, score)
+            found = sample.scores(self._scores_of_rows(training, score), score)
             scores, masses = sample.of_others(found)
             offset = by_others(scores, masses, self.recall)
         rounding = rounding_of(abs(offset) + 1.0)
@@ -306,14 +299,38 @@ class AutoSlabSVM(WithProgress, Detector):
             offset=offset,
             rounding=rounding,
             loo_scores=found if self.offsets == "leave-one-out" else None,
-            scaler=scaler,
-            members=members,
+            scaler=score.scaler,
+            members=score.members,
+            by_folds=n_folds > 0,
             weights=training.weights if sample is None else sample.source.weights,
             expected_recall=float(np.average(scores >= offset, weights=masses)),
-            sample=None if sample is None or sample.whole else sample.numbers,
+            sample=None if alone or sample is None else sample.numbers,
         )
 
-    def _members(self, rows: Any, training: Training) -> list[OneClassSlabSVM]:
+    def _scores_of_rows(self, training: Training, score: MeanScore) -> FloatArray:
+        """Return the scores that put the threshold, of learned rows, (n,): each without itself, or as it is."""
+        if self.offsets == "training":
+            return score(training.X)
+        return np.asarray(np.mean([member.loo_decisions_ for member in score.members], axis=0))
+
+    def _scores_of_samples(self, training: Training, score: MeanScore, n_folds: int, steps: Steps) -> FloatArray:
+        """Return the scores that put the threshold where all rows were learned, of distinct samples, (m,)."""
+        distinct, each = training.distinct, len(score.members)
+        self._warn_of_few(len(distinct.representatives))
+        if n_folds:
+            scores = scores_by_folds(
+                training, self._average, lambda done: steps.fitted(each * (1 + done), each * (1 + n_folds))
+            )
+        else:
+            scores = self._scores_of_rows(training, score)[distinct.representatives]
+        if self.offsets == "training":
+            return scores
+        return accepting_learned(scores, score(training.samples), distinct.weights, self.recall)
+
+    def _average(self, training: Training, fitted: Callable[[int, int], object] | None = None) -> MeanScore:
+        """Return the scaler and the members that rows lead to; fitted is told of each member, and of how many."""
+        scaler = None if sp.issparse(training.X) else fitted_scaler(training)
+        rows = put_on_scale(scaler, training.X)
         rejection = 1.0 - self.recall
         nu_upper = min(NU_UPPER, SHARE_ABOVE * rejection)
         slab = OneClassSlabSVM(
@@ -323,15 +340,16 @@ class AutoSlabSVM(WithProgress, Detector):
             cache_size=self.cache_size,
             n_jobs=self.n_jobs,
         )
-        gammas = _bandwidths(rows, training)
-        steps, members = Steps(self.progress, 0.0), []
+        gammas = bandwidths(rows, training)
+        members: list[OneClassSlabSVM] = []
         with warnings.catch_warnings():
             # What all of them say, the diagnosis says.
             warnings.simplefilter("ignore", SlabCollapseWarning)
             for member in fit_path(slab, rows, sample_weight=training.weights, gamma=gammas):
                 members.append(member)
-                steps.fitted(len(members), len(gammas))
-        return members
+                if fitted is not None:
+                    fitted(len(members), len(gammas))
+        return MeanScore(scaler, members)
 
     def _diagnosis(self) -> str:
         # A member of a smaller gamma makes up for one whose neighbours are out of reach.
@@ -369,18 +387,3 @@ class AutoSlabSVM(WithProgress, Detector):
 
     def _checked(self, X: Any, *, reset: bool, accept_sparse: str | bool = "csr") -> Any:
         return checked_rows(self, X, reset=reset, least=LEAST_ROWS, accept_sparse=accept_sparse)
-
-
-def _bandwidths(rows: Any, training: Training) -> list[float]:
-    """Return the members' gammas, the largest first."""
-    distinct = training.distinct
-    samples = rows[distinct.representatives]
-    widest = gamma_value("scale", samples, distinct.weights)
-    narrowest = largest_that_reaches(samples)
-    gammas = {min(multiple * widest, narrowest) for multiple in GAMMA_MULTIPLES}
-    gammas |= {narrowest} if np.isfinite(narrowest) else set()
-    chosen: list[float] = []
-    for gamma in sorted(gammas, reverse=True):
-        if not chosen or gamma < (1.0 - SAME_GAMMA) * chosen[-1]:
-            chosen.append(gamma)
-    return chosen

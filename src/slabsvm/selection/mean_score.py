@@ -13,8 +13,13 @@ from slabsvm.detectors.base import Training
 from slabsvm.detectors.explanation import Explanation, mean_of
 from slabsvm.detectors.slab import OneClassSlabSVM
 from slabsvm.detectors.sources import refuse_what_is_not_finite
+from slabsvm.kernels.bandwidth import gamma_value, largest_that_reaches
 from slabsvm.runtime.arrays import FloatArray
 
+# gamma of the members, as multiples of "scale"; no member's is more than the neighbours allow, and one has all of that.
+GAMMA_MULTIPLES = (1.0, 4.0, 16.0)
+# Gammas that differ by less than this share are one.
+SAME_GAMMA = 0.1
 # The half range of a feature must be between these: then its square, and a sum of a million squares, are in float64.
 SQUARED = (1e-150, 1e150)
 
@@ -100,3 +105,18 @@ def put_on_scale(scaler: StandardScaler | None, X: Any) -> Any:
         rows = scaler.transform(X)
     largest = np.finfo(rows.dtype).max
     return np.clip(rows, -largest, largest, out=rows)
+
+
+def bandwidths(rows: Any, training: Training) -> list[float]:
+    """Return the gammas of slabs that are averaged, the largest first, for rows on their scale."""
+    distinct = training.distinct
+    samples = rows[distinct.representatives]
+    widest = gamma_value("scale", samples, distinct.weights)
+    narrowest = largest_that_reaches(samples)
+    gammas = {min(multiple * widest, narrowest) for multiple in GAMMA_MULTIPLES}
+    gammas |= {narrowest} if np.isfinite(narrowest) else set()
+    chosen: list[float] = []
+    for gamma in sorted(gammas, reverse=True):
+        if not chosen or gamma < (1.0 - SAME_GAMMA) * chosen[-1]:
+            chosen.append(gamma)
+    return chosen

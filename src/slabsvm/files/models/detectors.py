@@ -172,6 +172,7 @@ AVERAGED = Record(
         "loo_scores": Maybe(LOO_SCORES),
         "scaler": Maybe(Estimator("sklearn.preprocessing.StandardScaler", fitted=True)),
         "members": Many(Estimator("slabsvm.OneClassSlabSVM", fitted=True), least=1),
+        "by_folds": Flag(),
         "weights": Maybe(Array("rows")),
         "expected_recall": Number(),
         "sample": Maybe(Places("learned", below="rows")),
