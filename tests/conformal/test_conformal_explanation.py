@@ -2,11 +2,14 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
+from sklearn.base import OneToOneFeatureMixin
 from sklearn.decomposition import PCA
 from sklearn.ensemble import IsolationForest
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import Normalizer, StandardScaler
+from sklearn.utils import all_estimators
 
 from slabsvm import (
     AutoSlabSVM,
@@ -23,6 +26,9 @@ pytestmark = [pytest.mark.numeric, pytest.mark.filterwarnings("ignore::slabsvm.S
 
 # Decisions lie between -1 and 1, and are sums of some ten shares of that size.
 ROUNDING = 1e-13
+KEEPING_NAMES = {
+    name: step for name, step in all_estimators(type_filter="transformer") if issubclass(step, OneToOneFeatureMixin)
+}
 
 
 @pytest.fixture(scope="module", name="X")
@@ -91,11 +97,30 @@ def test_steps_that_take_each_feature_by_itself_leave_shares_as_they_are(X, new)
     assert np.array_equal(explain(default, new), default.explain(new))
 
 
+@pytest.mark.parametrize("name", KEEPING_NAMES)
+def test_steps_that_are_explained_take_each_feature_by_itself(name):
+    """Every one of scikit-learn's steps that keeps the names of features either does so, or is refused."""
+    rows = np.abs(np.random.default_rng(0).normal(3.0, 1.0, (40, 3)))
+    step = KEEPING_NAMES[name]().fit(rows, rows[:, 0])
+    changed = rows.copy()
+    changed[:, 0] = rows[::-1, 0]
+    before, after = (sp.csr_array(step.transform(values)).toarray() for values in (rows, changed))
+    alone = bool((before[:, 1:] == after[:, 1:]).all())
+    pipeline = make_pipeline(step, OneClassSVM()).fit(rows, rows[:, 0])
+    if alone:
+        assert explain(pipeline, rows).shape == rows.shape
+    else:
+        with pytest.raises(ValueError, match=f"{name}. makes other features"):
+            explain(pipeline, rows)
+
+
 def test_what_cannot_be_explained_is_refused_with_what_to_do(X):
     mixed = make_pipeline(StandardScaler(), PCA(2), OneClassSVM()).fit(X)
     with pytest.raises(ValueError, match=r"'pca' \(PCA\) makes other features .* pipeline\[-1\].explain"):
         explain(mixed, X)
     assert mixed[-1].explain(mixed[:-1].transform(X)).shape == (len(X), 2)
+    with pytest.raises(ValueError, match=r"'normalizer' \(Normalizer\) makes other features"):
+        explain(make_pipeline(Normalizer(), OneClassSVM()).fit(X), X)
     with pytest.raises(ValueError, match="IsolationForest is no detector of this package"):
         explain(IsolationForest(n_estimators=5).fit(X), X)
     with pytest.raises(ValueError, match="IsolationForest is no detector of this package"):

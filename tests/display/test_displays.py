@@ -10,7 +10,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from positives import correlated_rows
-from slabsvm import AutoSlabSVM, ConformalDetector, OneClassSlabSVM, OneClassSVM, OpenSetClassifier
+from slabsvm import (
+    AutoSlabSVM,
+    ConformalDetector,
+    LabelFreeSearchCV,
+    OneClassSlabSVM,
+    OneClassSVM,
+    OpenSetClassifier,
+)
 from slabsvm.display import CalibrationDisplay, OSCRDisplay, ScoresDisplay, SlabBoundaryDisplay, draw_scores
 from slabsvm.metrics import open_auc, oscr_curve
 
@@ -106,6 +113,34 @@ def test_scores_are_the_hill_that_draw_scores_draws(X):
         ScoresDisplay.from_estimator(IsolationForest(n_estimators=5).fit(X))
     with pytest.raises(ValueError, match="no scores to draw"):
         ScoresDisplay.from_predictions([np.nan], planes=(0.0, 1.0))
+
+
+def test_displays_look_into_pipelines_and_searches(X):
+    """What a pipeline or a search answers with is drawn as by the detector at its end, of the rows that it takes."""
+    slab = make_pipeline(StandardScaler(), OneClassSlabSVM(gamma=1.0))
+    search = LabelFreeSearchCV(slab, {"oneclassslabsvm__gamma": [0.5, 1.0]}, cv="leave-one-out").fit(X[:, :2])
+    best = search.best_estimator_
+    boundary = SlabBoundaryDisplay.from_estimator(search, X[:, :2], grid_resolution=20)
+    assert boundary.planes == (best[-1].rho_lower_, best[-1].rho_upper_)
+    hill = ScoresDisplay.from_estimator(search, X[:5, :2]).hill
+    assert np.array_equal(hill.learned, best[-1].loo_scores_)
+    assert np.array_equal(hill.new, best[-1].project(best[0].transform(X[:5, :2])))
+
+    calibrated = make_pipeline(StandardScaler(), ConformalDetector(method="leave-one-out")).fit(X[:80])
+    display = CalibrationDisplay.from_estimator(calibrated, X[80:])
+    by_hand = CalibrationDisplay.from_estimator(calibrated[-1], calibrated[0].transform(X[80:]))
+    assert np.array_equal(display.measured, by_hand.measured)
+    assert labels(display.ax_) == labels(by_hand.ax_)
+    assert labels(display.ax_)[-1].startswith("ConformalDetector")
+    with pytest.raises(ValueError, match="OneClassSlabSVM has no p_values"):
+        CalibrationDisplay.from_estimator(search, X[:, :2])
+
+    rows, y = np.concatenate([X, X + 9]), np.repeat(["a", "b"], len(X))
+    classes = make_pipeline(StandardScaler(), OpenSetClassifier()).fit(rows[::2], y[::2])
+    truth = np.where(np.arange(len(X)) % 3, y[1::2], "unknown")
+    curve = OSCRDisplay.from_estimator(classes, rows[1::2], truth).curve
+    expected = oscr_curve(truth, classes[-1].decisions(classes[0].transform(rows[1::2])), ["a", "b"], "unknown")
+    assert np.array_equal(curve.correct_classification_rate, expected.correct_classification_rate)
 
 
 def test_displays_draw_into_axes_of_ones_own(X):

@@ -6,11 +6,16 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import OneToOneFeatureMixin
-from sklearn.pipeline import Pipeline
+from sklearn.feature_extraction.text import TfidfTransformer
+from sklearn.preprocessing import Normalizer
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.detectors.explanation import Explanation
+from slabsvm.detectors.pipelines import as_taken, unwrapped
 from slabsvm.runtime.arrays import FloatArray
+
+# Their features have the names of those that they are given, and depend on the whole row: its length.
+MIXERS = (Normalizer, TfidfTransformer)
 
 
 def explain(model: Any, X: Any) -> FloatArray:
@@ -22,6 +27,7 @@ def explain(model: Any, X: Any) -> FloatArray:
     Parameters
     ----------
     model : fitted detector of this package, or a pipeline that ends in one, or a search for either
+        Of an `OpenSetClassifier` rows add up to the largest of a row's decisions.
     X : array-like or sparse matrix of shape (n_samples, n_features)
 
     Returns
@@ -45,17 +51,17 @@ def explain(model: Any, X: Any) -> FloatArray:
     >>> explain(model, [[0.0, 7.0, 0.0]]).argmin(axis=1)
     array([1])
     """
-    return np.ascontiguousarray(explanation_of(model, X).shares)
+    final, rows = last_step(model, X)
+    if not hasattr(final, "explain"):
+        raise _silent(final)
+    return np.asarray(final.explain(rows))
 
 
 def explanation_of(model: Any, X: Any) -> Explanation:
     """Return the explanation of rows by a fitted model, a pipeline or a search."""
     final, rows = last_step(model, X)
     if not hasattr(final, "_explanation"):
-        raise ValueError(
-            f"{type(final).__name__} is no detector of this package, and does not say what each feature adds to a "
-            "decision. AutoSlabSVM and the other detectors here do."
-        )
+        raise _silent(final)
     found: Explanation = final._explanation(rows)
     return found
 
@@ -66,13 +72,20 @@ def last_step(model: Any, X: Any) -> tuple[Any, Any]:
     Raises ValueError for a step that makes other features of those given.
     """
     check_is_fitted(model)
-    if isinstance(model, Pipeline):
-        for name, step in model.steps[:-1]:
-            if step not in (None, "passthrough") and not isinstance(step, OneToOneFeatureMixin):
-                raise ValueError(
-                    f"The pipeline's step {name!r} ({type(step).__name__}) makes other features of those given, so "
-                    "that shares of the latter are unknown. Explain what it makes of them: "
-                    "pipeline[-1].explain(pipeline[:-1].transform(X))."
-                )
-        return last_step(model[-1], X if len(model) == 1 else model[:-1].transform(X))
-    return last_step(model.best_estimator_, X) if hasattr(model, "best_estimator_") else (model, X)
+    before, final = unwrapped(model)
+    for name, step in before:
+        if not isinstance(step, OneToOneFeatureMixin) or isinstance(step, MIXERS):
+            raise ValueError(
+                f"The pipeline's step {name!r} ({type(step).__name__}) makes other features of those given, so "
+                "that shares of the latter are unknown. Explain what it makes of them: "
+                "pipeline[-1].explain(pipeline[:-1].transform(X))."
+            )
+    return final, as_taken(model, X)
+
+
+def _silent(final: Any) -> ValueError:
+    """Return the error of a detector that does not say what features add."""
+    return ValueError(
+        f"{type(final).__name__} is no detector of this package, and does not say what each feature adds to a "
+        "decision. AutoSlabSVM and the other detectors here do."
+    )

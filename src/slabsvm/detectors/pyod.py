@@ -11,11 +11,11 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.detectors.answers import answer, refuse_other_polarity
 from slabsvm.detectors.base import Detector
+from slabsvm.detectors.pipelines import final_detector
 from slabsvm.detectors.slab import OneClassSlabSVM
 from slabsvm.runtime.arrays import FloatArray
 
@@ -36,8 +36,8 @@ class PyODDetector(BaseDetector):
     Parameters
     ----------
     estimator : detector, default=None
-        Any of this package, or a pipeline that ends in one, such as make_pipeline(StandardScaler(), SVDD()). None is
-        `OneClassSlabSVM()`.
+        Any of this package, or a pipeline that ends in one, such as make_pipeline(StandardScaler(), SVDD()), or a
+        search for either. None is `OneClassSlabSVM()`.
     contamination : float in (0, 0.5], default=0.1
         The share of training rows that get the label 1. It puts the threshold alone; what the estimator learns depends
         on its own nu.
@@ -88,7 +88,7 @@ class PyODDetector(BaseDetector):
         """
         self._set_n_classes(y)
         self.estimator_ = clone(OneClassSlabSVM() if self.estimator is None else self.estimator).fit(X)
-        final = self.estimator_[-1] if isinstance(self.estimator_, Pipeline) else self.estimator_
+        final = final_detector(self.estimator_)
         if isinstance(final, Detector) and hasattr(final, "loo_scores_"):
             normal = final.loo_decisions_
         else:

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from slabsvm.detectors.pipelines import as_taken, final_detector
 from slabsvm.detectors.slab_planes import Slab
-from slabsvm.display.explanation import names_of
+from slabsvm.display.explanation import as_table, names_of
 from slabsvm.display.figures import axes_of, lighten, require_matplotlib
 from slabsvm.display.palette import INK, KNOWN, LINE, NOVEL, SOFT
 from slabsvm.runtime.arrays import BoolArray, FloatArray
@@ -68,7 +68,7 @@ class SlabBoundaryDisplay:
 
         Parameters
         ----------
-        estimator : fitted detector of two features, or a pipeline that ends in one
+        estimator : fitted detector of two features, or a pipeline or search for one
         X : array-like of shape (n_rows, 2)
             Support vectors are marked where these are the rows that it has learned, in their order.
         grid_resolution : int, default=200
@@ -94,13 +94,13 @@ class SlabBoundaryDisplay:
         room = margin * np.where(high > low, high - low, 1.0)
         sides = [np.linspace(low[j] - room[j], high[j] + room[j], grid_resolution) for j in range(2)]
         xx0, xx1 = np.meshgrid(*sides)
-        final = estimator[-1] if isinstance(estimator, Pipeline) else estimator
+        final = final_detector(estimator)
         slab = isinstance(final, Slab)
-        grid = _as_table(np.column_stack([xx0.ravel(), xx1.ravel()]), X)
+        grid = as_table(np.column_stack([xx0.ravel(), xx1.ravel()]), X)
         support = np.zeros(len(rows), dtype=bool)
         if getattr(final, "n_samples_fit_", None) == len(rows):
             support[getattr(final, "support_", [])] = True
-        positions = final.project(_before(estimator, grid)) if slab else estimator.decision_function(grid)
+        positions = final.project(as_taken(estimator, grid)) if slab else estimator.decision_function(grid)
         display = cls(
             xx0=xx0,
             xx1=xx1,
@@ -148,13 +148,3 @@ class SlabBoundaryDisplay:
             loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False, labelcolor=INK, fontsize=8
         )
         return self
-
-
-def _before(estimator: Any, rows: Any) -> Any:
-    """Return rows as the last step of a pipeline takes them."""
-    return estimator[:-1].transform(rows) if isinstance(estimator, Pipeline) and len(estimator) > 1 else rows
-
-
-def _as_table(rows: FloatArray, like: Any) -> Any:
-    """Return rows as a frame, where a frame was learned."""
-    return type(like)(rows, columns=like.columns) if hasattr(like, "iloc") else rows

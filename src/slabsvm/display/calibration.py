@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 from scipy.stats import binom
 
+from slabsvm.detectors.pipelines import as_taken, final_detector
 from slabsvm.display.figures import axes_of, lighten, next_colour, require_matplotlib
 from slabsvm.display.palette import CURVES, INK, LINE, SOFT
 from slabsvm.runtime.arrays import FloatArray
@@ -49,6 +50,7 @@ class CalibrationDisplay:
         Parameters
         ----------
         estimator : fitted `ConformalDetector`, `AutoSlabSVM`, or another one with p_values
+            Or a pipeline or search for one.
         X : array-like of shape (n_rows, n_features)
             Positives that it has not learned.
         name : str, default=None
@@ -62,13 +64,14 @@ class CalibrationDisplay:
         slabsvm.display.PlotsMissingError
             matplotlib is not installed.
         """
-        if not hasattr(estimator, "p_values"):
+        final = final_detector(estimator)
+        if not hasattr(final, "p_values"):
             raise ValueError(
-                f"{type(estimator).__name__} has no p_values, so that it promises one rate alone. Wrap it in "
+                f"{type(final).__name__} has no p_values, so that it promises one rate alone. Wrap it in "
                 "ConformalDetector."
             )
-        found = estimator.p_values(X)
-        return cls.from_predictions(found, name=type(estimator).__name__ if name is None else name, ax=ax)
+        found = final.p_values(as_taken(estimator, X))
+        return cls.from_predictions(found, name=type(final).__name__ if name is None else name, ax=ax)
 
     @classmethod
     def from_predictions(cls, p_values: Any, *, name: str | None = None, ax: Any = None) -> Self:

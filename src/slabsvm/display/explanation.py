@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from slabsvm.detectors.explained import explain
+from slabsvm.detectors.pipelines import as_taken, final_detector
 from slabsvm.display.figures import axes_of, lighten, require_matplotlib
 from slabsvm.display.palette import INK, KNOWN, LINE, NOVEL, SOFT
 from slabsvm.runtime.arrays import FloatArray
@@ -56,7 +57,7 @@ def draw_explanation(
         raise ValueError(
             f"draw_explanation draws one row, and {row.shape[0]} were given. draw_explanations draws many."
         )
-    shares, decision = explain(model, row)[0], float(model.decision_function(row)[0])
+    shares, decision = explain(model, row)[0], float(_decisions(model, row)[0])
     names = names_of(model, row, feature_names, len(shares))
     values = np.asarray(row.toarray() if hasattr(row, "toarray") else row, dtype=object).ravel()
     labels = [f"{cut_name(name)} = {_number(value, digits=4)}" for name, value in zip(names, values, strict=True)]
@@ -100,7 +101,7 @@ def draw_explanations(
         matplotlib is not installed.
     """
     require_matplotlib()
-    shares, decisions = explain(model, X), np.asarray(model.decision_function(X), dtype=np.float64)
+    shares, decisions = explain(model, X), _decisions(model, X)
     names = [cut_name(name) for name in names_of(model, X, feature_names, shares.shape[1])]
     parts = _relative(shares)
     telling, others = _telling(np.abs(parts).sum(axis=0), max_features)
@@ -205,6 +206,19 @@ def _two_sided_map() -> Any:
     from matplotlib.colors import LinearSegmentedColormap
 
     return LinearSegmentedColormap.from_list("slabsvm two-sided", [NOVEL, "#f7f6f2", KNOWN])
+
+
+def _decisions(model: Any, X: Any) -> FloatArray:
+    """Return what the shares of rows add up to, (n_rows,)."""
+    final = final_detector(model)
+    # An OpenSetClassifier's decision_function tells classes apart.
+    found = final.decisions(as_taken(model, X)).max(axis=1) if hasattr(final, "decisions") else None
+    return np.asarray(model.decision_function(X) if found is None else found, dtype=np.float64)
+
+
+def as_table(rows: FloatArray, like: Any) -> Any:
+    """Return rows as a frame, where a frame was given."""
+    return type(like)(rows, columns=like.columns) if hasattr(like, "iloc") else rows
 
 
 def cut_name(name: str) -> str:

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from slabsvm.detectors.explained import last_step
 from slabsvm.detectors.linear_slab import LinearOneClassSlabSVM
 from slabsvm.detectors.support_vectors import SupportVectorDetector
-from slabsvm.display.explanation import cut_name, names_of
+from slabsvm.display.explanation import as_table, cut_name, names_of
 from slabsvm.display.figures import lighten, require_matplotlib, shown_figure
 from slabsvm.display.palette import INK, KNOWN, LINE, SOFT
 from slabsvm.kernels.tables import Projection
@@ -64,7 +64,7 @@ def draw_functions(
     check_is_fitted(model)
     rows = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
     names = names_of(model, X, feature_names, rows.shape[1])
-    of_rows = _parts(model, _as_table(rows, X))
+    of_rows = _parts(model, as_table(rows, X))
     middles = of_rows.mean(axis=0)
     order = np.argsort(-np.abs(of_rows - middles).mean(axis=0), kind="stable")[:max_features]
     n_columns = min(COLUMNS, len(order))
@@ -80,7 +80,7 @@ def draw_functions(
         varied[:, j] = values
         axes.axvspan(*np.quantile(rows[:, j], MOST), color=LINE, alpha=0.5, lw=0, zorder=0)
         axes.axhline(0.0, color=SOFT, lw=0.8)
-        axes.plot(values, _parts(model, _as_table(varied, X))[:, j] - middles[j], color=KNOWN, lw=1.8)
+        axes.plot(values, _parts(model, as_table(varied, X))[:, j] - middles[j], color=KNOWN, lw=1.8)
         axes.set_title(cut_name(names[j]), loc="left", color=INK, fontsize=9)
         axes.locator_params(axis="x", nbins=4)
         lighten(axes, labelsize=8)
@@ -104,8 +104,3 @@ def _parts(model: Any, X: Any) -> FloatArray:
             "are, with kernel='linear', 'intersection', 'hellinger' or 'chi2'. draw_explanations draws the others."
         )
     return np.asarray(final._parts(fit.kernel, fit.expansion, final._checked(rows, reset=False)))
-
-
-def _as_table(rows: FloatArray, like: Any) -> Any:
-    """Return rows as a frame, where a frame was given."""
-    return type(like)(rows, columns=like.columns) if hasattr(like, "iloc") else rows

@@ -36,7 +36,7 @@ class ScoresDisplay:
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any = None, *, ax: Any = None) -> Self:
-        """Draw the scores of a fitted detector, or of a pipeline that ends in one; as `draw_scores` takes them."""
+        """Draw the scores of a fitted detector, a pipeline or a search, as `draw_scores` does."""
         require_matplotlib()
         return cls(hill=hills_of(estimator, X)[0]).plot(ax=ax)
 

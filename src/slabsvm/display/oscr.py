@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+from slabsvm.detectors.pipelines import as_taken, final_detector
 from slabsvm.display.figures import axes_of, lighten, next_colour, require_matplotlib
 from slabsvm.display.palette import INK, LINE, SOFT
 from slabsvm.openset.metrics import OSCR, open_auc, oscr_curve
@@ -41,7 +42,7 @@ class OSCRDisplay:
 
         Parameters
         ----------
-        estimator : fitted OpenSetClassifier
+        estimator : fitted OpenSetClassifier, or a pipeline that ends in one
         X : array-like of shape (n_rows, n_features)
         y : array-like of shape (n_rows,)
             Known classes, and `unknown_label_` for all others.
@@ -54,12 +55,13 @@ class OSCRDisplay:
         slabsvm.display.PlotsMissingError
             matplotlib is not installed.
         """
+        final = final_detector(estimator)
         return cls.from_predictions(
             y,
-            estimator.decisions(X),
-            estimator.classes_,
-            estimator.unknown_label_,
-            name=type(estimator).__name__ if name is None else name,
+            final.decisions(as_taken(estimator, X)),
+            final.classes_,
+            final.unknown_label_,
+            name=type(final).__name__ if name is None else name,
             ax=ax,
         )
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from slabsvm.detectors.pipelines import as_taken, final_detector
 from slabsvm.detectors.slab import OneClassSlabSVM
 from slabsvm.display.figures import lighten, require_matplotlib, shown_figure
 from slabsvm.display.palette import INK, KNOWN, LINE, NOVEL, SOFT
@@ -70,7 +70,7 @@ def draw_scores(model: Any, X: Any = None, *, figure: Any = None) -> Any:
 
     Parameters
     ----------
-    model : fitted detector with loo_scores_, or a pipeline that ends in one
+    model : fitted detector with loo_scores_, or a pipeline or search for one
         `OneClassSlabSVM`, `OneClassSVM`, `SVDD`, `AutoSlabSVM`, or another one fitted with offsets="leave-one-out".
     X : array-like or CSR matrix of shape (n_rows, n_features), default=None
         New rows, drawn beside in another colour.
@@ -107,14 +107,13 @@ def draw_scores(model: Any, X: Any = None, *, figure: Any = None) -> Any:
 
 
 def hills_of(model: Any, X: Any) -> list[Hill]:
-    """Return the hill of a fitted detector, or of a pipeline that ends in one, and those of an average's members.
+    """Return the hill of a fitted detector, a pipeline or a search, and those of an average's members.
 
     Raises ValueError for a model without leave-one-out scores.
     """
-    if isinstance(model, Pipeline):
-        X = X if X is None or len(model) == 1 else model[:-1].transform(X)
-        model = model[-1]
     check_is_fitted(model)
+    X = None if X is None else as_taken(model, X)
+    model = final_detector(model)
     if not hasattr(model, "loo_scores_"):
         raise ValueError(
             f"This {type(model).__name__} has no leave-one-out scores to draw, and scores of rows that it has learned "
