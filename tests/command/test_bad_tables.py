@@ -1,5 +1,6 @@
 """What goes wrong on a user's machine: one sentence that names the file and the cure, a status, and no half file."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -127,6 +128,19 @@ class TestPaths:
         assert "is the model and the output" in said
         assert Path("t.csv").read_text() == GOOD
 
+    @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes")
+    def test_the_place_of_a_pipe_or_a_device_is_not_taken(self, run, ready):
+        os.mkfifo("pipe")
+        Path("null").symlink_to("/dev/null")
+        Path("out").symlink_to("/proc/self/fd/1")
+        for name in ("pipe", "null", "out"):
+            for command in (["fit", ready / "good.csv", "-o", name], ["inspect", ready / "model.slab", "--html", name]):
+                said = refused(run(*command))
+                assert f"{name} is a device or a pipe, whose place no file can take: name a file." in said
+        assert Path("pipe").is_fifo()
+        assert Path("null").is_symlink()
+        assert Path("out").is_symlink()
+
     def test_a_model_that_is_none(self, run, ready):
         Path("m.slab").write_bytes((ready / "model.slab").read_bytes()[:2000])
         assert "m.slab is not a model that can be read: the archive is damaged" in refused(
@@ -171,7 +185,12 @@ def test_an_interrupted_write_leaves_what_was_there(run, ready, monkeypatch):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
-def test_an_interruption_of_the_process_is_a_line_and_a_status(ready, tmp_path):
+@pytest.mark.parametrize(
+    ("number", "status", "line"),
+    [(signal.SIGINT, 130, "Stopped. No file was written."), (signal.SIGTERM, 143, "")],
+    ids=["interrupted", "ended"],
+)
+def test_a_process_that_is_stopped_says_so_and_leaves_no_part_of_a_file(ready, tmp_path, number, status, line):
     command = [
         sys.executable,
         "-c",
@@ -192,10 +211,10 @@ def test_an_interruption_of_the_process_is_a_line_and_a_status(ready, tmp_path):
         deadline = time.monotonic() + 60
         while not list(tmp_path.iterdir()) and time.monotonic() < deadline:
             time.sleep(0.05)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         said = process.stderr.read()
-    assert process.returncode == 130
-    assert said.strip() == "Stopped. No file was written."
+    assert process.returncode == status
+    assert said.strip() == line
     assert not list(tmp_path.iterdir())
 
 

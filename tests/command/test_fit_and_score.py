@@ -1,5 +1,6 @@
 """The subcommands fit and score: what they say, write and exit with."""
 
+import csv
 import gzip
 import json
 import os
@@ -234,6 +235,27 @@ def test_parquet_is_scored_as_csv_is(run, ready):
     run("fit", "good.parquet", "-o", "m.slab", "--id", "serial")
     expected = run("score", ready / "model.slab", ready / "new.csv").stdout
     assert run("score", "m.slab", "new.parquet").stdout == expected
+
+
+NAMES = ["007", "NA", "None", "nan", "null", "", "9007199254740993", "1e5", "=1+1", '"a", b', " c "]
+
+
+def test_names_of_rows_stay_as_they_are(run, ready):
+    table = pd.read_csv(ready / "new.csv").head(len(NAMES)).assign(serial=NAMES)
+    table.to_csv("t.csv", index=False, quoting=csv.QUOTE_NONNUMERIC)
+    result = run("score", ready / "model.slab", "t.csv")
+    assert [line[0] for line in csv.reader(StringIO(result.stdout))][1:] == NAMES
+
+
+@pytest.mark.skipif(find_spec("pyarrow") is None, reason="needs pyarrow: pip install 'slabsvm[parquet]'")
+@pytest.mark.parametrize("last", [2**53 + 3, None], ids=["full", "with a gap"])
+def test_long_integers_of_parquet_name_rows_to_the_last_digit(run, ready, last):
+    names = [2**53 + 1, 2**53 + 2, last]
+    table = pd.read_csv(ready / "new.csv", dtype={"coated": bool}).head(3)
+    table.assign(serial=pd.array(names, dtype="Int64")).to_parquet("t.parquet")
+    result = run("score", ready / "model.slab", "t.parquet")
+    found = [line[0] for line in csv.reader(StringIO(result.stdout))][1:]
+    assert found == ["" if name is None else str(name) for name in names]
 
 
 def loaded_after(code: str) -> set[str]:

@@ -66,6 +66,20 @@ def test_a_link_in_the_place_of_a_result_is_replaced_and_not_followed(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"other", "report.md"}
 
 
+@needs_pipes
+@pytest.mark.parametrize(("target", "kind"), [(None, "a pipe"), ("/dev/zero", "a device"), ("/proc/self/fd/1", "a ")])
+def test_a_file_takes_no_place_of_a_device_or_a_pipe(tmp_path, target, kind):
+    place = tmp_path / "place"
+    if target is None:
+        os.mkfifo(place)
+    else:
+        linked(place, target)
+    with pytest.raises(OSError, match=f"it is {kind}.*, whose place no file can take"):
+        write_whole(place, "new")
+    assert [path.name for path in tmp_path.iterdir()] == ["place"]
+    assert place.is_symlink() == (target is not None)
+
+
 def test_a_result_has_the_rights_of_any_new_file(tmp_path):
     (tmp_path / "any").touch()
     write_whole(tmp_path / "result", b"")

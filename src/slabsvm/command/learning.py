@@ -53,9 +53,9 @@ def good_rows(path: Path, options: dict[str, Any]) -> GoodRows:
     from slabsvm.tables.cells import TableError, cells_of, names_of
 
     encoder = encoder_of(options)
-    texts = [*listed(options["categories"]), *filter(None, [options["id"]])]
+    ids = [*filter(None, [options["id"]])]
     with about(path):
-        table = whole(path, reading_of(options, texts=texts))
+        table = whole(path, reading_of(options, texts=listed(options["categories"]), ids=ids))
         if len(table) < LEAST_ROWS:
             raise TableError(f"it has {counted(len(table), 'row')}, and at least {LEAST_ROWS} are needed to learn from")
         rows = encoder.fit_transform(table)

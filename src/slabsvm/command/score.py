@@ -81,7 +81,7 @@ def score(
         raise click.UsageError("--json writes to the standard output: give the rows a file with -o.")
     with plain_errors():
         distinct_files(model=model, table=table, output=output)
-        writable(output)
+        writable(output, streams=True)
         from slabsvm.command.scoring import Run, Scorer, loaded, output_file
         from slabsvm.files.tables import pieces
 
@@ -91,8 +91,10 @@ def score(
         run = Run(Scorer.of(pipeline, alpha), reasons, id)
         encoder = run.scorer.encoder
         texts = [column.name for column in encoder.columns_ if hasattr(column, "levels")]
+        # A column that is learned, too, has gaps.
+        ids = {run.id_column} - {None, *(column.name for column in encoder.columns_)}
         texts += filter(None, [run.id_column])
-        how = reading_of(options, texts=texts, n_columns=len(encoder.feature_names_in_))
+        how = reading_of(options, texts=texts, ids=ids, n_columns=len(encoder.feature_names_in_))
         separator = "\t" if output.name.removesuffix(".gz").endswith(".tsv") else ","
         with heard() as doubts, about(table), output_file(output) as file, counting("Scoring", output) as progress:
             run.write(pieces(table, how), file, separator, progress)

@@ -139,7 +139,7 @@ def _shown(cells: Any, row: int) -> str:
     if cells.missing[row]:
         return "(empty)"
     value = cells.values[row]
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    return f"{value:.6g}" if isinstance(value, float | np.integer) else str(value)
 
 
 @dataclass
@@ -275,7 +275,7 @@ def _in_quotes(text: str) -> str:
 @contextmanager
 def output_file(path: Path) -> Iterator[io.TextIOWrapper]:
     """Give a text file in UTF-8 that is at the path when all is written; "-" and devices are written as they are."""
-    from slabsvm.data.files import replacing
+    from slabsvm.data.files import is_stream, replacing
 
     if str(path) == "-":
         stream = io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", newline="")
@@ -284,7 +284,7 @@ def output_file(path: Path) -> Iterator[io.TextIOWrapper]:
             stream.flush()
         finally:
             stream.detach()
-    elif path.exists() and not path.is_file() and not path.is_dir():
+    elif is_stream(path):
         # A device or a pipe has no place that a file could take.
         with path.open("w", encoding="utf-8", newline="") as file:
             yield file

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 
-from slabsvm.command.stopping import nothing_begun
+from slabsvm.command.stopping import end_in_order, nothing_begun
 
 
 def main() -> None:
     """Run the command line; exit with status 1 and a sentence where the extra `command` is missing."""
+    end_in_order()
     try:
         with nothing_begun():
             from slabsvm.command.group import slabsvm

@@ -1,7 +1,8 @@
-"""The message of an interruption before a command can answer it."""
+"""What ends a command from outside: the message of an early interruption, and an orderly end."""
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,3 +18,12 @@ def nothing_begun() -> Iterator[None]:
     except KeyboardInterrupt:
         sys.stderr.write("\nStopped before any work was begun; the same command begins it.\n")
         raise SystemExit(INTERRUPTED) from None
+
+
+def end_in_order() -> None:
+    """Have the signals by which schedulers and closed terminals end a process remove what it has written in part."""
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        # nohup has it ignored.
+        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, lambda number, _: sys.exit(128 + number))

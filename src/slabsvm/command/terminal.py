@@ -17,6 +17,7 @@ from typing import Any
 import click
 
 from slabsvm.command.stopping import INTERRUPTED
+from slabsvm.data.files import is_stream
 
 # The share of rejected rows is above what --fail-above allows. click has 1 for an error and 2 for misuse.
 TOO_MANY_REJECTED = 3
@@ -139,10 +140,14 @@ def distinct_files(**paths: Path | None) -> None:
                 raise click.ClickException(f"{path} is the {other} and the {name}: give the {name} another name.")
 
 
-def writable(path: Path | None) -> None:
-    """Fail now, rather than after the work, where a file could not be written."""
-    if path is None or str(path) == "-" or (path.exists() and not path.is_file() and not path.is_dir()):
+def writable(path: Path | None, *, streams: bool = False) -> None:
+    """Fail now, rather than after the work, where a file could not be written; streams: devices and pipes can."""
+    if path is None or str(path) == "-":
         return
+    if is_stream(path):
+        if streams:
+            return
+        raise click.ClickException(f"{path} is a device or a pipe, whose place no file can take: name a file.")
     if path.is_dir():
         raise click.ClickException(f"{path} is a folder: name a file in it.")
     if not path.parent.is_dir():

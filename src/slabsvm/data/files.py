@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, cast
 
-__all__ = ["named_errors", "open_regular", "read_regular", "replacing", "write_whole"]
+__all__ = ["is_stream", "named_errors", "open_regular", "read_regular", "replacing", "write_whole"]
 
 # A system without such a flag lacks the danger too, or has one that no flag averts.
 NO_WAITING = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
@@ -23,6 +23,8 @@ NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 BINARY = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 FLAGS = {"rb": os.O_RDONLY, "r+b": os.O_RDWR, "a+b": os.O_RDWR | os.O_APPEND | os.O_CREAT}
 KINDS = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
+# Where Linux and the BSDs keep the open files of a process.
+OPEN_FILES = ("/proc/self/fd/", "/dev/fd/", "fd/")
 MB = 1_000_000
 
 
@@ -76,6 +78,13 @@ def read_regular(path: Path, most: int) -> bytes:
     return content
 
 
+def is_stream(path: Path) -> bool:
+    """Return whether what is there is a device or a pipe, or leads to an open file of this process, as /dev/stdout."""
+    if path.is_symlink() and os.readlink(path).startswith(OPEN_FILES):
+        return True
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
 def write_whole(path: Path, content: bytes | str) -> None:
     """Write a file so that it is never there in part, also when the process is killed; text becomes UTF-8.
 
@@ -106,10 +115,14 @@ def replacing(path: Path, *, lasting: bool = False) -> Iterator[BinaryIO]:
     Raises
     ------
     OSError
-        The file cannot be written.
+        The file cannot be written, or a device or a pipe is in its place, which a file must not take: whoever may, such
+        as the administrator of a container, would leave the machine without /dev/null.
     """
     part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     with named_errors(path):
+        if is_stream(path):
+            kind = KINDS.get(stat.S_IFMT(path.stat().st_mode), "a device")
+            raise OSError(errno.EINVAL, f"it is {kind}, whose place no file can take. Name a file", str(path))
         # A new file, with the usual permissions of the user's files.
         descriptor = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | NO_LINK | BINARY, 0o666)
         try:

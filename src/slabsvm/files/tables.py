@@ -36,6 +36,11 @@ SUFFIXES = {
 STREAMS = ("csv", "tsv", "svmlight")
 # So many cells of a table of numbers are in a piece.
 PIECE_CELLS = 2**19
+# Cells of a text that are gaps: those that pandas takes for gaps unless it is told otherwise.
+GAPS = (
+    *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA"),
+    *("NULL", "NaN", "None", "n/a", "nan", "null"),
+)
 # A dense row of more columns is no table of a person's.
 MOST_COLUMNS = 100_000
 
@@ -62,7 +67,9 @@ class Reading:
     array : str or None
         Which array of an NPZ file.
     texts : collection of str
-        Columns of a text file whose cells are texts, whatever they look like.
+        Columns whose cells are texts, whatever they look like.
+    ids : collection of str
+        Columns of texts that name rows: "NA" is a name, and only an empty cell is none.
     n_columns : int or None
         How many columns an svmlight file has, which states only those that are not 0.
     """
@@ -74,6 +81,7 @@ class Reading:
     header: bool = True
     array: str | None = None
     texts: Collection[str] = ()
+    ids: Collection[str] = ()
     n_columns: int | None = None
 
     def named(self, path: Path) -> str:
@@ -201,13 +209,17 @@ def _frame(records: Records, block: Block, how: Reading) -> Any:
 def _parsed(file: BinaryIO, records: Records, how: Reading, examine: Callable[[], object]) -> Any:
     pandas = _pandas()
     columns = records.names
+    gaps: dict[str, Any] = {}
+    if any(name in how.ids for name in columns):
+        gaps = {"keep_default_na": False, "na_values": {name: GAPS for name in columns if name not in how.ids}}
     try:
         frame = pandas.read_csv(
             file,
             sep=records.separator,
             header=None,
             names=columns,
-            dtype={name: str for name in columns if name in how.texts},
+            dtype={name: str for name in columns if name in how.texts or name in how.ids},
+            **gaps,
             decimal=how.decimal,
             low_memory=False,
             # A table of one column has gaps that look like empty lines.
@@ -253,7 +265,6 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
 
 
 def _parquet(path: Path, how: Reading) -> Iterator[Any]:
-    del how
     _pandas()
     if find_spec("pyarrow") is None:
         raise TablesMissingError("Parquet is read by pyarrow. Install it with: pip install 'slabsvm[parquet]'")
@@ -266,8 +277,17 @@ def _parquet(path: Path, how: Reading) -> Iterator[Any]:
             names = table.schema_arrow.names
             _refuse_repeats(names)
             height = max(1, PIECE_CELLS // max(1, len(names)))
+            exact = [
+                field.name
+                for field in table.schema_arrow
+                if field.name in {*how.texts, *how.ids} and pyarrow.types.is_integer(field.type)
+            ]
             for batch in table.iter_batches(batch_size=height):
-                yield batch.to_pandas()
+                frame = batch.to_pandas()
+                for name in exact:
+                    # pandas makes floats of integers with gaps, which long ones do not survive.
+                    frame[name] = batch.column(name).cast(pyarrow.string()).to_pylist()
+                yield frame
         except pyarrow.ArrowInvalid as error:
             raise TableError(f"it is no Parquet file, or was cut short: {_first_line(error)}") from error
         except (OSError, pyarrow.ArrowException) as error:

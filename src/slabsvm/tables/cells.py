@@ -57,7 +57,7 @@ class Cells:
     ----------
     name : str
     values : (n,) array
-        Floats, booleans, or objects as they are, of which those that are missing mean nothing.
+        Floats, integers, booleans, or objects as they are, of which those that are missing mean nothing.
     missing : (n,) array of bool
     categorical : bool
         Whether the table says that these are categories, whatever they look like.
@@ -75,7 +75,7 @@ class Cells:
 
     def kind(self) -> str:
         """Return "number", "boolean" or "text": what all that are there are; refuse anything else."""
-        if self.values.dtype.kind in "fb":
+        if self.values.dtype.kind in NUMERIC:
             return "boolean" if self.values.dtype.kind == "b" else "number"
         kinds: dict[str, Any] = {}
         for value in self.present:
@@ -101,7 +101,7 @@ class Cells:
     def numbers(self, *, boolean: bool = False) -> FloatArray:
         """Return float64, NaN where a cell is missing; refuse what is no number, or infinite."""
         learned = "booleans" if boolean else "numbers"
-        if self.values.dtype.kind in "fb":
+        if self.values.dtype.kind in NUMERIC:
             found = self.values.astype(np.float64)
             # A boolean may be written as 0 or 1, and a number not as a boolean.
             if boolean or self.values.dtype.kind == "b":
@@ -228,7 +228,10 @@ def cells_of(table: Any, names: Sequence[str], name: str) -> Cells:
 def _cells(name: str, values: npt.NDArray[Any], gaps: BoolArray | None = None, categorical: bool = False) -> Cells:
     missing = np.zeros(len(values), dtype=bool) if gaps is None else gaps.astype(bool)
     match values.dtype.kind:
-        case "f" | "i" | "u":
+        case "i" | "u":
+            # As they are: long ones are no floats, and may be names.
+            pass
+        case "f":
             values = values.astype(np.float64, copy=False)
             missing = missing | np.isnan(values)
         case "b":
