@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from parts import parts
-from slabsvm.command import scoring
-from slabsvm.files import records
+from slabsvm.command import options, scoring
+from slabsvm.files import records, tables
 
 GOOD = "a,b\n" + "\n".join(f"{number},{number % 7}" for number in range(30)) + "\n"
 
@@ -59,6 +59,18 @@ def test_decimal_commas_are_told_and_read(run):
     said = refused(run("fit", "t.csv", "-o", "m.slab", "--separator", ";"))
     assert "Column 'a': it holds numbers with a decimal comma, such as '0,5'. Say so (--decimal)" in said
     assert run("fit", "t.csv", "-o", "m.slab", "--separator", ";", "--decimal", ",").exit_code == 0
+
+
+def test_every_format_that_is_read_can_be_said():
+    assert set(options.FORMATS) == set(tables.SUFFIXES) == set(tables.READERS)
+
+
+def test_an_error_in_numbers_is_told_from_codes_which_an_option_says(run):
+    Path("t.csv").write_text("a,b\n" + "\n".join(f"{n},{'x1' if n == 20 else n % 7}" for n in range(30)) + "\n")
+    said = refused(run("fit", "t.csv", "-o", "m.slab"))
+    assert "Row 21, column 'b': 'x1' stands among numbers" in said
+    assert "Mend the cell, or say that these are names (--categories)" in said
+    assert run("fit", "t.csv", "-o", "m.slab", "--categories", "b").exit_code == 0
 
 
 class TestScore:
@@ -143,7 +155,7 @@ class TestPaths:
 
     def test_a_model_that_is_none(self, run, ready):
         Path("m.slab").write_bytes((ready / "model.slab").read_bytes()[:2000])
-        assert "m.slab is not a model that can be read: the archive is damaged" in refused(
+        assert "m.slab is not a model that can be read: it is damaged, or was cut short" in refused(
             run("score", "m.slab", ready / "new.csv")
         )
         Path("m.slab").write_text("a,b\n1,2\n")

@@ -85,14 +85,32 @@ class TestInspect:
         assert "<svg" in Path("m.html").read_text()
         assert json.loads(run("inspect", "m.slab", "--json").stdout)["parts"]
 
+    def test_a_detector_without_a_summary_says_its_kernel_and_its_parameters_as_they_were_asked_for(self, run, ready):
+        run(
+            "fit",
+            ready / "good.csv",
+            "-o",
+            "m.slab",
+            "--drop",
+            "serial",
+            "--detector",
+            "kernel-density",
+            "--recall",
+            ".7",
+        )
+        lines = run("inspect", "m.slab").stdout.splitlines()
+        assert f"  bandwidth        {load('m.slab')[-1].bandwidth_:.4g}" in lines
+        assert "Parameters that are not the default: nu=0.3" in lines
+
     def test_a_warning_of_the_fit_is_kept_and_said(self, run):
         table = pd.DataFrame({"a": np.repeat([0.0, 1.0], 30), "b": np.repeat([1.0, 0.0], 30)})
         table.to_csv("t.csv", index=False)
         run("fit", "t.csv", "-o", "m.slab")
         kept = load("m.slab")[-1].warning_
         said = run("inspect", "m.slab").stderr
-        assert (f"Warning: {kept}" in said) == bool(kept)
-        assert json.loads(run("inspect", "m.slab", "--json").stdout)["warnings"] == ([kept] if kept else [])
+        assert "The slab has no width" in kept
+        assert f"Warning: {kept}" in said
+        assert json.loads(run("inspect", "m.slab", "--json").stdout)["warnings"] == [kept]
 
 
 class TestTune:

@@ -25,6 +25,7 @@ from slabsvm import (
     OneClassSVM,
     PyODDetector,
 )
+from slabsvm.files import ModelFileError, load, save
 
 pytest.importorskip("pyod", reason="needs PyOD: pip install 'slabsvm[pyod]'")
 from pyod.models.base import BaseDetector
@@ -127,6 +128,15 @@ def test_training_rows_of_a_search_are_scored_without_themselves():
     search = LabelFreeSearchCV(make_pipeline(StandardScaler(), OneClassSVM()), {"oneclasssvm__nu": [0.1, 0.2]})
     detector = PyODDetector(search).fit(X)
     np.testing.assert_array_equal(detector.decision_scores_, -detector.estimator_.best_estimator_[-1].loo_decisions_)
+
+
+def test_a_model_file_keeps_the_estimator_inside(data, tmp_path):
+    detector = PyODDetector(OneClassSVM()).fit(data[0])
+    with pytest.raises(ModelFileError, match="PyODDetector, which is not kept: save its estimator_"):
+        save(detector, tmp_path / "m.slab")
+    save(detector.estimator_, tmp_path / "m.slab")
+    again = load(tmp_path / "m.slab").decision_function(data[1])
+    np.testing.assert_array_equal(-again, detector.decision_function(data[1]))
 
 
 def test_scores_stay_numbers_of_which_pyod_can_take_squares():

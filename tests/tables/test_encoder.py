@@ -169,7 +169,7 @@ BAD = {
     "dates as texts": (["2024-01-05", "2024-01-06"] * 15, "it holds dates, such as '2024-01-05'"),
     "names": ([f"part {i}" for i in range(30)], "30 different texts in 30 rows, such as 'part 0': names or free text"),
     "numbers with an error": (["1.5"] * 20 + ["abc"] + ["2"] * 9, "Row 21, column 'c': 'abc' stands among numbers"),
-    "numbers as texts": (["1.5", "2.5"] * 15, "it holds numbers as texts"),
+    "numbers as texts": (["1.5", "2.5"] * 15, "Make numbers of it, or say that they are names (categories)"),
     "decimal commas": (["1,5", "2,5"] * 15, "numbers with a decimal comma, such as '1,5'"),
     "nothing": ([np.nan] * 30, "Column 'c': it has no value at all. Leave it out"),
     "infinite": ([1.0, np.inf] + [2.0] * 28, "Row 2, column 'c': it is infinite"),

@@ -79,6 +79,8 @@ def summary(detector: Any) -> list[str]:
         )
     share = expected_recall(detector)
     lines += [] if share is None else [f"  recall           {share:.1%} expected"]
+    found = list(_part(detector).items())[1:]
+    lines += [f"  {name.replace('_', ' '):<16} {short(value)}" for name, value in found]
     for inner in getattr(detector, "estimators_", ()):
         lines += [f"  {line}" for line in summary(inner)]
     return lines
@@ -94,6 +96,11 @@ def _part(part: Any) -> dict[str, Any]:
         if hasattr(part, name):
             found[name.removesuffix("_")] = _plain(getattr(part, name))
     return found
+
+
+def short(value: Any) -> str:
+    """Return a fact with four digits; what a part does not have is empty."""
+    return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _is_set(detector: Any, name: str) -> bool:

@@ -80,7 +80,7 @@ def detector_of(name: str, recall: float, seed: int, progress: Callable[[int, in
 
     import slabsvm
 
-    rejection = 1.0 - recall
+    rejection = rejected_by(recall)
     auto = slabsvm.AutoSlabSVM(recall=recall, random_state=seed, progress=progress)
     if name == "auto":
         return [("detector", auto)]
@@ -95,6 +95,11 @@ def detector_of(name: str, recall: float, seed: int, progress: Callable[[int, in
         "kernel-pca": slabsvm.KernelPCADetector(nu=rejection),
     }
     return [("scale", StandardScaler()), ("detector", models[name])]
+
+
+def rejected_by(recall: float) -> float:
+    """Return 1 - recall as a person writes it: of .9 it is .1, without the rounding."""
+    return round(1.0 - recall, 12)
 
 
 def learned(good: GoodRows, steps: list[Any]) -> Pipeline:

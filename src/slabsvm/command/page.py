@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slabsvm import __version__
-from slabsvm.command.facts import facts, summary
+from slabsvm.command.facts import facts, short, summary
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
@@ -71,12 +71,8 @@ def _pictures(detector: Any) -> list[str]:
 def _parts(parts: list[dict[str, Any]]) -> str:
     """Return a table with a column for each part."""
     names = list(dict.fromkeys(name for part in parts for name in part))
-    rows = [(name.replace("_", " "), *(_short(part.get(name)) for part in parts)) for name in names]
+    rows = [(name.replace("_", " "), *(short(part.get(name)) for part in parts)) for name in names]
     return _table(("", *(str(number + 1) for number in range(len(parts)))), rows)
-
-
-def _short(value: Any) -> str:
-    return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:

@@ -91,7 +91,7 @@ def tune(
         unfitted = Pipeline(learning.detector_of(detector, recall, seed, None))
         varying = int(np.count_nonzero(np.ptp(good.rows, axis=0)))
         gammas = [multiple / varying for multiple in MULTIPLES]
-        grid = {"detector__gamma": gammas, **_nus(unfitted[-1], 1.0 - recall)}
+        grid = {"detector__gamma": gammas, **_nus(unfitted[-1], learning.rejected_by(recall))}
         with steps("Searching") as progress, heard() as doubts:
             search = LabelFreeSearchCV(
                 unfitted,
@@ -144,10 +144,11 @@ def _criterion(name: str, recall: float) -> Any:
     """Return a criterion, which asks for this recall where it asks for one."""
     from copy import copy
 
+    from slabsvm.command.learning import rejected_by
     from slabsvm.selection.named import NAMED
 
     found: Any = copy(NAMED[name])
-    for parameter, value in (("recall", recall), ("rejection", 1.0 - recall)):
+    for parameter, value in (("recall", recall), ("rejection", rejected_by(recall))):
         if hasattr(found, parameter):
             setattr(found, parameter, value)
     return found

@@ -203,9 +203,9 @@ def _refuse_numbers(cells: Cells, counts: Counter[str]) -> None:
         wrong = (row for row in np.flatnonzero(~cells.missing) if as_number(cells.values[row]) is None)
         row = next(wrong, None)
         if row is None:
-            raise cells.error("it holds numbers as texts. Make numbers of it, or say that these are categories")
+            raise cells.error("it holds numbers as texts. Make numbers of it, or say that they are names (categories)")
         raise cells.error(
-            f"{shown(cells.values[row])} stands among numbers. Mend the cell, or say that these are categories",
+            f"{shown(cells.values[row])} stands among numbers. Mend the cell, or say that these are names (categories)",
             int(row),
         )
     with_point = (text.replace(",", ".", 1) for text in counts if "," in text)

@@ -243,9 +243,9 @@ def _read(action: Any, *args: Any) -> Any:
         # A damaged archive may ask to read before the file's beginning.
         if error.errno != errno.EINVAL:
             raise
-        raise ModelFileError("the archive is damaged: it leads out of the file") from error
+        raise ModelFileError("it is damaged, or was cut short: it leads out of the file") from error
     except (zipfile.BadZipFile, struct.error, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
-        raise ModelFileError(f"the archive is damaged: {error}") from error
+        raise ModelFileError(f"it is damaged, or was cut short: {error}") from error
 
 
 def _refuse_large(length: int, size: int, what: str) -> None:

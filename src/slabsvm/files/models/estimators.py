@@ -281,4 +281,7 @@ def _entry_of(model: Any, at: At) -> Entry:
     remedy = "put one of those that docs/model-files.md lists in its place"
     if hasattr(model, "best_estimator_") or hasattr(model, "param_grid"):
         remedy = "save its best_estimator_"
+    elif type(model).__module__ == "slabsvm.detectors.pyod":
+        # Importing the class would import PyOD.
+        remedy = "save its estimator_, of which a PyODDetector's scores are minus the decisions"
     at.refuse(f"is of the class {type(model).__module__}.{type(model).__qualname__}, which is not kept: {remedy}")
