@@ -114,6 +114,25 @@ class TestScore:
         assert "t.csv: line 2 has more than 1 MB and no end in sight" in score(b"a,b\n1," + b"x" * 2**23)
 
 
+def test_what_a_scaler_cannot_put_on_a_scale_is_said_of_its_column(run):
+    Path("t.csv").write_text("a,b\n" + "\n".join(f"{number}e200,{number % 7}" for number in range(30)) + "\n")
+    assert "Error: a cannot be standardised" in refused(run("fit", "t.csv", "-o", "m.slab", "--detector", "slab"))
+    Path("t.csv").write_text("a,b,w\n" + "\n".join(f"{number},{number % 7},1e308" for number in range(30)) + "\n")
+    said = refused(run("fit", "t.csv", "-o", "m.slab", "--detector", "slab", "--weight", "w"))
+    assert "too large for float64, or the weights are. Divide by a power of ten." in said
+
+
+@pytest.mark.parametrize("detector", ["auto", "slab", "one-class-svm", "svdd", "kernel-density", "kernel-pca"])
+def test_a_cell_too_large_for_the_scale_of_good_ones_is_rejected(run, detector):
+    Path("t.csv").write_text("a,b\n" + "\n".join(f"{number}e-9,{number % 7}" for number in range(30)) + "\n")
+    assert run("fit", "t.csv", "-o", "m.slab", "--detector", detector).exit_code == 0
+    Path("n.csv").write_text("a,b\n1e-8,3\n1.7e308,3\n-1.7e308,1e308\n")
+    result = run("score", "m.slab", "n.csv")
+    assert result.exit_code == 0, result.output
+    assert [line.split(",")[2] for line in result.stdout.splitlines()][1:][1:] == ["false", "false"]
+    assert "nan" not in result.stdout
+
+
 class TestPaths:
     def test_files_that_are_not_there_or_not_files(self, run, ready):
         assert "none.csv: No such file or directory" in refused(run("fit", "none.csv", "-o", "m.slab"))

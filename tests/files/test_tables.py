@@ -202,6 +202,14 @@ def test_a_ragged_row_far_down_is_named_by_its_line_also_below_quoted_lines(tmp_
             act()
 
 
+@pytest.mark.usefixtures("small_blocks")
+def test_empty_lines_are_no_piece(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("a,b\n1,2\n" + "\n" * 400 + "3,4\n" + "\n" * 400)
+    assert [len(piece) for piece in pieces(path, Reading())] == [1, 1]
+    assert read(path)["b"].tolist() == [2, 4]
+
+
 @pytest.mark.parametrize("opening", [b"1,", b'1,"'])
 def test_a_cell_without_end_takes_bounded_memory(tmp_path, opening):
     path = tmp_path / "t.csv"

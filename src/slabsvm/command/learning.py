@@ -104,11 +104,19 @@ def rejected_by(recall: float) -> float:
 
 def learned(good: GoodRows, steps: list[Any]) -> Pipeline:
     """Return the pipeline of the encoder and these steps, fitted."""
+    import numpy as np
     from sklearn.pipeline import Pipeline
 
     rows, weights = good.rows, good.weights
     for _, step in steps[:-1]:
         rows = step.fit_transform(rows, **({} if weights is None else {"sample_weight": weights}))
+        strange = ~np.isfinite(rows).all(axis=0)
+        if strange.any():
+            (name,) = printable([good.encoder.get_feature_names_out()[strange.argmax()]])
+            heavy = "" if weights is None else ", or the weights are"
+            raise click.ClickException(
+                f"{name} cannot be standardised: its values are too large for float64{heavy}. Divide by a power of ten."
+            )
     steps[-1][1].fit(rows, **({} if weights is None else {"sample_weight": weights}))
     return Pipeline([("columns", good.encoder), *steps])
 

@@ -27,6 +27,7 @@ WRITTEN = ("decision", "accepted", "score", "p_value", "reasons")
 # Columns of less of the blame are not named.
 LEAST = 0.01
 TINY = 1e-300
+MOST = np.finfo(np.float64).max
 # A row that nobody named has its number.
 NUMBERED = "row"
 
@@ -89,7 +90,8 @@ class Scorer:
         encoded = self.encoder.encoded(table)
         rows = encoded.values
         for step in self.between:
-            rows = step.transform(rows)
+            # A cell may overflow on the scale of those that were learned: it is as far away as a number can be.
+            rows = np.clip(step.transform(rows), -MOST, MOST)
         score = self.detector.score_samples(rows)
         decision = score - self.detector.offset_
         p_value = None if self.p_values is None else self.p_values(rows, score)

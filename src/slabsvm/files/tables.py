@@ -154,7 +154,10 @@ def names(path: Path, how: Reading) -> list[str] | None:
 def _texts(path: Path, how: Reading) -> Iterator[Any]:
     with _records(path, how) as records:
         for block in records:
-            yield _frame(records, block, how)
+            frame = _frame(records, block, how)
+            # A block may hold nothing but empty lines.
+            if len(frame):
+                yield frame
 
 
 def _whole_text(path: Path, how: Reading) -> Any:
