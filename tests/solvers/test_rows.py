@@ -152,7 +152,7 @@ def test_conjugate_directions_end_at_equal_scores_or_say_early_that_there_are_no
         blocks = Blocks(Dense(K), np.float64, 1e9)
         products, times = [], blocks.times
         blocks.times = lambda x: products.append(x) or times(x)
-        found = near_equal_scores(dual, blocks, lambda point: point.gap <= 1e-6 * point.objective)
+        found, _ = near_equal_scores(dual, blocks, lambda point: point.gap <= 1e-6 * point.objective)
         np.testing.assert_allclose(found.multipliers.sum(axis=1), dual.totals, rtol=1e-12)
         assert (found.multipliers >= 0).all()
         assert (found.multipliers <= dual.caps).all()

@@ -24,7 +24,7 @@ from slabsvm.gram.blocks import Blocks
 from slabsvm.gram.cholesky import cholesky
 from slabsvm.gram.neighbours import NeighbourFactor, Neighbours
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
-from slabsvm.solvers.equal_scores import multipliers_of
+from slabsvm.solvers.equal_scores import multipliers_of, surplus
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,8 @@ class Tuning:
         Products on one face, at most.
     reduction : float
         A face whose optimum lies outside the boxes is left when the squared residual has fallen to this share.
+    surplus : float
+        Where equal scores need more of one plane, relative to what it has, the attempt is not begun.
     crowd : float
         Where a larger share of samples leaves the boxes, the slab has not collapsed: the attempt ends.
     faces, progress : int, float
@@ -51,6 +53,7 @@ class Tuning:
     groups: int = 16
     on_face: int = 12
     reduction: float = 1e-2
+    surplus: float = 1.3
     crowd: float = 0.05
     faces: int = 3
     progress: float = 0.7
@@ -65,10 +68,10 @@ RIDGE = 1e-9
 EXACT = 1e-12
 
 
-def equal_score_start(dual: Dual, factor: NeighbourFactor) -> FloatArray:
-    """Return feasible multipliers, shape (P, m), near those of equal scores: beta = c K^-1 1, cut to the boxes.
+def equal_score_beta(dual: Dual, factor: NeighbourFactor) -> FloatArray:
+    """Return a beta, shape (m,), near that of equal scores, c K^-1 1.
 
-    If beta fits, all scores are equal, and no pair of multipliers can improve: it is optimal, where c' beta is zero.
+    If it fits the boxes, all scores are equal and no pair of multipliers can improve: it is optimal where c' beta is 0.
 
     Parameters
     ----------
@@ -78,7 +81,7 @@ def equal_score_start(dual: Dual, factor: NeighbourFactor) -> FloatArray:
     """
     beta = factor.solve(np.ones(dual.n_samples))
     total = float(dual.signs @ dual.totals)
-    return multipliers_of(dual, beta * (total / beta.sum()) if beta.sum() != 0 else beta)
+    return beta * (total / beta.sum()) if beta.sum() != 0 else beta
 
 
 def near_equal_scores(
@@ -86,8 +89,10 @@ def near_equal_scores(
     K: Blocks,
     enough: Callable[[Point], bool],
     tuning: Tuning = TUNING,
-) -> Point:
-    """Return the point of the least gap that Newton steps from equal scores lead to, with scores from one product.
+) -> tuple[Point, bool]:
+    """Return the point of the least gap that Newton steps from equal scores lead to, and whether any were worth taking.
+
+    None are where the planes are apart. The point's scores are from one product.
 
     Parameters
     ----------
@@ -97,7 +102,12 @@ def near_equal_scores(
         Whether a feasible point will do.
     tuning : Tuning
     """
-    return _Steps(dual, K, tuning).run(enough)
+    steps = _Steps(dual, K, tuning)
+    beta = equal_score_beta(dual, steps.factor)
+    start = multipliers_of(dual, beta)
+    point = Point(dual, start, dual.linear + K.times(dual.beta(start)))
+    worth = surplus(dual, beta) <= tuning.surplus
+    return steps.run(point, enough) if worth else point, worth
 
 
 class _Steps:
@@ -109,13 +119,11 @@ class _Steps:
         self.face = np.arange(dual.n_samples)
         self.factor = self.neighbours.factor(self.face)
         self.subspace = _Subspace(K, tuning.groups)
-        self.products = 2
+        self.products = 3
         self.hopeless = False
 
-    def run(self, enough: Callable[[Point], bool]) -> Point:
+    def run(self, point: Point, enough: Callable[[Point], bool]) -> Point:
         dual, tuning = self.dual, self.tuning
-        start = equal_score_start(dual, self.factor)
-        point = Point(dual, start, dual.linear + self._times(dual.beta(start)))
         best, gaps = point, [point.gap]
         while not (enough(point) or self.hopeless or self.products >= tuning.products):
             face = Face(dual, point.multipliers, self._free(point))

@@ -33,6 +33,8 @@ DEPENDENT = 1e-9
 DEPENDENT_SINGLE = 2e-5
 # A solution with K in float32 is corrected so often, by what its scores in float64 are off.
 CORRECTIONS = 2
+# Samples that are held at their bounds may make up for this surplus of the others.
+HELD_SURPLUS = 1.1
 # At most so many samples, and this share of all, are held at their bounds; which they are is changed so often.
 MOST_HELD = 50
 SHARE_HELD = 0.05
@@ -54,6 +56,17 @@ def multipliers_of(dual: Dual, beta: FloatArray) -> FloatArray:
         if 0 < missing < spare.sum():
             multipliers += spare * (missing / spare.sum())
     return dual.project_sums(multipliers)
+
+
+def surplus(dual: Dual, beta: FloatArray) -> float:
+    """Return what a beta of equal scores needs of the multipliers of its sign, relative to what their plane has.
+
+    Above 1 no multipliers have this beta: the planes are apart. 0 for one plane, whose beta is of one sign or is none.
+    """
+    if dual.n_planes == 1:
+        return 0.0
+    highest = np.maximum(dual.signs, 0.0) @ dual.caps
+    return float(np.clip(beta, 0.0, highest).sum() / dual.totals[dual.signs > 0].sum())
 
 
 def far_apart(dual: Dual, diagonal: FloatArray, sums: FloatArray) -> bool:
@@ -78,7 +91,7 @@ def equal_scores(
 
     Returns
     -------
-    (Point, Face or None), or None where samples depend on each other
+    (Point, Face or None), or None where samples depend on each other, or the planes are apart
     """
     single = K.dtype == np.float32 or (dual.n_samples > FEW and 1 / MODERATE < float(np.diagonal(K).mean()) < MODERATE)
     face = Face(dual, np.zeros_like(dual.caps), np.ones(dual.caps.shape, dtype=bool))
@@ -91,6 +104,8 @@ def equal_scores(
     times = times or K.__matmul__
     total = float(dual.signs @ dual.totals)
     beta = face.solve(-dual.linear[:, None], np.array([[total]]))[:, 0]
+    if surplus(dual, beta) > HELD_SURPLUS:
+        return None
     for _ in range(0 if K.dtype == np.float64 else CORRECTIONS):
         scores = dual.linear + times(beta)
         beta += face.solve((scores.mean() - scores)[:, None], np.array([[total - beta.sum()]]))[:, 0]
@@ -110,9 +125,6 @@ def _held_in_boxes(dual: Dual, face: Face, equal: FloatArray) -> FloatArray:
     """
     highest = np.maximum(dual.signs, 0.0) @ dual.caps
     lowest = -(np.maximum(-dual.signs, 0.0) @ dual.caps)
-    if dual.n_planes > 1 and np.clip(equal, 0.0, highest).sum() > dual.totals[dual.signs > 0].sum():
-        # One plane cannot have so much: the two are apart.
-        return equal
     beta, sides, columns = equal, np.zeros(len(equal)), np.zeros((len(equal), 0))
     known = np.zeros(0, dtype=np.intp)
     for _ in range(ROUNDS):

@@ -259,10 +259,10 @@ class _Descent:
         def enough(point: Point) -> bool:
             return point.gap <= (1 - HIDDEN) * self._gap_target(point)
 
-        point, other = near_equal_scores(self.dual, self.pool.blocks, enough), None
+        (point, worth), other = near_equal_scores(self.dual, self.pool.blocks, enough), None
         if self.collapsed is not None:
             other = self._at(self.collapsed.multipliers)
-        elif not enough(point) and self.dual.n_samples <= LAST_FACTORED and self.pool.holds_everything:
+        elif worth and not enough(point) and self.dual.n_samples <= LAST_FACTORED and self.pool.holds_everything:
             found = equal_scores(self.dual, self.pool.matrix, self.gram.dot)
             other = None if found is None else found[0]
         return other if other is not None and other.gap < point.gap else point
