@@ -8,10 +8,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
+from sklearn.decomposition import PCA
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from parts import N_GOOD
+from slabsvm import SVDD, AutoSlabSVM, ConformalDetector, OpenSetClassifier, TableEncoder
 from slabsvm.command import tune as tune_command
-from slabsvm.files import load
+from slabsvm.files import load, save
 from slabsvm.selection.named import NAMED
 
 pytestmark = pytest.mark.numeric
@@ -111,6 +116,41 @@ class TestInspect:
         assert "The slab has no width" in kept
         assert f"Warning: {kept}" in said
         assert json.loads(run("inspect", "m.slab", "--json").stdout)["warnings"] == [kept]
+
+
+def other_models(encoder, table):
+    """Models that were saved from Python, with what `score` says of each, and whether `inspect` has a page of it."""
+    mixing = ConformalDetector(make_pipeline(StandardScaler(), PCA(2), SVDD()))
+    return {
+        "no leave-one-out": (make_pipeline(encoder, AutoSlabSVM(offsets="training")).fit(table), "rejected", True),
+        "nested": (make_pipeline(encoder, make_pipeline(StandardScaler(), SVDD())).fit(table), "rejected", True),
+        "a step that does nothing": (make_pipeline(encoder, "passthrough", SVDD()).fit(table), "rejected", True),
+        "steps that mix": (make_pipeline(encoder, PCA(2), SVDD()).fit(table), "--reasons 0 leaves them out", True),
+        "steps that mix, inside": (make_pipeline(encoder, mixing).fit(table), "--reasons 0 leaves them out", True),
+        "classes": (
+            make_pipeline(encoder, OpenSetClassifier(SVDD())).fit(table, table["finish"]),
+            "ends in OpenSetClassifier, which gives rows no score: load it from Python",
+            False,
+        ),
+        "no detector": (make_pipeline(encoder).fit(table), "holds a Pipeline that takes rows of numbers", False),
+        "no fit": (make_pipeline(clone(encoder), SVDD()), "has learned nothing: save it after its fit", False),
+    }
+
+
+@pytest.mark.filterwarnings("ignore::slabsvm.SlabCollapseWarning", "ignore::slabsvm.CalibrationWarning")
+def test_models_that_were_saved_from_python_are_scored_or_refused_with_a_sentence(run, ready):
+    table = pd.read_csv(ready / "good.csv")
+    for name, (model, text, has_page) in other_models(TableEncoder(id_column="serial"), table).items():
+        save(model, "m.slab")
+        result = run("score", "m.slab", ready / "new.csv", "-o", "s.csv")
+        assert text in result.stderr, name
+        assert result.exit_code == (0 if text == "rejected" else 1), name
+        assert isinstance(result.exception, SystemExit | None), name
+        if "--reasons" in text:
+            assert run("score", "m.slab", ready / "new.csv", "-o", "s.csv", "--reasons", 0).exit_code == 0, name
+        shown = run("inspect", "m.slab", "--html", "m.html")
+        assert isinstance(shown.exception, SystemExit | None), name
+        assert (shown.exit_code == 0) == has_page, name
 
 
 class TestTune:

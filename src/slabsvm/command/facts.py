@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from slabsvm.command.learning import columns_said, expected_recall, left_out
 from slabsvm.command.terminal import printable
+from slabsvm.detectors.pipelines import final_detector
 from slabsvm.runtime.counting import counted
 
 if TYPE_CHECKING:
@@ -42,12 +43,12 @@ def facts(model: Pipeline, path: Path) -> dict[str, Any]:
 def parts(detector: Any) -> list[Any]:
     """Return the models that a detector asks, itself if it asks no others."""
     inner = getattr(detector, "members_", None) or getattr(detector, "estimators_", None)
-    return [part for one in inner for part in parts(one)] if inner else [detector]
+    return [part for one in inner for part in parts(final_detector(one))] if inner else [detector]
 
 
 def warnings_of(detector: Any) -> list[str]:
     """Return what the fits of a detector and its parts have warned of and kept, each once."""
-    inner = [*(getattr(detector, "estimators_", None) or ())]
+    inner = map(final_detector, getattr(detector, "estimators_", None) or ())
     texts = [getattr(one, "warning_", "") for one in (detector, *inner)]
     return list(dict.fromkeys(text for text in texts if text))
 
@@ -82,7 +83,7 @@ def summary(detector: Any) -> list[str]:
     found = list(_part(detector).items())[1:]
     lines += [f"  {name.replace('_', ' '):<16} {short(value)}" for name, value in found]
     for inner in getattr(detector, "estimators_", ()):
-        lines += [f"  {line}" for line in summary(inner)]
+        lines += [f"  {line}" for line in summary(final_detector(inner))]
     return lines
 
 

@@ -55,10 +55,11 @@ def page(model: Pipeline, path: Path) -> str:
 
 def _pictures(detector: Any) -> list[str]:
     """Return the pictures of what has leave-one-out scores."""
+    from slabsvm.detectors.pipelines import final_detector
     from slabsvm.display import draw_scores
 
     drawn = []
-    for one in (detector, *getattr(detector, "estimators_", ())):
+    for one in map(final_detector, (detector, *getattr(detector, "estimators_", ()))):
         if hasattr(one, "loo_scores_"):
             content = io.StringIO()
             draw_scores(one).savefig(content, format="svg", metadata={"Date": None})

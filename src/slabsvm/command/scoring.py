@@ -42,8 +42,6 @@ class Answers:
     p_value : (n,) array of float64, or None where the model has none
     accepted : (n,) array of bool
     encoded : Encoded
-    rows : (n, d) array of float64
-        As the detector takes them.
     """
 
     decision: FloatArray
@@ -51,7 +49,6 @@ class Answers:
     p_value: FloatArray | None
     accepted: BoolArray
     encoded: Encoded
-    rows: FloatArray
 
 
 @dataclass(frozen=True)
@@ -96,22 +93,32 @@ class Scorer:
         decision = score - self.detector.offset_
         p_value = None if self.p_values is None else self.p_values(rows, score)
         accepted = decision >= 0 if self.alpha is None or p_value is None else p_value > self.alpha
-        return Answers(decision, score, p_value, accepted, encoded, rows)
+        return Answers(decision, score, p_value, accepted, encoded)
 
     def reasons(self, table: Any, answers: Answers, most: int) -> list[str]:
         """Return for each rejected row the columns that speak most against it, with their cells and parts of the blame.
 
         The shares of all columns add up to the decision. The blame are those that are negative.
+
+        Raises
+        ------
+        ClickException
+            Columns have no shares, as behind a step that mixes them.
         """
+        from sklearn.pipeline import make_pipeline
+
+        from slabsvm import explain
         from slabsvm.tables.cells import cells_of, names_of
 
         found = [""] * len(answers.accepted)
         rejected = np.flatnonzero(~answers.accepted)
         if most == 0 or len(rejected) == 0:
             return found
-        shares = self.encoder.by_column(
-            self.detector.explain(answers.rows[rejected]), answers.encoded.strange[rejected]
-        )
+        try:
+            shares = explain(make_pipeline(*self.between, self.detector), answers.encoded.values[rejected])
+        except ValueError as error:
+            raise click.ClickException(f"There are no reasons: {error} --reasons 0 leaves them out.") from error
+        shares = self.encoder.by_column(shares, answers.encoded.strange[rejected])
         some = table.iloc[rejected] if hasattr(table, "iloc") else table[rejected]
         names = names_of(some)
         cells = {column.name: cells_of(some, names, column.name) for column in self.encoder.columns_}
@@ -132,6 +139,8 @@ def _p_values_of(detector: Any) -> PValues | None:
     from slabsvm.selection.mean_score import Shares
 
     if isinstance(detector, AutoSlabSVM):
+        if not hasattr(detector, "loo_scores_"):
+            return None
         shares = Shares.of(detector.loo_scores_, detector._fitted.weights)
         return lambda _, score: np.asarray(shares(score))
     return (lambda rows, _: detector.p_values(rows)) if hasattr(detector, "p_values") else None
@@ -308,16 +317,35 @@ def _compressed(raw: BinaryIO, path: Path) -> Iterator[Any]:
 
 
 def loaded(path: Path) -> Pipeline:
-    """Return the model of a file; refuse one that takes no tables."""
-    from sklearn.pipeline import Pipeline
+    """Return the model of a file: an encoder of tables, other steps, and a detector that answers rows with one number.
 
+    Raises
+    ------
+    ClickException
+        It is no such model, or is not fitted.
+    """
+    from sklearn.exceptions import NotFittedError
+    from sklearn.pipeline import Pipeline
+    from sklearn.utils.validation import check_is_fitted
+
+    from slabsvm.detectors.pipelines import unwrapped
     from slabsvm.files import load
     from slabsvm.tables import TableEncoder
 
     model = load(path)
-    if not isinstance(model, Pipeline) or not isinstance(model[0], TableEncoder):
+    before, detector = unwrapped(model)
+    if not before or not isinstance(before[0][1], TableEncoder):
         raise click.ClickException(
             f"{path} holds a {type(model).__name__} that takes rows of numbers, and no tables. `slabsvm fit` writes "
             "models that do, as does slabsvm.files.save of make_pipeline(TableEncoder(), detector)."
         )
-    return model
+    try:
+        check_is_fitted(before[0][1])
+        check_is_fitted(detector)
+    except NotFittedError as error:
+        raise click.ClickException(f"{path} holds a model that has learned nothing: save it after its fit.") from error
+    if not hasattr(detector, "score_samples"):
+        raise click.ClickException(
+            f"{path} ends in {type(detector).__name__}, which gives rows no score: load it from Python."
+        )
+    return Pipeline([*before, ("detector", detector)])
