@@ -1,5 +1,7 @@
 """A warm start changes how long a fit takes, and not what it finds."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -60,10 +62,14 @@ def test_the_same_fit_again_takes_no_steps(X):
     assert model.fit(X).n_iter_ == 0
 
 
-def test_a_nearby_model_takes_fewer_steps_from_a_warm_start(X):
-    model = OneClassSlabSVM(gamma=0.1, warm_start=True).fit(X)
-    warm = model.set_params(nu_lower=0.11).fit(X).n_iter_
-    assert warm < OneClassSlabSVM(gamma=0.1, nu_lower=0.11).fit(X).n_iter_
+def test_nearby_models_take_fewer_steps_from_a_warm_start(X):
+    warm, cold = 0, 0
+    for gamma, nu_lower in itertools.product((0.05, 0.1), (0.09, 0.11, 0.12)):
+        model = OneClassSlabSVM(gamma=gamma, warm_start=True).fit(X)
+        warm += model.set_params(nu_lower=nu_lower).fit(X).n_iter_
+        cold += OneClassSlabSVM(gamma=gamma, nu_lower=nu_lower).fit(X).n_iter_
+    # One model may take a round more on one processor than on another; of the six each takes about half of the steps.
+    assert warm < cold
 
 
 def test_without_it_a_fit_starts_afresh(X):
