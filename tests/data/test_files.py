@@ -5,6 +5,7 @@ import json
 import os
 import re
 import stat
+from pathlib import Path
 
 import pytest
 
@@ -78,6 +79,24 @@ def test_a_file_takes_no_place_of_a_device_or_a_pipe(tmp_path, target, kind):
         write_whole(place, "new")
     assert [path.name for path in tmp_path.iterdir()] == ["place"]
     assert place.is_symlink() == (target is not None)
+
+
+@pytest.mark.parametrize("name", [".", "folder"])
+def test_a_folder_is_refused_before_anything_is_written(tmp_path, monkeypatch, name):
+    (tmp_path / "folder").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(IsADirectoryError, match="it is a folder, and no file"), replacing(Path(name)):
+        pytest.fail("it was opened")
+
+
+@pytest.mark.parametrize("name", ["x" * 250, "\N{GRINNING FACE}" * 60])
+def test_a_name_may_be_as_long_as_any(tmp_path, name):
+    try:
+        (tmp_path / name).touch()
+    except OSError:
+        pytest.skip("names are shorter here")
+    write_whole(tmp_path / name, "new")
+    assert [(one.name, one.read_text()) for one in tmp_path.iterdir()] == [(name, "new")]
 
 
 def test_a_result_has_the_rights_of_any_new_file(tmp_path):

@@ -23,6 +23,8 @@ NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 BINARY = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 FLAGS = {"rb": os.O_RDONLY, "r+b": os.O_RDWR, "a+b": os.O_RDWR | os.O_APPEND | os.O_CREAT}
 KINDS = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
+# So many letters of a file's name, of up to four bytes each, are in the name of its part.
+SHOWN_NAME = 40
 # Where Linux and the BSDs keep the open files of a process.
 OPEN_FILES = ("/proc/self/fd/", "/dev/fd/", "fd/")
 MB = 1_000_000
@@ -118,11 +120,14 @@ def replacing(path: Path, *, lasting: bool = False) -> Iterator[BinaryIO]:
         The file cannot be written, or a device or a pipe is in its place, which a file must not take: whoever may, such
         as the administrator of a container, would leave the machine without /dev/null.
     """
-    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     with named_errors(path):
+        if path.is_dir():
+            raise OSError(errno.EISDIR, "it is a folder, and no file can take its place", str(path))
         if is_stream(path):
             kind = KINDS.get(stat.S_IFMT(path.stat().st_mode), "a device")
             raise OSError(errno.EINVAL, f"it is {kind}, whose place no file can take. Name a file", str(path))
+        # A name may be as long as a system allows, to which nothing can be added.
+        part = path.with_name(f".{path.name[:SHOWN_NAME]}.{secrets.token_hex(4)}.part")
         # A new file, with the usual permissions of the user's files.
         descriptor = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | NO_LINK | BINARY, 0o666)
         try:
