@@ -42,6 +42,8 @@ class Answers:
     p_value : (n,) array of float64, or None where the model has none
     accepted : (n,) array of bool
     encoded : Encoded
+    rows : (n, d) array of float64
+        As the detector takes them.
     """
 
     decision: FloatArray
@@ -49,6 +51,7 @@ class Answers:
     p_value: FloatArray | None
     accepted: BoolArray
     encoded: Encoded
+    rows: FloatArray
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,7 @@ class Scorer:
     Attributes
     ----------
     encoder : TableEncoder
-    between : sequence of transformers
+    between : list of transformers with their names
     detector : fitted detector
     p_values : function of rows and their scores that gives p-values, or None
     alpha : float or None
@@ -66,7 +69,7 @@ class Scorer:
     """
 
     encoder: TableEncoder
-    between: list[Any]
+    between: list[tuple[str, Any]]
     detector: Any
     p_values: PValues | None
     alpha: float | None
@@ -80,20 +83,20 @@ class Scorer:
             raise click.ClickException(
                 f"{type(detector).__name__} has no p-values for --alpha: learn with --detector auto or calibrated."
             )
-        return cls(model[0], [step for _, step in model.steps[1:-1]], detector, p_values, alpha)
+        return cls(model[0], model.steps[1:-1], detector, p_values, alpha)
 
     def answers(self, table: Any) -> Answers:
         """Return what the model says of a table's rows."""
         encoded = self.encoder.encoded(table)
         rows = encoded.values
-        for step in self.between:
+        for _, step in self.between:
             # A cell may overflow on the scale of those that were learned: it is as far away as a number can be.
             rows = np.clip(step.transform(rows), -MOST, MOST)
         score = self.detector.score_samples(rows)
         decision = score - self.detector.offset_
         p_value = None if self.p_values is None else self.p_values(rows, score)
         accepted = decision >= 0 if self.alpha is None or p_value is None else p_value > self.alpha
-        return Answers(decision, score, p_value, accepted, encoded)
+        return Answers(decision, score, p_value, accepted, encoded, rows)
 
     def reasons(self, table: Any, answers: Answers, most: int) -> list[str]:
         """Return for each rejected row the columns that speak most against it, with their cells and parts of the blame.
@@ -105,9 +108,7 @@ class Scorer:
         ClickException
             Columns have no shares, as behind a step that mixes them.
         """
-        from sklearn.pipeline import make_pipeline
-
-        from slabsvm import explain
+        from slabsvm.detectors.explained import refuse_mixers
         from slabsvm.tables.cells import cells_of, names_of
 
         found = [""] * len(answers.accepted)
@@ -115,7 +116,8 @@ class Scorer:
         if most == 0 or len(rejected) == 0:
             return found
         try:
-            shares = explain(make_pipeline(*self.between, self.detector), answers.encoded.values[rejected])
+            refuse_mixers(self.between)
+            shares = self.detector.explain(answers.rows[rejected])
         except ValueError as error:
             raise click.ClickException(f"There are no reasons: {error} --reasons 0 leaves them out.") from error
         shares = self.encoder.by_column(shares, answers.encoded.strange[rejected])

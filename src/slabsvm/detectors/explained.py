@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -73,14 +74,19 @@ def last_step(model: Any, X: Any) -> tuple[Any, Any]:
     """
     check_is_fitted(model)
     before, final = unwrapped(model)
-    for name, step in before:
+    refuse_mixers(before)
+    return final, as_taken(model, X)
+
+
+def refuse_mixers(steps: Iterable[tuple[str, Any]]) -> None:
+    """Raise ValueError where one of a pipeline's steps makes other features of those given."""
+    for name, step in steps:
         if not isinstance(step, OneToOneFeatureMixin) or isinstance(step, MIXERS):
             raise ValueError(
                 f"The pipeline's step {name!r} ({type(step).__name__}) makes other features of those given, so "
                 "that shares of the latter are unknown. Explain what it makes of them: "
                 "pipeline[-1].explain(pipeline[:-1].transform(X))."
             )
-    return final, as_taken(model, X)
 
 
 def _silent(final: Any) -> ValueError:
