@@ -185,7 +185,10 @@ def outliers_said(places: list[int], names: list[str]) -> list[str]:
 
 def write_model(model: Pipeline, path: Path) -> None:
     """Write a model, and say so."""
+    from slabsvm import KernelDensityDetector, KernelPCADetector
     from slabsvm.files import save
 
     save(model, path)
-    click.echo(f"Wrote {path} ({path.stat().st_size / 1e3:,.0f} kB). It holds rows of the table: its support vectors.")
+    keeps_all = isinstance(model[-1], KernelDensityDetector | KernelPCADetector)
+    rows = "all that differ" if keeps_all else "its support vectors"
+    click.echo(f"Wrote {path} ({path.stat().st_size / 1e3:,.0f} kB). It holds rows of the table: {rows}.")
