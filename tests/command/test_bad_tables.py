@@ -133,6 +133,20 @@ def test_a_cell_too_large_for_the_scale_of_good_ones_is_rejected(run, detector):
     assert "nan" not in result.stdout
 
 
+@pytest.mark.parametrize("option", ["--fail-above", "--alpha"])
+def test_a_share_is_a_number(run, ready, option):
+    said = refused(run("score", ready / "model.slab", ready / "new.csv", option, "nan"), status=2)
+    assert "'nan' is no share." in said
+
+
+@pytest.mark.parametrize("format", ["npy", "npz"])
+def test_nobody_is_told_to_run_a_file(run, format):
+    Path("t.csv").write_text(GOOD)
+    said = refused(run("fit", "t.csv", "-o", "m.slab", "--format", format))
+    assert "it begins as nothing that NumPy writes" in said
+    assert "pickle" not in said
+
+
 class TestPaths:
     def test_files_that_are_not_there_or_not_files(self, run, ready):
         assert "none.csv: No such file or directory" in refused(run("fit", "none.csv", "-o", "m.slab"))

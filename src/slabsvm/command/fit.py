@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from slabsvm.command.options import FILE, column_options, reading_options, table_argument
+from slabsvm.command.options import FILE, Share, column_options, reading_options, table_argument
 from slabsvm.command.terminal import (
     STATUSES,
     distinct_files,
@@ -36,7 +36,7 @@ DETECTORS = ("auto", "calibrated", "slab", "one-class-svm", "svdd", "kernel-dens
 )
 @click.option(
     "--recall",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    type=Share(0, 1, min_open=True, max_open=True),
     default=0.9,
     show_default=True,
     help="The share of new good rows to accept.",

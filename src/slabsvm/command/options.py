@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -11,6 +12,18 @@ import click
 if TYPE_CHECKING:
     from slabsvm.files.tables import Reading
     from slabsvm.tables import TableEncoder
+
+
+class Share(click.FloatRange):
+    """A number between 0 and 1; unlike click's, never nan, with which no share compares."""
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> float:
+        """Return the number of a text."""
+        share = float(super().convert(value, parameter, context))
+        if math.isnan(share):
+            self.fail(f"{value!r} is no share.", parameter, context)
+        return share
+
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from slabsvm.command.options import FILE, TABLE, reading_of, reading_options, table_argument
+from slabsvm.command.options import FILE, TABLE, Share, reading_of, reading_options, table_argument
 from slabsvm.command.terminal import (
     STATUSES,
     TOO_MANY_REJECTED,
@@ -32,7 +32,7 @@ from slabsvm.command.terminal import (
 )
 @click.option(
     "--alpha",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    type=Share(0, 1, min_open=True, max_open=True),
     help="Reject rows with p-values up to this share of good rows. [default: the model's threshold]",
 )
 @click.option(
@@ -45,7 +45,7 @@ from slabsvm.command.terminal import (
 )
 @click.option(
     "--fail-above",
-    type=click.FloatRange(0, 1),
+    type=Share(0, 1),
     metavar="SHARE",
     help=f"Exit with status {TOO_MANY_REJECTED} if a larger share of the rows is rejected.",
 )

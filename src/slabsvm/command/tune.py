@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from slabsvm.command.options import FILE, column_options, reading_options, table_argument
+from slabsvm.command.options import FILE, Share, column_options, reading_options, table_argument
 from slabsvm.command.terminal import STATUSES, distinct_files, heard, plain_errors, say_json, steps, warn, writable
 
 # gamma, as multiples of one over the number of coordinates that vary.
@@ -46,7 +46,7 @@ MEASURED = "mean_"
 )
 @click.option(
     "--recall",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    type=Share(0, 1, min_open=True, max_open=True),
     default=0.9,
     show_default=True,
     help="The share of new good rows to accept.",
