@@ -154,3 +154,12 @@ def test_displays_draw_into_axes_of_ones_own(X):
     ):
         assert display.figure_ is own
         assert display.ax_ in own.axes
+        # Whoever made the axes shows them.
+        assert display._repr_png_() is None
+
+
+def test_a_notebook_shows_a_display_as_its_picture():
+    display = CalibrationDisplay.from_predictions(np.linspace(0.01, 1, 50))
+    assert display._repr_png_().startswith(b"\x89PNG")
+    undrawn = CalibrationDisplay(promised=display.promised, measured=display.measured, n_rows=display.n_rows)
+    assert undrawn._repr_png_() is None

@@ -14,12 +14,12 @@ from sklearn.utils.validation import check_is_fitted
 from slabsvm.detectors.pipelines import as_taken, final_detector
 from slabsvm.detectors.slab_planes import Slab
 from slabsvm.display.explanation import as_table, names_of
-from slabsvm.display.figures import axes_of, lighten, require_matplotlib
+from slabsvm.display.figures import ShownInNotebooks, axes_of, lighten, require_matplotlib
 from slabsvm.display.palette import INK, KNOWN, LINE, NOVEL, SOFT
 from slabsvm.runtime.arrays import BoolArray, FloatArray
 
 
-class SlabBoundaryDisplay:
+class SlabBoundaryDisplay(ShownInNotebooks):
     """What a detector accepts in the plane of two features: inside its planes, which are lines here.
 
     Make it with `from_estimator`.

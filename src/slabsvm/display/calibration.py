@@ -11,7 +11,7 @@ import numpy as np
 from scipy.stats import binom
 
 from slabsvm.detectors.pipelines import as_taken, final_detector
-from slabsvm.display.figures import axes_of, lighten, next_colour, require_matplotlib
+from slabsvm.display.figures import ShownInNotebooks, axes_of, lighten, next_colour, require_matplotlib
 from slabsvm.display.palette import CURVES, INK, LINE, SOFT
 from slabsvm.runtime.arrays import FloatArray
 
@@ -19,7 +19,7 @@ from slabsvm.runtime.arrays import FloatArray
 WITHIN = 0.95
 
 
-class CalibrationDisplay:
+class CalibrationDisplay(ShownInNotebooks):
     """The share of new positives that is accepted, against the share that is promised, at every rate.
 
     A curve below the diagonal rejects more than it promises. The band is where 95 % of promises that are kept lie, at

@@ -67,6 +67,17 @@ def shown_figure(width: float, height: float, layout: Any = None) -> Any:
     return Shown(figsize=(width, height), layout=layout)
 
 
+class ShownInNotebooks:
+    """A display that is shown as its picture where a notebook's cell ends in it.
+
+    With axes of one's own it is not: whoever made these shows them.
+    """
+
+    def _repr_png_(self) -> bytes | None:
+        picture = getattr(getattr(self, "figure_", None), "_repr_png_", None)
+        return None if picture is None else picture()
+
+
 def axes_of(ax: Any, width: float, height: float) -> Any:
     """Return axes to draw into, in a new figure of this size if there are none."""
     return shown_figure(width, height, layout="constrained").add_subplot() if ax is None else ax

@@ -9,12 +9,12 @@ from typing import Any, Self
 
 import numpy as np
 
-from slabsvm.display.figures import axes_of, require_matplotlib
+from slabsvm.display.figures import ShownInNotebooks, axes_of, require_matplotlib
 from slabsvm.display.palette import INK
 from slabsvm.display.scores import Hill, draw_hill, hills_of
 
 
-class ScoresDisplay:
+class ScoresDisplay(ShownInNotebooks):
     """The density of training rows' scores, each without itself, with the planes and beside it new rows'.
 
     `draw_scores` draws the same, and the members of an `AutoSlabSVM` too. Make it with `from_estimator` or

@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import Any, Self
 
 from slabsvm.detectors.pipelines import as_taken, final_detector
-from slabsvm.display.figures import axes_of, lighten, next_colour, require_matplotlib
+from slabsvm.display.figures import ShownInNotebooks, axes_of, lighten, next_colour, require_matplotlib
 from slabsvm.display.palette import INK, LINE, SOFT
 from slabsvm.openset.metrics import OSCR, open_auc, oscr_curve
 
 
-class OSCRDisplay:
+class OSCRDisplay(ShownInNotebooks):
     """The open-set classification rate curve, with the area under it.
 
     Make it with `from_estimator` or `from_predictions`.
