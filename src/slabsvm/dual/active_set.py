@@ -217,7 +217,8 @@ class Face:
         members = self.memberships[self.samples]
         members[held] = 0.0
         off = members.T @ left
-        if np.abs(off).max() > SPOILED * np.abs(left).sum():
+        # NaN is spoiled too.
+        if not np.abs(off).max() <= SPOILED * np.abs(left).sum():
             return None
         return np.asarray(left - members @ (off / members.sum(axis=0)))
 
