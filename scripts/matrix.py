@@ -10,6 +10,7 @@ differ from version to version.
 """
 
 import argparse
+import itertools
 import json
 import os
 import re
@@ -27,8 +28,9 @@ KERNELS = ("Nehalem", "Sandybridge", "Haswell", "Zen", "SkylakeX", "Cooperlake",
 FEW = (("Nehalem", 2), ("Sandybridge", 1), ("Haswell", 2))
 NUMBERS = "numeric and not contract"
 # Whose lower bounds are the oldest versions; of the tests' own tools pip takes what fits them. It cannot know that
-# scikit-learn 1.6 asks a frame for its names by a protocol that Polars 2 no longer has.
-PINNED = ("numpy", "scipy", "scikit-learn", "joblib", "threadpoolctl", "numba", "polars")
+# scikit-learn 1.6 asks a frame for its names by a protocol that Polars 2 no longer has, nor that new pyarrow runs with
+# NumPy 2 alone.
+PINNED = ("numpy", "scipy", "scikit-learn", "joblib", "threadpoolctl", "numba", "polars", "pyarrow")
 PROBE = """
 import json, numpy, scipy, scipy.linalg, sklearn, threadpoolctl
 square = numpy.eye(300) + numpy.ones((300, 300)) @ numpy.ones((300, 300))
@@ -134,7 +136,7 @@ def environment(age: str) -> Path:
 def lower_bounds(described: Path) -> list[str]:
     """Return requirements such as numpy==1.26.0 of the lower bounds, "numpy>=1.26", that a pyproject.toml states."""
     project = tomllib.loads(described.read_text(encoding="utf-8"))["project"]
-    stated = [*project["dependencies"], *project["optional-dependencies"]["test"]]
+    stated = [*project["dependencies"], *itertools.chain(*project["optional-dependencies"].values())]
     bounds = [re.match(r"([A-Za-z-]+)>=([0-9.]+)", requirement) for requirement in stated]
     return [f"{bound[1]}=={bound[2]}" for bound in bounds if bound and bound[1] in PINNED]
 

@@ -287,3 +287,14 @@ def test_what_is_not_installed_is_named(tmp_path, monkeypatch, module, suffix, e
     monkeypatch.setattr(builtins, "__import__", refuse)
     with pytest.raises(TablesMissingError, match=rf"pip install 'slabsvm\[{extra}\]'"):
         whole(tmp_path / f"t.{suffix}", Reading())
+
+
+def test_a_pyarrow_that_does_not_load_is_named_with_its_reason(tmp_path, monkeypatch):
+    folder = tmp_path / "pyarrow"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("raise ImportError('pyarrow requires NumPy 2.0 or newer, found 1.26.0')")
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in [name for name in sys.modules if name.split(".")[0] == "pyarrow"]:
+        monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(TablesMissingError, match=r"does not load: pyarrow requires NumPy 2\.0 or newer"):
+        whole(tmp_path / "rows.parquet", Reading())

@@ -271,8 +271,13 @@ def _parquet(path: Path, how: Reading) -> Iterator[Any]:
     _pandas()
     if find_spec("pyarrow") is None:
         raise TablesMissingError("Parquet is read by pyarrow. Install it with: pip install 'slabsvm[parquet]'")
-    import pyarrow
-    from pyarrow import parquet
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError as error:
+        raise TablesMissingError(
+            f"Parquet is read by pyarrow, which is installed and does not load: {error}. Install a version that does."
+        ) from error
 
     with path.open("rb") as file:
         try:
