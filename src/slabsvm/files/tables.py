@@ -393,4 +393,4 @@ def _few(names: list[str]) -> str:
 def _first_line(error: Exception) -> str:
     text = (str(error) or type(error).__name__).splitlines()[0][:200]
     # NumPy takes whatever it does not know for a pickle, and says how to run it.
-    return "it begins as nothing that NumPy writes" if "pickle.load" in text else text
+    return "it begins as nothing that NumPy writes" if "pickle.load" in text or "pickled data" in text else text
