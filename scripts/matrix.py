@@ -28,8 +28,8 @@ KERNELS = ("Nehalem", "Sandybridge", "Haswell", "Zen", "SkylakeX", "Cooperlake",
 FEW = (("Nehalem", 2), ("Sandybridge", 1), ("Haswell", 2))
 NUMBERS = "numeric and not contract"
 # Whose lower bounds are the oldest versions; of the tests' own tools pip takes what fits them. It cannot know that
-# scikit-learn 1.6 asks a frame for its names by a protocol that Polars 2 no longer has, that new pyarrow runs with NumPy 2
-# alone, and that new pandas warns of the oldest.
+# scikit-learn 1.6 asks a frame for its names by a protocol that Polars 2 no longer has, that new pyarrow runs with
+# NumPy 2 alone, and that new pandas warns of the oldest.
 PINNED = ("numpy", "scipy", "scikit-learn", "joblib", "threadpoolctl", "numba", "pandas", "polars", "pyarrow")
 PROBE = """
 import json, numpy, scipy, scipy.linalg, sklearn, threadpoolctl
