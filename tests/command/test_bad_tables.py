@@ -173,7 +173,7 @@ class TestPaths:
         assert "is the model and the output" in said
         assert Path("t.csv").read_text() == GOOD
 
-    @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes")
+    @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
     def test_the_place_of_a_pipe_or_a_device_is_not_taken(self, run, ready):
         os.mkfifo("pipe")
         Path("null").symlink_to("/dev/null")
@@ -229,7 +229,7 @@ def test_an_interrupted_write_leaves_what_was_there(run, ready, monkeypatch):
     assert [path.name for path in Path().iterdir()] == ["s.csv"]
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows ends a process without telling it by a signal")
 @pytest.mark.parametrize(
     ("number", "status", "line"),
     [(signal.SIGINT, 130, "Stopped. No file was written."), (signal.SIGTERM, 143, "")],
@@ -263,7 +263,7 @@ def test_a_process_that_is_stopped_says_so_and_leaves_no_part_of_a_file(ready, t
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="pipes")
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has neither sh nor head")
 def test_nobody_reads_on(ready):
     code = "from slabsvm.command.start import main; main()"
     command = f'"{sys.executable}" -c "{code}" score {ready / "model.slab"} {ready / "new.csv"} | head -1'

@@ -138,12 +138,11 @@ class Scorer:
 def _p_values_of(detector: Any) -> PValues | None:
     """Return how a detector's p-values come of rows and their scores, None where it has none."""
     from slabsvm import AutoSlabSVM
-    from slabsvm.selection.mean_score import Shares
 
     if isinstance(detector, AutoSlabSVM):
         if not hasattr(detector, "loo_scores_"):
             return None
-        shares = Shares.of(detector.loo_scores_, detector._fitted.weights)
+        shares = detector._shares()
         return lambda _, score: np.asarray(shares(score))
     return (lambda rows, _: detector.p_values(rows)) if hasattr(detector, "p_values") else None
 

@@ -25,7 +25,7 @@ all folds, each scored by its own fold's models, as if these were one model.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -305,8 +305,11 @@ def _of_held_out(detectors: Sequence[Detectors], judged: Judged, rows: Stack, co
 def _far_p_value(detectors: Detectors, rows: ClassRows) -> float:
     """Return the largest p-value by a class's detectors among rows infinitely far away; 0 where there are none."""
     far = far_rows(rows.X)
-    folds = range(len(detectors.model.estimators_))
-    found = [largest_answer(lambda X, fold=fold: detectors.p_values(fold, X)[0], far) for fold in folds]  # type: ignore[misc]  # a default has no type
+
+    def p_values_of(fold: int) -> Callable[[Any], FloatArray]:
+        return lambda X: detectors.p_values(fold, X)[0]
+
+    found = [largest_answer(p_values_of(fold), far) for fold in range(len(detectors.model.estimators_))]
     return float(np.nan_to_num(max(found)))
 
 

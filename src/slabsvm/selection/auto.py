@@ -215,11 +215,14 @@ class AutoSlabSVM(WithProgress, Detector):
         AttributeError
             With offsets="training", which has no leave-one-out scores.
         """
-        scores = self.score_samples(X)
+        scores, shares = self.score_samples(X), self._shares()
+        return scores.map_blocks(shares, dtype=np.float64) if is_dask(scores) else shares(scores)
+
+    def _shares(self) -> Shares:
+        """Return the function that gives scores their p-values."""
         if "loo_scores_" not in self.__dict__:
             raise AttributeError("p_values needs a fit with offsets='leave-one-out'.")
-        shares = Shares.of(self.loo_scores_, self._fitted.weights)
-        return scores.map_blocks(shares, dtype=np.float64) if is_dask(scores) else shares(scores)
+        return Shares.of(self.loo_scores_, self._fitted.weights)
 
     def training_outliers(self) -> IndexArray:
         """Return the numbers of the training rows that the model would reject had it not learned them.

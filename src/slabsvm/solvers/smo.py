@@ -154,10 +154,6 @@ def _solve(dual: Dual, gram: Gram, limits: Limits, collapsed: Solution | None = 
     return descent.run(descent.start_from_candidates(rough, loose))
 
 
-def _cheapest_precision(gram: Gram) -> type[np.floating[Any]]:
-    return np.float32 if gram.single_precision_error < np.inf else np.float64
-
-
 class _Descent:
     """The rounds over all samples: choose a working set, descend on its block of K, update all scores."""
 
@@ -177,7 +173,8 @@ class _Descent:
         self.limits = limits
         self.steps = steps
         self.mean_diagonal = float(gram.diagonal.mean())
-        self.pool = Pool(gram, dtype or _cheapest_precision(gram), limits.cache_bytes)
+        cheapest = np.float32 if gram.single_precision_error < np.inf else np.float64
+        self.pool = Pool(gram, dtype or cheapest, limits.cache_bytes)
         if dual.n_samples <= SMALL:
             self.pool.admit_everything()
         self.history: list[tuple[int, float]] = []
@@ -220,7 +217,7 @@ class _Descent:
             self._descend()
             steps_per_member = (self.steps - before) / len(self.pool.members)
             if steps_per_member >= STEPS_BEFORE_RESTART and self.pool.holds_everything and not self.restarted:
-                self._restart_from_equal_scores()
+                self.point = min(self.point, self.near_equal_scores(), key=lambda point: point.gap)
             elif steps_per_member >= STEPS_BEFORE_NEWTON:
                 self._newton(NEWTON_STEPS, worth=self.steps - before)
         if gap <= gap_target and self.pool.dtype is np.float64:
@@ -259,21 +256,22 @@ class _Descent:
         def enough(point: Point) -> bool:
             return point.gap <= (1 - HIDDEN) * self._gap_target(point)
 
-        (point, worth), other = near_equal_scores(self.dual, self.pool.blocks, enough), None
+        point, worth = near_equal_scores(self.dual, self.pool.blocks, enough)
+        if enough(point):
+            return point
+        other = point
         if self.collapsed is not None:
             other = self._at(self.collapsed.multipliers)
-        elif worth and not enough(point) and self.dual.n_samples <= LAST_FACTORED and self.pool.holds_everything:
-            found = equal_scores(self.dual, self.pool.matrix, self.gram.dot)
-            other = None if found is None else found[0]
-        return other if other is not None and other.gap < point.gap else point
+        elif worth and self.dual.n_samples <= LAST_FACTORED and self.pool.holds_everything:
+            other, _ = equal_scores(self.dual, self.pool.matrix, self.gram.dot) or (point, None)
+        return min(point, other, key=lambda each: each.gap)
 
     def _gap_target(self, point: Point) -> float:
         return self.dual.gap_target(point.objective, self.mean_diagonal, self.limits.tol, self.gram.resolution)
 
     def start_from_candidates(self, rough: Solution, limits: Limits) -> FloatArray:
         """Return multipliers that are optimal over the candidates that the first samples' rough solution names."""
-        dual = self.dual
-        beta = np.zeros(dual.n_samples)
+        dual, beta = self.dual, np.zeros(self.dual.n_samples)
         beta[: rough.multipliers.shape[1]] = dual.beta(rough.multipliers)
         scores = dual.linear + self.pool.product(beta, FIRST_SHARE)
         candidates = candidates_of(dual, scores, rough)
@@ -281,16 +279,12 @@ class _Descent:
             return dual.linear_minimiser(scores)
         few = dual.part(candidates)
         limits = replace(limits, cache_bytes=self.pool.free_bytes)
-        descent = _Descent(few, self.gram.subset(candidates), limits, self.steps)
-        nearer = descent.run(few.linear_minimiser(scores[candidates]))
+        start = few.linear_minimiser(scores[candidates])
+        nearer = _Descent(few, self.gram.subset(candidates), limits, self.steps).run(start)
         self.steps = nearer.iterations
         start = np.zeros_like(dual.caps)
         start[:, candidates] = nearer.multipliers
         return start
-
-    def _restart_from_equal_scores(self) -> None:
-        """Go on from near equal scores, if that is nearer to the optimum than where the descent has come."""
-        self.point = min(self.point, self.near_equal_scores(), key=lambda point: point.gap)
 
     def _needs_double_precision(self, gap: float, gap_target: float, *, stalled: bool) -> bool:
         if self.pool.dtype is np.float64:
@@ -348,8 +342,7 @@ class _Descent:
         the descent, or that rounding has made useless.
         """
         members, block = self.pool.members, self.pool.block
-        few = self.dual.part(members)
-        before = self.point.multipliers[:, members]
+        few, before = self.dual.part(members), self.point.multipliers[:, members]
         values, scores = before, self.point.scores[members]
         budget = NEWTON_COST * worth * len(members)
         while n_steps > 0:
