@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from slabsvm.command.options import FILE, Share, column_options, reading_options, table_argument
+from slabsvm.command.options import FILE, column_options, reading_options, recall_option, table_argument
 from slabsvm.command.terminal import (
     STATUSES,
     distinct_files,
@@ -34,13 +34,7 @@ DETECTORS = ("auto", "calibrated", "slab", "one-class-svm", "svdd", "kernel-dens
     show_default=True,
     help="auto: slabs of several bandwidths, nothing to choose; calibrated: the same, with p-values that are promised.",
 )
-@click.option(
-    "--recall",
-    type=Share(0, 1, min_open=True, max_open=True),
-    default=0.9,
-    show_default=True,
-    help="The share of new good rows to accept.",
-)
+@recall_option
 @column_options
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Draws rows, of many.")
 @reading_options

@@ -37,6 +37,13 @@ def table_argument(command: F) -> F:
     return click.argument("table", type=TABLE)(command)
 
 
+def recall_option(command: F) -> F:
+    """Give a command the share of new good rows that it is to accept."""
+    share = Share(0, 1, min_open=True, max_open=True)
+    text = "The share of new good rows to accept."
+    return click.option("--recall", type=share, default=0.9, show_default=True, help=text)(command)
+
+
 def reading_options(command: F) -> F:
     """How a table is read."""
     for option in reversed(

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from slabsvm.command.options import FILE, Share, column_options, reading_options, table_argument
+from slabsvm.command.options import FILE, column_options, reading_options, recall_option, table_argument
 from slabsvm.command.terminal import STATUSES, distinct_files, heard, plain_errors, say_json, steps, warn, writable
 
 # gamma, as multiples of one over the number of coordinates that vary.
@@ -44,13 +44,7 @@ MEASURED = "mean_"
     metavar="NAME",
     help=f"What is best, of {', '.join(CRITERIA)}: docs/choosing-parameters.md.",
 )
-@click.option(
-    "--recall",
-    type=Share(0, 1, min_open=True, max_open=True),
-    default=0.9,
-    show_default=True,
-    help="The share of new good rows to accept.",
-)
+@recall_option
 @click.option("--folds", type=click.IntRange(min=2), metavar="N", help="Cross-validate. [default: leave-one-out]")
 @column_options
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Draws synthetic outliers.")
