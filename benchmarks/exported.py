@@ -1,7 +1,7 @@
 """How near models in ONNX are to those in Python, how large they are, and how fast.
 
     python benchmarks/exported.py --data DIR [--only WORD]
-    python benchmarks/exported.py --read [--page docs/onnx.md]
+    python benchmarks/exported.py --read [--page docs/how-to/onnx.md]
 
 DIR/tabular holds tables as NAME.npz: `train` (normal rows), `test` and `test_is_normal`. A case is a model on a table
 of ADBench: it learns at most 500 rows, and answers at most 1,000. A difference is the largest of any row's

@@ -12,14 +12,14 @@ ROOT = Path(__file__).parents[1]
 BENCHMARKS = ROOT / "benchmarks"
 SCRIPTS = sorted(file.stem for file in (BENCHMARKS / "results").glob("*.json"))
 PAGES = {
-    "explain": "explanations.md",
-    "exported": "onnx.md",
-    "family": "family.md",
-    "model_files": "model-files.md",
-    "offsets": "offsets.md",
-    "openset": "open-set.md",
-    "score_csv": "command-line.md",
-    "tabular": "tabular.md",
+    "explain": "how-to/explanations.md",
+    "exported": "how-to/onnx.md",
+    "family": "results/family.md",
+    "model_files": "how-to/model-files.md",
+    "offsets": "results/offsets.md",
+    "openset": "results/open-set.md",
+    "score_csv": "how-to/command-line.md",
+    "tabular": "results/tabular.md",
 }
 
 # A process of its own: the benchmarks' modules have names that tests have, too.

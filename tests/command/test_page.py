@@ -1,4 +1,4 @@
-"""docs/command-line.md, carried out: its tables are made, its commands given, and what they print is compared."""
+"""docs/how-to/command-line.md, carried out: its tables are made, its commands given, what they print is compared."""
 
 import re
 import shlex
@@ -12,7 +12,7 @@ from slabsvm.command.group import slabsvm
 
 pytestmark = pytest.mark.numeric
 
-PAGE = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "command-line.md").read_text(encoding="utf-8")
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?")
 # Anything may stand in place of such a line.
 ANYTHING = "..."
@@ -53,7 +53,7 @@ def assert_same(shown: list[str], printed: list[str]) -> None:
 
 def test_the_page_is_what_happens(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    exec(compile(blocks("python")[0], "docs/command-line.md", "exec"), {})
+    exec(compile(blocks("python")[0], "docs/how-to/command-line.md", "exec"), {})
     status = 0
     given = commands()
     assert len(given) == 6
@@ -68,4 +68,4 @@ def test_the_page_is_what_happens(tmp_path, monkeypatch):
             assert command == "echo $?"
             printed = [str(status)]
         assert_same([line for line in shown if line], [line for line in printed if line])
-    exec(compile(blocks("python")[1], "docs/command-line.md", "exec"), {})
+    exec(compile(blocks("python")[1], "docs/how-to/command-line.md", "exec"), {})

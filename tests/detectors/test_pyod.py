@@ -165,8 +165,8 @@ def test_without_pyod_it_says_what_to_install(monkeypatch):
 
 
 def blocks():
-    """Return the Python blocks of docs/adaptors.md, in order: PyOD, PyOD inside, nonconform, MAPIE, images."""
-    page = (Path(__file__).parents[2] / "docs" / "adaptors.md").read_text(encoding="utf-8")
+    """Return the Python blocks of docs/how-to/adaptors.md, in order: PyOD, PyOD inside, nonconform, MAPIE, images."""
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "adaptors.md").read_text(encoding="utf-8")
     return [block.split("```")[0] for block in page.split("```python")[1:]]
 
 

@@ -538,7 +538,7 @@ def test_a_library_that_is_missing_is_named_with_how_to_install_it(monkeypatch):
 
 
 def test_the_page_does_what_it_says(capsys):
-    page = (Path(__file__).parents[2] / "docs" / "onnx.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "onnx.md").read_text(encoding="utf-8")
     found: dict[str, Any] = {}
     exec(page.split("```python")[1].split("```")[0], found)
     assert found["label"].tolist() == [1] * 4

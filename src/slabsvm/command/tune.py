@@ -42,7 +42,7 @@ MEASURED = "mean_"
     default="marginals",
     show_default=True,
     metavar="NAME",
-    help=f"What is best, of {', '.join(CRITERIA)}: docs/choosing-parameters.md.",
+    help=f"What is best, of {', '.join(CRITERIA)}: docs/results/choosing-parameters.md.",
 )
 @recall_option
 @click.option("--folds", type=click.IntRange(min=2), metavar="N", help="Cross-validate. [default: leave-one-out]")

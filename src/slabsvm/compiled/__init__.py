@@ -2,5 +2,5 @@
 
 No file here knows of detectors, kernels or data frames. Whoever needs a loop imports its module inside the function
 that calls it, so that `import slabsvm` does not wait for numba. No `parallel=True`, no `fastmath=True`, no `jitclass`:
-docs/method.md says why.
+docs/developers/method.md says why.
 """

@@ -18,7 +18,7 @@ LONGEST = 10  # variables that a conjugate direction may move before it starts a
 INDEPENDENT = 1e-3  # a conjugate step must keep this share of its pair's own curvature, or rounding governs it
 
 _compiled = compiler()
-# For what compiled code calls: a second copy, compiled on its own, may round otherwise (docs/method.md).
+# For what compiled code calls: a second copy, compiled on its own, may round otherwise (docs/developers/method.md).
 _inlined = compiler(forceinline=True)
 
 

@@ -16,7 +16,7 @@ from slabsvm.runtime.arrays import FloatArray, IntArray
 from slabsvm.runtime.compilation import compiler
 
 _compiled = compiler(error_model="numpy")
-# For what compiled code calls: a second copy, compiled on its own, may round otherwise (docs/method.md).
+# For what compiled code calls: a second copy, compiled on its own, may round otherwise (docs/developers/method.md).
 _inlined = compiler(error_model="numpy", forceinline=True)
 
 # Up to this many knots, summing over them is faster than looking one up.

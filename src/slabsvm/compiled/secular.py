@@ -14,7 +14,7 @@ COINCIDENT = 1e-13  # poles that are this near to each other, of the first, have
 EDGE = 1e-14  # nor have eigenvalues this near to a pole, relative to the next: y has no weight there
 
 _compiled = compiler()
-# For what compiled code calls: a second copy, compiled on its own, may round otherwise (docs/method.md).
+# For what compiled code calls: a second copy, compiled on its own, may round otherwise (docs/developers/method.md).
 _inlined = compiler(forceinline=True)
 
 

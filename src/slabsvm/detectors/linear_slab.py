@@ -76,7 +76,7 @@ class LinearOneClassSlabSVM(Slab, Scored):
 
     Of rows around the origin, and that is after a StandardScaler, no linear slab is any use: w = 0 is optimal. With
     feature_map="nystroem" the slab is that of the RBF kernel, as far as n_components of its functions make it up, and
-    takes such rows; passes, memory and the certificate stay what they are. docs/large-data.md compares.
+    takes such rows; passes, memory and the certificate stay what they are. docs/results/large-data.md compares.
 
     Parameters
     ----------

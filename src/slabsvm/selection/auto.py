@@ -89,8 +89,8 @@ class AutoSlabSVM(WithProgress, Detector):
     Up to four slabs (RBF) learn the standardised features, at 1, 4 and 16 times gamma "scale" and at the largest gamma
     at which neighbours still reach each other. Their scores have no unit: 1 is the most normal, 0 is on a hyperplane.
     The mean score decides, with a threshold that keeps the recall by leave-one-out. No single bandwidth is right for
-    all data: on tables of few features the mean is better than the best one (docs/tabular.md). Where features are many
-    and rows few, a search decides better, at ten times the cost (docs/choosing-parameters.md).
+    all data: on tables of few features the mean is better than the best one (docs/results/tabular.md). Where features
+    are many and rows few, a search decides better, at ten times the cost (docs/results/choosing-parameters.md).
 
     Sparse rows are learned as they are: a scaler gives rare words of a text the largest values.
 
@@ -104,7 +104,7 @@ class AutoSlabSVM(WithProgress, Detector):
     max_fit_samples : int or None, default=10000
         Of more rows the slabs learn so many, or half of them if that is less, and the threshold is put by all others,
         which they have not learned: in two passes over arrays, memory-mapped arrays and CSR matrices where they are,
-        and over Dask arrays on their workers (docs/large-data.md). None: no limit.
+        and over Dask arrays on their workers (docs/results/large-data.md). None: no limit.
     random_state : int, RandomState or None, default=0
         The seed by which rows are drawn. It has no part where all are learned.
     n_jobs : int or None, default=None

@@ -395,4 +395,4 @@ def refusal(what: Any) -> TypeError:
             "A model whose kernel is a Python function has no form in ONNX, which cannot call it. Fit it with the name "
             "of a kernel: 'rbf', 'linear', 'intersection', 'hellinger' or 'chi2'."
         )
-    return TypeError(f"{type(what).__name__} has no form in ONNX here; see docs/onnx.md for what is converted.")
+    return TypeError(f"{type(what).__name__} has no form in ONNX here; see docs/how-to/onnx.md for what is converted.")
