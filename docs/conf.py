@@ -17,10 +17,10 @@ release = slabsvm.__version__
 copyright = author
 
 extensions = [
+    "docstrings",
     "mathml",
     "myst_parser",
     "numpydoc",
-    "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx_copybutton",
     "sphinx_design",
@@ -39,6 +39,7 @@ numpydoc_show_class_members = False
 copybutton_prompt_text = r"\$ |>>> |\.\.\. "
 copybutton_prompt_is_regexp = True
 
+templates_path = ["_templates"]
 html_theme = "pydata_sphinx_theme"
 html_title = "slabsvm"
 html_static_path = ["_static"]

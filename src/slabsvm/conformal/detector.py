@@ -106,7 +106,7 @@ class ConformalDetector(OutlierMixin, Wrapping):
     calibration_scores_ : list of (n_k,) arrays of float64
         The scores of each detector's held-out positives, in the unit of its decision_function, in increasing order.
     smallest_p_value_ : float
-        The p-value of a row below all calibration rows: 1/(n_calibration_ + 1), or twice that with two_sided=True.
+        The p-value of a row below all calibration rows: ``1 / (n_calibration_ + 1)``, or twice it with two_sided=True.
     n_calibration_ : int
         The number of calibration rows; with sample_weight, the sum of their weights, rounded down.
     far_p_value_ : float
@@ -116,10 +116,10 @@ class ConformalDetector(OutlierMixin, Wrapping):
         The share of calibration rows that are out of the reach of the estimator's RBF kernel. Their scores are that of
         a row infinitely far away; they are ordered by their kernel mass (`slabsvm.conformal.remoteness`).
     offset_ : float
-        decision_function = score_samples - offset_: the largest p-value that is rejected, alpha rounded down to a
-        multiple of 1/(n_calibration_ + 1).
+        ``decision_function = score_samples - offset_``: the largest p-value that is rejected, alpha rounded down to a
+        multiple of ``1 / (n_calibration_ + 1)``.
     n_features_in_ : int
-    feature_names_in_ : (n_features_in_,) array of str
+    feature_names_in_ : (n_features,) array of str
         Only when X has feature names that are all strings.
 
     References
@@ -202,7 +202,7 @@ class ConformalDetector(OutlierMixin, Wrapping):
         return self
 
     def p_values(self, X: Any) -> FloatArray:
-        """Return the conformal p-value of each row, shape (n_samples,): a multiple of 1/(n_calibration_ + 1)."""
+        """Return the conformal p-value of each row, shape (n_samples,): a multiple of ``1 / (n_calibration_ + 1)``."""
         return self._combined(*self._tails(X))
 
     def score_samples(self, X: Any) -> FloatArray:
@@ -210,7 +210,7 @@ class ConformalDetector(OutlierMixin, Wrapping):
         return combined_graded(*self._tails(X), self.n_calibration_, self.two_sided)
 
     def decision_function(self, X: Any) -> FloatArray:
-        """Return score_samples(X) - offset_, shape (n_samples,): >= 0 for rows that are accepted."""
+        """Return ``score_samples(X) - offset_``, shape (n_samples,): >= 0 for rows that are accepted."""
         decision: FloatArray = self.score_samples(X) - self.offset_
         return decision
 

@@ -57,7 +57,7 @@ class SlabCollapseWarning(UserWarning):
 
 @parameters
 class Scored(SignatureOnce, OutlierMixin, BaseEstimator, ABC):
-    """An outlier detector that accepts what scores at least offset_."""
+    """An outlier detector that accepts what scores at least `offset_`."""
 
     offset_: float = field(init=False)
 
@@ -66,7 +66,7 @@ class Scored(SignatureOnce, OutlierMixin, BaseEstimator, ABC):
         """Return how normal each row is, shape (n_samples,): the larger the more normal."""
 
     def decision_function(self, X: Any) -> FloatArray:
-        """Return score_samples(X) - offset_, shape (n_samples,): >= 0 for rows that are accepted."""
+        """Return ``score_samples(X) - offset_``, shape (n_samples,): >= 0 for rows that are accepted."""
         decision: FloatArray = self.score_samples(X) - self.offset_
         return decision
 
@@ -100,7 +100,7 @@ class Scored(SignatureOnce, OutlierMixin, BaseEstimator, ABC):
 
         Rows that were learned are known: each raised its own score, and few or none get -1, whatever nu asks for. (A
         slab whose gamma is so large that they rise beyond its upper hyperplane warns.) The outliers among them are the
-        rows where loo_decisions_ < 0, in detectors that have it.
+        rows where ``loo_decisions_ < 0``, in detectors that have it.
         """
         answers: npt.NDArray[np.intp] = super().fit_predict(X, y, **kwargs)
         return answers
@@ -241,7 +241,7 @@ class Detector(Scored):
             When the model has no width, when a row infinitely far away would be accepted or is kept outside at the
             cost of new positives, when offsets="training" will reject far more new positives than the parameters ask
             for, when many rows repeat and far more or fewer of those are accepted, or when a slab rejects the rows that
-            it learned. The text stays in warning_.
+            it learned. The text stays in `warning_`.
         """
         del y
         training = self._training(X, sample_weight)

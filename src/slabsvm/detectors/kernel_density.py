@@ -140,7 +140,7 @@ class KernelDensityDetector(Detector):
         offsets="leave-one-out".
     n_samples_fit_ : int
     n_features_in_ : int
-    feature_names_in_ : (n_features_in_,) array of str
+    feature_names_in_ : (n_features,) array of str
 
     References
     ----------

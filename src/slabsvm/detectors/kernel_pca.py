@@ -146,8 +146,8 @@ class KernelPCADetector(KernelDetector):
         As for `OneClassSlabSVM`. A precomputed matrix must have a constant diagonal, since k(x, x) of a new sample
         cannot be given with it; other matrices are refused.
     gamma : {"neighbours", "scale", "auto"} or float > 0, default="scale"
-        exp(-gamma |x - z|^2) for the RBF kernel; "scale" is 1 / (n_features * variance of X), "auto" 1 / n_features,
-        and "neighbours" 16 times "scale", or less where that would not let neighbours reach each other
+        ``exp(-gamma |x - z|^2)`` for the RBF kernel; "scale" is 1 / (n_features * variance of X), "auto"
+        1 / n_features, and "neighbours" 16 times "scale", or less where that would not let neighbours reach each other
         (`slabsvm.bandwidth.neighbours`).
     n_components : int >= 1 or float in (0, 1), default=0.9
         The dimension of the subspace; a float takes as many components as explain this share of the variance in feature
@@ -166,7 +166,7 @@ class KernelPCADetector(KernelDetector):
     ----------
     n_components_ : int
         The dimension of the subspace.
-    explained_variance_ratio_ : (n_components_,) array of float64
+    explained_variance_ratio_ : (n_components,) array of float64
         Each component's share of the variance in feature space.
     offset_ : float
         Minus the largest squared distance that is accepted.
@@ -176,7 +176,7 @@ class KernelPCADetector(KernelDetector):
         gamma as a number. Only with kernel="rbf".
     n_samples_fit_ : int
     n_features_in_ : int
-    feature_names_in_ : (n_features_in_,) array of str
+    feature_names_in_ : (n_features,) array of str
 
     Notes
     -----

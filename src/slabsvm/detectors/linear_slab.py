@@ -85,9 +85,9 @@ class LinearOneClassSlabSVM(Slab, Scored):
         the kernel's, from its values with as many landmarks among the rows. A row infinitely far away has the score 0,
         which is kept outside the slab.
     gamma : {"neighbours", "scale", "auto"} or float > 0, default="neighbours"
-        exp(-gamma |x - z|^2), with a feature map. A rule, as for `OneClassSlabSVM`, looks at the rows that the first
-        pass draws, and its gamma is then halved until the landmarks reach all but nu_lower of them: until these keep
-        nine tenths of their squared length in the map. A number is taken as it is.
+        ``exp(-gamma |x - z|^2)``, with a feature map. A rule, as for `OneClassSlabSVM`, looks at the rows that the
+        first pass draws, and its gamma is then halved until the landmarks reach all but nu_lower of them: until these
+        keep nine tenths of their squared length in the map. A number is taken as it is.
     n_components : int, default=100
         Landmarks of the map. The more, the narrower the kernel that they stand for.
     random_state : int, RandomState or None, default=0
@@ -116,16 +116,16 @@ class LinearOneClassSlabSVM(Slab, Scored):
     gamma_ : float
         gamma as a number. Only with a feature map.
     rho_lower_, rho_upper_ : float
-        The offsets of the hyperplanes, in the unit of `project`; rho_upper_ is infinite at epsilon = 0.
+        The offsets of the hyperplanes, in the unit of `project`; `rho_upper_` is infinite at epsilon = 0.
     offset_ : float
-        decision_function = score_samples - offset_, as for `OneClassSlabSVM`.
+        ``decision_function = score_samples - offset_``, as for `OneClassSlabSVM`.
     duality_gap_ : float
         The certificate: the objective is within this of the optimum over all samples. Infinite where no pass could
         compute it, because the slab has collapsed.
     relative_gap_ : float
         The gap relative to the objective; what tol bounds.
     dual_objective_ : float
-        1/2 |w|^2.
+        ``1/2 |w|^2``.
     status_ : str
         "converged", "degenerate" (w = 0 is optimal, as far as a sample shows) or "stalled".
     n_passes_ : int
@@ -133,7 +133,7 @@ class LinearOneClassSlabSVM(Slab, Scored):
     n_samples_fit_ : int
         Rows of the training data.
     n_features_in_ : int
-    feature_names_in_ : (n_features_in_,) array of str
+    feature_names_in_ : (n_features,) array of str
         Only when X has feature names that are all strings.
 
     Notes
@@ -210,7 +210,7 @@ class LinearOneClassSlabSVM(Slab, Scored):
             When the passes stopped before the duality gap was within tol.
         slabsvm.SlabCollapseWarning
             When w is zero, when the slab has no width, when the row of zeros is accepted or is kept outside at the cost
-            of training rows, or when the slab rejects the rows that it learned. The text stays in warning_.
+            of training rows, or when the slab rejects the rows that it learned. The text stays in `warning_`.
         """
         from slabsvm.solvers import streaming
 

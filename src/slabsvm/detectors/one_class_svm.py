@@ -30,8 +30,8 @@ class OneClassSVM(SupportVectorDetector):
     kernel : {"rbf", "linear", "intersection", "hellinger", "chi2", "precomputed"} or callable, default="rbf"
         As for `OneClassSlabSVM`.
     gamma : {"neighbours", "scale", "auto"} or float > 0, default="neighbours"
-        exp(-gamma |x - z|^2) for the RBF kernel; "scale" is 1 / (n_features * variance of X), "auto" 1 / n_features,
-        and "neighbours" 16 times "scale", or less where that would not let neighbours reach each other
+        ``exp(-gamma |x - z|^2)`` for the RBF kernel; "scale" is 1 / (n_features * variance of X), "auto"
+        1 / n_features, and "neighbours" 16 times "scale", or less where that would not let neighbours reach each other
         (`slabsvm.bandwidth.neighbours`).
     nu : float in (0, 1], default=0.1
         The share of samples that may lie on the wrong side of the hyperplane.

@@ -47,10 +47,10 @@ class PyODDetector(BaseDetector):
     estimator_ : detector
         The fitted one.
     decision_scores_ : (n_samples,) array of float64
-        How strange each training row is: minus loo_decisions_, what the estimator would give the row had it not learned
-        it; of an estimator that has none, minus its decision_function.
+        How strange each training row is: minus `loo_decisions_`, what the estimator would give the row had it not
+        learned it; of an estimator that has none, minus its decision_function.
     threshold_ : float
-        The quantile 1 - contamination of decision_scores_: new rows that score more get the label 1.
+        The quantile 1 - contamination of `decision_scores_`: new rows that score more get the label 1.
     labels_ : (n_samples,) array of int
         Of training rows: 1 for outliers, 0 for the others.
 

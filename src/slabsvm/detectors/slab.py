@@ -36,8 +36,8 @@ class OneClassSlabSVM(Slab, SupportVectorDetector):
         sum_j 2 x_j z_j / (x_j + z_j). A callable takes two arrays of rows and returns their block of kernel values; it
         must be positive definite.
     gamma : {"neighbours", "scale", "auto"} or float > 0, default="neighbours"
-        exp(-gamma |x - z|^2) for the RBF kernel; "scale" is 1 / (n_features * variance of X), "auto" 1 / n_features,
-        and "neighbours" 16 times "scale", or less where that would not let neighbours reach each other
+        ``exp(-gamma |x - z|^2)`` for the RBF kernel; "scale" is 1 / (n_features * variance of X), "auto"
+        1 / n_features, and "neighbours" 16 times "scale", or less where that would not let neighbours reach each other
         (`slabsvm.bandwidth.neighbours`).
         The other kernels ignore it.
     nu_lower : float in (0, 1), default=0.1
@@ -75,10 +75,10 @@ class OneClassSlabSVM(Slab, SupportVectorDetector):
     Attributes
     ----------
     rho_lower_, rho_upper_ : float
-        The offsets of the hyperplanes, in the unit of `project`; rho_upper_ is infinite at epsilon = 0.
+        The offsets of the hyperplanes, in the unit of `project`; `rho_upper_` is infinite at epsilon = 0.
     offset_ : float
-        decision_function = score_samples - offset_: 0; with ranking="centre" minus half the slab's width; at
-        epsilon = 0 rho_lower_.
+        ``decision_function = score_samples - offset_``: 0; with ranking="centre" minus half the slab's width; at
+        epsilon = 0 `rho_lower_`.
     dual_coef_ : (1, n_SV) array of float64
         beta = alpha_lower - alpha_upper of the support vectors.
     support_ : (n_SV,) array of int
@@ -93,12 +93,12 @@ class OneClassSlabSVM(Slab, SupportVectorDetector):
     relative_gap_ : float
         The gap relative to the objective; what tol bounds.
     dual_objective_ : float
-        1/2 beta'K beta = 1/2 |w|^2.
+        ``1/2 beta'K beta = 1/2 |w|^2``.
     status_ : str
         "converged", "degenerate" (w = 0 is optimal), "iteration limit", "cache limit" or "stalled".
     expected_recall_ : float
         The share of new positives that this model is expected to accept, by leave-one-out: that of the training
-        samples which it accepts without having learned them, or with offsets="training" training_recall_bound_.
+        samples which it accepts without having learned them, or with offsets="training" `training_recall_bound_`.
     training_recall_bound_ : float
         1 - n_SV / n_samples: a lower bound, by leave-one-out, of the share of new positives that hyperplanes put by
         offsets="training" accept, whichever offsets this model has.
@@ -117,7 +117,7 @@ class OneClassSlabSVM(Slab, SupportVectorDetector):
     n_samples_fit_ : int
         Rows of the training data.
     n_features_in_ : int
-    feature_names_in_ : (n_features_in_,) array of str
+    feature_names_in_ : (n_features,) array of str
         Only when X has feature names that are all strings.
 
     References

@@ -97,9 +97,9 @@ class SupportVectorDetector(KernelDetector):
 
     @property
     def support_vectors_(self) -> Any:
-        """The support vectors, shape (n_SV, n_features), a row for each of support_; empty for a precomputed kernel.
+        """The support vectors, shape (n_SV, n_features), a row for each of `support_`; empty for a precomputed kernel.
 
-        With a linear or an additive kernel the model needs and keeps none of them: X[model.support_] are they.
+        With a linear or an additive kernel the model needs and keeps none of them: ``X[model.support_]`` are they.
         """
         check_is_fitted(self)
         if self._fitted.kernel is None:

@@ -30,9 +30,9 @@ FEASIBLE = 1e-12
 class SVDD(SupportVectorDetector):
     """Support vector data description: accept what lies in the smallest ball around most of the training samples.
 
-    In the kernel's feature space, the ball |Phi(x) - a| <= R holds all but a share nu of the training samples, which
-    are all of the target class; the centre a = sum_i alpha_i Phi(x_i) is known by its coefficients alone. Where k(x, x)
-    is constant, as for the RBF kernel, it is the one-class SVM in other words: the same coefficients, twice its
+    In the kernel's feature space, the ball ``|Phi(x) - a| <= R`` holds all but a share nu of the training samples,
+    which are all of the target class; the centre a = sum_i alpha_i Phi(x_i) is known by its coefficients alone. Where
+    k(x, x) is constant, as for the RBF kernel, it is the one-class SVM in other words: the same coefficients, twice its
     decision function. Where the origin of the features is does not matter, so that with kernel="linear" dense data are
     centred first: `project` is then in products of what is left.
 
@@ -42,8 +42,8 @@ class SVDD(SupportVectorDetector):
         As for `OneClassSlabSVM`. A precomputed matrix must have a constant diagonal, since k(x, x) of a new sample
         cannot be given with it; other matrices are refused.
     gamma : {"neighbours", "scale", "auto"} or float > 0, default="neighbours"
-        exp(-gamma |x - z|^2) for the RBF kernel; "scale" is 1 / (n_features * variance of X), "auto" 1 / n_features,
-        and "neighbours" 16 times "scale", or less where that would not let neighbours reach each other
+        ``exp(-gamma |x - z|^2)`` for the RBF kernel; "scale" is 1 / (n_features * variance of X), "auto"
+        1 / n_features, and "neighbours" 16 times "scale", or less where that would not let neighbours reach each other
         (`slabsvm.bandwidth.neighbours`).
     nu : float in (0, 1], default=0.1
         The share of samples that may lie outside: each multiplier is at most 1 / (nu * n_samples).
@@ -60,7 +60,7 @@ class SVDD(SupportVectorDetector):
     Attributes
     ----------
     radius_ : float
-        R, a distance in feature space: the root of -offset_, or 0 should that be negative.
+        R, a distance in feature space: the root of ``-offset_``, or 0 should that be negative.
     offset_ : float
         -R^2, in the unit of `score_samples` and of the kernel.
     nu_ : float
@@ -108,7 +108,7 @@ class SVDD(SupportVectorDetector):
     }
 
     def score_samples(self, X: Any) -> FloatArray:
-        """Return -|Phi(x) - a|^2 of each row, shape (n_samples,): minus its squared distance from the centre."""
+        """Return ``-|Phi(x) - a|^2`` of each row, shape (n_samples,): minus its squared distance from the centre."""
         return super().score_samples(X)
 
     def _dual(self, weights: FloatArray, kernel: Kernel | None, gram: Gram) -> Dual:

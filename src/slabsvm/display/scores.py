@@ -70,7 +70,7 @@ def draw_scores(model: Any, X: Any = None, *, figure: Any = None) -> Any:
 
     Parameters
     ----------
-    model : fitted detector with loo_scores_, or a pipeline or search for one
+    model : fitted detector with `loo_scores_`, or a pipeline or search for one
         `OneClassSlabSVM`, `OneClassSVM`, `SVDD`, `AutoSlabSVM`, or another one fitted with offsets="leave-one-out".
     X : array-like or CSR matrix of shape (n_rows, n_features), default=None
         New rows, drawn beside in another colour.

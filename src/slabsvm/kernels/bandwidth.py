@@ -60,7 +60,7 @@ def neighbours(X: Any) -> float:
 
 
 def median_heuristic(X: Any) -> float:
-    """1 / (2 median |x - z|^2): sigma is the median distance (Gretton et al., JMLR 13, 2012).
+    """``1 / (2 median |x - z|^2)``: sigma is the median distance (Gretton et al., JMLR 13, 2012).
 
     The pairs are those of rows that differ, so that duplicates do not make gamma infinite; the source takes all pairs.
     Garreau, Jitkrittum, Kanagawa, "Large sample analysis of the median heuristic", arXiv 1707.07269, give its limit.
@@ -72,7 +72,7 @@ def median_heuristic(X: Any) -> float:
 
 
 def mean_criterion(X: Any) -> float:
-    """log((N - 1) / delta^2) / (2 mean |x - z|^2), delta = sqrt(2) 1e-6 (Chaudhuri et al., ICDM Workshops 2017)."""
+    """``log((N - 1) / delta^2) / (2 mean |x - z|^2)``, delta = sqrt(2) 1e-6 (Chaudhuri et al., ICDM Workshops 2017)."""
     return _spread_rule(_table(X), MEAN_CRITERION_DELTA)
 
 

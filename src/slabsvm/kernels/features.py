@@ -171,7 +171,7 @@ class IntersectionMap(_SampledMap):
     error_ : float
         How far the kernel of one feature, of two values in [0, 1], may be off; of values in [0, a], a times as far.
     n_features_in_ : int
-    feature_names_in_ : (n_features_in_,) array of str
+    feature_names_in_ : (n_features,) array of str
         Only when X has feature names that are all strings.
 
     References

@@ -97,12 +97,12 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
     classes_ : (n_classes,) array
         The known classes, in order.
     models_ : list of fitted detectors
-        One for each of classes_.
+        One for each of `classes_`.
     classifiers_ : list of fitted classifiers
         One, or with method="cross" one for each fold. Only with a classifier.
     unknown_label_ : str or int
     n_features_in_ : int
-    feature_names_in_ : (n_features_in_,) array of str
+    feature_names_in_ : (n_features,) array of str
         Only when X has feature names that are all strings.
 
     Notes
@@ -227,7 +227,7 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
         X : array-like, frame or sparse matrix of shape (n_samples, n_features)
             Samples of the class alone.
         label : str or int
-            The class, which must be neither in classes_ nor the unknown label.
+            The class, which must be neither in `classes_` nor the unknown label.
         **fit_params : sample_weight and others, as for `fit`
 
         Raises
@@ -309,7 +309,7 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
         return self._naming.p_values(X, self.n_jobs)
 
     def predict(self, X: Any, alpha: float | None = None) -> npt.NDArray[Any]:
-        """Return the class of each row, or unknown_label_, shape (n_samples,).
+        """Return the class of each row, or `unknown_label_`, shape (n_samples,).
 
         Parameters
         ----------

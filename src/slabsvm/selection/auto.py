@@ -123,9 +123,9 @@ class AutoSlabSVM(WithProgress, Detector):
     gammas_ : (n_members,) array of float64
         Their gammas, of standardised features.
     offset_ : float
-        decision_function = score_samples - offset_.
+        ``decision_function = score_samples - offset_``.
     expected_recall_ : float
-        The share of new positives that is expected to be accepted, by loo_scores_; with offsets="training" the share
+        The share of new positives that is expected to be accepted, by `loo_scores_`; with offsets="training" the share
         of training rows that is.
     loo_scores_ : (n_samples,) array of float64
         The mean score of each training row without itself, which a row that was not drawn never was learned with; NaN
@@ -133,11 +133,11 @@ class AutoSlabSVM(WithProgress, Detector):
         than its score with itself, which new rows that repeat it have. Where rows are few for their features (fewer
         than 1,000 samples, and five for each), by slabs of ten folds.
     loo_decisions_ : (n_samples,) array of float64
-        loo_scores_ - offset_: negative for the outliers among the training rows (`training_outliers`).
+        ``loo_scores_ - offset_``: negative for the outliers among the training rows (`training_outliers`).
     sample_ : (n,) array of intp or None
         The numbers of the rows that were learned, ascending; None where all were.
     n_samples_fit_, n_features_in_ : int
-    feature_names_in_ : (n_features_in_,) array of str
+    feature_names_in_ : (n_features,) array of str
         Only when X has feature names that are all strings.
 
     Examples

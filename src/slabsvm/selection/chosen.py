@@ -31,7 +31,7 @@ def _refitted_has(name: str) -> Callable[[Any], bool]:
 
 
 class ChosenDetector(MetaEstimatorMixin, OutlierMixin, BaseEstimator):
-    """A search that answers rows as its best_estimator_ does, where refit=True made one."""
+    """A search that answers rows as its `best_estimator_` does, where refit=True made one."""
 
     refit: bool
     best_estimator_: Any
@@ -48,7 +48,7 @@ class ChosenDetector(MetaEstimatorMixin, OutlierMixin, BaseEstimator):
 
     @property
     def offset_(self) -> Any:
-        """The best detector's offset: decision_function = score_samples - offset_."""
+        """The best detector's offset: ``decision_function = score_samples - offset_``."""
         return self._best_detector("offset_").offset_
 
     @available_if(_refitted_has("predict"))

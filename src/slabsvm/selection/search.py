@@ -87,20 +87,21 @@ class LabelFreeSearchCV(WithProgress, ChosenDetector):
     Attributes
     ----------
     best_estimator_ : detector
-        Fitted with best_params_ on all rows; only with refit=True.
+        Fitted with `best_params_` on all rows; only with refit=True.
     best_params_ : dict
     best_index_ : int
-        The best candidate's place in cv_results_. Among equal scores, the largest recall wins, then the first one.
+        The best candidate's place in `cv_results_`. Among equal scores, the largest recall wins, then the first one.
     best_score_ : float
     cv_results_ : dict of str to array of shape (n_candidates,)
-        As `GridSearchCV`'s: params, param_*, mean_test_score (the criterion's score, of means over the folds),
-        split*_test_score, std_test_score, rank_test_score, mean_fit_time, mean_score_time and their std_*; and what
-        the criterion measured, as split*_recall, mean_recall, std_recall, and so on.
+        As `GridSearchCV`'s: ``params``, ``param_*``, ``mean_test_score`` (the criterion's score, of means over the
+        folds), ``split*_test_score``, ``std_test_score``, ``rank_test_score``, ``mean_fit_time``, ``mean_score_time``
+        and their ``std_*``; and what the criterion measured, as ``split*_recall``, ``mean_recall``, ``std_recall``, and
+        so on.
     criterion_ : Criterion
     n_splits_ : int
         Number of folds; 1 for cv="leave-one-out".
     n_features_in_ : int
-    feature_names_in_ : (n_features_in_,) array of str
+    feature_names_in_ : (n_features,) array of str
         These two only with refit=True, where the best detector has them.
 
     Examples

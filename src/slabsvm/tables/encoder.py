@@ -73,7 +73,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         What was learned of each column that is taken.
     n_rows_ : int
     n_features_in_ : int
-    feature_names_in_ : (n_features_in_,) array of str
+    feature_names_in_ : (n_features,) array of str
         All columns of the table that was learned.
 
     Examples
@@ -206,7 +206,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return np.asarray(found + shares[:, -1:] * bearers / bearers.sum(axis=1, keepdims=True))
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
-        """Return the names of the coordinates; input_features, if given, are feature_names_in_."""
+        """Return the names of the coordinates; input_features, if given, are `feature_names_in_`."""
         check_is_fitted(self)
         if input_features is not None and list(input_features) != list(self.feature_names_in_):
             raise ValueError("input_features is not equal to feature_names_in_")
