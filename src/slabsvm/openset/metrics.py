@@ -45,7 +45,7 @@ class OSCR:
         return float(trapezoid(self.correct_classification_rate, self.false_positive_rate))
 
     def ccr_at(self, false_positive_rate: float) -> float:
-        """Return the highest correct classification rate at a false positive rate of at most this: CCR@FPR."""
+        """Return the highest correct classification rate at a false positive rate of at most this: `CCR@FPR`."""
         if not 0 <= false_positive_rate <= 1:
             raise ValueError(f"A false positive rate lies between 0 and 1, got {false_positive_rate:g}.")
         return float(self.correct_classification_rate[self.false_positive_rate <= false_positive_rate].max())
