@@ -31,6 +31,8 @@ REFINEMENTS = 2
 # and at most that of a factor of float32, until a correction is no more than this share of the solution.
 SINGLE_REFINEMENTS = 10
 REFINED = 1e-13
+# Of (M^-1)_gg, relative to 1 / the diagonal of K: less is rounding, where none that stays can take what leaves.
+LEAST_SHARE = 1e-10
 # A change whose sums are off by more than this share of what it moves is spoiled.
 SPOILED = 1e-3
 
@@ -150,9 +152,37 @@ class Face:
                 break
         return x
 
+    def passed_on(self, right: FloatArray, sums: FloatArray, leaving: IndexArray, held: FloatArray) -> FloatArray:
+        """Return the change of beta_F, (f,), as some of F lose all they held and the others take that over.
+
+        That is z_F - N_Fg y of `slabsvm.dual.leave_one_group_out`.
+
+        Parameters
+        ----------
+        right, sums : (f,) and (c,) arrays
+            K_FH beta_H and A_H'beta_H of samples H that leave besides.
+        leaving : (g,) array of intp
+            The places in F.
+        held : (f,) array
+            beta_F.
+        """
+        members = self.memberships[self.samples]
+        half = self._off_border(self.half_solve((right + self.lift * members @ sums)[:, None]), sums[:, None])
+        units = np.zeros((len(held), len(leaving)))
+        units[leaving, np.arange(len(leaving))] = 1.0
+        units = self.half_solve(units)
+        ahead = units.T @ half
+        own = self._off_border(units, np.zeros((members.shape[1], len(leaving))))
+        half -= own @ _solved_twice(own, held[leaving, None] + ahead, LEAST_SHARE / self.lift)
+        return np.asarray(self._trtrs(self._cholesky, half, lower=True, trans=1)[0], dtype=np.float64)[:, 0]
+
+    def _off_border(self, half: FloatArray, sums: FloatArray) -> FloatArray:
+        """Return L'x, shape (f, k), of the x whose sums A'x are these, (c, k), for L^-1 of the right-hand side."""
+        return np.asarray(half - self.border @ (self.schur @ (self.border.T @ half - sums)))
+
     def _solve_once(self, right: FloatArray, sums: FloatArray) -> FloatArray:
         half = self.half_solve(right + self.lift * self.memberships[self.samples] @ sums)
-        half -= self.border @ (self.schur @ (self.border.T @ half - sums))
+        half = self._off_border(half, sums)
         return np.asarray(self._trtrs(self._cholesky, half, lower=True, trans=1)[0], dtype=np.float64)
 
     def newton_step(self, multipliers: FloatArray, scores: FloatArray) -> tuple[FloatArray, float]:
@@ -248,3 +278,11 @@ class Face:
             signed[:, shared] *= 0.5
             signed[:, shared] -= signed.sum(axis=1, keepdims=True) / np.count_nonzero(shared)
         return signed
+
+
+def _solved_twice(factor: FloatArray, right: FloatArray, least: float) -> FloatArray:
+    """Return (W'W)^-1 right for W, shape (f, g), where W'W is no less than this; nothing along what it is less."""
+    _, sizes, directions = np.linalg.svd(np.linalg.qr(factor, mode="r"), full_matrices=False)
+    kept = sizes**2 > least
+    directions = directions[kept]
+    return np.asarray(directions.T @ ((directions @ right) / sizes[kept, None] ** 2))

@@ -97,7 +97,7 @@ def leave_one_out(
         Of a face of more samples, the scores are estimates from neighbours and some exact ones, if these are good, and
         if the solution comes without the face's factor.
     """
-    face = Face(dual, solution.multipliers, _free_or_next(dual, solution))
+    face = Face(dual, solution.multipliers, free_or_next(dual, solution))
     if solution.face is not None and np.array_equal(face.free, solution.face.free):
         return _through(solution.face, dual, gram, solution, None)
     if len(face.samples) > vast and gram.single_precision_error < np.inf and not dual.linear.any():
@@ -160,7 +160,7 @@ def _of_linear_term(face: Face, gram: Gram, spans: FloatArray, bound: npt.NDArra
     return falls
 
 
-def _free_or_next(dual: Dual, solution: Solution) -> npt.NDArray[np.bool_]:
+def free_or_next(dual: Dual, solution: Solution) -> npt.NDArray[np.bool_]:
     """Return which multipliers are free, with one more in a plane that has none: the next to take what is left out."""
     multipliers = solution.multipliers
     free = (multipliers > AT_BOUND * dual.caps) & (multipliers < (1 - AT_BOUND) * dual.caps)

@@ -1,0 +1,105 @@
+"""Closed-form leave-one-group-out scores: what the samples of a group would score under the model without all of them.
+
+Near equals hold each other's place: where samples come in groups that are alike, the model without one of them is the
+model with it, and leave-one-out scores (`slabsvm.dual.leave_one_out`) are those of samples that were seen. So a group G
+is left out whole. Let beta_G be taken away while the other free multipliers stay optimal. With F the free samples, M
+the bordered matrix of their face (`slabsvm.dual.active_set`), N = M^-1, g the group's free samples and H its others,
+
+    z = N (K_FH beta_H, A_H'beta_H),        y = (N_gg)^-1 (beta_g + z_g),        change of beta_F = z_F - N_Fg y,
+
+which is -beta_g on g itself: what H held and what g held is passed on to the free samples that stay. (N_gg)^-1 is K_gg
+seen from those, as S_i^2 = 1 / N_ii is K_ii for one sample. The scores of all of G, support vectors or not, change by K
+times that; the change of the program's linear term is added, as for single samples, and the boxes stay what they were.
+
+With L L' the Cholesky factor of the lifted K_FF, and P the projection off the columns of L^-1 A, N_gg = W'W with
+W = P (L^-1)_.g, so that (N_gg)^-1 comes from a factor of W: N itself would have squared its condition, which near
+equals make large.
+
+As for single samples this is exact as long as the face stays what it is. A group is more than a sample, and what it
+held often takes another from or to its bound: docs/results/groups.md says how near the closed form is then.
+
+A plane whose free samples are all in G is given the next sample outside G to take what they held; where there is none
+(at nu = 1 all samples are at their caps), all others grow in proportion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from slabsvm.dual.active_set import Face
+from slabsvm.dual.leave_one_out import AT_BOUND, free_or_next
+from slabsvm.dual.program import Dual
+from slabsvm.dual.solution import Solution
+from slabsvm.gram.base import Gram
+from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
+from slabsvm.runtime.blas import ONE_BLAS_THREAD
+
+
+@ONE_BLAS_THREAD
+def leave_one_group_out(
+    dual: Dual, gram: Gram, solution: Solution, groups: Iterable[tuple[IndexArray, IndexArray]]
+) -> list[FloatArray]:
+    """Return the scores of each group's samples under the model without it, and the change of c'beta.
+
+    Parameters
+    ----------
+    dual, gram : the problem
+    solution : its optimum, to within its gap
+    groups : pairs of arrays
+        The samples of a group, and those of them that are left out: all but those that other groups have too.
+    """
+    face = Face(dual, solution.multipliers, free_or_next(dual, solution))
+    if len(face.samples):
+        face.factor(gram.block(face.samples, face.samples))
+    found = []
+    for samples, leaving in groups:
+        if not (solution.multipliers[:, leaving] > 0).any():
+            found.append(solution.scores[samples])
+            continue
+        change = _change(face, dual, gram, solution, leaving)
+        touched = np.flatnonzero(change)
+        rows = np.asarray(gram.block(samples, touched), dtype=np.float64)
+        found.append(solution.scores[samples] + rows @ change[touched] + dual.linear @ change)
+    return found
+
+
+def _change(face: Face, dual: Dual, gram: Gram, solution: Solution, leaving: IndexArray) -> FloatArray:
+    """Return the change of beta, (m,), as some samples leave."""
+    beta = dual.beta(solution.multipliers)
+    stays = np.ones(dual.n_samples, dtype=bool)
+    stays[leaving] = False
+    if not (face.free & stays).any(axis=1).all():
+        taking = _with_next(face.free, dual, solution, stays)
+        if taking is None:
+            return _in_proportion(dual, solution, stays) - beta
+        face = Face(dual, solution.multipliers, taking)
+        face.factor(gram.block(face.samples, face.samples))
+    place = np.flatnonzero(~stays[face.samples])
+    bound = np.setdiff1d(leaving, face.samples)
+    bound = bound[beta[bound] != 0]
+    right = np.asarray(gram.block(face.samples, bound), dtype=np.float64) @ beta[bound]
+    change = np.zeros(dual.n_samples)
+    change[face.samples] = face.passed_on(right, face.memberships[bound].T @ beta[bound], place, beta[face.samples])
+    change[leaving] = -beta[leaving]
+    return change
+
+
+def _with_next(free: BoolArray, dual: Dual, solution: Solution, stays: BoolArray) -> BoolArray | None:
+    """Return which multipliers are free, with one more that stays in a plane where none does; None for no other."""
+    free = free.copy()
+    slopes = dual.signs[:, None] * solution.scores
+    for plane in np.flatnonzero(~(free & stays).any(axis=1)):
+        idle = np.flatnonzero(stays & (solution.multipliers[plane] <= AT_BOUND * dual.caps[plane]))
+        if not len(idle):
+            return None
+        free[plane, idle[slopes[plane, idle].argmin()]] = True
+    return free
+
+
+def _in_proportion(dual: Dual, solution: Solution, stays: BoolArray) -> FloatArray:
+    """Return beta, (m,), of the samples that stay, each plane's multipliers grown to what all had."""
+    left = np.where(stays, solution.multipliers, 0.0)
+    sums = left.sum(axis=1, keepdims=True)
+    return dual.beta(left * np.divide(dual.totals[:, None], sums, out=np.ones_like(sums), where=sums > 0))

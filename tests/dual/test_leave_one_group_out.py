@@ -1,0 +1,190 @@
+"""Closed-form leave-one-group-out scores against refits without each group."""
+
+import numpy as np
+import pytest
+
+import problems
+from slabsvm.dual.leave_one_group_out import leave_one_group_out
+from slabsvm.dual.leave_one_out import leave_one_out
+from slabsvm.dual.program import Dual, hypersphere, one_class, one_class_slab
+from slabsvm.dual.solution import Solution, Status
+from slabsvm.gram.dense import Dense
+from slabsvm.solvers import smo
+
+pytestmark = pytest.mark.numeric
+
+TIGHT = 1e-12
+# Scores are compared in units of their spread.
+EXACT = 1e-6
+N_CASES = 60
+
+
+def case(seed: int) -> tuple[Dual, np.ndarray, list[np.ndarray]]:
+    """Return one of many duals with its K and groups of unequal size: every kernel, spheres and both kinds of slab."""
+    rng = np.random.default_rng(seed)
+    kernel = tuple(problems.FORMULAS)[seed % 5]
+    sizes = rng.integers(1, 4, int(rng.integers(10, 40)))
+    centres = rng.gamma(16.0, 1 / 4, (len(sizes), int(rng.choice([2, 5, 40]))))
+    spread = rng.choice([0.03, 0.3])
+    X = np.abs(np.repeat(centres, sizes, axis=0) + spread * rng.normal(size=(sizes.sum(), centres.shape[1])))
+    formula = problems.rbf(float(rng.choice([0.02, 0.2, 2.0]))) if kernel == "rbf" else problems.FORMULAS[kernel][0]
+    K, weights = formula(X, X), np.ones(len(X))
+    if seed % 6 == 5:
+        dual = hypersphere(weights, rng.uniform(0.1, 0.4), np.diag(K))
+    else:
+        nus = rng.uniform(0.05, 0.4), rng.uniform(0.03, 0.3)
+        dual = one_class_slab(weights, *nus, (0.0, 0.2, 2 / 3, 1.5)[seed // 5 % 4])
+    return dual, K, np.split(np.arange(len(X)), np.cumsum(sizes)[:-1])
+
+
+def without(dual: Dual, leaving: np.ndarray) -> Dual:
+    """Return the same program without some samples: the boxes of the others stay what they were."""
+    return Dual(dual.signs, np.delete(dual.caps, leaving, axis=1), dual.totals, np.delete(dual.linear, leaving))
+
+
+def refitted_scores(
+    dual: Dual, K: np.ndarray, solution: Solution, samples: np.ndarray, leaving: np.ndarray
+) -> np.ndarray:
+    """Return what samples score under the model without those that leave, and the change of c'beta."""
+    others = np.delete(np.arange(len(K)), leaving)
+    rest = without(dual, leaving)
+    beta = rest.beta(smo.solve(rest, Dense(K[np.ix_(others, others)]), tol=TIGHT).multipliers)
+    moved = rest.linear @ beta - dual.linear @ dual.beta(solution.multipliers)
+    return dual.linear[samples] + K[np.ix_(samples, others)] @ beta + moved
+
+
+def scores_on_the_same_face(dual: Dual, K: np.ndarray, solution: Solution, leaving: np.ndarray) -> np.ndarray | None:
+    """Return the scores of a group without it, if the others' free multipliers can make up for it alone.
+
+    Independently of the closed form: solve for the free multipliers and both offsets, then look whether that point is
+    optimal. None where it is not, by some margin, or where the linear system is too ill-conditioned to tell.
+    """
+    rest, v, signs = without(dual, leaving), np.delete(solution.multipliers, leaving, axis=1), dual.signs
+    others = np.delete(np.arange(len(K)), leaving)
+    among, caps = K[np.ix_(others, others)], rest.caps
+    free = (v > 0) & (v < caps)
+    if not free.any(axis=1).all() or (free.sum(axis=0) > 1).any():
+        return None
+    plane, sample = np.nonzero(free)
+    n, n_planes = len(plane), dual.n_planes
+    fixed = np.where(free, 0.0, v)
+    system = np.zeros((n + n_planes, n + n_planes))
+    size = np.abs(among).max()
+    system[:n, :n] = among[np.ix_(sample, sample)] * signs[plane] / size
+    system[np.arange(n), n + plane] = -1.0
+    system[n + plane, np.arange(n)] = 1.0
+    pull = (among @ (signs @ fixed) + rest.linear)[sample] / size
+    if np.linalg.cond(system) > 1e9:
+        return None
+    answer = np.linalg.solve(system, np.concatenate([-pull, dual.totals - fixed.sum(axis=1)]))
+    moved = fixed.copy()
+    moved[plane, sample] = answer[:n]
+    scores = among @ (signs @ moved) + rest.linear
+    above = signs[:, None] * (scores - answer[n:, None] * size)
+    margin, slack = 1e-7 * caps.max(), 1e-7 * np.abs(scores).max()
+    boxed = (moved[free] >= margin).all() and (moved[free] <= caps[free] - margin).all()
+    sided = (above[(v == 0)] >= slack).all() and (above[(v == caps)] <= -slack).all()
+    if not (boxed and sided):
+        return None
+    change = rest.linear @ (signs @ moved) - dual.linear @ dual.beta(solution.multipliers)
+    return dual.linear[leaving] + K[np.ix_(leaving, others)] @ (signs @ moved) + change
+
+
+def closed(dual: Dual, K: np.ndarray, solution: Solution, groups: list[np.ndarray]) -> list[np.ndarray]:
+    return leave_one_group_out(dual, Dense(K), solution, [(group, group) for group in groups])
+
+
+def spread_of(scores: np.ndarray) -> float:
+    return np.abs(scores - np.median(scores)).mean() + 1e-12 * np.abs(scores).max()
+
+
+@pytest.mark.parametrize("seed", range(N_CASES))
+def test_the_closed_form_is_exact_where_the_face_does_not_change(seed):
+    dual, K, groups = case(seed)
+    solution = smo.solve(dual, Dense(K), tol=TIGHT)
+    found = closed(dual, K, solution, groups)
+    spread = spread_of(np.concatenate(found))
+    for group, scores in zip(groups, found, strict=True):
+        exact = scores_on_the_same_face(dual, K, solution, group)
+        if exact is not None:
+            np.testing.assert_allclose(scores, exact, rtol=0, atol=EXACT * spread)
+            refit = refitted_scores(dual, K, solution, group, group)
+            np.testing.assert_allclose(refit, exact, rtol=0, atol=1e-4 * spread)
+
+
+def test_for_enough_groups_of_every_kernel_the_face_does_not_change():
+    counts = dict.fromkeys(problems.FORMULAS, 0)
+    for seed in range(N_CASES):
+        dual, K, groups = case(seed)
+        solution = smo.solve(dual, Dense(K), tol=TIGHT)
+        supporting = [group for group in groups if (solution.multipliers[:, group] > 0).any()]
+        same = [scores_on_the_same_face(dual, K, solution, group) is not None for group in supporting]
+        counts[tuple(problems.FORMULAS)[seed % 5]] += sum(same)
+    assert min(counts.values()) >= 9, counts
+
+
+def test_where_the_face_changes_the_closed_form_is_far_nearer_than_single_samples_left_out():
+    found, alone = [], []
+    for seed in range(0, N_CASES, 2):
+        dual, K, groups = case(seed)
+        solution = smo.solve(dual, Dense(K), tol=TIGHT)
+        if solution.status is Status.DEGENERATE:
+            continue  # w is zero: scores are rounding, and nothing is far or near.
+        exact = np.concatenate([refitted_scores(dual, K, solution, group, group) for group in groups])
+        if exact.std() < 1e-9 * np.abs(exact).max():
+            continue
+        found.append(np.abs(np.concatenate(closed(dual, K, solution, groups)) - exact) / exact.std())
+        alone.append(np.abs(leave_one_out(dual, Dense(K), solution).scores - exact) / exact.std())
+    found, alone = np.concatenate(found), np.concatenate(alone)
+    for share in (0.75, 0.9, 0.99):
+        assert np.quantile(found, share) < 0.5 * np.quantile(alone, share)
+
+
+@pytest.mark.parametrize("seed", range(0, N_CASES, 5))
+def test_groups_of_one_sample_have_its_leave_one_out_score(seed):
+    dual, K, _ = case(seed)
+    solution = smo.solve(dual, Dense(K), tol=TIGHT)
+    found = np.concatenate(closed(dual, K, solution, list(np.arange(len(K))[:, None])))
+    alone = leave_one_out(dual, Dense(K), solution).scores
+    # What holds a plane alone is beyond that closed form; here the next sample takes over.
+    free = (solution.multipliers > 0) & (solution.multipliers < dual.caps)
+    lone = (free & (free.sum(axis=1, keepdims=True) == 1)).any(axis=0)
+    np.testing.assert_allclose(found[~lone], alone[~lone], rtol=0, atol=1e-8 * spread_of(alone))
+
+
+def test_a_sample_that_another_group_has_too_stays():
+    dual, K, groups = case(1)
+    solution = smo.solve(dual, Dense(K), tol=TIGHT)
+    group = next(group for group in groups if len(group) > 2 and (solution.multipliers[:, group] > 0).all(axis=0).any())
+    leaving = group[1:]
+    scores = leave_one_group_out(dual, Dense(K), solution, [(group, leaving)])[0]
+    exact = refitted_scores(dual, K, solution, group, leaving)
+    np.testing.assert_allclose(scores, exact, atol=0.1 * spread_of(exact))
+
+
+def test_where_no_sample_can_take_what_leaves_all_grow_in_proportion():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(12, 2))
+    K = problems.rbf(0.5)(X, X)
+    # At nu = 1 every sample is at its cap, and the model without a group is the mean of the others.
+    dual = one_class(np.ones(12), 1.0)
+    solution = smo.solve(dual, Dense(K), tol=TIGHT)
+    group = np.arange(4)
+    scores = closed(dual, K, solution, [group])[0]
+    np.testing.assert_allclose(scores, K[:4, 4:].mean(axis=1), rtol=1e-12)
+
+
+def test_a_plane_whose_free_samples_all_leave_is_taken_over_by_the_next():
+    found, trained = [], []
+    for seed in range(N_CASES):
+        dual, K, groups = case(seed)
+        solution = smo.solve(dual, Dense(K), tol=TIGHT)
+        free = (solution.multipliers > 0) & (solution.multipliers < dual.caps)
+        holders = [set(np.flatnonzero(plane)) for plane in free]
+        for group in groups:
+            if any(holder and holder <= set(group) for holder in holders):
+                exact = refitted_scores(dual, K, solution, group, group)
+                found.append(np.abs(closed(dual, K, solution, [group])[0] - exact).max() / spread_of(solution.scores))
+                trained.append(np.abs(solution.scores[group] - exact).max() / spread_of(solution.scores))
+    assert len(found) >= 10
+    assert np.median(found) < 0.6 * np.median(trained)
