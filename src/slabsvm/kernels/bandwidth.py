@@ -229,7 +229,8 @@ def _squared_distances_to_neighbour(samples: Any) -> FloatArray:
         squared = squares - 2.0 * product(some, among, None)
         own = np.arange(rows.start, rows.stop)
         squared[own - rows.start, own] = np.inf
-        neighbour = np.argpartition(squared, last, axis=1)[:, last]
+        # Values alone are parted in half the time that places take.
+        neighbour = (squared == np.partition(squared, last, axis=1)[:, last, None]).argmax(axis=1)
         # Rounding of the squares may hide small distances.
         found[rows] = row_sums(some - among[neighbour], power=2)
     return found

@@ -21,6 +21,8 @@ from slabsvm.runtime.arrays import AnyFloatArray, FloatArray
 
 # Worth trying where K_ii is this share of the sum of its row, on average, or more.
 ALONE = 0.04
+# Worth trying for one plane where more than this share of samples is free: it asks for beta >= 0 besides.
+ONE_PLANE_FREE = 0.95
 # Of more samples, products with K tell sooner whether equal scores are the optimum (`slabsvm.solvers.conjugate`).
 FACTORED = 3000
 # Up to so many samples the factor is one of float64, which takes no longer there,

@@ -17,7 +17,7 @@ from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Point, Solution, Status, certified
 from slabsvm.gram.base import Gram, refuse_negative_curvature
 from slabsvm.runtime.arrays import FloatArray
-from slabsvm.solvers.equal_scores import equal_scores, far_apart
+from slabsvm.solvers.equal_scores import ONE_PLANE_FREE, equal_scores, far_apart
 from slabsvm.solvers.pool import padded
 
 # The first call of the descent takes this many steps for each sample,
@@ -25,7 +25,7 @@ FIRST_STEPS = 1
 # the next this many, and each further one twice as many as the one before it, up to the most.
 STEPS = 4
 MOST_STEPS = 256
-# Where more than this share of samples is free then, equal scores are tried.
+# Where more than this share of a slab's samples is free then, equal scores are tried.
 CROWDED = 0.68
 # Newton steps from one point; each puts at its bound whatever would leave its box.
 NEWTON_STEPS = 6
@@ -149,9 +149,10 @@ class _Small:
         return (mean, None) if equal is None or mean.gap < equal[0].gap else equal
 
     def _crowded(self, point: Point) -> bool:
-        """Return whether most samples are free."""
+        """Return whether so many samples are free that equal scores may be the optimum."""
         free = (point.multipliers > 0) & (point.multipliers < self.dual.caps)
-        return int(np.count_nonzero(free.any(axis=0))) > CROWDED * self.dual.n_samples
+        most = CROWDED if self.dual.n_planes > 1 else ONE_PLANE_FREE
+        return int(np.count_nonzero(free.any(axis=0))) > most * self.dual.n_samples
 
     def _descended(self, point: Point, steps_per_sample: int) -> Point:
         """Return the point that some steps of the compiled descent lead to."""

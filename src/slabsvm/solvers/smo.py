@@ -26,7 +26,7 @@ from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.solvers import small
 from slabsvm.solvers.conjugate import near_equal_scores
-from slabsvm.solvers.equal_scores import equal_scores, solve_collapsed
+from slabsvm.solvers.equal_scores import ONE_PLANE_FREE, equal_scores, solve_collapsed
 from slabsvm.solvers.pool import Pool, padded
 from slabsvm.solvers.working_set import NEWCOMERS, candidates_of, working_set
 
@@ -144,7 +144,8 @@ def _solve(dual: Dual, gram: Gram, limits: Limits, collapsed: Solution | None = 
     part = np.arange(-(-dual.n_samples // RATIO))
     rough = _solve(dual.restrict(part), gram.subset(part), loose)
     descent = _Descent(dual, gram, limits, rough.iterations, collapsed=collapsed)
-    crowded = float((rough.multipliers > 0).any(axis=0).mean()) > CROWDED
+    supporting = float((rough.multipliers > 0).any(axis=0).mean())
+    crowded = supporting > (CROWDED if dual.n_planes > 1 else ONE_PLANE_FREE)
     if crowded and (descent.pool.could_hold_everything or not gram.cheap_products):
         if descent.pool.could_hold_everything:
             descent.pool.admit_everything()
