@@ -27,6 +27,7 @@ FLOORS = (
     "conformal",
     "selection",
     "openset",
+    "monitoring",
     "tables",
     "display",
     "files",

@@ -2,7 +2,7 @@
 
 This folder holds what users import by name; everything else lives in the folders below, of which each imports only
 from those before it: runtime, compiled, data, kernels, gram, dual, solvers, detectors, conformal, selection, openset,
-tables, display, files, command.
+monitoring, tables, display, files, command.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from slabsvm.detectors.pyod import PyODDetector
     from slabsvm.detectors.slab import OneClassSlabSVM
     from slabsvm.detectors.svdd import SVDD
+    from slabsvm.monitoring.monitor import DriftMonitor
     from slabsvm.openset.classifier import OpenSetClassifier
     from slabsvm.selection.auto import AutoSlabSVM
     from slabsvm.selection.folds import DistinctKFold
@@ -37,6 +38,7 @@ __all__ = [
     "CalibrationWarning",
     "ConformalDetector",
     "DistinctKFold",
+    "DriftMonitor",
     "KernelDensityDetector",
     "KernelPCADetector",
     "LabelFreeSearchCV",
@@ -64,6 +66,7 @@ _HOMES = {
     "CalibrationWarning": "conformal.doubts",
     "ConformalDetector": "conformal.detector",
     "DistinctKFold": "selection.folds",
+    "DriftMonitor": "monitoring.monitor",
     "KernelDensityDetector": "detectors.kernel_density",
     "KernelPCADetector": "detectors.kernel_pca",
     "LabelFreeSearchCV": "selection.search",

@@ -1,0 +1,169 @@
+"""Betting against uniform p-values: test martingales, which grow where "normal" has changed.
+
+A *bet* is a density f on (0, 1), chosen before the p-value is seen. Whoever stakes 1 has f(p) afterwards: 1 on average
+where p is uniform. Several bets are made at once, each from several moments on:
+
+    A_k(t) = (A_k(t-1) + pi(t) w_k) f_k(p_t),          w_k >= 0, sum_k w_k = 1,
+
+is the wealth in bet k at row t, of stakes pi(1), pi(2), ... that are laid one after the other. The choice of the stakes
+is the choice of the promise:
+
+* **Stakes that sum to 1**, here pi(t) = R(t-1) - R(t) with the reserve R(t) = (1 + t/T0)^(-1/2). All wealth, S(t) =
+  sum_k A_k(t) + R(t), is a martingale from 1: a mixture over what has changed and when. By Ville's inequality it ever
+  reaches 1/alpha with probability at most alpha, however long one looks. It never falls below R(t).
+* **A stake of 1 at every row** is the Shiryaev-Roberts statistic, S(t) = sum_k A_k(t). S(t) - t is a martingale, so
+  that until S first reaches c there are c rows or more on average; and P(S reaches c within t rows) <= t/c.
+
+References
+----------
+V. Vovk, I. Nouretdinov, A. Gammerman, "Testing exchangeability on-line", ICML 2003. D. Volkhonskiy, E. Burnaev,
+I. Nouretdinov, A. Gammerman, V. Vovk, "Inductive conformal martingales for change-point detection", COPA 2017. V. Vovk,
+"Testing randomness online", Statistical Science 36, 2021. J. Shin, A. Ramdas, A. Rinaldo, "E-detectors", New England
+Journal of Statistics in Data Science 2, 2024. A. Shiryaev, "On optimum methods in quickest detection problems", 1963.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.special import betaln
+
+from slabsvm.runtime.arrays import FloatArray, IndexArray
+
+# The reserve is halved after three times so many rows.
+HORIZON = 100.0
+# Fixed bets: the density of Beta(a, b), of a share of the rows; the other rows are as before. A change of place moves
+# p-values to one end, strangers a few of them to 0, a change of scale both to and from the middle.
+FIXED = (
+    # a, b, share
+    (0.5, 1.0, 1.0),
+    (0.75, 1.0, 1.0),
+    (0.9, 1.0, 1.0),
+    (1.0, 1.3, 1.0),
+    (1.0, 2.0, 1.0),
+    (1.0, 0.5, 1.0),
+    (1.0, 0.75, 1.0),
+    (1.0, 0.9, 1.0),
+    (1.3, 1.0, 1.0),
+    (2.0, 1.0, 1.0),
+    (0.7, 0.7, 1.0),
+    (1.5, 1.5, 1.0),
+    (0.1, 1.0, 0.05),
+    (0.1, 1.0, 0.2),
+)
+# Bets that learn: histograms of the p-values so far, which forget what is older than so many rows.
+MEMORIES = (100.0, 400.0, 1600.0)
+EDGES = (0.0, 0.01, 0.03, 0.08, 0.16, 0.3, 0.5, 0.7, 0.84, 0.92, 0.97, 1.0)
+# A histogram begins as if it had seen so many uniform p-values.
+PRIOR = 20.0
+
+
+@dataclass(frozen=True)
+class Wealth:
+    """What bets have made so far, of one stream or of several at once, whose number is the leading shape "...".
+
+    Attributes
+    ----------
+    n_rows : int
+        Since stakes were first laid.
+    log_wealth : (..., n_bets) array
+        log A_k.
+    counts : (..., n_memories, n_bins) array
+        The histograms.
+    log_value : (...) array
+        log S.
+    """
+
+    n_rows: int
+    log_wealth: FloatArray
+    counts: FloatArray
+    log_value: FloatArray
+
+
+@dataclass(frozen=True)
+class Betting:
+    """The bets and their stakes.
+
+    Attributes
+    ----------
+    edges : (n_bins + 1,) array
+        Of the histograms, from 0 to 1, in strictly increasing order.
+    proper : bool
+        Whether stakes sum to 1; otherwise each is 1.
+    """
+
+    edges: FloatArray
+    proper: bool
+
+    @property
+    def n_bets(self) -> int:
+        """How many bets are made at once."""
+        return len(FIXED) + len(MEMORIES)
+
+    def begun(self, shape: tuple[int, ...] = ()) -> Wealth:
+        """Return what is there before the first row."""
+        return Wealth(
+            0,
+            np.full((*shape, self.n_bets), -np.inf),
+            np.zeros((*shape, len(MEMORIES), len(self.edges) - 1)),
+            np.full(shape, 0.0 if self.proper else -np.inf),
+        )
+
+    def after(self, wealth: Wealth, below: FloatArray, above: FloatArray) -> Wealth:
+        """Return the wealth after a p-value, (...), given with 1 less it."""
+        n_rows = wealth.n_rows + 1
+        place = self._bin_of(below)
+        stake = self.log_stake(n_rows) - np.log(self.n_bets)
+        log_wealth = np.logaddexp(wealth.log_wealth, stake) + self._log_bets(wealth.counts, below, above, place)
+        top = np.maximum(log_wealth.max(axis=-1), self.log_reserve(n_rows))
+        total = np.exp(log_wealth - top[..., None]).sum(axis=-1) + np.exp(self.log_reserve(n_rows) - top)
+        counts = wealth.counts * self._fading + (place[..., None, None] == self._bins)
+        return Wealth(n_rows, log_wealth, counts, top + np.log(total))
+
+    def log_bets(self, counts: FloatArray, below: FloatArray, above: FloatArray) -> FloatArray:
+        """Return the log density of each bet at p-values, (..., n_bets), where histograms have these counts."""
+        return self._log_bets(counts, below, above, self._bin_of(below))
+
+    def log_stake(self, row: int) -> float:
+        """Return log pi(row), rows counted from 1."""
+        if not self.proper:
+            return 0.0
+        before, after = np.sqrt(1.0 + (row - 1) / HORIZON), np.sqrt(1.0 + row / HORIZON)
+        # 1/before - 1/after, without what subtraction would lose.
+        return float(-np.log(HORIZON * before * after * (before + after)))
+
+    def log_reserve(self, row: int) -> float:
+        """Return log R(row)."""
+        return float(-0.5 * np.log1p(row / HORIZON)) if self.proper else -np.inf
+
+    def _log_bets(self, counts: FloatArray, below: FloatArray, above: FloatArray, place: IndexArray) -> FloatArray:
+        a, b, log_beta, log_share, log_rest = self._fixed
+        log_below, log_above = np.log(below)[..., None], np.log(above)[..., None]
+        fixed = np.logaddexp(log_rest, log_share + (a - 1.0) * log_below + (b - 1.0) * log_above - log_beta)
+        seen = np.take_along_axis(counts, place[..., None, None], axis=-1)[..., 0]
+        width = self._widths[place][..., None]
+        learned = np.log((seen / width + PRIOR) / (counts.sum(axis=-1) + PRIOR))
+        return np.concatenate([fixed, learned], axis=-1)
+
+    def _bin_of(self, below: FloatArray) -> IndexArray:
+        return np.asarray(np.searchsorted(self.edges[1:-1], below, side="right"))
+
+    @cached_property
+    def _fixed(self) -> tuple[FloatArray, ...]:
+        a, b, share = np.array(FIXED).T
+        with np.errstate(divide="ignore"):
+            return a, b, betaln(a, b), np.log(share), np.log1p(-share)
+
+    @cached_property
+    def _widths(self) -> FloatArray:
+        return np.diff(self.edges)
+
+    @cached_property
+    def _fading(self) -> FloatArray:
+        return (1.0 - 1.0 / np.array(MEMORIES))[:, None]
+
+    @cached_property
+    def _bins(self) -> IndexArray:
+        return np.arange(len(self.edges) - 1)
