@@ -31,7 +31,6 @@ FLOORS = (
     "tables",
     "display",
     "files",
-    "explore",
     "command",
 )
 # What users import by name, and what stands above all floors.

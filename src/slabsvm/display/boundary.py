@@ -15,8 +15,9 @@ from slabsvm.detectors.pipelines import as_taken, final_detector
 from slabsvm.detectors.slab_planes import Slab
 from slabsvm.display.explanation import as_table, names_of
 from slabsvm.display.figures import ShownInNotebooks, axes_of, lighten, require_matplotlib
-from slabsvm.display.palette import INK, KNOWN, LINE, NOVEL, SOFT
+from slabsvm.display.palette import INK, KNOWN, NOVEL, SEQUENCE, SOFT
 from slabsvm.runtime.arrays import BoolArray, FloatArray
+from slabsvm.runtime.counting import counted
 
 
 class SlabBoundaryDisplay(ShownInNotebooks):
@@ -62,7 +63,14 @@ class SlabBoundaryDisplay(ShownInNotebooks):
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, X: Any, *, grid_resolution: int = 200, margin: float = 0.2, ax: Any = None
+        cls,
+        estimator: Any,
+        X: Any,
+        *,
+        feature_names: Sequence[str] | None = None,
+        grid_resolution: int = 200,
+        margin: float = 0.2,
+        ax: Any = None,
     ) -> Self:
         """Draw the boundary of a fitted detector around rows.
 
@@ -71,6 +79,8 @@ class SlabBoundaryDisplay(ShownInNotebooks):
         estimator : fitted detector of two features, or a pipeline or search for one
         X : array-like of shape (n_rows, 2)
             Support vectors are marked where these are the rows that it has learned, in their order.
+        feature_names : sequence of two str, default=None
+            None takes those that the model has learned, or x0 and x1.
         grid_resolution : int, default=200
         margin : float, default=0.2
             How far the picture goes beyond the rows, as a share of their range.
@@ -109,7 +119,7 @@ class SlabBoundaryDisplay(ShownInNotebooks):
             X=rows,
             accepted=estimator.predict(X) == 1,
             support=support,
-            feature_names=names_of(estimator, X, None, 2),
+            feature_names=names_of(estimator, X, feature_names, 2),
         )
         return display.plot(ax=ax)
 
@@ -119,18 +129,21 @@ class SlabBoundaryDisplay(ShownInNotebooks):
         lower, upper = self.planes
         self.ax_ = axes_of(ax, 5.6, 5.0)
         self.figure_ = self.ax_.figure
-        inside = (self.positions >= lower) & (self.positions <= upper)
-        if inside.any():
-            self.ax_.contourf(self.xx0, self.xx1, inside.astype(float), levels=[0.5, 1.5], colors=[LINE], alpha=0.6)
+        if ((self.positions >= lower) & (self.positions <= upper)).any():
+            levels = [lower, min(upper, np.nextafter(self.positions.max(), np.inf))]
+            self.ax_.contourf(self.xx0, self.xx1, self.positions, levels=levels, colors=[SEQUENCE[0]], alpha=0.3)
         single = "lower plane" if np.isfinite(upper) else "boundary"
         for plane, style, name in ((lower, "solid", single), (upper, "dashed", "upper plane")):
             if np.isfinite(plane) and self.positions.min() < plane < self.positions.max():
                 self.ax_.contour(self.xx0, self.xx1, self.positions, levels=[plane], colors=[INK], linestyles=[style])
                 self.ax_.plot([], [], color=INK, linestyle=style, label=name)
-        for kind, colour, name in ((self.accepted, KNOWN, "accepted"), (~self.accepted, NOVEL, "rejected")):
+        # Told apart by shape, too.
+        dots: dict[str, Any] = {"color": KNOWN, "marker": "o", "s": 12, "lw": 0, "alpha": 0.8}
+        crosses: dict[str, Any] = {"color": NOVEL, "marker": "x", "s": 22, "lw": 1.4}
+        for kind, name, marks in ((self.accepted, "accepted", dots), (~self.accepted, "rejected", crosses)):
             if kind.any():
-                label = f"{kind.sum():,} rows {name}"
-                self.ax_.scatter(*self.X[kind].T, s=12, color=colour, lw=0, alpha=0.8, zorder=3, label=label)
+                label = f"{counted(int(kind.sum()), 'row')} {name}"
+                self.ax_.scatter(*self.X[kind].T, zorder=3, label=label, **marks)
         if self.support.any():
             self.ax_.scatter(
                 *self.X[self.support].T,
@@ -144,7 +157,8 @@ class SlabBoundaryDisplay(ShownInNotebooks):
         self.ax_.set_xlabel(self.feature_names[0], color=SOFT)
         self.ax_.set_ylabel(self.feature_names[1], color=SOFT)
         lighten(self.ax_, labelsize=9)
+        # Below, so that a title has its place.
         self.ax_.legend(
-            loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False, labelcolor=INK, fontsize=8
+            loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=2, frameon=False, labelcolor=INK, fontsize=8
         )
         return self

@@ -12,7 +12,7 @@ from typing import Any
 from slabsvm.data.files import write_whole
 from slabsvm.display.palette import CURVES, INK, SEQUENCE, SOFT
 
-_STYLE: Any = {
+STYLE: Any = {
     "font.size": 10,
     "axes.edgecolor": SOFT,
     "axes.labelcolor": INK,
@@ -46,7 +46,7 @@ def figure(path: Path, width: float, height: float) -> Iterator[Any]:
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    with rc_context(_STYLE):
+    with rc_context(STYLE):
         drawing = Figure(figsize=(width, height))
         yield drawing
         content = io.BytesIO()

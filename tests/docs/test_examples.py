@@ -1,0 +1,149 @@
+"""The gallery: each example runs without a warning that it does not announce, and shows what its words say."""
+
+import re
+import runpy
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib import pyplot as plt
+
+pytestmark = pytest.mark.numeric
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+FILES = sorted(path.name for path in EXAMPLES.glob("*.py"))
+
+
+def two_planes(found):
+    titles = [axes.get_title() for figure in (found["first"], found["second"]) for axes in figure.axes]
+    verdicts = {title.partition(": stranger ")[0]: title.partition(": stranger ")[2] for title in titles}
+    assert verdicts == {
+        "One plane": "accepted",
+        "Two planes": "rejected",
+        "Intersection, one plane": "accepted",
+        "Intersection, two": "rejected",
+        "RBF, one plane": "rejected",
+        "RBF, two": "rejected",
+    }
+    # The README's picture is the first of these, as scripts/picture.py has drawn it.
+    readme = (EXAMPLES.parent / "docs" / "two-planes.svg").read_text(encoding="utf-8")
+    assert len(readme) < 60_000
+    for axes in found["first"].axes:
+        texts = [axes.title, axes.xaxis.label, *axes.texts, *axes.get_legend().get_texts()]
+        assert all(line in readme for text in texts for line in text.get_text().splitlines())
+
+
+def thresholds(found):
+    for name in found["models"]:
+        kept, broken = found["shares"][name, "leave-one-out"], found["shares"][name, "training"]
+        assert (np.array(kept) >= found["low"]).all()
+        assert (np.array(kept) <= found["high"]).all()
+        assert broken[-1] < 0.05
+
+
+def scores(found):
+    slab, malignant = found["slab"], found["malignant"]
+    assert np.median(slab[-1].project(slab[:-1].transform(malignant))) < slab[-1].rho_lower_
+    for model in (slab, found["auto"]):
+        assert np.mean(model.predict(malignant) == 1) < 0.15
+    assert len(found["both"].axes) == 1 + len(found["auto"].members_)
+
+
+def calibration(found):
+    new, calibrated = found["new"], found["calibrated"]
+    for alpha in (0.05, 0.1, 0.2):
+        assert np.mean(calibrated.p_values(new) <= alpha) <= alpha + 0.03
+        assert np.mean(found["naive_p"] <= alpha) > 3 * alpha
+    named, strange = found["named"], found["strange"]
+    assert named.sum() >= 20
+    assert np.mean(~strange[named]) <= 0.1
+
+
+def reasons(found):
+    decisions = found["model"].decision_function(found["strangest"])
+    assert (decisions < 0).all()
+    np.testing.assert_allclose(found["shares"].sum(axis=1), decisions, rtol=1e-9)
+    assert found["model"].predict(found["malignant"].iloc[[0]]) == -1
+
+
+def choose(found):
+    search = found["search"]
+    assert 0.1 < search.best_params_["gamma"] < 1000
+    results, middle = search.cv_results_, search.best_params_["nu_lower"]
+    at = [number for number, candidate in enumerate(results["params"]) if candidate["nu_lower"] == middle]
+    outliers = results["mean_acceptance"][at]
+    assert outliers[0] > 1.5 * results["mean_acceptance"][search.best_index_]
+    assert results["mean_recall"][search.best_index_] >= 0.9
+    assert np.ptp(results["mean_recall"][at]) < 0.1
+
+
+def open_set(found):
+    answers, y_new = found["answers"], found["y_new"]
+    assert np.mean(answers[y_new != -1] == -1) == pytest.approx(0.05, abs=0.025)
+    assert found["named"].mean() < 0.15
+
+
+def table(found):
+    assert (found["decisions"] >= 0).tolist() == [True, True, False, False, False, False]
+    blamed = found["shares"].argmin(axis=1)[2:]
+    names = [found["parts"].columns[place] for place in blamed]
+    assert names == ["weight, kg", "moisture, %", "wood", "thickness, mm"]
+
+
+def histograms(found):
+    accepted, row, column = found["model"].predict(found["X"]) == 1, found["row"], found["column"]
+    assert accepted[found["framed"]].mean() > 0.9
+    # Beyond the first blossom, nothing but what lies on the second one.
+    beyond = accepted & (np.hypot(row + 8 - 216, column + 8 - 304) > 150)
+    assert beyond.sum() >= 10
+    assert (row[beyond] > 350).all()
+    assert ((column[beyond] > 260) & (column[beyond] < 450)).all()
+
+
+def many_rows(found):
+    assert found["accepted"] == pytest.approx(0.9, abs=0.01)
+    assert found["model"].status_ == "converged"
+
+
+CLAIMS = {
+    f"plot_{claim.__name__}.py": claim
+    for claim in (
+        calibration,
+        choose,
+        histograms,
+        many_rows,
+        open_set,
+        reasons,
+        scores,
+        table,
+        thresholds,
+        two_planes,
+    )
+}
+
+
+def test_each_example_has_its_claims_tested():
+    assert sorted(CLAIMS) == FILES
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_an_example_runs_and_shows_what_it_says(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    plt.switch_backend("Agg")
+    text = (EXAMPLES / name).read_text(encoding="utf-8")
+    assert 30 <= len(text.splitlines()) <= 80
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = runpy.run_path(str(EXAMPLES / name))
+    figures = [plt.figure(number) for number in plt.get_fignums()]
+    try:
+        assert figures
+        for figure in figures:
+            # Its title is what a picture is called where it cannot be seen.
+            assert re.search(r"\w", "".join(axes.get_title(loc="left") + axes.get_title() for axes in figure.axes))
+            figure.savefig(tmp_path / "picture.png")
+        CLAIMS[name](found)
+    finally:
+        plt.close("all")
+    assert {path.name for path in tmp_path.iterdir()} == {"picture.png"}
