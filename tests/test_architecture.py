@@ -31,6 +31,7 @@ FLOORS = (
     "tables",
     "display",
     "files",
+    "explore",
     "command",
 )
 # What users import by name, and what stands above all floors.

@@ -2,7 +2,7 @@
 
 This folder holds what users import by name; everything else lives in the folders below, of which each imports only
 from those before it: runtime, compiled, data, kernels, gram, dual, solvers, detectors, conformal, selection, openset,
-monitoring, tables, display, files, command.
+monitoring, tables, display, files, explore, command.
 """
 
 from __future__ import annotations

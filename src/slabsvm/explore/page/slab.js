@@ -1,0 +1,184 @@
+/* slab.js: the answer to a question, as `slabsvm explore` gives it, without a server (slabsvm.explore.answer). */
+"use strict";
+((slab) => {
+  const { Point, accepts, adjustSums, offsets, program } = slab.program;
+  const TOL = 1e-3;
+  const ROUNDING_UNITS = 1024;
+  const LARGEST_EPSILON = 1 / Number.EPSILON;
+
+  /**
+   * @typedef {object} Question
+   * @property {number[][]} points
+   * @property {number[][]} strangers
+   * @property {{kernel: string, gamma: number | string, nu_lower: number, nu_upper: number, epsilon: number,
+   *   offsets: string}} parameters
+   * @property {{x: number[], y: number[]}} grid from, to and count of the nodes
+   */
+
+  /** A question that has no answer; the text says what to do. */
+  class QuestionError extends Error {}
+
+  /** Raise QuestionError for parameters and points that make no slab. */
+  function check({ points, parameters: { kernel, nu_lower, nu_upper, epsilon } }) {
+    if (points.length < 2) {
+      throw new QuestionError(`A slab is learned from 2 points or more, and there are ${points.length}. Add some.`);
+    }
+    if (epsilon !== 0 && !(epsilon >= Number.EPSILON && epsilon <= LARGEST_EPSILON)) {
+      throw new QuestionError("epsilon must be 0, or a number above it that rounding keeps. The paper uses 2/3.");
+    }
+    if (epsilon !== 0 && nu_lower + nu_upper >= 1) {
+      throw new QuestionError(
+        `nu_lower + nu_upper must be less than 1, got ${nu_lower} + ${nu_upper}: the lower hyperplane would be put ` +
+          "above the upper one, and nothing would lie between them. Typical values are nu_lower=0.1 and nu_upper=0.01.",
+      );
+    }
+    if (epsilon === 1) {
+      throw new QuestionError(
+        "epsilon must not be 1: both hyperplanes would pull equally, and w = 0 would be the solution. The paper uses " +
+          "2/3; values above 1 exchange the roles of the hyperplanes.",
+      );
+    }
+    if (slab.kernels.named[kernel](1).nonNegative) {
+      const least = Math.min(...points.flat());
+      if (least < 0) {
+        throw new QuestionError(
+          `Negative values in data: the ${kernel} kernel is defined for non-negative features such as histograms, and ` +
+            `the least value here is ${slab.warnings.general(least, 4)}. Shift or scale the features, for example with ` +
+            "MinMaxScaler(clip=True), or choose kernel='rbf' or kernel='linear'.",
+        );
+      }
+    }
+  }
+
+  const nodes = ([from, to, count]) => Float64Array.from({ length: count }, (_, i) => from + ((to - from) * i) / (count - 1));
+
+  /** Multipliers to start from, by what the last answer's were; null where there are none. */
+  function startFrom(memory, dual, K, rows) {
+    if (!memory?.size || memory.planes !== dual.signs.length) return null;
+    let known = false;
+    const shares = rows.map(([x, y]) => memory.get(`${x},${y}`));
+    const multipliers = dual.caps.map((caps, p) =>
+      caps.map((cap, i) => (shares[i] ? ((known = true), shares[i][p] * cap) : 0)),
+    );
+    return known ? adjustSums(dual, multipliers, new Point(dual, multipliers, K).scores) : null;
+  }
+
+  /**
+   * Fit a slab to the question's points, and say where everything lies.
+   * @param {Question} question
+   * @param {Map<string, number[]>} [memory] shares of the caps by point, which the next fit starts from; updated
+   * @param {number} [tol]
+   */
+  function answer(question, memory, tol = TOL) {
+    check(question);
+    const begun = performance.now();
+    const { points, parameters } = question;
+    const { rows, weights, group } = slab.rows.distinct(points);
+    const gamma = slab.rows.gammaValue(parameters.gamma, points, rows);
+    const kernel = slab.kernels.named[parameters.kernel](gamma), K = slab.kernels.gram(kernel, rows);
+    const dual = program(weights, parameters.nu_lower, parameters.nu_upper, parameters.epsilon);
+    const solution = slab.solver.solve(dual, K, tol, startFrom(memory, dual, K, rows));
+    const { beta, multipliers, scores } = solution.point;
+    const leftOut = parameters.offsets === "training" ? null : slab.leaveOneOut(dual, K, solution);
+    const fit = planesOf({ parameters, rows, weights, kernel, K, dual, solution, leftOut });
+    if (memory) {
+      memory.clear();
+      memory.planes = dual.signs.length;
+      rows.forEach(([x, y], i) => memory.set(`${x},${y}`, multipliers.map((all, p) => all[i] / dual.caps[p][i])));
+    }
+    const within = (s) => fit.lower <= s && s <= fit.upper;
+    const decide = ([x, y]) => {
+      const s = slab.kernels.position(kernel, rows, beta, x, y);
+      if (fit.score === null) return s - fit.lower;
+      return fit.score(s, kernel.local ? () => kernel.logMass(rows, beta, x, y) : undefined);
+    };
+    const found = {
+      positions: kernel.onGrid(rows, beta, nodes(question.grid.x), nodes(question.grid.y)),
+      rho_lower: fit.lower,
+      rho_upper: Number.isFinite(fit.upper) ? fit.upper : null,
+      gamma: parameters.kernel === "rbf" ? gamma : null,
+      objective: solution.point.objective,
+      gap: solution.point.gap,
+      relative_gap: solution.relativeGap,
+      status: solution.status,
+      expected_recall: fit.expectedRecall,
+      points: {
+        coefficients: group.map((i) => beta[i] / weights[i]),
+        positions: group.map((i) => scores[i]),
+        left_out: leftOut && group.map((i) => leftOut[i]),
+        accepted: group.map((i) => within(scores[i])),
+      },
+      strangers: {
+        positions: question.strangers.map(([x, y]) => slab.kernels.position(kernel, rows, beta, x, y)),
+        decisions: question.strangers.map(decide),
+      },
+      warnings: fit.warnings,
+    };
+    return { ...found, milliseconds: performance.now() - begun };
+  }
+
+  /** Where the planes of a solution are put, the score that they make, and what is said of them. */
+  function planesOf({ parameters, rows, weights, kernel, K, dual, solution, leftOut }) {
+    const { beta, multipliers, scores } = solution.point, { n } = dual, training = leftOut === null;
+    const largest = (values) => values.reduce((a, value) => Math.max(a, Math.abs(value)), 0);
+    let diagonal = 0, size = 0;
+    for (let i = 0; i < n; i++) diagonal = Math.max(diagonal, K[i * n + i]);
+    let rho = offsets(dual, training ? scores : leftOut), lying = training ? scores : leftOut;
+    if (training) size = beta.reduce((sum, b) => sum + Math.abs(b), 0) * diagonal;
+    else size = largest(rho) + largest(scores);
+    const rounding = ROUNDING_UNITS * Number.EPSILON * size;
+    if (!training) ({ lying, rho } = slab.planes.besideRepeats(dual, scores, leftOut, rho, rounding));
+    const smoother = slab.warnings.smoother(parameters.kernel);
+    const of = { dual, K, beta, rows, weights, kernel, kernelName: parameters.kernel, remedy: smoother };
+    const kept = slab.planes.outside(of, training ? scores : leftOut, rho, rounding);
+    rho = kept.rho;
+    const lower = rho[0] - rounding, upper = rho.length > 1 ? rho[1] + rounding : Infinity;
+    const within = (s) => lower <= s && s <= upper, total = weights.reduce((a, b) => a + b, 0);
+    const share = (is) => weights.reduce((sum, w, i) => sum + (is(i) ? w : 0), 0) / total;
+    const held = (i) => multipliers.some((values) => values[i] > 0);
+    const bound = 1 - share(held);
+    const expectedRecall = training ? bound : share((i) => within(leftOut[i]));
+    const nominal = 1 - parameters.nu_lower - (rho.length > 1 ? parameters.nu_upper : 0);
+    const score =
+      rho.length < 2
+        ? null
+        : slab.twoSided(lying, dual.caps[0], {
+            side: parameters.epsilon < 1 ? 1 : -1,
+            planes: [lower, upper],
+            nus: [parameters.nu_lower, parameters.nu_upper],
+            local: kernel.local,
+            rounding,
+          });
+
+    const remedy = training ? `offsets='leave-one-out', ${smoother}` : smoother;
+    const spread = training ? Infinity : largest(leftOut.map((s) => s - Math.min(...leftOut)));
+    const collapsed = slab.warnings.collapsed({ status: solution.status, lower, upper, rounding, spread, remedy });
+    const texts = [collapsed];
+    if (!collapsed) {
+      texts.push(kept.warning);
+      const isIn = (i) => accepts(dual, scores[i], rho, rounding);
+      if (training) {
+        texts.push(slab.warnings.bounded(bound, share((i) => (weights[i] > 1 ? isIn(i) : !held(i))), nominal, remedy));
+      } else {
+        const once = share((i) => weights[i] === 1);
+        const learned = once > 0 ? share((i) => weights[i] === 1 && isIn(i)) / once : 1;
+        texts.push(slab.warnings.liftedOut(learned, expectedRecall, nominal, smoother));
+      }
+    }
+    if (!training) {
+      const decided = Array.from(scores, within), alone = Array.from(leftOut, within);
+      texts.push(slab.warnings.misjudgedRepeats(weights, nominal, decided, alone));
+    }
+    const warning = texts.filter(Boolean).join(" "), warnings = warning ? [warning] : [];
+    if (solution.status === "stalled") {
+      warnings.unshift(
+        `OneClassSlabSVM stopped at a relative duality gap of ${slab.warnings.general(solution.relativeGap, 2)}: further ` +
+          "iterations no longer reduced it. Scale the features, or use a smaller gamma.",
+      );
+    }
+    return { lower, upper, score, expectedRecall, warnings };
+  }
+
+  slab.answer = answer;
+  slab.QuestionError = QuestionError;
+})((globalThis.slabsvm ??= {}));

@@ -1,0 +1,196 @@
+"""The page's own solver, in JavaScript, against the library, on problems of two features."""
+
+import json
+import re
+import shutil
+import subprocess
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from slabsvm import OneClassSlabSVM
+from slabsvm.explore.scripts import FOLDER, SOLVER
+
+pytestmark = pytest.mark.numeric
+
+N_PROBLEMS = 100
+KERNELS = ("rbf", "rbf", "rbf", "linear", "intersection", "hellinger", "chi2")
+SHAPES = ("cloud", "two clouds", "ring", "ties", "outlier")
+TOL = 1e-11
+ALLOWED = 1e-6
+
+
+def node() -> str:
+    """Return a program that runs JavaScript: node, or the one in Playwright's driver."""
+    found = shutil.which("node")
+    if found:
+        return found
+    driver = pytest.importorskip("playwright._impl._driver", reason="no node is installed, and no Playwright with one")
+    return str(driver.compute_driver_executable()[0])
+
+
+def asked(seed: int) -> dict[str, Any]:
+    """Return a question drawn from all that can vary."""
+    rng = np.random.default_rng(seed)
+    kernel, shape = KERNELS[seed % len(KERNELS)], str(rng.choice(SHAPES))
+    m = int(rng.choice([2, 5, 12, 30, 60, 100, 150]))
+    X = rng.normal(size=(m, 2)) @ np.array([[1.0, 0.6], [0.0, 0.5]])
+    if shape == "two clouds":
+        X[: m // 2] += 4.0
+    elif shape == "ring":
+        turn = rng.uniform(0.0, 2.0 * np.pi, m)
+        X = 2.0 * np.column_stack([np.cos(turn), np.sin(turn)]) + 0.2 * rng.normal(size=(m, 2))
+    elif shape == "ties":
+        X = np.round(2.0 * X) / 2.0
+    elif shape == "outlier":
+        X[0] = 9.0, -7.0
+    if kernel != "rbf":
+        X = np.abs(X)
+    gamma = ("neighbours", "scale", float(10.0 ** rng.uniform(-2.0, 2.0)))[int(rng.integers(3))]
+    X = np.round(X, 4)
+    low, high = X.min(axis=0) - (1.0 if kernel == "rbf" else 0.0), X.max(axis=0) + 1.0
+    return {
+        "points": X.tolist(),
+        "strangers": [high.tolist(), (high + 50.0).tolist(), X.mean(axis=0).tolist()],
+        "parameters": {
+            "kernel": kernel,
+            "gamma": gamma,
+            "nu_lower": round(float(rng.uniform(0.02, 0.5)), 3),
+            "nu_upper": round(float(rng.uniform(0.005, 0.3)), 3),
+            "epsilon": float(rng.choice([0.0, 0.3, 2 / 3, 2 / 3, 0.9, 1.5])),
+            "offsets": str(rng.choice(["leave-one-out", "leave-one-out", "training"])),
+        },
+        "grid": {"x": [low[0], high[0], 21], "y": [low[1], high[1], 17]},
+    }
+
+
+@dataclass
+class Known:
+    """What the library says of a question, by one of its two solvers."""
+
+    model: OneClassSlabSVM
+    texts: list[str]
+    numbers: np.ndarray
+    decisions: np.ndarray
+    unit: float
+
+    @classmethod
+    def by(cls, question: dict[str, Any], solver: str) -> "Known":
+        model = OneClassSlabSVM(**question["parameters"], solver=solver, tol=TOL, prediction_tol=0.0)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model.fit(question["points"])
+        nodes = np.meshgrid(np.linspace(*question["grid"]["x"]), np.linspace(*question["grid"]["y"]))
+        positions = model.project(np.stack(nodes, axis=-1).reshape(-1, 2))
+        planes = [model.rho_lower_] if np.isinf(model.rho_upper_) else [model.rho_lower_, model.rho_upper_]
+        # Positions of samples that all score alike differ by rounding: the planes' margin for it is 1024 units of it.
+        unit = max(float(np.ptp(positions)), model._fitted.rounding / ALLOWED)
+        return cls(
+            model,
+            [str(one.message) for one in caught],
+            np.concatenate([planes, positions]),
+            model.decision_function(question["strangers"]),
+            unit,
+        )
+
+    def off(self, numbers: np.ndarray, decisions: np.ndarray, objective: float) -> float:
+        """Return the largest difference, relative to the range of positions; of decisions, to their size."""
+        decided = np.abs(self.decisions - decisions) / np.maximum(1.0, np.abs(self.decisions))
+        lost = abs(self.model.dual_objective_ - objective) / max(abs(self.model.dual_objective_), self.unit**2)
+        return max(float(np.abs(self.numbers - numbers).max()) / self.unit, float(decided.max()), lost)
+
+    def determined(self, other: "Known") -> bool:
+        """Return whether two solvers find this answer: w = 0 has no direction, and a singular K no one face."""
+        if self.model.status_ != "converged":
+            return False
+        return self.off(other.numbers, other.decisions, other.model.dual_objective_) < ALLOWED
+
+
+def without_numbers(texts: list[str]) -> list[str]:
+    return [re.sub(r"-?\d[\d.e+-]*", "#", text) for text in texts]
+
+
+@pytest.fixture(scope="module")
+def problems(tmp_path_factory):
+    """What the library's two solvers agree on, the questions, the page's answers, and how many were drawn."""
+    known, questions = [], []
+    drawn = 0
+    while len(known) < N_PROBLEMS:
+        question = asked(drawn)
+        drawn += 1
+        found = Known.by(question, "smo")
+        if found.determined(Known.by(question, "interior-point")):
+            known.append(found)
+            questions.append(question)
+    return known, questions, answers(questions, tmp_path_factory.mktemp("questions")), drawn
+
+
+def answers(questions: list[dict[str, Any]], folder: Path) -> list[dict[str, Any]]:
+    """Return what the page's solver answers."""
+    path = folder / "questions.json"
+    path.write_text(json.dumps([[question, TOL] for question in questions]), encoding="utf-8")
+    script = Path(__file__).parent / "answer_all.js"
+    run = subprocess.run([node(), script, FOLDER, path, *SOLVER], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    return json.loads(run.stdout)
+
+
+def test_a_hundred_problems_have_the_same_answers_to_a_millionth(problems):
+    for found, question, answer in zip(*problems[:3], strict=True):
+        planes = [answer["rho_lower"], *([] if answer["rho_upper"] is None else [answer["rho_upper"]])]
+        off = found.off(
+            np.array(planes + answer["positions"]), np.array(answer["strangers"]["decisions"]), answer["objective"]
+        )
+        assert off < ALLOWED, question["parameters"]
+        assert answer["status"] == found.model.status_
+        assert answer["relative_gap"] < ALLOWED
+
+
+def test_they_have_the_same_recall_and_are_warned_of_in_the_same_words(problems):
+    for found, question, answer in zip(*problems[:3], strict=True):
+        assert answer["expected_recall"] == pytest.approx(found.model.expected_recall_, abs=1e-12), question[
+            "parameters"
+        ]
+        assert without_numbers(answer["warnings"]) == without_numbers(found.texts), question["parameters"]
+
+
+def test_the_problems_are_of_every_kind(problems):
+    _, questions, _, drawn = problems
+    assert {question["parameters"]["kernel"] for question in questions} == set(KERNELS)
+    assert {question["parameters"]["epsilon"] for question in questions} == {0.0, 0.3, 2 / 3, 0.9, 1.5}
+    assert {type(question["parameters"]["gamma"]) for question in questions} == {str, float}
+    # A slab of two non-negative features and a linear kernel mostly has w = 0.
+    assert drawn < 1.5 * N_PROBLEMS
+
+
+def test_the_objective_is_that_of_the_coefficients(problems):
+    for found, question, answer in zip(*problems[:3], strict=True):
+        if question["parameters"]["kernel"] == "rbf" and question["parameters"]["offsets"] == "leave-one-out":
+            rows = np.array(question["points"])
+            beta = np.array(answer["points"]["coefficients"])
+            squared = ((rows[:, None] - rows[None]) ** 2).sum(axis=2)
+            K = np.exp(-found.model.gamma_ * squared)
+            assert answer["objective"] == pytest.approx(0.5 * beta @ K @ beta, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"kernel": "chi2"}, "Negative values in data: the chi2 kernel is defined for non-negative features"),
+        (
+            {"epsilon": 1.0},
+            "epsilon must not be 1: both hyperplanes would pull equally, and w = 0 would be the solution.",
+        ),
+        ({"nu_lower": 0.8, "nu_upper": 0.3}, "nu_lower + nu_upper must be less than 1, got 0.8 + 0.3"),
+    ],
+)
+def test_what_makes_no_slab_is_refused_in_the_same_words(changes, said, tmp_path):
+    question = asked(0)
+    question["parameters"].update(changes)
+    with pytest.raises(ValueError, match=re.escape(said)) as refused:
+        OneClassSlabSVM(**question["parameters"]).fit(question["points"])
+    assert answers([question], tmp_path) == [{"error": str(refused.value)}]
