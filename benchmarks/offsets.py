@@ -1,11 +1,11 @@
 """Measure where the planes should be put: at quantiles of training scores, or of leave-one-out scores.
 
-    python benchmarks/offsets.py --data DIR [--page docs/results/offsets.md]
+    python benchmarks/offsets.py --data DIR [--page docs/developers/offsets.md]
     python benchmarks/offsets.py --read
 
 Every model learns one class from a random half of its samples. The share that it accepts of the other half is its
 recall, which is set against the nominal recall, 1 - nu_lower - nu_upper; the samples of the other classes are novel.
-Features are scaled by the training samples alone. docs/results/offsets.md explains the protocol and reads the tables.
+Features are scaled by the training samples alone. docs/developers/offsets.md explains the protocol and the tables.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The benchmarks' harness, and that every published file of records still makes its tables."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,12 +15,12 @@ SCRIPTS = sorted(file.stem for file in (BENCHMARKS / "results").glob("*.json"))
 PAGES = {
     "explain": "how-to/explanations.md",
     "exported": "how-to/onnx.md",
-    "family": "results/family.md",
+    "family": "developers/family.md",
     "model_files": "how-to/model-files.md",
-    "offsets": "results/offsets.md",
-    "openset": "results/open-set.md",
+    "offsets": "developers/offsets.md",
+    "openset": "developers/open-set.md",
     "score_csv": "how-to/command-line.md",
-    "tabular": "results/tabular.md",
+    "tabular": "developers/tabular.md",
 }
 
 # A process of its own: the benchmarks' modules have names that tests have, too.
@@ -214,3 +215,15 @@ class TestRivals:
             accepted = (model.decision_function(X) >= 0).mean()
             # The neighbours' thresholds leave a row out, which is nearer to itself when it is asked about again.
             assert 0.88 <= accepted <= (1.0 if name.startswith(("kNN", "DTE")) else 0.92), name
+
+
+def test_the_pictures_of_the_site_are_of_the_published_records(tmp_path):
+    arguments = [sys.executable, BENCHMARKS / "pictures.py", "--into", tmp_path]
+    subprocess.run(arguments, check=True)
+    drawn = sorted(tmp_path.glob("*.svg"))
+    assert {file.name for file in drawn} >= {"recall.svg", "planes.svg", "rates.svg", "speed.svg"}
+    for file in drawn:
+        published = (ROOT / "docs" / "results" / file.name).read_text()
+        words, there = (re.findall(r"<text[^>]*>([^<]*)</text>", text) for text in (file.read_text(), published))
+        assert words
+        assert words == there

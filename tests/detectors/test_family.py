@@ -595,7 +595,7 @@ def test_on_counts_recall_is_above_what_was_asked_for(name, recall):
         rng = np.random.default_rng(seed)
         X, new = rng.poisson(2.0, (400, 2)).astype(float), rng.poisson(2.0, (2000, 2)).astype(float)
         recalls.append((problems.FAMILY[name]().fit(X).predict(new) == 1).mean())
-    assert np.mean(recalls) == pytest.approx(recall, abs=0.005)  # docs/results/offsets.md quotes these
+    assert np.mean(recalls) == pytest.approx(recall, abs=0.005)  # docs/developers/offsets.md quotes these
 
 
 def test_a_slab_that_rejects_the_rows_that_it_learned_is_warned_of_and_the_remedies_work():

@@ -1,0 +1,163 @@
+"""The pictures of the site's pages that no benchmark draws itself, from the published records.
+
+    python benchmarks/pictures.py [--into docs/results]
+
+Nothing is measured. `--first` draws the first picture of the gallery instead, for README.md and the front page.
+"""
+
+from __future__ import annotations
+
+import argparse
+import runpy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+
+from harness import read
+from ranking import OTHERS, OURS, STYLE
+
+mpl.use("agg")
+from matplotlib import pyplot as plt
+
+ROOT = Path(__file__).parents[1]
+RECORDS = Path(__file__).parent / "results"
+WARM = "#d9772b"
+# Each detector at the setting that it has by default.
+DETECTORS = {
+    "slab": "rbf, neighbours",
+    "one-class SVM": "rbf, neighbours",
+    "SVDD": "rbf, neighbours",
+    "kernel PCA": "rbf, 1 x scale",
+    "kernel density": "scott",
+}
+
+
+def recall(axes: Any) -> None:
+    """Draw the recall of new positives on sixteen data sets, with either threshold of each detector."""
+    cells = read(RECORDS / "family.json")["cells"]
+    for row, (model, setting) in enumerate(DETECTORS.items()):
+        for offsets, colour, off in (("training", WARM, 0.16), ("leave-one-out", OURS, -0.16)):
+            found = [c for c in cells if (c["model"], c["setting"], c["offsets"]) == (model, setting, offsets)]
+            values = [0.9 + c["bias"] for c in found]
+            axes.plot(values, [row + off] * len(values), "o", color=colour, alpha=0.35, markersize=5, linewidth=0)
+            label = f"{offsets} scores" if row == 0 else None
+            axes.plot(np.mean(values), row + off, "|", color=colour, markersize=15, markeredgewidth=3, label=label)
+    axes.axvline(0.9, color="0.2", linewidth=1, linestyle=":")
+    axes.annotate("asked for", (0.9, -0.62), ha="center", fontsize=8)
+    axes.set_yticks(range(len(DETECTORS)), DETECTORS)
+    axes.set_ylim(len(DETECTORS) - 0.5, -0.7)
+    axes.set_xlim(-0.02, 1.02)
+    axes.set_xlabel("share of new positives that is accepted, a dot for each of 16 data sets, a bar for their mean")
+    axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1.02), ncols=2, title="threshold at a quantile of")
+
+
+def planes(axes: Any) -> None:
+    """Draw the slab's recall on each data set with either choice of planes, at its defaults."""
+    columns, *rows = read(RECORDS / "offsets.json")["records"]
+    records = [dict(zip(columns, row, strict=True)) for row in rows]
+    default = [r for r in records if r["gamma"] == "neighbours" and (r["nu_lower"], r["nu_upper"]) == (0.1, 0.01)]
+    names = list(dict.fromkeys(r["data"] for r in default))
+    for offsets, colour in (("training", WARM), ("leave-one-out", OURS)):
+        values = {r["data"]: 0.89 + r["bias"] for r in default if r["offsets"] == offsets and r["epsilon"] > 0}
+        axes.plot([values[name] for name in names], range(len(names)), "o", color=colour, label=f"{offsets} planes")
+    axes.axvline(0.89, color="0.2", linewidth=1, linestyle=":")
+    axes.set_yticks(range(len(names)), names)
+    axes.invert_yaxis()
+    axes.set_xlim(-0.02, 1.02)
+    axes.set_xlabel("recall of new positives; .89 is asked for")
+    axes.legend(frameon=False, loc="center")
+
+
+def rates(axes: Any) -> None:
+    """Draw how often new positives are rejected against the rate that was asked for, with a band of chance."""
+    records = [r for r in read(RECORDS / "openset.json")["records"] if r["section"] == "rates"]
+    for method, colour, off in (("split", OURS, 0.94), ("cross", WARM, 1.0), ("leave-one-out", OTHERS, 1.06)):
+        some = [r for r in records if r["method"] == method]
+        axes.plot(
+            [off * r["alpha"] for r in some], [r["rate"] for r in some], "o", color=colour, alpha=0.6, label=method
+        )
+    split = sorted({(r["alpha"], r["low"], r["high"]) for r in records if r["method"] == "split"})
+    alphas, low, high = np.array(split).T
+    axes.fill_between(alphas, low, high, color="0.88", zorder=0, label="chance, 95 %")
+    axes.plot(alphas, alphas, color="0.2", linewidth=1, linestyle=":")
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    ticks = [0.01, 0.05, 0.1, 0.2]
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.minorticks_off()
+    axes.set_xlabel("alpha, the rate that was asked for")
+    axes.set_ylabel("new positives rejected")
+    axes.legend(frameon=False)
+
+
+def speed(axes: Any) -> None:
+    """Draw how many times faster than scikit-learn's OneClassSVM fits are; below 1 they are slower."""
+    cases = {
+        "one plane, 20,000 x 16": ("epsilon 0", "clouds 16", 20000),
+        "one plane, Letter, 20,000 x 16": ("epsilon 0", "letter", 20000),
+        "one plane, 10,000 x 784": ("epsilon 0", "clouds 784", 10000),
+        "one plane, 10,000 x 64": ("epsilon 0", "digits-like", 10000),
+        "one plane, 1,000 x 16": ("epsilon 0, small", "clouds 16", 1000),
+        "one plane, 100 x 16": ("epsilon 0, small", "clouds 16", 100),
+        "slab, 10,000 x 784": ("slab", "clouds 784", 10000),
+        "slab, Letter, 20,000 x 16": ("slab", "letter", 20000),
+        "slab, 10,000 x 64": ("slab", "digits-like", 10000),
+        "slab, 20,000 x 9": ("slab", "shuttle-like", 20000),
+        "slab, 20,000 x 16": ("slab", "clouds 16", 20000),
+        "slab, 1,000 x 16": ("slab, small", "clouds 16", 1000),
+        "slab, 100 x 16": ("slab, small", "clouds 16", 100),
+        "slab, narrow kernel, 4,000 x 9": ("slab, gamma of neighbours", "table shuttle", 4000),
+        "slab, binary columns, 1,264 x 57": ("slab, gamma of neighbours", "table spambase", 1264),
+    }
+    records = {(r["case"], r["data"], r["m"]): r for r in read(RECORDS / "speed.json")["records"]}
+    ratios = [records[key]["peer_over_ours"] for key in cases.values()]
+    axes.barh(range(len(cases)), np.log10(ratios), color=[OURS if ratio >= 1 else WARM for ratio in ratios])
+    for row, ratio in enumerate(ratios):
+        axes.annotate(f"{ratio:.2g}", (np.log10(ratio), row), (3 if ratio >= 1 else -3, 0), va="center",
+                      ha="left" if ratio >= 1 else "right", textcoords="offset points", fontsize=8)  # fmt: skip
+    axes.axvline(0, color="0.2", linewidth=1)
+    axes.set_yticks(range(len(cases)), cases)
+    axes.invert_yaxis()
+    axes.set_xlim(-1.4, 1.5)
+    axes.set_xticks([-1, 0, 1], ["10 times slower", "as fast", "10 times faster"])
+    axes.tick_params(left=False)
+
+
+PICTURES: dict[str, tuple[Callable[[Any], None], float, float]] = {
+    "recall": (recall, 7.2, 3.6),
+    "planes": (planes, 6.4, 4.2),
+    "rates": (rates, 5.2, 3.8),
+    "speed": (speed, 7.2, 4.2),
+}
+
+
+def draw(folder: Path) -> None:
+    """Draw all pictures into a folder."""
+    with mpl.rc_context(STYLE):
+        for name, (picture, width, height) in PICTURES.items():
+            figure, axes = plt.subplots(figsize=(width, height), layout="constrained")
+            picture(axes)
+            axes.spines[["top", "right"]].set_visible(False)
+            figure.savefig(folder / f"{name}.svg", format="svg", metadata={"Date": None})
+            plt.close(figure)
+
+
+def draw_first(file: Path) -> None:
+    """Draw the first picture of the first example of the gallery."""
+    found = runpy.run_path(str(ROOT / "examples" / "plot_two_planes.py"))
+    found["first"].savefig(file, dpi=150, metadata={"Software": None})
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--into", type=Path, default=ROOT / "docs" / "results", metavar="FOLDER")
+    parser.add_argument("--first", type=Path, metavar="FILE", help="draw the gallery's first picture into this file")
+    options = parser.parse_args()
+    if options.first:
+        draw_first(options.first)
+    else:
+        draw(options.into)
