@@ -6,6 +6,7 @@ from slabsvm.display.explanation import draw_explanation, draw_explanations
 from slabsvm.display.figures import PlotsMissingError, colour_map, figure, require_matplotlib
 from slabsvm.display.functions import draw_functions
 from slabsvm.display.hills import ScoresDisplay
+from slabsvm.display.monitor import draw_monitor
 from slabsvm.display.oscr import OSCRDisplay
 from slabsvm.display.scores import draw_scores
 from slabsvm.display.selection import draw_search
@@ -20,6 +21,7 @@ __all__ = [
     "draw_explanation",
     "draw_explanations",
     "draw_functions",
+    "draw_monitor",
     "draw_scores",
     "draw_search",
     "figure",

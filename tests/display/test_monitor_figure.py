@@ -1,0 +1,51 @@
+"""The picture of a monitored stream shows what the monitor says."""
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from sklearn.exceptions import NotFittedError
+
+from slabsvm import DriftMonitor, OneClassSlabSVM, OpenSetClassifier
+from slabsvm.display import draw_monitor
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(200, 2))
+DETECTOR = OneClassSlabSVM().fit(X)
+
+
+def test_evidence_level_alarm_and_rates_are_drawn(tmp_path):
+    monitor = DriftMonitor(DETECTOR).fit(RNG.normal(size=(100, 2)))
+    read = monitor.update(RNG.normal(size=(150, 2)), np.ones(150))
+    later = monitor.update(RNG.normal(2.0, size=(80, 2)))
+    above, below = draw_monitor(monitor).axes
+    (evidence, level, alarm) = above.lines
+    np.testing.assert_allclose(
+        evidence.get_ydata(), np.concatenate([read.log_evidence, later.log_evidence]) / np.log(10)
+    )
+    assert level.get_ydata() == pytest.approx([2.0, 2.0])
+    assert list(alarm.get_xdata()) == [monitor.alarm_row_] * 2
+    rejection, recall = below.lines
+    assert rejection.get_ydata()[-1] == monitor.rate().share
+    assert recall.get_ydata()[-1] == monitor.rate("recall").share
+    assert [line.get_label() for line in below.lines] == ["rejection", "recall"]
+    above.figure.savefig(tmp_path / "monitor.png")
+    assert (tmp_path / "monitor.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_two_tests_are_drawn_into_a_figure_of_ones_own():
+    labels = np.arange(200) % 2
+    rows = X + 9.0 * labels[:, None]
+    monitor = DriftMonitor(OpenSetClassifier().fit(rows, labels)).fit(rows + 0.1)
+    monitor.update(rows[:30])
+    figure = Figure()
+    assert draw_monitor(monitor, figure=figure) is figure
+    assert [line.get_label() for line in figure.axes[0].lines[:2]] == ["scores", "classes"]
+
+
+def test_there_is_nothing_to_draw_before_the_first_row():
+    with pytest.raises(ValueError, match=r"read no rows.*update\(X\) reads some"):
+        draw_monitor(DriftMonitor(DETECTOR).fit(X))
+    with pytest.raises(NotFittedError):
+        draw_monitor(DriftMonitor(DETECTOR))
