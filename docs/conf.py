@@ -63,6 +63,7 @@ if any(EXAMPLES.glob("*.py")):
         "within_subsection_order": "gallery.Order",
         "reset_modules": ("matplotlib", "gallery.house_style"),
         "image_srcset": ["2x"],
+        "capture_repr": (),
         "show_signature": False,
         "write_computation_times": False,
         "min_reported_time": 3600,

@@ -19,20 +19,20 @@ X, _ = make_moons(300, noise=0.07, random_state=0)
 grid = {"gamma": np.geomspace(0.1, 1000, 9), "nu_lower": [0.02, 0.05, 0.2]}
 search = LabelFreeSearchCV(OneClassSlabSVM(nu_upper=0.02), grid).fit(X)
 
-curves = plt.figure(figsize=(11, 4.2))
+curves = plt.figure(figsize=(9.5, 4))
 draw_search(search, figure=curves)
 curves.suptitle("What the search measured, and its choice", x=0.01, ha="left")
 
 # %%
-# Left, the share of held-out positives that is accepted: with leave-one-out planes it
-# hardly depends on gamma, and says little of which gamma is good. Middle, the share of
-# synthetic outliers: it falls as the model comes to follow the moons, and rises no
-# more. Right, the score: the fewest outliers among candidates that keep 90 % of the
-# positives. The ring marks the choice.
+# Left, the share of synthetic outliers that is accepted: it falls as the model comes to
+# follow the moons, and then no more. Middle, the share of held-out positives: with
+# leave-one-out planes it hardly depends on gamma, and cannot choose one. Right, the
+# score: the fewest outliers, among candidates that keep 90 % of the positives. The ring
+# marks the choice.
 #
 # What was chosen, and two that were not
 # --------------------------------------
-figure, panels = plt.subplots(1, 3, figsize=(11, 4.2), layout="compressed")
+figure, panels = plt.subplots(1, 3, figsize=(9.5, 3), layout="compressed")
 chosen = search.best_params_
 for axes, gamma, name in zip(
     panels,

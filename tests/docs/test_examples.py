@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from matplotlib import pyplot as plt
 
+from slabsvm import explain
+
 pytestmark = pytest.mark.numeric
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -63,7 +65,7 @@ def calibration(found):
 def reasons(found):
     decisions = found["model"].decision_function(found["strangest"])
     assert (decisions < 0).all()
-    np.testing.assert_allclose(found["shares"].sum(axis=1), decisions, rtol=1e-9)
+    np.testing.assert_allclose(explain(found["model"], found["strangest"]).sum(axis=1), decisions, rtol=1e-9)
     assert found["model"].predict(found["malignant"].iloc[[0]]) == -1
 
 
