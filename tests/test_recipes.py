@@ -15,7 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 
 import slabsvm
 from slabsvm import LabelFreeSearchCV, OneClassSVM, SlabCollapseWarning
-from slabsvm.detectors.base import Detector, Fitted, Training, nu_quantile, parameters, rounding_of
+from slabsvm.detectors.base import Detector, Fitted, nu_quantile, parameters, rounding_of
+from slabsvm.detectors.training import Training
 from slabsvm.selection import Criterion
 
 PAGE = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 import numpy as np
@@ -20,8 +20,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from slabsvm.data.checks import canonical, is_plain, reading, without_unit
 from slabsvm.data.distinct import Distinct, distinct_rows
+from slabsvm.data.groups import groups_of
 from slabsvm.detectors import recall
 from slabsvm.detectors.explanation import Explanation
+from slabsvm.detectors.training import Training
 from slabsvm.detectors.weighting import checked_weights
 from slabsvm.dual.program import one_class
 from slabsvm.runtime.arrays import BoolArray, FloatArray
@@ -110,38 +112,6 @@ class Scored(SignatureOnce, OutlierMixin, BaseEstimator, ABC):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-
-@dataclass(frozen=True)
-class Training:
-    """What a detector learns from.
-
-    Attributes
-    ----------
-    X : (n_samples, n_features) dense array or CSR matrix
-        Validated rows; of a precomputed kernel its matrix.
-    weights : (n_samples,) array of float64
-    distinct : Distinct
-        Which rows are the same sample, and their weights.
-    """
-
-    X: Any
-    weights: FloatArray
-    distinct: Distinct
-
-    @property
-    def n_rows(self) -> int:
-        """The number of rows that were given."""
-        return len(self.weights)
-
-    @cached_property
-    def samples(self) -> Any:
-        """A row of each distinct sample."""
-        return self.X[self.distinct.representatives]
-
-    def by_row(self, values: FloatArray) -> FloatArray:
-        """Return the values of distinct samples for each row, shape (n_samples,); NaN where a row's weight is 0."""
-        return np.where(self.distinct.group >= 0, values[self.distinct.group], np.nan)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,18 +214,23 @@ class Detector(Scored):
             it learned. The text stays in `warning_`.
         """
         del y
-        training = self._training(X, sample_weight)
+        return self._fit(X, sample_weight)
+
+    def _fit(self, X: Any, sample_weight: Any, groups: Any = None) -> Self:
+        """Learn from rows of these weights, and of these groups where the model takes groups."""
+        training = self._training(X, sample_weight, groups)
         with ONE_BLAS_THREAD:
             fitted = self._learn(training)
         self._publish(training, fitted)
         return self
 
-    def _training(self, X: Any, sample_weight: Any) -> Training:
-        """Return rows and weights, validated, and which rows are equal."""
+    def _training(self, X: Any, sample_weight: Any, groups: Any = None) -> Training:
+        """Return rows and weights, validated, and which rows are equal or of one group."""
         X = self._checked(X, reset=True)
         weights = checked_weights(sample_weight, X)
         weights, self._weight_unit = (np.ones(X.shape[0]), 1.0) if weights is None else without_unit(weights)
-        return Training(X, weights, self._distinct(X, weights))
+        distinct = self._distinct(X, weights)
+        return Training(X, weights, distinct, groups=None if groups is None else groups_of(groups, distinct, weights))
 
     def _take(self, training: Training, fitted: Fitted) -> None:
         """Put what was found on the detector, in place of what an earlier fit found."""
@@ -301,7 +276,7 @@ class Detector(Scored):
 
     def _repeats_misjudged(self, training: Training) -> str:
         """Return a warning where leave-one-out thresholds misjudge rows that repeat, or nothing."""
-        if self.offsets != "leave-one-out":
+        if self.offsets != "leave-one-out" or training.groups is not None:
             return ""
         distinct = training.distinct
         return recall.misjudged_repeats(
@@ -375,7 +350,12 @@ def rounding_of(size: float) -> float:
 
 def nu_quantile(scores: FloatArray, distinct: Distinct, nu: float) -> float:
     """Return the nu-quantile of the distinct samples' scores: where a one-class SVM would put its plane."""
-    return float(one_class(distinct.weights, nu).offsets(scores)[0])
+    return weighted_quantile(scores, distinct.weights, nu)
+
+
+def weighted_quantile(scores: FloatArray, weights: FloatArray, nu: float) -> float:
+    """Return the nu-quantile of scores of these weights, (p,) arrays."""
+    return float(one_class(weights, nu).offsets(scores)[0])
 
 
 def accepted_share(scores: FloatArray, shares: FloatArray, offset: float) -> float:

@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from slabsvm.detectors.support_vector_fit import Solved
+from slabsvm.detectors.support_vector_fit import Solved, Unseen
 from slabsvm.runtime.arrays import FloatArray
 
 # The number of samples, the first in their random order, that are checked for others that reach them.
@@ -28,8 +28,7 @@ SAME_LENGTH = 1e-6
 
 def planes_outside(
     solved: Solved,
-    weights: FloatArray,
-    scores: FloatArray,
+    unseen: Unseen,
     offsets: FloatArray,
     rounding: float,
     *,
@@ -42,8 +41,8 @@ def planes_outside(
     Parameters
     ----------
     solved : Solved
-    weights, scores : (m,) arrays
-        Of the distinct samples; the offsets are quantiles of these scores.
+    unseen : Unseen
+        Whose quantiles the offsets are.
     offsets : (P,) array
     rounding : float
         By how much planes are moved outwards.
@@ -54,16 +53,16 @@ def planes_outside(
     remedy : str
         What makes more samples alike.
     """
-    dual = solved.dual
+    dual, scores, weights = solved.dual, unseen.scores, unseen.weights
     if solved.kernel is None or not solved.kernel.local:
         alone = float(weights @ (dual.side * scores <= rounding) / weights.sum())
         return _accepted(solved, offsets, rounding, alone=alone, far_score=far_score, kernel=kernel), offsets
     kept = dual.outside_zero(offsets, 2 * rounding)
     if (kept == offsets).all():
         return "", kept
-    some = np.arange(min(CHECKED, dual.n_samples))
+    some = unseen.some(CHECKED)
     shares = weights[some]
-    reached = dual.side * solved.scores_of_others(some) > rounding
+    reached = dual.side * solved.scores_of_others(unseen, some) > rounding
     within = dual.accepts(dual.outside_zero(scores[some], 2 * rounding), kept, rounding)
     warning_text = unreached(
         alone=float(np.average(~reached, weights=shares)),

@@ -14,15 +14,24 @@ from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.data.pieces import pieces
 from slabsvm.detectors import infinity
-from slabsvm.detectors.base import Detector, Fitted, Training, accepted_share, nu_quantile, parameters, rounding_of
+from slabsvm.detectors.base import (
+    Detector,
+    Fitted,
+    accepted_share,
+    parameters,
+    rounding_of,
+    weighted_quantile,
+)
 from slabsvm.detectors.constraints import FiniteReal
 from slabsvm.detectors.explanation import Explanation, of_distances
+from slabsvm.detectors.grouped import GroupedDetector
+from slabsvm.detectors.training import Training
 from slabsvm.kernels.bandwidth import feature_variance, normal_reference
 from slabsvm.kernels.base import LARGEST_KERNEL_VALUE
 from slabsvm.kernels.expansion import BLOCK_BYTES
 from slabsvm.kernels.rbf import RBF
 from slabsvm.kernels.surroundings import Surroundings
-from slabsvm.runtime.arrays import FloatArray
+from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.sklearn_private import Interval, StrOptions
 
@@ -50,8 +59,12 @@ class Density:
     bandwidth: float
 
     @ONE_BLAS_THREAD
-    def logarithm(self, X: Any, *, without_own: bool = False) -> FloatArray:
-        """Return the log density at each row; without_own leaves out the Gaussian around the row of the same number."""
+    def logarithm(self, X: Any, *, apart: tuple[IndexArray, IndexArray] | None = None) -> FloatArray:
+        """Return the log density at each row of X, (n_rows,).
+
+        apart are the groups of rows, (n_rows,), and of samples, (n,): Gaussians around samples of a row's own group are
+        left out of its sum.
+        """
         right = self.kernel.prepare(self.samples)
         n_samples, d = self.samples.shape
         scores = np.empty(X.shape[0])
@@ -63,8 +76,8 @@ class Density:
             # Rows whose squared distances overflow float64 have no density, whatever the product made of them.
             exponents[~np.isfinite(_column(left, d))] = -np.inf
             exponents += self.log_shares
-            if without_own:
-                exponents[np.arange(len(exponents)), np.arange(rows.start, rows.stop)] = -np.inf
+            if apart is not None:
+                exponents[apart[0][rows, None] == apart[1]] = -np.inf
             scores[rows] = logsumexp(exponents, axis=1)
         return np.asarray(scores - self.log_height)
 
@@ -109,7 +122,7 @@ class DensityFit(Fitted):
 
 
 @parameters
-class KernelDensityDetector(Detector):
+class KernelDensityDetector(GroupedDetector):
     """Kernel density detector: accept where the training samples lie densely.
 
     The density is the mean of Gaussians of one bandwidth around the training samples, which are all of the target
@@ -185,15 +198,13 @@ class KernelDensityDetector(Detector):
         scale = _mean_deviation(training.samples, shares)
         density = _density(training.samples, shares, self._bandwidth(scale, shares, training.X.shape[1]))
         left_out = self.offsets == "leave-one-out" and len(shares) > 1
-        scores = density.logarithm(training.samples, without_own=left_out)
-        if left_out:
-            scores -= _log_of_the_others(shares)
-        offset = nu_quantile(scores, training.distinct, self.nu)
+        scores, counts = _left_out(density, training) if left_out else (density.logarithm(training.samples), shares)
+        offset = weighted_quantile(scores, counts, self.nu)
         infinity_warning = ""
         # A row infinitely far away has no density, -inf: samples that have none without themselves are outside too.
         if offset < LEAST_LOG_DENSITY:
             offset = LEAST_LOG_DENSITY
-            alone = 1.0 - accepted_share(scores, shares, offset)
+            alone = 1.0 - accepted_share(scores, counts, offset)
             infinity_warning = infinity.unreached(alone, 1.0 - alone, self._nominal_recall(), "a larger bandwidth")
         rounding = rounding_of(1.0 + abs(offset))
         expected = 1.0
@@ -238,6 +249,18 @@ def _density(samples: Any, shares: FloatArray, bandwidth: float) -> Density:
             "in its unit overflow float64. Scale the features, for example with StandardScaler, or raise bandwidth."
         )
     return Density(kernel, samples, np.log(shares), bandwidth)
+
+
+def _left_out(density: Density, training: Training) -> tuple[FloatArray, FloatArray]:
+    """Return the log densities at samples without themselves, or their groups, and how much each counts: (p,) each."""
+    groups, shares = training.groups, np.exp(density.log_shares)
+    if groups is None:
+        every = np.arange(len(shares))
+        scores = density.logarithm(training.samples, apart=(every, every))
+        return scores - _log_of_the_others(shares), training.distinct.weights
+    scores = density.logarithm(training.X[groups.representatives], apart=(groups.numbers, groups.of_samples))
+    remaining = np.array([1.0 - shares[leaving].sum() for _, leaving in groups])
+    return scores - np.log(remaining)[groups.numbers], groups.weights
 
 
 def _log_of_the_others(shares: FloatArray) -> FloatArray:

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.detectors import infinity
-from slabsvm.detectors.base import Training, accepted_share, nu_quantile, parameters, rounding_of
+from slabsvm.detectors.base import accepted_share, nu_quantile, parameters, rounding_of
 from slabsvm.detectors.explanation import Explanation, Usual, of_parts, summed
 from slabsvm.detectors.kernelized import (
     KernelDetector,
@@ -23,6 +23,7 @@ from slabsvm.detectors.kernelized import (
     surroundings_of,
 )
 from slabsvm.detectors.principal_components import Centred, Components, centred, components, errors, left_out_errors
+from slabsvm.detectors.training import Training
 from slabsvm.gram.products import gram_of
 from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.expansion import Expansion

@@ -14,11 +14,13 @@ from joblib import effective_n_jobs
 
 from slabsvm.data.checks import SMALLEST_SQUARE
 from slabsvm.data.distinct import Distinct, distinct_rows, same_points
-from slabsvm.detectors.base import Detector, Fitted, Training, parameters
+from slabsvm.detectors.base import Detector, Fitted, parameters
 from slabsvm.detectors.constraints import FiniteReal
+from slabsvm.detectors.training import Training
 from slabsvm.gram.base import Gram
 from slabsvm.gram.dense import Dense
 from slabsvm.gram.precision import ROUNDING_GAP
+from slabsvm.kernels.bandwidth import gamma_value
 from slabsvm.kernels.base import LARGEST_KERNEL_VALUE, Kernel
 from slabsvm.kernels.expansion import Expansion
 from slabsvm.kernels.function import FromFunction
@@ -135,10 +137,14 @@ class KernelDetector(Detector):
             return None
         if callable(self.kernel):
             return FromFunction(self.kernel)
+        samples, weights, gamma = training.samples, training.distinct.weights, self.gamma
+        if training.groups is not None and self.kernel == "rbf":
+            # Rows of one group are each other's neighbours, which a row of a new group has none of.
+            gamma = gamma_value(gamma, samples, weights, training.groups.of_samples)
         return NAMED[self.kernel].of_samples(
-            training.samples,
-            training.distinct.weights,
-            gamma=self.gamma,
+            samples,
+            weights,
+            gamma=gamma,
             needs_origin=not self._needs_no_origin,
         )
 

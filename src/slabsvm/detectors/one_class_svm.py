@@ -7,7 +7,7 @@ from numbers import Real
 from typing import Any, ClassVar
 
 from slabsvm.detectors.base import parameters
-from slabsvm.detectors.support_vector_fit import Solved
+from slabsvm.detectors.support_vector_fit import Solved, Unseen
 from slabsvm.detectors.support_vectors import SupportVectorDetector
 from slabsvm.dual.program import Dual, one_class
 from slabsvm.gram.base import Gram
@@ -48,8 +48,8 @@ class OneClassSVM(SupportVectorDetector):
     dual_coef_ : (1, n_SV) array of float64
         The multipliers alpha of the support vectors; they sum to 1. (scikit-learn's sum to nu * n_samples.)
     support_, support_vectors_, n_iter_, duality_gap_, relative_gap_, dual_objective_, status_, expected_recall_,
-    training_recall_bound_, loo_decisions_, loo_scores_, loo_error_, gamma_, n_samples_fit_, n_features_in_,
-    feature_names_in_
+    expected_recall_error_, training_recall_bound_, loo_decisions_, loo_scores_, loo_error_, gamma_, n_samples_fit_,
+    n_features_in_, feature_names_in_
         As for `OneClassSlabSVM`.
 
     References
@@ -84,8 +84,8 @@ class OneClassSVM(SupportVectorDetector):
         del kernel, gram
         return one_class(weights, self.nu)
 
-    def _boundary(self, solved: Solved, scores: FloatArray, offsets: FloatArray, rounding: float) -> dict[str, float]:
-        del solved, scores
+    def _boundary(self, solved: Solved, unseen: Unseen, offsets: FloatArray, rounding: float) -> dict[str, float]:
+        del solved, unseen
         rho = float(offsets[0]) - rounding
         return {"rho_": rho, "offset_": rho}
 

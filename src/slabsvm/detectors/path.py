@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from typing import Any, TypeVar
 
 from sklearn.base import clone
 
-from slabsvm.detectors.base import Training
 from slabsvm.detectors.support_vector_fit import Start
 from slabsvm.detectors.support_vectors import SupportVectorDetector
+from slabsvm.detectors.training import Training
 from slabsvm.gram.distances import SharedDistances
 
 Model = TypeVar("Model", bound=SupportVectorDetector)
@@ -21,7 +21,9 @@ MANY_FEATURES = 400
 SHARE_OF_DISTANCES = 0.5
 
 
-def fit_path(model: Model, X: Any, *, sample_weight: Any = None, **values: Iterable[Any]) -> Iterator[Model]:
+def fit_path(
+    model: Model, X: Any, *, sample_weight: Any = None, groups: Any = None, **values: Iterable[Any]
+) -> Iterator[Model]:
     """Fit a model at each value of one parameter, or of several that change together.
 
     Each fit starts from the last one's solution, so give neighbouring values in order; of samples with 400 features or
@@ -34,7 +36,7 @@ def fit_path(model: Model, X: Any, *, sample_weight: Any = None, **values: Itera
         What all fits have in common; it is not fitted, nor changed.
     X : array-like or CSR matrix of shape (n_samples, n_features)
         As for the model's `fit`. It must not be changed before the last model was taken.
-    sample_weight : array-like of shape (n_samples,), default=None
+    sample_weight, groups : array-like of shape (n_samples,), default=None
         As for the model's `fit`.
     **values : iterables of one length
         Values of the model's parameters, for example gamma=[.1, .2, .4] or nu_lower=[.05, .1].
@@ -68,7 +70,7 @@ def fit_path(model: Model, X: Any, *, sample_weight: Any = None, **values: Itera
     steps = _steps(values)
     for step in steps:
         clone(model).set_params(**step)._validate_params()
-    return _fits(model, X, sample_weight, steps)
+    return _fits(model, lambda validated: validated._training(X, sample_weight, groups), steps)
 
 
 def _steps(values: dict[str, Iterable[Any]]) -> list[dict[str, Any]]:
@@ -92,7 +94,7 @@ def _listed(name: str, column: Iterable[Any]) -> list[Any]:
     raise TypeError(f"{name} must be a list of values, as in fit_path(model, X, {name}=[{column!r}]).")
 
 
-def _fits(model: Model, X: Any, sample_weight: Any, steps: list[dict[str, Any]]) -> Iterator[Model]:
+def _fits(model: Model, validate: Callable[[Model], Training], steps: list[dict[str, Any]]) -> Iterator[Model]:
     # A fit that must share its memory takes another way, and may not arrive.
     least = min(step.get("cache_size", model.cache_size) for step in steps)
     gram_of = SharedDistances(SHARE_OF_DISTANCES * least * 1e6, least_features=MANY_FEATURES)
@@ -102,7 +104,7 @@ def _fits(model: Model, X: Any, sample_weight: Any, steps: list[dict[str, Any]])
         if training is None or "kernel" in step:
             # What the rows are validated for depends on the kernel alone.
             validated = clone(model).set_params(**step)
-            training = validated._training(X, sample_weight)
+            training = validate(validated)
         fitted = copy(validated).set_params(**step)
         start = fitted._fit_from(training, gram_of=gram_of, start=start)
         yield fitted

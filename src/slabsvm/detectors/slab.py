@@ -11,7 +11,7 @@ from slabsvm.detectors import recall
 from slabsvm.detectors.base import parameters
 from slabsvm.detectors.explanation import Explanation, Usual, summed
 from slabsvm.detectors.slab_planes import Slab
-from slabsvm.detectors.support_vector_fit import Solved
+from slabsvm.detectors.support_vector_fit import Solved, Unseen
 from slabsvm.detectors.support_vectors import SupportVectorDetector
 from slabsvm.dual.program import Dual, one_class_slab
 from slabsvm.gram.base import Gram
@@ -99,14 +99,17 @@ class OneClassSlabSVM(Slab, SupportVectorDetector):
     expected_recall_ : float
         The share of new positives that this model is expected to accept, by leave-one-out: that of the training
         samples which it accepts without having learned them, or with offsets="training" `training_recall_bound_`.
+    expected_recall_error_ : float
+        Its standard error, by how much groups differ. Only with groups.
     training_recall_bound_ : float
         1 - n_SV / n_samples: a lower bound, by leave-one-out, of the share of new positives that hyperplanes put by
         offsets="training" accept, whichever offsets this model has.
     loo_decisions_ : (n_samples,) array of float64
-        The decision_function of each training sample under the model trained without it: negative for the outliers
-        among them, which `fit_predict` does not name. Only with offsets="leave-one-out".
+        The decision_function of each training sample under the model trained without it, or without its group:
+        negative for the outliers among them, which `fit_predict` does not name. Only with offsets="leave-one-out".
     loo_scores_ : (n_samples,) array of float64
-        What each training sample scores under the model trained without it, in closed form; NaN where its weight is 0.
+        What each training sample scores under the model trained without it, or without its group, in closed form; NaN
+        where its weight is 0.
         Only with offsets="leave-one-out".
     loo_error_ : float
         About how far the hyperplanes can be off because the leave-one-out scores are estimates, in their unit: 0 where
@@ -170,10 +173,9 @@ class OneClassSlabSVM(Slab, SupportVectorDetector):
             return super()._explained_by_distances(surroundings, X)
         return self._explained_around(surroundings, X)
 
-    def _boundary(self, solved: Solved, scores: FloatArray, offsets: FloatArray, rounding: float) -> dict[str, Any]:
+    def _boundary(self, solved: Solved, unseen: Unseen, offsets: FloatArray, rounding: float) -> dict[str, Any]:
         local = solved.kernel is not None and solved.kernel.local
-        weights = solved.dual.caps[0]
-        return self._planes_at(offsets, rounding, scores=scores, weights=weights, local=local)
+        return self._planes_at(offsets, rounding, scores=unseen.scores, weights=unseen.weights, local=local)
 
     def _decisions(self, scores: FloatArray) -> FloatArray:
         if self._two_sided is not None:

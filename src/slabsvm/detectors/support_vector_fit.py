@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slabsvm.data.distinct import Distinct
+from slabsvm.data.groups import Groups
 from slabsvm.data.pieces import pieces
 from slabsvm.detectors.explanation import Usual
 from slabsvm.detectors.kernelized import KernelFit
@@ -75,16 +76,16 @@ class Solved:
         """Whether each distinct sample holds a plane, shape (m,)."""
         return np.asarray((self.solution.multipliers > 0).any(axis=0))
 
-    def scores_of_others(self, samples: IndexArray) -> FloatArray:
-        """Return sum_j beta_j k(x_j, x_i) over j != i for some samples i, shape (s,), without subtracting.
+    def scores_of_others(self, unseen: Unseen, places: IndexArray) -> FloatArray:
+        """Return sum_j beta_j k(x_j, x_i) over the samples j that i was not left out with, (s,), without subtracting.
 
         Where no other sample is near, a left-out score is the rounding of what it was subtracted from, and this is 0.
         """
-        sums = np.empty(len(samples))
-        for rows in pieces(len(samples), 8 * len(self.beta), BLOCK_BYTES):
-            some = samples[rows]
+        sums = np.empty(len(places))
+        for rows in pieces(len(places), 8 * len(self.beta), BLOCK_BYTES):
+            some, own = unseen.samples[places[rows]], unseen.left_out_with(places[rows])
             block = np.array(self.gram.block(some, None), dtype=np.float64)
-            block[np.arange(len(some)), some] = 0.0
+            block[own] = 0.0
             sums[rows] = block @ self.beta
         return sums
 
@@ -106,6 +107,41 @@ class Solved:
         accepted = self.dual.accepts(self.solution.scores, offsets, rounding)
         total = float(distinct.weights @ once)
         return float(distinct.weights @ (accepted & once)) / total if total else 1.0
+
+
+@dataclass(frozen=True)
+class Unseen:
+    """Where positives lie along w: without themselves, or with training planes as they do.
+
+    Attributes
+    ----------
+    scores, weights : (p,) arrays
+        Of distinct samples, or with groups of members: how much each counts in quantiles.
+    groups : Groups or None
+        Which samples were left out together.
+    """
+
+    scores: FloatArray
+    weights: FloatArray
+    groups: Groups | None
+
+    @property
+    def samples(self) -> IndexArray:
+        """Which distinct sample each is, (p,)."""
+        return np.arange(len(self.scores)) if self.groups is None else self.groups.samples
+
+    def some(self, count: int) -> IndexArray:
+        """Return the places of about so many, at random: samples are in random order, and members in that of groups."""
+        if self.groups is None:
+            return np.arange(min(count, len(self.scores)))
+        return np.arange(0, len(self.scores), -(-len(self.scores) // count))
+
+    def left_out_with(self, places: IndexArray) -> tuple[IndexArray, IndexArray]:
+        """Return pairs of places in `places` and samples that were left out with what is there."""
+        if self.groups is None:
+            return np.arange(len(places)), places
+        here, samples = np.nonzero(self.groups.numbers[places, None] == self.groups.of_samples)
+        return here, samples
 
 
 @dataclass(frozen=True)
@@ -142,6 +178,10 @@ class SupportVectorFit(KernelFit):
         The attributes that say where the boundary is, by their names.
     loo_error : float or None
         About how far leave-one-out planes can be off; None of training planes.
+    loo_log_mass : (n_samples,) array of float64 or None
+        With groups, the log kernel mass of each training row without its group.
+    recall_error : float or None
+        With groups, the standard error of the share of new positives that is accepted.
     squared_norm : float
         |w|^2.
     recall_of_learned : float
@@ -161,6 +201,8 @@ class SupportVectorFit(KernelFit):
     support: Support
     boundary: dict[str, Any]
     loo_error: float | None
+    loo_log_mass: FloatArray | None
+    recall_error: float | None
     squared_norm: float
     recall_of_learned: float
     recall_of_repeats: float
@@ -180,8 +222,10 @@ class SupportVectorFit(KernelFit):
     def log_mass_of_others(self, rows: BoolArray) -> FloatArray:
         """Return the log kernel mass of some training rows, given by a mask over all, each without its own part.
 
-        inf for one that holds no plane: it is within reach.
+        That is its group's, where there are groups. inf for one that holds no plane: it is within reach.
         """
+        if self.loo_log_mass is not None:
+            return self.loo_log_mass[rows]
         places = np.full(len(rows), -1)
         places[self.support.rows] = self.support.samples
         places = places[rows]
@@ -197,6 +241,7 @@ class SupportVectorFit(KernelFit):
             **super().attributes(),
             **self.boundary,
             **({} if self.loo_error is None else {"loo_error_": self.loo_error}),
+            **({} if self.recall_error is None else {"expected_recall_error_": self.recall_error}),
             "support_": self.support.rows,
             "dual_coef_": self.support.coefficients[None, :],
             "n_iter_": self.iterations,

@@ -18,14 +18,18 @@ import numpy.typing as npt
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from slabsvm.data.groups import Groups
 from slabsvm.detectors import infinity, recall
-from slabsvm.detectors.base import Fitted, Training, accepted_share, parameters, rounding_of
+from slabsvm.detectors.base import Fitted, accepted_share, parameters, rounding_of
 from slabsvm.detectors.constraints import FiniteReal
 from slabsvm.detectors.explanation import Explanation, Usual, of_distances, of_parts, summed
+from slabsvm.detectors.grouped import GroupedDetector
 from slabsvm.detectors.kernelized import GramFactory, KernelDetector, samples_of, surroundings_of
 from slabsvm.detectors.repeats import beside_repeats
 from slabsvm.detectors.resolution import unresolved
-from slabsvm.detectors.support_vector_fit import Solved, Start, Support, SupportVectorFit
+from slabsvm.detectors.support_vector_fit import Solved, Start, Support, SupportVectorFit, Unseen
+from slabsvm.detectors.training import Training
+from slabsvm.dual.leave_one_group_out import leave_one_group_out
 from slabsvm.dual.leave_one_out import leave_one_out
 from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Solution
@@ -33,9 +37,10 @@ from slabsvm.gram.base import SMALL, Gram
 from slabsvm.gram.products import gram_of
 from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.expansion import Expansion
+from slabsvm.kernels.rbf import RBF
 from slabsvm.kernels.surroundings import Surroundings
 from slabsvm.kernels.tables import Projection
-from slabsvm.runtime.arrays import FloatArray
+from slabsvm.runtime.arrays import BoolArray, FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.caller import warn
 from slabsvm.runtime.counting import counted
@@ -43,7 +48,7 @@ from slabsvm.runtime.sklearn_private import Interval, StrOptions
 
 
 @parameters
-class SupportVectorDetector(KernelDetector):
+class SupportVectorDetector(GroupedDetector, KernelDetector):
     """A detector whose scores are made of s(x) = sum_i beta_i k(x_i, x), with beta from a Dual."""
 
     solver: str = "smo"
@@ -61,6 +66,7 @@ class SupportVectorDetector(KernelDetector):
     dual_objective_: float = field(init=False)
     status_: str = field(init=False)
     expected_recall_: float = field(init=False)
+    expected_recall_error_: float = field(init=False)
     training_recall_bound_: float = field(init=False)
     loo_error_: float = field(init=False)
     gamma_: float = field(init=False)
@@ -81,10 +87,10 @@ class SupportVectorDetector(KernelDetector):
         """Return the program to solve for samples of these weights."""
 
     @abstractmethod
-    def _boundary(self, solved: Solved, scores: FloatArray, offsets: FloatArray, rounding: float) -> dict[str, Any]:
+    def _boundary(self, solved: Solved, unseen: Unseen, offsets: FloatArray, rounding: float) -> dict[str, Any]:
         """Return the attributes, offset_ among them, that planes at these offsets make, moved by rounding.
 
-        scores say where positives lie along w, (m,), each with the weight of a distinct sample.
+        unseen says where positives lie along w.
         """
 
     @abstractmethod
@@ -179,7 +185,9 @@ class SupportVectorDetector(KernelDetector):
 
     def _recall_statement(self) -> str:
         """Return, for a summary, what is expected of this model, and what of planes put elsewhere."""
-        asked = f"by leave-one-out, where nu asks for {self._nominal_recall():.1%}"
+        grouped = hasattr(self, "expected_recall_error_")
+        by = f"leave-one-group-out, +- {self.expected_recall_error_:.1%}" if grouped else "leave-one-out"
+        asked = f"by {by}, where nu asks for {self._nominal_recall():.1%}"
         if self.offsets == "training":
             return f"at least {self.expected_recall_:.1%} of new positives expected, {asked}"
         return (
@@ -209,8 +217,8 @@ class SupportVectorDetector(KernelDetector):
     def _take(self, training: Training, fitted: Fitted) -> None:
         super()._take(training, fitted)
         if self.offsets == "leave-one-out":
-            decisions = self.loo_decisions_[training.distinct.representatives]
-            self.expected_recall_ = accepted_share(decisions, training.distinct.weights, 0.0)
+            rows, weights = training.counted
+            self.expected_recall_ = accepted_share(self.loo_decisions_[rows], weights, 0.0)
         if not self.warm_start:
             self._fitted = replace(self._fitted, start=None)
 
@@ -238,33 +246,32 @@ class SupportVectorDetector(KernelDetector):
         """Return what follows from a solution."""
         gram, dual, solution = solved.gram, solved.dual, solved.solution
         support, expansion = self._held(training, solved)
-        scores, offsets, left_out, loo_error = solution.scores, solution.offsets, None, None
+        unseen, offsets = Unseen(solution.scores, training.distinct.weights, None), solution.offsets
+        left_out, loo_error = None, None
         # What a score's rounding is measured by: the sum's largest terms, where training samples lie on the planes and
         # a new score must meet theirs; with leave-one-out planes, which may lie far below those terms, the sizes of the
         # planes and of the training scores that they were subtracted from.
         size = float(np.abs(solved.beta).sum()) * float(gram.diagonal.max(initial=0.0))
         if self.offsets == "leave-one-out":
-            closed = leave_one_out(dual, gram, solution, cache_bytes=float(self.cache_size) * 1e6)
-            left_out, loo_error = closed.scores, closed.error
-            offsets = dual.offsets(left_out)
+            unseen, loo_error = self._left_out(training, solved)
+            left_out = unseen.scores
+            offsets = (dual if unseen.groups is None else dual.over(unseen.weights)).offsets(left_out)
             size = float(np.abs(offsets).max() + np.abs(solution.scores).max())
-            scores = left_out
         # A table's error moves scores as rounding does.
         rounding = rounding_of(size + self._added_to_scores(solved)) + expansion.error
-        lying = scores
-        if left_out is not None:
+        lying = unseen.scores
+        if left_out is not None and unseen.groups is None:
             lying, offsets = beside_repeats(dual, solution.scores, left_out, offsets, rounding)
         infinity_warning, offsets = infinity.planes_outside(
             solved,
-            training.distinct.weights,
-            scores,
+            unseen,
             offsets,
             rounding,
             far_score=partial(self._far_score, training, solved),
             kernel=self.kernel,
             remedy=self._smoother(),
         )
-        boundary = self._boundary(solved, lying, offsets, rounding)
+        boundary = self._boundary(solved, replace(unseen, scores=lying), offsets, rounding)
         return SupportVectorFit(
             kernel=solved.kernel,
             expansion=expansion,
@@ -274,6 +281,8 @@ class SupportVectorDetector(KernelDetector):
             rounding=rounding,
             loo_scores=None if left_out is None else training.by_row(left_out),
             loo_error=loo_error,
+            loo_log_mass=_log_mass_without_groups(training, unseen.groups, support, expansion),
+            recall_error=_recall_error(unseen, dual.accepts(unseen.scores, offsets, rounding)),
             infinity_warning=infinity_warning,
             squared_norm=solved.squared_norm,
             length=float(gram.diagonal[0]),
@@ -287,6 +296,15 @@ class SupportVectorDetector(KernelDetector):
             usual=self._usual(training, solved, expansion),
             start=Start(training.distinct.keys, dual, replace(solution, face=None)),
         )
+
+    def _left_out(self, training: Training, solved: Solved) -> tuple[Unseen, float]:
+        """Return what positives score without themselves, or without their groups, and how far planes can be off."""
+        dual, gram, solution, groups = solved.dual, solved.gram, solved.solution, training.groups
+        if groups is None:
+            closed = leave_one_out(dual, gram, solution, cache_bytes=float(self.cache_size) * 1e6)
+            return Unseen(closed.scores, training.distinct.weights, None), closed.error
+        scores = np.concatenate(leave_one_group_out(dual, gram, solution, groups))
+        return Unseen(scores, groups.weights, groups), 0.0
 
     def _usual(self, training: Training, solved: Solved, position: Expansion | Projection) -> Usual | None:
         """Return what each feature adds to training rows, where features add up."""
@@ -339,6 +357,25 @@ class SupportVectorDetector(KernelDetector):
     def _remedy(self) -> str:
         """Return what makes fewer samples support vectors, or makes it harmless that they are."""
         return f"offsets='leave-one-out', {self._smoother()}" if self.offsets == "training" else self._smoother()
+
+
+def _log_mass_without_groups(
+    training: Training, groups: Groups | None, support: Support, expansion: Expansion | Projection
+) -> FloatArray | None:
+    """Return the log kernel mass of each row, (n_samples,), without its group; None where there is none."""
+    if groups is None or not isinstance(expansion, Expansion) or not isinstance(expansion.kernel, RBF):
+        return None
+    of_samples = np.empty(len(expansion.coefficients), dtype=np.intp)
+    of_samples[support.samples] = groups.of_samples[training.distinct.group[support.rows]]
+    rows = training.X[groups.representatives]
+    return training.by_row(expansion.log_mass(rows, apart=(groups.numbers, of_samples)))
+
+
+def _recall_error(unseen: Unseen, accepted: BoolArray) -> float | None:
+    """Return the standard error of the share that is accepted, (p,), over groups; None without them."""
+    if unseen.groups is None:
+        return None
+    return float(unseen.groups.shares(accepted).std(ddof=1) / np.sqrt(unseen.groups.count))
 
 
 def _solver(name: str) -> Callable[..., Solution]:

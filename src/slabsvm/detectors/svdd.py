@@ -8,12 +8,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from slabsvm.detectors.base import Training, parameters
+from slabsvm.detectors.base import parameters
 from slabsvm.detectors.constraints import FiniteReal
 from slabsvm.detectors.explanation import Explanation, Usual
 from slabsvm.detectors.kernelized import common_length, refuse_remote_cloud
-from slabsvm.detectors.support_vector_fit import Solved, SupportVectorFit
+from slabsvm.detectors.support_vector_fit import Solved, SupportVectorFit, Unseen
 from slabsvm.detectors.support_vectors import SupportVectorDetector
+from slabsvm.detectors.training import Training
 from slabsvm.dual.program import Dual, hypersphere
 from slabsvm.dual.solution import Status
 from slabsvm.gram.base import Gram
@@ -74,7 +75,8 @@ class SVDD(SupportVectorDetector):
         change of the objective, which moves the distances of all samples alike (`slabsvm.dual.leave_one_out`); NaN
         where its weight is 0. Only with offsets="leave-one-out".
     support_, support_vectors_, n_iter_, duality_gap_, relative_gap_, status_, expected_recall_,
-    training_recall_bound_, loo_decisions_, loo_error_, gamma_, n_samples_fit_, n_features_in_, feature_names_in_
+    expected_recall_error_, training_recall_bound_, loo_decisions_, loo_error_, gamma_, n_samples_fit_, n_features_in_,
+    feature_names_in_
         As for `OneClassSlabSVM`.
 
     References
@@ -145,8 +147,8 @@ class SVDD(SupportVectorDetector):
     def _added_to_scores(self, solved: Solved) -> float:
         return super()._added_to_scores(solved) + 0.5 * (self._taken_off(solved) + solved.squared_norm)
 
-    def _boundary(self, solved: Solved, scores: FloatArray, offsets: FloatArray, rounding: float) -> dict[str, float]:
-        del scores
+    def _boundary(self, solved: Solved, unseen: Unseen, offsets: FloatArray, rounding: float) -> dict[str, float]:
+        del unseen
         # |Phi(x) - a|^2 = |a|^2 + taken off - 2 s(x), with s the Dual's score.
         squared_radius = solved.squared_norm + self._taken_off(solved) - 2.0 * (float(offsets[0]) - rounding)
         return {"offset_": -squared_radius, "radius_": float(np.sqrt(max(squared_radius, 0.0)))}

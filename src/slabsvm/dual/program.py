@@ -215,6 +215,14 @@ class Dual:
         """Return the program over some of the samples, all others being fixed at zero."""
         return Dual(self.signs, self.caps[:, samples], self.totals, self.linear[samples])
 
+    def over(self, shares: FloatArray) -> Dual:
+        """Return the program over other samples, of which each has a share, (p,): each nu stays the same.
+
+        Its `offsets` put planes by them. It has no linear term.
+        """
+        caps = (self.totals / self.nus)[:, None] * (shares / shares.sum())
+        return Dual(self.signs, caps, self.totals, np.zeros_like(shares))
+
     def restrict(self, samples: npt.NDArray[np.intp]) -> Dual:
         """Return the same program over some of the samples, with the caps scaled to keep each plane's share of them.
 

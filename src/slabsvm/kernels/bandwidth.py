@@ -19,7 +19,7 @@ from slabsvm.data.checks import SMALLEST_SQUARE, canonical, reading
 from slabsvm.data.distinct import distinct_rows
 from slabsvm.data.pieces import pieces
 from slabsvm.kernels.rows import product, row_sums
-from slabsvm.runtime.arrays import FloatArray
+from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
 # Bytes of distances that are held at once.
@@ -198,30 +198,38 @@ def _resolved(variance: float, X: Any) -> float:
     return variance
 
 
-def _neighbours(samples: Any, variance: float) -> float:
+def _neighbours(samples: Any, variance: float, groups: IndexArray | None = None) -> float:
     """Return gamma by the rule of `neighbours` for distinct samples in random order, from rows of this variance."""
     scale = _inverse(samples.shape[1] * variance)
-    return min(NARROW * scale, largest_that_reaches(samples)) if variance > 0 else scale
+    return min(NARROW * scale, largest_that_reaches(samples, groups)) if variance > 0 else scale
 
 
-def largest_that_reaches(samples: Any) -> float:
+def largest_that_reaches(samples: Any, groups: IndexArray | None = None) -> float:
     """Return the gamma of `neighbours` that lets neighbours reach each other, for distinct samples in random order.
 
     Infinity where there is but one, or where they lie so near to each other that it overflows.
+
+    Parameters
+    ----------
+    samples : (m, d) array or CSR matrix
+    groups : (m,) array of int, or None
+        The group of each, of which no other sample is its neighbour; negative for one that is in none.
     """
     if samples.shape[0] < 2:
         return np.inf
-    distance = float(np.median(_squared_distances_to_neighbour(samples[:AMONG])))
+    groups = None if groups is None else groups[:AMONG]
+    distance = float(np.median(_squared_distances_to_neighbour(samples[:AMONG], groups)))
     return REACH / distance if distance > SMALLEST_SQUARE else np.inf
 
 
 @ONE_BLAS_THREAD
-def _squared_distances_to_neighbour(samples: Any) -> FloatArray:
+def _squared_distances_to_neighbour(samples: Any, groups: IndexArray | None) -> FloatArray:
     """Return the squared distance of the first ASKED of distinct samples to their REACHED_NEIGHBOUR-th, (n_asked,)."""
     among = samples.astype(np.float64)
     if not sp.issparse(among):
         among -= among.mean(axis=0)
-    last = min(REACHED_NEIGHBOUR, among.shape[0] - 1) - 1
+    others = among.shape[0] - (1 if groups is None else int(np.bincount(groups[groups >= 0], minlength=1).max()))
+    last = min(REACHED_NEIGHBOUR, max(others, 1)) - 1
     squares = row_sums(among, power=2)
     found = np.empty(min(ASKED, among.shape[0]))
     for rows in pieces(len(found), 8 * among.shape[0], BLOCK_BYTES):
@@ -229,6 +237,8 @@ def _squared_distances_to_neighbour(samples: Any) -> FloatArray:
         squared = squares - 2.0 * product(some, among, None)
         own = np.arange(rows.start, rows.stop)
         squared[own - rows.start, own] = np.inf
+        if groups is not None:
+            squared[(groups[rows, None] == groups) & (groups >= 0)] = np.inf
         # Values alone are parted in half the time that places take.
         neighbour = (squared == np.partition(squared, last, axis=1)[:, last, None]).argmax(axis=1)
         # Rounding of the squares may hide small distances.
@@ -246,8 +256,8 @@ def _inverse(value: float) -> float:
     return 1.0 / value if value > 0 else 1.0
 
 
-def gamma_value(gamma: Any, X: Any, weights: FloatArray) -> float:
-    """Return gamma as a number for distinct samples of these weights.
+def gamma_value(gamma: Any, X: Any, weights: FloatArray, groups: IndexArray | None = None) -> float:
+    """Return gamma as a number for distinct samples of these weights, and groups as of `largest_that_reaches`.
 
     "scale" is 1/(n_features * variance) and "auto" 1/n_features, as in scikit-learn; "neighbours" as of `neighbours`.
     """
@@ -261,4 +271,4 @@ def gamma_value(gamma: Any, X: Any, weights: FloatArray) -> float:
             f"gamma={gamma!r} needs the variance of the features, which overflows float64. Scale the features, for "
             "example with StandardScaler."
         )
-    return _neighbours(X, variance) if gamma == "neighbours" else _inverse(int(X.shape[1]) * variance)
+    return _neighbours(X, variance, groups) if gamma == "neighbours" else _inverse(int(X.shape[1]) * variance)

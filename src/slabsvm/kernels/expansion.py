@@ -17,7 +17,7 @@ from slabsvm.kernels.base import Kernel, NotFiniteError
 from slabsvm.kernels.rbf import RBF
 from slabsvm.kernels.rows import Rows
 from slabsvm.kernels.surroundings import Surroundings
-from slabsvm.runtime.arrays import BoolArray, FloatArray
+from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
 # Bytes of kernel values between new rows and training samples that are held at once.
@@ -73,7 +73,9 @@ class Expansion:
             yield rows, sums
 
     @ONE_BLAS_THREAD
-    def log_mass(self, X: Any, own: BoolArray | None = None) -> FloatArray:
+    def log_mass(
+        self, X: Any, own: BoolArray | None = None, *, apart: tuple[IndexArray, IndexArray] | None = None
+    ) -> FloatArray:
         """Return log sum_i |c_i| k(x_i, x) of each row of X, shape (n_rows,), for a kernel that is an exponential.
 
         It does not underflow: far from all samples it still tells how far a row is. Of several sums the last one's
@@ -84,6 +86,8 @@ class Expansion:
         X : (n_rows, d) array or CSR matrix
         own : (n_rows,) array of bool, or None
             Which rows are samples themselves; that sample does not count for them.
+        apart : (n_rows,) and (n,) arrays of int, or None
+            The groups of rows and of samples: those of a row's own group do not count for it.
         """
         kernel = self.kernel
         assert kernel is not None
@@ -98,6 +102,8 @@ class Expansion:
                 if own is not None:
                     some = np.flatnonzero(own[rows])
                     exponents[some, exponents[some].argmax(axis=1)] = -np.inf
+                if apart is not None:
+                    exponents[apart[0][rows, None] == apart[1]] = -np.inf
                 mass[rows] = logsumexp(exponents, axis=1, b=coefficients)
         return mass
 

@@ -17,19 +17,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.data.passes import Local
-from slabsvm.detectors.base import (
-    Detector,
-    Fitted,
-    SlabCollapseWarning,
-    Training,
-    checked_rows,
-    parameters,
-    rounding_of,
-)
+from slabsvm.detectors.base import Detector, Fitted, SlabCollapseWarning, checked_rows, parameters, rounding_of
 from slabsvm.detectors.explanation import Explanation
+from slabsvm.detectors.grouped import GroupedDetector
 from slabsvm.detectors.path import fit_path
 from slabsvm.detectors.slab import OneClassSlabSVM
 from slabsvm.detectors.sources import is_dask, rows_in_memory, rows_in_place, source_of
+from slabsvm.detectors.training import Training
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.caller import warn
 from slabsvm.runtime.counting import counted
@@ -59,7 +53,8 @@ class AveragedFit(Fitted):
     by_folds : bool
         Whether loo_scores are those of rows in folds that were not learned.
     weights : (n_samples,) array of float64, or None
-        None where all rows weigh alike.
+        How much each row counts in p-values; None where all do alike.
+    n_groups : int or None
     expected_recall : float
     sample : (n,) array of intp or None
     """
@@ -68,6 +63,7 @@ class AveragedFit(Fitted):
     members: list[OneClassSlabSVM]
     by_folds: bool
     weights: FloatArray | None
+    n_groups: int | None
     expected_recall: float
     sample: IndexArray | None
 
@@ -83,7 +79,7 @@ class AveragedFit(Fitted):
 
 
 @parameters
-class AutoSlabSVM(WithProgress, Detector):
+class AutoSlabSVM(WithProgress, GroupedDetector):
     """One-class slab SVM without a parameter to choose: it scales the features, and averages over bandwidths.
 
     Up to four slabs (RBF) learn the standardised features, at 1, 4 and 16 times gamma "scale" and at the largest gamma
@@ -222,7 +218,7 @@ class AutoSlabSVM(WithProgress, Detector):
         """Return the function that gives scores their p-values."""
         if "loo_scores_" not in self.__dict__:
             raise AttributeError("p_values needs a fit with offsets='leave-one-out'.")
-        return Shares.of(self.loo_scores_, self._fitted.weights)
+        return Shares.of(self.loo_scores_, self._fitted.weights, self._fitted.n_groups)
 
     def training_outliers(self) -> IndexArray:
         """Return the numbers of the training rows that the model would reject had it not learned them.
@@ -245,6 +241,7 @@ class AutoSlabSVM(WithProgress, Detector):
         scaled = "features as they are" if self._fitted.scaler is None else "features standardised"
         by = "by leave-one-out" if self.offsets == "leave-one-out" else "of training rows"
         by = f"by {FOLDS} folds" if self._fitted.by_folds else by
+        by = by if self._fitted.n_groups is None else f"{by}, of {self._fitted.n_groups} groups each left out whole"
         learned = []
         if self.sample_ is not None:
             rest = self.n_samples_fit_ - len(self.sample_)
@@ -268,10 +265,15 @@ class AutoSlabSVM(WithProgress, Detector):
             f"{member.status_} (relative gap {member.relative_gap_:.2g})"
         )
 
-    def _training(self, X: Any, sample_weight: Any) -> Training:
+    def _training(self, X: Any, sample_weight: Any, groups: Any = None) -> Training:
         """Return all rows, validated, or a sample of them."""
         if not is_dask(X) and (self.max_fit_samples is None or _num_samples(X) <= self.max_fit_samples):
-            return super()._training(X, sample_weight)
+            return super()._training(X, sample_weight, groups)
+        if groups is not None:
+            raise ValueError(
+                f"groups need all rows to be learned, and max_fit_samples={self.max_fit_samples} draws some of them. "
+                "Use max_fit_samples=None and an array, or draw some rows of each group."
+            )
         source = source_of(self, X, sample_weight, n_jobs=self.n_jobs)
         if source.n_samples < LEAST_ROWS:
             raise ValueError(f"Found array with {source.n_samples} samples, where at least {LEAST_ROWS} are required.")
@@ -289,8 +291,8 @@ class AutoSlabSVM(WithProgress, Detector):
         scores: FloatArray
         masses: FloatArray | None
         if sample is None or sample.whole:
-            scores, masses = self._scores_of_samples(training, score, n_folds, steps), training.distinct.weights
-            offset = by_left_out(scores, masses, self.recall)
+            scores, masses = self._scores_of_samples(training, score, n_folds, steps), training.counted[1]
+            offset = by_left_out(scores, masses, self.recall, training.n_alone)
             found = training.by_row(scores) if sample is None else sample.spread(training.by_row(scores))
         else:
             found = sample.scores(self._scores_of_rows(training, score), score)
@@ -305,7 +307,8 @@ class AutoSlabSVM(WithProgress, Detector):
             scaler=score.scaler,
             members=score.members,
             by_folds=n_folds > 0,
-            weights=training.weights if sample is None else sample.source.weights,
+            weights=training.masses if sample is None else sample.source.weights,
+            n_groups=None if training.groups is None else training.groups.count,
             expected_recall=float(np.average(scores >= offset, weights=masses)),
             sample=None if alone or sample is None else sample.numbers,
         )
@@ -318,17 +321,18 @@ class AutoSlabSVM(WithProgress, Detector):
 
     def _scores_of_samples(self, training: Training, score: MeanScore, n_folds: int, steps: Steps) -> FloatArray:
         """Return the scores that put the threshold where all rows were learned, of distinct samples, (m,)."""
-        distinct, each = training.distinct, len(score.members)
-        self._warn_of_few(len(distinct.representatives))
+        (rows, weights), each = training.counted, len(score.members)
+        self._warn_of_few(training)
         if n_folds:
             scores = scores_by_folds(
                 training, self._average, lambda done: steps.fitted(each * (1 + done), each * (1 + n_folds))
             )
         else:
-            scores = self._scores_of_rows(training, score)[distinct.representatives]
-        if self.offsets == "training":
+            scores = self._scores_of_rows(training, score)[rows]
+        # Rows of new groups repeat no row that was learned.
+        if self.offsets == "training" or training.groups is not None:
             return scores
-        return accepting_learned(scores, score(training.samples), distinct.weights, self.recall)
+        return accepting_learned(scores, score(training.samples), weights, self.recall)
 
     def _average(self, training: Training, fitted: Callable[[int, int], object] | None = None) -> MeanScore:
         """Return the scaler and the members that rows lead to; fitted is told of each member, and of how many."""
@@ -348,7 +352,7 @@ class AutoSlabSVM(WithProgress, Detector):
         with warnings.catch_warnings():
             # What all of them say, the diagnosis says.
             warnings.simplefilter("ignore", SlabCollapseWarning)
-            for member in fit_path(slab, rows, sample_weight=training.weights, gamma=gammas):
+            for member in fit_path(slab, rows, sample_weight=training.weights, groups=training.names, gamma=gammas):
                 members.append(member)
                 if fitted is not None:
                     fitted(len(members), len(gammas))
@@ -367,17 +371,18 @@ class AutoSlabSVM(WithProgress, Detector):
     def _nominal_recall(self) -> float:
         return self.recall
 
-    def _warn_of_few(self, n_rows: int) -> None:
+    def _warn_of_few(self, training: Training) -> None:
         """Warn where even a threshold below all leave-one-out scores is not expected to keep the recall.
 
         Of n + 1 rows in random order, the last has the lowest score with probability 1 / (n + 1).
         """
-        most = n_rows / (n_rows + 1)
+        n, what = training.n_alone, "distinct sample" if training.groups is None else "group"
+        most = n / (n + 1)
         if self.recall > most:
             warn(
-                f"recall={self.recall:g} is more than {counted(n_rows, 'distinct sample')} can promise: a new "
+                f"recall={self.recall:g} is more than {counted(n, what)} can promise: a new "
                 f"one is expected to score below all of them with probability {1 - most:.2g}. Ask for a recall of "
-                f"{most:.3g} at most, or give more samples.",
+                f"{most:.3g} at most, or give more {'samples' if training.groups is None else 'groups'}.",
                 RecallMissedWarning,
             )
 

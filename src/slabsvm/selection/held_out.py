@@ -13,8 +13,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from slabsvm.data.distinct import distinct_rows
-from slabsvm.detectors.base import Training
-from slabsvm.runtime.arrays import FloatArray
+from slabsvm.data.groups import groups_of
+from slabsvm.detectors.training import Training
+from slabsvm.runtime.arrays import BoolArray, FloatArray
 from slabsvm.selection.mean_score import MeanScore
 
 FOLDS = 10
@@ -28,23 +29,34 @@ def few_for_features(training: Training) -> bool:
     """Return whether a scaler and a bandwidth know too much of each row; sparse rows have no scaler."""
     if sp.issparse(training.X):
         return False
-    n_samples, n_features = len(training.distinct.representatives), training.X.shape[1]
+    n_samples, n_features = training.n_alone, training.X.shape[1]
     return bool(FOLDS <= n_samples < min(ROWS_PER_FEATURE * n_features, ENOUGH))
 
 
 def scores_by_folds(
     training: Training, learned: Callable[[Training], MeanScore], done: Callable[[int], object]
 ) -> FloatArray:
-    """Return what each distinct sample, (m,), scores under what is learned from the folds that it is not in.
+    """Return what each of what is `counted`, (p,), scores under what is learned from the folds that it is not in.
 
-    Which samples are in a fold depends on their contents alone. done is told the number of folds that are.
+    Which samples or groups are in a fold depends on their contents alone. done is told the number of folds that are.
     """
-    samples, weights = training.samples, training.distinct.weights
-    fold = np.arange(len(weights)) % FOLDS
-    scores = np.empty(len(weights))
+    rows, _ = training.counted
+    fold = (np.arange(len(rows)) if training.groups is None else training.groups.numbers) % FOLDS
+    scores = np.empty(len(rows))
     for number in range(FOLDS):
         inside = fold == number
-        rows, theirs = samples[~inside], weights[~inside]
-        scores[inside] = learned(Training(rows, theirs, distinct_rows(rows, theirs)))(samples[inside])
+        scores[inside] = learned(_of_the_others(training, inside))(training.X[rows[inside]])
         done(number + 1)
     return scores
+
+
+def _of_the_others(training: Training, inside: BoolArray) -> Training:
+    """Return what there is to learn from without some of what is `counted`, by a mask (p,)."""
+    groups = training.groups
+    if groups is None:
+        rows, weights = training.samples[~inside], training.distinct.weights[~inside]
+        return Training(rows, weights, distinct_rows(rows, weights))
+    kept = np.flatnonzero((groups.of_rows >= 0) & ~inside[groups.of_rows])
+    rows, weights, numbers = training.X[kept], training.weights[kept], groups.numbers[groups.of_rows[kept]]
+    distinct = distinct_rows(rows, weights)
+    return Training(rows, weights, distinct, groups=groups_of(numbers, distinct, weights))

@@ -9,10 +9,10 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.preprocessing import StandardScaler
 
-from slabsvm.detectors.base import Training
 from slabsvm.detectors.explanation import Explanation, mean_of
 from slabsvm.detectors.slab import OneClassSlabSVM
 from slabsvm.detectors.sources import refuse_what_is_not_finite
+from slabsvm.detectors.training import Training
 from slabsvm.kernels.bandwidth import gamma_value, largest_that_reaches
 from slabsvm.runtime.arrays import FloatArray
 
@@ -66,19 +66,22 @@ class Shares:
     rows: FloatArray
 
     @classmethod
-    def of(cls, scores: FloatArray, weights: FloatArray | None) -> Shares:
-        """Return the function for training rows of these weights, alike for None; NaN is the score of no row."""
+    def of(cls, scores: FloatArray, weights: FloatArray | None, n_groups: int | None = None) -> Shares:
+        """Return the function for training rows of these weights, alike for None; NaN is the score of no row.
+
+        With groups, all that is counted is these.
+        """
         known = np.flatnonzero(~np.isnan(scores))
         order = known[np.argsort(scores[known])]
         masses = np.ones(len(order)) if weights is None else weights[order]
         rows = np.concatenate([[0.0], np.cumsum(masses)])
-        rows *= len(known) / rows[-1]
+        rows *= (len(known) if n_groups is None else n_groups) / rows[-1]
         return cls(scores[order], rows)
 
     def __call__(self, scores: FloatArray) -> FloatArray:
         """Return the shares, (n,)."""
         below = np.searchsorted(self.scores, scores, side="right")
-        shares: FloatArray = (1.0 + self.rows[below]) / (1.0 + len(self.scores))
+        shares: FloatArray = (1.0 + self.rows[below]) / (1.0 + self.rows[-1])
         return shares
 
 
@@ -112,7 +115,7 @@ def bandwidths(rows: Any, training: Training) -> list[float]:
     distinct = training.distinct
     samples = rows[distinct.representatives]
     widest = gamma_value("scale", samples, distinct.weights)
-    narrowest = largest_that_reaches(samples)
+    narrowest = largest_that_reaches(samples, None if training.groups is None else training.groups.of_samples)
     gammas = {min(multiple * widest, narrowest) for multiple in GAMMA_MULTIPLES}
     gammas |= {narrowest} if np.isfinite(narrowest) else set()
     chosen: list[float] = []

@@ -23,9 +23,9 @@ from sklearn.pipeline import Pipeline
 
 from slabsvm.data.distinct import Distinct, distinct_rows
 from slabsvm.detectors.answers import Answer, left_out_answer
-from slabsvm.detectors.base import Training
 from slabsvm.detectors.support_vector_fit import Start
 from slabsvm.detectors.support_vectors import SupportVectorDetector
+from slabsvm.detectors.training import Training
 from slabsvm.detectors.weighting import routed_before
 from slabsvm.gram.distances import SharedDistances
 from slabsvm.runtime.arrays import FloatArray, IndexArray

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from slabsvm.data.passes import Rows, Source
-from slabsvm.detectors.base import Training
 from slabsvm.detectors.sources import refuse_what_is_not_finite
+from slabsvm.detectors.training import Training
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
 
 

@@ -13,14 +13,15 @@ from slabsvm.detectors.recall import LOST_RECALL
 from slabsvm.runtime.arrays import FloatArray
 
 
-def by_left_out(scores: FloatArray, weights: FloatArray, recall: float) -> float:
+def by_left_out(scores: FloatArray, weights: FloatArray, recall: float, n: int | None = None) -> float:
     """Return the score that a share recall of new rows is expected to reach, by those of samples without themselves.
 
-    scores and weights are (n,) arrays. Between two scores the share is interpolated; below the lowest there is none.
+    scores and weights are (p,) arrays, n the number of what is in random order: of groups, or None for each by itself.
+    Between two scores the share is interpolated; below the lowest there is none.
     """
     order = np.argsort(scores)
     share = np.cumsum(weights[order]) / weights.sum()
-    n = len(scores)
+    n = len(scores) if n is None else n
     return float(np.interp((1.0 - recall) * (n + 1) / n, share, scores[order]))
 
 

@@ -1,0 +1,143 @@
+"""Rows that come in groups (patients, machines, videos), and which distinct samples belong to each.
+
+Rows of a group are more alike than rows of different groups, and a new row comes from a new group: a model answers as
+it will answer new rows only where a whole group is left out. What is left out of a model is the samples that no other
+group has; one that several groups have is known without any one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from slabsvm.data.distinct import Distinct
+from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
+from slabsvm.runtime.counting import counted
+
+# The group of a sample that several groups have, and the member that a row of weight 0 is.
+SHARED = -1
+NO_MEMBER = -1
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Which of m distinct samples each of some groups has: a list of p members, each a sample in a group.
+
+    Groups are numbered by the first sample of each, so that their names and the order of rows have no part in it, and
+    members are in the order of groups, and of samples in each.
+
+    Attributes
+    ----------
+    samples, numbers : (p,) arrays of intp
+        The sample and the group of each member.
+    weights : (p,) array of float64
+        How much each counts: all groups count alike, and within a group rows do by their weights. They sum to 1.
+    representatives : (p,) array of intp
+        A row of each member.
+    of_rows : (n,) array of intp
+        The member that each row is; NO_MEMBER for a row of weight 0.
+    of_samples : (m,) array of intp
+        The group of each sample; SHARED for one that several groups have.
+    """
+
+    samples: IndexArray
+    numbers: IndexArray
+    weights: FloatArray
+    representatives: IndexArray
+    of_rows: IndexArray
+    of_samples: IndexArray
+
+    @property
+    def count(self) -> int:
+        """The number of groups."""
+        return int(self.numbers[-1]) + 1
+
+    @cached_property
+    def starts(self) -> IndexArray:
+        """The place of each group's first member, and the number of members, (count + 1,)."""
+        return np.searchsorted(self.numbers, np.arange(self.count + 1))
+
+    def __iter__(self) -> Iterator[tuple[IndexArray, IndexArray]]:
+        """Give for each group its samples, and those of them that leave with it: all that no other group has."""
+        for samples in np.split(self.samples, self.starts[1:-1]):
+            yield samples, samples[self.of_samples[samples] != SHARED]
+
+    def shares(self, chosen: BoolArray) -> FloatArray:
+        """Return the share of each group's members that are chosen, (count,), chosen (p,)."""
+        return np.asarray(np.bincount(self.numbers, self.weights * chosen) * self.count)
+
+
+def groups_of(names: Any, distinct: Distinct, weights: FloatArray) -> Groups:
+    """Return which samples each group has, for the name of each row's group, (n,), and the rows' weights, (n,).
+
+    Raises
+    ------
+    ValueError
+        For another number of names than rows, for names that are missing, and where all rows that weigh anything are of
+        one group.
+    """
+    kept = np.flatnonzero(distinct.group >= 0)
+    named, samples, m = numbered(names, len(weights))[kept], distinct.group[kept], len(distinct.weights)
+    labels, named = np.unique(named, return_inverse=True)
+    if len(labels) < 2:
+        raise ValueError(
+            "All rows are of one group, so that nothing can be learned of how rows of another one will score. Give "
+            "rows of at least 2 groups, or leave groups out: then each row stands for itself."
+        )
+    first = np.full(len(labels), m)
+    np.minimum.at(first, named, samples)
+    place = np.empty(len(labels), dtype=np.intp)
+    place[np.argsort(first, kind="stable")] = np.arange(len(labels))
+    keys, rows, member = np.unique(place[named] * m + samples, return_index=True, return_inverse=True)
+    numbers, samples = np.divmod(keys, m)
+    of_members = np.bincount(member, weights=weights[kept]).astype(np.float64)
+    mass = of_members / (np.bincount(numbers, weights=of_members)[numbers] * len(labels))
+    of_rows = np.full(len(weights), NO_MEMBER, dtype=np.intp)
+    of_rows[kept] = member
+    of_samples = np.empty(m, dtype=np.intp)
+    of_samples[samples] = numbers
+    of_samples[np.bincount(samples) > 1] = SHARED
+    return Groups(samples, numbers, mass, kept[rows], of_rows, of_samples)
+
+
+def numbered(names: Any, n_rows: int) -> IndexArray:
+    """Return the number of each row's group, (n_rows,), in the order in which groups appear.
+
+    Raises
+    ------
+    ValueError
+        For another number of names than rows, and for names that are missing.
+    TypeError
+        For names that cannot be compared.
+    """
+    given = np.asarray(names)
+    if given.shape != (n_rows,):
+        raise ValueError(
+            f"groups must name the group of each row, as an array of shape ({n_rows},); this one has the shape "
+            f"{given.shape}."
+        )
+    values = given.astype(object) if given.dtype.kind in "mM" else np.array(given.tolist(), dtype=object)
+    missing = np.flatnonzero([_is_missing(value) for value in values])
+    if len(missing):
+        raise ValueError(
+            f"groups has no name for {counted(len(missing), 'row')}, the first of them row {missing[0]}. Name the "
+            "group of each row; one that belongs to no other is a group of its own."
+        )
+    number: dict[Any, int] = {}
+    try:
+        return np.array([number.setdefault(value, len(number)) for value in values], dtype=np.intp)
+    except TypeError as error:
+        raise TypeError(f"groups must hold numbers or words, one for each row ({error}).") from error
+
+
+def _is_missing(name: Any) -> bool:
+    try:
+        # NaN and NaT differ from themselves.
+        return name is None or bool(name != name)  # noqa: PLR0124
+    except TypeError:
+        # pandas.NA will not say.
+        return True

@@ -1,0 +1,78 @@
+"""What a detector learns from: rows that were validated, and which are one sample or leave together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from slabsvm.data.distinct import Distinct
+from slabsvm.data.groups import NO_MEMBER, Groups
+from slabsvm.runtime.arrays import FloatArray, IndexArray
+
+
+@dataclass(frozen=True)
+class Training:
+    """What a detector learns from.
+
+    Attributes
+    ----------
+    X : (n_samples, n_features) dense array or CSR matrix
+        Validated rows; of a precomputed kernel its matrix.
+    weights : (n_samples,) array of float64
+    distinct : Distinct
+        Which rows are the same sample, and their weights.
+    groups : Groups or None
+        Which samples are left out together; None where each is left out alone.
+    """
+
+    X: Any
+    weights: FloatArray
+    distinct: Distinct
+    groups: Groups | None = field(default=None, kw_only=True)
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows that were given."""
+        return len(self.weights)
+
+    @cached_property
+    def samples(self) -> Any:
+        """A row of each distinct sample."""
+        return self.X[self.distinct.representatives]
+
+    @property
+    def n_alone(self) -> int:
+        """The number of what is left out at once: of distinct samples, or of groups."""
+        return len(self.distinct.weights) if self.groups is None else self.groups.count
+
+    @property
+    def names(self) -> IndexArray | None:
+        """The number of each row's group, (n_samples,), negative for rows of weight 0; None without groups."""
+        if self.groups is None:
+            return None
+        return np.where(self.groups.of_rows >= 0, self.groups.numbers[self.groups.of_rows], NO_MEMBER)
+
+    @property
+    def counted(self) -> tuple[IndexArray, FloatArray]:
+        """A row of each distinct sample, or with groups of each member, and how much it counts: (p,) arrays."""
+        if self.groups is None:
+            return self.distinct.representatives, self.distinct.weights
+        return self.groups.representatives, self.groups.weights
+
+    def by_row(self, values: FloatArray) -> FloatArray:
+        """Return the values of what is `counted` for each row, shape (n_samples,); NaN where a row's weight is 0."""
+        place = self.distinct.group if self.groups is None else self.groups.of_rows
+        return np.where(place >= 0, values[place], np.nan)
+
+    @property
+    def masses(self) -> FloatArray:
+        """How much each row counts, (n_samples,): with groups, which all count alike, its share of its group."""
+        groups = self.groups
+        if groups is None:
+            return self.weights
+        kept = np.where(groups.of_rows >= 0, self.weights, 0.0)
+        of_members = np.bincount(np.maximum(groups.of_rows, 0), weights=kept)
+        return np.asarray(kept * (groups.weights / of_members)[groups.of_rows])

@@ -1,0 +1,204 @@
+"""Rows that come in groups: thresholds by whole groups left out, for rows of new groups."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+import sklearn
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from slabsvm import SVDD, AutoSlabSVM, KernelDensityDetector, OneClassSlabSVM, OneClassSVM, fit_path
+from slabsvm.files import load, save
+
+pytestmark = pytest.mark.numeric
+
+MODELS = [OneClassSlabSVM(), OneClassSVM(), SVDD(), KernelDensityDetector(), AutoSlabSVM()]
+
+
+def grouped(n_groups: int = 40, size: int = 6, *, d: int = 3, spread: float = 0.1, seed: int = 0):
+    """Return rows near the centres of their groups, and the groups' numbers."""
+    rng = np.random.default_rng(seed)
+    centres = rng.normal(size=(n_groups, d))
+    rows = np.repeat(centres, size, axis=0) + spread * rng.normal(size=(n_groups * size, d))
+    return rows, np.repeat(np.arange(n_groups), size)
+
+
+def new_rows(count: int, *, d: int = 3, spread: float = 0.1):
+    """Return rows of new groups, one of each."""
+    rng = np.random.default_rng(99)
+    return rng.normal(size=(count, d)) + spread * rng.normal(size=(count, d))
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
+def test_rows_of_new_groups_are_accepted_as_asked_where_single_rows_left_out_lose_many(model):
+    new, by_rows, by_groups = new_rows(1000), [], []
+    for seed in range(3):
+        X, groups = grouped(seed=seed)
+        by_rows.append((model.fit(X).predict(new) == 1).mean())
+        by_groups.append((model.fit(X, groups=groups).predict(new) == 1).mean())
+    # The recall of one model has a standard deviation of about sqrt(.09 / 40), of three .03.
+    assert np.mean(by_groups) == pytest.approx(0.9, abs=0.07)
+    assert np.mean(by_rows) < np.mean(by_groups) - 0.1
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
+def test_the_order_of_rows_and_the_names_of_groups_have_no_part(model):
+    X, groups = grouped(20)
+    order = np.random.default_rng(1).permutation(len(X))
+    names = np.array([f"machine {(7 * number) % 20}" for number in groups])
+    one = model.fit(X, groups=groups).decision_function(X)
+    other = model.fit(X[order], groups=pd.Series(names[order])).decision_function(X)
+    np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("model", [OneClassSlabSVM(), OneClassSVM(), SVDD(), KernelDensityDetector()])
+def test_groups_of_one_row_are_rows(model):
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    alone, each = model.fit(X).offset_, model.fit(X, groups=np.arange(60)).offset_
+    assert each == pytest.approx(alone, abs=1e-8 * np.abs(model.loo_scores_).max())
+
+
+def test_left_out_densities_are_those_of_refits_without_the_group():
+    X, groups = grouped(8, 4)
+    model = KernelDensityDetector(bandwidth=0.7).fit(X, groups=groups)
+    refitted = [
+        KernelDensityDetector(bandwidth=0.7, offsets="training").fit(X[groups != g]).score_samples(X[groups == g])
+        for g in range(8)
+    ]
+    np.testing.assert_allclose(model.loo_scores_, np.concatenate(refitted), rtol=1e-9)
+
+
+def test_all_groups_count_alike_however_many_rows_they_have():
+    # Nine groups of two rows near 0, and one of a hundred far from them: a tenth of the groups.
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(size=(18, 2)), 6 + 0.1 * rng.normal(size=(100, 2))])
+    groups = np.concatenate([np.repeat(np.arange(9), 2), np.full(100, 9)])
+    model = OneClassSVM(nu=0.15, gamma=0.3).fit(X, groups=groups)
+    assert model.expected_recall_ == pytest.approx(0.85, abs=0.05)
+    assert (model.loo_decisions_[18:] < 0).all()
+    shares = [(model.loo_decisions_[groups == g] >= 0).mean() for g in range(10)]
+    assert model.expected_recall_ == pytest.approx(np.mean(shares))
+    assert model.expected_recall_error_ == pytest.approx(np.std(shares, ddof=1) / np.sqrt(10))
+    assert f"by leave-one-group-out, +- {model.expected_recall_error_:.1%}" in model.summary()
+
+
+def test_a_weight_is_a_number_of_rows_of_the_group_and_0_leaves_a_row_out():
+    X, groups = grouped(15, 4)
+    weights = np.random.default_rng(0).integers(0, 3, len(X)).astype(float)
+    rows = np.repeat(np.arange(len(X)), weights.astype(int))
+    weighed = OneClassSlabSVM().fit(X, sample_weight=weights, groups=groups)
+    repeated = OneClassSlabSVM().fit(X[rows], groups=groups[rows])
+    np.testing.assert_allclose(weighed.decision_function(X), repeated.decision_function(X), atol=1e-9)
+    np.testing.assert_array_equal(np.isnan(weighed.loo_scores_), weights == 0)
+    # No more of a group that weighs nothing.
+    without = OneClassSlabSVM().fit(X, sample_weight=(groups > 0).astype(float), groups=groups)
+    assert without.offset_ == OneClassSlabSVM().fit(X[groups > 0], groups=groups[groups > 0]).offset_
+
+
+def test_a_row_that_several_groups_have_is_known_without_any_of_them():
+    X, groups = grouped(12, 3)
+    far = np.full((1, 3), 5.0)
+    alone = OneClassSVM().fit(np.concatenate([X, far]), groups=np.append(groups, 0))
+    shared = OneClassSVM().fit(np.concatenate([X, far, far]), groups=np.append(groups, [0, 1]))
+    assert alone.loo_decisions_[-1] < 0
+    # Both rows score as new ones that repeat them.
+    np.testing.assert_allclose(shared.loo_decisions_[-2:], shared.decision_function(far)[0], atol=0.01)
+
+
+def test_groups_far_out_are_told_apart_by_their_distance():
+    X, groups = grouped(30, 4)
+    out = np.array([[30.0, 0, 0], [30.1, 0, 0], [0, 60.0, 0], [0, 60.1, 0]])
+    X, groups = np.concatenate([X, out]), np.append(groups, [30, 30, 31, 31])
+    model = OneClassSlabSVM().fit(X, groups=groups)
+    decisions = model.loo_decisions_[-4:]
+    assert decisions.max() < model.loo_decisions_[:-4].min()
+    assert decisions[2:].max() < decisions[:2].min()
+    for group in (30, 31):
+        rest = OneClassSlabSVM(gamma=model.gamma_).fit(X[groups != group], groups=groups[groups != group])
+        own = groups == group
+        # The same scale as new rows, but for what the planes move by as a group of 32 leaves.
+        np.testing.assert_allclose(model.loo_decisions_[own], rest.decision_function(X[own]), rtol=0.2)
+
+
+def test_sparse_rows_and_matrices_have_groups_too():
+    X, groups = grouped(15, 3)
+    X += 4
+    dense = OneClassSVM(kernel="linear").fit(X, groups=groups)
+    sparse = OneClassSVM(kernel="linear").fit(sp.csr_array(X), groups=groups)
+    given = OneClassSVM(kernel="precomputed").fit(X @ X.T, groups=groups)
+    for other in (sparse, given):
+        np.testing.assert_allclose(other.loo_scores_, dense.loo_scores_, atol=0.02 * np.ptp(dense.loo_scores_))
+
+
+def test_paths_take_groups():
+    X, groups = grouped(15, 4)
+    (model,) = fit_path(OneClassSlabSVM(), X, groups=groups, gamma=[0.5])
+    assert model.offset_ == OneClassSlabSVM(gamma=0.5).fit(X, groups=groups).offset_
+
+
+def test_scikit_learn_routes_groups_through_pipelines():
+    X, groups = grouped(20, 4)
+    with sklearn.config_context(enable_metadata_routing=True):
+        steps = make_pipeline(StandardScaler(), OneClassSVM().set_fit_request(groups=True))
+        routed = steps.fit(X, groups=groups)
+    alone = OneClassSVM().fit(StandardScaler().fit_transform(X), groups=groups)
+    assert routed[-1].offset_ == alone.offset_
+
+
+def test_model_files_keep_what_groups_left_out(tmp_path):
+    X, groups = grouped(20, 4)
+    X[:4] += 40
+    for model in (OneClassSlabSVM(), AutoSlabSVM()):
+        model.fit(X, groups=groups)
+        save(model, tmp_path / "model.slab")
+        again = load(tmp_path / "model.slab")
+        np.testing.assert_array_equal(again.loo_decisions_, model.loo_decisions_)
+        np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
+        assert again.summary() == model.summary()
+    np.testing.assert_array_equal(again.p_values(X), model.p_values(X))
+
+
+def test_averaged_slabs_count_groups():
+    X, groups = grouped(30, 5)
+    model = AutoSlabSVM().fit(X, groups=groups)
+    assert "30 groups each left out whole" in model.summary()
+    # One group among 30, and the new row: a 31st of what is counted for the least normal.
+    assert model.p_values(np.full((1, 3), 50.0)) == pytest.approx(1 / 31)
+    shares = [(model.loo_decisions_[groups == g] >= 0).mean() for g in range(30)]
+    assert model.expected_recall_ == pytest.approx(np.mean(shares))
+    with pytest.raises(ValueError, match="max_fit_samples=100 draws some"):
+        AutoSlabSVM(max_fit_samples=100).fit(X, groups=groups)
+
+
+def test_training_planes_have_no_use_for_groups():
+    X, groups = grouped(15, 4)
+    models = [OneClassSVM(offsets="training", gamma=1.0).fit(X, groups=names) for names in (None, groups)]
+    assert models[0].offset_ == models[1].offset_
+
+
+@pytest.mark.parametrize(
+    ("names", "text"),
+    [
+        (np.zeros(12), r"All rows are of one group.*Give rows of at least 2 groups, or leave groups out"),
+        (np.arange(11), r"groups must name the group of each row, as an array of shape \(12,\).*\(11,\)"),
+        (np.ones((12, 1)), r"shape \(12, 1\)"),
+        ([np.nan, *range(11)], r"groups has no name for 1 row, the first of them row 0"),
+        (["a", None] * 6, r"no name for 6 rows, the first of them row 1"),
+        (pd.Series(["a", pd.NA] * 6, dtype="string"), r"no name for 6 rows"),
+        (pd.to_datetime(["2026-01-01", None] * 6), r"no name for 6 rows"),
+    ],
+    ids=["one group", "too few", "a table", "nan", "none", "NA", "NaT"],
+)
+def test_groups_that_make_no_sense_are_refused(names, text):
+    X = np.random.default_rng(0).normal(size=(12, 2))
+    for model in (OneClassSlabSVM(), KernelDensityDetector(), AutoSlabSVM()):
+        with pytest.raises(ValueError, match=text):
+            model.fit(X, groups=names)
+
+
+def test_names_that_cannot_be_compared_are_refused():
+    names = np.empty(12, dtype=object)
+    names[:] = [[number] for number in range(12)]
+    with pytest.raises(TypeError, match="groups must hold numbers or words"):
+        OneClassSVM().fit(np.random.default_rng(0).normal(size=(12, 2)), groups=names)
