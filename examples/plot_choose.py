@@ -44,7 +44,7 @@ for axes, gamma, name in zip(
         nu_upper=0.02, nu_lower=chosen["nu_lower"], gamma=gamma
     ).fit(X)
     SlabBoundaryDisplay.from_estimator(model, X[::2], ax=axes)
-    axes.set_title(f"{name}: gamma {gamma:.3g}")
+    axes.set_title(f"{name}: gamma {gamma:g}")
     axes.set_aspect("equal")
     axes.get_legend().remove()
 
