@@ -11,6 +11,7 @@ ORDER = (
     "plot_thresholds.py",
     "plot_scores.py",
     "plot_calibration.py",
+    "plot_monitor.py",
     "plot_reasons.py",
     "plot_choose.py",
     "plot_open_set.py",

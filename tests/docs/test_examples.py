@@ -108,6 +108,13 @@ def many_rows(found):
     assert found["model"].status_ == "converged"
 
 
+def monitor(found):
+    # Not before the sensor wears; and while fewer than twice as many rows are rejected as before.
+    assert found["WEARS"] < found["alarm"] < 5000
+    before, at = (found["detector"].predict(rows) for rows in (found["stream"][:2000], found["stream"][3000:][:1000]))
+    assert np.mean(at == -1) < 2 * np.mean(before == -1)
+
+
 CLAIMS = {
     f"plot_{claim.__name__}.py": claim
     for claim in (
@@ -115,6 +122,7 @@ CLAIMS = {
         choose,
         histograms,
         many_rows,
+        monitor,
         open_set,
         reasons,
         scores,
