@@ -2,13 +2,12 @@
 
     python benchmarks/pictures.py [--into docs/results]
 
-Nothing is measured. `--first` draws the first picture of the gallery instead, for README.md and the front page.
+Nothing is measured.
 """
 
 from __future__ import annotations
 
 import argparse
-import runpy
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -146,18 +145,7 @@ def draw(folder: Path) -> None:
             plt.close(figure)
 
 
-def draw_first(file: Path) -> None:
-    """Draw the first picture of the first example of the gallery."""
-    found = runpy.run_path(str(ROOT / "examples" / "plot_two_planes.py"))
-    found["first"].savefig(file, dpi=150, metadata={"Software": None})
-
-
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--into", type=Path, default=ROOT / "docs" / "results", metavar="FOLDER")
-    parser.add_argument("--first", type=Path, metavar="FILE", help="draw the gallery's first picture into this file")
-    options = parser.parse_args()
-    if options.first:
-        draw_first(options.first)
-    else:
-        draw(options.into)
+    draw(parser.parse_args().into)

@@ -17,6 +17,7 @@ release = slabsvm.__version__
 copyright = author
 
 extensions = [
+    "accessible",
     "docstrings",
     "mathml",
     "myst_parser",
@@ -46,7 +47,9 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_copy_source = False
 html_theme_options = {
-    "header_links_before_dropdown": 7,
+    "collapse_navigation": True,
+    "header_links_before_dropdown": 6,
+    "navbar_persistent": ["search-button"],
     "navigation_with_keys": False,
     "show_prev_next": True,
     "secondary_sidebar_items": ["page-toc"],
