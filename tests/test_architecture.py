@@ -43,6 +43,8 @@ HOMES = {
     "matplotlib": {"display"},
     "click": {"command"},
     "rich": {"command"},
+    "starlette": {"explore"},
+    "uvicorn": {"explore"},
     "pandas": {"files"},
     "pyarrow": {"files"},
     "dask": {"data", "detectors"},

@@ -7,6 +7,7 @@ from importlib.metadata import EntryPoint, entry_points
 import click
 
 from slabsvm import __version__
+from slabsvm.command.explore import explore
 from slabsvm.command.fit import fit
 from slabsvm.command.inspect import inspect
 from slabsvm.command.score import score
@@ -58,10 +59,10 @@ def slabsvm() -> None:
     slabsvm score model.slab new.csv -o scored.csv      which new rows are not like these, and why
     slabsvm inspect model.slab --html model.html        what was learned, in pictures
 
-    `slabsvm demo` needs no data. `demo` and `reproduce` are there where slabsvm-reproduction is installed, as in a
-    clone of the repository after `./run demo`.
+    `slabsvm explore` and `slabsvm demo` need no data. `demo` and `reproduce` are there where slabsvm-reproduction is
+    installed, as in a clone of the repository after `./run demo`.
     """
 
 
-for subcommand in (fit, score, inspect, tune):
+for subcommand in (fit, score, inspect, tune, explore):
     slabsvm.add_command(subcommand)

@@ -1,0 +1,66 @@
+/* link.js: a state as the fragment of a link, and back; what is in it never leaves the browser. */
+"use strict";
+((slab) => {
+  const { DEFAULTS, MOST_POINTS } = slab.state;
+  const KEYS = { k: "kernel", g: "gamma", l: "nu_lower", u: "nu_upper", e: "epsilon", o: "offsets" };
+  const MOST_DECIMALS = 12;
+
+  /** Coordinates as whole numbers in base 36 of a power of ten: "3:1ab.-2f;..." has three decimals. */
+  function packed(rows) {
+    let digits = 0;
+    const fits = () => rows.every((row) => row.every((v) => Number(v.toFixed(digits)) === v));
+    while (digits < MOST_DECIMALS && !fits()) digits++;
+    const whole = (v) => Math.round(v * 10 ** digits).toString(36);
+    return `${digits}:${rows.map((row) => row.map(whole).join(".")).join(";")}`;
+  }
+
+  function unpacked(text) {
+    const [digits, rest] = text.split(":"), scale = 10 ** Number(digits);
+    if (!rest) return [];
+    return rest.split(";").map((row) => row.split(".").map((whole) => parseInt(whole, 36) / scale));
+  }
+
+  /** @param {State} state */
+  function encode({ points, stranger, parameters, view, names }) {
+    const found = new URLSearchParams();
+    for (const [key, name] of Object.entries(KEYS)) found.set(key, String(parameters[name]));
+    found.set("v", [...view.x, ...view.y].join(" "));
+    found.set("n", names.join("\n"));
+    found.set("s", packed([stranger]));
+    found.set("p", packed(points));
+    return `#${found}`;
+  }
+
+  /**
+   * The state of a fragment; null where it holds none.
+   * @param {string} fragment
+   * @returns {State | null}
+   */
+  function decode(fragment) {
+    const found = new URLSearchParams(fragment.replace(/^#/, ""));
+    if (!found.has("p")) return null;
+    const parameters = { ...DEFAULTS };
+    for (const [key, name] of Object.entries(KEYS)) {
+      const text = found.get(key);
+      if (text === null) continue;
+      const number = Number(text);
+      parameters[name] = typeof DEFAULTS[name] === "number" || (name === "gamma" && text && number > 0) ? number : text;
+    }
+    const [x0, x1, y0, y1] = (found.get("v") ?? "").split(" ").map(Number);
+    const points = unpacked(found.get("p")), [stranger] = unpacked(found.get("s") ?? "0:0.0");
+    const pairs = [...points, stranger, [x0, x1], [y0, y1]];
+    const isGood =
+      points.length <= MOST_POINTS &&
+      pairs.every((row) => row.length === 2 && row.every(Number.isFinite)) &&
+      x0 < x1 && y0 < y1 &&
+      Object.hasOwn(slab.kernels.named, parameters.kernel) &&
+      ["leave-one-out", "training"].includes(parameters.offsets) &&
+      (typeof parameters.gamma === "number" || ["neighbours", "scale"].includes(parameters.gamma)) &&
+      [parameters.nu_lower, parameters.nu_upper, parameters.epsilon].every(Number.isFinite);
+    if (!isGood) return null;
+    const names = (found.get("n") ?? "x\ny").split("\n").slice(0, 2);
+    return { points, stranger, parameters, view: { x: [x0, x1], y: [y0, y1] }, names };
+  }
+
+  slab.link = { encode, decode };
+})((globalThis.slabsvm ??= {}));

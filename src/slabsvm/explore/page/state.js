@@ -1,0 +1,186 @@
+/* state.js: what the page is about (points, a stranger, parameters, the view), its history, and scenes to begin with. */
+"use strict";
+((slab) => {
+  const MOST_POINTS = 500;
+  const MOST_STEPS_BACK = 200;
+  const DEFAULTS = {
+    kernel: "rbf", gamma: "neighbours", nu_lower: 0.1, nu_upper: 0.01, epsilon: 2 / 3, offsets: "leave-one-out",
+  };
+
+  /**
+   * @typedef {object} State
+   * @property {number[][]} points
+   * @property {number[]} stranger
+   * @property {object} parameters
+   * @property {{x: number[], y: number[]}} view from and to
+   * @property {string[]} names of the coordinates
+   */
+
+  /** The decimals that a coordinate is kept with, so that a link can carry it: a hundred-thousandth of the span. */
+  const decimals = (span) => Math.min(Math.max(Math.ceil(5 - Math.log10(span)), 0), 12);
+  const rounded = (value, digits) => Number(value.toFixed(digits));
+
+  /** Points and a stranger with the decimals that their span asks for, and a view that shows them. */
+  function framed(points, stranger, nonNegative = false) {
+    const range = (j) => {
+      const all = points.map((row) => row[j]);
+      const low = Math.min(...all), high = Math.max(...all), room = 0.35 * (high - low || Math.abs(high) || 1);
+      return [nonNegative ? Math.max(low - room, 0) : low - room, high + room];
+    };
+    const x = range(0), y = range(1), dx = decimals(x[1] - x[0]), dy = decimals(y[1] - y[0]);
+    const kept = ([a, b]) => [rounded(a, dx), rounded(b, dy)];
+    const outer = stranger ?? [x[1] - 0.1 * (x[1] - x[0]), y[0] + 0.12 * (y[1] - y[0])];
+    const shown = { x: x.map((v) => rounded(v, dx)), y: y.map((v) => rounded(v, dy)) };
+    return { points: points.map(kept), stranger: kept(outer), view: shown };
+  }
+
+  /** A state and those before it; changes of one gesture are undone together. */
+  class Session {
+    /** @param {State} state */
+    constructor(state) {
+      this.state = state;
+      this.past = [];
+      this.future = [];
+      this.gesture = null;
+      this.listeners = [];
+    }
+
+    /**
+     * @param {Partial<State>} changes
+     * @param {string | null} [gesture]
+     */
+    set(changes, gesture = null) {
+      if (gesture === null || gesture !== this.gesture) this.past = [...this.past.slice(1 - MOST_STEPS_BACK), this.state];
+      this.gesture = gesture;
+      this.future = [];
+      this.state = { ...this.state, ...changes };
+      this.notify();
+    }
+
+    /** Change parameters. */
+    tune(parameters, gesture = null) {
+      this.set({ parameters: { ...this.state.parameters, ...parameters } }, gesture);
+    }
+
+    end() {
+      this.gesture = null;
+    }
+
+    undo() {
+      this.move(this.past, this.future);
+    }
+
+    redo() {
+      this.move(this.future, this.past);
+    }
+
+    move(from, to) {
+      if (!from.length) return;
+      to.push(this.state);
+      this.state = from.pop();
+      this.gesture = null;
+      this.notify();
+    }
+
+    notify() {
+      for (const listener of this.listeners) listener(this.state);
+    }
+
+    /** Where a place of the view is, with the decimals that points are kept with. */
+    place([x, y]) {
+      const { view, parameters } = this.state, least = slab.kernels.named[parameters.kernel](1).nonNegative ? 0 : -Infinity;
+      const clipped = (value, [from, to]) =>
+        rounded(Math.max(Math.min(Math.max(value, from), to), least), decimals(to - from));
+      return [clipped(x, view.x), clipped(y, view.y)];
+    }
+
+    add(points, gesture = null) {
+      const room = MOST_POINTS - this.state.points.length;
+      if (room > 0) this.set({ points: [...this.state.points, ...points.slice(0, room).map((p) => this.place(p))] }, gesture);
+      return points.length <= room;
+    }
+
+    /** Move a point, or the stranger (-1). */
+    shift(index, to, gesture = null) {
+      if (index < 0) return this.set({ stranger: this.place(to) }, gesture);
+      this.set({ points: this.state.points.map((row, i) => (i === index ? this.place(to) : row)) }, gesture);
+    }
+
+    remove(indexes, gesture = null) {
+      const gone = new Set(indexes);
+      if (gone.size) this.set({ points: this.state.points.filter((_, i) => !gone.has(i)) }, gesture);
+    }
+
+    /** Make the view larger (factor > 1) or smaller about its middle. */
+    zoom(factor) {
+      const nonNegative = slab.kernels.named[this.state.parameters.kernel](1).nonNegative;
+      const scaled = ([from, to]) => {
+        const middle = 0.5 * (from + to), half = 0.5 * factor * (to - from), digits = decimals(2 * half);
+        return [rounded(nonNegative ? Math.max(middle - half, 0) : middle - half, digits), rounded(middle + half, digits)];
+      };
+      this.set({ view: { x: scaled(this.state.view.x), y: scaled(this.state.view.y) } });
+    }
+
+    /** Choose a kernel; points are moved to where it is defined. Returns whether they were. */
+    choose(kernel) {
+      const { points, stranger, parameters } = this.state;
+      const chosen = { parameters: { ...parameters, kernel } };
+      const least = (j) => Math.min(...[...points, stranger].map((row) => row[j]));
+      const moves = slab.kernels.named[kernel](1).nonNegative && points.length && (least(0) < 0 || least(1) < 0);
+      if (moves) {
+        const low = [least(0), least(1)], up = ([x, y]) => [x - Math.min(low[0], 0), y - Math.min(low[1], 0)];
+        Object.assign(chosen, framed(points.map(up), up(stranger), true));
+      } else if (slab.kernels.named[kernel](1).nonNegative) {
+        const { x, y } = this.state.view;
+        chosen.view = { x: [Math.max(x[0], 0), x[1]], y: [Math.max(y[0], 0), y[1]] };
+      }
+      this.set(chosen);
+      return Boolean(moves);
+    }
+  }
+
+  /** Normal numbers from a seed, the same in all browsers. */
+  function normal(seed) {
+    let state = seed;
+    const uniform = () => (state = (state * 16807) % 2147483647) / 2147483647;
+    return () => Math.sqrt(-2 * Math.log(uniform())) * Math.cos(2 * Math.PI * uniform());
+  }
+
+  const drawn = (seed, count, place) => {
+    const next = normal(seed);
+    return Array.from({ length: count }, (_, i) => place(next, i).map((v) => rounded(v, 3)));
+  };
+
+  const ring = () =>
+    drawn(20, 120, (next, i) => {
+      const turn = (2 * Math.PI * (i + 0.3 * next())) / 120, radius = 1.9 + 0.17 * next();
+      return [radius * Math.cos(turn), radius * Math.sin(turn)];
+    });
+
+  const crescent = () =>
+    drawn(20, 120, (next, i) => {
+      const turn = (Math.PI * (i + 0.3 * next())) / 120 - 0.2, radius = 2.1 + 0.24 * next();
+      return [radius * Math.cos(turn), radius * Math.sin(turn) - 0.7];
+    });
+
+  const view = { x: [-4, 4], y: [-3, 3] };
+  const names = ["x", "y"];
+  const around = { ...DEFAULTS, nu_lower: 0.08, nu_upper: 0.05, gamma: 0.05 };
+  const SCENES = {
+    first: () => ({ points: ring(), stranger: [0.2, 0.1], parameters: around, view, names }),
+    planes: () => ({ points: ring(), stranger: [0.2, 0.1], parameters: { ...around, epsilon: 0 }, view, names }),
+    islands: () => ({
+      points: crescent(), stranger: [0, -0.4], names, view,
+      parameters: { ...DEFAULTS, gamma: 12, offsets: "training" },
+    }),
+    intruders: () => ({
+      points: [
+        ...drawn(3, 110, (next) => [-0.7 + 0.8 * next(), 0.3 + 0.6 * next()]),
+        ...drawn(5, 14, (next) => [2.6 + 0.16 * next(), -1.9 + 0.16 * next()]),
+      ],
+      stranger: [2.6, -1.3], names, view, parameters: { ...DEFAULTS, gamma: "scale", nu_lower: 0.05 },
+    }),
+  };
+
+  slab.state = { MOST_POINTS, DEFAULTS, SCENES, Session, framed, normal };
+})((globalThis.slabsvm ??= {}));

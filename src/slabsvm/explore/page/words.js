@@ -1,0 +1,44 @@
+/* words.js: what an answer means, in words for everyone. */
+"use strict";
+((slab) => {
+  const percent = (share) => `${(100 * share).toFixed(share > 0.995 || share < 0.1 ? 1 : 0)} %`;
+  const counted = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
+  const short = (value) => String(Number(value.toPrecision(3)));
+
+  /** The share of new points that the parameters ask for. */
+  const nominal = ({ nu_lower, nu_upper, epsilon }) => 1 - nu_lower - (epsilon === 0 ? 0 : nu_upper);
+
+  /** One sentence for ears: what there is, and what became of it. */
+  function summary(state, answer) {
+    const verdict = answer.strangers.decisions[0] >= 0 ? "accepted" : "rejected";
+    const warned = answer.warnings.length ? " There is a warning." : "";
+    return (
+      `${counted(state.points.length, "point")}. About ${percent(answer.expected_recall)} of new points like these are ` +
+      `expected to be accepted. The stranger is ${verdict}.${warned}`
+    );
+  }
+
+  /** What became of the stranger, and why. */
+  function verdict({ strangers, rho_lower, rho_upper }) {
+    const s = strangers.positions[0], decision = strangers.decisions[0];
+    if (decision >= 0) return rho_upper === null ? "Accepted: it is above the only plane." : "Accepted: it lies between the planes.";
+    return s < rho_lower ? "Rejected: it lies below the lower plane." : "Rejected: it lies above the upper plane.";
+  }
+
+  /** What is expected, and what was asked for. */
+  function recall({ parameters }, answer) {
+    const least = parameters.offsets === "training" ? "as few as " : "";
+    return `${least}${percent(answer.expected_recall)} of new points (asked for: ${percent(nominal(parameters))})`;
+  }
+
+  /** The certificate. */
+  function certificate(answer) {
+    const of = `the objective, ${short(answer.objective)}, is within ${answer.gap.toExponential(0)} of the optimum`;
+    return {
+      converged: `Solved: ${of} (relative gap ${answer.relative_gap.toExponential(0)}).`,
+      degenerate: `Solved, but w is zero: ${of}, and no direction tells the points from the origin.`,
+    }[answer.status] ?? `Not solved (${answer.status}): ${of}.`;
+  }
+
+  slab.words = { summary, verdict, recall, certificate, counted, percent, short };
+})((globalThis.slabsvm ??= {}));
