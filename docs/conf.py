@@ -22,6 +22,7 @@ extensions = [
     "mathml",
     "myst_parser",
     "numpydoc",
+    "slab",
     "sphinx.ext.autosummary",
     "sphinx_copybutton",
     "sphinx_design",
