@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -25,7 +26,6 @@ from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.conformal.doubts import (
-    MOST_SAMPLES,
     CalibrationWarning,
     far_accepted,
     found_no_direction,
@@ -33,7 +33,16 @@ from slabsvm.conformal.doubts import (
     too_few,
     without_direction,
 )
-from slabsvm.conformal.held_out import Calibrated, Given, by_leave_one_out, by_prefit, by_splits, folds_of, halves_of
+from slabsvm.conformal.held_out import (
+    Calibrated,
+    Given,
+    by_leave_one_out,
+    by_prefit,
+    by_splits,
+    folds_of,
+    given_of,
+    halves_of,
+)
 from slabsvm.conformal.p_values import (
     WHOLE,
     Tail,
@@ -52,8 +61,7 @@ from slabsvm.detectors.base import SlabCollapseWarning, parameters
 from slabsvm.detectors.explained import explanation_of
 from slabsvm.detectors.explanation import Explanation, mean_of
 from slabsvm.detectors.recall import misjudged_repeats
-from slabsvm.detectors.weighting import checked_weights
-from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
+from slabsvm.runtime.arrays import BoolArray, FloatArray
 from slabsvm.runtime.atomic import atomic
 from slabsvm.runtime.caller import warn
 from slabsvm.runtime.sklearn_private import (
@@ -61,7 +69,6 @@ from slabsvm.runtime.sklearn_private import (
     Interval,
     StrOptions,
     _fit_context,
-    _num_samples,
     _safe_indexing,
 )
 
@@ -108,7 +115,7 @@ class ConformalDetector(OutlierMixin, Wrapping):
     smallest_p_value_ : float
         The p-value of a row below all calibration rows: ``1 / (n_calibration_ + 1)``, or twice it with two_sided=True.
     n_calibration_ : int
-        The number of calibration rows; with sample_weight, the sum of their weights, rounded down.
+        The number of calibration rows, or groups; with sample_weight, the sum of rows' weights, rounded down.
     far_p_value_ : float
         The largest p-value among a few rows infinitely far from the training rows; NaN where such rows cannot be made
         (columns that are no numbers) or the estimator refuses them.
@@ -163,14 +170,18 @@ class ConformalDetector(OutlierMixin, Wrapping):
     # The estimator validates its own parameters.
     @atomic
     @_fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X: Any, y: Any = None, **fit_params: Any) -> Self:
+    def fit(self, X: Any, y: Any = None, groups: Any = None, **fit_params: Any) -> Self:
         """Learn from positive samples, and calibrate on held-out ones.
 
         Parameters
         ----------
         X : array-like, frame or sparse matrix of shape (n_samples, n_features)
-            What the estimator takes; rows must be exchangeable.
+            What the estimator takes; rows must be exchangeable, or with groups these and the rows in each.
         y : ignored
+        groups : array-like of shape (n_samples,), default=None
+            The name of each row's group (patient, machine, video), for rows of *new* groups. Whole groups are held out,
+            and calibration counts groups: one of N rows counts as 1 / N in each, by sample_weight where it is given. An
+            estimator whose fit takes groups gets them.
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative. A row of weight 2 is learned and calibrates as two rows do, and is held out or learned as one.
             Calibration counts rows, so that weights are counts here: not only their ratios matter. Weights below 1 add
@@ -194,7 +205,7 @@ class ConformalDetector(OutlierMixin, Wrapping):
         """
         del y
         X = self._table(X, reset=True)
-        members = self._calibrate(X, fit_params)
+        members = self._calibrate(X, groups, fit_params)
         for doubt in self._doubts():
             warn(doubt, CalibrationWarning)
         if text := self._misjudged_repeats(X, members[0]):
@@ -279,17 +290,9 @@ class ConformalDetector(OutlierMixin, Wrapping):
         """The p-value of a row below all calibration rows."""
         return min(1.0, self._sides / (self.n_calibration_ + 1))
 
-    def _calibrate(self, X: Any, fit_params: Mapping[str, Any]) -> Sequence[Calibrated]:
+    def _calibrate(self, X: Any, groups: Any, fit_params: Mapping[str, Any]) -> Sequence[Calibrated]:
         """Learn and calibrate, and return the fitted detectors with the positives that they have not learned."""
-        weights = checked_weights(fit_params.get("sample_weight"), X)
-        weights = np.ones(_num_samples(X)) if weights is None else weights
-        with np.errstate(over="ignore"):
-            if not weights.sum() <= MOST_SAMPLES:
-                raise ValueError(
-                    f"The sample weights add up to {weights.sum():.3g}. Calibration counts rows, so that weights are "
-                    f"counts here, and no more than {MOST_SAMPLES:.0e} can be told apart. Divide the weights."
-                )
-        members = self._members(Given(X, fit_params, weights))
+        members = self._members(given_of(X, groups, fit_params))
         self.estimators_ = [member.detector for member in members]
         self.calibration_scores_ = [np.sort(member.scores) for member in members]
         self._rankings = [ranked(member.scores, member.deciding_reach, member.weights) for member in members]
@@ -309,14 +312,11 @@ class ConformalDetector(OutlierMixin, Wrapping):
             return [by_prefit(self._detector, given)]
         if self.method == "leave-one-out":
             return [by_leave_one_out(self._detector, given)]
-        kept = np.flatnonzero(given.weights > 0)
-        every = given.X if len(kept) == len(given.weights) else _safe_indexing(given.X, kept)
-        splits = ((kept[learned], kept[held_out]) for learned, held_out in self._splits(every))
-        return by_splits(self._detector, given, splits, self.n_jobs)
-
-    def _splits(self, X: Any) -> Sequence[tuple[IndexArray, IndexArray]]:
         random = check_random_state(self.random_state)
-        return folds_of(X, self.cv, random) if self.method == "cross" else halves_of(X, self.calibration_size, random)
+        folds = partial(folds_of, cv=self.cv, random=random)
+        halves = partial(halves_of, share=self.calibration_size, random=random)
+        splits = given.splits(folds if self.method == "cross" else halves)
+        return by_splits(self._detector, given, splits, self.n_jobs)
 
     def _sufficient_level(self, alpha: float | None) -> float:
         """Return the level of a rate, the detector's own for None, and warn where there is none."""

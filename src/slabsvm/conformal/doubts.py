@@ -26,8 +26,8 @@ def too_few(n_calibration: int, smallest_p_value: float, alpha: float, sides: in
     needed = int(np.ceil(min(sides / alpha, MOST_SAMPLES) - WHOLE)) - 1
     return (
         f"Nothing will be rejected: with {n_calibration} calibration samples the smallest p-value is "
-        f"{smallest_p_value:.3g}, and alpha is {alpha:g}. Give at least {needed} calibration samples, or a larger "
-        "alpha; 'cross' and 'leave-one-out' calibrate on every row."
+        f"{smallest_p_value:.3g}, and alpha is {alpha:g}. Give at least {needed} calibration samples (groups, where "
+        "these were given), or a larger alpha; 'cross' and 'leave-one-out' calibrate on every row."
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
@@ -13,14 +13,16 @@ from sklearn.model_selection import KFold, check_cv
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
+from slabsvm.conformal.doubts import MOST_SAMPLES
 from slabsvm.conformal.remoteness import innermost, needs_reach, reach_of, reach_without_own
 from slabsvm.data.distinct import Distinct
+from slabsvm.data.groups import numbered
 from slabsvm.detectors.answers import answer, left_out_decisions, refuse_other_polarity
 from slabsvm.detectors.base import SlabCollapseWarning
-from slabsvm.detectors.weighting import fit_with
+from slabsvm.detectors.weighting import checked_weights, fit_with, takes_groups
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.caller import silenced
-from slabsvm.runtime.sklearn_private import _check_method_params, _num_samples, _safe_split
+from slabsvm.runtime.sklearn_private import _check_method_params, _num_samples, _safe_indexing, _safe_split
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class Calibrated:
         Which of the rows that were given they are.
     learned : the rows that the detector has learned, or None where these are all of its rows
     distinct : Distinct or None
-        Which of the rows that it has learned are the same sample; of "leave-one-out" alone.
+        Which of the rows that it has learned are the same sample; of "leave-one-out" without groups alone.
     """
 
     detector: Any
@@ -66,13 +68,54 @@ class Calibrated:
         )
 
 
+# Parts a table's rows, given the number of each one's group or None, into rows to learn and rows to hold out.
+Divide = Callable[[Any, IndexArray | None], Iterable[tuple[IndexArray, IndexArray]]]
+
+
 @dataclass(frozen=True)
 class Given:
-    """The arguments of fit: rows, parameters of the detector's fit, and the rows' weights, (n_samples,)."""
+    """The arguments of fit.
+
+    Attributes
+    ----------
+    X : rows
+    parameters : parameters of the detector's fit
+    weights : (n_samples,) array
+        How many calibration rows each row is; with groups, the share of its group that it is.
+    groups : (n_samples,) array of intp, or None
+        The number of each row's group.
+    """
 
     X: Any
     parameters: Mapping[str, Any]
     weights: FloatArray
+    groups: IndexArray | None = None
+
+    def splits(self, divide: Divide) -> list[tuple[IndexArray, IndexArray]]:
+        """Return which rows of positive weight are learned and which are held out, as divide parts them."""
+        kept = np.flatnonzero(self.weights > 0)
+        every = self.X if len(kept) == len(self.weights) else _safe_indexing(self.X, kept)
+        groups = None if self.groups is None else self.groups[kept]
+        return [(kept[learned], kept[held_out]) for learned, held_out in divide(every, groups)]
+
+
+def given_of(X: Any, groups: Any, parameters: Mapping[str, Any]) -> Given:
+    """Return the arguments of fit, of which weights and groups are checked; each group counts as one row."""
+    weights = checked_weights(parameters.get("sample_weight"), X)
+    weights = np.ones(_num_samples(X)) if weights is None else weights
+    if groups is not None:
+        numbers = numbered(groups, len(weights))
+        with np.errstate(over="ignore"):
+            of_rows = np.bincount(numbers, weights=weights)[numbers]
+        shares = np.divide(weights, of_rows, out=np.zeros_like(weights), where=weights > 0)
+        return Given(X, {**parameters, "groups": numbers}, shares, numbers)
+    with np.errstate(over="ignore"):
+        if not weights.sum() <= MOST_SAMPLES:
+            raise ValueError(
+                f"The sample weights add up to {weights.sum():.3g}. Calibration counts rows, so that weights are "
+                f"counts here, and no more than {MOST_SAMPLES:.0e} can be told apart. Divide the weights."
+            )
+    return Given(X, parameters, weights)
 
 
 def by_prefit(detector: Any, given: Given) -> Calibrated:
@@ -82,13 +125,21 @@ def by_prefit(detector: Any, given: Given) -> Calibrated:
 
 
 def by_leave_one_out(detector: Any, given: Given) -> Calibrated:
-    """Return a clone fitted to all rows, with what it would answer each of them had it not learned that one."""
+    """Return a clone fitted to all rows, with what it would answer each of them had it not learned that one.
+
+    With groups, had it not learned the row's group.
+    """
+    if given.groups is not None and not takes_groups(detector):
+        raise ValueError(
+            f"method='leave-one-out' with groups needs a detector that leaves groups out, whose fit takes groups; "
+            f"{type(detector).__name__} does not. Use method='split' or 'cross'."
+        )
     fitted = _fitted(clone(detector), given.X, given.parameters)
     scores = left_out_decisions(fitted, needed_by="method='leave-one-out'", remedy="Use method='split' or 'cross'.")
     # A weight may vanish beside the largest.
     weights = np.where(np.isnan(scores), 0.0, given.weights)
     model, rows = innermost(fitted, given.X)
-    distinct = model._distinct(model._checked(rows, reset=False), weights)
+    distinct = model._distinct(model._checked(rows, reset=False), weights) if given.groups is None else None
     reach, every = reach_without_own(fitted, given.X), np.arange(len(weights))
     return Calibrated(fitted, scores, reach, weights, every, distinct=distinct).counted
 
@@ -124,26 +175,50 @@ def _scored(
     return Calibrated(detector, scores, reach_of(detector, X, scores), weights, held_out, learned)
 
 
-def folds_of(X: Any, cv: Any, random: np.random.RandomState) -> Sequence[tuple[IndexArray, IndexArray]]:
+def folds_of(
+    X: Any, groups: IndexArray | None, *, cv: Any, random: np.random.RandomState
+) -> Sequence[tuple[IndexArray, IndexArray]]:
     """Return which rows each fold learns and holds out; cv is a number of folds, or a splitter."""
-    count = _refuse_few(X, 1, "cross")
-    folds = KFold(min(cv, count), shuffle=True, random_state=random) if isinstance(cv, Integral) else cv
-    return list(check_cv(folds).split(X))
+    units = np.arange(_num_samples(X)) if groups is None else np.unique(groups)
+    _refuse_few(len(units), 1, "cross", groups)
+    if not isinstance(cv, Integral):
+        folds = list(check_cv(cv).split(X, groups=groups))
+        _refuse_straddling(folds, groups)
+        return folds
+    parts = KFold(min(cv, len(units)), shuffle=True, random_state=random).split(units)
+    return [_rows_of(units[held_out], units if groups is None else groups) for _, held_out in parts]
 
 
-def halves_of(X: Any, share: float, random: np.random.RandomState) -> Sequence[tuple[IndexArray, IndexArray]]:
-    """Return which rows are learned, and which, this share of them, are held out."""
-    held = max(1, int(share * _num_samples(X)))
-    order = random.permutation(_refuse_few(X, held, "split"))
-    return [(np.sort(order[held:]), np.sort(order[:held]))]
+def halves_of(
+    X: Any, groups: IndexArray | None, *, share: float, random: np.random.RandomState
+) -> Sequence[tuple[IndexArray, IndexArray]]:
+    """Return which rows are learned, and which, this share of them or of their groups, are held out."""
+    units = np.arange(_num_samples(X)) if groups is None else np.unique(groups)
+    held = max(1, int(share * len(units)))
+    _refuse_few(len(units), held, "split", groups)
+    order = random.permutation(len(units))
+    return [_rows_of(units[order[:held]], units if groups is None else groups)]
 
 
-def _refuse_few(X: Any, held: int, method: str) -> int:
-    """Return the number of rows, of which so many are held out at once, or refuse too few."""
-    count = int(_num_samples(X))
-    if count - held < 2:
+def _rows_of(held: IndexArray, units: IndexArray) -> tuple[IndexArray, IndexArray]:
+    """Return the rows that are learned and those that are held out, of rows of these units."""
+    inside = np.isin(units, held)
+    return np.flatnonzero(~inside), np.flatnonzero(inside)
+
+
+def _refuse_straddling(folds: Iterable[tuple[IndexArray, IndexArray]], groups: IndexArray | None) -> None:
+    if groups is not None and any(np.isin(groups[held_out], groups[learned]).any() for learned, held_out in folds):
         raise ValueError(
-            f"Cannot learn and calibrate from n_samples = {count} with method={method!r}: at least 2 samples "
-            "are to be learned and 1 is to be held out. Give more samples."
+            "The folds of cv part rows of one group, so that held-out rows are no rows of new groups. Give cv as a "
+            "number, or a splitter that keeps groups whole, such as sklearn.model_selection.GroupKFold."
         )
-    return count
+
+
+def _refuse_few(count: int, held: int, method: str, groups: IndexArray | None) -> None:
+    """Refuse too few rows or groups, of which so many are held out at once."""
+    least, what, number = (2, "samples", "n_samples") if groups is None else (1, "groups", "number of groups")
+    if count - held < least:
+        raise ValueError(
+            f"Cannot learn and calibrate from {number} = {count} with method={method!r}: at least {least} {what} "
+            f"are to be learned and 1 is to be held out. Give more {what}."
+        )

@@ -19,6 +19,14 @@ Ties of the whole pair count in favour of the new sample, as the guarantee deman
 
 A held-out positive of weight w counts as w of them. The weight of those passed is rounded up to a whole number, and n
 down, so that the guarantee for weights that count repetitions holds for all weights.
+
+Rows in groups (patients, machines, videos) are not exchangeable: rows of a group are alike. Let K groups be held out,
+and each row of one of N count as 1 / N, so that groups count as one each. With p = (1 + sum of w_i over c_i <= s) /
+(K + 1), P(p <= alpha) <= alpha holds for a row of a new group, if groups are exchangeable, and the rows of each group
+are (Lee, Barber, Willett, arXiv 2306.06342). For let the new row's group be there with all its rows, and draw of the
+K + 1 groups one, and of its rows one. The share F of weight that scores no more than the drawn row, groups weighing
+1 / (K + 1) each, is at most alpha with probability at most alpha, as it is for any finite distribution. The new row is
+such a draw, and its p is no less than F, of which its own group is 1 / (K + 1) at most.
 """
 
 from __future__ import annotations

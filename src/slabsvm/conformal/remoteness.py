@@ -26,6 +26,7 @@ from sklearn.pipeline import Pipeline
 from slabsvm.data.checks import canonical
 from slabsvm.detectors.kernelized import KernelDetector
 from slabsvm.detectors.slab_planes import Slab
+from slabsvm.detectors.support_vector_fit import SupportVectorFit
 from slabsvm.kernels.rbf import RBF
 from slabsvm.runtime.arrays import BoolArray, FloatArray
 from slabsvm.runtime.sklearn_private import _safe_indexing
@@ -80,10 +81,15 @@ def deciding_reach(detector: Any, X: Any, decisions: FloatArray) -> FloatArray:
 
 
 def reach_without_own(detector: Any, X: Any) -> FloatArray:
-    """Return `reach_of` of the training rows, each without the model's kernel function around it."""
+    """Return `reach_of` of the training rows, each without the model's kernel function around it.
+
+    With groups, without those around rows of its group.
+    """
     model, rows = innermost(detector, X)
     if not _has_mass(model):
         return np.full(len(model.loo_scores_), np.inf)
+    if isinstance(model._fitted, SupportVectorFit) and model._fitted.loo_log_mass is not None:
+        return _where_little(model._fitted.loo_log_mass, least_mass(model))
     own = np.zeros(len(model.loo_scores_), dtype=bool)
     own[getattr(model, "support_", slice(None))] = True
     return _where_little(_log_mass(model, rows, own), least_mass(model))

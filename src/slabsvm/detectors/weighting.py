@@ -1,4 +1,4 @@
-"""Sample weights for detectors of any library: who takes them, and how a pipeline hands them on."""
+"""Sample weights and groups for detectors of any library: who takes them, and how a pipeline hands them on."""
 
 from __future__ import annotations
 
@@ -68,10 +68,27 @@ def routed_before(steps: Pipeline, weights: Any) -> dict[str, Any]:
 
 
 def fit_with(detector: Any, X: Any, parameters: Mapping[str, Any]) -> Any:
-    """Fit a detector with these parameters of its fit, a pipeline's sample_weight routed, and return it."""
+    """Fit a detector with these parameters of its fit, a pipeline's sample_weight and groups routed, and return it."""
     given = dict(parameters)
-    weights = given.pop("sample_weight", None)
-    return detector.fit(X, **given, **routed(detector, weights))
+    weights, groups = given.pop("sample_weight", None), given.pop("groups", None)
+    return detector.fit(X, **given, **routed(detector, weights), **routed_groups(detector, groups))
+
+
+def routed_groups(model: Any, groups: Any) -> dict[str, Any]:
+    """Return the parameters of fit by which a detector, or the last step of a pipeline, gets groups, if any."""
+    from sklearn.pipeline import Pipeline
+
+    if groups is None or not takes_groups(model):
+        return {}
+    return {f"{model.steps[-1][0]}__groups": groups} if isinstance(model, Pipeline) else {"groups": groups}
+
+
+def takes_groups(model: Any) -> bool:
+    """Return whether the fit of a detector, or of the last step of a pipeline, takes groups of rows."""
+    from sklearn.pipeline import Pipeline
+
+    final = model[-1] if isinstance(model, Pipeline) else model
+    return "groups" in signature(final.fit).parameters
 
 
 def _takes_weight(step: Any) -> bool:

@@ -1,0 +1,96 @@
+"""p-values for rows of new groups: whole groups calibrate, and each counts as one."""
+
+import numpy as np
+import pytest
+from sklearn.ensemble import IsolationForest
+from sklearn.model_selection import GroupKFold, KFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from slabsvm import CalibrationWarning, ConformalDetector, KernelPCADetector, OneClassSVM
+from slabsvm.files import load, save
+
+pytestmark = pytest.mark.numeric
+
+
+def grouped(sizes, seed=0, spread=0.1):
+    """Return rows near the centres of groups of these sizes, and the groups' names."""
+    rng = np.random.default_rng(seed)
+    rows = np.repeat(rng.normal(size=(len(sizes), 3)), sizes, axis=0)
+    return rows + spread * rng.normal(size=rows.shape), np.repeat([f"patient {n}" for n in range(len(sizes))], sizes)
+
+
+@pytest.mark.parametrize("method", ["split", "cross", "leave-one-out"])
+def test_rows_of_new_groups_are_rejected_at_the_rate_asked_for(method):
+    rates, by_rows = [], []
+    for seed in range(8):
+        X, groups = grouped(np.full(60, 6), seed)
+        new, _ = grouped(np.ones(400, dtype=int), 100 + seed)
+        model = ConformalDetector(OneClassSVM(), alpha=0.1, method=method)
+        rates.append((model.fit(X, groups=groups).predict(new) == -1).mean())
+        assert model.n_calibration_ == (30 if method == "split" else 60)
+        by_rows.append((model.fit(X).predict(new) == -1).mean())
+    # The rate of one calibration by n groups has a deviation of about sqrt(.09 / n), of eight .02 at most.
+    assert 0.05 < np.mean(rates) < 0.1 + 2 * 0.02
+    assert np.mean(by_rows) > 0.3
+
+
+def test_each_group_counts_as_one_however_many_rows_it_has():
+    X, groups = grouped([1, 2, 3, 10, 50, 4, 5])
+    model = ConformalDetector(OneClassSVM(gamma=1.0).fit(X), method="prefit", alpha=0.3).fit(X, groups=groups)
+    assert model.n_calibration_ == 7
+    scores = model.estimators_[0].decision_function(X)
+    new, _ = grouped(np.ones(50, dtype=int), 5)
+    below = scores[None] <= model.estimators_[0].decision_function(new)[:, None]
+    shares = np.stack([below[:, groups == name].mean(axis=1) for name in np.unique(groups)]).sum(axis=0)
+    np.testing.assert_allclose(model.p_values(new), (1 + np.ceil(shares - 1e-9)) / 8)
+
+
+def test_weights_are_rows_of_the_group():
+    X, groups = grouped([4, 5, 6, 7, 3])
+    weights = np.random.default_rng(0).integers(1, 4, len(X))
+    fitted, new = OneClassSVM(gamma=1.0).fit(X), grouped(np.ones(30, dtype=int), 5)[0]
+    model = ConformalDetector(fitted, method="prefit", alpha=0.4)
+    weighed = model.fit(X, groups=groups, sample_weight=weights).p_values(new)
+    repeated = model.fit(np.repeat(X, weights, axis=0), groups=np.repeat(groups, weights)).p_values(new)
+    np.testing.assert_array_equal(weighed, repeated)
+
+
+def test_detectors_of_any_library_and_pipelines_have_groups():
+    X, groups = grouped(np.full(40, 3))
+    for detector in (IsolationForest(random_state=0), make_pipeline(StandardScaler(), OneClassSVM())):
+        model = ConformalDetector(detector, alpha=0.1).fit(X, groups=groups)
+        held_out = np.unique(groups[model._held_out[0]])
+        assert len(held_out) == model.n_calibration_ == 20
+        assert np.isin(groups, held_out).sum() == len(model._held_out[0])
+    steps = model.estimators_[0]
+    learned = np.setdiff1d(np.arange(len(X)), model._held_out[0])
+    alone = OneClassSVM().fit(steps[0].transform(X[learned]), groups=groups[learned])
+    assert steps[-1].offset_ == alone.offset_
+
+
+def test_a_splitter_keeps_groups_whole_or_is_refused():
+    X, groups = grouped(np.full(20, 4))
+    model = ConformalDetector(OneClassSVM(), method="cross", alpha=0.1)
+    assert model.set_params(cv=GroupKFold(4)).fit(X, groups=groups).n_calibration_ == 20
+    with pytest.raises(ValueError, match=r"The folds of cv part rows of one group.*GroupKFold"):
+        model.set_params(cv=KFold(4, shuffle=True, random_state=0)).fit(X, groups=groups)
+
+
+def test_what_cannot_be_calibrated_by_groups_is_refused_or_warned_of():
+    X, groups = grouped(np.full(12, 4))
+    with pytest.raises(ValueError, match=r"a detector that leaves groups out.*KernelPCADetector does not"):
+        ConformalDetector(KernelPCADetector(), method="leave-one-out").fit(X, groups=groups)
+    with pytest.raises(ValueError, match=r"number of groups = 1 with method='split'.*Give more groups"):
+        ConformalDetector(OneClassSVM()).fit(X, groups=np.zeros(48))
+    with pytest.raises(ValueError, match=r"groups must name the group of each row.*\(47,\)"):
+        ConformalDetector(OneClassSVM()).fit(X, groups=groups[1:])
+    with pytest.warns(CalibrationWarning, match=r"with 6 calibration samples.*groups, where these were given"):
+        ConformalDetector(OneClassSVM(), alpha=0.05).fit(X, groups=groups)
+
+
+def test_a_file_keeps_what_groups_calibrate(tmp_path):
+    X, groups = grouped(np.full(40, 3))
+    model = ConformalDetector(OneClassSVM(), alpha=0.1, method="leave-one-out").fit(X, groups=groups)
+    save(model, tmp_path / "model.slab")
+    np.testing.assert_array_equal(load(tmp_path / "model.slab").p_values(X), model.p_values(X))
