@@ -1,7 +1,7 @@
 """Whether the features that `explain` names are those for which rows are rejected.
 
     python benchmarks/explain.py --data DIR [--only WORD] [--jobs N]
-    python benchmarks/explain.py --read [--page docs/how-to/explanations.md]
+    python benchmarks/explain.py --read [--page docs/developers/explanations.md]
 
 DIR/tabular holds tables as NAME.npz (benchmarks/tabular.py): every second one of those with five features or more, in
 the order of their names. The rows between are those on which the decomposition was chosen (--chosen-on). A model learns

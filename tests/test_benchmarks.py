@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 BENCHMARKS = ROOT / "benchmarks"
 SCRIPTS = sorted(file.stem for file in (BENCHMARKS / "results").glob("*.json"))
 PAGES = {
-    "explain": "how-to/explanations.md",
+    "explain": "developers/explanations.md",
     "exported": "how-to/onnx.md",
     "family": "developers/family.md",
     "model_files": "how-to/model-files.md",

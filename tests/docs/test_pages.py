@@ -101,3 +101,9 @@ def test_the_page_is_what_happens(name, tmp_path, monkeypatch):
             assert_same(lines(following[2]) if shown else [], printed)
         elif block[1] == "console":
             status = give_commands(block[2], status)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_page_uses_the_glossarys_words(name):
+    prose = re.sub(r"```.*?```|`[^`]*`", "", (DOCS / f"{name}.md").read_text(encoding="utf-8"), flags=re.DOTALL)
+    assert not re.findall(r"hyperplane|inlier|anomal\w+|novelty|cut-?off", prose, flags=re.IGNORECASE)

@@ -80,7 +80,7 @@ class Scored(SignatureOnce, OutlierMixin, BaseEstimator, ABC):
         """Return what each feature adds to the decision_function of each row, shape (n_samples, n_features).
 
         Each row's shares add up to its decision_function, to rounding. A negative share pushes the row out; a row that
-        is typical in every feature has shares of one sign. docs/how-to/explanations.md says how they are found.
+        is typical in every feature has shares of one sign. docs/developers/explanations.md says how they are found.
 
         Raises
         ------

@@ -6,7 +6,7 @@ shares: a_j f, where the a_j add up to 1. What sets a row apart is added to that
 
     share_j = a_j reference + deviation_j,     the deviations adding up to f - reference
 
-Two kinds of models differ in how they deviate (docs/how-to/explanations.md has the reasons).
+Two kinds of models differ in how they deviate (docs/developers/explanations.md has the reasons).
 
 *Sums of functions* h_j(x_j), by linear and additive kernels: deviation_j is h_j(x_j) less what it is in a typical row,
 in the decision's unit: the feature's own share, and nothing else. a_j is in proportion to how much h_j varies.
