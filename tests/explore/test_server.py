@@ -4,16 +4,14 @@ import base64
 import json
 import re
 import signal
-import subprocess
-import sys
 import urllib.error
 import urllib.request
-from http.client import HTTPConnection
 
 import numpy as np
 import pytest
 
 from questions import GRID, PARAMETERS, body, cloud, question
+from served import MOST_SECONDS, Served
 from slabsvm import OneClassSlabSVM
 from slabsvm.explore.answer import Answerer
 from slabsvm.explore.question import MOST_BYTES, MOST_POINTS, QuestionError, asked
@@ -21,48 +19,6 @@ from slabsvm.explore.scripts import FOLDER
 from slabsvm.explore.server import HEADERS, PortTakenError, bound
 
 pytestmark = pytest.mark.numeric
-
-MOST_SECONDS = 60
-COMMAND = "from slabsvm.command.start import main; main()"
-
-
-class Served:
-    """A `slabsvm explore` of its own."""
-
-    def __init__(self, *arguments: str) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-u", "-c", COMMAND, "explore", "--no-browser", *arguments],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        assert self.process.stdout is not None
-        found = re.search(r"http://127\.0\.0\.1:(\d+)/", self.process.stdout.readline())
-        assert found is not None, self.process.communicate()[1]
-        self.port = int(found[1])
-
-    def ask(self, method: str, path: str, content: bytes | None = None, **headers: str) -> tuple[int, dict, bytes]:
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=MOST_SECONDS)
-        sent = {"Host": f"127.0.0.1:{self.port}", **{name.replace("_", "-"): text for name, text in headers.items()}}
-        connection.putrequest(method, path, skip_host=True)
-        if content is not None:
-            sent = {"Content-Type": "application/json", "Content-Length": str(len(content)), **sent}
-        for name, text in sent.items():
-            connection.putheader(name, text)
-        connection.endheaders(content)
-        answer = connection.getresponse()
-        found = (answer.status, dict(answer.getheaders()), answer.read())
-        connection.close()
-        return found
-
-    def answered(self, content: bytes, **headers: str) -> tuple[int, dict]:
-        status, _, text = self.ask("POST", "/answer", content, **headers)
-        return status, json.loads(text)
-
-    def end(self, number: int) -> tuple[int, str, str]:
-        self.process.send_signal(number)
-        said, errors = self.process.communicate(timeout=MOST_SECONDS)
-        return self.process.returncode, said, errors
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +28,7 @@ def served(tmp_path_factory):
     running = Served(str(table))
     yield running
     # What a scheduler sends ends it as it ends the other subcommands.
-    assert running.end(signal.SIGTERM) == (128 + signal.SIGTERM, "", "")
+    assert running.end() == (128 + signal.SIGTERM, "", "")
 
 
 def test_the_answer_is_what_the_library_says(served):

@@ -18,6 +18,7 @@
    * @throws {slab.QuestionError} whose text says what to do
    */
   async function ask(question) {
+    slab.check(question);
     if (!isServed) return slab.answer(question, memory);
     let response;
     try {

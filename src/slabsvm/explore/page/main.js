@@ -113,6 +113,7 @@
   function whenChanged() {
     changed = performance.now();
     version++;
+    document.documentElement.dataset.asked = String(version);
     redraw();
     refresh();
     clearTimeout(whenChanged.later);

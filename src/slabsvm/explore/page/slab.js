@@ -180,5 +180,6 @@
   }
 
   slab.answer = answer;
+  slab.check = check;
   slab.QuestionError = QuestionError;
 })((globalThis.slabsvm ??= {}));
