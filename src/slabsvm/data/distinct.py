@@ -53,6 +53,8 @@ class Distinct:
 
     def spread(self, values: FloatArray, weights: FloatArray) -> FloatArray:
         """Return values (..., k) of the distinct samples divided among their rows, (..., n), by their weights."""
+        if len(self.representatives) == len(self.group):
+            return values[..., self.group]
         share = np.where(self.group >= 0, weights / self.weights[self.group], 0.0)
         divided: FloatArray = values[..., self.group] * share
         return divided

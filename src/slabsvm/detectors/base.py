@@ -25,7 +25,7 @@ from slabsvm.detectors import recall
 from slabsvm.detectors.explanation import Explanation
 from slabsvm.detectors.training import Training
 from slabsvm.detectors.weighting import checked_weights
-from slabsvm.dual.program import one_class
+from slabsvm.dual.program import weighted_quantile
 from slabsvm.runtime.arrays import BoolArray, FloatArray
 from slabsvm.runtime.atomic import atomic
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
@@ -351,11 +351,6 @@ def rounding_of(size: float) -> float:
 def nu_quantile(scores: FloatArray, distinct: Distinct, nu: float) -> float:
     """Return the nu-quantile of the distinct samples' scores: where a one-class SVM would put its plane."""
     return weighted_quantile(scores, distinct.weights, nu)
-
-
-def weighted_quantile(scores: FloatArray, weights: FloatArray, nu: float) -> float:
-    """Return the nu-quantile of scores of these weights, (p,) arrays."""
-    return float(one_class(weights, nu).offsets(scores)[0])
 
 
 def accepted_share(scores: FloatArray, shares: FloatArray, offset: float) -> float:

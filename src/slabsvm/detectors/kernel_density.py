@@ -20,12 +20,12 @@ from slabsvm.detectors.base import (
     accepted_share,
     parameters,
     rounding_of,
-    weighted_quantile,
 )
 from slabsvm.detectors.constraints import FiniteReal
 from slabsvm.detectors.explanation import Explanation, of_distances
 from slabsvm.detectors.grouped import GroupedDetector
 from slabsvm.detectors.training import Training
+from slabsvm.dual.program import weighted_quantile
 from slabsvm.kernels.bandwidth import feature_variance, normal_reference
 from slabsvm.kernels.base import LARGEST_KERNEL_VALUE
 from slabsvm.kernels.expansion import BLOCK_BYTES

@@ -42,8 +42,10 @@ def beside_repeats(
         By how much planes are moved outwards.
     """
     weights = dual.caps[0]
-    outer = dual.signs * dual.side < 0
     repeat = weights > (1.0 + SAME_WEIGHT) * weights.min()
+    if not repeat.any():
+        return left_out, offsets
+    outer = dual.signs * dual.side < 0
     lost = (repeat & (dual.distances(scores, offsets) < -rounding)) @ weights / weights.sum()
     moved = lost > LOST_RECALL + np.where(outer, 0.0, dual.nus)
     if not moved.any():

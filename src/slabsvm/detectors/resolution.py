@@ -27,16 +27,18 @@ def unresolved(dual: Dual, gram: Gram, solution: Solution, *, model: str, tol: f
         return ""
     count = min(gram.n_samples, SAMPLED)
     some = np.arange(count) * (gram.n_samples - 1) // max(count - 1, 1)
-    squared_total = float(dual.totals.sum()) ** 2
+    squared_total, size = dual.total**2, float(gram.diagonal[some].mean())
+    # A variance below the rounding of K is that of equal samples, of which nothing is lost.
+    least = 4 * rounding_of(size)
+    if solution.gap <= UNRESOLVED * least * squared_total:
+        return ""
     # The variance along w, which the scores give, is a lower bound that mostly decides, and needs no block of K.
     along = solution.scores - dual.linear
     squared_norm = float(dual.beta(solution.multipliers) @ along)
     if solution.gap * squared_norm < UNRESOLVED * float(along[some].var()) * squared_total:
         return ""
-    size = float(gram.diagonal[some].mean())
     variance = size - float(gram.block(some, some).mean())
-    if variance <= 4 * rounding_of(size):
-        # Of equal samples nothing is lost.
+    if variance <= least:
         return ""
     differences = variance * squared_total
     if solution.gap <= UNRESOLVED * differences:

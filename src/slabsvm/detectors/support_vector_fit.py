@@ -89,22 +89,20 @@ class Solved:
             sums[rows] = block @ self.beta
         return sums
 
-    def recall_of_repeats(self, distinct: Distinct, offsets: FloatArray, rounding: float) -> float:
-        """Return the share of new rows that planes there accept at least, if they repeat training rows as these do.
+    def recall_of_repeats(self, distinct: Distinct, accepted: BoolArray) -> float:
+        """Return the share of new rows that are accepted at least, if they repeat training rows as these do.
 
         The share of rows that have an equal one estimates how many will (Good 1953). A new row that repeats one scores
-        as it does; of the others, those are counted as accepted that hold no plane.
+        as it does, and is accepted where that is; of the others, those count as accepted that hold no plane.
         """
-        accepted = self.dual.accepts(self.solution.scores, offsets, rounding)
         return float(distinct.weights @ np.where(distinct.copies > 1, accepted, ~self.held) / distinct.weights.sum())
 
-    def recall_of_learned(self, distinct: Distinct, offsets: FloatArray, rounding: float) -> float:
-        """Return the share of rows given once that planes there accept, each with its own part of its score.
+    def recall_of_learned(self, distinct: Distinct, accepted: BoolArray) -> float:
+        """Return the share of rows given once that are accepted, each with its own part of its score.
 
         1 where no row was given only once.
         """
         once = distinct.copies == 1
-        accepted = self.dual.accepts(self.solution.scores, offsets, rounding)
         total = float(distinct.weights @ once)
         return float(distinct.weights @ (accepted & once)) / total if total else 1.0
 

@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.data.groups import Groups
 from slabsvm.detectors import infinity, recall
-from slabsvm.detectors.base import Fitted, accepted_share, parameters, rounding_of
+from slabsvm.detectors.base import Fitted, parameters, rounding_of
 from slabsvm.detectors.constraints import FiniteReal
 from slabsvm.detectors.explanation import Explanation, Usual, of_distances, of_parts, summed
 from slabsvm.detectors.grouped import GroupedDetector
@@ -218,7 +218,7 @@ class SupportVectorDetector(GroupedDetector, KernelDetector):
         super()._take(training, fitted)
         if self.offsets == "leave-one-out":
             rows, weights = training.counted
-            self.expected_recall_ = accepted_share(self.loo_decisions_[rows], weights, 0.0)
+            self.expected_recall_ = float(weights @ self._accepts_left_out()[rows] / weights.sum())
         if not self.warm_start:
             self._fitted = replace(self._fitted, start=None)
 
@@ -272,6 +272,7 @@ class SupportVectorDetector(GroupedDetector, KernelDetector):
             remedy=self._smoother(),
         )
         boundary = self._boundary(solved, replace(unseen, scores=lying), offsets, rounding)
+        learned = dual.accepts(solution.scores, offsets, rounding)
         return SupportVectorFit(
             kernel=solved.kernel,
             expansion=expansion,
@@ -286,8 +287,8 @@ class SupportVectorDetector(GroupedDetector, KernelDetector):
             infinity_warning=infinity_warning,
             squared_norm=solved.squared_norm,
             length=float(gram.diagonal[0]),
-            recall_of_learned=solved.recall_of_learned(training.distinct, offsets, rounding),
-            recall_of_repeats=solved.recall_of_repeats(training.distinct, offsets, rounding),
+            recall_of_learned=solved.recall_of_learned(training.distinct, learned),
+            recall_of_repeats=solved.recall_of_repeats(training.distinct, learned),
             objective=solution.objective,
             gap=solution.gap,
             relative_gap=solution.relative_gap,

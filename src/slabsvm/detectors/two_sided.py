@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from slabsvm.dual.program import one_class
+from slabsvm.dual.program import weighted_quantile
 from slabsvm.runtime.arrays import BoolArray, FloatArray
 
 # Below this share of the lower offset a row's distance is read off its kernel mass, not off its position.
@@ -98,7 +98,7 @@ class TwoSided:
         positions = side * scores
 
         def quantile(share: float) -> float:
-            return float(one_class(weights, share).offsets(positions)[0])
+            return weighted_quantile(positions, weights, share)
 
         # A share p of positives is below the peak and 1 - p above it, with p / near = (1 - p) / far.
         least = LEAST_SIDE * (outer - inner)

@@ -97,9 +97,10 @@ def leave_one_out(
         Of a face of more samples, the scores are estimates from neighbours and some exact ones, if these are good, and
         if the solution comes without the face's factor.
     """
-    face = Face(dual, solution.multipliers, free_or_next(dual, solution))
-    if solution.face is not None and np.array_equal(face.free, solution.face.free):
+    free = free_or_next(dual, solution)
+    if solution.face is not None and (free == solution.face.free).all():
         return _through(solution.face, dual, gram, solution, None)
+    face = Face(dual, solution.multipliers, free)
     if len(face.samples) > vast and gram.single_precision_error < np.inf and not dual.linear.any():
         bound = _bound(face, dual.beta(solution.multipliers))
         K = Blocks(gram.subset(np.concatenate([face.samples, bound])), np.float32, cache_bytes)

@@ -19,8 +19,9 @@ therefore lives in the scores alone, and an inner loop that updates scores never
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import numpy.typing as npt
@@ -82,10 +83,14 @@ class Dual:
         return int(self.caps.shape[1])
 
     @cached_property
-    def _equal_caps(self) -> BoolArray:
-        """Which planes have the same cap for all samples."""
-        equal: BoolArray = self.caps.min(axis=1) == self.caps.max(axis=1)
-        return equal
+    def total(self) -> float:
+        """The sum of all multipliers."""
+        return float(self.totals.sum())
+
+    @cached_property
+    def _quantiles(self) -> list[Callable[[FloatArray], float]]:
+        """What gives each plane's offset from sigma_p s; it may put these in another order."""
+        return [_quantile(caps, float(total)) for caps, total in zip(self.caps, self.totals, strict=True)]
 
     def beta(self, multipliers: FloatArray) -> FloatArray:
         """Return beta = sum_p sigma_p v_p, shape (m,), for multipliers of shape (P, m)."""
@@ -111,7 +116,7 @@ class Dual:
 
     def largest_objective(self, mean_diagonal: float) -> float:
         """Return the size of the largest objective that the boxes allow, given the mean of K's diagonal."""
-        return mean_diagonal * float(self.totals.sum()) ** 2
+        return mean_diagonal * self.total**2
 
     def scale(self, objective: float, mean_diagonal: float) -> float:
         """Return the objective's size that a relative gap is relative to, given the mean of K's diagonal."""
@@ -139,12 +144,8 @@ class Dual:
         optimum this is the score of every sample strictly inside its box. Where a whole interval of offsets is
         optimal, its midpoint is taken.
         """
-        return np.array(
-            [
-                sign * _weighted_quantile(sign * scores, caps, total, equal=equal)
-                for sign, caps, total, equal in zip(self.signs, self.caps, self.totals, self._equal_caps, strict=True)
-            ]
-        )
+        planes = zip(self.signs, self._quantiles, strict=True)
+        return np.array([sign * quantile(sign * scores) for sign, quantile in planes])
 
     @property
     def nus(self) -> FloatArray:
@@ -252,6 +253,11 @@ def one_class(weights: FloatArray, nu: float) -> Dual:
     )
 
 
+def weighted_quantile(scores: FloatArray, weights: FloatArray, nu: float) -> float:
+    """Return the nu-quantile of scores of these weights, (m,) arrays: the offset of the one-class SVM's program."""
+    return _quantile(weights, _binding(nu, weights) * float(weights.sum()))(scores.copy())
+
+
 def one_class_slab(weights: FloatArray, nu_lower: float, nu_upper: float, epsilon: float) -> Dual:
     """Return the slab's program (Fragoso et al. 2016) for sample weights of shape (m,), all > 0.
 
@@ -274,14 +280,20 @@ def hypersphere(weights: FloatArray, nu: float, diagonal: FloatArray) -> Dual:
     return Dual(sphere.signs, sphere.caps, sphere.totals, -0.5 * diagonal)
 
 
-def _weighted_quantile(values: FloatArray, weights: FloatArray, total: float, *, equal: bool) -> float:
-    """Return where the weights of the lowest values sum to total; the midpoint where that is an interval."""
-    slack = MASS_ROUNDING * total
-    last = len(values) - 1
-    if equal:
-        ranks = [min(math.ceil((total + d) / weights[0]) - 1, last) for d in (-slack, slack)]
-        return float(0.5 * np.partition(values, ranks)[ranks].sum())
+def _quantile(weights: FloatArray, total: float) -> Callable[[FloatArray], float]:
+    """Return what gives where the weights of the lowest values sum to total; the midpoint where that is an interval."""
+    bounds = ((1.0 - MASS_ROUNDING) * total, (1.0 + MASS_ROUNDING) * total)
+    if weights.min() < weights.max():
+        return partial(_where_masses_reach, bounds, weights)
+    return partial(_at_ranks, [min(math.ceil(mass / weights[0]), len(weights)) - 1 for mass in bounds])
+
+
+def _at_ranks(ranks: list[int], values: FloatArray) -> float:
+    values.partition(ranks)
+    return 0.5 * float(values[ranks[0]] + values[ranks[1]])
+
+
+def _where_masses_reach(bounds: tuple[float, float], weights: FloatArray, values: FloatArray) -> float:
     order = np.argsort(values)
-    mass = np.cumsum(weights[order])
-    ranks = [min(int(np.searchsorted(mass, total + d)), last) for d in (-slack, slack)]
-    return float(0.5 * values[order[ranks]].sum())
+    ranks = np.minimum(np.searchsorted(np.cumsum(weights[order]), bounds), len(values) - 1)
+    return 0.5 * float(values[order[ranks]].sum())

@@ -132,8 +132,9 @@ def certified(
     resolution: float = ROUNDING_GAP,
     history: tuple[tuple[int, float], ...] = (),
     rounding: float = 0.0,
+    face: Face | None = None,
 ) -> Solution:
-    """Return the Solution at a point; its status is read off the gap.
+    """Return the Solution at a point, and on a face where that is known; its status is read off the gap.
 
     The gap is reported no smaller than what the rounding of the scores can hide in it.
     """
@@ -152,4 +153,5 @@ def certified(
         iterations=iterations,
         status=status,
         history=history,
+        face=face,
     )

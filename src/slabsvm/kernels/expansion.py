@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.special import logsumexp
 
 from slabsvm.data.pieces import pieces
 from slabsvm.data.wide_sums import product
@@ -22,6 +21,8 @@ from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
 # Bytes of kernel values between new rows and training samples that are held at once.
 BLOCK_BYTES = 2**24
+# Of sums of exponentials whose exponents are all less, nothing is left.
+LEAST_EXPONENT = -float(np.finfo(np.float64).max)
 # Prepared samples of more bytes are not kept from one call to the next.
 KEPT_BYTES = 2**26
 
@@ -104,7 +105,9 @@ class Expansion:
                     exponents[some, exponents[some].argmax(axis=1)] = -np.inf
                 if apart is not None:
                     exponents[apart[0][rows, None] == apart[1]] = -np.inf
-                mass[rows] = logsumexp(exponents, axis=1, b=coefficients)
+                largest = np.maximum(exponents.max(axis=1), LEAST_EXPONENT)
+                shares = np.exp(np.subtract(exponents, largest[:, None], out=exponents), out=exponents)
+                mass[rows] = largest + np.log(np.multiply(shares, coefficients, out=shares).sum(axis=1))
         return mass
 
     def _stretches(self, X: Any) -> list[slice]:

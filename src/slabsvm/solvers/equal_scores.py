@@ -9,7 +9,6 @@ iterative refinement with K in float64 makes up for its rounding; leave-one-out 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 
@@ -164,12 +163,12 @@ def solve_collapsed(dual: Dual, gram: Gram, tol: float, cache_bytes: float) -> S
     if found is None:
         return None
     point, face = found
-    solution = certified(
+    return certified(
         point,
         mean_diagonal=float(gram.diagonal.mean()),
         resolution=gram.resolution,
         tol=tol,
         iterations=0,
         unfinished=Status.STALLED,
+        face=face,
     )
-    return replace(solution, face=face)

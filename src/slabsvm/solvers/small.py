@@ -8,7 +8,7 @@ Newton step ended on is returned with its factor, which leave-one-out scores are
 
 from __future__ import annotations
 
-from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from slabsvm.dual.active_set import Face
 from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Point, Solution, Status, certified
 from slabsvm.gram.base import Gram, refuse_negative_curvature
+from slabsvm.gram.dense import Dense
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.solvers.equal_scores import ONE_PLANE_FREE, equal_scores, far_apart
 from slabsvm.solvers.pool import padded
@@ -77,9 +78,17 @@ class _Small:
         self.tried = False
         self.newton_budget = NEWTON_COST * n_samples**2
         self.mean_diagonal = float(gram.diagonal.mean())
-        self.block = np.zeros((n_samples, padded(n_samples)))
-        self.K = self.block[:, :n_samples]
-        gram.block(np.arange(n_samples), None, out=self.K)
+        self.K = gram.matrix if isinstance(gram, Dense) else gram.block(np.arange(n_samples), None)
+
+    @cached_property
+    def _rows(self) -> FloatArray:
+        """K's rows, of the length that the descent takes."""
+        n_samples = len(self.K)
+        if padded(n_samples) == n_samples:
+            return np.ascontiguousarray(self.K)
+        rows = np.zeros((n_samples, padded(n_samples)))
+        rows[:, :n_samples] = self.K
+        return rows
 
     def run(self, start: FloatArray | None) -> Solution:
         """Return the solution that descent and Newton steps lead to."""
@@ -125,7 +134,7 @@ class _Small:
                 careful = len(history) > FULL_ROUNDS
                 point = self._descended(point, steps_per_sample)
                 point, face = self._newton(point, careful=careful)
-        solution = certified(
+        return certified(
             point,
             mean_diagonal=self.mean_diagonal,
             resolution=self.gram.resolution,
@@ -133,8 +142,8 @@ class _Small:
             iterations=self.steps,
             unfinished=status,
             history=tuple(history),
+            face=face,
         )
-        return replace(solution, face=face)
 
     def _at(self, multipliers: FloatArray) -> Point:
         return Point(self.dual, multipliers, self.dual.linear + self.K @ self.dual.beta(multipliers))
@@ -159,11 +168,11 @@ class _Small:
         from slabsvm.compiled import descent
 
         dual, values = self.dual, point.multipliers.copy()
-        shifted = np.zeros(self.block.shape[1])
-        # Scores matter up to a constant; near their middle their differences are resolved best.
-        shifted[: dual.n_samples] = point.scores - np.median(point.scores)
+        shifted = np.zeros(self._rows.shape[1])
+        # Scores matter up to a constant; near the planes their differences are resolved best.
+        np.subtract(point.scores, point.offsets.mean(), out=shifted[: dual.n_samples])
         steps, curvature = descent.descend(
-            self.block,
+            self._rows,
             shifted,
             values,
             dual.caps,
