@@ -118,12 +118,12 @@ class _Steps:
         self.neighbours = Neighbours(K)
         self.face = np.arange(dual.n_samples)
         self.factor = self.neighbours.factor(self.face)
-        self.subspace = _Subspace(K, tuning.groups)
         self.products = 3
         self.hopeless = False
 
     def run(self, point: Point, enough: Callable[[Point], bool]) -> Point:
         dual, tuning = self.dual, self.tuning
+        self.subspace = _Subspace(self.K, tuning.groups)
         best, gaps = point, [point.gap]
         while not (enough(point) or self.hopeless or self.products >= tuning.products):
             face = Face(dual, point.multipliers, self._free(point))

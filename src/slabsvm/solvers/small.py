@@ -18,7 +18,7 @@ from slabsvm.dual.solution import Point, Solution, Status, certified
 from slabsvm.gram.base import Gram, refuse_negative_curvature
 from slabsvm.gram.dense import Dense
 from slabsvm.runtime.arrays import FloatArray
-from slabsvm.solvers.equal_scores import ONE_PLANE_FREE, equal_scores, far_apart
+from slabsvm.solvers.equal_scores import equal_scores, far_apart
 from slabsvm.solvers.pool import padded
 
 # The first call of the descent takes this many steps for each sample,
@@ -28,6 +28,8 @@ STEPS = 4
 MOST_STEPS = 256
 # Where more than this share of a slab's samples is free then, equal scores are tried.
 CROWDED = 0.68
+# and where more than this share of one plane's is: it asks for beta >= 0 besides.
+ONE_PLANE_CROWDED = 0.95
 # Newton steps from one point; each puts at its bound whatever would leave its box.
 NEWTON_STEPS = 6
 # After so many rounds they turn at each bound instead, at most so often.
@@ -78,14 +80,17 @@ class _Small:
         self.tried = False
         self.newton_budget = NEWTON_COST * n_samples**2
         self.mean_diagonal = float(gram.diagonal.mean())
-        self.K = gram.matrix if isinstance(gram, Dense) else gram.block(np.arange(n_samples), None)
+        if isinstance(gram, Dense):
+            self.K = gram.matrix
+        else:
+            self._rows = np.zeros((n_samples, padded(n_samples)))
+            self.K = self._rows[:, :n_samples]
+            gram.block(np.arange(n_samples), None, out=self.K)
 
     @cached_property
     def _rows(self) -> FloatArray:
         """K's rows, of the length that the descent takes."""
         n_samples = len(self.K)
-        if padded(n_samples) == n_samples:
-            return np.ascontiguousarray(self.K)
         rows = np.zeros((n_samples, padded(n_samples)))
         rows[:, :n_samples] = self.K
         return rows
@@ -160,7 +165,7 @@ class _Small:
     def _crowded(self, point: Point) -> bool:
         """Return whether so many samples are free that equal scores may be the optimum."""
         free = (point.multipliers > 0) & (point.multipliers < self.dual.caps)
-        most = CROWDED if self.dual.n_planes > 1 else ONE_PLANE_FREE
+        most = CROWDED if self.dual.n_planes > 1 else ONE_PLANE_CROWDED
         return int(np.count_nonzero(free.any(axis=0))) > most * self.dual.n_samples
 
     def _descended(self, point: Point, steps_per_sample: int) -> Point:

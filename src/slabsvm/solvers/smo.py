@@ -26,7 +26,7 @@ from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.solvers import small
 from slabsvm.solvers.conjugate import near_equal_scores
-from slabsvm.solvers.equal_scores import ONE_PLANE_FREE, equal_scores, solve_collapsed
+from slabsvm.solvers.equal_scores import equal_scores, solve_collapsed
 from slabsvm.solvers.pool import Pool, padded
 from slabsvm.solvers.working_set import NEWCOMERS, candidates_of, working_set
 
@@ -37,6 +37,8 @@ SLACK = 10.0
 FIRST_SHARE = 0.5
 # Where more than this share of samples are support vectors, candidates are no shortcut: all of K is wanted.
 CROWDED = 0.5
+# Where more than this share are, the slab may have collapsed.
+NEARLY_ALL = 0.95
 # Up to so many samples one factor of K is tried where products do not lead to equal scores.
 LAST_FACTORED = 10_000
 # A start from equal scores with a larger gap than this share of the objective is none.
@@ -143,12 +145,11 @@ def _solve(dual: Dual, gram: Gram, limits: Limits, collapsed: Solution | None = 
     loose = replace(limits, tol=SLACK * limits.tol, rough=True)
     part = np.arange(-(-dual.n_samples // RATIO))
     rough = _solve(dual.restrict(part), gram.subset(part), loose)
-    descent = _Descent(dual, gram, limits, rough.iterations, collapsed=collapsed)
+    descent = _Descent(dual, gram, limits, rough.iterations, collapsed=collapsed, restarted=True)
     supporting = float((rough.multipliers > 0).any(axis=0).mean())
-    crowded = supporting > (CROWDED if dual.n_planes > 1 else ONE_PLANE_FREE)
-    if crowded and (descent.pool.could_hold_everything or not gram.cheap_products):
-        if descent.pool.could_hold_everything:
-            descent.pool.admit_everything()
+    if supporting > CROWDED and descent.pool.could_hold_everything:
+        descent.pool.admit_everything()
+    if supporting > NEARLY_ALL and (descent.pool.holds_everything or not gram.cheap_products):
         point = descent.near_equal_scores()
         if dual.relative(point.gap, point.objective, descent.mean_diagonal) < FAR:
             return descent.run_from(point)
@@ -167,11 +168,10 @@ class _Descent:
         *,
         dtype: type[np.floating[Any]] | None = None,
         collapsed: Solution | None = None,
+        restarted: bool = False,
     ) -> None:
-        self.dual = dual
+        self.dual, self.gram, self.limits = dual, gram, limits
         self.collapsed = collapsed
-        self.gram = gram
-        self.limits = limits
         self.steps = steps
         self.mean_diagonal = float(gram.diagonal.mean())
         cheapest = np.float32 if gram.single_precision_error < np.inf else np.float64
@@ -179,7 +179,7 @@ class _Descent:
         if dual.n_samples <= SMALL:
             self.pool.admit_everything()
         self.history: list[tuple[int, float]] = []
-        self.restarted = False
+        self.restarted = restarted
 
     def run(self, start: FloatArray | None) -> Solution:
         """Return the solution that the rounds from a start lead to; from the scores of the mean, if None."""
@@ -281,7 +281,7 @@ class _Descent:
         few = dual.part(candidates)
         limits = replace(limits, cache_bytes=self.pool.free_bytes)
         start = few.linear_minimiser(scores[candidates])
-        nearer = _Descent(few, self.gram.subset(candidates), limits, self.steps).run(start)
+        nearer = _Descent(few, self.gram.subset(candidates), limits, self.steps, restarted=True).run(start)
         self.steps = nearer.iterations
         start = np.zeros_like(dual.caps)
         start[:, candidates] = nearer.multipliers
