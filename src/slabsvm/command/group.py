@@ -10,6 +10,7 @@ from slabsvm import __version__
 from slabsvm.command.explore import explore
 from slabsvm.command.fit import fit
 from slabsvm.command.inspect import inspect
+from slabsvm.command.monitor import monitor
 from slabsvm.command.score import score
 from slabsvm.command.stopping import nothing_begun
 from slabsvm.command.terminal import STATUSES
@@ -58,11 +59,12 @@ def slabsvm() -> None:
     slabsvm fit good.csv -o model.slab                  learn a table of good rows
     slabsvm score model.slab new.csv -o scored.csv      which new rows are not like these, and why
     slabsvm inspect model.slab --html model.html        what was learned, in pictures
+    slabsvm monitor model.slab stream.csv               when new rows are no longer like these
 
     `slabsvm explore` and `slabsvm demo` need no data. `demo` and `reproduce` are there where slabsvm-reproduction is
     installed, as in a clone of the repository after `./run demo`.
     """
 
 
-for subcommand in (fit, score, inspect, tune, explore):
+for subcommand in (fit, score, inspect, tune, monitor, explore):
     slabsvm.add_command(subcommand)

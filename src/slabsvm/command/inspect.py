@@ -17,6 +17,8 @@ from slabsvm.command.terminal import STATUSES, distinct_files, plain_errors, say
 def inspect(*, model: Path, as_json: bool, html: Path | None) -> None:
     """Say what MODEL has learned: columns, recall, support vectors, planes, certificates, warnings.
 
+    Of the --state of `slabsvm monitor`, say what was found so far.
+
     \b
     slabsvm inspect model.slab --html model.html
     """
@@ -25,7 +27,16 @@ def inspect(*, model: Path, as_json: bool, html: Path | None) -> None:
         writable(html)
         from slabsvm.command.facts import facts, said, warnings_of
         from slabsvm.command.scoring import loaded
+        from slabsvm.command.watching import facts_of, state_of
 
+        if (monitor := state_of(model)) is not None:
+            if html is not None:
+                raise click.UsageError("--html is for models: a monitor's picture is slabsvm.display.draw_monitor.")
+            if as_json:
+                say_json(facts_of(monitor))
+            else:
+                click.echo(monitor.summary())
+            return
         found = loaded(model)
         if html is not None:
             from slabsvm.command.page import page

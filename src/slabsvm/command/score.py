@@ -17,7 +17,6 @@ from slabsvm.command.terminal import (
     heard,
     named,
     plain_errors,
-    printable,
     say_json,
     warn,
     writable,
@@ -82,29 +81,20 @@ def score(
     with plain_errors():
         distinct_files(model=model, table=table, output=output)
         writable(output, streams=True)
-        from slabsvm.command.scoring import Run, Scorer, loaded, output_file
+        from slabsvm.command.rows import RowNames, columns_read, say_columns
+        from slabsvm.command.scoring import Run, Scorer, loaded, output_file, separator_of
         from slabsvm.files.tables import pieces
 
         pipeline = loaded(model)
         if "n_jobs" in pipeline[-1].get_params(deep=False):
             pipeline[-1].set_params(n_jobs=jobs)
-        run = Run(Scorer.of(pipeline, alpha), reasons, id)
-        encoder = run.scorer.encoder
-        texts = [column.name for column in encoder.columns_ if hasattr(column, "levels")]
-        # A column that is learned, too, has gaps.
-        ids = {run.id_column} - {None, *(column.name for column in encoder.columns_)}
-        texts += filter(None, [run.id_column])
-        how = reading_of(options, texts=texts, ids=ids, n_columns=len(encoder.feature_names_in_))
-        separator = "\t" if output.name.removesuffix(".gz").endswith(".tsv") else ","
+        names = RowNames(pipeline[0], id)
+        run = Run(Scorer.of(pipeline, alpha), reasons, names)
+        how = reading_of(options, **columns_read(names))
         with heard() as doubts, about(table), output_file(output) as file, counting("Scoring", output) as progress:
-            run.write(pieces(table, how), file, separator, progress)
+            run.write(pieces(table, how), file, separator_of(output), progress)
         warn(doubts)
-        if run.further:
-            click.echo(
-                f"Left out, since the model did not learn them: {', '.join(printable(run.further[:20]))}", err=True
-            )
-        if run.unnamed:
-            click.echo(f"Rows have numbers, since there is no column {encoder.id_column!r} to name them.", err=True)
+        say_columns(names)
         too_many = fail_above is not None and run.share > fail_above
         if as_json:
             say_json(

@@ -6,7 +6,7 @@ import io
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from gzip import GzipFile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -17,6 +17,7 @@ import numpy as np
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
 
+    from slabsvm.command.rows import RowNames
     from slabsvm.runtime.arrays import BoolArray, FloatArray
     from slabsvm.tables import TableEncoder
     from slabsvm.tables.encoder import Encoded
@@ -24,12 +25,13 @@ if TYPE_CHECKING:
 # A function of rows and their scores.
 PValues = Callable[["FloatArray", "FloatArray"], "FloatArray"]
 WRITTEN = ("decision", "accepted", "score", "p_value", "reasons")
+DIGITS = "%.6g"
+# The row's name, and what is written of it; there may be no p-value.
+FORMS = ("%s", DIGITS, "%s", DIGITS, "%s", "%s")
 # Columns of less of the blame are not named.
 LEAST = 0.01
 TINY = 1e-300
 MOST = np.finfo(np.float64).max
-# A row that nobody named has its number.
-NUMBERED = "row"
 
 
 @dataclass(frozen=True)
@@ -163,28 +165,16 @@ class Run:
     scorer : Scorer
     reasons : int
         How many columns say why a row is rejected.
-    asked_id : str or None
-        The column that must be there to name the rows. None is the model's, or numbers where that is not there.
+    names : RowNames
     rows, rejected : int
         How many rows were scored and rejected so far.
-    further : list of str
-        Columns that the model did not learn.
-    unnamed : bool
-        Whether the model's column that names the rows is not there.
     """
 
     scorer: Scorer
     reasons: int
-    asked_id: str | None
+    names: RowNames
     rows: int = 0
     rejected: int = 0
-    further: list[str] = field(default_factory=list)
-    unnamed: bool = False
-
-    @property
-    def id_column(self) -> str | None:
-        """The column that names the rows; None for numbers."""
-        return None if self.unnamed else self.asked_id or self.scorer.encoder.id_column
 
     @property
     def share(self) -> float:
@@ -199,44 +189,29 @@ class Run:
         TableError
             There are no rows, or one is not what the model takes.
         """
-        from slabsvm.tables.cells import TableError, names_of
+        from slabsvm.command.rows import NUMBERED
+        from slabsvm.tables.cells import TableError
 
         writer = None
         for piece in pieces:
             if writer is None:
-                self._look_at(names_of(piece))
-                writer = Writer(file, separator, self.id_column or NUMBERED)
+                self.names.look_at(piece)
+                writer = Writer(file, separator, self.names.column or NUMBERED)
             try:
                 answers = self.scorer.answers(piece)
             except TableError as error:
                 raise error.below(self.rows) from error
-            writer.write(self._called(piece), answers, self.scorer.reasons(piece, answers, self.reasons))
+            called = self.names.of(piece, self.rows + 1)
+            writer.write(called, answers, self.scorer.reasons(piece, answers, self.reasons))
             self.rows += len(answers.accepted)
             self.rejected += int(np.count_nonzero(~answers.accepted))
             progress(self.rows)
         if self.rows == 0:
             raise TableError("it has a header and no rows")
 
-    def _look_at(self, columns: list[str]) -> None:
-        from slabsvm.tables.cells import TableError
-
-        learned = set(self.scorer.encoder.feature_names_in_)
-        self.further = [name for name in columns if name not in learned]
-        if self.asked_id is not None and self.asked_id not in columns:
-            raise TableError("the table has no column of this name (id)", column=self.asked_id)
-        self.unnamed = self.id_column is not None and self.id_column not in columns
-
-    def _called(self, piece: Any) -> Iterable[Any]:
-        from slabsvm.tables.cells import cells_of, names_of
-
-        if self.id_column is None:
-            return range(self.rows + 1, self.rows + len(piece) + 1)
-        cells = cells_of(piece, names_of(piece), self.id_column)
-        return ["" if gap else text for gap, text in zip(cells.missing, cells.texts(), strict=True)]
-
 
 class Writer:
-    """Answers as lines of separated values; numbers have six digits.
+    """Answers as lines of separated values.
 
     Parameters
     ----------
@@ -247,41 +222,26 @@ class Writer:
     """
 
     def __init__(self, file: Any, separator: str, id_name: str) -> None:
-        self._file = file
-        self._special = ('"', separator, "\n", "\r")
-        digits = "%.6g"
-        # One text for a line is written in half of the time that csv.writer takes.
-        self._line = separator.join(("%s", digits, "%s", digits, "%s", "%s")) + "\n"
-        file.write(separator.join(self._quoted([id_name, *WRITTEN])) + "\n")
+        from slabsvm.command.rows import Lines
+
+        self._lines = Lines(file, separator, [id_name, *WRITTEN], FORMS)
 
     def write(self, names: Iterable[Any], answers: Answers, reasons: list[str]) -> None:
         """Write a line for each row."""
         no_values = [""] * len(reasons)
-        p_values = no_values if answers.p_value is None else map("%.6g".__mod__, answers.p_value.tolist())
-        cells = zip(
-            names if isinstance(names, range) else self._quoted(list(names)),
+        self._lines.write(
+            self._lines.names(names),
             answers.decision.tolist(),
             np.where(answers.accepted, "true", "false").tolist(),
             answers.score.tolist(),
-            p_values,
-            self._quoted(reasons),
-            strict=True,
+            no_values if answers.p_value is None else map(DIGITS.__mod__, answers.p_value.tolist()),
+            self._lines.quoted(reasons),
         )
-        self._file.write("".join(map(self._line.__mod__, cells)))
-
-    def _quoted(self, texts: list[str]) -> list[str]:
-        """Return texts, in quotes where they hold what has a meaning between cells."""
-        if not self._needs_quotes("".join(texts)):
-            return texts
-        return [_in_quotes(text) if self._needs_quotes(text) else text for text in texts]
-
-    def _needs_quotes(self, text: str) -> bool:
-        return any(character in text for character in self._special)
 
 
-def _in_quotes(text: str) -> str:
-    doubled = text.replace('"', '""')
-    return f'"{doubled}"'
+def separator_of(path: Path) -> str:
+    """Return what is between the cells of an output file, by its name."""
+    return "\t" if path.name.removesuffix(".gz").endswith(".tsv") else ","
 
 
 @contextmanager
@@ -329,11 +289,17 @@ def loaded(path: Path) -> Pipeline:
     from sklearn.pipeline import Pipeline
     from sklearn.utils.validation import check_is_fitted
 
+    from slabsvm import DriftMonitor
     from slabsvm.detectors.pipelines import unwrapped
     from slabsvm.files import load
     from slabsvm.tables import TableEncoder
 
     model = load(path)
+    if isinstance(model, DriftMonitor):
+        raise click.ClickException(
+            f"{path} is the state of a stream that `slabsvm monitor` keeps, and not a model: `slabsvm inspect` says "
+            "what was found, and the model is the file that it was begun with."
+        )
     before, detector = unwrapped(model)
     if not before or not isinstance(before[0][1], TableEncoder):
         raise click.ClickException(

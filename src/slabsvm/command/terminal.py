@@ -21,10 +21,12 @@ from slabsvm.data.files import is_stream
 
 # The share of rejected rows is above what --fail-above allows. click has 1 for an error and 2 for misuse.
 TOO_MANY_REJECTED = 3
+# A stream has changed.
+ALARM = 4
 STATUSES = (
     "Exit status: 0 done; 1 a file is not what it should be, the text says how; 2 the command line is wrong; "
-    f"{TOO_MANY_REJECTED} `score --fail-above`: too many rows are rejected; {INTERRUPTED} interrupted. No file is ever "
-    "written in part."
+    f"{TOO_MANY_REJECTED} `score --fail-above`: too many rows are rejected; {ALARM} `monitor --fail-on-alarm`: the "
+    f"rows have changed; {INTERRUPTED} interrupted. No file is ever written in part."
 )
 # Texts from below name a parameter in brackets, of which the command has an option.
 PARAMETER = re.compile(

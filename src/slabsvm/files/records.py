@@ -214,6 +214,18 @@ class Records:
             raise TableError(f"line {line:,} holds a zero byte: this is no text, or one in utf-16 (encoding)")
 
 
+class AsItComes:
+    """A binary file that is read without waiting for more than there is."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+
+    def read(self, size: int) -> bytes:
+        """Return what is there, at most so many bytes; none at the end alone."""
+        found: bytes = self._file.read1(size)
+        return found
+
+
 class _Recoded:
     """A binary file in UTF-8 of one in another encoding."""
 

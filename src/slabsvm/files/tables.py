@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, cast
 
 import numpy as np
 
-from slabsvm.files.records import Block, Records
+from slabsvm.files.records import AsItComes, Block, Records
 from slabsvm.runtime.counting import counted
 from slabsvm.tables.cells import TableError, shown
 
@@ -72,6 +72,8 @@ class Reading:
         Columns of texts that name rows: "NA" is a name, and only an empty cell is none.
     n_columns : int or None
         How many columns an svmlight file has, which states only those that are not 0.
+    live : bool
+        Whether the standard input is read as it comes, each line when it is there; in UTF-8 alone.
     """
 
     format: str | None = None
@@ -83,6 +85,7 @@ class Reading:
     texts: Collection[str] = ()
     ids: Collection[str] = ()
     n_columns: int | None = None
+    live: bool = False
 
     def named(self, path: Path) -> str:
         """Return the format of a file."""
@@ -246,17 +249,17 @@ def _records(path: Path, how: Reading) -> Iterator[Records]:
     separator = how.separator or ("\t" if how.named(path) == "tsv" else ",")
     if len(separator) != 1 or not separator.isascii():
         raise TableError(f"the separator is one character, not {shown(separator)}")
-    with _opened(path) as file:
+    with _opened(path, live=how.live) as file:
         yield Records(
             file, separator=separator, encoding=how.encoding.lower().replace("utf8", "utf-8"), header=how.header
         )
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[BinaryIO]:
+def _opened(path: Path, *, live: bool = False) -> Iterator[BinaryIO]:
     opened: AbstractContextManager[BinaryIO]
     if path == STANDARD:
-        opened = nullcontext(sys.stdin.buffer)
+        opened = nullcontext(cast(BinaryIO, AsItComes(sys.stdin.buffer)) if live else sys.stdin.buffer)
     else:
         compressed = path.suffix.lower() == ".gz"
         opened = cast(BinaryIO, gzip.GzipFile(path)) if compressed else path.open("rb")

@@ -1,0 +1,178 @@
+"""A stream of rows under a monitor, read, written and kept piece by piece."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import click
+import numpy as np
+
+from slabsvm.command.rows import NUMBERED, Lines, RowNames
+from slabsvm.detectors.pipelines import final_detector
+from slabsvm.files import load, save
+from slabsvm.monitoring.monitor import DriftMonitor
+from slabsvm.tables.cells import TableError
+
+if TYPE_CHECKING:
+    from sklearn.pipeline import Pipeline
+
+    from slabsvm.monitoring.monitor import Readings
+
+WRITTEN = ("p_value", "evidence", "alarms", "accepted", "rejection", "rejection_low", "rejection_high")
+DIGITS = "%.6g"
+FORMS = ("%s", DIGITS, DIGITS, "%d", "%s", DIGITS, DIGITS, DIGITS)
+# The state of a stream without end is written after so many rows, as well as at the end.
+KEPT_EVERY = 10_000
+
+
+@dataclass
+class Watch:
+    """A stream that is read on from where its state says.
+
+    Attributes
+    ----------
+    monitor : DriftMonitor
+    names : RowNames
+    state : Path or None
+        Where the monitor is kept.
+    streams : bool
+        Whether lines are there as soon as they are written.
+    rows : int
+        How many rows were read in this run.
+    """
+
+    monitor: DriftMonitor
+    names: RowNames
+    state: Path | None
+    streams: bool
+    rows: int = 0
+    _unkept: int = 0
+
+    def read(self, pieces: Iterable[Any], file: Any, separator: str, progress: Callable[[int], None]) -> None:
+        """Read pieces, and write a line for each row as soon as its piece is read.
+
+        Lines and state belong together. Where lines are there as soon as they are written, the state is kept however
+        this ends; where they go to a file that is there when all is written, at the end alone.
+
+        Raises
+        ------
+        TableError
+            There are no rows, or one is not what the model takes.
+        """
+        lines = None
+        try:
+            for piece in pieces:
+                if lines is None:
+                    self.names.look_at(piece)
+                    lines = Lines(file, separator, [self.names.column or NUMBERED, *WRITTEN], FORMS)
+                called = self.names.of(piece, self.monitor.n_rows_ + 1)
+                before = self.monitor.n_alarms_
+                try:
+                    readings = self.monitor.update(piece)
+                except TableError as error:
+                    raise error.below(self.rows) from error
+                _write(lines, called, readings)
+                file.flush()
+                if self.monitor.n_alarms_ > before:
+                    click.echo(f"ALARM at row {self.monitor.alarm_row_:,}: the rows have changed.", err=True)
+                self.rows += len(readings.row)
+                self._unkept += len(readings.row)
+                if self.streams and self._unkept >= KEPT_EVERY:
+                    self.keep()
+                progress(self.rows)
+        except BaseException:
+            if self.streams:
+                self.keep()
+            raise
+        self.keep()
+        if self.rows == 0:
+            raise TableError("it has a header and no rows")
+
+    def keep(self) -> None:
+        """Write the state, where it has a place and there is something new."""
+        if self.state is not None and self._unkept:
+            save(self.monitor, self.state)
+            self._unkept = 0
+
+
+def begun(pipeline: Pipeline, reference: Any, parameters: dict[str, Any]) -> DriftMonitor:
+    """Return the monitor of a new stream; a table of reference rows, or None for the model's own rows."""
+    monitor = DriftMonitor(pipeline, **parameters)
+    try:
+        monitor.fit(reference)
+    except TableError:
+        raise
+    except ValueError as error:
+        if reference is not None:
+            raise
+        raise click.ClickException(str(error).replace("fit(X)", "--reference FILE")) from error
+    return monitor
+
+
+def gone_on(pipeline: Pipeline, state: Path, asked: dict[str, Any]) -> DriftMonitor:
+    """Return the monitor that a file keeps, of this model and with these parameters, as far as they are asked for."""
+    if (monitor := state_of(state)) is None:
+        raise click.ClickException(f"{state} holds a model, and not the state of a monitor.")
+    if _bytes_of(monitor.estimator) != _bytes_of(pipeline):
+        raise click.ClickException(f"{state} is the state of a stream under another model. Name another --state.")
+    for name, value in asked.items():
+        if getattr(monitor, name) != value:
+            option = name.replace("_", "-")
+            raise click.ClickException(
+                f"{state} has begun with --{option} {getattr(monitor, name)}, which holds for the whole stream. Leave "
+                "the option out, or name another --state for a new beginning."
+            )
+    return monitor
+
+
+def state_of(path: Path) -> DriftMonitor | None:
+    """Return the monitor of a file, or None where it holds something else."""
+    found = load(path)
+    return found if isinstance(found, DriftMonitor) else None
+
+
+def facts_of(monitor: DriftMonitor) -> dict[str, Any]:
+    """Return what `monitor --json` says of a monitor."""
+    rate = monitor.rate()
+    return {
+        "rows": monitor.n_rows_,
+        "alarm": monitor.alarm_,
+        "alarms": monitor.n_alarms_,
+        "alarm_row": monitor.alarm_row_ or None,
+        "log10_evidence": monitor.log_evidence_ / np.log(10.0),
+        "log10_level": monitor.log_level_ / np.log(10.0),
+        "alpha": None if monitor.run_length else monitor.alpha,
+        "run_length": monitor.run_length,
+        "reference": monitor.reference_,
+        "reference_rows": monitor.n_reference_,
+        "rejection": {"share": rate.share, "low": rate.low, "high": rate.high, "rows": rate.n_rows},
+        "detector": type(final_detector(monitor.estimator)).__name__,
+    }
+
+
+def _write(lines: Lines, called: Iterable[Any], readings: Readings) -> None:
+    evidence = readings.log_evidence
+    if readings.class_log_evidence is not None:
+        evidence = np.maximum(evidence, readings.class_log_evidence)
+    lines.write(
+        lines.names(called),
+        readings.p_value.tolist(),
+        (evidence / np.log(10.0)).tolist(),
+        readings.alarms.tolist(),
+        np.where(readings.accepted, "true", "false").tolist(),
+        readings.rejection.share.tolist(),
+        readings.rejection.low.tolist(),
+        readings.rejection.high.tolist(),
+    )
+
+
+def _bytes_of(model: Any) -> bytes:
+    """Return the bytes of a model's file: those of equal models are equal."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "model"
+        save(model, path)
+        return path.read_bytes()
