@@ -17,6 +17,7 @@ PAGES = {
     "exported": "how-to/onnx.md",
     "family": "developers/family.md",
     "model_files": "how-to/model-files.md",
+    "monitor": "developers/monitoring.md",
     "offsets": "developers/offsets.md",
     "openset": "developers/open-set.md",
     "score_csv": "how-to/command-line.md",

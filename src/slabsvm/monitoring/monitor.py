@@ -209,7 +209,8 @@ class DriftMonitor(SignatureOnce, BaseEstimator):
         ----------
         X : rows as the estimator takes them
         y : array-like of shape (n_rows,), default=None
-            What is known of the rows: 1 for a good one, -1 for a stranger, 0 for neither. It serves `rate` alone.
+            What is known of the rows: 1 for a good one, -1 for a stranger, 0 for neither. It serves `rate` alone. Which
+            rows become known must not depend on the answers: were the rejected ones alone looked at, recall would be 0.
 
         Raises
         ------
