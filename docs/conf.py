@@ -47,9 +47,10 @@ html_title = "slabsvm"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_copy_source = False
+html_sidebars = {"*": []}  # pages of their own have none beside them
 html_theme_options = {
     "collapse_navigation": True,
-    "header_links_before_dropdown": 6,
+    "header_links_before_dropdown": 7,
     "navbar_persistent": ["search-button"],
     "navigation_with_keys": False,
     "show_prev_next": True,

@@ -70,7 +70,7 @@ def openness(n_training: int, n_testing: int, n_target: int | None = None) -> fl
 
     References
     ----------
-    W. Scheirer, A. Rocha, A. Sapkota, T. Boult, "Toward open set recognition", TPAMI 35, 2013.
+    .. [1] W. Scheirer, A. Rocha, A. Sapkota, T. Boult, "Toward open set recognition", TPAMI 35, 2013.
     """
     n_target = n_training if n_target is None else n_target
     if min(n_training, n_testing, n_target) < 1 or 2 * n_training > n_testing + n_target:
@@ -161,7 +161,7 @@ def oscr_curve(y_true: Any, scores: Any, classes: Any, unknown_label: Any) -> OS
 
     References
     ----------
-    A. Dhamija, M. Guenther, T. Boult, "Reducing network agnostophobia", NeurIPS 2018.
+    .. [1] A. Dhamija, M. Guenther, T. Boult, "Reducing network agnostophobia", NeurIPS 2018.
     """
     table, known, right = _scored(y_true, scores, classes, unknown_label)
     largest = table.max(axis=1)
@@ -190,7 +190,7 @@ def open_auc(y_true: Any, scores: Any, classes: Any, unknown_label: Any) -> floa
 
     References
     ----------
-    Z. Wang et al., "OpenAUC: towards AUC-oriented open-set recognition", NeurIPS 2022.
+    .. [1] Z. Wang et al., "OpenAUC: towards AUC-oriented open-set recognition", NeurIPS 2022.
     """
     table, known, right = _scored(y_true, scores, classes, unknown_label)
     largest = table.max(axis=1)
