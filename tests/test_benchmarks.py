@@ -16,6 +16,7 @@ PAGES = {
     "explain": "developers/explanations.md",
     "exported": "how-to/onnx.md",
     "family": "developers/family.md",
+    "groups": "results/groups.md",
     "model_files": "how-to/model-files.md",
     "monitor": "developers/monitoring.md",
     "offsets": "developers/offsets.md",
