@@ -1,11 +1,12 @@
 """Leave-one-out scores that are estimates, against exact ones."""
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
 
-from slabsvm.dual.leave_one_out import leave_one_out
+from slabsvm.dual.leave_one_out import free_or_next, leave_one_out
 from slabsvm.dual.program import one_class, one_class_slab
 from slabsvm.gram.computed import Computed
 from slabsvm.kernels.rbf import RBF
@@ -17,6 +18,7 @@ M = 400
 PROBLEMS = [(d, gamma, epsilon) for d in (3, 8, 16) for gamma in (0.1, 0.3, 1.0, 3.0, 10.0) for epsilon in (0.0, 2 / 3)]
 
 
+@cache
 def problem(d, gamma, epsilon):
     """Return a program, K, its solution and the exact scores, of two clouds of unlike widths."""
     rng = np.random.default_rng(int(100 * gamma) + d)
@@ -81,3 +83,21 @@ def test_where_no_sample_has_a_neighbour_the_estimate_is_exact():
     solution = replace(smo.solve(dual, gram), face=None)
     exact, estimated = leave_one_out(dual, gram, solution), leave_one_out(dual, gram, solution, vast=10)
     np.testing.assert_allclose(estimated.scores, exact.scores, atol=1e-6 / 200)
+
+
+def test_scores_are_estimates_where_no_memory_is_there_for_a_factor_and_say_how_good():
+    known = []
+    for parameters in PROBLEMS:
+        dual, gram, solution, exact = problem(*parameters)
+        if free_or_next(dual, solution).any(axis=0).sum() <= 100:
+            continue
+        estimated = leave_one_out(dual, gram, solution, vast=100, cache_bytes=0.0)
+        assert np.isfinite(estimated.scores).all()
+        # Exact ones would have no error.
+        assert estimated.error > 0
+        shift = np.abs(dual.offsets(estimated.scores) - dual.offsets(exact.scores)).max()
+        known.append((shift / exact.scores.std(), estimated.error / exact.scores.std()))
+    shifts, errors = np.array(known).T
+    assert len(known) >= 10
+    assert (shifts <= 0.05).all()
+    assert (shifts <= errors).mean() >= 0.8

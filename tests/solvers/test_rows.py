@@ -13,15 +13,12 @@ import certificate
 from slabsvm import OneClassSlabSVM
 from slabsvm.dual.program import one_class_slab
 from slabsvm.dual.solution import Status
-from slabsvm.gram.blocks import Blocks
 from slabsvm.gram.computed import COARSE, Computed
-from slabsvm.gram.dense import Dense
 from slabsvm.gram.products import Thin
 from slabsvm.kernels.linear import Linear
 from slabsvm.kernels.rbf import RBF
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.solvers import smo
-from slabsvm.solvers.conjugate import near_equal_scores
 from slabsvm.solvers.kept_rows import KeptRows
 from slabsvm.solvers.pool import Pool
 
@@ -142,30 +139,6 @@ def test_distances_too_coarse_for_float32_are_computed_in_float64_and_rounded():
         block = part.block(every, None, np.float32)
         assert block.dtype == np.float32
         np.testing.assert_allclose(block, exact, atol=2e-7)
-
-
-def test_conjugate_directions_end_at_equal_scores_or_say_early_that_there_are_none():
-    X = np.random.default_rng(6).normal(size=(400, 8))
-    dual = one_class_slab(np.ones(400), 0.1, 0.05, 2 / 3)
-
-    def steps(K):
-        blocks = Blocks(Dense(K), np.float64, 1e9)
-        products, times = [], blocks.times
-        blocks.times = lambda x: products.append(x) or times(x)
-        found, _ = near_equal_scores(dual, blocks, lambda point: point.gap <= 1e-6 * point.objective)
-        np.testing.assert_allclose(found.multipliers.sum(axis=1), dual.totals, rtol=1e-12)
-        assert (found.multipliers >= 0).all()
-        assert (found.multipliers <= dual.caps).all()
-        np.testing.assert_allclose(found.scores, K @ dual.beta(found.multipliers), atol=1e-12)
-        return found, len(products)
-
-    found, n_products = steps(RBF(0.5)(X, X))
-    np.testing.assert_allclose(found.scores, found.scores.mean(), rtol=1e-4)
-    assert found.gap <= 1e-6 * found.objective
-    assert n_products <= 30
-    found, n_products = steps(RBF(0.05)(X, X))
-    assert found.gap > found.objective
-    assert n_products <= 10
 
 
 def test_multipliers_keep_their_sums_where_the_free_samples_kernel_matrix_is_nearly_singular():

@@ -113,8 +113,8 @@ class OneClassSlabSVM(Slab, SupportVectorDetector):
         Only with offsets="leave-one-out".
     loo_error_ : float
         About how far the hyperplanes can be off because the leave-one-out scores are estimates, in their unit: 0 where
-        these are exact, as they are of up to 2,000 free support vectors and of up to 3,000 where all samples are free.
-        Only with offsets="leave-one-out".
+        these are exact, as they are of up to 2,000 free support vectors and of up to 3,000 where all samples are free;
+        infinite where K does not fit `cache_size` and nobody knows. Only with offsets="leave-one-out".
     gamma_ : float
         gamma as a number. Only with kernel="rbf".
     n_samples_fit_ : int

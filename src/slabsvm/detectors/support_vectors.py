@@ -172,7 +172,9 @@ class SupportVectorDetector(GroupedDetector, KernelDetector):
         kernel = self.kernel if isinstance(self.kernel, str) else getattr(self.kernel, "__name__", "callable")
         parameters, boundary = self._statement()
         ended = f"{self.status_} after {counted(self.n_iter_, 'iteration')}"
-        estimated = f", estimated to about {self.loo_error_:.2g}" if getattr(self, "loo_error_", 0.0) else ""
+        error = getattr(self, "loo_error_", 0.0)
+        how_nearly = f"to about {error:.2g}" if np.isfinite(error) else "nobody knows how nearly"
+        estimated = f", estimated {how_nearly}" if error else ""
         lines = [
             f"{type(self).__name__}: {kernel} kernel{gamma}, {parameters}",
             f"  {boundary}  ({self.offsets} offsets{estimated})",

@@ -37,7 +37,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slabsvm.dual.active_set import Face
-from slabsvm.dual.neighbour_spans import TUNING, neighbour_spans
+from slabsvm.dual.neighbour_spans import THOROUGH, neighbour_spans
 from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Solution
 from slabsvm.gram.base import Gram
@@ -65,7 +65,8 @@ class LeaveOneOut:
     removed : (m,) array
         beta_i: what is left out.
     error : float
-        About how far the planes can be off because scores are estimates; 0 where all are exact.
+        About how far the planes can be off because scores are estimates; 0 where all are exact, infinite where nobody
+        knows.
     """
 
     scores: FloatArray
@@ -104,9 +105,10 @@ def leave_one_out(
     if len(face.samples) > vast and gram.single_precision_error < np.inf and not dual.linear.any():
         bound = _bound(face, dual.beta(solution.multipliers))
         K = Blocks(gram.subset(np.concatenate([face.samples, bound])), np.float32, cache_bytes)
-        # Where not even K fits the memory, its factor does not either.
-        tuning = TUNING if K.matrix is not None else replace(TUNING, largest_error=np.inf)
-        estimated = neighbour_spans(face, bound, K, solution, tuning)
+        estimated = neighbour_spans(face, bound, K, solution)
+        if estimated is None and K.matrix is None:
+            # Where not even K fits the memory, its factor does not either.
+            estimated = neighbour_spans(face, bound, K, solution, replace(THOROUGH, largest_error=np.inf))
         if estimated is not None:
             removed = dual.beta(solution.multipliers)
             falls = np.zeros(dual.n_samples)

@@ -20,9 +20,10 @@ from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray
 
 # So many earlier samples are regressed on. Twice as many save a third of the products and cost four times the time.
 NEAREST = 16
-# So many samples are regressed at once: their neighbours' K is computed, if K is not held.
-SAMPLES_AT_ONCE = 64
+# So many samples are regressed at once where K is held; where it is not, as many as have so many neighbours in all,
+# among whom K is computed.
 HELD_AT_ONCE = 512
+NEIGHBOURS_AT_ONCE = 1024
 # Added to K's diagonal, relative to it: what rounding makes of a conditional variance.
 RIDGE: dict[Any, float] = {np.float32: 1e-6, np.float64: 1e-12}
 
@@ -66,7 +67,8 @@ class Neighbours:
             K, index = self._among(face[some], nearest)
             _loops.regress(K, index, self._ridges, face, places, nearest, some.start, some.stop, chosen, columns)
 
-        some_at_once = pieces(len(face), 1, SAMPLES_AT_ONCE if self.K.matrix is None else HELD_AT_ONCE)
+        computed_at_once = max(1, NEIGHBOURS_AT_ONCE // max(1, nearest.shape[1]))
+        some_at_once = pieces(len(face), 1, computed_at_once if self.K.matrix is None else HELD_AT_ONCE)
         if self.K.matrix is None:
             # The blocks are divided among threads, and these take no tasks from each other.
             for some in some_at_once:

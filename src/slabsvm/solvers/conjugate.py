@@ -1,12 +1,13 @@
-"""Newton steps on faces too large to factor, where the slab has collapsed or nearly so.
+"""Equal scores by conjugate gradients, where the slab has collapsed, or nearly so, and K is too large to factor.
 
-There most samples are support vectors, strictly inside their boxes, and a descent takes many steps for each of them.
-K is close to the identity: its neighbours' factor (`slabsvm.gram.neighbours`) solves with K_FF nearly, and a few
-products with K do the rest. On a face, each product extends a subspace, whose optimum under the planes' sums is the
-next point; nothing is forgotten within a face, so that no bound that was met costs what was learned. The subspace
-starts from groups of near samples: what they have in common is what a few neighbours do not see. Where the optimum of
-the face leaves the boxes, it is projected into them, and those that violate optimality join the next face. Each point
-that is kept is feasible, and its scores are products.
+There all samples score the same, but for the few that are held at bounds of their boxes: with F the others, H those,
+
+    K_FF beta_F + K_FH beta_H + c_F = mu 1,        sum(beta) = sum_p sigma_p total_p
+
+which is beta_F = mu x + y for two solves with K_FF. The neighbours' factor (`slabsvm.gram.neighbours`) makes them
+cheap: the more neighbours, the fewer products with K, and more are taken where those yet to come would cost more. Each
+product serves both solves, and gives the scores of all samples: a sample that leaves its box is held at its bound, one
+that is held and scores on the wrong side of mu is let go, and the next face starts from the last one's solution.
 """
 
 from __future__ import annotations
@@ -15,15 +16,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
 
-from slabsvm.dual.active_set import Face
 from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Point
 from slabsvm.gram.blocks import Blocks
-from slabsvm.gram.cholesky import cholesky
 from slabsvm.gram.neighbours import NeighbourFactor, Neighbours
-from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
+from slabsvm.runtime.arrays import FloatArray
 from slabsvm.solvers.equal_scores import multipliers_of, surplus
 
 
@@ -35,53 +33,46 @@ class Tuning:
     ----------
     products : int
         With K, at most; each costs what reading K costs.
-    groups : int
-        Of near samples, with which a subspace starts.
-    on_face : int
-        Products on one face, at most.
+    fewest, most : int
+        Neighbours of each sample in the factor, at first and at most; they are doubled in between.
+    judged : int
+        Products after which the rate at which the residual falls is known.
     reduction : float
-        A face whose optimum lies outside the boxes is left when the squared residual has fallen to this share.
+        A face is looked at again when the squared residual has fallen to this share.
+    goal : float
+        The share of the first squared residual at which scores will probably do.
     surplus : float
         Where equal scores need more of one plane, relative to what it has, the attempt is not begun.
     crowd : float
         Where a larger share of samples leaves the boxes, the slab has not collapsed: the attempt ends.
-    faces, progress : int, float
-        The attempt ends when the first face, or so many in turn, leave a gap above this share of the least before.
+    faces : int
+        At most.
     """
 
-    products: int = 100
-    groups: int = 16
-    on_face: int = 12
-    reduction: float = 1e-2
+    products: int = 300
+    fewest: int = 16
+    most: int = 128
+    judged: int = 10
+    reduction: float = 1e-4
+    goal: float = 1e-10
     surplus: float = 1.3
     crowd: float = 0.05
-    faces: int = 3
-    progress: float = 0.7
+    faces: int = 30
 
 
 TUNING = Tuning()
-# A direction's length under K is rounding alone below this many roundings of K.
+# The cost of a factor of n neighbours for each of m samples, n^3, is that of a product with a K that is held, m, times
+# this; of one that is computed, times that.
+PRODUCT_HELD = 8.0
+PRODUCT_COMPUTED = 32.0
+# More neighbours are worth what they cost when this many times as much would be saved without them.
+WORTH = 3.0
+# What is divided by is no less.
+LEAST = float(np.finfo(np.float64).tiny)
+# A mean residual of scores of 1 below so many roundings of K is rounding alone.
 SEEN = 8.0
-# Added to the products of directions, which have length 1: they need not be independent.
-RIDGE = 1e-9
 # Multipliers whose beta is off by no more than this share of the largest are those of that beta.
 EXACT = 1e-12
-
-
-def equal_score_beta(dual: Dual, factor: NeighbourFactor) -> FloatArray:
-    """Return a beta, shape (m,), near that of equal scores, c K^-1 1.
-
-    If it fits the boxes, all scores are equal and no pair of multipliers can improve: it is optimal where c' beta is 0.
-
-    Parameters
-    ----------
-    dual : Dual
-    factor : NeighbourFactor
-        Of all samples.
-    """
-    beta = factor.solve(np.ones(dual.n_samples))
-    total = float(dual.signs @ dual.totals)
-    return beta * (total / beta.sum()) if beta.sum() != 0 else beta
 
 
 def near_equal_scores(
@@ -90,9 +81,9 @@ def near_equal_scores(
     enough: Callable[[Point], bool],
     tuning: Tuning = TUNING,
 ) -> tuple[Point, bool]:
-    """Return the point of the least gap that Newton steps from equal scores lead to, and whether any were worth taking.
+    """Return the point of the least gap on the way to equal scores, and whether the way was worth taking.
 
-    None are where the planes are apart. The point's scores are from one product.
+    It is not where the planes are apart. The point's scores are from one product.
 
     Parameters
     ----------
@@ -102,159 +93,157 @@ def near_equal_scores(
         Whether a feasible point will do.
     tuning : Tuning
     """
-    steps = _Steps(dual, K, tuning)
-    beta = equal_score_beta(dual, steps.factor)
-    start = multipliers_of(dual, beta)
-    point = Point(dual, start, dual.linear + K.times(dual.beta(start)))
+    way = _Way(dual, K, tuning)
+    beta = way.beta_of_factor()
     worth = surplus(dual, beta) <= tuning.surplus
-    return steps.run(point, enough) if worth else point, worth
+    candidates = [beta, *([way.go(enough)] if worth else [])]
+    points = []
+    for each in candidates:
+        multipliers = multipliers_of(dual, each)
+        points.append(Point(dual, multipliers, dual.linear + K.times(dual.beta(multipliers))))
+    return min(points, key=lambda point: point.gap), worth
 
 
-class _Steps:
-    """From face to face: the neighbours' factor, the subspace and the products taken so far."""
+class _Way:
+    """The two solves, with their images under K, and the samples that are held.
+
+    Attributes
+    ----------
+    x : (m, 2) array
+        Of the right-hand sides 1_F and -(c + K beta_H)_F; zeros in H.
+    image : (m, 2) array
+        K x.
+    sides : (m,) array
+        1 for samples that are held at the highest beta of their boxes, -1 at the lowest, 0 for others.
+    """
 
     def __init__(self, dual: Dual, K: Blocks, tuning: Tuning) -> None:
         self.dual, self.K, self.tuning = dual, K, tuning
-        self.neighbours = Neighbours(K)
-        self.face = np.arange(dual.n_samples)
-        self.factor = self.neighbours.factor(self.face)
-        self.products = 3
-        self.hopeless = False
+        self.highest = np.maximum(dual.signs, 0.0) @ dual.caps
+        self.lowest = -(np.maximum(-dual.signs, 0.0) @ dual.caps)
+        self.total = float(dual.signs @ dual.totals)
+        self.neighbours = Neighbours(K, tuning.most)
+        self.n_nearest = tuning.fewest
+        self.factor = self._factor()
+        self.sides = np.zeros(dual.n_samples)
+        self.products = 0
 
-    def run(self, point: Point, enough: Callable[[Point], bool]) -> Point:
-        dual, tuning = self.dual, self.tuning
-        self.subspace = _Subspace(self.K, tuning.groups)
-        best, gaps = point, [point.gap]
-        while not (enough(point) or self.hopeless or self.products >= tuning.products):
-            face = Face(dual, point.multipliers, self._free(point))
-            if len(face.samples) < 2:
+    def _factor(self) -> NeighbourFactor:
+        return self.neighbours.factor(np.arange(self.dual.n_samples), self.n_nearest)
+
+    def beta_of_factor(self) -> FloatArray:
+        """Return a beta, shape (m,), near that of equal scores, c K^-1 1, by the factor alone."""
+        beta = self.factor.solve(np.ones(self.dual.n_samples))
+        return beta * (self.total / beta.sum()) if beta.sum() != 0 else beta
+
+    def go(self, enough: Callable[[Point], bool]) -> FloatArray:
+        """Return beta, shape (m,), of the last face: of scores that are good enough, if any were."""
+        tuning = self.tuning
+        self.x = np.zeros((self.dual.n_samples, 2))
+        self.at_first = np.inf
+        for _ in range(tuning.faces):
+            self._face()
+            done = self._along(enough)
+            beta = self._beta()
+            sides = self._sides_at(beta)
+            stays = bool((sides == self.sides).all()) and not self._unsettled()
+            if done or stays or self._crowded(sides) or self.products >= tuning.products:
                 break
-            if not np.array_equal(face.samples, self.face):
-                self.factor = self.neighbours.factor(face.samples)
-                self.subspace.leave(np.setdiff1d(self.face, face.samples))
-                self.face = face.samples
-            point = self._across(face, point, enough)
-            gaps.append(point.gap)
-            best = min(best, point, key=lambda each: each.gap)
-            recent = min(tuning.faces, len(gaps) - 1) if len(gaps) > 2 else 1
-            if min(gaps[-recent:]) > tuning.progress * min(gaps[:-recent]):
-                break
-        # Sums of many images would be off by the rounding of each.
-        return Point(dual, best.multipliers, dual.linear + self._times(best.beta))
+            self.sides = sides
+        return beta
 
-    def _free(self, point: Point) -> BoolArray:
-        """Return which multipliers are strictly inside their boxes, or violate optimality."""
-        values, caps, distances = point.multipliers, self.dual.caps, point.distances
-        inside = (values > 0) & (values < caps)
-        return np.asarray(inside | ((values <= 0) & (distances < 0)) | ((values >= caps) & (distances > 0)))
+    def _unsettled(self) -> bool:
+        """Return whether the residual is more than rounding."""
+        return not np.abs(self.residual).mean() <= SEEN * np.finfo(self.K.dtype).eps
 
-    def _times(self, beta: FloatArray) -> FloatArray:
+    def _crowded(self, sides: FloatArray) -> bool:
+        return bool(np.count_nonzero(sides) > self.tuning.crowd * len(sides))
+
+    def _face(self) -> None:
+        """Begin on the face of the samples that are not held, from the solves that are there."""
+        held = np.where(self.sides > 0, self.highest, np.where(self.sides < 0, self.lowest, 0.0))
+        self.held, self.free = held, self.sides == 0
+        self.x[~self.free] = 0.0
+        images = self.K.times(np.column_stack([self.x, held]))
         self.products += 1
-        return self.K.times(beta)
+        self.image = images[:, :2]
+        self.pull = self.dual.linear + images[:, 2]
+        self.residual = np.column_stack([np.ones(len(held)), -self.pull]) - self.image
+        self._begin()
 
-    def _across(self, face: Face, point: Point, enough: Callable[[Point], bool]) -> Point:
-        """Return a feasible point on the way to the face's optimum."""
-        dual, tuning = self.dual, self.tuning
-        border = face.memberships[face.samples]
-        change, scores = np.zeros(dual.n_samples), point.scores
-        trial, exact, first, outside = point.multipliers, True, np.inf, 0
-        for step in range(tuning.on_face):
-            slopes = scores[face.samples]
-            residual = border @ np.linalg.lstsq(border, slopes, rcond=None)[0] - slopes
-            direction = np.zeros(dual.n_samples)
-            direction[face.samples] = self.factor.solve(residual)
-            square = float(residual @ direction[face.samples])
-            first = square if step == 0 else first
-            done = not exact and square < tuning.reduction * first
-            if done or not square > 0 or self.products >= tuning.products:
-                break
-            self.subspace.extend(direction, self._times(direction))
-            try:
-                moved, risen = self.subspace.best(scores, face)
-            except np.linalg.LinAlgError:
-                # Rounding has made the directions' products those of no vectors.
-                self.hopeless = True
-                break
-            change, scores = change + moved, scores + risen
-            trial = multipliers_of(dual, point.beta + change)
-            outside = self._outside(point.beta + change)
-            exact = np.abs(dual.beta(trial) - point.beta - change).max() <= EXACT * np.abs(trial).max()
-            if exact and enough(Point(dual, trial, scores)):
-                break
-        if exact:
-            return Point(dual, trial, scores)
-        self.hopeless = self.hopeless or outside > tuning.crowd * dual.n_samples
-        move = dual.beta(trial) - point.beta
-        image = self._times(move)
-        slope, curvature = float(point.scores @ move), float(move @ image)
-        if slope >= 0:
-            self.hopeless = True
-            return point
-        reach = min(1.0, -slope / curvature) if curvature > 0 else 1.0
-        return Point(dual, multipliers_of(dual, point.beta + reach * move), point.scores + reach * image)
+    def _begin(self) -> None:
+        """Begin conjugate gradients, with the factor that is there."""
+        self.residual[~self.free] = 0.0
+        step = self._preconditioned()
+        self.direction = step
+        self.squares = [np.einsum("ij,ij->j", self.residual, step)]
+        self.at_first = min(self.at_first, float(self.squares[0].sum()))
 
-    def _outside(self, beta: FloatArray) -> int:
-        """Return how many samples' beta no multipliers can have."""
-        largest = (
-            np.maximum(self.dual.signs, 0.0) @ self.dual.caps,
-            np.maximum(-self.dual.signs, 0.0) @ self.dual.caps,
-        )
-        return int(np.count_nonzero((beta > largest[0]) | (beta < -largest[1])))
+    def _preconditioned(self) -> FloatArray:
+        step = self.factor.solve(self.residual)
+        step[~self.free] = 0.0
+        return step
 
+    def _along(self, enough: Callable[[Point], bool]) -> bool:
+        """Go on until the residual is small enough to look at the face again; return whether the scores will do."""
+        tuning, first = self.tuning, self.squares[0].sum()
+        while self.products < tuning.products:
+            self._step()
+            square = self.squares[-1].sum()
+            beta = self._beta()
+            multipliers = multipliers_of(self.dual, beta)
+            exact = np.abs(self.dual.beta(multipliers) - beta).max() <= EXACT * np.abs(multipliers).max()
+            if exact and enough(Point(self.dual, multipliers, self._scores())):
+                return True
+            sides = self._sides_at(beta)
+            crowded = len(self.squares) > tuning.judged and self._crowded(sides)
+            if (sides != self.sides).any() and (square <= tuning.reduction * first or crowded):
+                return False
+            if not self._unsettled() or not square > 0:
+                return False
+            if self._worth_more_neighbours():
+                self.n_nearest *= 2
+                self.factor = self._factor()
+                self._begin()
+        return False
 
-class _Subspace:
-    """Directions among all samples, (n, m), with their images under K, and the optimum among them on a face.
+    def _step(self) -> None:
+        image = self.K.times(self.direction)
+        self.products += 1
+        length = self.squares[-1] / np.maximum(np.einsum("ij,ij->j", self.direction, image), LEAST)
+        self.x += length * self.direction
+        self.image += length * image
+        self.residual -= length * image
+        self.residual[~self.free] = 0.0
+        step = self._preconditioned()
+        self.squares.append(np.einsum("ij,ij->j", self.residual, step))
+        self.direction = step + self.squares[-1] / np.maximum(self.squares[-2], LEAST) * self.direction
 
-    The first directions are the indicators of groups: of the samples nearest to each of the first few.
-    """
+    def _worth_more_neighbours(self) -> bool:
+        """Return whether the products that are left, at the rate of the last ones, cost more than a better factor."""
+        tuning, n_nearest = self.tuning, 2 * self.n_nearest
+        if n_nearest > tuning.most or len(self.squares) <= tuning.judged:
+            return False
+        now, before = self.squares[-1].sum(), self.squares[-1 - tuning.judged].sum()
+        rate = np.log(before / now) / tuning.judged
+        left = np.log(now / (self.at_first * tuning.goal))
+        cost = n_nearest**3 / (PRODUCT_COMPUTED if self.K.matrix is None else PRODUCT_HELD) / self.dual.n_samples
+        return bool(left > (WORTH * cost + tuning.judged) * max(rate, 0.0))
 
-    def __init__(self, K: Blocks, n_groups: int) -> None:
-        self.K = K
-        n_samples, diagonal = K.gram.n_samples, K.gram.diagonal
-        self.mean_diagonal = float(diagonal.mean())
-        likeness = K.among(np.arange(min(n_groups, n_samples)), np.arange(n_samples))
-        group = (likeness / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))[: len(likeness), None]).argmax(axis=0)
-        self.directions = (np.unique(group)[:, None] == group).astype(np.float64)
-        self.images = np.ascontiguousarray(K.times(np.ascontiguousarray(self.directions.T)).T)
-        self._scale(slice(None))
-        self.products = self.directions @ self.images.T
+    def _level(self) -> float:
+        """Return mu, at which the sum of beta is what it must be."""
+        sums = self.x.sum(axis=0)
+        return float((self.total - self.held.sum() - sums[1]) / sums[0]) if sums[0] != 0 else 0.0
 
-    def _scale(self, which: slice) -> None:
-        """Give directions the length 1 under K, and take back those that rounding alone moves."""
-        directions, images = self.directions[which], self.images[which]
-        squares = np.einsum("ij,ij->i", directions, images)
-        smallest = SEEN * float(np.finfo(self.K.dtype).eps) * self.mean_diagonal
-        seen = squares > smallest * np.einsum("ij,ij->i", directions, directions)
-        scales = np.divide(1.0, np.sqrt(squares, where=seen, out=np.ones_like(squares)), where=seen, out=0.0 * squares)
-        directions *= scales[:, None]
-        images *= scales[:, None]
+    def _beta(self) -> FloatArray:
+        return np.asarray(self.held + self.x @ np.array([self._level(), 1.0]))
 
-    def extend(self, direction: FloatArray, image: FloatArray) -> None:
-        """Add a direction, shape (m,), with its image under K."""
-        self.directions = np.vstack([self.directions, direction])
-        self.images = np.vstack([self.images, image])
-        self._scale(slice(-1, None))
-        size = len(self.directions)
-        products = np.empty((size, size))
-        products[:-1, :-1] = self.products
-        products[-1] = products[:, -1] = self.images @ self.directions[-1]
-        self.products = products
+    def _scores(self) -> FloatArray:
+        return np.asarray(self.pull + self.image @ np.array([self._level(), 1.0]))
 
-    def leave(self, samples: IndexArray) -> None:
-        """Let no direction move these samples."""
-        if len(samples):
-            moved = np.zeros_like(self.directions)
-            moved[:, samples] = self.directions[:, samples]
-            self.images -= self.K.times(np.ascontiguousarray(moved.T)).T
-            self.directions[:, samples] = 0.0
-            self.products = self.directions @ self.images.T
-
-    def best(self, scores: FloatArray, face: Face) -> tuple[FloatArray, FloatArray]:
-        """Return the best change of beta that keeps the sums, and that of the scores, each of shape (m,)."""
-        sums = self.directions[:, face.samples] @ face.memberships[face.samples]
-        right = np.column_stack([-self.directions @ scores, sums])
-        factor = cholesky(self.products.copy, np.ones(len(right)), ridge=RIDGE, most=1.0)
-        answers = scipy.linalg.cho_solve((factor, True), right, check_finite=False)
-        free, bound = answers[:, 0], answers[:, 1:]
-        coefficients = free - bound @ np.linalg.lstsq(sums.T @ bound, sums.T @ free, rcond=None)[0]
-        return coefficients @ self.directions, coefficients @ self.images
+    def _sides_at(self, beta: FloatArray) -> FloatArray:
+        """Return the next face's sides: samples that leave their boxes are held, and those let go that want to be."""
+        level = self._level()
+        wrong = self.sides * (self._scores() - level) > np.abs(level) * np.abs(self.residual[:, 0]).max()
+        kept = np.where(wrong, 0.0, self.sides)
+        return np.where(self.free & (beta > self.highest), 1.0, np.where(self.free & (beta < self.lowest), -1.0, kept))
