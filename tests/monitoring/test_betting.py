@@ -78,6 +78,20 @@ class TestBets:
             wealth = betting.after(wealth, np.asarray(below), np.asarray(1 - below))
             assert np.exp(wealth.log_value) == pytest.approx(held.sum(), rel=1e-10)
 
+    def test_false_alarms_are_as_far_apart_as_promised(self):
+        length, n_streams, n_rows = 60, 300, 900
+        betting = Betting(BETTING.edges, proper=False)
+        wealth, first = betting.begun((n_streams,)), np.full(n_streams, n_rows)
+        for row, p in enumerate(np.random.default_rng(4).random((n_rows, n_streams)), start=1):
+            wealth = betting.after(wealth, p, 1 - p)
+            first = np.where((wealth.log_value >= np.log(length)) & (first == n_rows), row, first)
+        # Streams without an alarm count as if they had one at the end.
+        assert first.mean() >= length
+        assert (first < n_rows).mean() > 0.9
+        for t in (10, 30):
+            share = t / length
+            assert (first <= t).mean() <= share + 3 * np.sqrt(share * (1 - share) / n_streams)
+
     def test_streams_side_by_side_are_as_alone(self):
         p = RNG.random((30, 3))
         together = BETTING.begun((3,))

@@ -212,6 +212,13 @@ class DriftMonitor(SignatureOnce, BaseEstimator):
             What is known of the rows: 1 for a good one, -1 for a stranger, 0 for neither. It serves `rate` alone. Which
             rows become known must not depend on the answers: were the rejected ones alone looked at, recall would be 0.
 
+        Returns
+        -------
+        readings : Readings
+            Arrays of an entry for each row: `row`, its number from 1; `p_value`, the rank of its score; `log_evidence`
+            and `class_log_evidence` (None without a classifier), natural logarithms; `accepted`; `alarms`, how many so
+            far; `rejection`, the rolling `Rate` of rejected rows, with this one.
+
         Raises
         ------
         ValueError
@@ -244,6 +251,16 @@ class DriftMonitor(SignatureOnce, BaseEstimator):
         name : {"rejection", "recall", "detection"}, default="rejection"
             The share of rows that are rejected; of rows known to be good, the share that is accepted; of rows known to
             be strangers, the share that is rejected.
+
+        Returns
+        -------
+        rate : Rate
+            With `share`, `low` and `high`, the bounds, and `n_rows`, of how many rows.
+
+        Raises
+        ------
+        ValueError
+            For another name.
         """
         check_is_fitted(self)
         if name not in RATES:
