@@ -17,7 +17,7 @@ PAGES = {
     "exported": "how-to/onnx.md",
     "family": "developers/family.md",
     "groups": "results/groups.md",
-    "model_files": "how-to/model-files.md",
+    "model_files": "developers/model-files.md",
     "monitor": "developers/monitoring.md",
     "offsets": "developers/offsets.md",
     "openset": "developers/open-set.md",
