@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[1]
 BENCHMARKS = ROOT / "benchmarks"
 SCRIPTS = sorted(file.stem for file in (BENCHMARKS / "results").glob("*.json"))
 PAGES = {
+    "contamination": "results/contamination.md",
     "explain": "developers/explanations.md",
     "exported": "how-to/onnx.md",
     "family": "developers/family.md",

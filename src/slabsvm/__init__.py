@@ -11,6 +11,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from slabsvm.conformal.contamination import contamination
     from slabsvm.conformal.detector import ConformalDetector
     from slabsvm.conformal.doubts import CalibrationWarning
     from slabsvm.conformal.p_values import benjamini_hochberg, conformal_p_values
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from slabsvm.selection.folds import DistinctKFold
     from slabsvm.selection.leakage import LeakageWarning
     from slabsvm.selection.search import LabelFreeSearchCV
+    from slabsvm.selection.trimmed import TrimmedDetector
     from slabsvm.tables.encoder import TableEncoder
 
 __all__ = [
@@ -50,9 +52,11 @@ __all__ = [
     "PyODDetector",
     "SlabCollapseWarning",
     "TableEncoder",
+    "TrimmedDetector",
     "__version__",
     "benjamini_hochberg",
     "conformal_p_values",
+    "contamination",
     "explain",
     "fit_path",
 ]
@@ -78,8 +82,10 @@ _HOMES = {
     "PyODDetector": "detectors.pyod",
     "SlabCollapseWarning": "detectors.base",
     "TableEncoder": "tables.encoder",
+    "TrimmedDetector": "selection.trimmed",
     "benjamini_hochberg": "conformal.p_values",
     "conformal_p_values": "conformal.p_values",
+    "contamination": "conformal.contamination",
     "explain": "detectors.explained",
     "fit_path": "detectors.path",
 }

@@ -173,8 +173,17 @@ def _doubt_pipeline(model: Any) -> str:
     return "" if len({name for name, _ in steps}) == len(steps) else "has two steps of one name"
 
 
+TRIMMED: dict[str, Kind] = {
+    "estimator": FITTED,
+    "offset": Number(),
+    "n_rounds": Whole(1),
+    "decisions": ForTraining(Array("rows", holds="numbers")),
+    "trimmed": ForTraining(Places("trimmed", below="rows")),
+}
+
 CALIBRATED = (
     Entry("slabsvm.ConformalDetector", CONFORMAL, take=_conformal_part, give=_give_conformal, doubt=_doubt_conformal),
+    Entry("slabsvm.TrimmedDetector", TRIMMED),
     Entry("slabsvm.OpenSetClassifier", OPEN_SET, take=_open_set_part, give=_give_open_set),
     Entry("slabsvm.openset.classwise.NormalisedMargin", MARGIN, features=False),
     Entry("slabsvm.DistinctKFold", {}),

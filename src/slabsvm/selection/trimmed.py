@@ -1,0 +1,173 @@
+"""A detector for training rows of which some are strangers: the least normal are not learned, and still count.
+
+Strangers that lie together vouch for each other under a narrow kernel, and hide. So rows are judged by a smooth
+detector of which half of the rows may be outside, each without itself (leave-one-out), in rounds: what is judged the
+least normal is left out of the next round's judge, as in the concentration steps of least trimmed squares (Rousseeuw
+and Van Driessen 1999), until the same rows are left out again. The detector then learns the others alone.
+
+Its threshold is put by *all* rows. By those that were learned it would be put as if all that was left out were
+strangers: a recall of .9 asked for becomes .72 where none of a fifth is. By all rows, each without itself, the share
+of them that is accepted is what was asked for, and strangers, which score low, can only have taken the place of good
+rows below the threshold: the recall of new good rows is no less, whatever the share of strangers is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import field
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import OutlierMixin, clone
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from slabsvm.conformal.wrapping import Wrapping
+from slabsvm.detectors.answers import answer, left_out_decisions
+from slabsvm.detectors.base import SlabCollapseWarning, parameters, rounding_of, weighted_quantile
+from slabsvm.detectors.explained import explanation_of
+from slabsvm.detectors.one_class_svm import OneClassSVM
+from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
+from slabsvm.runtime.atomic import atomic
+from slabsvm.runtime.caller import silenced
+from slabsvm.runtime.sklearn_private import HasMethods, Interval, _fit_context, _num_samples, _safe_indexing
+
+# The share of rows that the judge may leave outside: it is to know what most rows are like.
+JUDGED_OUTSIDE = 0.5
+
+
+@parameters
+class TrimmedDetector(OutlierMixin, Wrapping):
+    """A detector that does not learn the least normal of its training rows, since some may be strangers.
+
+    Parameters
+    ----------
+    estimator : detector, default=None
+        One of this package with offsets="leave-one-out", or a pipeline that ends in one. None is `OneClassSlabSVM()`.
+    trim : float in (0, .5], default=0.2
+        The share of rows that is not learned. Give more than the share of strangers that you expect: good rows are
+        among the least normal, too, and strangers that are learned cost much (docs/results/contamination.md).
+    judge : detector, default=None
+        Says which rows are the least normal, as `estimator`. None is `OneClassSVM(gamma="scale", nu=0.5)`, in a
+        pipeline behind the steps of the estimator's.
+    max_rounds : int >= 1, default=4
+        How often rows are judged at most.
+
+    Attributes
+    ----------
+    estimator_ : fitted detector
+        It has learned the rows that were not trimmed.
+    trimmed_ : (n_trimmed,) array of int
+        The numbers of the rows that were not learned, ascending. They are the least normal, and need not be strange.
+    decisions_ : (n_samples,) array of float64
+        The decision_function of each training row, without itself.
+    offset_ : float
+        decision_function = score_samples - offset_, where score_samples is the estimator's decision_function.
+    n_rounds_ : int
+    n_features_in_ : int
+    feature_names_in_ : (n_features_in_,) array of str
+        Only when X has feature names that are all strings.
+
+    References
+    ----------
+    .. [1] P. Rousseeuw, K. Van Driessen, "A fast algorithm for the minimum covariance determinant estimator",
+       Technometrics 41, 1999: the rounds.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from slabsvm import TrimmedDetector
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(size=(180, 2)), rng.normal(5.0, 0.3, size=(20, 2))])
+    >>> TrimmedDetector().fit(X).predict([[0.0, 0.0], [5.0, 5.0]])
+    array([ 1, -1])
+    """
+
+    estimator: Any = field(default=None, kw_only=False)
+    trim: float = 0.2
+    judge: Any = None
+    max_rounds: int = 4
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "estimator": [HasMethods("fit"), None],
+        "trim": [Interval(Real, 0.0, 0.5, closed="right")],
+        "judge": [HasMethods("fit"), None],
+        "max_rounds": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    @atomic
+    @_fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn from rows that are positives, but for a share of them.
+
+        Parameters
+        ----------
+        X : array-like, frame or CSR matrix of shape (n_samples, n_features)
+            What the estimator takes.
+        y : ignored
+
+        Raises
+        ------
+        ValueError
+            For parameters, shapes or values that make no sense, and for an estimator or a judge without closed-form
+            leave-one-out scores; the text says what to do.
+        """
+        del y
+        X = self._table(X, reset=True)
+        n = _num_samples(X)
+        count = int(np.ceil(self.trim * n))
+        learned = np.ones(n, dtype=bool)
+        # Where the judge puts thresholds of its own does not matter.
+        with silenced(SlabCollapseWarning):
+            for done in range(1, self.max_rounds + 1):
+                found = _without_themselves(clone(self._judge), X, learned)[1]
+                earlier, learned = learned, np.ones(n, dtype=bool)
+                learned[np.argsort(found, kind="stable")[:count]] = False
+                self.n_rounds_ = done
+                if (learned == earlier).all():
+                    break
+        self.trimmed_: IndexArray = np.flatnonzero(~learned)
+        self.estimator_, decisions = _without_themselves(clone(self._detector), X, learned)
+        asked = float((decisions[learned] >= 0).mean())
+        offset = weighted_quantile(decisions, np.ones(n), max(1.0 - asked, 1.0 / n))
+        self.offset_ = offset - rounding_of(float(np.abs(decisions).max()))
+        self.decisions_: FloatArray = decisions - self.offset_
+        return self
+
+    def score_samples(self, X: Any) -> FloatArray:
+        """Return the estimator's decision_function of each row, shape (n_samples,)."""
+        check_is_fitted(self)
+        return answer(self.estimator_, self._table(X, reset=False)).values
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Return score_samples(X) - offset_, shape (n_samples,): >= 0 for rows that are accepted."""
+        decision: FloatArray = self.score_samples(X) - self.offset_
+        return decision
+
+    def predict(self, X: Any) -> npt.NDArray[np.intp]:
+        """Return +1 for each row that is accepted and -1 for each that is not, shape (n_samples,)."""
+        return np.where(self.decision_function(X) >= 0, 1, -1)
+
+    @property
+    def _judge(self) -> Any:
+        if self.judge is not None:
+            return self.judge
+        smooth = OneClassSVM(gamma="scale", nu=JUDGED_OUTSIDE)
+        detector = self._detector
+        return Pipeline([*detector.steps[:-1], ("judge", smooth)]) if isinstance(detector, Pipeline) else smooth
+
+    def _shares(self, X: Any) -> FloatArray:
+        return np.asarray(explanation_of(self.estimator_, X).less(self.offset_).shares)
+
+
+def _without_themselves(detector: Any, X: Any, learned: BoolArray) -> tuple[Any, FloatArray]:
+    """Return a detector fitted to some rows, and the decision of each row, (n,), under it without that row."""
+    rows = np.flatnonzero(learned)
+    every = len(rows) == len(learned)
+    detector.fit(X if every else _safe_indexing(X, rows))
+    decisions = np.empty(len(learned)) if every else np.array(answer(detector, X).values, dtype=np.float64)
+    decisions[rows] = left_out_decisions(
+        detector, needed_by="TrimmedDetector", remedy="Give one of OneClassSVM, OneClassSlabSVM, SVDD and their kind."
+    )
+    return detector, decisions

@@ -1,0 +1,58 @@
+"""What p-values say of the share of strangers, and what strangers among the reference rows do to p-values."""
+
+import numpy as np
+import pytest
+
+from slabsvm import conformal_p_values, contamination
+
+pytestmark = pytest.mark.numeric
+
+
+def scores(rng, n, share=0.0, shift=3.0):
+    """Return scores of positives, of which a share are strangers': lower by a shift."""
+    return rng.normal(size=n) - shift * (rng.random(n) < share)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.3])
+def test_the_bound_holds_with_its_confidence_and_is_near_the_share(share):
+    rng = np.random.default_rng(0)
+    found = []
+    for _ in range(300):
+        rows = np.concatenate([scores(rng, 400 - int(400 * share)), scores(rng, int(400 * share), 1.0, 5.0)])
+        found.append(contamination(conformal_p_values(scores(rng, 400), rows), 400, confidence=0.9))
+    missed = np.mean([one.least > share for one in found])
+    assert missed <= 0.1 + 2 * np.sqrt(0.1 * 0.9 / 300)
+    assert np.mean([one.least for one in found]) > share - 0.09
+    if share:
+        assert np.mean([one.estimate for one in found]) == pytest.approx(share, abs=0.03)
+
+
+def test_strangers_among_the_calibration_rows_make_the_bound_smaller():
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        rows = np.concatenate([scores(rng, 300), scores(rng, 100, 1.0)])
+        clean = scores(rng, 400)
+        mixed = np.where(rng.random(400) < 0.1, clean - 3.0, clean)
+        found = [contamination(conformal_p_values(one, rows), 400).least for one in (clean, mixed)]
+        assert found[1] <= found[0]
+        assert found[1] < 0.25
+
+
+@pytest.mark.parametrize("share", [0.05, 0.1, 0.2])
+def test_p_values_by_a_reference_with_strangers_keep_their_promise(share):
+    rng = np.random.default_rng(2)
+    new = rng.normal(size=20_000)
+    for alpha in (0.05, 0.1):
+        rates = [(conformal_p_values(scores(rng, 400, share), new) <= alpha).mean() for _ in range(20)]
+        assert np.mean(rates) <= alpha
+    # Conservative by about the share: what rejects is left to the positives only where strangers leave room.
+    assert np.mean(rates) < 0.1 - 0.5 * share + 0.03
+
+
+def test_numbers_that_are_no_p_values_are_refused():
+    with pytest.raises(ValueError, match="p-values must lie above 0"):
+        contamination([0.5, -1.0], 10)
+    with pytest.raises(ValueError, match="at least one row"):
+        contamination([], 10)
+    with pytest.raises(ValueError, match="confidence must be between 0 and 1, got 95"):
+        contamination([0.5], 10, confidence=95)

@@ -1,0 +1,98 @@
+"""Training rows of which some are strangers: trimmed fits keep the recall, and rank better."""
+
+import numpy as np
+import pytest
+from sklearn.metrics import roc_auc_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import OneClassSVM as ScikitOneClassSVM
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from slabsvm import SVDD, OneClassSlabSVM, OneClassSVM, TrimmedDetector, explain
+from slabsvm.files import load, save
+
+pytestmark = pytest.mark.numeric
+
+
+def contaminated(share, seed=0, n=200):
+    """Return rows of which a share are strangers that lie together, and which are."""
+    rng = np.random.default_rng(seed)
+    strange = np.arange(n) < share * n
+    rows = np.where(strange[:, None], rng.normal(4.0, 0.5, size=(n, 3)), rng.normal(size=(n, 3)))
+    return rows, strange
+
+
+@parametrize_with_checks([TrimmedDetector()])
+def test_scikit_learns_own_checks_pass(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("model", [None, OneClassSlabSVM(), SVDD(), make_pipeline(StandardScaler(), OneClassSVM())])
+def test_strangers_among_the_rows_are_not_learned_and_the_recall_is_kept(model):
+    rng = np.random.default_rng(99)
+    good, strange = rng.normal(size=(400, 3)), rng.normal(4.0, 0.5, size=(200, 3))
+    is_good = np.repeat([True, False], [400, 200])
+    recalls, areas, untrimmed = [], [], []
+    for seed in range(4):
+        X, _ = contaminated(0.15, seed)
+        trimmed = TrimmedDetector(model).fit(X)
+        decisions = trimmed.decision_function(np.concatenate([good, strange]))
+        recalls.append((decisions[is_good] >= 0).mean())
+        areas.append(roc_auc_score(is_good, decisions))
+        plain = trimmed._detector.fit(X).score_samples(np.concatenate([good, strange]))
+        untrimmed.append(roc_auc_score(is_good, plain))
+    assert np.mean(recalls) > 0.86
+    assert np.mean(areas) > 0.98
+    assert np.mean(areas) > np.mean(untrimmed)
+
+
+def test_the_recall_of_clean_rows_is_kept_too():
+    new = np.random.default_rng(99).normal(size=(1000, 3))
+    found = [(TrimmedDetector().fit(contaminated(0.0, seed)[0]).predict(new) == 1).mean() for seed in range(5)]
+    # One model of 200 rows has a deviation of about .02, five of .01.
+    assert np.mean(found) == pytest.approx(0.9, abs=0.03)
+
+
+def test_what_is_trimmed_is_the_least_normal_and_is_named():
+    X, strange = contaminated(0.1)
+    model = TrimmedDetector(trim=0.1).fit(X)
+    assert len(model.trimmed_) == 20
+    assert strange[model.trimmed_].mean() > 0.9
+    assert model.n_rounds_ <= 4
+    # What was not learned is asked as new rows are.
+    np.testing.assert_array_equal(model.decisions_[model.trimmed_], model.decision_function(X[model.trimmed_]))
+    assert (model.decisions_ >= 0).mean() == pytest.approx(0.9, abs=0.01)
+
+
+def test_rows_of_any_order_make_the_same_model():
+    X, _ = contaminated(0.1)
+    order = np.random.default_rng(0).permutation(len(X))
+    one, other = TrimmedDetector().fit(X), TrimmedDetector().fit(X[order])
+    np.testing.assert_array_equal(one.decision_function(X), other.decision_function(X))
+    np.testing.assert_array_equal(np.sort(order[other.trimmed_]), one.trimmed_)
+
+
+def test_shares_of_features_add_up_to_decisions():
+    X, _ = contaminated(0.1)
+    model = TrimmedDetector().fit(X)
+    np.testing.assert_allclose(model.explain(X[:5]).sum(axis=1), model.decision_function(X[:5]), atol=1e-9)
+    np.testing.assert_array_equal(explain(model, X[:5]), model.explain(X[:5]))
+
+
+def test_a_file_keeps_a_trimmed_detector(tmp_path):
+    X, _ = contaminated(0.1)
+    for model in (TrimmedDetector(), TrimmedDetector(make_pipeline(StandardScaler(), SVDD()), trim=0.3)):
+        save(model.fit(X), tmp_path / "model.slab")
+        again = load(tmp_path / "model.slab")
+        np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
+        np.testing.assert_array_equal(again.trimmed_, model.trimmed_)
+        np.testing.assert_array_equal(again.decisions_, model.decisions_)
+
+
+def test_detectors_without_left_out_scores_are_refused():
+    X, _ = contaminated(0.1)
+    for model in (TrimmedDetector(ScikitOneClassSVM()), TrimmedDetector(judge=OneClassSVM(offsets="training"))):
+        with pytest.raises(ValueError, match=r"TrimmedDetector needs the closed-form leave-one-out.*Give one of"):
+            model.fit(X)
+    with pytest.raises(ValueError, match=r"'trim' parameter of TrimmedDetector must be a float in the range"):
+        TrimmedDetector(trim=0.7).fit(X)
