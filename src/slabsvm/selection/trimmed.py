@@ -25,9 +25,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.conformal.wrapping import Wrapping
 from slabsvm.detectors.answers import answer, left_out_decisions
-from slabsvm.detectors.base import SlabCollapseWarning, parameters, rounding_of, weighted_quantile
+from slabsvm.detectors.base import SlabCollapseWarning, parameters, rounding_of
 from slabsvm.detectors.explained import explanation_of
 from slabsvm.detectors.one_class_svm import OneClassSVM
+from slabsvm.dual.program import weighted_quantile
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
 from slabsvm.runtime.atomic import atomic
 from slabsvm.runtime.caller import silenced
