@@ -49,11 +49,10 @@
       for (let ridge = RIDGE; ridge <= most; ridge *= 10) {
         const a = new Float64Array(f * f);
         for (let i = 0; i < f; i++) {
-          for (let j = 0; j <= i; j++) a[i * f + j] = K[samples[i] * n + samples[j]];
-          for (const column of this.border) {
-            if (column[i]) for (let j = 0; j <= i; j++) a[i * f + j] += this.lift * column[j];
-          }
-          a[i * f + i] += ridge * this.lift;
+          const from = samples[i] * n, to = i * f;
+          for (let j = 0; j <= i; j++) a[to + j] = K[from + samples[j]];
+          for (const column of this.border) if (column[i]) addTo(a, to, column, this.lift, i + 1);
+          a[to + i] += ridge * this.lift;
         }
         if (!cholesky(a, f)) continue;
         this.lower = a;
@@ -189,6 +188,11 @@
       if (this.tied) return !free[0].some((one, k) => one && free[1][k]);
       return free.some((_, p) => count(p) === 1);
     }
+  }
+
+  /** Add a multiple of the first so many values of a column. */
+  function addTo(a, at, column, factor, count) {
+    for (let j = 0; j < count; j++) a[at + j] += factor * column[j];
   }
 
   function inverse(a) {

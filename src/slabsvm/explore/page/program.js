@@ -16,7 +16,7 @@
    */
 
   /** Caps of twice what the multipliers sum to bind none. */
-  const binding = (nu, share) => Math.max(nu, share.length > 1 ? 0.5 * Math.min(...share) : 2 ** -100);
+  const binding = (nu, least, n) => Math.max(nu, n > 1 ? 0.5 * least : 2 ** -100);
 
   /**
    * Return the program of a slab; at epsilon = 0 that of the one-class SVM.
@@ -27,10 +27,11 @@
     const n = weights.length;
     let sum = 0;
     for (let i = 0; i < n; i++) sum += weights[i];
-    const share = Float64Array.from(weights, (w) => w / sum);
-    const lower = share.map((s) => s / binding(nuLower, share));
+    const share = Float64Array.from(weights, (w) => w / sum), least = Math.min(...share);
+    const [below, above] = [nuLower, nuUpper].map((nu) => binding(nu, least, n));
+    const lower = share.map((s) => s / below);
     if (epsilon === 0) return { signs: [1], caps: [lower], totals: [1], n };
-    const upper = share.map((s) => (epsilon * s) / binding(nuUpper, share));
+    const upper = share.map((s) => (epsilon * s) / above);
     return { signs: [1, -1], caps: [lower, upper], totals: [1, epsilon], n };
   }
 

@@ -151,7 +151,7 @@
           });
 
     const remedy = training ? `offsets='leave-one-out', ${smoother}` : smoother;
-    const spread = training ? Infinity : largest(leftOut.map((s) => s - Math.min(...leftOut)));
+    const spread = training ? Infinity : Math.max(...leftOut) - Math.min(...leftOut);
     const collapsed = slab.warnings.collapsed({ status: solution.status, lower, upper, rounding, spread, remedy });
     const texts = [collapsed];
     if (!collapsed) {

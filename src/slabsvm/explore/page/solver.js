@@ -6,9 +6,7 @@
   const FIRST_STEPS = 1;
   const STEPS = 4;
   const MOST_STEPS = 64;
-  /* Newton steps from one point that put at its bound whatever leaves its box; later rounds turn at each bound. */
-  const NEWTON_STEPS = 6;
-  const FULL_ROUNDS = 2;
+  /* A Newton step turns where a multiplier meets its bound, at most so often; so many follow each other. */
   const TURNS = 60;
   const WALKS = 4;
   const PATIENCE = 20;
@@ -54,7 +52,7 @@
       leastGap = Math.min(leastGap, point.gap);
       if (point.gap <= target) {
         if (scale(dual, point.objective, diagonal) !== Math.abs(point.objective)) break;
-        if (face === null) [point, face] = newton(dual, K, point, true);
+        if (face === null) [point, face] = newton(dual, K, point);
         if (face !== null && point.gap <= Math.max(EXACT * target, floor)) break;
         within ??= [point, face];
         if (polishes++ === POLISHES) {
@@ -63,12 +61,15 @@
         }
         share = EXACT;
       } else if (since >= PATIENCE) break;
-      const each = rounds === 0 ? FIRST_STEPS : Math.min(STEPS * 2 ** (rounds - 1), MOST_STEPS);
-      const lower = slab.descent.descend(dual, K, point, diagonal, share * tol, each * n);
-      steps += lower.steps;
-      point = new Point(dual, lower.multipliers, K);
-      face = null;
-      if (rounds > 0) [point, face] = newton(dual, K, point, rounds > FULL_ROUNDS);
+      /* An earlier solution mostly lies on the face of the next, or near it. */
+      if (start === null || rounds > 0) {
+        const each = rounds === 0 ? FIRST_STEPS : Math.min((start ? 1 : STEPS) * 2 ** (rounds - 1), MOST_STEPS);
+        const lower = slab.descent.descend(dual, K, point, diagonal, share * tol, each * n);
+        steps += lower.steps;
+        point = new Point(dual, lower.multipliers, K);
+        face = null;
+      }
+      if (start || rounds > 0) [point, face] = newton(dual, K, point);
     }
     const target = gapTarget(dual, point.objective, diagonal, tol), size = scale(dual, point.objective, diagonal);
     const done = size === Math.abs(point.objective) ? "converged" : "degenerate";
@@ -117,32 +118,17 @@
     return [point, inside && off <= FEASIBLE * largest ? face : null];
   }
 
-  /**
-   * The best point among some Newton steps on the face, and the face if its optimum is that point.
-   * @param {boolean} careful whether a step turns at each bound that blocks it, and never raises the objective
-   */
-  function newton(dual, K, start, careful) {
+  /** The best point among some Newton steps on the face, and the face if its optimum is that point. */
+  function newton(dual, K, start) {
     let point = start, best = start;
-    for (let step = 0; step < (careful ? WALKS : NEWTON_STEPS); step++) {
+    for (let step = 0; step < WALKS; step++) {
       const face = new Face(dual, point.multipliers);
       if (face.samples.length < 2 || !face.factor(K)) break;
-      let inside, wanted;
-      if (careful) {
-        const way = face.walk(point.multipliers, point.scores, TURNS);
-        wanted = way.multipliers;
-        inside = way.arrived && way.met === 0;
-      } else {
-        const now = point.multipliers.map((all) => Float64Array.from(face.samples, (i) => all[i]));
-        const free = face.free.map((all) => Uint8Array.from(face.samples, (i) => all[i]));
-        const moves = face.split(face.toOptimum(point.scores), free);
-        inside = face.reach(now, moves)[0] >= 1;
-        wanted = point.multipliers.map((all) => all.slice());
-        wanted.forEach((all, p) => face.samples.forEach((i, k) => (all[i] += moves[p][k])));
-        if (!inside) wanted = projectSums(dual, wanted);
-      }
-      point = new Point(dual, wanted, K);
+      const { multipliers, met, arrived } = face.walk(point.multipliers, point.scores, TURNS);
+      point = new Point(dual, multipliers, K);
+      /* Near the optimum the objective is the same to within rounding. */
       if (point.gap < best.gap || point.objective < best.objective) best = point;
-      if (inside) return [best, best === point ? face : null];
+      if (arrived && met === 0) return [best, best === point ? face : null];
     }
     return [best, null];
   }
