@@ -64,10 +64,10 @@ class TrimmedDetector(OutlierMixin, Wrapping):
     decisions_ : (n_samples,) array of float64
         The decision_function of each training row, without itself.
     offset_ : float
-        decision_function = score_samples - offset_, where score_samples is the estimator's decision_function.
+        ``decision_function = score_samples - offset_``, where score_samples is the estimator's decision_function.
     n_rounds_ : int
     n_features_in_ : int
-    feature_names_in_ : (n_features_in_,) array of str
+    feature_names_in_ : array of str, shape ``(n_features_in_,)``
         Only when X has feature names that are all strings.
 
     References
@@ -142,7 +142,7 @@ class TrimmedDetector(OutlierMixin, Wrapping):
         return answer(self.estimator_, self._table(X, reset=False)).values
 
     def decision_function(self, X: Any) -> FloatArray:
-        """Return score_samples(X) - offset_, shape (n_samples,): >= 0 for rows that are accepted."""
+        """Return ``score_samples(X) - offset_``, shape (n_samples,): >= 0 for rows that are accepted."""
         decision: FloatArray = self.score_samples(X) - self.offset_
         return decision
 
