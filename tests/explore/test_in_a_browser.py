@@ -80,7 +80,7 @@ def fitted(page: Any) -> OneClassSlabSVM:
     now = state(page)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return OneClassSlabSVM(**now["parameters"]).fit(now["points"])
+        return OneClassSlabSVM(**now["parameters"], tol=1e-9).fit(now["points"])
 
 
 def assert_shows_what_the_library_says(page: Any) -> np.ndarray:

@@ -19,8 +19,8 @@ class Answerer:
     """Fits one question after the other, each from the last one's solution."""
 
     def __init__(self) -> None:
-        # Tables would put positions off by as much as prediction_tol lets them.
-        self._model = OneClassSlabSVM(warm_start=True, prediction_tol=0.0)
+        # A slab may be so narrow that a gap of the default tol would show; and tables would put positions off.
+        self._model = OneClassSlabSVM(warm_start=True, tol=1e-6, prediction_tol=0.0)
         # Warnings are caught for the whole process.
         self._one_at_a_time = threading.Lock()
 

@@ -2,7 +2,7 @@
 "use strict";
 ((slab) => {
   const { Point, accepts, adjustSums, offsets, program } = slab.program;
-  const TOL = 1e-3;
+  const TOL = 1e-6;
   const ROUNDING_UNITS = 1024;
   const LARGEST_EPSILON = 1 / Number.EPSILON;
 
