@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from slabsvm.detectors.pyod import PyODDetector
     from slabsvm.detectors.slab import OneClassSlabSVM
     from slabsvm.detectors.svdd import SVDD
+    from slabsvm.detectors.windowed import WindowedDetector
     from slabsvm.monitoring.monitor import DriftMonitor
     from slabsvm.openset.classifier import OpenSetClassifier
     from slabsvm.selection.auto import AutoSlabSVM
@@ -53,6 +54,7 @@ __all__ = [
     "SlabCollapseWarning",
     "TableEncoder",
     "TrimmedDetector",
+    "WindowedDetector",
     "__version__",
     "benjamini_hochberg",
     "conformal_p_values",
@@ -83,6 +85,7 @@ _HOMES = {
     "SlabCollapseWarning": "detectors.base",
     "TableEncoder": "tables.encoder",
     "TrimmedDetector": "selection.trimmed",
+    "WindowedDetector": "detectors.windowed",
     "benjamini_hochberg": "conformal.p_values",
     "conformal_p_values": "conformal.p_values",
     "contamination": "conformal.contamination",

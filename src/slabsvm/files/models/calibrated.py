@@ -1,4 +1,4 @@
-"""How what is made of detectors is kept: the calibrated one, the classifier with "unknown" as an answer, pipelines."""
+"""How what is made of detectors is kept: calibrated, trimmed, windowed, with "unknown" as an answer, pipelines."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import scipy.sparse as sp
 
 from slabsvm.conformal.detector import ConformalDetector
 from slabsvm.conformal.p_values import Ranking, Segment
+from slabsvm.detectors.windowed import Window, WindowedDetector
 from slabsvm.files.models.arrays import FLOATS, Array, Labels, Places, Rows
 from slabsvm.files.models.at import At
 from slabsvm.files.models.estimators import Entry, Estimator, Values
@@ -181,9 +182,43 @@ TRIMMED: dict[str, Kind] = {
     "trimmed": ForTraining(Places("trimmed", below="rows")),
 }
 
+
+def _window(**parts: Any) -> Window:
+    if (parts["weights"] < 0).any() or (np.diff(parts["numbers"], prepend=-1) <= 0).any():
+        raise ValueError("its weights must not be negative, and its numbers in order, from 0 on")
+    return Window(**parts)
+
+
+WINDOWED: dict[str, Kind] = {
+    "estimator": Estimator("slabsvm.OneClassSlabSVM", "slabsvm.OneClassSVM", "slabsvm.SVDD", fitted=True),
+    "n_seen": Whole(),
+    "window": ForTraining(
+        Record(
+            _window,
+            {"X": Rows("rows", "d"), "weights": Array("rows"), "numbers": Array("rows", dtype=("i8",))},
+        )
+    ),
+}
+
+
+def _give_windowed(model: WindowedDetector, parts: Values) -> None:
+    estimator, window, n_seen = parts["estimator"], parts["window"], parts["n_seen"]
+    if window is not None and (len(window) != estimator.n_samples_fit_ or window.numbers.max(initial=0) >= n_seen):
+        raise ValueError("its rows are not those that its estimator has learned, of all that it has seen")
+    model.estimator_, model.offset_, model.n_seen_ = estimator, estimator.offset_, n_seen
+    # The next update starts from nothing.
+    model._window, model._start = window, None
+
+
 CALIBRATED = (
     Entry("slabsvm.ConformalDetector", CONFORMAL, take=_conformal_part, give=_give_conformal, doubt=_doubt_conformal),
     Entry("slabsvm.TrimmedDetector", TRIMMED),
+    Entry(
+        "slabsvm.WindowedDetector",
+        WINDOWED,
+        take=lambda model, part: getattr(model, "_window" if part == "window" else f"{part}_"),
+        give=_give_windowed,
+    ),
     Entry("slabsvm.OpenSetClassifier", OPEN_SET, take=_open_set_part, give=_give_open_set),
     Entry("slabsvm.openset.classwise.NormalisedMargin", MARGIN, features=False),
     Entry("slabsvm.DistinctKFold", {}),

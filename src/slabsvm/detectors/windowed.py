@@ -1,0 +1,325 @@
+"""A kernel model of the last rows: good rows arrive, old ones are forgotten, and each fit goes on from the last one.
+
+The window is the whole truth: what is learned is always the model of the rows that are kept, and a warm start says only
+where the solver begins. It stops at the same certificate, within tol of the objective that a fit from nothing reaches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from numbers import Integral
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.utils import get_tags
+from sklearn.utils.validation import check_is_fitted
+
+from slabsvm.detectors.base import Scored, checked_rows, parameters
+from slabsvm.detectors.explanation import Explanation
+from slabsvm.detectors.slab import OneClassSlabSVM
+from slabsvm.detectors.support_vector_fit import Start
+from slabsvm.detectors.support_vectors import SupportVectorDetector
+from slabsvm.detectors.weighting import checked_weights
+from slabsvm.gram.products import gram_of
+from slabsvm.runtime.arrays import BoolArray, FloatArray, IntArray
+from slabsvm.runtime.atomic import atomic
+from slabsvm.runtime.counting import counted
+from slabsvm.runtime.sklearn_private import Interval, _fit_context
+
+# What a detector learns from at least.
+FEWEST = 2
+
+
+@dataclass(frozen=True, eq=False)
+class Window:
+    """The rows that are kept, in order of arrival.
+
+    Attributes
+    ----------
+    X : (n, d) dense array or CSR matrix
+    weights : (n,) array of float64
+    numbers : (n,) array of int64
+        What number each row has among all that were given, from 0, in ascending order.
+    """
+
+    X: Any
+    weights: FloatArray
+    numbers: IntArray
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self.numbers)
+
+    def joined(self, new: Window) -> Window:
+        """Return these rows and new ones behind them."""
+        tables = [self.X, new.X]
+        X = sp.vstack(tables, format="csr") if any(map(sp.issparse, tables)) else np.concatenate(tables)
+        return Window(X, np.append(self.weights, new.weights), np.append(self.numbers, new.numbers))
+
+    def last(self, count: int | None) -> Window:
+        """Return the last rows, at most so many; all for None."""
+        return self if count is None or count >= len(self) else self.only(np.arange(len(self)) >= len(self) - count)
+
+    def only(self, kept: BoolArray) -> Window:
+        """Return some of the rows, given by a mask."""
+        return Window(self.X[kept], self.weights[kept], self.numbers[kept])
+
+
+@parameters
+class WindowedDetector(Scored):
+    """A one-class model of the rows that are kept: new ones are added, and old ones forgotten, without starting over.
+
+    Each update is a fit of all kept rows that starts from the last solution. It ends at the same certificate as a fit
+    from nothing, so that the objective is that of one to within `tol`. The last bits depend on what was there before;
+    `refit()` is bit for bit the estimator's own fit of the kept rows, in whatever order these have arrived.
+
+    Parameters
+    ----------
+    estimator : OneClassSlabSVM, OneClassSVM or SVDD, default=None
+        It is cloned, not changed; None is `OneClassSlabSVM()`. Its kernel may not be "precomputed".
+    n_rows : int, default=None
+        How many rows are kept at most, of all that were given the last. None forgets none by itself.
+
+    Attributes
+    ----------
+    estimator_ : the estimator, fitted to the kept rows
+        A gamma that was found from the rows ("neighbours", "scale", "auto") stays what `fit` or `refit` has found,
+        since another would change all of the kernel's values; in estimator_ it is a number then.
+    numbers_ : (n_kept,) array of int64
+        Which rows are kept, in order of arrival: the first row that was ever given to `fit` has the number 0. What
+        `forget` takes, and what rows of `estimator_.support_` and `estimator_.loo_decisions_` are.
+    n_seen_ : int
+        How many rows were given since `fit`.
+    offset_ : float
+        ``decision_function = score_samples - offset_``, as of estimator_.
+    n_features_in_ : int
+    feature_names_in_ : (n_features,) array of str
+        Only when X has feature names that are all strings.
+
+    Notes
+    -----
+    The kept rows take 8 bytes a value (4 in float32) besides the model's own copy of its support vectors, and a weight
+    and a number each; the last solution some 60 bytes a row; nothing else is kept between updates. Groups of
+    rows are not known here. A model that was read from a file goes on from its rows, at first without a start; one that
+    was saved with training=False has none, and predicts.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from slabsvm import WindowedDetector
+    >>> rows = np.random.default_rng(0).normal(size=(300, 2))
+    >>> window = WindowedDetector(n_rows=200).fit(rows[:200])
+    >>> window.partial_fit(rows[200:]).numbers_[:3]
+    array([100, 101, 102])
+    >>> len(window.forget([101, 102]).numbers_)
+    198
+    """
+
+    estimator: Any = field(default=None, kw_only=False)
+    n_rows: int | None = None
+
+    estimator_: SupportVectorDetector = field(init=False)
+    n_seen_: int = field(init=False)
+    # None in a model that was saved without its training data.
+    _window: Window | None = field(init=False)
+    _start: Start | None = field(init=False)
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "estimator": [SupportVectorDetector, None],
+        "n_rows": [Interval(Integral, FEWEST, None, closed="left"), None],
+    }
+
+    @atomic
+    @_fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Begin anew with positive samples: learn the last `n_rows` of them as the estimator does, gamma included.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            In order of arrival.
+        y : ignored
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative; a weight of 2 means what two identical samples mean. It stays with its row.
+
+        Raises
+        ------
+        ValueError
+            As the estimator's `fit`; after this or any other exception the model is what it was.
+
+        Warns
+        -----
+        As the estimator's `fit`.
+        """
+        del y
+        return self._begin(X, sample_weight)
+
+    @atomic
+    @_fit_context(prefer_skip_nested_validation=False)
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Add positive samples, and forget the oldest beyond `n_rows`; the first call is `fit`.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            New rows, in order of arrival. A row that is given again is one more of its kind.
+        y : ignored
+        sample_weight : array-like of shape (n_samples,), default=None
+            In the unit of the weights before: a row without has the weight 1.
+
+        Raises
+        ------
+        ValueError
+            For other features than before, for what the estimator's `fit` refuses, and for a model that was saved
+            without its training rows; after this or any other exception the model is what it was.
+
+        Warns
+        -----
+        As the estimator's `fit`.
+        """
+        del y
+        if not hasattr(self, "estimator_"):
+            return self._begin(X, sample_weight)
+        window = self._kept()
+        new = self._given(X, sample_weight, first=self.n_seen_, reset=False)
+        return self._learn(window.joined(new).last(self.n_rows), n_seen=self.n_seen_ + len(new), goes_on=True)
+
+    @atomic
+    @_fit_context(prefer_skip_nested_validation=False)
+    def forget(self, numbers: Any) -> Self:
+        """Remove rows, as if they had never been given.
+
+        Parameters
+        ----------
+        numbers : int, or array-like of int of shape (n_forgotten,)
+            Of `numbers_`.
+
+        Raises
+        ------
+        ValueError
+            For numbers of rows that are not kept, or where fewer than two rows would be left; after this or any other
+            exception the model is what it was.
+        """
+        check_is_fitted(self)
+        window = self._kept()
+        leaves = np.isin(window.numbers, _known_numbers(numbers, window))
+        if not leaves.any():
+            return self
+        if len(window) - leaves.sum() < FEWEST:
+            raise ValueError(
+                f"Of {counted(len(window), 'row')} {int(len(window) - leaves.sum())} would be left, and a model learns "
+                f"from {FEWEST} at least. Add new rows first (partial_fit), or begin anew (fit)."
+            )
+        return self._learn(window.only(~leaves), n_seen=self.n_seen_, goes_on=True)
+
+    @atomic
+    @_fit_context(prefer_skip_nested_validation=False)
+    def refit(self) -> Self:
+        """Learn the kept rows from nothing, gamma included: bit for bit the estimator's own fit of them."""
+        check_is_fitted(self)
+        return self._learn(self._kept(), n_seen=self.n_seen_)
+
+    @property
+    def numbers_(self) -> IntArray:
+        """Which rows are kept, (n_kept,), in order of arrival."""
+        check_is_fitted(self)
+        return self._kept().numbers
+
+    @property
+    def rows_(self) -> Any:
+        """The rows that are kept, (n_kept, n_features), in order of arrival."""
+        check_is_fitted(self)
+        return self._kept().X
+
+    def score_samples(self, X: Any) -> FloatArray:
+        """Return how normal each row is, shape (n_samples,): the larger the more normal."""
+        return self._asked(X, lambda model, rows: model.score_samples(rows))
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Return ``score_samples(X) - offset_``, shape (n_samples,): >= 0 for rows that are accepted."""
+        return self._asked(X, lambda model, rows: model.decision_function(rows))
+
+    def summary(self) -> str:
+        """Return what is kept, and the summary of the model of it."""
+        check_is_fitted(self)
+        kept = f"{self.estimator_.n_samples_fit_:,} of {counted(self.n_seen_, 'row')}"
+        return f"WindowedDetector: {kept} kept\n{self.estimator_.summary()}"
+
+    def _explanation(self, X: Any) -> Explanation:
+        check_is_fitted(self)
+        return self.estimator_._explanation(self._checked(X, reset=False))
+
+    def _asked(self, X: Any, answer: Callable[[SupportVectorDetector, Any], FloatArray]) -> FloatArray:
+        check_is_fitted(self)
+        return answer(self.estimator_, self._checked(X, reset=False))
+
+    def _checked(self, X: Any, *, reset: bool) -> Any:
+        return checked_rows(self, X, reset=reset, least=FEWEST)
+
+    @property
+    def _detector(self) -> SupportVectorDetector:
+        detector: SupportVectorDetector = OneClassSlabSVM() if self.estimator is None else self.estimator
+        return detector
+
+    def _given(self, X: Any, sample_weight: Any, *, first: int, reset: bool) -> Window:
+        """Return rows that were given, of which the first has this number."""
+        if self._detector.kernel == "precomputed":
+            raise ValueError(
+                "A window of rows needs the rows, and kernel='precomputed' has none. Give the kernel as a function, or "
+                "one of those with names."
+            )
+        X = self._checked(X, reset=reset)
+        weights = checked_weights(sample_weight, X)
+        weights = np.ones(X.shape[0]) if weights is None else weights
+        return Window(X, weights, np.arange(first, first + X.shape[0], dtype=np.int64))
+
+    def _kept(self) -> Window:
+        if self._window is None:
+            raise ValueError(
+                "This WindowedDetector was saved with training=False, so that its rows are not known here: it "
+                "predicts, and can neither add nor forget any. Save it with training=True, or begin anew (fit)."
+            )
+        return self._window
+
+    def _begin(self, X: Any, sample_weight: Any) -> Self:
+        given = self._given(X, sample_weight, first=0, reset=True)
+        return self._learn(given.last(self.n_rows), n_seen=len(given))
+
+    def _learn(self, window: Window, *, n_seen: int, goes_on: bool = False) -> Self:
+        """Fit the estimator to a window's rows, from the last solution and at its gamma if it goes on."""
+        model = clone(self._detector)
+        if goes_on and isinstance(model.gamma, str) and hasattr(self.estimator_, "gamma_"):
+            model.gamma = self.estimator_.gamma_
+        model._validate_params()
+        training = model._training(window.X, window.weights)
+        self._start = model._fit_from(training, gram_of=gram_of, start=self._start if goes_on else None)
+        self.estimator_, self._window, self.n_seen_ = model, window, n_seen
+        self.offset_ = model.offset_
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        """Return scikit-learn's tags of the input, which are the estimator's."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags = get_tags(self._detector).input_tags
+        return tags
+
+
+def _known_numbers(numbers: Any, window: Window) -> npt.NDArray[np.integer[Any]]:
+    """Return the numbers of rows to forget, (n,), or refuse them."""
+    asked = np.atleast_1d(np.asarray(numbers))
+    if asked.ndim != 1 or (asked.size and not np.issubdtype(asked.dtype, np.integer)):
+        raise ValueError(
+            f"Rows are forgotten by their numbers_, whole numbers in a list; these are of the type {asked.dtype} and "
+            f"the shape {asked.shape}. Of a mask give window.numbers_[mask]."
+        )
+    strange = asked[~np.isin(asked, window.numbers)]
+    if len(strange):
+        raise ValueError(
+            f"There is no row of the number {strange[0]} here: it was never given, or is forgotten already. numbers_ "
+            f"says which {counted(len(window), 'row')} are kept, from {window.numbers[0]} to {window.numbers[-1]}."
+        )
+    return asked
