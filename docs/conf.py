@@ -26,6 +26,7 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx_copybutton",
     "sphinx_design",
+    "sphinx_gallery.gen_gallery",
 ]
 exclude_patterns = ["_extensions", "gallery/*.ipynb", "gallery/*.md5"]
 
@@ -44,6 +45,7 @@ copybutton_prompt_is_regexp = True
 templates_path = ["_templates"]
 html_theme = "pydata_sphinx_theme"
 html_title = "slabsvm"
+html_context = {"default_mode": "auto"}  # light or dark, as the reader's system is
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_copy_source = False
@@ -59,20 +61,18 @@ html_theme_options = {
     "footer_end": [],
 }
 
-if any(EXAMPLES.glob("*.py")):
-    extensions.append("sphinx_gallery.gen_gallery")
-    sphinx_gallery_conf = {
-        "examples_dirs": str(EXAMPLES),
-        "gallery_dirs": "gallery",
-        "filename_pattern": r"\.py$",
-        "within_subsection_order": "gallery.Order",
-        "reset_modules": ("matplotlib", "gallery.house_style"),
-        "image_srcset": ["2x"],
-        "capture_repr": (),
-        "show_signature": False,
-        "write_computation_times": False,
-        "min_reported_time": 3600,
-        "download_all_examples": False,
-        "show_memory": False,
-        "abort_on_example_error": True,
-    }
+sphinx_gallery_conf = {
+    "examples_dirs": str(EXAMPLES),
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"\.py$",
+    "within_subsection_order": "gallery.Order",
+    "reset_modules": ("matplotlib", "gallery.house_style"),
+    "image_srcset": ["2x"],
+    "capture_repr": (),
+    "show_signature": False,
+    "write_computation_times": False,
+    "min_reported_time": 3600,
+    "download_all_examples": False,
+    "show_memory": False,
+    "abort_on_example_error": True,
+}

@@ -24,6 +24,8 @@ pytestmark = pytest.mark.numeric
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = ["../README", "index", "start", "which", "differences", "theory"]
 PAGES += sorted(f"how-to/{path.stem}" for path in (DOCS / "how-to").glob("*.md"))
+READ = [*PAGES, "explore", *sorted(f"results/{path.stem}" for path in (DOCS / "results").glob("*.md"))]
+WIDTH = 88  # characters of code that a page shows on a wide screen, as examples/ruff.toml has it
 BLOCK = re.compile(r"^```(python|console|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?")
 ANYTHING = "..."
@@ -103,6 +105,18 @@ def test_the_page_is_what_happens(name, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", PAGES)
+def test_the_pages_code_is_as_narrow_as_it_is_shown(name):
+    page = (DOCS / f"{name}.md").read_text(encoding="utf-8")
+    code = "".join(re.findall(r"^```\S* ?python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL))
+    assert not [line for line in code.splitlines() if len(line) > WIDTH]
+
+
+def test_the_readme_is_at_most_a_screen_and_a_half():
+    text = (DOCS.parent / "README.md").read_text(encoding="utf-8")
+    assert len(text.split()) <= 450  # with its picture 1,650 pixels high where a column is 850 wide
+
+
+@pytest.mark.parametrize("name", READ)
 def test_the_page_uses_the_glossarys_words(name):
     prose = re.sub(r"```.*?```|`[^`]*`", "", (DOCS / f"{name}.md").read_text(encoding="utf-8"), flags=re.DOTALL)
     assert not re.findall(r"hyperplane|inlier|anomal\w+|novelty|cut-?off", prose, flags=re.IGNORECASE)
