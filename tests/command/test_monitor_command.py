@@ -1,6 +1,7 @@
 """The subcommand monitor: what it writes line by line, keeps in its state, and exits with."""
 
 import csv
+import errno
 import json
 import subprocess
 import sys
@@ -161,6 +162,37 @@ class TestState:
         assert "Stopped after 25 rows." in result.stderr
         assert load("s.slab").n_rows_ == 25
         assert len(list(csv.reader(StringIO(result.stdout)))) == 26
+
+    def test_lines_that_nobody_took_are_not_in_the_state(self, run, ready, stream, monkeypatch):
+        table = pd.read_csv(stream / "stream.csv")
+        monkeypatch.setattr("slabsvm.files.tables.pieces", lambda *_: iter([table[:10], table[10:25]]))
+        write = watching._write
+
+        def closed(lines, called, readings):
+            if readings.row[0] > 1:
+                raise BrokenPipeError(errno.EPIPE, "closed, as by head")
+            write(lines, called, readings)
+
+        monkeypatch.setattr(watching, "_write", closed)
+        run("monitor", ready / "model.slab", stream / "stream.csv", "--state", "s.slab")
+        assert load("s.slab").n_rows_ == 10
+
+    def test_without_its_lines_there_is_no_state(self, run, ready, stream, monkeypatch):
+        def pieces(*_):
+            yield pd.read_csv(stream / "stream.csv")
+            Path("out.csv").mkdir()
+
+        monkeypatch.setattr("slabsvm.files.tables.pieces", pieces)
+        result = run("monitor", ready / "model.slab", stream / "stream.csv", "-o", "out.csv", "--state", "s.slab")
+        assert result.exit_code == 1
+        assert "out.csv" in result.stderr
+        assert not Path("s.slab").exists()
+
+    def test_lines_and_state_have_two_names(self, run, ready, stream):
+        result = run("monitor", ready / "model.slab", stream / "stream.csv", "-o", "s.slab", "--state", "./s.slab")
+        assert result.exit_code == 1
+        assert "s.slab is the output and the state: give the state another name" in result.stderr
+        assert not Path("s.slab").exists()
 
     def test_another_model_or_promise_is_refused(self, run, ready, stream):
         run("monitor", ready / "model.slab", stream / "reference.csv", "--state", "s.slab", "--alpha", ".02")

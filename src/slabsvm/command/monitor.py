@@ -125,13 +125,15 @@ def monitor(
                 # A stream may have no other end.
                 if not watch.streams:
                     raise
-                click.echo(f"\nStopped after {counted(watch.rows, 'row')}.\n{watched.summary()}", err=True)
+                click.echo(f"\nStopped after {counted(watch.rows, 'row')}.\n{watch.monitor.summary()}", err=True)
                 raise SystemExit(INTERRUPTED) from None
+        # Lines without state are written again by the next run; state without lines would have lost them.
+        watch.keep()
         warn(doubts)
         say_columns(names)
         if as_json:
-            say_json({**facts_of(watched), "rows_now": watch.rows, "output": str(output), "warnings": doubts})
+            say_json({**facts_of(watch.monitor), "rows_now": watch.rows, "output": str(output), "warnings": doubts})
         else:
-            click.echo(watched.summary(), err=True)
-        if fail_on_alarm and watched.alarm_:
+            click.echo(watch.monitor.summary(), err=True)
+        if fail_on_alarm and watch.monitor.alarm_:
             raise SystemExit(ALARM)

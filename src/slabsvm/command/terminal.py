@@ -135,10 +135,11 @@ def _finite(value: Any) -> Any:
 
 def distinct_files(**paths: Path | None) -> None:
     """Refuse two paths that lead to one file: writing the one would destroy the other."""
-    known = [(name, path) for name, path in paths.items() if path is not None and str(path) != "-" and path.exists()]
+    known = [(name, path) for name, path in paths.items() if path is not None and str(path) != "-"]
     for place, (name, path) in enumerate(known):
         for other, before in known[:place]:
-            if path.samefile(before):
+            there = path.exists() and before.exists()
+            if path.samefile(before) if there else path.resolve() == before.resolve():
                 raise click.ClickException(f"{path} is the {other} and the {name}: give the {name} another name.")
 
 

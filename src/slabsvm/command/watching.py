@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -50,13 +51,14 @@ class Watch:
     state: Path | None
     streams: bool
     rows: int = 0
-    _unkept: int = 0
+    _kept: int = 0
 
     def read(self, pieces: Iterable[Any], file: Any, separator: str, progress: Callable[[int], None]) -> None:
         """Read pieces, and write a line for each row as soon as its piece is read.
 
-        Lines and state belong together. Where lines are there as soon as they are written, the state is kept however
-        this ends; where they go to a file that is there when all is written, at the end alone.
+        Lines and state belong together: `monitor` is what it was after the last piece of which all lines are written.
+        Where they are there as soon as they are written, the state is kept however this ends; where they go to a file
+        that is there when all is written, `keep` is to be called when it is.
 
         Raises
         ------
@@ -70,33 +72,31 @@ class Watch:
                     self.names.look_at(piece)
                     lines = Lines(file, separator, [self.names.column or NUMBERED, *WRITTEN], FORMS)
                 called = self.names.of(piece, self.monitor.n_rows_ + 1)
-                before = self.monitor.n_alarms_
+                ahead = copy(self.monitor)
                 try:
-                    readings = self.monitor.update(piece)
+                    readings = ahead.update(piece)
                 except TableError as error:
                     raise error.below(self.rows) from error
                 _write(lines, called, readings)
                 file.flush()
-                if self.monitor.n_alarms_ > before:
-                    click.echo(f"ALARM at row {self.monitor.alarm_row_:,}: the rows have changed.", err=True)
+                before, self.monitor = self.monitor, ahead
                 self.rows += len(readings.row)
-                self._unkept += len(readings.row)
-                if self.streams and self._unkept >= KEPT_EVERY:
+                if ahead.n_alarms_ > before.n_alarms_:
+                    click.echo(f"ALARM at row {ahead.alarm_row_:,}: the rows have changed.", err=True)
+                if self.streams and self.rows - self._kept >= KEPT_EVERY:
                     self.keep()
                 progress(self.rows)
-        except BaseException:
+        finally:
             if self.streams:
                 self.keep()
-            raise
-        self.keep()
         if self.rows == 0:
             raise TableError("it has a header and no rows")
 
     def keep(self) -> None:
         """Write the state, where it has a place and there is something new."""
-        if self.state is not None and self._unkept:
+        if self.state is not None and self.rows > self._kept:
             save(self.monitor, self.state)
-            self._unkept = 0
+            self._kept = self.rows
 
 
 def begun(pipeline: Pipeline, reference: Any, parameters: dict[str, Any]) -> DriftMonitor:
