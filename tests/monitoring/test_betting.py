@@ -171,6 +171,16 @@ class TestRanks:
         np.testing.assert_allclose(rounded(scores, unit), scores, atol=unit)
         assert unit_of_ties(np.zeros(3)) > 0
         assert rounded(np.array([np.inf, -np.inf]), unit).tolist() == [np.inf, -np.inf]
+        assert not np.signbit(rounded(np.array([-0.1, 0.0, 0.1]) * unit, unit)).any()
+
+    @pytest.mark.parametrize("size", [5e-324, 1e-310, 1.0, 1e307])
+    @pytest.mark.filterwarnings("error")
+    def test_scores_of_any_size_keep_their_order(self, size):
+        scores = np.array([-1e308, -1e307, -1.0, -5e-324, 0.0, 5e-324, 1.0, 1e307, 1.7e308, 1.75e308])
+        found = rounded(scores, unit_of_ties(np.full(3, size)))
+        assert (np.diff(found) >= 0).all()
+        far = [0, 1, -3, -2, -1]
+        np.testing.assert_allclose(found[far], scores[far], rtol=2.0**-30)
 
 
 class TestRates:

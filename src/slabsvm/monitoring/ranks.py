@@ -33,6 +33,8 @@ from slabsvm.runtime.arrays import FloatArray
 
 # Two for each row: one breaks ties, one says who leaves the bag.
 DRAWS = 2
+# No unit of ties is less than 2 to this power: smaller ones would not be exact, or be 0.
+LEAST_EXPONENT = -1000
 
 
 @dataclass(frozen=True)
@@ -104,11 +106,14 @@ def uniform_draws(seed: int, first: int, count: int) -> FloatArray:
 
 def rounded(scores: FloatArray, unit: float) -> FloatArray:
     """Return scores as multiples of a unit, a power of two: equal rows tie, in whatever batches they were scored."""
-    return np.asarray(np.rint(scores / unit) * unit)
+    with np.errstate(over="ignore"):
+        multiples = np.rint(scores / unit) * unit + 0.0  # 0 has one sign
+    # What overflows is larger than any unit rounds.
+    return np.where(np.isfinite(multiples), multiples, scores)
 
 
 def unit_of_ties(scores: npt.NDArray[np.float64]) -> float:
     """Return the unit below which differences of scores like these count as rounding: 2^-30 of their usual size."""
     finite = np.abs(scores[np.isfinite(scores)])
     size = float(np.median(finite)) if len(finite) else 0.0
-    return float(2.0 ** (np.frexp(size)[1] - 30)) if size > 0 else 2.0**-60
+    return float(2.0 ** max(np.frexp(size)[1] - 30, LEAST_EXPONENT)) if size > 0 else 2.0**-60
