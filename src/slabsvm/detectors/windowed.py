@@ -88,14 +88,14 @@ class WindowedDetector(Scored):
     ----------
     estimator_ : the estimator, fitted to the kept rows
         A gamma that was found from the rows ("neighbours", "scale", "auto") stays what `fit` or `refit` has found,
-        since another would change all of the kernel's values; in estimator_ it is a number then.
+        since another would change all of the kernel's values; in `estimator_` it is a number then.
     numbers_ : (n_kept,) array of int64
         Which rows are kept, in order of arrival: the first row that was ever given to `fit` has the number 0. What
         `forget` takes, and what rows of `estimator_.support_` and `estimator_.loo_decisions_` are.
     n_seen_ : int
         How many rows were given since `fit`.
     offset_ : float
-        ``decision_function = score_samples - offset_``, as of estimator_.
+        ``decision_function = score_samples - offset_``, as of `estimator_`.
     n_features_in_ : int
     feature_names_in_ : (n_features,) array of str
         Only when X has feature names that are all strings.
