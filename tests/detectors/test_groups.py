@@ -185,10 +185,12 @@ def test_training_planes_have_no_use_for_groups():
         (np.ones((12, 1)), r"shape \(12, 1\)"),
         ([np.nan, *range(11)], r"groups has no name for 1 row, the first of them row 0"),
         (["a", None] * 6, r"no name for 6 rows, the first of them row 1"),
+        (["a", float("nan")] * 6, r"no name for 6 rows, the first of them row 1"),
+        (np.ma.array(np.arange(12), mask=np.arange(12) == 3), r"no name for 1 row, the first of them row 3"),
         (pd.Series(["a", pd.NA] * 6, dtype="string"), r"no name for 6 rows"),
         (pd.to_datetime(["2026-01-01", None] * 6), r"no name for 6 rows"),
     ],
-    ids=["one group", "too few", "a table", "nan", "none", "NA", "NaT"],
+    ids=["one group", "too few", "a table", "nan", "none", "nan among words", "masked", "NA", "NaT"],
 )
 def test_groups_that_make_no_sense_are_refused(names, text):
     X = np.random.default_rng(0).normal(size=(12, 2))
@@ -197,8 +199,31 @@ def test_groups_that_make_no_sense_are_refused(names, text):
             model.fit(X, groups=names)
 
 
-def test_names_that_cannot_be_compared_are_refused():
-    names = np.empty(12, dtype=object)
-    names[:] = [[number] for number in range(12)]
+def of_any_kind(values):
+    """Return an array that holds these values as they are."""
+    names = np.empty(len(values), dtype=object)
+    names[:] = values
+    return names
+
+
+@pytest.mark.parametrize("length", [1, 2])
+def test_names_that_cannot_be_compared_are_refused(length):
+    names = of_any_kind([[number] * length for number in range(12)])
     with pytest.raises(TypeError, match="groups must hold numbers or words"):
         OneClassSVM().fit(np.random.default_rng(0).normal(size=(12, 2)), groups=names)
+
+
+def test_names_mean_what_they_are_whatever_holds_them():
+    X, groups = grouped(10, 3)
+    numbered = OneClassSVM().fit(X, groups=groups).offset_
+    pairs = [(f"ward {n % 2}", int(n)) for n in groups]
+    for names in (
+        of_any_kind(pairs),
+        pd.MultiIndex.from_tuples(pairs),
+        pd.Categorical([f"patient {n}" for n in groups]),
+        pd.Series(groups, index=groups[::-1], dtype="Int64"),
+        np.datetime64("2026-01-01") + groups.astype("timedelta64[D]"),
+        # A number is no word.
+        [int(n) if n < 5 else str(n - 5) for n in groups],
+    ):
+        assert OneClassSVM().fit(X, groups=names).offset_ == numbered

@@ -114,24 +114,26 @@ def numbered(names: Any, n_rows: int) -> IndexArray:
     TypeError
         For names that cannot be compared.
     """
-    given = np.asarray(names)
+    # An array of words would take NaN for one, and 1 for "1"; a masked array lists what is masked as None.
+    given = np.asarray(names, dtype=object) if isinstance(names, list | tuple) else np.asanyarray(names)
     if given.shape != (n_rows,):
         raise ValueError(
             f"groups must name the group of each row, as an array of shape ({n_rows},); this one has the shape "
             f"{given.shape}."
         )
-    values = given.astype(object) if given.dtype.kind in "mM" else np.array(given.tolist(), dtype=object)
-    missing = np.flatnonzero([_is_missing(value) for value in values])
+    number: dict[Any, int] = {}
+    try:
+        numbers = [number.setdefault(name, len(number)) for name in given.astype(object).tolist()]
+    except TypeError as error:
+        raise TypeError(f"groups must hold numbers or words, one for each row ({error}).") from error
+    of_rows = np.array(numbers, dtype=np.intp)
+    missing = np.flatnonzero(np.isin(of_rows, [place for name, place in number.items() if _is_missing(name)]))
     if len(missing):
         raise ValueError(
             f"groups has no name for {counted(len(missing), 'row')}, the first of them row {missing[0]}. Name the "
             "group of each row; one that belongs to no other is a group of its own."
         )
-    number: dict[Any, int] = {}
-    try:
-        return np.array([number.setdefault(value, len(number)) for value in values], dtype=np.intp)
-    except TypeError as error:
-        raise TypeError(f"groups must hold numbers or words, one for each row ({error}).") from error
+    return of_rows
 
 
 def _is_missing(name: Any) -> bool:
