@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import sklearn
 from sklearn.ensemble import IsolationForest
 from sklearn.model_selection import GroupKFold, KFold
 from sklearn.pipeline import make_pipeline
@@ -67,6 +68,22 @@ def test_detectors_of_any_library_and_pipelines_have_groups():
     learned = np.setdiff1d(np.arange(len(X)), model._held_out[0])
     alone = OneClassSVM().fit(steps[0].transform(X[learned]), groups=groups[learned])
     assert steps[-1].offset_ == alone.offset_
+
+
+def test_under_metadata_routing_pipelines_get_groups_and_weights():
+    X, groups = grouped(np.full(20, 4))
+    weights = np.random.default_rng(0).integers(1, 3, len(X))
+    given = {"groups": groups, "sample_weight": weights}
+    plain = make_pipeline(StandardScaler(), OneClassSVM())
+    with sklearn.config_context(enable_metadata_routing=True):
+        asking = make_pipeline(
+            StandardScaler().set_fit_request(sample_weight=True),
+            OneClassSVM().set_fit_request(groups=True, sample_weight=True),
+        )
+        routed = ConformalDetector(asking, alpha=0.2).fit(X, **given)
+    unrouted = ConformalDetector(plain, alpha=0.2).fit(X, **given)
+    np.testing.assert_array_equal(routed.p_values(X), unrouted.p_values(X))
+    assert routed.estimators_[0][-1].offset_ == unrouted.estimators_[0][-1].offset_
 
 
 def test_a_splitter_keeps_groups_whole_or_is_refused():

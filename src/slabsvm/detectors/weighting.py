@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn import get_config
 
 from slabsvm.data.checks import reading
 from slabsvm.runtime.arrays import FloatArray
@@ -64,7 +65,8 @@ def routed_before(steps: Pipeline, weights: Any) -> dict[str, Any]:
     """Return the same for steps of a pipeline of which none need take weights."""
     if weights is None:
         return {}
-    return {f"{name}__sample_weight": weights for name, step in steps.steps if _takes_weight(step)}
+    taking = [name for name, step in steps.steps if _takes_weight(step)]
+    return _to_steps(taking, "sample_weight", weights) if taking else {}
 
 
 def fit_with(detector: Any, X: Any, parameters: Mapping[str, Any]) -> Any:
@@ -80,7 +82,7 @@ def routed_groups(model: Any, groups: Any) -> dict[str, Any]:
 
     if groups is None or not takes_groups(model):
         return {}
-    return {f"{model.steps[-1][0]}__groups": groups} if isinstance(model, Pipeline) else {"groups": groups}
+    return _to_steps([model.steps[-1][0]], "groups", groups) if isinstance(model, Pipeline) else {"groups": groups}
 
 
 def takes_groups(model: Any) -> bool:
@@ -89,6 +91,13 @@ def takes_groups(model: Any) -> bool:
 
     final = model[-1] if isinstance(model, Pipeline) else model
     return "groups" in signature(final.fit).parameters
+
+
+def _to_steps(names: Sequence[str], parameter: str, value: Any) -> dict[str, Any]:
+    """Return the parameters of a pipeline's fit by which these steps get a value, if they ask for it under routing."""
+    if get_config()["enable_metadata_routing"]:
+        return {parameter: value}
+    return {f"{name}__{parameter}": value for name in names}
 
 
 def _takes_weight(step: Any) -> bool:
