@@ -54,5 +54,8 @@ def test_numbers_that_are_no_p_values_are_refused():
         contamination([0.5, -1.0], 10)
     with pytest.raises(ValueError, match="at least one row"):
         contamination([], 10)
+    for count in (0, np.nan, np.inf):
+        with pytest.raises(ValueError, match="the number of calibration rows, at least one"):
+            contamination([0.5], count)
     with pytest.raises(ValueError, match="confidence must be between 0 and 1, got 95"):
         contamination([0.5], 10, confidence=95)

@@ -72,6 +72,31 @@ def test_rows_of_any_order_make_the_same_model():
     np.testing.assert_array_equal(np.sort(order[other.trimmed_]), one.trimmed_)
 
 
+GRID = np.stack(np.meshgrid(np.arange(7.0), np.arange(7.0)), axis=-1).reshape(-1, 2)
+FAR_AWAY = np.concatenate([np.linspace(0, 3, 60), np.geomspace(1e2, 1e4, 20)])[:, None]
+
+
+@pytest.mark.parametrize(
+    ("X", "model"),
+    [
+        (GRID, TrimmedDetector(judge=SVDD())),
+        (FAR_AWAY, TrimmedDetector(judge=OneClassSVM(gamma=1.0, nu=0.5), trim=0.1)),
+    ],
+    ids=["a grid", "far away"],
+)
+def test_rows_that_score_alike_are_trimmed_in_no_order_of_theirs(X, model):
+    one = model.fit(X).decision_function(X)
+    for seed in range(4):
+        order = np.random.default_rng(seed).permutation(len(X))
+        np.testing.assert_array_equal(model.fit(X[order]).decision_function(X), one)
+
+
+def test_no_more_are_trimmed_than_the_share_says():
+    X, _ = contaminated(0.1, n=100)
+    # In floating point .07 times 100 is more than 7.
+    assert len(TrimmedDetector(trim=0.07).fit(X).trimmed_) == 7
+
+
 def test_shares_of_features_add_up_to_decisions():
     X, _ = contaminated(0.1)
     model = TrimmedDetector().fit(X)
@@ -96,3 +121,11 @@ def test_detectors_without_left_out_scores_are_refused():
             model.fit(X)
     with pytest.raises(ValueError, match=r"'trim' parameter of TrimmedDetector must be a float in the range"):
         TrimmedDetector(trim=0.7).fit(X)
+    with pytest.raises(
+        ValueError, match=r"trim=0.5 leaves 1 of n_samples=3 to learn from.*Give more rows, or trim less"
+    ):
+        TrimmedDetector(trim=0.5).fit(X[:3])
+    kernel = OneClassSVM(kernel="precomputed")
+    for model in (TrimmedDetector(kernel), TrimmedDetector(judge=kernel)):
+        with pytest.raises(ValueError, match=r"TrimmedDetector takes rows, and no kernel matrix.*it may be a function"):
+            model.fit(X @ X.T)

@@ -87,7 +87,7 @@ def contamination(p_values: Any, n_calibration: int, *, confidence: float = 0.95
     values = np.asarray(p_values, dtype=np.float64).reshape(-1)
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must be between 0 and 1, got {confidence!r}.")
-    if n_calibration < 1 or not len(values):
+    if not 1 <= n_calibration < np.inf or not len(values):
         raise ValueError("Give the p-values of at least one row, and the number of calibration rows, at least one.")
     if not ((values > 0) & (values <= 1)).all():
         raise ValueError("p-values must lie above 0 and up to 1; predict's answers and scores are none.")

@@ -248,7 +248,7 @@ def whole_down(weight: float) -> int:
     return int(np.floor(weight * (1 + WHOLE)))
 
 
-def whole_up(weight: FloatArray) -> FloatArray:
+def whole_up(weight: float | FloatArray) -> FloatArray:
     """Return sums of weights, rounded up to whole numbers of rows."""
     return np.ceil(weight * (1 - WHOLE))
 

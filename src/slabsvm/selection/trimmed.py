@@ -21,8 +21,11 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import OutlierMixin, clone
 from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
+from slabsvm.conformal.p_values import whole_up
+from slabsvm.conformal.remoteness import innermost
 from slabsvm.conformal.wrapping import Wrapping
 from slabsvm.detectors.answers import answer, left_out_decisions
 from slabsvm.detectors.base import SlabCollapseWarning, parameters, rounding_of
@@ -111,20 +114,30 @@ class TrimmedDetector(OutlierMixin, Wrapping):
         Raises
         ------
         ValueError
-            For parameters, shapes or values that make no sense, and for an estimator or a judge without closed-form
-            leave-one-out scores; the text says what to do.
+            For parameters, shapes or values that make no sense, for an estimator or a judge without closed-form
+            leave-one-out scores, or with kernel="precomputed"; the text says what to do.
         """
         del y
+        if any(get_tags(one).input_tags.pairwise for one in (self._detector, self._judge)):
+            raise ValueError(
+                "TrimmedDetector takes rows, and no kernel matrix. Give an estimator, and a judge, with another kernel "
+                "than 'precomputed'; it may be a function."
+            )
         X = self._table(X, reset=True)
         n = _num_samples(X)
-        count = int(np.ceil(self.trim * n))
+        count = int(whole_up(self.trim * n))
+        if n - count < 2:
+            raise ValueError(
+                f"trim={self.trim:g} leaves {n - count} of n_samples={n} to learn from, where at least 2 are needed. "
+                "Give more rows, or trim less."
+            )
         learned = np.ones(n, dtype=bool)
         # Where the judge puts thresholds of its own does not matter.
         with silenced(SlabCollapseWarning):
             for done in range(1, self.max_rounds + 1):
-                found = _without_themselves(clone(self._judge), X, learned)[1]
+                judge, found = _without_themselves(clone(self._judge), X, learned)
                 earlier, learned = learned, np.ones(n, dtype=bool)
-                learned[np.argsort(found, kind="stable")[:count]] = False
+                learned[np.lexsort((_by_content(judge, X), found))[:count]] = False
                 self.n_rounds_ = done
                 if (learned == earlier).all():
                     break
@@ -172,3 +185,10 @@ def _without_themselves(detector: Any, X: Any, learned: BoolArray) -> tuple[Any,
         detector, needed_by="TrimmedDetector", remedy="Give one of OneClassSVM, OneClassSlabSVM, SVDD and their kind."
     )
     return detector, decisions
+
+
+def _by_content(detector: Any, X: Any) -> IndexArray:
+    """Return numbers by which rows that score alike are ordered, (n,), equal for equal rows: by what is in them."""
+    model, rows = innermost(detector, X)
+    numbers: IndexArray = model._distinct(model._checked(rows, reset=False), np.ones(_num_samples(X))).group
+    return numbers
