@@ -62,6 +62,16 @@ def test_the_same_fit_again_takes_no_steps(X):
     assert model.fit(X).n_iter_ == 0
 
 
+def test_a_collapsed_slab_is_factored_from_a_start_too():
+    X = np.random.default_rng(2).normal(size=(1212, 8))
+    model = OneClassSlabSVM(gamma=2.0, warm_start=True).fit(X[:1200])
+    assert len(model.support_) == 1200
+    full = OneClassSlabSVM(gamma=2.0).fit(X)
+    assert model.fit(X).n_iter_ == full.n_iter_ == 0
+    # Both are one solve with all of K: no row of it is left to the start.
+    assert model.decision_function(X).tobytes() == full.decision_function(X).tobytes()
+
+
 def test_nearby_models_take_fewer_steps_from_a_warm_start(X):
     warm, cold = 0, 0
     for gamma, nu_lower in itertools.product((0.05, 0.1), (0.09, 0.11, 0.12)):

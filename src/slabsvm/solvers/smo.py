@@ -37,7 +37,7 @@ SLACK = 10.0
 FIRST_SHARE = 0.5
 # Where more than this share of samples are support vectors, candidates are no shortcut: all of K is wanted.
 CROWDED = 0.5
-# Where more than this share are, the slab may have collapsed.
+# Where more than this share are, the slab may have collapsed; a factor then costs less than a descent from near it.
 NEARLY_ALL = 0.95
 # Up to so many samples one factor of K is tried where products do not lead to equal scores.
 LAST_FACTORED = 10_000
@@ -69,8 +69,7 @@ PART_SHARE = 0.01
 GAP_SHARE = 0.3
 # A step divides by no curvature below this share of the mean of K's diagonal (duplicates have none at all).
 CURVATURE_FLOOR = 1e-12
-# float32 blocks serve while the gap to reach is above twice what their rounding hides, this share of the largest
-# objective.
+# float32 blocks serve where the gap to reach is above twice their rounding, this share of the largest objective.
 SINGLE_PRECISION_GAP = 1e-8
 
 
@@ -119,10 +118,11 @@ def solve(
         # Full Newton steps may go round in circles; the descent never does.
         again = _Descent(dual, gram, limits, solution.iterations, dtype=np.float64).run(solution.multipliers)
         return min(solution, again, key=lambda each: each.gap)
-    if start is not None:
-        return _Descent(dual, gram, limits).run(start)
-    collapsed = solve_collapsed(dual, gram, tol, cache_bytes)
-    return collapsed if collapsed is not None and collapsed.converged else _solve(dual, gram, limits, collapsed)
+    may_collapse = start is None or (start > 0).any(axis=0).mean() > NEARLY_ALL
+    collapsed = solve_collapsed(dual, gram, tol, cache_bytes) if may_collapse else None
+    if collapsed is not None and collapsed.converged:
+        return collapsed
+    return _solve(dual, gram, limits, collapsed) if start is None else _Descent(dual, gram, limits).run(start)
 
 
 @dataclass(frozen=True)
