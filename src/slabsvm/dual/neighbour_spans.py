@@ -206,7 +206,8 @@ class _Estimate:
 
     def _solve(self, right: FloatArray, x: FloatArray) -> bool:
         """Go on from x to K_FF^-1 right, (f, c), in place; return whether conjugate gradients converged."""
-        enough = self.tuning.border_tol**2 * float(np.einsum("ij,ij->j", right, x).min())
+        energies = np.einsum("ij,ij->j", right, self.factor.solve(right))
+        enough = self.tuning.border_tol**2 * float(energies.min())
         self._conjugate(right, x, lambda _, __, square: square <= enough)
         residual = right - self._times(x)
         return bool((np.einsum("ij,ij->j", residual, self.factor.solve(residual)) <= 4 * enough).all())
