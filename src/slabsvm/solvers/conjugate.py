@@ -115,6 +115,8 @@ class _Way:
         K x.
     sides : (m,) array
         1 for samples that are held at the highest beta of their boxes, -1 at the lowest, 0 for others.
+    let_go : (m,) bool array
+        Which were held once: those that leave their boxes again stay, or faces might go round in circles.
     """
 
     def __init__(self, dual: Dual, K: Blocks, tuning: Tuning) -> None:
@@ -126,6 +128,7 @@ class _Way:
         self.n_nearest = tuning.fewest
         self.factor = self._factor()
         self.sides = np.zeros(dual.n_samples)
+        self.let_go = np.zeros(dual.n_samples, dtype=bool)
         self.products = 0
 
     def _factor(self) -> NeighbourFactor:
@@ -149,6 +152,7 @@ class _Way:
             stays = bool((sides == self.sides).all()) and not self._unsettled()
             if done or stays or self._crowded(sides) or self.products >= tuning.products:
                 break
+            self.let_go |= (self.sides != 0) & (sides == 0)
             self.sides = sides
         return beta
 
@@ -243,7 +247,8 @@ class _Way:
 
     def _sides_at(self, beta: FloatArray) -> FloatArray:
         """Return the next face's sides: samples that leave their boxes are held, and those let go that want to be."""
-        level = self._level()
-        wrong = self.sides * (self._scores() - level) > np.abs(level) * np.abs(self.residual[:, 0]).max()
+        above = self._scores() - self._level()
+        # Free samples should score the same: what they are off says what the scores of others are.
+        wrong = (self.sides * above > np.abs(above[self.free]).max(initial=0.0)) & ~self.let_go
         kept = np.where(wrong, 0.0, self.sides)
         return np.where(self.free & (beta > self.highest), 1.0, np.where(self.free & (beta < self.lowest), -1.0, kept))
