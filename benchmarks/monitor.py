@@ -20,6 +20,7 @@ Delays are those of streams without an alarm before the change; what is never fo
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import cache, partial
 
@@ -28,6 +29,7 @@ import numpy as np
 from harness import Benchmark, Case, Options, Record, Table, tables
 from slabsvm import OneClassSlabSVM
 from slabsvm.monitoring.betting import EDGES, Betting
+from slabsvm.monitoring.monitor import PLACING, edges_of
 from slabsvm.monitoring.ranks import Bag
 from slabsvm.monitoring.rates import Tally, rates
 from slabsvm.monitoring.scoring import own_scores
@@ -40,6 +42,8 @@ REFERENCE_VALUES = (0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0)
 USUAL = 0.5
 # The classes that a classifier names, unknown first, as shares of all rows; and after the change.
 MIX, OTHER_MIX = (0.05, 0.4, 0.3, 0.25), (0.05, 0.5, 0.25, 0.2)
+# Streams that share the reference rows which place the bins: bets are made on these at once.
+N_TOGETHER, N_PLACING = 50, N_LEARNED // PLACING
 CONFIDENCE, WIDTH = 0.95, 1000
 KEYS = ("section", "reference", "method", "kind", "alpha", "rate")
 
@@ -186,26 +190,27 @@ def _finite(value: float) -> float | None:
 
 def mixes() -> list[Record]:
     """Return false alarms and delays of the test of classes, and of one that takes shares of the reference for true."""
-    rng = np.random.default_rng(0)
+    rng, levels = np.random.default_rng(0), [1 / alpha for alpha in ALPHAS]
     found = []
     for kind, n_streams in (("none", N_STREAMS), ("mix", N_CHANGED)):
-        online, plugged = np.empty((2, N_ROWS, n_streams)), np.empty((N_ROWS, n_streams))
-        shares = []
-        for stream in range(n_streams):
-            reference = rng.choice(len(MIX), N_LEARNED, p=MIX).astype(float)
-            classes = rng.choice(len(MIX), N_ROWS, p=MIX)
-            if kind == "mix":
-                classes[CHANGE:] = rng.choice(len(MIX), N_ROWS - CHANGE, p=OTHER_MIX)
-            online[..., stream] = ranked(reference, classes.astype(float), stream)
-            counts = np.bincount(reference.astype(int), minlength=len(MIX)) + 0.5
-            shares.append(counts / counts.sum())
-            edges = np.concatenate([[0.0], np.cumsum(shares[-1])])
-            plugged[:, stream] = edges[classes] + rng.random(N_ROWS) * shares[-1][classes]
-        # One set of edges serves all streams: the bets differ from a monitor's by where bins end alone.
-        edges = np.concatenate([[0.0], np.cumsum(MIX)])
-        edges[-1] = 1.0
-        for method, p in (("ranks", online), ("shares as if known", np.stack([plugged, 1.0 - plugged]))):
-            for alpha, rows in zip(ALPHAS, first_alarms(p, [1 / alpha for alpha in ALPHAS], edges=edges), strict=True):
+        alarms = defaultdict(list)
+        for group in range(n_streams // N_TOGETHER):
+            edges = edges_of(rng.choice(len(MIX), N_PLACING, p=MIX), len(MIX))
+            online, plugged = np.empty((2, 2, N_ROWS, N_TOGETHER))
+            for stream in range(N_TOGETHER):
+                reference = rng.choice(len(MIX), N_LEARNED - N_PLACING, p=MIX)
+                classes = rng.choice(len(MIX), N_ROWS, p=MIX)
+                if kind == "mix":
+                    classes[CHANGE:] = rng.choice(len(MIX), N_ROWS - CHANGE, p=OTHER_MIX)
+                ranks = ranked(reference.astype(float), classes.astype(float), group * N_TOGETHER + stream)
+                online[..., stream] = ranks
+                ends = edges_of(reference, len(MIX))
+                below = ends[classes] + rng.random(N_ROWS) * np.diff(ends)[classes]
+                plugged[..., stream] = below, 1.0 - below
+            alarms["ranks"].append(first_alarms(online, levels, edges=edges))
+            alarms["shares as if known"].append(first_alarms(plugged, levels, edges=edges))
+        for method, parts in alarms.items():
+            for alpha, rows in zip(ALPHAS, np.concatenate(parts, axis=1), strict=True):
                 late = rows[rows > CHANGE] - CHANGE
                 found.append(
                     {"section": "mix", "kind": kind, "method": method, "alpha": alpha}

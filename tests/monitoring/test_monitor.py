@@ -90,6 +90,17 @@ class TestAlarm:
         assert len(same.class_log_evidence) == 100
         assert "classes" in monitor.summary()
 
+    def test_bets_on_classes_know_nothing_of_the_rows_ranked_among(self):
+        reference = CLASSES[300:500]
+        scores, mix = DriftMonitor(CLASSIFIER).fit(reference)._course.tests
+        assert (len(scores.bag.scores), len(mix.bag.scores)) == (200, 175)
+        named = np.searchsorted(CLASSIFIER.classes_, CLASSIFIER.predict(reference)) + 1.0
+        named[CLASSIFIER.predict(reference) == CLASSIFIER.unknown_label_] = 0
+        # The bins have the shares of the other rows, each class with half a row more.
+        others = np.bincount(named.astype(int), minlength=4) - np.bincount(mix.bag.scores.astype(int), minlength=4)
+        assert others.sum() == 25
+        np.testing.assert_allclose(np.diff(mix.betting.edges), (others + 0.5) / 27, rtol=1e-12)
+
     def test_the_scores_of_a_classifier_are_tested(self):
         monitor = DriftMonitor(CLASSIFIER).fit(CLASSES[300:])
         found = monitor.update(CLASSES[:150] + 3.0)

@@ -31,6 +31,8 @@ from slabsvm.runtime.sklearn_private import HasMethods, Interval, _fit_context
 # With two tests, each of which has reached c by row t with probability at most t/c, the first alarm comes after c/4
 # rows or more on average.
 RUNS_OF_TWO = 4
+# One in so many reference rows of a classifier says how large the classes are, and is not ranked among.
+PLACING = 8
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,8 @@ class DriftMonitor(SignatureOnce, BaseEstimator):
     ----------
     estimator : fitted detector
         Of any kind that `ConformalDetector` takes, a `ConformalDetector`, an `OpenSetClassifier`, or a pipeline. It
-        is not fitted anew. Of a classifier the mix of the classes that it names is tested too.
+        is not fitted anew, and must not be while it serves here: its scores would be a change. Of a classifier the mix
+        of the classes that it names is tested too.
     alpha : float in (0, 1), default=0.01
         The probability of ever raising a false alarm; each of two tests has half of it.
     run_length : int, default=None
@@ -189,7 +192,10 @@ class DriftMonitor(SignatureOnce, BaseEstimator):
         self.n_reference_ = len(numbers[0])
         self._unit = unit_of_ties(numbers[0])
         numbers[0] = rounded(numbers[0], self._unit)
-        edges = [np.array(EDGES), *(_edges_of(classes, self.estimator) for classes in numbers[1:])]
+        edges = [np.array(EDGES)]
+        if len(numbers) > 1:
+            placing, numbers[1] = _parted(numbers[1], seed)
+            edges.append(edges_of(placing, 1 + len(final_detector(self.estimator).classes_)))
         proper = self.run_length is None
         tests = []
         for place, (reference, own) in enumerate(zip(numbers, edges, strict=True)):
@@ -336,9 +342,18 @@ def _numbers(found: Answered) -> list[FloatArray]:
     return [found.scores] if found.classes is None else [found.scores, found.classes]
 
 
-def _edges_of(classes: FloatArray, estimator: Any) -> FloatArray:
-    """Return where each class, unknown first, would lie between 0 and 1 by its share of the reference."""
-    counts = np.bincount(classes.astype(np.intp), minlength=len(final_detector(estimator).classes_) + 1) + 0.5
+def _parted(classes: FloatArray, seed: int) -> tuple[FloatArray, FloatArray]:
+    """Return some reference rows, drawn at random, that say where bets have their bins, and the others, to rank among.
+
+    Ranks are uniform for whoever knows nothing of the rows ranked among, and so must be where bets are placed.
+    """
+    order, n_placing = np.random.default_rng(seed).permutation(len(classes)), len(classes) // PLACING
+    return classes[order[:n_placing]], classes[order[n_placing:]]
+
+
+def edges_of(answers: FloatArray | IntArray, n_answers: int) -> FloatArray:
+    """Return where each answer, unknown first, would lie between 0 and 1 by its share of these rows."""
+    counts = np.bincount(answers.astype(np.intp), minlength=n_answers) + 0.5
     edges = np.concatenate([[0.0], np.cumsum(counts)])
     return np.asarray(edges / edges[-1])
 
