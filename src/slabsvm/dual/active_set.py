@@ -166,13 +166,14 @@ class Face:
         held : (f,) array
             beta_F.
         """
-        members = self.memberships[self.samples]
-        half = self._off_border(self.half_solve((right + self.lift * members @ sums)[:, None]), sums[:, None])
-        units = np.zeros((len(held), len(leaving)))
-        units[leaving, np.arange(len(leaving))] = 1.0
-        units = self.half_solve(units)
+        # One pass over the factor, which is large, for what leaves and what H held.
+        sides = np.zeros((len(held), len(leaving) + 1))
+        sides[leaving, np.arange(len(leaving))] = 1.0
+        sides[:, -1] = right
+        sides = self.half_solve(sides)
+        units, half = sides[:, :-1], self._off_border(sides[:, -1:], sums[:, None])
         ahead = units.T @ half
-        own = self._off_border(units, np.zeros((members.shape[1], len(leaving))))
+        own = self._off_border(units, np.zeros((len(sums), len(leaving))))
         half -= own @ _solved_twice(own, held[leaving, None] + ahead, LEAST_SHARE / self.lift)
         return np.asarray(self._trtrs(self._cholesky, half, lower=True, trans=1)[0], dtype=np.float64)[:, 0]
 
