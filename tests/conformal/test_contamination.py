@@ -27,6 +27,14 @@ def test_the_bound_holds_with_its_confidence_and_is_near_the_share(share):
         assert np.mean([one.estimate for one in found]) == pytest.approx(share, abs=0.03)
 
 
+@pytest.mark.parametrize("count", [1, 20, 1000])
+def test_the_bound_by_one_calibration_row_is_what_can_be_said_by_hand(count):
+    # All rows score below it: with one error F is at most 1 - error there, and with the other G at least error^(1/m).
+    error = 0.05 / 2
+    found = contamination(np.full(count, 0.5), 1, confidence=0.95)
+    assert found.least == pytest.approx(max(0.0, 1.0 - (1.0 - error ** (1 / count)) / error))
+
+
 def test_strangers_among_the_calibration_rows_make_the_bound_smaller():
     rng = np.random.default_rng(1)
     for _ in range(20):

@@ -57,7 +57,8 @@ def contamination(p_values: Any, n_calibration: int, *, confidence: float = 0.95
     Parameters
     ----------
     p_values : array-like of shape (n_samples,)
-        One-sided, of `ConformalDetector` with method="split" or "prefit", of rows that are drawn independently.
+        One-sided, of `ConformalDetector` with method="split" or "prefit", of rows that are drawn independently. Single
+        rows have calibrated, without groups or weights: only then is F at the k-th lowest of them a Beta variable.
     n_calibration : int
         `n_calibration_`: how many rows, all of them positives, have calibrated. Strangers among them, where they score
         no higher than positives, make the bound smaller, and no less right.
