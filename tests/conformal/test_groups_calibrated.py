@@ -30,7 +30,8 @@ def test_rows_of_new_groups_are_rejected_at_the_rate_asked_for(method):
         model = ConformalDetector(OneClassSVM(), alpha=0.1, method=method)
         rates.append((model.fit(X, groups=groups).predict(new) == -1).mean())
         assert model.n_calibration_ == (30 if method == "split" else 60)
-        by_rows.append((model.fit(X).predict(new) == -1).mean())
+        if seed < 3:
+            by_rows.append((model.fit(X).predict(new) == -1).mean())
     # The rate of one calibration by n groups has a deviation of about sqrt(.09 / n), of eight .02 at most.
     assert 0.05 < np.mean(rates) < 0.1 + 2 * 0.02
     assert np.mean(by_rows) > 0.3
