@@ -24,6 +24,7 @@ PAGES = {
     "openset": "developers/open-set.md",
     "score_csv": "how-to/command-line.md",
     "tabular": "developers/tabular.md",
+    "updates": "results/new-rows.md",
 }
 
 # A process of its own: the benchmarks' modules have names that tests have, too.
