@@ -4,7 +4,11 @@ from typing import Any
 
 import numpy as np
 
+from slabsvm.explore.scripts import FOLDER
+
 MOST_SECONDS = 60
+WIDE = {"width": 1280, "height": 900}
+FROM_FILE = (FOLDER / "index.html").as_uri()
 
 
 def settled(page: Any) -> None:

@@ -7,25 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from browser import headless
-from explored import answer, rested, settled, state
+from explored import FROM_FILE, WIDE, answer, rested, settled, state
 from served import Served
 from slabsvm import OneClassSlabSVM
-from slabsvm.explore.scripts import FOLDER
 
 pytestmark = pytest.mark.numeric
 
-WIDE = {"width": 1280, "height": 900}
 NARROW = {"width": 360, "height": 740}
-FROM_FILE = (FOLDER / "index.html").as_uri()
 # Of axe-core's four, the two that keep people out.
 SERIOUS = ("serious", "critical")
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with headless() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")
@@ -37,32 +27,6 @@ def served(tmp_path_factory):
     running = Served(str(table))
     yield running
     running.end()
-
-
-@pytest.fixture
-def opened(browser):
-    """Open a page; what it writes on its console, or does not catch, fails the test."""
-    contexts, faults = [], []
-
-    def open_one(address: str, **options: Any) -> Any:
-        contexts.append(browser.new_context(**{"viewport": WIDE, **options}))
-        page = contexts[-1].new_page()
-        page.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
-        page.on("pageerror", lambda error: faults.append(str(error)))
-        page.goto(address)
-        settled(page)
-        return page
-
-    yield open_one
-    for context in contexts:
-        context.close()
-    assert not faults
-
-
-@pytest.fixture
-def page(opened):
-    """The page as a file, which answers by itself."""
-    return opened(FROM_FILE)
 
 
 @pytest.fixture(params=["server", "file"])
@@ -250,8 +214,7 @@ def test_an_experiment_shows_what_it_says(page):
     settled(page)
     assert page.inner_text("#verdict") == "Accepted: it is above the only plane."
     page.focus("#epsilon")
-    for _ in range(20):
-        page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
     settled(page)
     assert page.inner_text("#verdict") == "Rejected: it lies above the upper plane."
     page.click("button[data-scene=islands]")
@@ -263,7 +226,15 @@ def test_an_experiment_shows_what_it_says(page):
     assert answer(page)["expected_recall"] > 0.85
     page.click("button[data-scene=intruders]")
     settled(page)
+    assert page.inner_text("#verdict") == "Accepted: it lies between the planes."
     assert_shows_what_the_library_says(page)
+    page.evaluate("slabsvm.session.tune({nu_lower: 0.1})")
+    settled(page)
+    assert page.inner_text("#verdict") == "Rejected: it lies below the lower plane."
+    page.click("#undo")
+    page.evaluate("slabsvm.session.remove(Array.from({length: 14}, (_, i) => 110 + i))")
+    settled(page)
+    assert page.inner_text("#verdict") == "Rejected: it lies below the lower plane."
 
 
 def test_a_kernel_of_histograms_moves_the_points_to_where_it_is_defined(page):

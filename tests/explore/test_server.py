@@ -4,6 +4,7 @@ import base64
 import json
 import re
 import signal
+import socket
 import urllib.error
 import urllib.request
 
@@ -213,9 +214,13 @@ def test_a_table_comes_with_its_columns_of_numbers(served):
     }
 
 
-def test_ctrl_c_ends_it_in_order():
+def test_a_question_that_is_cut_off_is_no_error_and_ctrl_c_ends_it_in_order():
     running = Served()
     assert running.ask("GET", "/table")[2] == b"null"
+    with socket.create_connection(("127.0.0.1", running.port)) as connection:
+        head = f"Host: 127.0.0.1:{running.port}\r\nContent-Type: application/json\r\nContent-Length: 9"
+        connection.sendall(f"POST /answer HTTP/1.1\r\n{head}\r\n\r\n{{".encode())
+    assert running.answered(body())[0] == 200
     assert running.end(signal.SIGINT) == (0, "\nStopped.\n", "")
 
 

@@ -107,6 +107,7 @@ def application(port: int, table: dict[str, Any] | None) -> Starlette:
     from starlette.applications import Starlette
     from starlette.concurrency import run_in_threadpool
     from starlette.middleware import Middleware
+    from starlette.requests import ClientDisconnect
     from starlette.responses import HTMLResponse, JSONResponse
     from starlette.routing import Mount, Route
     from starlette.staticfiles import StaticFiles
@@ -125,7 +126,10 @@ def application(port: int, table: dict[str, Any] | None) -> Starlette:
     async def answer(request: Request) -> Response:
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
             return _refusal(415, "A question must be sent as application/json.")
-        body = await _limited(request)
+        try:
+            body = await _limited(request)
+        except ClientDisconnect:
+            return _refusal(400, "The question was cut off.")
         if body is None:
             return _refusal(413, f"The question is larger than {MOST_BYTES:,} bytes. Leave points out.")
         try:

@@ -30,7 +30,7 @@
     } catch {
       throw new slab.QuestionError("slabsvm explore has ended: start it again, and reload the page.");
     }
-    const answer = await response.json();
+    const answer = await response.json().catch(() => ({ error: `slabsvm explore did not answer (${response.status}).` }));
     if (!response.ok) throw new slab.QuestionError(answer.error);
     return { ...answer, positions: unpacked(answer.positions) };
   }

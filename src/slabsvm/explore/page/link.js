@@ -1,9 +1,8 @@
 /* link.js: a state as the fragment of a link, and back; what is in it never leaves the browser. */
 "use strict";
 ((slab) => {
-  const { DEFAULTS, MOST_POINTS } = slab.state;
+  const { DEFAULTS, LARGEST, MOST_DECIMALS, MOST_POINTS, isPlace, isView } = slab.state;
   const KEYS = { k: "kernel", g: "gamma", l: "nu_lower", u: "nu_upper", e: "epsilon", o: "offsets" };
-  const MOST_DECIMALS = 12;
 
   /** Coordinates as whole numbers in base 36 of a power of ten: "3:1ab.-2f;..." has three decimals. */
   function packed(rows) {
@@ -25,7 +24,7 @@
     const found = new URLSearchParams();
     for (const [key, name] of Object.entries(KEYS)) found.set(key, String(parameters[name]));
     found.set("v", [...view.x, ...view.y].join(" "));
-    found.set("n", names.join("\n"));
+    for (const name of names) found.append("n", name);
     found.set("s", packed([stranger]));
     found.set("p", packed(points));
     return `#${found}`;
@@ -47,19 +46,21 @@
       parameters[name] = typeof DEFAULTS[name] === "number" || (name === "gamma" && text && number > 0) ? number : text;
     }
     const [x0, x1, y0, y1] = (found.get("v") ?? "").split(" ").map(Number);
-    const points = unpacked(found.get("p")), [stranger] = unpacked(found.get("s") ?? "0:0.0");
-    const pairs = [...points, stranger, [x0, x1], [y0, y1]];
+    const points = unpacked(found.get("p")), strangers = unpacked(found.get("s") ?? "0:0.0");
+    const view = { x: [x0, x1], y: [y0, y1] };
     const isGood =
       points.length <= MOST_POINTS &&
-      pairs.every((row) => row.length === 2 && row.every(Number.isFinite)) &&
-      x0 < x1 && y0 < y1 &&
+      strangers.length === 1 &&
+      [...points, ...strangers].every(isPlace) &&
+      isView(view) &&
       Object.hasOwn(slab.kernels.named, parameters.kernel) &&
       ["leave-one-out", "training"].includes(parameters.offsets) &&
-      (typeof parameters.gamma === "number" || ["neighbours", "scale"].includes(parameters.gamma)) &&
-      [parameters.nu_lower, parameters.nu_upper, parameters.epsilon].every(Number.isFinite);
+      (parameters.gamma <= LARGEST || ["neighbours", "scale"].includes(parameters.gamma)) &&
+      [parameters.nu_lower, parameters.nu_upper].every((nu) => nu > 0 && nu < 1) &&
+      Number.isFinite(parameters.epsilon);
     if (!isGood) return null;
-    const names = (found.get("n") ?? "x\ny").split("\n").slice(0, 2);
-    return { points, stranger, parameters, view: { x: [x0, x1], y: [y0, y1] }, names };
+    const names = found.getAll("n");
+    return { points, stranger: strangers[0], parameters, view, names: names.length === 2 ? names : ["x", "y"] };
   }
 
   slab.link = { encode, decode };

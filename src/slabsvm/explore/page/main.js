@@ -28,25 +28,33 @@
   /** The next frame, or soon, where frames are not drawn. */
   const frame = () => Promise.race([new Promise(requestAnimationFrame), new Promise((done) => setTimeout(done, 50))]);
 
+  /** Do one thing at a time; one that fails leaves the page free for the next. */
+  async function alone(work) {
+    isBusy = true;
+    try {
+      await work();
+    } finally {
+      isBusy = false;
+    }
+  }
+
   /** Ask until the answer is the current state's. */
   async function refresh() {
     if (isBusy) return;
-    isBusy = true;
     clearTimeout(resting);
-    while (shown !== version) {
-      await frame();
-      const asked = version, since = changed;
-      await answer(COARSE);
-      shown = asked;
-      performance.measure("answer", { start: since, end: performance.now() });
-    }
-    isBusy = false;
+    await alone(async () => {
+      while (shown !== version) {
+        await frame();
+        const asked = version, since = changed;
+        await answer(COARSE);
+        shown = asked;
+        performance.measure("answer", { start: since, end: performance.now() });
+      }
+    });
     document.documentElement.dataset.answered = String(shown);
     resting = setTimeout(async () => {
       if (isBusy || session.state.points.length < 2) return;
-      isBusy = true;
-      await answer(FINE);
-      isBusy = false;
+      await alone(() => answer(FINE));
       document.documentElement.dataset.rested = String(shown);
       refresh();
     }, REST);

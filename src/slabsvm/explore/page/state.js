@@ -3,6 +3,12 @@
 ((slab) => {
   const MOST_POINTS = 500;
   const MOST_STEPS_BACK = 200;
+  /* Coordinates are no larger, as for the server. */
+  const LARGEST = 1e100;
+  /* A range is no narrower, by itself and as a share of its ends: rounding keeps its parts apart. */
+  const NARROWEST = 1e-45;
+  const NARROWEST_SHARE = 1e-9;
+  const MOST_DECIMALS = 50;
   const DEFAULTS = {
     kernel: "rbf", gamma: "neighbours", nu_lower: 0.1, nu_upper: 0.01, epsilon: 2 / 3, offsets: "leave-one-out",
   };
@@ -17,15 +23,20 @@
    */
 
   /** The decimals that a coordinate is kept with, so that a link can carry it: a hundred-thousandth of the span. */
-  const decimals = (span) => Math.min(Math.max(Math.ceil(5 - Math.log10(span)), 0), 12);
+  const decimals = (span) => Math.min(Math.max(Math.ceil(5 - Math.log10(span)), 0), MOST_DECIMALS);
   const rounded = (value, digits) => Number(value.toFixed(digits));
+
+  const narrowest = (from, to) => Math.max(NARROWEST, NARROWEST_SHARE * Math.max(Math.abs(from), Math.abs(to)));
+  const isPlace = (row) => row.length === 2 && row.every((v) => Math.abs(v) <= LARGEST);
+  const isView = ({ x, y }) => [x, y].every((range) => isPlace(range) && range[1] - range[0] >= narrowest(...range));
 
   /** Points and a stranger with the decimals that their span asks for, and a view that shows them. */
   function framed(points, stranger, nonNegative = false) {
     const range = (j) => {
       const all = points.map((row) => row[j]);
-      const low = Math.min(...all), high = Math.max(...all), room = 0.35 * (high - low || Math.abs(high) || 1);
-      return [nonNegative ? Math.max(low - room, 0) : low - room, high + room];
+      const low = Math.min(...all), high = Math.max(...all);
+      const room = Math.max(0.35 * (high - low || Math.abs(high) || 1), narrowest(low, high));
+      return [Math.max(low - room, nonNegative ? 0 : -LARGEST), Math.min(high + room, LARGEST)];
     };
     const x = range(0), y = range(1), dx = decimals(x[1] - x[0]), dy = decimals(y[1] - y[0]);
     const kept = ([a, b]) => [rounded(a, dx), rounded(b, dy)];
@@ -111,14 +122,15 @@
       if (gone.size) this.set({ points: this.state.points.filter((_, i) => !gone.has(i)) }, gesture);
     }
 
-    /** Make the view larger (factor > 1) or smaller about its middle. */
+    /** Make the view larger (factor > 1) or smaller about its middle, as far as numbers go. */
     zoom(factor) {
       const nonNegative = slab.kernels.named[this.state.parameters.kernel](1).nonNegative;
       const scaled = ([from, to]) => {
         const middle = 0.5 * (from + to), half = 0.5 * factor * (to - from), digits = decimals(2 * half);
         return [rounded(nonNegative ? Math.max(middle - half, 0) : middle - half, digits), rounded(middle + half, digits)];
       };
-      this.set({ view: { x: scaled(this.state.view.x), y: scaled(this.state.view.y) } });
+      const scaledView = { x: scaled(this.state.view.x), y: scaled(this.state.view.y) };
+      if (isView(scaledView)) this.set({ view: scaledView });
     }
 
     /** Choose a kernel; points are moved to where it is defined. Returns whether they were. */
@@ -131,8 +143,8 @@
         const low = [least(0), least(1)], up = ([x, y]) => [x - Math.min(low[0], 0), y - Math.min(low[1], 0)];
         Object.assign(chosen, framed(points.map(up), up(stranger), true));
       } else if (slab.kernels.named[kernel](1).nonNegative) {
-        const { x, y } = this.state.view;
-        chosen.view = { x: [Math.max(x[0], 0), x[1]], y: [Math.max(y[0], 0), y[1]] };
+        const { x, y } = this.state.view, kept = { x: [Math.max(x[0], 0), x[1]], y: [Math.max(y[0], 0), y[1]] };
+        chosen.view = isView(kept) ? kept : { x: [0, view.x[1]], y: [0, view.y[1]] };
       }
       this.set(chosen);
       return Boolean(moves);
@@ -182,5 +194,5 @@
     }),
   };
 
-  slab.state = { MOST_POINTS, DEFAULTS, SCENES, Session, framed, normal };
+  slab.state = { MOST_POINTS, MOST_DECIMALS, LARGEST, DEFAULTS, SCENES, Session, framed, isPlace, isView, normal };
 })((globalThis.slabsvm ??= {}));

@@ -5,7 +5,7 @@
 
   /** The cells of a CSV text, with quotes; the separator is the one of , ; and tab that the first line has most of. */
   function cells(text) {
-    const first = text.slice(0, text.search(/\r|\n|$/));
+    const first = text.slice(0, text.search(/\n|$/));
     const count = (letter) => first.split(letter).length;
     const separator = [",", ";", "\t"].reduce((a, b) => (count(b) > count(a) ? b : a));
     const rows = [[""]];
@@ -16,10 +16,10 @@
         if (letter !== '"') row[row.length - 1] += letter;
         else if (text[i + 1] === '"') row[row.length - 1] += text[++i];
         else quoted = false;
-      } else if (letter === '"') quoted = true;
+      } else if (letter === '"' && row[row.length - 1] === "") quoted = true;
       else if (letter === separator) row.push("");
       else if (letter === "\n") rows.push([""]);
-      else if (letter !== "\r") row[row.length - 1] += letter;
+      else row[row.length - 1] += letter;
     }
     return rows.filter((row) => row.length > 1 || row[0].trim() !== "");
   }
@@ -34,7 +34,7 @@
    */
   function parse(text, name) {
     if (text.length > MOST_LETTERS) throw new slab.QuestionError(`${name} is too large for this page: take some of its rows.`);
-    const all = cells(text.replace(/^\ufeff/, ""));
+    const all = cells(text.replace(/^\ufeff/, "").replace(/\r\n?/g, "\n"));
     const hasHeader = all.length > 1 && all[0].every((cell) => !isNumber(cell));
     const body = hasHeader ? all.slice(1) : all, width = Math.max(0, ...all.slice(0, 100).map((row) => row.length));
     const columns = [];
@@ -42,7 +42,7 @@
       const column = body.map((row) => row[j] ?? "");
       if (!column.some(isNumber) || !column.every((cell) => isNumber(cell) || isGap(cell))) continue;
       const values = column.map((cell) => (isGap(cell) ? null : Number(cell)));
-      columns.push({ name: hasHeader ? all[0][j].trim() || `column ${j + 1}` : `column ${j + 1}`, values });
+      columns.push({ name: (hasHeader && all[0][j]?.trim()) || `column ${j + 1}`, values });
     }
     if (columns.length < 2) {
       const found = columns.length ? "one column holds" : "no column holds";
@@ -60,6 +60,9 @@
     const whole = x.values.map((value, i) => [value, y.values[i]]).filter((row) => row[0] !== null && row[1] !== null);
     if (whole.length < 2) {
       throw new slab.QuestionError(`Fewer than two rows have both ${x.name} and ${y.name}: choose other columns.`);
+    }
+    if (!whole.every(slab.state.isPlace)) {
+      throw new slab.QuestionError(`${x.name} or ${y.name} has a number beyond ${slab.state.LARGEST}: choose other columns.`);
     }
     const step = Math.max(whole.length / most, 1);
     const some = Array.from({ length: Math.min(whole.length, most) }, (_, i) => whole[Math.floor(i * step)]);
