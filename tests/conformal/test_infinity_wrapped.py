@@ -173,7 +173,7 @@ def test_no_row_infinitely_far_away_is_accepted_where_scores_underflow(seed):
     assert detector.p_values(np.full((1, 60), 1e6))[0] == pytest.approx(1 / 61)
 
 
-def test_a_slab_rejects_infinity_though_rows_beyond_its_upper_hyperplane_score_less():
+def test_a_slab_rejects_infinity_though_rows_beyond_its_upper_plane_score_less():
     # gamma so large that scores are spread over decades: half the width is less than some rows are above.
     X = np.random.default_rng(3).normal(size=(400, 8))
     detector, _ = wrapped(OneClassSlabSVM(gamma=1.0, nu_upper=0.08, ranking="centre"), "split", X)

@@ -595,7 +595,7 @@ def test_the_others_warn_of_running_out_of_iterations_too(model, X):
     assert caught[0].filename == __file__
 
 
-def test_a_hyperplane_through_a_cloud_around_the_origin_is_warned_of():
+def test_a_plane_through_a_cloud_around_the_origin_is_warned_of():
     X = np.random.default_rng(0).normal(size=(200, 2))
     with pytest.warns(SlabCollapseWarning, match="(?s)w is zero.*origin.*SVDD"):
         problems.FAMILY["one-class SVM"](kernel="linear", nu=0.5).fit(np.concatenate([X, -X]))

@@ -68,7 +68,7 @@ def test_scikit_learns_own_checks_pass(estimator, check):
 
 LEARNED_ROWS = (
     "the check asks that some of the rows that were learned are rejected; at the default gamma each raises its own "
-    "score above hyperplanes that are put for rows that were not learned"
+    "score above planes that are put for rows that were not learned"
 )
 
 
@@ -417,7 +417,7 @@ def test_a_zero_weight_leaves_its_sample_out(X, new):
 
 def test_the_summary_says_what_was_fitted(X):
     text = OneClassSlabSVM().fit(X).summary()
-    for words in ("rbf kernel", "hyperplanes", "support vectors", "recall", "duality gap", "converged"):
+    for words in ("rbf kernel", "planes", "support vectors", "recall", "duality gap", "converged"):
         assert words in text
 
 

@@ -1,4 +1,4 @@
-"""The slab's score: 1 at the most normal position, 0 on both hyperplanes, and farther rows below nearer ones."""
+"""The slab's score: 1 at the most normal position, 0 on both planes, and farther rows below nearer ones."""
 
 from __future__ import annotations
 

@@ -321,7 +321,7 @@ def test_calibration_counts_weights_as_in_python():
 
 def test_rows_that_repeat_calibration_rows_tie_with_them_in_float32_too():
     X = np.round(2.0 * rows("any")[0][:, :2]) / 2.0
-    # A slab's training rows may score what its hyperplane does: they tie to within rounding, in Python too.
+    # A slab's training rows may score what its plane does: they tie to within rounding, in Python too.
     model = fitted(ConformalDetector(KernelDensityDetector()), X)
     assert len(np.unique(model.calibration_scores_[0].round(9))) < 0.8 * model.n_calibration_
     answers = exported(model, X, np.float32)

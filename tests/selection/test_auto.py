@@ -185,7 +185,7 @@ def test_rows_that_repeat_what_was_learned_are_accepted(name):
         warnings.simplefilter("ignore", RecallMissedWarning)
         model = AutoSlabSVM().fit(X)
     # The narrowest slab by itself rejects what it learned, if no row repeats more than others: that is beyond its upper
-    # hyperplane, where no stranger is.
+    # plane, where no stranger is.
     alone = (model.members_[0].predict(StandardScaler().fit_transform(X)) == 1).mean()
     assert alone < 0.1 if name == "equally often" else alone > 0.9
     # One value may have a tenth of all rows.

@@ -177,7 +177,7 @@ BEYOND = "Rows that exceed the training rows in every feature"
 
 
 class TestCells:
-    def test_every_method_and_kernel_at_both_thresholds_and_more_gammas_for_hyperplanes(self, rows):
+    def test_every_method_and_kernel_at_both_thresholds_and_more_gammas_for_planes(self, rows):
         both = [of_class(rows), of_class(rows, label="cat")]
         cells = pascal.region_cells(both, of_voc=False)
         assert len(set(cells)) == len(cells) == 2 * 3 * (2 * (5 * 4 + 3 * 2) + 1)

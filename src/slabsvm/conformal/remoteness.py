@@ -8,7 +8,7 @@ far away, but for less than rounding: scores no longer order such rows. The loga
 with c_i the model's coefficients, does not underflow and still orders them. Rows are ordered by the pair (l, score),
 with l = infinity for rows within reach: rows out of reach come below all rows within it. For a one-class SVM this is
 the order of the scores in exact arithmetic. For a slab that ranks by distance from its centre it also puts rows
-infinitely far away below the rows beyond the upper hyperplane, which may be farther from the centre than the score 0
+infinitely far away below the rows beyond the upper plane, which may be farther from the centre than the score 0
 is. A slab's two-sided score falls with the mass of itself, and orders all rows.
 """
 
@@ -31,7 +31,7 @@ from slabsvm.kernels.rbf import RBF
 from slabsvm.runtime.arrays import BoolArray, FloatArray
 from slabsvm.runtime.sklearn_private import _safe_indexing
 
-# A row is out of a slab's reach where its mass is less than this share of the lower hyperplane's offset. It is out of
+# A row is out of a slab's reach where its mass is less than this share of the lower plane's offset. It is out of
 # any model's reach where its mass is less than this multiple of the margin for rounding in the model's thresholds.
 SHARE_OF_PLANE = 1e-3
 UNITS_OF_ROUNDING = 4.0

@@ -101,7 +101,7 @@ class Scored(SignatureOnce, OutlierMixin, BaseEstimator, ABC):
         """Learn from X and return predict(X), shape (n_samples,): +1 for each row that is accepted and -1 for others.
 
         Rows that were learned are known: each raised its own score, and few or none get -1, whatever nu asks for. (A
-        slab whose gamma is so large that they rise beyond its upper hyperplane warns.) The outliers among them are the
+        slab whose gamma is so large that they rise beyond its upper plane warns.) The outliers among them are the
         rows where ``loo_decisions_ < 0``, in detectors that have it.
         """
         answers: npt.NDArray[np.intp] = super().fit_predict(X, y, **kwargs)

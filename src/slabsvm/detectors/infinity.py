@@ -132,7 +132,7 @@ def beyond_all(far_score: float, kernel: object) -> str:
 def zero_accepted() -> str:
     """Return the warning where a linear slab accepts the row of zeros."""
     return (
-        "The row of zeros is accepted: the hyperplanes do not tell the samples from the origin, which is what a row "
+        "The row of zeros is accepted: the planes do not tell the samples from the origin, which is what a row "
         "far away becomes in some feature maps (Nystroem of an RBF kernel). Use more samples or fewer features, or a "
         "map that falls off more slowly (a smaller gamma)."
     )

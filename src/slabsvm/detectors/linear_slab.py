@@ -59,8 +59,8 @@ OUT_OF_REACH = (
 )
 LIFTED_OUT = (
     "Of the training rows, and of rows that repeat one, the model accepts {learned:.0%}, where nu asks for "
-    "{nominal:.0%}: each raised its own score, here beyond a hyperplane whose place is for rows that were never seen. "
-    "Use epsilon=0, which has no upper hyperplane, a smaller gamma or more samples, or offsets='training' if all new "
+    "{nominal:.0%}: each raised its own score, here beyond a plane whose place is for rows that were never seen. "
+    "Use epsilon=0, which has no upper plane, a smaller gamma or more samples, or offsets='training' if all new "
     "rows will repeat training rows (few discrete values)."
 )
 
@@ -94,11 +94,11 @@ class LinearOneClassSlabSVM(Slab, Scored):
         The seed by which landmarks are chosen from the rows that the first pass draws. The result depends neither on
         n_jobs nor on how a Dask array is divided.
     nu_lower : float in (0, 1), default=0.1
-        The share of samples that may lie below the lower hyperplane.
+        The share of samples that may lie below the lower plane.
     nu_upper : float in (0, 1), default=0.01
-        The share of samples that may lie above the upper hyperplane; nu_lower + nu_upper < 1. Ignored at epsilon = 0.
+        The share of samples that may lie above the upper plane; nu_lower + nu_upper < 1. Ignored at epsilon = 0.
     epsilon : float >= 0, not 1, default=2/3
-        The weight of the upper hyperplane. 0 leaves it out: that is the one-class SVM, and nu_lower may then be 1.
+        The weight of the upper plane. 0 leaves it out: that is the one-class SVM, and nu_lower may then be 1.
     ranking : {"two-sided", "centre"}, default="two-sided"
         How `score_samples` ranks rows, as for `OneClassSlabSVM`.
     offsets : {"leave-one-out", "training"}, default="leave-one-out"
@@ -116,7 +116,7 @@ class LinearOneClassSlabSVM(Slab, Scored):
     gamma_ : float
         gamma as a number. Only with a feature map.
     rho_lower_, rho_upper_ : float
-        The offsets of the hyperplanes, in the unit of `project`; `rho_upper_` is infinite at epsilon = 0.
+        The offsets of the planes, in the unit of `project`; `rho_upper_` is infinite at epsilon = 0.
     offset_ : float
         ``decision_function = score_samples - offset_``, as for `OneClassSlabSVM`.
     duality_gap_ : float

@@ -1,4 +1,4 @@
-"""The one-class SVM: accept what lies beyond one hyperplane."""
+"""The one-class SVM: accept what lies beyond one plane."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from slabsvm.runtime.sklearn_private import Interval
 
 @parameters
 class OneClassSVM(SupportVectorDetector):
-    """One-class support vector machine: accept what lies beyond a hyperplane, seen from the origin.
+    """One-class support vector machine: accept what lies beyond a plane, seen from the origin.
 
-    In the kernel's feature space, the hyperplane <w, Phi(x)> = rho is as far from the origin as it can be while all but
+    In the kernel's feature space, the plane <w, Phi(x)> = rho is as far from the origin as it can be while all but
     a share nu of the training samples, which are all of the target class, lie beyond it. It is the one-class slab SVM
     without its upper plane (epsilon = 0), and scikit-learn's `OneClassSVM` with additive kernels, weights that mean
     repetition, a certificate, and an offset that new samples see too.
@@ -34,9 +34,9 @@ class OneClassSVM(SupportVectorDetector):
         1 / n_features, and "neighbours" 16 times "scale", or less where that would not let neighbours reach each other
         (`slabsvm.bandwidth.neighbours`).
     nu : float in (0, 1], default=0.1
-        The share of samples that may lie on the wrong side of the hyperplane.
+        The share of samples that may lie on the wrong side of the plane.
     offsets : {"leave-one-out", "training"}, default="leave-one-out"
-        Where the hyperplane is put: at the nu-quantile of closed-form leave-one-out scores, so that the share of *new*
+        Where the plane is put: at the nu-quantile of closed-form leave-one-out scores, so that the share of *new*
         positives that is accepted is near 1 - nu, or of the training scores, as in [1]_ and scikit-learn.
     solver, tol, max_iter, cache_size, prediction_tol, n_jobs, warm_start
         As for `OneClassSlabSVM`, defaults included.
@@ -44,7 +44,7 @@ class OneClassSVM(SupportVectorDetector):
     Attributes
     ----------
     rho_, offset_ : float
-        The hyperplane's offset, in the unit of `score_samples`; two names for one number.
+        The plane's offset, in the unit of `score_samples`; two names for one number.
     dual_coef_ : (1, n_SV) array of float64
         The multipliers alpha of the support vectors; they sum to 1. (scikit-learn's sum to nu * n_samples.)
     support_, support_vectors_, n_iter_, duality_gap_, relative_gap_, dual_objective_, status_, expected_recall_,
@@ -97,12 +97,12 @@ class OneClassSVM(SupportVectorDetector):
         return 1.0 - self.nu
 
     def _statement(self) -> tuple[str, str]:
-        return f"nu {self.nu:g}", f"hyperplane       {self.rho_:.6g} <= s"
+        return f"nu {self.nu:g}", f"plane            {self.rho_:.6g} <= s"
 
     def _diagnosis(self) -> str:
         if self.status_ == "degenerate":
             return (
                 "The fitted w is zero to within rounding: the origin of feature space lies within the samples' cloud, "
-                "and no hyperplane parts it from them. Use kernel='rbf', a larger nu, or SVDD, which needs no origin."
+                "and no plane parts it from them. Use kernel='rbf', a larger nu, or SVDD, which needs no origin."
             )
         return self._indistinct() or self._misplaced()

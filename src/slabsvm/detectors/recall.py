@@ -54,8 +54,8 @@ def lifted_out(learned: float, unseen: float, nominal: float, remedy: str) -> st
         return ""
     return (
         f"Of the training rows, and of rows that repeat one, the model accepts {learned:.0%}: each raised its own "
-        "score, here beyond the upper hyperplane, whose place is for rows that were never seen. Of these expect "
-        f"{unseen:.0%} to be accepted. Use {remedy}, or epsilon=0, which has no upper hyperplane; loo_decisions_ says "
+        "score, here beyond the upper plane, whose place is for rows that were never seen. Of these expect "
+        f"{unseen:.0%} to be accepted. Use {remedy}, or epsilon=0, which has no upper plane; loo_decisions_ says "
         "which training rows are outliers."
     )
 

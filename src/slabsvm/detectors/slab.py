@@ -1,4 +1,4 @@
-"""The one-class slab support vector machine: accept what lies between two parallel hyperplanes."""
+"""The one-class slab support vector machine: accept what lies between two parallel planes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from slabsvm.runtime.arrays import BoolArray, FloatArray
 
 @parameters
 class OneClassSlabSVM(Slab, SupportVectorDetector):
-    """One-class slab support vector machine: accept what lies between two parallel hyperplanes.
+    """One-class slab support vector machine: accept what lies between two parallel planes.
 
     In the kernel's feature space, the slab rho_lower <= <w, Phi(x)> <= rho_upper holds most of the training samples,
     which are all of the target class; one convex quadratic program finds w and both offsets. A one-class SVM is the
@@ -41,18 +41,18 @@ class OneClassSlabSVM(Slab, SupportVectorDetector):
         (`slabsvm.bandwidth.neighbours`).
         The other kernels ignore it.
     nu_lower : float in (0, 1), default=0.1
-        The share of samples that may lie below the lower hyperplane.
+        The share of samples that may lie below the lower plane.
     nu_upper : float in (0, 1), default=0.01
-        The share of samples that may lie above the upper hyperplane; nu_lower + nu_upper < 1. Ignored at epsilon = 0.
+        The share of samples that may lie above the upper plane; nu_lower + nu_upper < 1. Ignored at epsilon = 0.
     epsilon : float >= 0, not 1, default=2/3
-        The weight of the upper hyperplane. 0 leaves it out: that is the one-class SVM, and nu_lower may then be 1.
+        The weight of the upper plane. 0 leaves it out: that is the one-class SVM, and nu_lower may then be 1.
     ranking : {"two-sided", "centre"}, default="two-sided"
-        How `score_samples` and `decision_function` rank rows; no hyperplane depends on it. "two-sided": 1 at the most
-        normal position, 0 on both hyperplanes and negative beyond them, each side on its own scale; how far a stranger
-        is goes on counting where kernel values have vanished. "centre": distance to the nearer hyperplane, as in the
+        How `score_samples` and `decision_function` rank rows; no plane depends on it. "two-sided": 1 at the most
+        normal position, 0 on both planes and negative beyond them, each side on its own scale; how far a stranger
+        is goes on counting where kernel values have vanished. "centre": distance to the nearer plane, as in the
         paper. At epsilon = 0 both are the position along w.
     offsets : {"leave-one-out", "training"}, default="leave-one-out"
-        Where the hyperplanes are put: at quantiles of closed-form leave-one-out scores, so that the share of *new*
+        Where the planes are put: at quantiles of closed-form leave-one-out scores, so that the share of *new*
         positives that is accepted is near 1 - nu_lower - nu_upper, or of the training scores, as in the paper.
     solver : {"smo", "interior-point"}, default="smo"
         "interior-point" is the paper's method; it holds an n_samples x n_samples matrix.
@@ -75,7 +75,7 @@ class OneClassSlabSVM(Slab, SupportVectorDetector):
     Attributes
     ----------
     rho_lower_, rho_upper_ : float
-        The offsets of the hyperplanes, in the unit of `project`; `rho_upper_` is infinite at epsilon = 0.
+        The offsets of the planes, in the unit of `project`; `rho_upper_` is infinite at epsilon = 0.
     offset_ : float
         ``decision_function = score_samples - offset_``: 0; with ranking="centre" minus half the slab's width; at
         epsilon = 0 `rho_lower_`.
@@ -102,7 +102,7 @@ class OneClassSlabSVM(Slab, SupportVectorDetector):
     expected_recall_error_ : float
         Its standard error, by how much groups differ. Only with groups.
     training_recall_bound_ : float
-        1 - n_SV / n_samples: a lower bound, by leave-one-out, of the share of new positives that hyperplanes put by
+        1 - n_SV / n_samples: a lower bound, by leave-one-out, of the share of new positives that planes put by
         offsets="training" accept, whichever offsets this model has.
     loo_decisions_ : (n_samples,) array of float64
         The decision_function of each training sample under the model trained without it, or without its group:
@@ -112,7 +112,7 @@ class OneClassSlabSVM(Slab, SupportVectorDetector):
         where its weight is 0.
         Only with offsets="leave-one-out".
     loo_error_ : float
-        About how far the hyperplanes can be off because the leave-one-out scores are estimates, in their unit: 0 where
+        About how far the planes can be off because the leave-one-out scores are estimates, in their unit: 0 where
         these are exact, as they are of up to 2,000 free support vectors and of up to 3,000 where all samples are free;
         infinite where K does not fit `cache_size` and nobody knows. Only with offsets="leave-one-out".
     gamma_ : float

@@ -97,19 +97,19 @@ class Slab:
         if not ROUNDED_AWAY <= float(self.epsilon) <= 1 / ROUNDED_AWAY:
             raise ValueError(
                 f"epsilon must be 0, or between {ROUNDED_AWAY:.2g} and {1 / ROUNDED_AWAY:.2g}, got {self.epsilon:.3g}: "
-                "it is the upper hyperplane's weight beside the lower one's, and the smaller of the two would be lost "
-                "in rounding. The paper uses 2/3; 0 leaves the upper hyperplane out."
+                "it is the upper plane's weight beside the lower one's, and the smaller of the two would be lost "
+                "in rounding. The paper uses 2/3; 0 leaves the upper plane out."
             )
         if self.nu_lower + self.nu_upper >= 1:
             raise ValueError(
                 f"nu_lower + nu_upper must be less than 1, got {self.nu_lower:g} + {self.nu_upper:g}: the lower "
-                "hyperplane would be put above the upper one, and nothing would lie between them. Typical values are "
+                "plane would be put above the upper one, and nothing would lie between them. Typical values are "
                 "nu_lower=0.1 and nu_upper=0.01."
             )
         if self.epsilon == 1:
             raise ValueError(
-                "epsilon must not be 1: both hyperplanes would pull equally, and w = 0 would be the solution. The "
-                "paper uses 2/3; values above 1 exchange the roles of the hyperplanes."
+                "epsilon must not be 1: both planes would pull equally, and w = 0 would be the solution. The "
+                "paper uses 2/3; values above 1 exchange the roles of the planes."
             )
 
     def _nominal_recall(self) -> float:
@@ -144,9 +144,9 @@ class Slab:
     def _statement(self) -> tuple[str, str]:
         if np.isinf(self.rho_upper_):
             nus = f"nu {self.nu_lower:g}, epsilon 0 (one-class SVM)"
-            return nus, f"hyperplanes      {self.rho_lower_:.6g} <= s"
+            return nus, f"plane            {self.rho_lower_:.6g} <= s"
         nus = f"nu {self.nu_lower:g} below and {self.nu_upper:g} above, epsilon {self.epsilon:.4g}"
-        return nus, f"hyperplanes      {self.rho_lower_:.6g} <= s <= {self.rho_upper_:.6g}"
+        return nus, f"planes           {self.rho_lower_:.6g} <= s <= {self.rho_upper_:.6g}"
 
     def _without_width(self, rounding: float, *, cause: str, remedy: str, spread: float = np.inf) -> str:
         """Return what is wrong with w, or with planes moved by rounding that have nothing between them, or nothing.
@@ -160,7 +160,7 @@ class Slab:
         largest = max(abs(self.rho_lower_), abs(self.rho_upper_)) if np.isfinite(width) else 0.0
         if width <= NO_WIDTH * min(largest, spread) + 4 * rounding:
             return (
-                f"The slab has no width: its hyperplanes are at {self.rho_lower_:.6g} and {self.rho_upper_:.6g}. "
+                f"The slab has no width: its planes are at {self.rho_lower_:.6g} and {self.rho_upper_:.6g}. "
                 f"Either all samples are (nearly) the same point of feature space, or {cause} that the scores "
                 f"of different samples do not differ by more than rounding. Use {remedy}, and check the "
                 "features for constants."

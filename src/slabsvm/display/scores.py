@@ -138,7 +138,7 @@ def _hill(model: Any, X: Any, *, title: str | None = None) -> Hill:
 def _mean_hill(model: AutoSlabSVM, X: Any) -> Hill:
     return Hill(
         title=f"AutoSlabSVM: the mean of {counted(len(model.members_), 'slab')}",
-        unit="mean score: 1 is the most normal, 0 on a hyperplane",
+        unit="mean score: 1 is the most normal, 0 on a plane",
         learned=_known(model.loo_scores_),
         planes=(model.offset_, np.inf),
         new=None if X is None else model.score_samples(X),

@@ -83,7 +83,7 @@ class AutoSlabSVM(WithProgress, GroupedDetector):
     """One-class slab SVM without a parameter to choose: it scales the features, and averages over bandwidths.
 
     Up to four slabs (RBF) learn the standardised features, at 1, 4 and 16 times gamma "scale" and at the largest gamma
-    at which neighbours still reach each other. Their scores have no unit: 1 is the most normal, 0 is on a hyperplane.
+    at which neighbours still reach each other. Their scores have no unit: 1 is the most normal, 0 is on a plane.
     The mean score decides, with a threshold that keeps the recall by leave-one-out. No single bandwidth is right for
     all data: on tables of few features the mean is better than the best one (docs/results/tabular.md). Where features
     are many and rows few, a search decides better, at ten times the cost (docs/results/choosing-parameters.md).
@@ -253,7 +253,7 @@ class AutoSlabSVM(WithProgress, GroupedDetector):
                 f"AutoSlabSVM: the mean of {counted(len(self.members_), 'slab')}, {scaled}",
                 *learned,
                 f"  recall           {self.expected_recall_:.1%} expected, {by}, where {self.recall:.1%} is asked for",
-                f"  threshold        {self.offset_:.4g}, where 1 is the most normal and 0 on a hyperplane",
+                f"  threshold        {self.offset_:.4g}, where 1 is the most normal and 0 on a plane",
                 *(self._member_statement(member) for member in self.members_),
             )
         )

@@ -29,7 +29,7 @@ def accepting_learned(scores: FloatArray, learned: FloatArray, weights: FloatArr
     """Return the scores of samples without themselves, (n,), or the lesser of these and what they score once learned.
 
     The lesser, where the threshold of the former would reject far more of the learned ones than recall allows: these
-    have raised their own scores beyond upper hyperplanes, and new rows that repeat them are there too.
+    have raised their own scores beyond upper planes, and new rows that repeat them are there too.
     """
     accepted = np.average(learned >= by_left_out(scores, weights, recall), weights=weights)
     return scores if accepted >= recall - LOST_RECALL else np.minimum(scores, learned)

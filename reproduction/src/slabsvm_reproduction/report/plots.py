@@ -67,7 +67,7 @@ def toy_charts() -> list[Chart]:
         Chart(
             "toy-epsilon",
             "What epsilon changes",
-            "One draw; both planes and the slab between them. Counterpart of the paper's hyperplanes against epsilon.",
+            "One draw; both planes and the slab between them. Counterpart of the paper's planes against epsilon.",
             toy_planes_chart,
         ),
         Chart(

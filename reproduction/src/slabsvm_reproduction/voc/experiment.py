@@ -82,7 +82,7 @@ ALL, FEWEST_VARIANCE = 1 - 1e-7, 1e-13
 REPLACED = "There are fewer components than asked for: all are kept."
 # The band's shares of training objects outside: the slab's.
 SHARES = {"nu_lower": paper.NU_LOWER, "nu_upper": paper.NU_UPPER}
-# Gammas beside that of the median heuristic, for those that have hyperplanes.
+# Gammas beside that of the median heuristic, for those that have planes.
 OTHER_GAMMAS = tuple(Kernel("rbf", multiple=multiple) for multiple in (0.25, 4.0, 16.0))
 SWEPT = ("OCSVM", SLAB)
 # Kernels that are made of one table are neighbours.

@@ -28,14 +28,14 @@
     }
     if (epsilon !== 0 && nu_lower + nu_upper >= 1) {
       throw new QuestionError(
-        `nu_lower + nu_upper must be less than 1, got ${nu_lower} + ${nu_upper}: the lower hyperplane would be put ` +
+        `nu_lower + nu_upper must be less than 1, got ${nu_lower} + ${nu_upper}: the lower plane would be put ` +
           "above the upper one, and nothing would lie between them. Typical values are nu_lower=0.1 and nu_upper=0.01.",
       );
     }
     if (epsilon === 1) {
       throw new QuestionError(
-        "epsilon must not be 1: both hyperplanes would pull equally, and w = 0 would be the solution. The paper uses " +
-          "2/3; values above 1 exchange the roles of the hyperplanes.",
+        "epsilon must not be 1: both planes would pull equally, and w = 0 would be the solution. The paper uses " +
+          "2/3; values above 1 exchange the roles of the planes.",
       );
     }
     if (slab.kernels.named[kernel](1).nonNegative) {

@@ -32,7 +32,7 @@
     const width = upper - lower, largest = Number.isFinite(width) ? Math.max(Math.abs(lower), Math.abs(upper)) : 0;
     if (width > NO_WIDTH * Math.min(largest, spread) + 4 * rounding) return "";
     return (
-      `The slab has no width: its hyperplanes are at ${general(lower, 6)} and ${general(upper, 6)}. Either all ` +
+      `The slab has no width: its planes are at ${general(lower, 6)} and ${general(upper, 6)}. Either all ` +
       "samples are (nearly) the same point of feature space, or the kernel matrix is so close to the identity that " +
       `the scores of different samples do not differ by more than rounding. Use ${remedy}, and check the features ` +
       "for constants."
@@ -58,8 +58,8 @@
     if (learned >= nominal - LOST_RECALL) return "";
     return (
       `Of the training rows, and of rows that repeat one, the model accepts ${percent(learned)}: each raised its own ` +
-      "score, here beyond the upper hyperplane, whose place is for rows that were never seen. Of these expect " +
-      `${percent(unseen)} to be accepted. Use ${remedy}, or epsilon=0, which has no upper hyperplane; loo_decisions_ ` +
+      "score, here beyond the upper plane, whose place is for rows that were never seen. Of these expect " +
+      `${percent(unseen)} to be accepted. Use ${remedy}, or epsilon=0, which has no upper plane; loo_decisions_ ` +
       "says which training rows are outliers."
     );
   }
