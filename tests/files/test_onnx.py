@@ -167,8 +167,8 @@ def assert_agrees(model: Any, new: np.ndarray, dtype: Any, *, n_far: int = N_FAR
         assert answers[name].dtype == dtype
         assert answers[name].shape == (len(new),)
         bounds = np.finfo(dtype)
-        # A score itself has so many digits, however small its spread is: it and the constants that it is made of, two or
-        # three, are each rounded to half a unit. It shows where w = 0, as of linear slabs here, and scores are all alike.
+        # A score itself has so many digits, however small its spread is: it and the two or three constants that it is
+        # made of are each rounded to half a unit. It shows where w = 0, as of linear slabs here, and scores are alike.
         atol = AGREEMENT[dtype] * spread(expected[near]) + 2 * bounds.eps * np.abs(expected[near])
         assert (np.abs(answers[name][near] - expected[near]) <= atol).all()
         far = np.clip(expected[near.stop :], bounds.min, bounds.max)
