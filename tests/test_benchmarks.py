@@ -153,7 +153,7 @@ class TestHarness:
         actions = {name: lambda name=name: order.append(name) for name in "ab"}
         seconds, answers = harness.interleaved(actions, 2, clock=lambda: next(ticks))
         assert order == list("ababab")
-        assert seconds == {"a": [1, 1], "b": [1, 1]}
+        assert seconds == {"a": [1, 1], "b": [1, 1]}  # of the clock above, which ticks when it is asked
         assert answers == {"a": None, "b": None}
 
 

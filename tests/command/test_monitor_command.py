@@ -9,6 +9,7 @@ import threading
 from io import StringIO
 from pathlib import Path
 
+import click
 import numpy as np
 import pandas as pd
 import pytest
@@ -16,6 +17,7 @@ import pytest
 from parts import parts
 from slabsvm import DriftMonitor
 from slabsvm.command import watching
+from slabsvm.command.rows import RowNames
 from slabsvm.files import load, save
 
 pytestmark = pytest.mark.numeric
@@ -83,6 +85,27 @@ def test_a_stream_in_parts_goes_on_from_its_state(run, ready, stream):
     # All that is known is the same, to the last bit.
     with open("whole.slab", "rb") as one, open("parts.slab", "rb") as other:
         assert one.read() == other.read()
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_a_run_does_not_write_over_the_rows_of_another(ready, stream, tmp_path, begun):
+    table, state = pd.read_csv(stream / "stream.csv"), tmp_path / "s.slab"
+    one, other = (
+        watching.begun(load(ready / "model.slab"), pd.read_csv(stream / "reference.csv"), {}) for _ in range(2)
+    )
+    if begun:
+        save(one, state)
+    first, second = (
+        watching.Watch(monitor, RowNames(monitor.estimator[0], None), state, True) for monitor in (one, other)
+    )
+    lines = StringIO()
+    first.read([table[:20]], lines, ",", lambda _: None)
+    first.read([table[20:30]], lines, ",", lambda _: None)
+    kept = state.read_bytes()
+    with pytest.raises(click.ClickException, match=r"another run since .* 15 rows of this run are not"):
+        second.read([table[:15]], StringIO(), ",", lambda _: None)
+    assert state.read_bytes() == kept
+    assert load(state).n_rows_ == 30
 
 
 def test_an_alarm_fails_where_it_is_asked_to(run, ready, stream):

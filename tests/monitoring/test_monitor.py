@@ -75,6 +75,14 @@ class TestAlarm:
         # What is read at an alarm is what raised it; the stakes after it are new.
         assert "alarms, the last at row" in monitor.summary()
 
+    @pytest.mark.parametrize(("detector", "reference"), [(DETECTOR, REFERENCE), (CLASSIFIER, CLASSES[300:])])
+    def test_the_promise_is_that_of_the_stream_whatever_is_set_since(self, detector, reference):
+        monitor = DriftMonitor(detector, alpha=0.02).fit(reference)
+        assert "with probability 0.02 at most" in monitor.set_params(alpha=0.2).summary()
+        assert "with probability 0.02 at most" in monitor.set_params(run_length=300).summary()
+        assert "300 rows or more" in monitor.fit(reference).summary()
+        assert "300 rows or more" in monitor.set_params(run_length=None).summary()
+
     def test_level_of_two_tests(self):
         assert DriftMonitor(CLASSIFIER, alpha=0.1).fit(CLASSES[300:]).log_level_ == pytest.approx(np.log(20))
         assert DriftMonitor(CLASSIFIER, run_length=50).fit(CLASSES[300:]).log_level_ == pytest.approx(np.log(200))

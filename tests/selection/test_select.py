@@ -554,7 +554,8 @@ def test_the_time_left_counts_the_refit(X):
     told = []
     LabelFreeSearchCV(OneClassSVM(), GRID, cv=2, progress=lambda *counts: told.append(counts)).fit(X)
     assert [counts[:2] for counts in told] == [(number, 7) for number in range(1, 8)]
-    assert all(seconds > 0 for *_, seconds in told[:-1])
+    # What is told is how much is left: the refit, even after the last cell.
+    assert all(left > 0 for *_, left in told[:-1])
     assert told[-1] == (7, 7, 0.0)
     assert refit_cost(8000, 2000, 2) == 64.0
 
@@ -565,7 +566,7 @@ def test_a_search_that_is_killed_loses_no_finished_cell(tmp_path, X):
     def stop_at_four(done, total, seconds_left):
         fits.append(done)
         assert total == 10  # nine fits and the refit
-        assert seconds_left > 0
+        assert seconds_left > 0  # the refit is left after every cell
         if done == 4:
             raise KeyboardInterrupt
 

@@ -8,7 +8,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from slabsvm.command.options import FILE, TABLE, Share, reading_of, reading_options, table_argument
+from slabsvm.command.options import FILE, Share, output_option, reading_of, reading_options, table_argument
 from slabsvm.command.stopping import INTERRUPTED
 from slabsvm.command.terminal import (
     ALARM,
@@ -31,9 +31,7 @@ OF_A_STREAM = ("alpha", "run_length", "window")
 @click.command(short_help="Watch a stream of rows for a change.", epilog=STATUSES)
 @click.argument("model", type=FILE)
 @table_argument
-@click.option(
-    "-o", "--output", type=TABLE, default=Path("-"), help="CSV, or TSV by its name; .gz too. [default: standard output]"
-)
+@output_option
 @click.option(
     "--alpha",
     type=Share(0, 1, min_open=True, max_open=True),

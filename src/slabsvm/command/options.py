@@ -37,6 +37,12 @@ def table_argument(command: F) -> F:
     return click.argument("table", type=TABLE)(command)
 
 
+def output_option(command: F) -> F:
+    """Give a command the file that its lines go to."""
+    text = "CSV, or TSV by its name; .gz too. [default: standard output]"
+    return click.option("-o", "--output", type=TABLE, default=Path("-"), help=text)(command)
+
+
 def recall_option(command: F) -> F:
     """Give a command the share of new good rows that it is to accept."""
     share = Share(0, 1, min_open=True, max_open=True)

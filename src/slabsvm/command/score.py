@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from slabsvm.command.options import FILE, TABLE, Share, reading_of, reading_options, table_argument
+from slabsvm.command.options import FILE, Share, output_option, reading_of, reading_options, table_argument
 from slabsvm.command.terminal import (
     STATUSES,
     TOO_MANY_REJECTED,
@@ -26,9 +26,7 @@ from slabsvm.command.terminal import (
 @click.command(short_help="Score the rows of a table, and say why.", epilog=STATUSES)
 @click.argument("model", type=FILE)
 @table_argument
-@click.option(
-    "-o", "--output", type=TABLE, default=Path("-"), help="CSV, or TSV by its name; .gz too. [default: standard output]"
-)
+@output_option
 @click.option(
     "--alpha",
     type=Share(0, 1, min_open=True, max_open=True),

@@ -16,6 +16,7 @@ from slabsvm.command.rows import NUMBERED, Lines, RowNames
 from slabsvm.detectors.pipelines import final_detector
 from slabsvm.files import load, save
 from slabsvm.monitoring.monitor import DriftMonitor
+from slabsvm.runtime.counting import counted
 from slabsvm.tables.cells import TableError
 
 if TYPE_CHECKING:
@@ -52,6 +53,11 @@ class Watch:
     streams: bool
     rows: int = 0
     _kept: int = 0
+    _written: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        """Remember the state as it is now."""
+        self._written = _which_file(self.state)
 
     def read(self, pieces: Iterable[Any], file: Any, separator: str, progress: Callable[[int], None]) -> None:
         """Read pieces, and write a line for each row as soon as its piece is read.
@@ -93,10 +99,22 @@ class Watch:
             raise TableError("it has a header and no rows")
 
     def keep(self) -> None:
-        """Write the state, where it has a place and there is something new."""
+        """Write the state, where it has a place and there is something new.
+
+        Raises
+        ------
+        click.ClickException
+            The file is no longer the one that this run began with, or wrote: another run's rows would be lost.
+        """
         if self.state is not None and self.rows > self._kept:
+            if _which_file(self.state) != self._written:
+                raise click.ClickException(
+                    f"{self.state} was written by another run since this one began: its rows are kept there, and "
+                    f"{counted(self.rows - self._kept, 'row')} of this run are not. Give each stream a --state of its "
+                    "own, and run this one again."
+                )
             save(self.monitor, self.state)
-            self._kept = self.rows
+            self._kept, self._written = self.rows, _which_file(self.state)
 
 
 def begun(pipeline: Pipeline, reference: Any, parameters: dict[str, Any]) -> DriftMonitor:
@@ -152,6 +170,15 @@ def facts_of(monitor: DriftMonitor) -> dict[str, Any]:
         "rejection": {"share": rate.share, "low": rate.low, "high": rate.high, "rows": rate.n_rows},
         "detector": type(final_detector(monitor.estimator)).__name__,
     }
+
+
+def _which_file(path: Path | None) -> tuple[int, ...] | None:
+    """Return what differs from one written file to the next; None where there is none."""
+    try:
+        found = None if path is None else path.stat()
+    except FileNotFoundError:
+        return None
+    return None if found is None else (found.st_ino, found.st_mtime_ns, found.st_size)
 
 
 def _write(lines: Lines, called: Iterable[Any], readings: Readings) -> None:

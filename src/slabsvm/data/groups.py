@@ -138,8 +138,7 @@ def numbered(names: Any, n_rows: int) -> IndexArray:
 
 def _is_missing(name: Any) -> bool:
     try:
-        # NaN and NaT differ from themselves.
-        return name is None or bool(name != name)  # noqa: PLR0124
+        return name is None or bool(name != name)  # noqa: PLR0124  # NaN and NaT alone differ from themselves
     except TypeError:
         # pandas.NA will not say.
         return True

@@ -75,6 +75,11 @@ class Course:
         return cls(tuple(tests), log_level, tallies, History.begun(1 + len(tests) + 3 * len(RATES)))
 
     @property
+    def once(self) -> bool:
+        """Whether there is one alarm at most: of a martingale that is never begun anew."""
+        return self.tests[0].betting.proper
+
+    @property
     def log_values(self) -> tuple[float, ...]:
         """Each test's log wealth."""
         return tuple(float(test.wealth.log_value) for test in self.tests)
@@ -98,10 +103,9 @@ class Course:
 
     def judged(self) -> Course:
         """Return the same with an alarm where a test has reached the level."""
-        once = self.tests[0].betting.proper
-        if max(self.log_values) < self.log_level or (once and self.n_alarms):
+        if max(self.log_values) < self.log_level or (self.once and self.n_alarms):
             return self
-        tests = self.tests if once else tuple(test.restarted for test in self.tests)
+        tests = self.tests if self.once else tuple(test.restarted for test in self.tests)
         return replace(self, tests=tests, n_alarms=self.n_alarms + 1, alarm_row=self.n_rows)
 
 

@@ -284,7 +284,7 @@ class DriftMonitor(SignatureOnce, BaseEstimator):
             lines.append(f"  {name:<10} evidence {_power(value)}, where an alarm needs {_power(self.log_level_)}")
         if not self.alarm_:
             lines.append("  no alarm   nothing says that the rows have changed")
-        elif self.run_length is None:
+        elif self._course.once:
             lines.append(f"  ALARM      at row {self.alarm_row_:,}: the rows are no longer those of the reference")
         else:
             lines.append(f"  ALARM      {counted(self.n_alarms_, 'alarm')}, the last at row {self.alarm_row_:,}")
@@ -333,9 +333,12 @@ class DriftMonitor(SignatureOnce, BaseEstimator):
 
     def _promise(self) -> str:
         kept = "" if self.reference_ == HELD_OUT else ", nearly: training rows stand in for rows held out"
-        if self.run_length is None:
-            return f"a false alarm, ever, with probability {self.alpha:g} at most{kept}"
-        return f"{counted(self.run_length, 'row')} or more up to a false alarm, on average{kept}"
+        # Of the stream as it was begun: parameters that were set since count from the next fit on.
+        n_tests, level = len(self._course.tests), np.exp(self.log_level_)
+        if self._course.once:
+            return f"a false alarm, ever, with probability {n_tests / level:g} at most{kept}"
+        run_length = round(level / (1 if n_tests == 1 else RUNS_OF_TWO))
+        return f"{counted(run_length, 'row')} or more up to a false alarm, on average{kept}"
 
 
 def _numbers(found: Answered) -> list[FloatArray]:
