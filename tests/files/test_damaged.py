@@ -2,6 +2,8 @@
 
 import json
 import os
+import struct
+import tracemalloc
 import warnings
 import zipfile
 
@@ -157,6 +159,20 @@ def test_sizes_are_compared_before_anything_is_allocated(members, tmp_path):
     place = archive.rindex(b"PK\x01\x02")
     archive[place + 20 : place + 28] = b"\xff\xff\xff\x7f" * 2
     assert "claim more bytes than the file has" in refusal(bytes(archive), path)
+
+
+def test_a_directory_of_more_members_than_its_file_holds_is_not_parsed(tmp_path):
+    """Of 1,200,000 empty members zipfile made objects of 350 MB, in six seconds, before they were refused."""
+    name, n = b"model.a.npy", 60_000
+    entry = struct.pack("<4s4B4HL2L5H2L", b"PK\x01\x02", 20, 0, 20, *(0,) * 8, len(name), *(0,) * 6) + name
+    end = struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, n, n, n * len(entry), 4, 0)
+    content = b"PK\x03\x04" + n * entry + end
+    tracemalloc.start()
+    text = refusal(content, tmp_path / "file")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert f"holds 60,000 members, where one of its size has at most {1 + len(content) // 200:,}" in text
+    assert peak < 2 * len(content)
 
 
 def test_no_kind_of_pickle_is_read(members, tmp_path):

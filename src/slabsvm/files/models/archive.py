@@ -28,8 +28,11 @@ DOCUMENT = "model.json"
 TEXT = 2**24
 VALUES = 500_000
 BYTES_BY_VALUE = 64
-# Archives and models of more members are refused unread.
+# The directory of an archive is refused unread where it names more members, or more than a file of its size holds: a
+# member of an array takes at least 226 bytes, and what zipfile keeps of each some 300.
 MOST_MEMBERS = 1_000_000
+BYTES_BY_MEMBER = 200
+ENTRY = b"PK\x01\x02"
 # Every member has this date, so that a model makes the same bytes whenever it is saved.
 DATE = (1980, 1, 1, 0, 0, 0)
 NAME = re.compile(r"model(\.[A-Za-z0-9_]+)*\.npy", re.ASCII)
@@ -142,10 +145,10 @@ class Incoming:
         if start != b"PK":
             raise ModelFileError("it is not a model file, which is a zip archive" if self._size else "it is empty")
         file.seek(0)
-        self._zip = _read(zipfile.ZipFile, file)
+        counted = _Counted(file, min(MOST_MEMBERS, 1 + self._size // BYTES_BY_MEMBER))
+        self._zip = _read(zipfile.ZipFile, counted)
+        counted.most = None
         infos = self._zip.infolist()
-        if len(infos) > MOST_MEMBERS:
-            raise ModelFileError(f"it has {len(infos):,} members, and a model has no more than {MOST_MEMBERS:,}")
         self._unread: dict[str, zipfile.ZipInfo] = {}
         for info in infos:
             self._refuse_strange(info)
@@ -235,10 +238,35 @@ class Incoming:
             raise ModelFileError(f"{name} is {KINDS.get(kind, 'a device')}, not a regular file")
 
 
+class _Counted:
+    """A file for zipfile, which reads an archive's directory in one piece before it makes objects of its entries.
+
+    Parameters
+    ----------
+    file : binary file, open for reading
+    most : int or None
+        The entries that a piece may hold.
+    """
+
+    def __init__(self, file: BinaryIO, most: int | None) -> None:
+        self._file = file
+        self.most = most
+        self.seek, self.tell, self.seekable = file.seek, file.tell, file.seekable
+
+    def read(self, size: int = -1) -> bytes:
+        """Return as many bytes, unless these are a directory of too many entries."""
+        content = self._file.read(size)
+        if self.most is not None and (found := content.count(ENTRY)) > self.most:
+            raise ModelFileError(f"it holds {found:,} members, where one of its size has at most {self.most:,}")
+        return content
+
+
 def _read(action: Any, *args: Any) -> Any:
     """Return what an action of zipfile returns, or say that the archive is damaged."""
     try:
         return action(*args)
+    except ModelFileError:
+        raise
     except OSError as error:
         # A damaged archive may ask to read before the file's beginning.
         if error.errno != errno.EINVAL:
