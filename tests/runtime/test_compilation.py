@@ -2,9 +2,9 @@
 
 import os
 import pickle
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -41,6 +41,20 @@ UNREADABLE = "Compiled code that was kept cannot be read"
 def folder_with_loops(tmp_path: Path) -> Path:
     (tmp_path / "loops.py").write_text(LOOPS)
     return tmp_path
+
+
+@pytest.fixture(scope="module")
+def compiled_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("compiled")
+    (folder / "loops.py").write_text(LOOPS)
+    assert answer(folder) == ("6.0 6 Counter()", [])
+    return folder
+
+
+@pytest.fixture
+def compiled(compiled_once: Path, tmp_path: Path) -> Path:
+    """Return a folder with the loops and what was compiled of them; numba knows the file by its size and its time."""
+    return shutil.copytree(compiled_once, tmp_path / "copy")
 
 
 def run(code: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -124,38 +138,35 @@ def a_folder(path: Path) -> None:
 
 @pytest.mark.parametrize("ending", ["nbi", "nbc"])
 @pytest.mark.parametrize("harm", [cut_short, emptied, overwritten, another_object])
-def test_compiled_code_that_cannot_be_read_is_compiled_anew_and_replaced(ending, harm: Callable[[Path], None], folder):
-    answer(folder)
-    for path in kept(folder, ending):
+def test_compiled_code_that_cannot_be_read_is_compiled_anew_and_replaced(ending, harm, compiled):
+    for path in kept(compiled, ending):
         harm(path)
-    said, log = answer(folder)
+    said, log = answer(compiled)
     assert said == "6.0 6 Counter()"
     # An index of another version of numba is none, and no defect.
     assert len(log) == (0 if (ending, harm) == ("nbi", another_object) else 1)
     assert all(UNREADABLE in line for line in log)
-    said, log = answer(folder)
+    said, log = answer(compiled)
     assert (said.count(": 1"), log) == (2, [])
 
 
-def test_an_index_that_cannot_be_replaced_is_no_reason_to_fail(folder):
-    answer(folder)
-    for path in kept(folder, "nbi"):
+def test_an_index_that_cannot_be_replaced_is_no_reason_to_fail(compiled):
+    for path in kept(compiled, "nbi"):
         a_folder(path)
     for _ in range(2):
-        said, log = answer(folder)
+        said, log = answer(compiled)
         assert said == "6.0 6 Counter()"
         assert len(log) == 1
         assert UNREADABLE in log[0]
 
 
-def test_code_for_other_types_of_arguments_is_not_called(folder):
+def test_code_for_other_types_of_arguments_is_not_called(compiled):
     """Two processes that compile one loop for different types at once may leave one's code in the other's file."""
-    answer(folder)
-    first, second = (path for path in kept(folder, "nbc") if "total" in path.name)
+    first, second = (path for path in kept(compiled, "nbc") if "total" in path.name)
     first_code, second_code = first.read_bytes(), second.read_bytes()
     first.write_bytes(second_code)
     second.write_bytes(first_code)
-    said, log = answer(folder)
+    said, log = answer(compiled)
     assert said == "6.0 6 Counter()"
     assert len(log) == 1
     assert "other types" in log[0]
