@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from slabsvm.detectors.windowed import WindowedDetector
     from slabsvm.monitoring.monitor import DriftMonitor
     from slabsvm.openset.classifier import OpenSetClassifier
+    from slabsvm.runtime.extras import ExtraMissingError
     from slabsvm.selection.auto import AutoSlabSVM
     from slabsvm.selection.folds import DistinctKFold
     from slabsvm.selection.leakage import LeakageWarning
@@ -42,6 +43,7 @@ __all__ = [
     "ConformalDetector",
     "DistinctKFold",
     "DriftMonitor",
+    "ExtraMissingError",
     "KernelDensityDetector",
     "KernelPCADetector",
     "LabelFreeSearchCV",
@@ -73,6 +75,7 @@ _HOMES = {
     "ConformalDetector": "conformal.detector",
     "DistinctKFold": "selection.folds",
     "DriftMonitor": "monitoring.monitor",
+    "ExtraMissingError": "runtime.extras",
     "KernelDensityDetector": "detectors.kernel_density",
     "KernelPCADetector": "detectors.kernel_pca",
     "LabelFreeSearchCV": "selection.search",

@@ -1,8 +1,6 @@
 """Detectors in PyOD: its own conventions, as its tests of its detectors ask for them."""
 
-import importlib
 import pickle
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -154,14 +152,6 @@ def test_a_detector_of_pyod_inside_is_refused(data):
 def test_wrong_contamination_is_refused():
     with pytest.raises(ValueError, match="contamination must be in"):
         PyODDetector(contamination=0.6)
-
-
-def test_without_pyod_it_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pyod.models.base", None)
-    monkeypatch.delitem(sys.modules, "slabsvm.detectors.pyod")
-    module = importlib.import_module("slabsvm.detectors.pyod")
-    with pytest.raises(ImportError, match=r"pip install 'slabsvm\[pyod\]'"):
-        module.PyODDetector()
 
 
 @pytest.mark.parametrize(("library", "number"), [("nonconform", 1), ("mapie", 2)])

@@ -1,7 +1,6 @@
 """Models as ONNX graphs: in onnxruntime they answer as in Python, whatever the rows are."""
 
 import os
-import sys
 import warnings
 from functools import cache
 from pathlib import Path
@@ -525,17 +524,6 @@ def test_what_has_no_form_in_onnx_is_refused_with_the_reason():
         to_onnx(model, dtype=np.int64)
     with pytest.raises(ValueError, match="from 18 to 25, got 17"):
         to_onnx(model, target_opset=17)
-
-
-def test_a_library_that_is_missing_is_named_with_how_to_install_it(monkeypatch):
-    X, _ = rows("any")
-    pipeline = fitted(make_pipeline(GaussianRandomProjection(2, random_state=0), OneClassSlabSVM()), X)
-    monkeypatch.setitem(sys.modules, "skl2onnx", None)
-    with pytest.raises(ImportError, match=r"needs skl2onnx.*pip install 'slabsvm\[onnx\]'"):
-        to_onnx(pipeline)
-    monkeypatch.setitem(sys.modules, "onnx", None)
-    with pytest.raises(ImportError, match=r"needs onnx.*pip install 'slabsvm\[onnx\]'"):
-        to_onnx(pipeline)
 
 
 def test_the_page_does_what_it_says(capsys):

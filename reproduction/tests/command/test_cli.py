@@ -463,7 +463,7 @@ def test_every_extra_that_a_text_says_to_install_is_one():
         project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
         extras[project["name"]] = set(project["optional-dependencies"])
     sources = [path.read_text() for folder in ("src", "reproduction/src") for path in (root / folder).rglob("*.py")]
-    told = set(re.findall(r"pip install '([\w-]+)\[(\w+)\]'", "\n".join(sources)))
+    told = set(re.findall(r'"(slabsvm[\w-]*)\[(\w+)\]"', "\n".join(sources)))
     assert {("slabsvm", "plots"), ("slabsvm-reproduction", "voc")} <= told
     assert [(name, extra) for name, extra in told if extra not in extras[name]] == []
 

@@ -18,6 +18,7 @@ import click
 
 from slabsvm.command.stopping import INTERRUPTED
 from slabsvm.data.files import is_stream
+from slabsvm.runtime.extras import ExtraMissingError
 
 # The share of rejected rows is above what --fail-above allows. click has 1 for an error and 2 for misuse.
 TOO_MANY_REJECTED = 3
@@ -49,10 +50,7 @@ def plain_errors() -> Iterator[None]:
         yield
     except click.ClickException:
         raise
-    except ImportError as error:
-        # What is not installed says what to install.
-        if "pip install" not in str(error):
-            raise
+    except ExtraMissingError as error:
         raise click.ClickException(str(error)) from error
     except MemoryError as error:
         raise click.ClickException("There is not enough memory for this table as a whole.") from error

@@ -18,6 +18,7 @@ from slabsvm.detectors.base import Detector
 from slabsvm.detectors.pipelines import final_detector
 from slabsvm.detectors.slab import OneClassSlabSVM
 from slabsvm.runtime.arrays import FloatArray
+from slabsvm.runtime.extras import ExtraMissingError
 
 try:
     from pyod.models.base import BaseDetector
@@ -66,9 +67,7 @@ class PyODDetector(BaseDetector):
 
     def __init__(self, estimator: Any = None, contamination: float = 0.1) -> None:
         if MISSING:
-            raise ImportError(
-                "PyODDetector is a detector of PyOD, which is not installed: pip install 'slabsvm[pyod]'."
-            )
+            raise ExtraMissingError.of("PyODDetector", "pyod", "slabsvm[pyod]")
         super().__init__(contamination=contamination)
         self.estimator = estimator
 

@@ -90,7 +90,7 @@ class SlabBoundaryDisplay(ShownInNotebooks):
         ------
         ValueError
             For rows of another number of features.
-        slabsvm.display.PlotsMissingError
+        slabsvm.ExtraMissingError
             matplotlib is not installed.
         """
         require_matplotlib()

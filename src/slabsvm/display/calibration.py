@@ -61,7 +61,7 @@ class CalibrationDisplay(ShownInNotebooks):
         ------
         ValueError
             For an estimator without p-values.
-        slabsvm.display.PlotsMissingError
+        slabsvm.ExtraMissingError
             matplotlib is not installed.
         """
         final = final_detector(estimator)

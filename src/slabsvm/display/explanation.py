@@ -47,7 +47,7 @@ def draw_explanation(
     ------
     ValueError
         For more rows than one, names of another number, and models that `slabsvm.explain` refuses.
-    slabsvm.display.PlotsMissingError
+    slabsvm.ExtraMissingError
         matplotlib is not installed.
     """
     require_matplotlib()
@@ -97,7 +97,7 @@ def draw_explanations(
     ------
     ValueError
         For names of another number, and models that `slabsvm.explain` refuses.
-    slabsvm.display.PlotsMissingError
+    slabsvm.ExtraMissingError
         matplotlib is not installed.
     """
     require_matplotlib()

@@ -5,12 +5,12 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from slabsvm.data.files import write_whole
 from slabsvm.display.palette import CURVES, INK, SEQUENCE, SOFT
+from slabsvm.runtime.extras import ExtraMissingError, require
 
 STYLE: Any = {
     "font.size": 10,
@@ -28,15 +28,13 @@ STYLE: Any = {
     "savefig.bbox": "tight",
 }
 
-
-class PlotsMissingError(ImportError):
-    """Matplotlib, the optional extra `plots`, is not installed."""
+# Of all extras there is one error; this is its name here.
+PlotsMissingError = ExtraMissingError
 
 
 def require_matplotlib() -> None:
-    """Raise PlotsMissingError, which names what to install, when figures cannot be drawn."""
-    if find_spec("matplotlib") is None:
-        raise PlotsMissingError("Figures need matplotlib. Install it with: pip install 'slabsvm[plots]'")
+    """Raise slabsvm.ExtraMissingError, which names what to install, when figures cannot be drawn."""
+    require("A figure", "matplotlib", "slabsvm[plots]")
 
 
 @contextmanager

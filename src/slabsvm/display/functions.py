@@ -57,7 +57,7 @@ def draw_functions(
     ------
     ValueError
         For models that are no sums of such functions, and names of another number.
-    slabsvm.display.PlotsMissingError
+    slabsvm.ExtraMissingError
         matplotlib is not installed.
     """
     require_matplotlib()

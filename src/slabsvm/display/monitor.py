@@ -42,7 +42,7 @@ def draw_monitor(monitor: DriftMonitor, *, figure: Any = None) -> Any:
     ------
     ValueError
         It has read no rows.
-    slabsvm.display.PlotsMissingError
+    slabsvm.ExtraMissingError
         matplotlib is not installed.
     """
     require_matplotlib()

@@ -52,7 +52,7 @@ class OSCRDisplay(ShownInNotebooks):
 
         Raises
         ------
-        slabsvm.display.PlotsMissingError
+        slabsvm.ExtraMissingError
             matplotlib is not installed.
         """
         final = final_detector(estimator)

@@ -89,7 +89,7 @@ def draw_scores(model: Any, X: Any = None, *, figure: Any = None) -> Any:
     ------
     ValueError
         The model has no leave-one-out scores.
-    slabsvm.display.PlotsMissingError
+    slabsvm.ExtraMissingError
         matplotlib is not installed.
     """
     require_matplotlib()

@@ -44,7 +44,7 @@ def draw_search(search: Any, *, parameter: str | None = None, figure: Any = None
     ------
     ValueError
         The grid has no such parameter, or it is not a number.
-    slabsvm.display.PlotsMissingError
+    slabsvm.ExtraMissingError
         matplotlib is not installed.
     """
     check_is_fitted(search)

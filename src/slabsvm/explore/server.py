@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from slabsvm.explore.answer import Answerer
 from slabsvm.explore.question import MOST_BYTES, QuestionError, asked
 from slabsvm.explore.scripts import FOLDER
+from slabsvm.runtime.extras import load
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -44,24 +45,14 @@ HEADERS = {
 LAST_SECONDS = 2
 
 
-class ExploreMissingError(ImportError):
-    """What serves the page is not installed."""
-
-
 class PortTakenError(ValueError):
     """Another program listens on the port."""
 
 
 def require_server() -> None:
-    """Raise ExploreMissingError, whose text says what to install, where the extra is missing."""
-    try:
-        import starlette
-        import uvicorn
-    except ImportError as error:
-        raise ExploreMissingError(
-            f"The page needs {error.name}. Install it with: pip install 'slabsvm[explore]'"
-        ) from error
-    del starlette, uvicorn
+    """Raise ExtraMissingError, whose text says what to install, where the page cannot be served."""
+    for library in ("starlette", "uvicorn"):
+        load("The page", library, "slabsvm[explore]")
 
 
 def bound(port: int) -> socket.socket:

@@ -13,7 +13,6 @@ import zlib
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -21,6 +20,7 @@ import numpy as np
 
 from slabsvm.files.records import AsItComes, Block, Records
 from slabsvm.runtime.counting import counted
+from slabsvm.runtime.extras import load
 from slabsvm.tables.cells import TableError, shown
 
 STANDARD = Path("-")
@@ -43,10 +43,6 @@ GAPS = (
 )
 # A dense row of more columns is no table of a person's.
 MOST_COLUMNS = 100_000
-
-
-class TablesMissingError(ImportError):
-    """What reads a format is not installed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +110,7 @@ def pieces(path: Path, how: Reading) -> Iterator[Any]:
     ------
     TableError
         The file is not such a table; the text says where and what to do, without the file's name.
-    TablesMissingError
+    slabsvm.ExtraMissingError
         What reads the format is not installed.
     OSError
     """
@@ -129,7 +125,7 @@ def whole(path: Path, how: Reading) -> Any:
 
     Raises
     ------
-    TableError, TablesMissingError, OSError
+    TableError, slabsvm.ExtraMissingError, OSError
         As of `pieces`; and the table has no rows.
     """
     if how.named(path) in ("csv", "tsv"):
@@ -272,15 +268,9 @@ def _opened(path: Path, *, live: bool = False) -> Iterator[BinaryIO]:
 
 def _parquet(path: Path, how: Reading) -> Iterator[Any]:
     _pandas()
-    if find_spec("pyarrow") is None:
-        raise TablesMissingError("Parquet is read by pyarrow. Install it with: pip install 'slabsvm[parquet]'")
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError as error:
-        raise TablesMissingError(
-            f"Parquet is read by pyarrow, which is installed and does not load: {error}. Install a version that does."
-        ) from error
+    load("A table of Parquet", "pyarrow", "slabsvm[parquet]")
+    import pyarrow
+    from pyarrow import parquet
 
     with path.open("rb") as file:
         try:
@@ -374,10 +364,7 @@ READERS: dict[str, Callable[[Path, Reading], Iterator[Any]]] = {
 
 
 def _pandas() -> Any:
-    if find_spec("pandas") is None:
-        raise TablesMissingError(
-            "Tables of this format are read by pandas. Install it with: pip install 'slabsvm[tables]'"
-        )
+    load("A table of this format", "pandas", "slabsvm[tables]")
     import pandas
 
     return pandas

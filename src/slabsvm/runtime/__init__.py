@@ -1,1 +1,1 @@
-"""How code runs here: threads, compilation, methods that change all or nothing, and the line of a warning."""
+"""How code runs here: threads, compilation, all-or-nothing methods, the line of a warning, libraries of extras."""

@@ -48,12 +48,12 @@ def plain_errors(kept: str = "What was finished is kept", then: str = GOING_ON) 
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
-        from slabsvm.display import PlotsMissingError
+        from slabsvm import ExtraMissingError
         from slabsvm_reproduction.letter.data import DataError
 
         try:
             yield
-        except (DataError, PlotsMissingError) as error:
+        except (DataError, ExtraMissingError) as error:
             raise click.ClickException(str(error)) from error
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
@@ -74,11 +74,12 @@ def prepare(output: Path, figures: bool) -> None:
     """Fail now, rather than after the work, when the results could not be written or drawn."""
     check_folder(output)
     if figures:
-        from slabsvm.display import PlotsMissingError, require_matplotlib
+        from slabsvm import ExtraMissingError
+        from slabsvm.display import require_matplotlib
 
         try:
             require_matplotlib()
-        except PlotsMissingError as error:
+        except ExtraMissingError as error:
             raise click.ClickException(f"{error}\nOr go without figures: --no-figures") from error
 
 

@@ -10,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Literal
 
+from slabsvm import ExtraMissingError
 from slabsvm.data.files import read_regular
 from slabsvm_reproduction.letter.data import DataError
 from slabsvm_reproduction.voc.annotation import Box, LabelledBox, parse_annotation
@@ -193,14 +194,14 @@ def inspect_image(path: Path) -> tuple[tuple[int, int], bool, str]:
     return size, mode in ("1", "L", "LA"), hashlib.sha256(content).hexdigest()
 
 
-def require_pillow() -> None:
-    """Raise DataError, which says what to install, when images cannot be read."""
+def require(purpose: str, library: str, module: str) -> None:
+    """Raise slabsvm.ExtraMissingError, which says what to install, when a library of images cannot be imported."""
     try:
-        import_module("PIL")
+        import_module(module)
+    except ModuleNotFoundError as error:
+        raise ExtraMissingError.of(purpose, library, "slabsvm-reproduction[voc]") from error
     except ImportError as error:
-        raise DataError(
-            "Reading images needs Pillow. Install it with: pip install 'slabsvm-reproduction[voc]'"
-        ) from error
+        raise ExtraMissingError.of(purpose, library, "slabsvm-reproduction[voc]", str(error)) from error
 
 
 def _content(path: Path) -> bytes:

@@ -21,7 +21,7 @@ from slabsvm_reproduction.voc.annotated import (
     Problem,
     Reading,
     read_annotated,
-    require_pillow,
+    require,
 )
 from slabsvm_reproduction.voc.annotation import Box, LabelledBox
 from slabsvm_reproduction.voc.layout import VOC_PAGE, annotation_paths, find_layout
@@ -106,7 +106,9 @@ def read_voc(
     ------
     DataError
         No such layout, several of them, no such list, nothing left to use; with "raise", any problem that is not
-        accepted. Or Pillow is not installed.
+        accepted.
+    slabsvm.ExtraMissingError
+        Without Pillow.
     """
     unknown = set(accept) - set(get_args(Kind))
     if unknown:
@@ -114,7 +116,7 @@ def read_voc(
     if on_error not in ("skip", "raise"):
         raise DataError(f"on_error should be 'skip' or 'raise', not {on_error!r}.")
     require_jobs(n_jobs)
-    require_pillow()
+    require("Reading images", "Pillow", "PIL")
     root = find_layout(Path(directory), year)
     paths, unlisted = annotation_paths(root, image_set)
     if "unlisted" in accept:

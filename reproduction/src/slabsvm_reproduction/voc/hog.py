@@ -19,7 +19,6 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from time import perf_counter
@@ -32,7 +31,7 @@ from sklearn.utils import gen_batches
 
 from slabsvm.data.files import read_regular
 from slabsvm_reproduction.letter.data import DataError
-from slabsvm_reproduction.voc.annotated import FORMATS, LARGEST_IMAGE
+from slabsvm_reproduction.voc.annotated import FORMATS, LARGEST_IMAGE, require
 from slabsvm_reproduction.voc.annotation import Box
 from slabsvm_reproduction.voc.data import VOCData, require_jobs
 from slabsvm_reproduction.voc.feature_store import FeatureStore, write_rows
@@ -130,11 +129,13 @@ def class_features(
     Raises
     ------
     DataError
-        Nothing to learn from, no place for backgrounds, no room on the disk, an image that changed since `data` was
-        read, or scikit-image is not installed.
+        Nothing to learn from, no place for backgrounds, no room on the disk, or an image that changed since `data` was
+        read.
+    slabsvm.ExtraMissingError
+        Without scikit-image.
     """
     require_jobs(n_jobs)
-    require_scikit_image()
+    require("HOG", "scikit-image", "skimage")
     objects, objections = class_objects(data, label, choice)
     window = class_window(objects)
     backgrounds, n_lost = background_regions(data, objects, n_backgrounds, seed=seed, max_overlap=max_overlap)
@@ -165,17 +166,6 @@ def class_features(
         )
     seconds = perf_counter() - begin if missing else 0.0
     return ClassFeatures(label, window, objects, backgrounds, store.matrix(), len(missing), seconds, tuple(notes), key)
-
-
-def require_scikit_image() -> None:
-    """Raise DataError, which says what to install, when features cannot be computed."""
-    try:
-        for needed in ("PIL", "skimage"):
-            import_module(needed)
-    except ImportError as error:
-        raise DataError(
-            "HOG needs scikit-image and Pillow. Install them with: pip install 'slabsvm-reproduction[voc]'"
-        ) from error
 
 
 def region_pixels(region: Region, window: Window) -> NDArray[np.uint8]:

@@ -13,8 +13,8 @@ from slabsvm.files.onnx.computed import computed
 from slabsvm.files.onnx.graph import NEWEST_OPSET, OLDEST_OPSET
 from slabsvm.files.onnx.inputs import Inputs, Matrix, Table
 from slabsvm.files.onnx.pipelines import converted
-from slabsvm.files.onnx.requirements import require
 from slabsvm.files.onnx.steps import known, width
+from slabsvm.runtime.extras import load
 from slabsvm.tables.encoder import TableEncoder
 
 INPUT = "X"
@@ -49,7 +49,7 @@ def to_onnx(model: Any, *, dtype: npt.DTypeLike = np.float32, target_opset: int 
 
     Raises
     ------
-    ImportError
+    slabsvm.ExtraMissingError
         Without onnx, or without skl2onnx where it is needed; the text says what to install.
     TypeError
         For models that have no form in ONNX, such as those with precomputed kernels; the text says why.
@@ -61,7 +61,7 @@ def to_onnx(model: Any, *, dtype: npt.DTypeLike = np.float32, target_opset: int 
         raise ValueError(f"dtype must be float32 or float64, got {dtype}.")
     if not OLDEST_OPSET <= target_opset <= NEWEST_OPSET:
         raise ValueError(f"target_opset must be from {OLDEST_OPSET} to {NEWEST_OPSET}, got {target_opset}.")
-    require("onnx")
+    load("A file of ONNX", "onnx", "slabsvm[onnx]")
     from onnx import TensorProto, checker, helper
 
     check_is_fitted(model)

@@ -15,8 +15,8 @@ from slabsvm.detectors.slab import OneClassSlabSVM
 from slabsvm.detectors.svdd import SVDD
 from slabsvm.files.onnx.computed import computed
 from slabsvm.files.onnx.inputs import Matrix
-from slabsvm.files.onnx.requirements import require
 from slabsvm.files.onnx.steps import width
+from slabsvm.runtime.extras import load
 from slabsvm.selection.auto import AutoSlabSVM
 from slabsvm.selection.search import LabelFreeSearchCV
 
@@ -40,10 +40,10 @@ def register_with_skl2onnx() -> None:
 
     Raises
     ------
-    ImportError
+    slabsvm.ExtraMissingError
         Without skl2onnx; the text says what to install.
     """
-    require("skl2onnx")
+    load("A pipeline in ONNX", "skl2onnx", "slabsvm[onnx]")
     from skl2onnx import update_registered_converter
 
     for model in CONVERTED:
