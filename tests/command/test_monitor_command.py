@@ -108,6 +108,36 @@ def test_a_run_does_not_write_over_the_rows_of_another(ready, stream, tmp_path, 
     assert load(state).n_rows_ == 30
 
 
+def test_of_two_runs_that_keep_a_state_at_once_the_second_is_refused(ready, stream, tmp_path, monkeypatch):
+    table, state = pd.read_csv(stream / "stream.csv"), tmp_path / "s.slab"
+    model, reference = load(ready / "model.slab"), pd.read_csv(stream / "reference.csv")
+    first, second = (
+        watching.Watch(watching.begun(model, reference, {}), RowNames(model[0], None), state, False) for _ in range(2)
+    )
+    first.read([table[:20]], StringIO(), ",", lambda _: None)
+    second.read([table[:15]], StringIO(), ",", lambda _: None)
+    refused = []
+
+    def keep_second():
+        with pytest.raises(click.ClickException, match="another run since"):
+            second.keep()
+        refused.append(True)
+
+    at_once = threading.Thread(target=keep_second)
+
+    def slow(monitor, path):
+        at_once.start()
+        # The other run has looked at the state by now, if nothing keeps it from looking.
+        at_once.join(0.3)
+        save(monitor, path)
+
+    monkeypatch.setattr(watching, "save", slow)
+    first.keep()
+    at_once.join()
+    assert refused
+    assert load(state).n_rows_ == 20
+
+
 def test_an_alarm_fails_where_it_is_asked_to(run, ready, stream):
     arguments = ("monitor", ready / "model.slab", stream / "stream.csv", "--state", "s.slab", "--fail-on-alarm")
     assert run(*arguments).exit_code == 4

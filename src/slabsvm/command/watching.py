@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from copy import copy
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
 
 from slabsvm.command.rows import NUMBERED, Lines, RowNames
+from slabsvm.data.files import one_at_a_time
 from slabsvm.detectors.pipelines import final_detector
 from slabsvm.files import load, save
+from slabsvm.files.models.saving import write
 from slabsvm.monitoring.monitor import DriftMonitor
 from slabsvm.runtime.counting import counted
 from slabsvm.tables.cells import TableError
@@ -107,14 +109,15 @@ class Watch:
             The file is no longer the one that this run began with, or wrote: another run's rows would be lost.
         """
         if self.state is not None and self.rows > self._kept:
-            if _which_file(self.state) != self._written:
-                raise click.ClickException(
-                    f"{self.state} was written by another run since this one began: its rows are kept there, and "
-                    f"{counted(self.rows - self._kept, 'row')} of this run are not. Give each stream a --state of its "
-                    "own, and run this one again."
-                )
-            save(self.monitor, self.state)
-            self._kept, self._written = self.rows, _which_file(self.state)
+            with one_at_a_time(self.state.parent):
+                if _which_file(self.state) != self._written:
+                    raise click.ClickException(
+                        f"{self.state} was written by another run since this one began: its rows are kept there, and "
+                        f"{counted(self.rows - self._kept, 'row')} of this run are not. Give each stream a --state of "
+                        "its own, and run this one again."
+                    )
+                save(self.monitor, self.state)
+                self._kept, self._written = self.rows, _which_file(self.state)
 
 
 def begun(pipeline: Pipeline, reference: Any, parameters: dict[str, Any]) -> DriftMonitor:
@@ -199,7 +202,6 @@ def _write(lines: Lines, called: Iterable[Any], readings: Readings) -> None:
 
 def _bytes_of(model: Any) -> bytes:
     """Return the bytes of a model's file: those of equal models are equal."""
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "model"
-        save(model, path)
-        return path.read_bytes()
+    content = BytesIO()
+    write(model, content)
+    return content.getvalue()

@@ -2,20 +2,38 @@
 
 A folder of data or of results may hold a device that has no end, a pipe to which nobody writes, or a link to somebody
 else's file. Such files are refused with an `OSError` whose `strerror` is a sentence about the file.
+
+What is being written has a name of its own, and the system's lock while its process lives: what a killed process left
+is known by its free lock, and is removed when the same file is written again.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import re
 import secrets
 import stat
+import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, cast
 
-__all__ = ["is_stream", "named_errors", "open_regular", "read_regular", "replacing", "write_whole"]
+__all__ = [
+    "BEHIND",
+    "beside",
+    "is_stream",
+    "locked",
+    "named_errors",
+    "one_at_a_time",
+    "open_regular",
+    "read_regular",
+    "replacing",
+    "same_file",
+    "write_whole",
+]
 
 # A system without such a flag lacks the danger too, or has one that no flag averts.
 NO_WAITING = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
@@ -25,6 +43,13 @@ FLAGS = {"rb": os.O_RDONLY, "r+b": os.O_RDWR, "a+b": os.O_RDWR | os.O_APPEND | o
 KINDS = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
 # So many letters of a file's name, of up to four bytes each, are in the name of its part.
 SHOWN_NAME = 40
+# A name may be as long as a system allows, to which nothing can be added.
+PART = ".{}.{}.part"
+# Where Windows locks a byte, nobody else can read it: behind all that is read while a lock is held.
+BEHIND = 1 << 10
+# Seconds. A file is written in less, unless somebody holds a lock for another reason.
+LONGEST_WAIT = 10.0
+BETWEEN_LOOKS = 0.01
 # Where Linux and the BSDs keep the open files of a process.
 OPEN_FILES = ("/proc/self/fd/", "/dev/fd/", "fd/")
 MB = 1_000_000
@@ -126,22 +151,133 @@ def replacing(path: Path, *, lasting: bool = False) -> Iterator[BinaryIO]:
         if is_stream(path):
             kind = KINDS.get(stat.S_IFMT(path.stat().st_mode), "a device")
             raise OSError(errno.EINVAL, f"it is {kind}, whose place no file can take. Name a file", str(path))
-        # A name may be as long as a system allows, to which nothing can be added.
-        part = path.with_name(f".{path.name[:SHOWN_NAME]}.{secrets.token_hex(4)}.part")
+        with beside(path) as (part, file):
+            yield file
+            file.flush()
+            if lasting:
+                os.fsync(file.fileno())
+            file.close()
+            os.replace(part, path)
+        if lasting:
+            _keep_name(path)
+
+
+@contextmanager
+def beside(path: Path) -> Iterator[tuple[Path, BinaryIO]]:
+    """Open a new file in the folder of a path, and give its own name, too, under which nothing is left at the end.
+
+    What processes that were killed left of the same path is removed first; what others are writing is left alone.
+
+    Raises
+    ------
+    OSError
+        The file cannot be made.
+    """
+    _remove_what_killed_writers_left(path)
+    while True:
+        # The name is random, so that nobody can put a link there first.
+        part = path.with_name(PART.format(path.name[:SHOWN_NAME], secrets.token_hex(4)))
         # A new file, with the usual permissions of the user's files.
         descriptor = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | NO_LINK | BINARY, 0o666)
         try:
-            with os.fdopen(descriptor, "w+b") as file:
-                yield cast(BinaryIO, file)
-                if lasting:
-                    file.flush()
-                    os.fsync(file.fileno())
-            os.replace(part, path)
-        except BaseException:
+            with os.fdopen(descriptor, "w+b") as file, _while_open(descriptor):
+                # Between the making and the locking another writer may have taken it for a killed one's.
+                if _is_held(descriptor, part):
+                    yield part, cast(BinaryIO, file)
+                    return
+        finally:
             part.unlink(missing_ok=True)
-            raise
-        if lasting:
-            _keep_name(path)
+
+
+@contextmanager
+def _while_open(descriptor: int) -> Iterator[None]:
+    """Keep an open file's lock also when it has been closed: until it has its name."""
+    if sys.platform == "win32":  # which gives no new name to an open file
+        yield
+        return
+    held = os.dup(descriptor)
+    try:
+        yield
+    finally:
+        os.close(held)
+
+
+def _is_held(descriptor: int, part: Path) -> bool:
+    """Lock a new file, where the file system has locks; False where others hold it, or it is there no more."""
+    if sys.platform == "win32":
+        return True
+    try:
+        return locked(descriptor) and same_file(descriptor, part)
+    except OSError:
+        return True
+
+
+def _remove_what_killed_writers_left(path: Path) -> None:
+    """Remove the parts of a path whose locks are free; without locks there is no telling, and all are left."""
+    # Windows removes no open file, and renames none: there a part would have to be closed, and free, before its end.
+    if sys.platform == "win32":
+        return
+    left = re.compile(re.escape(PART).replace(r"\{\}", "{}").format(re.escape(path.name[:SHOWN_NAME]), "[0-9a-f]{8}"))
+    with suppress(OSError):
+        for part in [path.with_name(name) for name in os.listdir(path.parent) if left.fullmatch(name)]:
+            with suppress(OSError), open_regular(part, links=False) as file:
+                if locked(file.fileno()):
+                    part.unlink()
+
+
+def locked(descriptor: int) -> bool:
+    """Take the system's lock on an open file, which ends with it; False where somebody else has it.
+
+    Raises
+    ------
+    OSError
+        The file system has no locks.
+    """
+    if sys.platform == "win32":
+        import msvcrt
+
+        os.lseek(descriptor, BEHIND, os.SEEK_SET)
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+    import fcntl
+
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+            return False
+        raise
+    return True
+
+
+@contextmanager
+def one_at_a_time(folder: Path, seconds: float = LONGEST_WAIT) -> Iterator[None]:
+    """Wait for the others who do this with a folder, but no longer than so: who looks and then writes does both alone.
+
+    Where folders have no locks nobody is waited for.
+    """
+    descriptor = None
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        end = time.monotonic() + seconds
+        while not locked(descriptor) and time.monotonic() < end:
+            time.sleep(BETWEEN_LOOKS)
+    try:
+        yield
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def same_file(descriptor: int, path: Path) -> bool:
+    """Return whether a path still leads to an open file."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def _keep_name(path: Path) -> None:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import errno
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import click
 
-from slabsvm.data.files import open_regular
+from slabsvm.data.files import BEHIND, locked, open_regular, same_file
 
 LOCK = ".slabsvm-run"
-# Where Windows locks a byte, nobody else can read it: behind the number of the process.
-BEHIND = 1 << 10
 
 
 @contextmanager
@@ -42,7 +38,7 @@ def claimed(folder: Path) -> Iterator[None]:
                     "with --output."
                 )
             # The run before removed the file between the opening and the locking: the lock is of no use.
-            if not _is_same(file.fileno(), path):
+            if not same_file(file.fileno(), path):
                 continue
             try:
                 # On a full disk the lock stays without a number.
@@ -57,28 +53,8 @@ def claimed(folder: Path) -> Iterator[None]:
 
 
 def _is_locked(descriptor: int) -> bool:
-    """Take the system's lock on an open file; False where another run has it."""
-    if sys.platform == "win32":
-        import msvcrt
-
-        os.lseek(descriptor, BEHIND, os.SEEK_SET)
-        try:
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
+    """Take the lock; False where another run has it. A file system that has no locks keeps nobody out."""
+    try:
+        return locked(descriptor)
+    except OSError:
         return True
-    import fcntl
-
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        # A file system that has no locks keeps nobody out.
-        return error.errno not in (errno.EWOULDBLOCK, errno.EACCES)
-    return True
-
-
-def _is_same(descriptor: int, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(descriptor), path.stat())
-    except FileNotFoundError:
-        return False

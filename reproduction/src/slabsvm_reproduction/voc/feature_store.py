@@ -8,7 +8,6 @@ was noted: what another run overwrote, a crash did not bring to the disk, or the
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -18,7 +17,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from slabsvm.data.files import open_regular
+from slabsvm.data.files import beside, open_regular
 from slabsvm.selection import Journal
 from slabsvm_reproduction.letter.data import DataError
 
@@ -48,13 +47,12 @@ class FeatureStore:
         """
         if self._is_whole():
             return
-        # The name is random, so that nobody can put a link there first.
-        part = self.file.with_suffix(f".{secrets.token_hex(4)}.part")
         with _kept_in(self.file.parent):
             self.file.parent.mkdir(parents=True, exist_ok=True)
             self._check_room()
-            np.lib.format.open_memmap(part, mode="w+", dtype=np.float32, shape=self.shape)
-            self._publish(part)
+            with beside(self.file) as (part, _):
+                np.lib.format.open_memmap(part, mode="w+", dtype=np.float32, shape=self.shape)
+                self._publish(part)
 
     def missing(self) -> list[int]:
         """The rows that are not in the file yet, or are no more what was written."""
@@ -95,8 +93,6 @@ class FeatureStore:
         except OSError:
             # A file system without links: one of two runs that began at once may lose rows, which checksums show.
             os.replace(part, self.file)
-        finally:
-            part.unlink(missing_ok=True)
 
     def _checksums(self) -> Iterator[int]:
         """The rows' checksums, one row in memory at a time."""

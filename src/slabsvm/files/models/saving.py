@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import sklearn
@@ -51,7 +51,13 @@ def save(model: Any, path: str | os.PathLike[str], *, training: bool = True) -> 
     OSError
         The file cannot be written. What was there is there.
     """
-    with replacing(Path(path), lasting=True) as file, Outgoing(file) as store:
+    with replacing(Path(path), lasting=True) as file:
+        write(model, file, training=training)
+
+
+def write(model: Any, file: BinaryIO, *, training: bool = True) -> None:
+    """Write a model, as :func:`save` does, into a file that is open, or into memory."""
+    with Outgoing(file) as store:
         node = Estimator().write(model, At("model", store, CLASSES, training, {}))
         store.end({"format": FORMAT, "schema": SCHEMA, "written by": _versions(), "model": node})
 

@@ -1,0 +1,99 @@
+"""What a process leaves that is killed while it writes, and what the next one makes of it."""
+
+import os
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from slabsvm.data.files import replacing, write_whole
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows knows no SIGKILL, and no locks of open files")
+
+HALF = """
+import sys
+from pathlib import Path
+from slabsvm.data.files import replacing
+with replacing(Path(sys.argv[1])) as file:
+    file.write(b"half")
+    file.flush()
+    print("written", flush=True)
+    sys.stdin.read()
+    file.write(b" and half")
+"""
+
+
+@pytest.fixture(name="writer")
+def writer_that_waits_half_way(tmp_path):
+    """A process that has written half of a file, and writes the rest when its input ends."""
+    command = [sys.executable, "-c", HALF, str(tmp_path / "result")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "written\n"
+        yield process
+        process.kill()
+
+
+def names(folder):
+    return sorted(os.listdir(folder))
+
+
+def test_what_a_killed_writer_left_goes_with_the_next_file(writer, tmp_path):
+    writer.send_signal(signal.SIGKILL)
+    writer.wait()
+    (part,) = names(tmp_path)
+    assert part.startswith(".result.")
+    # Another file's, and what only looks like a part.
+    others = {".other.01234567.part", ".result.0123.part", ".result.01234567.part.txt"}
+    for name in others:
+        (tmp_path / name).touch()
+    write_whole(tmp_path / "result", "new")
+    assert set(names(tmp_path)) == {"result", *others}
+    assert (tmp_path / "result").read_text() == "new"
+
+
+def test_what_another_process_is_writing_is_left_alone(writer, tmp_path):
+    write_whole(tmp_path / "result", "new")
+    assert len(names(tmp_path)) == 2
+    writer.communicate("")
+    assert writer.returncode == 0
+    assert names(tmp_path) == ["result"]
+    assert (tmp_path / "result").read_text() == "half and half"
+
+
+def test_writers_of_one_file_do_not_take_each_others_parts(tmp_path):
+    def write(number):
+        for _ in range(40):
+            write_whole(tmp_path / "result", str(number) * 10_000)
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(write, range(8)))
+    assert names(tmp_path) == ["result"]
+    assert (tmp_path / "result").read_text() in {str(number) * 10_000 for number in range(8)}
+
+
+def test_a_part_that_is_no_file_is_left_alone(tmp_path):
+    os.mkfifo(tmp_path / ".result.01234567.part")
+    (tmp_path / ".result.12345678.part").symlink_to("other")
+    (tmp_path / "other").write_text("somebody else's")
+    write_whole(tmp_path / "result", "new")
+    assert names(tmp_path) == [".result.01234567.part", ".result.12345678.part", "other", "result"]
+
+
+def test_a_writer_whose_part_was_taken_for_a_killed_ones_begins_another(tmp_path, monkeypatch):
+    begun, make = [], os.open
+
+    def taken(path, flags, *mode):
+        descriptor = make(path, flags, *mode)
+        if flags & os.O_EXCL:
+            begun.append(path)
+            if len(begun) == 1:
+                os.unlink(path)
+        return descriptor
+
+    monkeypatch.setattr(os, "open", taken)
+    with replacing(tmp_path / "result") as file:
+        file.write(b"new")
+    assert len(begun) == 2
+    assert names(tmp_path) == ["result"]
