@@ -862,34 +862,6 @@ def test_weights_of_all_kinds_are_read_or_refused(X):
                 make().fit(X, sample_weight=weights)
 
 
-@by_any
-def test_the_same_table_in_any_form_is_the_same_model(name, X):
-    twice = sp.coo_array(
-        (np.r_[0.5 * X.ravel(), 0.5 * X.ravel()], (np.tile(np.repeat(np.arange(60), 3), 2), np.tile([0, 1, 2], 120))),
-        shape=X.shape,
-    )
-    in_two = sp.csr_array(
-        (np.repeat(0.5 * X.ravel(), 2), np.repeat(np.tile([0, 1, 2], 60), 2), np.arange(0, 361, 6)), shape=X.shape
-    )
-    backwards = sp.csr_array((X[:, ::-1].ravel(), np.tile([2, 1, 0], 60), np.arange(0, 181, 3)), shape=X.shape)
-    still = X.copy()
-    still.setflags(write=False)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        dense, sparse = fitted(name, X), fitted(name, sp.csr_array(X))
-        for data in (still, np.asfortranarray(X), X.astype(object), X.tolist(), X.astype(">f8"), X[::-1][::-1]):
-            np.testing.assert_allclose(
-                fitted(name, data).decision_function(data), dense.decision_function(X), rtol=1e-9, atol=1e-9
-            )
-        for data in (twice, in_two, backwards, *(sp.csr_array(X).asformat(kind) for kind in ("csc", "lil", "dok"))):
-            kept = data.copy()
-            found = fitted(name, data).decision_function(data)
-            np.testing.assert_allclose(found, sparse.decision_function(sp.csr_array(X)), rtol=1e-9, atol=1e-9)
-            np.testing.assert_array_equal(dense.decision_function(data), dense.decision_function(sp.csr_array(X)))
-            assert (kept != data).nnz == 0
-        assert backwards.indices[0] == 2
-
-
 def test_maps_rules_and_folds_read_sparse_matrices_with_several_entries_for_a_place(X):
     in_two = sp.csr_array(
         (np.repeat(0.5 * X.ravel(), 2), np.repeat(np.tile([0, 1, 2], 60), 2), np.arange(0, 361, 6)), shape=X.shape

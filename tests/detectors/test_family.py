@@ -53,16 +53,6 @@ def full(model) -> np.ndarray:
 # The one-class SVM
 
 
-@by_kernel
-@by_offsets
-def test_the_one_class_svm_is_the_slab_without_an_upper_plane_to_the_last_bit(kernel, offsets, X, new):
-    slab = OneClassSlabSVM(kernel=kernel, epsilon=0, nu_lower=0.2, offsets=offsets).fit(X)
-    svm = OneClassSVM(kernel=kernel, nu=0.2, offsets=offsets).fit(X)
-    np.testing.assert_array_equal(svm.decision_function(new), slab.decision_function(new))
-    np.testing.assert_array_equal(svm.dual_coef_, slab.dual_coef_)
-    assert svm.rho_ == svm.offset_ == slab.rho_lower_
-
-
 @pytest.mark.parametrize("kernel", ["rbf", "linear", "precomputed"])
 @pytest.mark.parametrize("nu", [0.04, 0.11, 0.51])
 def test_where_scikit_learn_has_the_one_class_svm_they_agree(kernel, nu, X, new):

@@ -61,10 +61,11 @@ def is_plain(X: Any) -> bool:
 
 
 def canonical(X: Any) -> Any:
-    """Return a CSR matrix with sorted indices and one entry for each place: X itself, if it has them."""
-    if not X.has_canonical_format:
+    """Return a CSR matrix with sorted indices and one entry for each place that is not 0: X itself, if it is one."""
+    if not (X.has_canonical_format and X.data.all()):
         X = X.copy()
         X.sum_duplicates()
+        X.eliminate_zeros()
     return X
 
 

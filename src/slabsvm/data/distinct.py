@@ -8,6 +8,7 @@ needs, and makes a fit independent of the order of the rows.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -78,10 +79,24 @@ def distinct_rows(X: Any, weights: FloatArray) -> Distinct:
     group[rows[order]] = np.cumsum(starts) - 1
     return Distinct(
         representatives=rows[order[starts]],
-        weights=np.bincount(group[rows], weights=weights[rows]).astype(np.float64),
+        weights=_exact_sums(weights[rows[order]], np.flatnonzero(starts)),
         group=group,
         keys=sorted_hashes[starts],
     )
+
+
+def _exact_sums(weights: FloatArray, firsts: IndexArray) -> FloatArray:
+    """Return the sums of stretches of weights, (n,), that begin at firsts, (k,), as if rounded once.
+
+    They depend neither on the order within a stretch nor on how often a weight is divided among rows.
+    """
+    counts = np.diff(firsts, append=len(weights))
+    if weights.min() == weights.max():
+        return np.asarray(counts * float(weights[0]))
+    sums = weights[firsts].astype(np.float64)
+    for which in np.flatnonzero(counts > 1):
+        sums[which] = math.fsum(weights[firsts[which] : firsts[which] + counts[which]])
+    return sums
 
 
 def same_points(K: FloatArray, weights: FloatArray) -> Distinct:
