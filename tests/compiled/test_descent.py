@@ -37,12 +37,11 @@ def block(seed: int, m: int, epsilon: float, dtype: type = np.float64) -> dict:
     return {"gram": gram, "scores": scores, "values": values, "dual": dual, "objective": objective}
 
 
-def descend(function, problem, tol=1e-8, share=0.0, max_steps=10_000):
+def descend(problem, tol=1e-8, share=0.0, max_steps=10_000, **how):
     dual, scores, values = problem["dual"], problem["scores"].copy(), problem["values"].copy()
     signs = dual.signs.astype(scores.dtype)
-    steps, curvature = function(
-        problem["gram"], scores, values, dual.caps, signs, problem["objective"], 1e-12, tol, share, 1e-12, max_steps
-    )
+    limits = (problem["objective"], 1e-12, tol, share, 1e-12, max_steps)
+    steps, curvature = _smo.descend(problem["gram"], scores, values, dual.caps, signs, *limits, **how)
     return steps, curvature, scores, values
 
 
@@ -52,14 +51,14 @@ def test_compiled_descent_takes_the_steps_of_its_python_text(m, epsilon):
     problem = block(m, m, epsilon)
     # The compiler may reorder sums, and what it rounds otherwise grows from step to step: the first are compared.
     with np.errstate(divide="ignore", invalid="ignore"):
-        steps, curvature, scores, values = descend(_smo.descend.py_func, problem, tol=1e-4, max_steps=40)
-    compiled = descend(_smo.descend, problem, tol=1e-4, max_steps=40)
+        steps, curvature, scores, values = descend(problem, tol=1e-4, max_steps=40, loop=_smo.advance.py_func)
+    compiled = descend(problem, tol=1e-4, max_steps=40)
     assert compiled[0] == steps > 0
     assert compiled[1] == pytest.approx(curvature, abs=1e-12)
     np.testing.assert_allclose(compiled[2], scores, atol=1e-10)
     np.testing.assert_allclose(compiled[3], values, atol=1e-10)
     with np.errstate(divide="ignore", invalid="ignore"):
-        ends = [descend(function, problem, tol=1e-4) for function in (_smo.descend.py_func, _smo.descend)]
+        ends = [descend(problem, tol=1e-4, loop=loop) for loop in (_smo.advance.py_func, None)]
     one, other = (problem["dual"].objective(values, scores[:m]) for _, _, scores, values in ends)
     assert other == pytest.approx(one, rel=2e-4)
 
@@ -69,7 +68,7 @@ def test_compiled_descent_takes_the_steps_of_its_python_text(m, epsilon):
 def test_descent_lowers_the_objective_keeps_the_sums_and_keeps_scores_true(epsilon, dtype):
     problem = block(7, 90, epsilon, dtype)
     tol = 1e-4 if dtype is np.float32 else 1e-7
-    steps, curvature, scores, values = descend(_smo.descend, problem, tol=tol)
+    steps, curvature, scores, values = descend(problem, tol=tol)
     dual, K = problem["dual"], problem["gram"][:, :90].astype(float)
     true_scores = K @ dual.beta(values)
     assert 0 < steps < 10_000
@@ -85,16 +84,35 @@ def test_descent_lowers_the_objective_keeps_the_sums_and_keeps_scores_true(epsil
 
 def test_descent_stops_at_its_share_of_the_gap_or_at_its_step_limit():
     problem = block(3, 90, 2 / 3)
-    whole = descend(_smo.descend, problem)[0]
-    assert descend(_smo.descend, problem, share=0.3)[0] < whole
-    assert descend(_smo.descend, problem, max_steps=7)[0] == 7
-    assert descend(_smo.descend, problem, max_steps=0)[0] == 0
+    whole = descend(problem)[0]
+    assert descend(problem, share=0.3)[0] < whole
+    assert descend(problem, max_steps=7)[0] == 7
+    assert descend(problem, max_steps=0)[0] == 0
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_descent_that_is_cut_anywhere_is_the_whole_one_to_the_last_bit(dtype):
+    problem = block(7, 90, 2 / 3, dtype)
+    whole = descend(problem, tol=1e-5, share=1e-6)
+    calls = []
+
+    def counted(*given):
+        calls.append(given[9])
+        return _smo.advance(*given)
+
+    for steps in (1, 7, 33):
+        calls.clear()
+        cut = descend(problem, tol=1e-5, share=1e-6, loop=counted, at_once=90 * steps)
+        assert calls == [steps * (1 + call) for call in range(-(-whole[0] // steps))]
+        assert cut[:2] == whole[:2]
+        for one, other in zip(cut[2:], whole[2:], strict=True):
+            np.testing.assert_array_equal(one, other)
 
 
 def test_descent_reports_a_negative_curvature():
     problem = block(3, 10, 2 / 3)
     problem["gram"][:, :10] -= 3.0 * np.eye(10)
-    assert descend(_smo.descend, problem, max_steps=50)[1] < -1.0
+    assert descend(problem, max_steps=50)[1] < -1.0
 
 
 def rows(seed: int, n: int, d: int, density: float) -> np.ndarray:

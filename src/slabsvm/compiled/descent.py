@@ -3,11 +3,14 @@
 Arrays and scalars in and out; nothing here knows of kernels or of data. It releases the GIL, and no thread is started
 here. Reductions run over LANES partial minima and maxima side by side, and masks are added rather than branched on: a
 compiler vectorises this, and a plain argmin it does not.
+
+A long descent is made of several calls, between which Python looks at an interruption. What one leaves to the next is a
+`Course`: where it is cut makes no difference to any bit.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,6 +19,9 @@ from slabsvm.runtime.compilation import compiler
 LANES = 64  # the padded length of every row is a multiple of it
 LONGEST = 10  # variables that a conjugate direction may move before it starts afresh
 INDEPENDENT = 1e-3  # a conjugate step must keep this share of its pair's own curvature, or rounding governs it
+
+# One call takes about so many steps times samples at most, which is a tenth of a second.
+STEPS_AT_ONCE = 20_000_000
 
 _compiled = compiler()
 # For what compiled code calls: a second copy, compiled on its own, may round otherwise (docs/developers/method.md).
@@ -87,7 +93,29 @@ def _gap(scores: Any, sign: float, values: Any, caps: Any, rho: float) -> float:
     return gap
 
 
-@_compiled
+class Course(NamedTuple):
+    """How far a descent has come.
+
+    Attributes
+    ----------
+    image : (padded,) array of gram's dtype
+        K times the direction of the last step.
+    sample, plane, amount : (LONGEST + 2,) arrays
+        The direction: which multipliers it moves, and by how much.
+    numbers : (5,) array of float64
+        The objective, the direction's curvature, the least curvature of any pair met, the target and the resolution.
+    counts : (2,) array of int64
+        The steps taken, and how many multipliers the direction moves.
+    """
+
+    image: Any
+    sample: Any
+    plane: Any
+    amount: Any
+    numbers: Any
+    counts: Any
+
+
 def descend(
     gram: Any,
     scores: Any,
@@ -100,6 +128,9 @@ def descend(
     share: float,
     floor: float,
     max_steps: int,
+    *,
+    loop: Any = None,
+    at_once: int = STEPS_AT_ONCE,
 ) -> Any:
     """Reduce the Dual's objective over n samples until the gap of this block is small enough.
 
@@ -127,6 +158,10 @@ def descend(
     floor : float
         The least curvature that a step divides by.
     max_steps : int
+    loop : function or None
+        What takes the steps, in place of `advance`: its Python text, in tests.
+    at_once : int
+        The steps of one call, times n.
 
     Returns
     -------
@@ -134,6 +169,39 @@ def descend(
         The steps taken.
     lowest_curvature : float
         The least curvature of any pair met; clearly negative only if K is indefinite.
+    """
+    course = Course(
+        np.zeros(scores.shape[0], scores.dtype),
+        np.zeros(LONGEST + 2, np.int64),
+        np.zeros(LONGEST + 2, np.int64),
+        np.zeros(LONGEST + 2),
+        np.array([objective, 0.0, 0.0, 0.0, 0.0]),
+        np.zeros(2, np.int64),
+    )
+    take, until, ended = loop or advance, 0, False
+    while until < max_steps and not ended:
+        until = min(until + max(1, at_once // len(gram)), max_steps)
+        ended = take(gram, scores, values, caps, signs, smallest, tol, share, floor, until, course)
+    return int(course.counts[0]), float(course.numbers[2])
+
+
+@_compiled
+def advance(
+    gram: Any,
+    scores: Any,
+    values: Any,
+    caps: Any,
+    signs: Any,
+    smallest: float,
+    tol: float,
+    share: float,
+    floor: float,
+    until: int,
+    course: Any,
+) -> bool:
+    """Go on with a descent until it has taken so many steps in all; return whether its gap is small enough before.
+
+    What there is besides is as in `descend`.
     """
     n_planes, n = values.shape
     padded = scores.shape[0]
@@ -149,22 +217,19 @@ def descend(
     lows = np.empty((n_planes, LANES), dtype)
     highs = np.empty((n_planes, LANES), dtype)
     folded = np.empty(LANES, dtype)
-    image = np.zeros(padded, dtype)
     scalars = np.zeros(2, dtype)  # mixing and length, rounded to gram's precision
-    sample = np.zeros(LONGEST + 2, np.int64)  # the direction: which multipliers it moves, and by how much
-    plane = np.zeros(LONGEST + 2, np.int64)
-    amount = np.zeros(LONGEST + 2, np.float64)
-    n_moved = 0
-    curvature = 0.0
-    lowest_curvature = 0.0
+    image, sample, plane, amount, numbers, counts = course
+    objective, curvature, lowest_curvature, target, resolution = numbers
+    begun, n_moved = counts
     check_every = max(32, n // 4)
-    target = 0.0
-    largest = 0.0
-    for i in range(n):
-        largest = max(largest, abs(np.float64(scores[i])))
-    resolution = 4.0 * np.finfo(dtype).eps * largest
+    if begun == 0:
+        largest = 0.0
+        for i in range(n):
+            largest = max(largest, abs(np.float64(scores[i])))
+        resolution = 4.0 * np.finfo(dtype).eps * largest
+    ended = False
 
-    for steps in range(max_steps + 1):
+    for steps in range(begun, until + 1):
         worst = 0
         violation = -1.0
         low = 0.0
@@ -187,7 +252,8 @@ def descend(
         if steps == 0:
             target = share * gap
         done = check and gap <= max(target, tol * max(abs(objective), smallest))
-        if done or violation <= resolution or steps == max_steps:
+        ended = done or violation <= resolution
+        if ended or steps == until:
             break
 
         sign = signs[worst]
@@ -247,4 +313,11 @@ def descend(
         _follow(scores, image, gram[up], gram[down], sign, scalars[0], scalars[1])
         if blocking >= 0:
             n_moved = 0
-    return steps, lowest_curvature
+    counts[0] = steps
+    counts[1] = n_moved
+    numbers[0] = objective
+    numbers[1] = curvature
+    numbers[2] = lowest_curvature
+    numbers[3] = target
+    numbers[4] = resolution
+    return ended

@@ -15,10 +15,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import get_blas_funcs, get_lapack_funcs
+from scipy.linalg import get_blas_funcs
 
+from slabsvm.data.pieces import pieces
 from slabsvm.dual.program import Dual
-from slabsvm.gram.cholesky import cholesky, inverse_of_lower
+from slabsvm.gram.cholesky import cholesky, inverse_of_lower, solve_lower
 from slabsvm.runtime.arrays import AnyFloatArray, BoolArray, FloatArray, IndexArray
 
 # Added to K_FF's diagonal, relative to its mean: duplicates make K_FF singular, rounding makes it slightly indefinite.
@@ -26,6 +27,8 @@ RIDGE: dict[Any, float] = {np.float64: 1e-13, np.float32: 1e-6}
 # A factor of less precision than K_FF is only for one that is well-conditioned.
 ROUNDED_RIDGE = 1e-7
 
+# K_FF is copied in pieces of so many bytes, between which an interruption is looked at.
+COPIED_BYTES = 2**26
 # The number of times that the sums' error is solved for,
 REFINEMENTS = 2
 # and at most that of a factor of float32, until a correction is no more than this share of the solution.
@@ -100,12 +103,13 @@ class Face:
         diagonal = float(np.diagonal(gram_block).mean())
         self.lift = diagonal if diagonal > 0 else 1.0
         dtype = np.dtype(gram_block.dtype if precision is None else precision)
-        (self._trtrs,) = get_lapack_funcs(("trtrs",), dtype=dtype)
         (add_square,) = get_blas_funcs(("syr",), dtype=dtype)
 
         def lifted() -> AnyFloatArray:
             # K is symmetric: its transpose is the same matrix in the order that LAPACK wants.
-            matrix = gram_block.T.astype(dtype, order="F")
+            matrix = np.empty(gram_block.shape, dtype, order="F")
+            for rows in pieces(len(matrix), matrix.itemsize * len(matrix), COPIED_BYTES):
+                matrix.T[rows] = gram_block[rows]
             for members in border.T:
                 matrix = add_square(self.lift, members, lower=True, a=matrix, overwrite_a=True)
             return matrix
@@ -124,7 +128,7 @@ class Face:
 
     def half_solve(self, right: FloatArray) -> FloatArray:
         """Return L^-1 right, shape (f, k), with L L' the lifted K_FF."""
-        return np.asarray(self._trtrs(self._cholesky, right, lower=True)[0], dtype=np.float64)
+        return np.asarray(solve_lower(self._cholesky, right), dtype=np.float64)
 
     def inverse_root(self) -> AnyFloatArray:
         """Return L^-1, shape (f, f), in K_FF's precision."""
@@ -175,7 +179,7 @@ class Face:
         ahead = units.T @ half
         own = self._off_border(units, np.zeros((len(sums), len(leaving))))
         half -= own @ _solved_twice(own, held[leaving, None] + ahead, LEAST_SHARE / self.lift)
-        return np.asarray(self._trtrs(self._cholesky, half, lower=True, trans=1)[0], dtype=np.float64)[:, 0]
+        return np.asarray(solve_lower(self._cholesky, half, transposed=True), dtype=np.float64)[:, 0]
 
     def _off_border(self, half: FloatArray, sums: FloatArray) -> FloatArray:
         """Return L'x, shape (f, k), of the x whose sums A'x are these, (c, k), for L^-1 of the right-hand side."""
@@ -184,7 +188,7 @@ class Face:
     def _solve_once(self, right: FloatArray, sums: FloatArray) -> FloatArray:
         half = self.half_solve(right + self.lift * self.memberships[self.samples] @ sums)
         half = self._off_border(half, sums)
-        return np.asarray(self._trtrs(self._cholesky, half, lower=True, trans=1)[0], dtype=np.float64)
+        return np.asarray(solve_lower(self._cholesky, half, transposed=True), dtype=np.float64)
 
     def newton_step(self, multipliers: FloatArray, scores: FloatArray) -> tuple[FloatArray, float]:
         """Return the multipliers, shape (P, m), at the face's optimum, and how far towards it no bound is crossed.
