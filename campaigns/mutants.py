@@ -60,6 +60,8 @@ SURVIVORS = Path(__file__).with_name("survivors.txt")
 REASONS = ("equivalent", "speed", "rounding")
 # A test takes part if it takes no more than these seconds of the processor alone.
 LONGEST_TEST = 4.0
+# Of a test's cases at most so many take part.
+MOST_CASES = 20
 # A mutant's tests take no more than so many times what they take without it, and these seconds.
 TIMES, EXTRA = 3.0, 5.0
 # A mutant may take no more memory than this.
@@ -80,7 +82,7 @@ class Campaign:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: Any) -> bool:
-        self.items = {item.nodeid: item for item in session.items if not item.get_closest_marker("contract")}
+        self.items = {item.nodeid: item for item in spread(session.items)}
         first = {item.path: item for item in reversed(self.items.values())}
         # What is compiled is loaded once, and not in each child.
         for item in first.values():
@@ -261,6 +263,16 @@ class Campaign:
                 reimport(file, code, self.functions)
 
         return install
+
+
+def spread(items: list[Any]) -> Iterator[Any]:
+    """Give the tests that take part: of those that have many cases some of these, evenly spread."""
+    functions: dict[str, list[Any]] = {}
+    for item in items:
+        if not item.get_closest_marker("contract"):
+            functions.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for cases in functions.values():
+        yield from cases[:: -(-len(cases) // MOST_CASES)]
 
 
 def live_functions() -> dict[tuple[str, str], list[Any]]:

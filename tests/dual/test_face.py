@@ -1,0 +1,202 @@
+"""A face's linear algebra against the bordered matrix written out, and its steps by hand."""
+
+import numpy as np
+import pytest
+
+from slabsvm.dual.active_set import Face
+from slabsvm.dual.program import Dual
+
+pytestmark = pytest.mark.numeric
+
+N = 6
+
+
+def spd(seed=0):
+    """Return a K of condition below 100."""
+    root = np.random.default_rng(seed).normal(size=(N, 3 * N))
+    return root @ root.T / (3 * N)
+
+
+def program(n_planes, linear=0.0):
+    signs = np.array([1.0, -1.0])[:n_planes]
+    return Dual(signs, np.full((n_planes, N), 0.5), np.array([1.375, 0.625])[:n_planes], np.full(N, linear))
+
+
+# Samples 0, 1, 2 are free in the lower plane, 3 and 4 in the upper one; 5 is at the lower plane's cap. With one plane
+# the upper one's are at 0; in the tied one sample 2 is free in both.
+APART = np.array([[0.25, 0.25, 0.5 - 1 / 8, 0.0, 0.0, 0.5], [0.0, 0.0, 0.0, 0.25, 0.375, 0.0]])
+TIED = APART + np.array([[0.0] * 6, [0.0, 0.0, 0.25, 0.0, 0.0, 0.0]])
+FACES = {"one plane": APART[:1], "planes apart": APART, "planes tied": TIED}
+BORDERS = {
+    "one plane": np.ones((3, 1)),
+    "planes apart": np.array([[1, 0], [1, 0], [1, 0], [0, 1], [0, 1]]),
+    "planes tied": np.ones((5, 1)),
+}
+
+
+def face_of(name, K, **how):
+    face = Face(program(len(FACES[name])), FACES[name])
+    face.factor(K[np.ix_(face.samples, face.samples)], **how)
+    return face
+
+
+def bordered(name, K):
+    """Return M, written out."""
+    A = BORDERS[name]
+    F = np.arange(len(A))
+    return np.block([[K[np.ix_(F, F)], A], [A.T, np.zeros((A.shape[1],) * 2)]])
+
+
+@pytest.mark.parametrize("name", FACES)
+def test_a_face_is_of_the_samples_inside_their_boxes_and_knows_whose_the_others_are(name):
+    face = Face(program(len(FACES[name])), FACES[name])
+    np.testing.assert_array_equal(face.samples, np.arange(len(BORDERS[name])))
+    np.testing.assert_array_equal(face.memberships[face.samples], BORDERS[name])
+    # Sample 5 supports the lower plane, or the one that both are.
+    np.testing.assert_array_equal(face.memberships[5], [1.0, 0.0][: face.memberships.shape[1]])
+
+
+def test_which_multipliers_are_free_can_be_said():
+    free = APART > 0.4
+    face = Face(program(2), APART, free)
+    np.testing.assert_array_equal(face.samples, [5])
+    np.testing.assert_array_equal(face.memberships[:, 0], [1, 1, 1, 0, 0, 1])
+
+
+@pytest.mark.parametrize("name", FACES)
+@pytest.mark.parametrize(("precision", "within"), [(None, 1e-12), (np.float32, 1e-11)])
+def test_solves_are_those_with_the_bordered_matrix(name, precision, within):
+    # The factor of float32 is refined with K in float64: what is left is its condition times float64's rounding.
+    K = spd()
+    face, M = face_of(name, K, precision=precision), bordered(name, K)
+    f, c = BORDERS[name].shape
+    right, sums = np.random.default_rng(1).normal(size=(f, 3)), np.random.default_rng(2).normal(size=(c, 3))
+    expected = np.linalg.solve(M, np.vstack([right, sums]))[:f]
+    np.testing.assert_allclose(face.solve(right, sums), expected, atol=within * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("name", FACES)
+def test_the_factor_is_that_of_the_lifted_matrix(name):
+    K = spd()
+    face, A = face_of(name, K), BORDERS[name]
+    f = len(A)
+    assert face.lift == pytest.approx(np.diagonal(K)[:f].mean())
+    root = np.linalg.cholesky(K[:f, :f] + face.lift * A @ A.T)
+    np.testing.assert_allclose(np.tril(face.inverse_root()), np.linalg.inv(root), atol=1e-12)
+    np.testing.assert_allclose(face.half_solve(np.eye(f)), np.linalg.inv(root), atol=1e-12)
+    assert face.least_pivot == pytest.approx(np.diagonal(root).min() ** 2 / face.lift)
+
+
+def test_a_matrix_of_zeros_is_lifted_all_the_same():
+    face = Face(program(1), APART[:1])
+    face.factor(np.zeros((3, 3)))
+    assert face.lift == 1.0
+
+
+@pytest.mark.parametrize("regular", [False, True])
+def test_an_indefinite_matrix_gets_a_ridge_or_is_refused(regular):
+    # The lift makes up for one direction, and not for two.
+    K = np.diag([1.0, -1e-9, -1e-9])
+    face = Face(program(1), APART[:1])
+    if regular:
+        with pytest.raises(np.linalg.LinAlgError):
+            face.factor(K, regular=True)
+    else:
+        face.factor(K)
+        assert np.isfinite(face.solve(np.ones((3, 1)), np.zeros((1, 1)))).all()
+
+
+@pytest.mark.parametrize("name", FACES)
+@pytest.mark.parametrize("leaving", [[0], [0, 1], [1, 0]])
+def test_what_leaves_is_passed_on_as_the_closed_form_says(name, leaving):
+    K = spd()
+    face, inverse = face_of(name, K), np.linalg.inv(bordered(name, K))
+    f, c = BORDERS[name].shape
+    rng = np.random.default_rng(3)
+    right, sums, held = rng.normal(size=f), rng.normal(size=c), rng.normal(size=f)
+    z = inverse @ np.concatenate([right, sums])
+    y = np.linalg.solve(inverse[np.ix_(leaving, leaving)], held[leaving] + z[leaving])
+    change = face.passed_on(right, sums, np.array(leaving), held)
+    np.testing.assert_allclose(change, z[:f] - inverse[:f, leaving] @ y, atol=1e-11)
+    np.testing.assert_allclose(change[leaving], -held[leaving], atol=1e-11)
+    # What is held by H and by those that leave is taken over.
+    np.testing.assert_allclose(BORDERS[name].T @ change, sums, atol=1e-11)
+
+
+@pytest.mark.parametrize("name", FACES)
+@pytest.mark.parametrize("linear", [0.0, 0.3])
+def test_a_newton_step_leads_to_the_optimum_of_the_face(name, linear):
+    K = 1e-3 * spd() + np.eye(N)
+    multipliers = FACES[name]
+    dual = program(len(multipliers), linear)
+    face = Face(dual, multipliers)
+    face.factor(K[np.ix_(face.samples, face.samples)])
+    optimum, _ = face.newton_step(multipliers, K @ dual.beta(multipliers) + dual.linear)
+    np.testing.assert_allclose(optimum.sum(axis=1), multipliers.sum(axis=1))
+    bound = np.setdiff1d(np.arange(N), face.samples)
+    np.testing.assert_array_equal(optimum[:, bound], multipliers[:, bound])
+    # All samples that are free in a plane score the same, and in two planes that are tied all do.
+    scores = K @ dual.beta(optimum) + dual.linear
+    for members in face.memberships[face.samples].T:
+        assert np.ptp(scores[face.samples][members > 0]) < 1e-12
+    # Where a multiplier is not free, it stays.
+    np.testing.assert_array_equal(optimum[~face.free], multipliers[~face.free])
+
+
+# With K = I a face's optimum shares what its samples have evenly.
+EVEN = np.eye(4)
+
+
+def stepped(values, caps=0.5):
+    multipliers = np.array([values])
+    dual = Dual(np.ones(1), np.broadcast_to(caps, (1, 4)).astype(float), multipliers.sum(axis=1), np.zeros(4))
+    face = Face(dual, multipliers)
+    face.factor(EVEN[np.ix_(face.samples, face.samples)])
+    return face, multipliers, multipliers[0].copy()
+
+
+def test_a_step_that_meets_no_bound_is_all_of_the_way():
+    face, multipliers, scores = stepped([0.5, 0.3, 0.2, 0.0])
+    optimum, reach = face.newton_step(multipliers, scores)
+    np.testing.assert_allclose(optimum, [[0.5, 0.25, 0.25, 0.0]])
+    assert reach == 1.0
+    walk = face.walk(multipliers, scores, 3)
+    np.testing.assert_allclose(walk.multipliers, optimum)
+    assert (walk.met, walk.arrived) == (0, True)
+    np.testing.assert_array_equal(multipliers, [[0.5, 0.3, 0.2, 0.0]])
+
+
+def test_a_step_that_meets_a_bound_says_where_and_a_walk_turns_there():
+    # From (.05, .25, .3) to (.2, .2, .2), where the first may have .15: after two thirds of the way.
+    face, multipliers, scores = stepped([0.05, 0.25, 0.3, 0.0], [0.15, 0.5, 0.5, 0.5])
+    optimum, reach = face.newton_step(multipliers, scores)
+    np.testing.assert_allclose(optimum, [[0.2, 0.2, 0.2, 0.0]])
+    assert reach == pytest.approx(2 / 3)
+    once = face.walk(multipliers, scores, 1)
+    np.testing.assert_allclose(once.multipliers, [[0.15, 0.25 - 0.1 / 3, 0.3 - 0.2 / 3, 0.0]])
+    assert (once.met, once.arrived) == (1, False)
+    walk = face.walk(multipliers, scores, 2)
+    np.testing.assert_allclose(walk.multipliers, [[0.15, 0.225, 0.225, 0.0]])
+    assert walk.multipliers[0, 0] == 0.15
+    assert (walk.met, walk.arrived) == (1, True)
+
+
+def test_a_walk_that_leaves_one_free_sample_ends_there():
+    face, multipliers, scores = stepped([0.1, 0.3, 0.0, 0.0], [0.15, 0.5, 0.5, 0.5])
+    walk = face.walk(multipliers, scores, 3)
+    np.testing.assert_allclose(walk.multipliers, [[0.15, 0.25, 0.0, 0.0]])
+    assert (walk.met, walk.arrived) == (1, False)
+
+
+def test_a_multiplier_that_falls_ends_at_zero():
+    # v'Kv for K = [[1, 2], [2, 5]] is least with v_2 below 0.
+    K = np.eye(4)
+    K[:2, :2] = [[1.0, 2.0], [2.0, 5.0]]
+    multipliers = np.array([[0.3, 0.1, 0.2, 0.0]])
+    dual = Dual(np.ones(1), np.ones((1, 4)), np.array([0.6]), np.zeros(4))
+    face = Face(dual, multipliers)
+    face.factor(K[:3, :3])
+    walk = face.walk(multipliers, (K @ multipliers[0]), 3)
+    np.testing.assert_allclose(walk.multipliers, [[0.3, 0.0, 0.3, 0.0]], atol=1e-15)
+    assert walk.multipliers[0, 1] == 0.0
+    assert (walk.met, walk.arrived) == (1, True)
