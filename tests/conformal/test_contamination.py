@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
+from scipy.stats import binom
 
 from slabsvm import conformal_p_values, contamination
 
@@ -35,6 +37,32 @@ def test_the_bound_by_one_calibration_row_is_what_can_be_said_by_hand(count):
     assert found.least == pytest.approx(max(0.0, 1.0 - (1.0 - error ** (1 / count)) / error))
 
 
+@pytest.mark.parametrize("n", [7, 8, 15])
+def test_the_bound_is_the_largest_of_those_at_each_rank(n):
+    # Of 10 rows, 4, 6, 7 and 7 are no more than 1, 2, 4 and 8 steps.
+    counts = {rank: count for rank, count in {1: 4, 2: 6, 4: 7, 8: 7}.items() if rank <= n}
+    p_values = np.array([1, 1, 1, 1, 2, 2, 3, n + 1, n + 1, n + 1]) / (n + 1)
+    error = 0.1 / (2 * len(counts))
+    bounds = []
+    for rank, count in counts.items():
+        # The most that F can be at the rank-th lowest of n rows, and the least share of which so many are below it.
+        most = brentq(lambda f, rank=rank: binom.sf(rank - 1, n, f) - (1 - error), 0, 1)
+        least = brentq(lambda g, count=count: binom.sf(count - 1, 10, g) - error, 0, 1)
+        bounds.append((least - most) / (1 - most))
+    found = contamination(p_values, n, confidence=0.9)
+    assert found.least == pytest.approx(max(0.0, *bounds), rel=1e-9)
+    # Three of ten rows are above one half, where of positives five would be.
+    assert found.estimate == pytest.approx(1 - 0.3 / 0.5)
+
+
+def test_rows_that_all_score_high_are_no_strangers():
+    found = contamination(np.ones(20), 100)
+    assert (found.least, found.estimate) == (0.0, 0.0)
+    # One half is not above one half.
+    assert contamination([0.5, 1.0], 1).estimate == 0.0
+    assert contamination([0.5, 0.5, 0.5, 1.0], 1).estimate == 0.5
+
+
 def test_strangers_among_the_calibration_rows_make_the_bound_smaller():
     rng = np.random.default_rng(1)
     for _ in range(20):
@@ -60,10 +88,14 @@ def test_p_values_by_a_reference_with_strangers_keep_their_promise(share):
 def test_numbers_that_are_no_p_values_are_refused():
     with pytest.raises(ValueError, match="p-values must lie above 0"):
         contamination([0.5, -1.0], 10)
+    for value in (0.0, 1.0 + 1e-9, np.nan):
+        with pytest.raises(ValueError, match="p-values must lie above 0"):
+            contamination([0.5, value], 10)
     with pytest.raises(ValueError, match="at least one row"):
         contamination([], 10)
     for count in (0, np.nan, np.inf):
         with pytest.raises(ValueError, match="the number of calibration rows, at least one"):
             contamination([0.5], count)
-    with pytest.raises(ValueError, match="confidence must be between 0 and 1, got 95"):
-        contamination([0.5], 10, confidence=95)
+    for confidence in (95, 0.0, 1.0, -0.5):
+        with pytest.raises(ValueError, match=f"confidence must be between 0 and 1, got {confidence}"):
+            contamination([0.5], 10, confidence=confidence)
