@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from slabsvm import SVDD, OneClassSlabSVM, OneClassSVM, fit_path
-from slabsvm.detectors import path
+from slabsvm.detectors import path, support_vectors
 from slabsvm.gram import distances
 from slabsvm.gram.distances import Distances
 
@@ -51,6 +51,42 @@ def test_models_on_a_path_are_those_of_independent_fits(model, sparse, n_feature
 def test_several_parameters_change_together(X):
     found = [(one.gamma, one.nu_lower) for one in fit_path(OneClassSlabSVM(), X, gamma=[0.1, 0.2], nu_lower=[0.2, 0.1])]
     assert found == [(0.1, 0.2), (0.2, 0.1)]
+
+
+@pytest.mark.parametrize(
+    ("model", "nus", "n_rows"),
+    [
+        (OneClassSlabSVM(gamma=4.0), "nu_lower", 400),
+        (OneClassSVM(gamma=20.0), "nu", 400),
+        (SVDD(gamma=20.0), "nu", 400),
+        (OneClassSVM(gamma=20.0, nu=0.1), "nu", 800),
+    ],
+    ids=["slab", "one plane", "hypersphere", "one plane in float32"],
+)
+def test_other_boxes_that_do_not_bind_ask_for_nothing_anew(model, nus, n_rows, X, monkeypatch):
+    exact = []
+    left_out = support_vectors.leave_one_out
+    monkeypatch.setattr(support_vectors, "leave_one_out", lambda *a, **k: exact.append(a) or left_out(*a, **k))
+    found = list(fit_path(model, X[:n_rows], **{nus: [0.1, 0.05, 0.02]}))
+    assert len(exact) == 1
+    for one, nu in zip(found, [0.1, 0.05, 0.02], strict=True):
+        alone = clone(model).set_params(**{nus: nu}).fit(X[:n_rows])
+        np.testing.assert_array_equal(one.dual_coef_, found[0].dual_coef_)
+        assert one.relative_gap_ <= one.tol
+        np.testing.assert_allclose(one.dual_objective_, alone.dual_objective_, rtol=one.tol)
+        np.testing.assert_allclose(one.offset_, alone.offset_, rtol=1e-3 if n_rows == 800 else 1e-8)
+        assert one.expected_recall_ == pytest.approx(alone.expected_recall_, abs=2 / n_rows)
+    assert [one.n_iter_ for one in found[1:]] == [0, 0]
+
+
+def test_boxes_that_bind_are_not_overlooked(X):
+    for one in fit_path(
+        OneClassSlabSVM(gamma=0.2, tol=1e-6), X[:400], nu_lower=[0.3, 0.2, 0.1, 0.2], epsilon=[0.5, 0.5, 0.5, 0.4]
+    ):
+        alone = clone(one).fit(X[:400])
+        assert one.n_iter_ > 0
+        np.testing.assert_allclose(one.offset_, alone.offset_, rtol=1e-6)
+        np.testing.assert_allclose(one.loo_scores_, alone.loo_scores_, atol=1e-6 * np.ptp(alone.loo_scores_))
 
 
 def test_weights_count_along_a_path(X):

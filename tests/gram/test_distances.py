@@ -61,8 +61,8 @@ def test_a_known_row_is_not_computed_for_another_gamma(X, monkeypatch):
 
 
 def test_what_overflows_is_not_kept():
-    X = np.random.default_rng(0).normal(size=(50, 3)) * 1e160
-    kernel = RBF.at(1e-320, X, np.ones(50))
+    X = np.random.default_rng(0).normal(size=(501, 3)) * 1e160
+    kernel = RBF.at(1e-320, X, np.ones(501))
     gram = SharedDistances(1e9)(kernel, X, 1)
     gram.block(np.arange(50), None)
     assert not gram.distances.known(np.arange(50)).any()
@@ -89,6 +89,14 @@ def test_a_search_has_everything_at_each_gamma(form, X):
         assert np.abs(single - K[np.ix_(some, others)]).max() <= gram.single_precision_error
         for values, table in zip(gram_of.judged(), tables[1:], strict=True):
             np.testing.assert_allclose(values, exact(gamma, table, tables[0]), atol=1e-14)
+
+
+def test_while_the_kernel_is_the_same_so_is_what_gives_access_to_it(X):
+    kernel, gram_of = distances_of(X, 1e9)
+    gram = gram_of(kernel, X, 1)
+    assert gram_of(RBF(kernel.gamma, kernel.centre), X, 1) is gram
+    assert gram_of(kernel, X, 2) is not gram
+    assert gram_of(RBF(2.0, kernel.centre), X, 1) is not gram
 
 
 def test_a_block_of_everything_is_a_copy(X):

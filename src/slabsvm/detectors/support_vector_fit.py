@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,13 +14,17 @@ from slabsvm.data.groups import Groups
 from slabsvm.data.pieces import pieces
 from slabsvm.detectors.explanation import Usual
 from slabsvm.detectors.kernelized import KernelFit
+from slabsvm.dual.leave_one_out import LeaveOneOut, free_or_next
 from slabsvm.dual.program import Dual
-from slabsvm.dual.solution import Solution
+from slabsvm.dual.solution import Point, Solution, Status, certified
 from slabsvm.gram.base import Gram
 from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.expansion import BLOCK_BYTES, Expansion
 from slabsvm.kernels.tables import Projection
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
+
+# A solution of another program is taken over at a gap that has not grown, or is below this share of the largest.
+EXACT = 1e-3
 
 
 @dataclass(frozen=True)
@@ -33,16 +37,59 @@ class Start:
         The hashes of its distinct samples, in ascending order.
     dual : Dual
     solution : Solution
+    gram : Gram or None
+        K; None where no later fit has the same.
+    left_out : LeaveOneOut or None
+        What leaving samples out does, where that is known.
     """
 
     keys: npt.NDArray[np.uint64]
     dual: Dual
     solution: Solution
+    gram: Gram | None = None
+    left_out: LeaveOneOut | None = None
 
-    def multipliers(self, distinct: Distinct, dual: Dual) -> FloatArray | None:
+    @property
+    def without_gram(self) -> Start:
+        """The same for fits over another K."""
+        return replace(self, gram=None, left_out=None)
+
+    def solution_of(self, dual: Dual, gram: Gram, tol: float) -> Solution | None:
+        """Return the solution of another program over K where it is this one, as nearly as it was; None elsewhere.
+
+        Where no box binds, other boxes have the same optimum: at many a gamma, all small nus do.
+        """
+        found, before = self.solution, Point(self.dual, self.solution.multipliers, self.solution.scores)
+        # What rounding hides in a gap may be more in other boxes.
+        if not self._fits(dual, gram) or found.gap > before.gap:
+            return None
+        mean_diagonal = float(gram.diagonal.mean())
+        point = Point(dual, found.multipliers, found.scores)
+        target = dual.gap_target(point.objective, mean_diagonal, tol, gram.resolution)
+        if point.gap > min(target, max(before.gap, EXACT * target)):
+            return None
+        return certified(
+            point,
+            mean_diagonal=mean_diagonal,
+            resolution=gram.resolution,
+            tol=tol,
+            iterations=0,
+            unfinished=Status.STALLED,
+        )
+
+    def left_out_of(self, dual: Dual, gram: Gram, solution: Solution) -> LeaveOneOut | None:
+        """Return what leaving samples out of another solution over K does where it is the same as here; else None."""
+        same = self._fits(dual, gram) and np.array_equal(solution.multipliers, self.solution.multipliers)
+        if not same or (free_or_next(dual, solution) != free_or_next(self.dual, self.solution)).any():
+            return None
+        return self.left_out
+
+    def multipliers(self, distinct: Distinct, dual: Dual, gram: Gram) -> FloatArray | None:
         """Return feasible multipliers of another program, (P, m), from the samples that are in both; None for none."""
         if self.dual.n_planes != dual.n_planes:
             return None
+        if self._fits(dual, gram) and not (self.solution.multipliers == self.dual.caps).any():
+            return self.solution.multipliers
         place = np.minimum(np.searchsorted(self.keys, distinct.keys), len(self.keys) - 1)
         known = self.keys[place] == distinct.keys
         if not known.any():
@@ -51,15 +98,37 @@ class Start:
         scores = np.where(known, self.solution.scores[place], np.median(self.solution.scores))
         return dual.adjust_sums(shares * dual.caps, scores)
 
+    def _fits(self, dual: Dual, gram: Gram) -> bool:
+        """Return whether the multipliers are feasible for a program that differs from this one in its boxes alone."""
+        own = self.dual
+        return (
+            gram is self.gram
+            and dual.n_planes == own.n_planes
+            and bool((dual.signs == own.signs).all() and (dual.totals == own.totals).all())
+            and bool((dual.linear == own.linear).all() and (self.solution.multipliers <= dual.caps).all())
+        )
+
 
 @dataclass(frozen=True)
 class Solved:
-    """A program over a kernel matrix, and its solution; kernel is None for a precomputed one."""
+    """A program over a kernel matrix, and its solution.
+
+    Attributes
+    ----------
+    kernel : Kernel or None
+        None for a precomputed one.
+    gram : Gram
+    dual : Dual
+    solution : Solution
+    left_out : LeaveOneOut or None
+        What leaving samples out does, where that is known already.
+    """
 
     kernel: Kernel | None
     gram: Gram
     dual: Dual
     solution: Solution
+    left_out: LeaveOneOut | None = None
 
     @cached_property
     def beta(self) -> FloatArray:

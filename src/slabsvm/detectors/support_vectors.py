@@ -30,7 +30,7 @@ from slabsvm.detectors.resolution import unresolved
 from slabsvm.detectors.support_vector_fit import Solved, Start, Support, SupportVectorFit, Unseen
 from slabsvm.detectors.training import Training
 from slabsvm.dual.leave_one_group_out import leave_one_group_out
-from slabsvm.dual.leave_one_out import leave_one_out
+from slabsvm.dual.leave_one_out import LeaveOneOut, leave_one_out
 from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Solution
 from slabsvm.gram.base import SMALL, Gram
@@ -206,8 +206,9 @@ class SupportVectorDetector(GroupedDetector, KernelDetector):
         # The solver, leave-one-out scores and warnings then read the same values.
         gram = gram.held() if gram.n_samples <= SMALL else gram
         dual = self._dual(training.distinct.weights, kernel, gram)
-        solution = self._solve(dual, gram, start.multipliers(training.distinct, dual) if start else None)
-        return self._read_off(training, Solved(kernel, gram, dual, solution))
+        solution = self._solve(training, dual, gram, start)
+        left_out = start.left_out_of(dual, gram, solution) if start else None
+        return self._read_off(training, Solved(kernel, gram, dual, solution, left_out))
 
     def _fit_from(self, training: Training, *, gram_of: GramFactory, start: Start | None) -> Start | None:
         """Fit with access to K made by gram_of, from an earlier fit's solution; return what the next may start from."""
@@ -221,18 +222,20 @@ class SupportVectorDetector(GroupedDetector, KernelDetector):
         if self.offsets == "leave-one-out":
             rows, weights = training.counted
             self.expected_recall_ = float(weights @ self._accepts_left_out()[rows] / weights.sum())
-        if not self.warm_start:
-            self._fitted = replace(self._fitted, start=None)
+        start = self._fitted.start
+        self._fitted = replace(self._fitted, start=start.without_gram if start and self.warm_start else None)
 
-    def _solve(self, dual: Dual, gram: Gram, start: FloatArray | None) -> Solution:
-        solution = _solver(self.solver)(
-            dual,
-            gram,
-            tol=float(self.tol),
-            max_iter=self.max_iter,
-            cache_bytes=float(self.cache_size) * 1e6,
-            start=start,
-        )
+    def _solve(self, training: Training, dual: Dual, gram: Gram, start: Start | None) -> Solution:
+        solution = start.solution_of(dual, gram, float(self.tol)) if start else None
+        if solution is None:
+            solution = _solver(self.solver)(
+                dual,
+                gram,
+                tol=float(self.tol),
+                max_iter=self.max_iter,
+                cache_bytes=float(self.cache_size) * 1e6,
+                start=start.multipliers(training.distinct, dual, gram) if start else None,
+            )
         if not solution.converged:
             warn(
                 f"{type(self).__name__} stopped at a relative duality gap of {solution.relative_gap:.2g}, "
@@ -249,13 +252,13 @@ class SupportVectorDetector(GroupedDetector, KernelDetector):
         gram, dual, solution = solved.gram, solved.dual, solved.solution
         support, expansion = self._held(training, solved)
         unseen, offsets = Unseen(solution.scores, training.distinct.weights, None), solution.offsets
-        left_out, loo_error = None, None
+        left_out, loo_error, closed = None, None, None
         # What a score's rounding is measured by: the sum's largest terms, where training samples lie on the planes and
         # a new score must meet theirs; with leave-one-out planes, which may lie far below those terms, the sizes of the
         # planes and of the training scores that they were subtracted from.
         size = float(np.abs(solved.beta).sum()) * float(gram.diagonal.max(initial=0.0))
         if self.offsets == "leave-one-out":
-            unseen, loo_error = self._left_out(training, solved)
+            unseen, loo_error, closed = self._left_out(training, solved)
             left_out = unseen.scores
             offsets = (dual if unseen.groups is None else dual.over(unseen.weights)).offsets(left_out)
             size = float(np.abs(offsets).max() + np.abs(solution.scores).max())
@@ -297,17 +300,22 @@ class SupportVectorDetector(GroupedDetector, KernelDetector):
             iterations=solution.iterations,
             status=solution.status.name.lower().replace("_", " "),
             usual=self._usual(training, solved, expansion),
-            start=Start(training.distinct.keys, dual, replace(solution, face=None)),
+            start=Start(training.distinct.keys, dual, replace(solution, face=None), gram, closed),
         )
 
-    def _left_out(self, training: Training, solved: Solved) -> tuple[Unseen, float]:
-        """Return what positives score without themselves, or without their groups, and how far planes can be off."""
+    def _left_out(self, training: Training, solved: Solved) -> tuple[Unseen, float, LeaveOneOut | None]:
+        """Return what positives score without themselves, or without their groups, and how far planes can be off.
+
+        And what leaving each sample out does, where that is what was asked.
+        """
         dual, gram, solution, groups = solved.dual, solved.gram, solved.solution, training.groups
-        if groups is None:
+        if groups is not None:
+            scores = np.concatenate(leave_one_group_out(dual, gram, solution, groups))
+            return Unseen(scores, groups.weights, groups), 0.0, None
+        closed = solved.left_out
+        if closed is None:
             closed = leave_one_out(dual, gram, solution, cache_bytes=float(self.cache_size) * 1e6)
-            return Unseen(closed.scores, training.distinct.weights, None), closed.error
-        scores = np.concatenate(leave_one_group_out(dual, gram, solution, groups))
-        return Unseen(scores, groups.weights, groups), 0.0
+        return Unseen(closed.scores, training.distinct.weights, None), closed.error, closed
 
     def _usual(self, training: Training, solved: Solved, position: Expansion | Projection) -> Usual | None:
         """Return what each feature adds to training rows, where features add up."""

@@ -296,7 +296,8 @@ class WindowedDetector(Scored):
             model.gamma = self.estimator_.gamma_
         model._validate_params()
         training = model._training(window.X, window.weights)
-        self._start = model._fit_from(training, gram_of=gram_of, start=self._start if goes_on else None)
+        start = model._fit_from(training, gram_of=gram_of, start=self._start if goes_on else None)
+        self._start = start.without_gram if start else None
         self.estimator_, self._window, self.n_seen_ = model, window, n_seen
         self.offset_ = model.offset_
         return self

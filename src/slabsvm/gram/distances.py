@@ -15,8 +15,9 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from slabsvm.data.pieces import pieces
-from slabsvm.gram.base import Gram
+from slabsvm.gram.base import SMALL, Gram
 from slabsvm.gram.computed import Computed
+from slabsvm.gram.dense import Dense
 from slabsvm.gram.products import gram_of
 from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.rbf import RBF
@@ -163,6 +164,10 @@ class Tabled(Computed):
         """Return K over some of the samples, with a table of their values."""
         return Tabled(self.kernel, self.X[samples], self.values[np.ix_(samples, samples)])
 
+    def held(self) -> Gram:
+        """Return the table as a matrix."""
+        return Dense(self.values, self.resolution, trusted=self._trusted)
+
 
 class SharedDistances:
     """The Gram matrices of all fits over the same samples, from one store of distances.
@@ -187,10 +192,24 @@ class SharedDistances:
         self._distances: Distances | None = None
         self._gamma = np.nan
         self._values = np.empty((0, 0))
+        self._last: tuple[tuple[float, bool, int], Gram] | None = None
 
     def __call__(self, kernel: Kernel, samples: Rows, n_threads: int) -> Gram:
-        """Return access to K; the samples are the same at every call."""
-        if not isinstance(kernel, RBF) or samples.shape[1] < self._least_features:
+        """Return access to K; the samples are the same at every call, and while the kernel is, so is what is returned.
+
+        Of a few samples it is a matrix.
+        """
+        if not isinstance(kernel, RBF):
+            return gram_of(kernel, samples, n_threads)
+        key = (kernel.gamma, kernel.differences, n_threads)
+        if self._last is None or self._last[0] != key:
+            self._last = None
+            made = self._made(kernel, samples, n_threads)
+            self._last = (key, made.held() if made.n_samples <= SMALL else made)
+        return self._last[1]
+
+    def _made(self, kernel: RBF, samples: Rows, n_threads: int) -> Gram:
+        if samples.shape[1] < self._least_features:
             return gram_of(kernel, samples, n_threads)
         found = self._distances
         # A gamma may see differences that rounding hides in the distances that were kept for another.
@@ -223,6 +242,8 @@ class SharedDistances:
             some = self._values[rows]
             with np.errstate(over="ignore"):
                 np.exp(np.multiply(squared[rows], -gamma, out=some), out=some)
+        # Rounding moves samples away from themselves.
+        np.fill_diagonal(self._values[: squared.shape[1]], 1.0)
         self._gamma = gamma
         return self._values
 
