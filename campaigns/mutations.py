@@ -148,7 +148,7 @@ def _named(place: _Place) -> Any:
     for parent in reversed(place.parents):
         if isinstance(named, ast.stmt) or not isinstance(parent, ast.expr | ast.keyword | ast.Assign | ast.AnnAssign):
             break
-        if len(_unparsed(named)) >= NAMED or len(_unparsed(parent)) > LONGEST:
+        if len(ast.unparse(named)) >= NAMED or len(ast.unparse(parent)) > LONGEST:
             break
         named = parent
     return named

@@ -27,7 +27,15 @@ from slabsvm import (
 )
 from slabsvm.conformal.detector import METHODS, ConformalDetector
 from slabsvm.conformal.doubts import CalibrationWarning
-from slabsvm.conformal.p_values import benjamini_hochberg, combined, conformal_p_values, ranked, whole_down, whole_up
+from slabsvm.conformal.p_values import (
+    benjamini_hochberg,
+    combined,
+    conformal_p_values,
+    largest_rejected,
+    ranked,
+    whole_down,
+    whole_up,
+)
 from slabsvm.openset.classifier import OpenSetClassifier
 
 pytestmark = pytest.mark.numeric
@@ -211,6 +219,23 @@ def test_infinite_and_equal_calibration_scores_are_counted_like_others():
 def test_one_calibration_score_far_out_leaves_the_others_apart():
     usual = np.arange(1.0, 100.0)
     np.testing.assert_allclose(conformal_p_values([-1e17, *usual], [-1e18, 0.5, 50.0]) * 101, [1, 2, 52])
+
+
+def test_rounding_is_that_of_the_usual_score():
+    # 1e-9 below 0 is nothing beside scores of 1e8, and is below it where no other score is large.
+    assert conformal_p_values([0.0, 1e8, 2e8, 3e8], [-1e-9])[0] == pytest.approx(2 / 5)
+    assert conformal_p_values([0.0, 0.0, 1.0, 1e8], [-1e-9])[0] == pytest.approx(1 / 5)
+
+
+def test_the_largest_p_value_that_is_rejected_is_a_whole_number_of_steps():
+    assert largest_rejected(0.2, 30) == pytest.approx(6 / 31)
+    assert largest_rejected(0.2, 30, 2) == pytest.approx(6 / 31)
+    assert largest_rejected(0.1, 30, 2) == pytest.approx(2 / 31)
+    assert largest_rejected(0.05, 19) == pytest.approx(1 / 20)  # 20 x .05 is a whole number but for rounding
+    assert largest_rejected(0.05, 18) == 0.0
+    for alpha in (0.0, 1.0, 1.5, -0.1):
+        with pytest.raises(ValueError, match="alpha must be a rate between 0 and 1"):
+            largest_rejected(alpha, 30)
 
 
 def test_scores_that_differ_by_rounding_are_equal():

@@ -55,6 +55,13 @@ def test_the_bound_is_the_largest_of_those_at_each_rank(n):
     assert found.estimate == pytest.approx(1 - 0.3 / 0.5)
 
 
+def test_one_row_below_all_of_many_says_something():
+    # At ten ranks each side may err with .5 / 20: F is no more than 1 - .025^(1/1000) at the lowest, and G is .025.
+    most = 1.0 - 0.025**1e-3
+    found = contamination([1 / 1001], 1000, confidence=0.5)
+    assert found.least == pytest.approx((0.025 - most) / (1.0 - most))
+
+
 def test_rows_that_all_score_high_are_no_strangers():
     found = contamination(np.ones(20), 100)
     assert (found.least, found.estimate) == (0.0, 0.0)

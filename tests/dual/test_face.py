@@ -75,6 +75,17 @@ def test_solves_are_those_with_the_bordered_matrix(name, precision, within):
     np.testing.assert_allclose(face.solve(right, sums), expected, atol=within * np.abs(expected).max())
 
 
+def test_a_factor_of_single_precision_is_refined_until_it_does():
+    # The condition is 1e4, so that a pass over the factor is right to 1e-3 or less, and five of them to 1e-12.
+    basis = np.linalg.qr(np.random.default_rng(4).normal(size=(5, 5)))[0]
+    K = np.zeros((N, N))
+    K[:5, :5] = basis * np.geomspace(1e-4, 1.0, 5) @ basis.T
+    face, M = face_of("planes apart", K, precision=np.float32), bordered("planes apart", K)
+    right, sums = np.random.default_rng(1).normal(size=(5, 2)), np.ones((2, 2))
+    expected = np.linalg.solve(M, np.vstack([right, sums]))[:5]
+    np.testing.assert_allclose(face.solve(right, sums), expected, atol=1e-10 * np.abs(expected).max())
+
+
 @pytest.mark.parametrize("name", FACES)
 def test_the_factor_is_that_of_the_lifted_matrix(name):
     K = spd()
@@ -175,6 +186,9 @@ def test_a_step_that_meets_a_bound_says_where_and_a_walk_turns_there():
     once = face.walk(multipliers, scores, 1)
     np.testing.assert_allclose(once.multipliers, [[0.15, 0.25 - 0.1 / 3, 0.3 - 0.2 / 3, 0.0]])
     assert (once.met, once.arrived) == (1, False)
+    nowhere = face.walk(multipliers, scores, 0)
+    np.testing.assert_array_equal(nowhere.multipliers, multipliers)
+    assert (nowhere.met, nowhere.arrived) == (0, False)
     walk = face.walk(multipliers, scores, 2)
     np.testing.assert_allclose(walk.multipliers, [[0.15, 0.225, 0.225, 0.0]])
     assert walk.multipliers[0, 0] == 0.15
@@ -200,3 +214,33 @@ def test_a_multiplier_that_falls_ends_at_zero():
     np.testing.assert_allclose(walk.multipliers, [[0.3, 0.0, 0.3, 0.0]], atol=1e-15)
     assert walk.multipliers[0, 1] == 0.0
     assert (walk.met, walk.arrived) == (1, True)
+
+
+def walked(lower, upper, lower_caps):
+    """Return where a walk leads with K = I and two planes, whose caps are these and 1."""
+    multipliers = np.array([lower, upper])
+    caps = np.array([lower_caps, np.ones(len(upper))])
+    dual = Dual(np.array([1.0, -1.0]), caps, multipliers.sum(axis=1), np.zeros(len(lower)))
+    face = Face(dual, multipliers)
+    face.factor(np.eye(len(face.samples)))
+    return face.walk(multipliers, dual.beta(multipliers), 5)
+
+
+def test_a_walk_ends_where_planes_that_were_tied_share_no_sample_any_more():
+    # On the way from beta (.3, .2, -.19, -.1) to .0525 each, of sample 2 the lower plane takes .395 and the upper one
+    # .1525; the lower one has room for .04. The last sample is free in neither.
+    walk = walked([0.3, 0.2, 0.01, 0.0, 0.0], [0.0, 0.0, 0.2, 0.1, 0.0], [1.0, 1.0, 0.05, 1.0, 1.0])
+    share = 0.04 / 0.395
+    expected = [
+        [0.3 - share * 0.2475, 0.2 - share * 0.1475, 0.05, 0.0, 0.0],
+        [0.0, 0.0, 0.2 + share * 0.1525, 0.1 - share * 0.1525, 0.0],
+    ]
+    np.testing.assert_allclose(walk.multipliers, expected)
+    assert (walk.met, walk.arrived) == (1, False)
+
+
+def test_a_walk_ends_where_one_of_two_planes_has_a_single_free_sample_left():
+    # The lower plane's first may rise by .05 of the .1 that it should, and the upper plane's are half of the way then.
+    walk = walked([0.1, 0.3, 0.0, 0.0, 0.0], [0.0, 0.0, 0.1, 0.2, 0.3], [0.15, 1.0, 1.0, 1.0, 1.0])
+    np.testing.assert_allclose(walk.multipliers, [[0.15, 0.25, 0.0, 0.0, 0.0], [0.0, 0.0, 0.15, 0.2, 0.25]], atol=1e-15)
+    assert (walk.met, walk.arrived) == (1, False)

@@ -11,7 +11,7 @@ from slabsvm.dual.program import one_class, one_class_slab
 from slabsvm.gram.computed import Computed
 from slabsvm.kernels.rbf import RBF
 from slabsvm.solvers import smo
-from slabsvm.solvers.equal_scores import FEW, equal_scores, far_apart, solve_collapsed
+from slabsvm.solvers.equal_scores import FEW, equal_scores, far_apart, multipliers_of, solve_collapsed, surplus
 
 
 def problem(n_samples, gamma=0.3):
@@ -100,3 +100,46 @@ def test_few_samples_beyond_their_boxes_are_held_at_their_bounds(precision, gap)
     assert face is None
     np.testing.assert_array_equal(np.flatnonzero(point.multipliers[0] == caps[0]), np.sort(highest))
     assert tight.relative(point.gap, point.objective, 1.0) < gap
+
+
+# Four samples, all caps 1/2, and masses of 1 and 1/2.
+SMALL = one_class_slab(np.ones(4), 0.5, 0.25, 0.5)
+
+
+def test_what_both_planes_have_more_of_than_beta_says_is_added_where_there_is_room():
+    # Planes lack .3 each, and the samples have room for .1, .2, .4 and .4 in both.
+    beta = np.array([0.4, 0.3, -0.1, -0.1])
+    added = np.array([0.1, 0.2, 0.4, 0.4]) * (0.3 / 1.1)
+    expected = np.array([[0.4, 0.3, 0.0, 0.0], [0.0, 0.0, 0.1, 0.1]]) + added
+    np.testing.assert_allclose(multipliers_of(SMALL, beta), expected)
+    np.testing.assert_allclose(SMALL.beta(expected), beta)
+
+
+@pytest.mark.parametrize("beta", [[0.5, 0.5, -0.5, 0.0], [0.9, 0.5, -0.7, -0.1], [0.5, 0.5, 0.4, 0.1]])
+def test_where_no_addition_will_do_the_sums_are_put_right(beta):
+    found = multipliers_of(SMALL, np.array(beta))
+    assert (found >= 0).all()
+    assert (found <= SMALL.caps).all()
+    np.testing.assert_allclose(found.sum(axis=1), SMALL.totals)
+
+
+def test_one_plane_has_the_positive_part():
+    np.testing.assert_allclose(
+        multipliers_of(one_class(np.ones(4), 0.5), np.array([0.7, 0.25, 0.25, -0.2])), [[0.5, 0.25, 0.25, 0.0]]
+    )
+
+
+def test_a_surplus_is_what_beta_asks_of_the_lower_plane_within_its_boxes():
+    assert surplus(SMALL, np.array([0.4, 0.3, -0.1, -0.1])) == pytest.approx(0.7)
+    assert surplus(SMALL, np.array([0.9, 0.5, 0.5, -0.4])) == pytest.approx(1.5)
+    assert surplus(one_class(np.ones(4), 0.5), np.array([0.9, 0.5, 0.5, -0.4])) == 0.0
+
+
+def test_samples_are_far_apart_where_they_are_alone_on_average():
+    ones = np.ones(4)
+    assert far_apart(SMALL, ones, 24.0 * ones)
+    assert not far_apart(SMALL, ones, 25.0 * ones)  # a share of .04 is not above it
+    assert far_apart(SMALL, ones, np.array([1.0, 1e3, 1e3, 1e3]))
+    assert not far_apart(SMALL, ones, np.array([1.0, 1.0, 1.0, -1.0]))
+    assert not far_apart(SMALL, ones, np.array([1.0, 1.0, 1.0, 0.0]))
+    assert not far_apart(one_class(ones, 0.5), ones, ones)

@@ -1,0 +1,151 @@
+"""What the calibrated detector refuses, the numbers it states, and what it says nothing of."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+
+from slabsvm import CalibrationWarning, ConformalDetector, OneClassSVM, benjamini_hochberg
+from slabsvm.conformal.held_out import folds_of, given_of, halves_of
+
+pytestmark = pytest.mark.numeric
+
+
+@pytest.fixture(scope="module", name="X")
+def positives():
+    return np.random.default_rng(0).normal(size=(60, 2))
+
+
+@pytest.fixture(scope="module", name="detector")
+def calibrated(X):
+    return ConformalDetector(OneClassSVM(gamma=0.1), alpha=0.2).fit(X)
+
+
+@pytest.mark.parametrize(
+    ("name", "bad"),
+    [
+        ("estimator", 3),
+        ("alpha", 0.0),
+        ("alpha", 1.0),
+        ("alpha", "much"),
+        ("method", "splitt"),
+        ("two_sided", "yes"),
+        ("calibration_size", 0.0),
+        ("calibration_size", 1.0),
+        ("cv", 1),
+        ("cv", None),
+        ("n_jobs", "all"),
+        ("random_state", "seed"),
+    ],
+)
+def test_a_parameter_that_makes_no_sense_is_refused_by_its_name(name, bad, X):
+    with pytest.raises(ValueError, match=f"The '{name}' parameter of ConformalDetector"):
+        ConformalDetector(**{name: bad}).fit(X)
+
+
+def test_two_folds_are_enough(X):
+    detector = ConformalDetector(OneClassSVM(gamma=0.1), method="cross", cv=2).fit(X)
+    assert len(detector.estimators_) == 2
+    assert detector.n_calibration_ == 60
+
+
+@pytest.mark.parametrize("ask", ["p_values", "score_samples", "predict", "novelties", "threshold"])
+def test_nothing_is_answered_before_fit(ask, X):
+    with pytest.raises(NotFittedError):
+        getattr(ConformalDetector(), ask)(*[] if ask == "threshold" else [X])
+
+
+def test_rows_of_other_features_are_refused(detector, X):
+    for ask in (detector.p_values, detector.predict):
+        with pytest.raises(ValueError, match="has 1 features, but ConformalDetector is expecting 2"):
+            ask(X[:, :1])
+    assert detector.n_features_in_ == 2
+
+
+def test_a_calibration_without_a_doubt_says_nothing(X):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for method in ("split", "leave-one-out"):
+            ConformalDetector(OneClassSVM(gamma=0.1), alpha=0.2, method=method).fit(X)
+
+
+def test_numbers_of_one_and_of_two_sides_are_by_hand(X):
+    # 30 rows calibrate: steps of 1/31, and of twice that from two sides.
+    one = ConformalDetector(OneClassSVM(gamma=0.1), alpha=0.2).fit(X)
+    two = ConformalDetector(OneClassSVM(gamma=0.1), alpha=0.2, two_sided=True).fit(X)
+    assert one.n_calibration_ == two.n_calibration_ == 30
+    assert one.smallest_p_value_ == pytest.approx(1 / 31)
+    assert two.smallest_p_value_ == pytest.approx(2 / 31)
+    # .2 x 31 is 6.2 steps, of which 6 are rejected; three of twice the size from two sides.
+    assert one.offset_ == one.level(0.2) == pytest.approx(6 / 31)
+    assert two.offset_ == two.level(0.2) == pytest.approx(6 / 31)
+    assert one.level(0.1) == pytest.approx(3 / 31)
+    assert two.level(0.1) == pytest.approx(2 / 31)
+    assert one.level(0.01) == two.level(0.05) == 0.0
+    assert one.out_of_reach_ == 0.0
+
+
+def test_novelties_are_those_of_benjamini_and_hochberg_at_a_tenth(X):
+    detector = ConformalDetector(OneClassSVM(gamma=0.1), method="leave-one-out", alpha=0.2).fit(X)
+    rows = np.concatenate([X[:4], np.full((4, 2), 9.0)])
+    expected = benjamini_hochberg(detector.p_values(rows), 0.1)
+    assert 0 < expected.sum() < len(rows)
+    np.testing.assert_array_equal(detector.novelties(rows), expected)
+
+
+def test_where_all_calibration_rows_are_out_of_reach_there_is_no_threshold(X):
+    with pytest.warns(CalibrationWarning):
+        detector = ConformalDetector(OneClassSVM(gamma=1e5), alpha=0.2).fit(X)
+    assert detector.out_of_reach_ == 1.0
+    with pytest.raises(ValueError, match="There is no threshold of decision_function at this rate"):
+        detector.threshold()
+
+
+# Which rows are held out
+
+
+@pytest.mark.parametrize(("share", "held"), [(0.3, 3), (0.39, 3), (0.01, 1), (0.8, 8)])
+def test_the_share_that_is_held_out_is_rounded_down_and_never_nothing(share, held):
+    ((learned, held_out),) = halves_of(np.zeros((10, 1)), None, share=share, random=np.random.RandomState(0))
+    assert len(held_out) == held
+    np.testing.assert_array_equal(np.sort(np.concatenate([learned, held_out])), np.arange(10))
+
+
+def test_whole_groups_are_held_out():
+    groups = np.array([2, 2, 0, 1, 1, 0])
+    ((learned, held_out),) = halves_of(np.zeros((6, 1)), groups, share=0.4, random=np.random.RandomState(0))
+    assert len(np.unique(groups[held_out])) == 1
+    assert not np.isin(groups[learned], groups[held_out]).any()
+    folds = folds_of(np.zeros((6, 1)), groups, cv=5, random=np.random.RandomState(0))
+    assert [len(held_out) for _, held_out in folds] == [2, 2, 2]
+    # Two groups will do, one to learn and one to hold out; of rows two are learned at least.
+    assert len(folds_of(np.zeros((4, 1)), np.array([0, 0, 1, 1]), cv=2, random=np.random.RandomState(0))) == 2
+    with pytest.raises(ValueError, match="at least 1 groups"):
+        halves_of(np.zeros((4, 1)), np.zeros(4, dtype=int), share=0.5, random=np.random.RandomState(0))
+    with pytest.raises(ValueError, match="n_samples = 2 with method='split': at least 2 samples"):
+        halves_of(np.zeros((2, 1)), None, share=0.5, random=np.random.RandomState(0))
+
+
+def test_folds_are_no_more_than_rows_and_hold_each_out_once():
+    folds = folds_of(np.zeros((3, 1)), None, cv=5, random=np.random.RandomState(0))
+    np.testing.assert_array_equal(np.sort(np.concatenate([held for _, held in folds])), np.arange(3))
+    assert [len(learned) for learned, _ in folds] == [2, 2, 2]
+
+
+def test_rows_of_a_group_count_by_their_share_of_its_weight():
+    rows, groups = np.zeros((6, 1)), ["a", "a", "b", "b", "c", "c"]
+    np.testing.assert_allclose(given_of(rows, groups, {}).weights, 0.5)
+    # A group of no weight has none to share.
+    weighted = given_of(rows, groups, {"sample_weight": [1.0, 3.0, 2.0, 0.0, 0.0, 0.0]})
+    np.testing.assert_allclose(weighted.weights, [0.25, 0.75, 1.0, 0.0, 0.0, 0.0])
+    np.testing.assert_array_equal(weighted.parameters["groups"], weighted.groups)
+    np.testing.assert_array_equal(weighted.parameters["sample_weight"], [1.0, 3.0, 2.0, 0.0, 0.0, 0.0])
+
+
+def test_weights_are_counts_up_to_the_largest_that_can_be_told_apart():
+    np.testing.assert_array_equal(given_of(np.zeros((2, 1)), None, {}).weights, [1.0, 1.0])
+    most = given_of(np.zeros((2, 1)), None, {"sample_weight": [5e14, 5e14]})
+    np.testing.assert_array_equal(most.weights, [5e14, 5e14])
+    with pytest.raises(ValueError, match="sample weights add up to"):
+        given_of(np.zeros((2, 1)), None, {"sample_weight": [5e14, 6e14]})
