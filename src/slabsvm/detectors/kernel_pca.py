@@ -22,7 +22,15 @@ from slabsvm.detectors.kernelized import (
     samples_of,
     surroundings_of,
 )
-from slabsvm.detectors.principal_components import Centred, Components, centred, components, errors, left_out_errors
+from slabsvm.detectors.principal_components import (
+    Centred,
+    Components,
+    all_left_out_errors,
+    centred,
+    components,
+    errors,
+    left_out_errors,
+)
 from slabsvm.detectors.training import Training
 from slabsvm.gram.products import gram_of
 from slabsvm.kernels.base import Kernel
@@ -263,7 +271,7 @@ class KernelPCADetector(KernelDetector):
         q = self._dimension(found.variances, variance)
         leading = found.coefficients[:, :q]
         if left_out:
-            error = left_out_errors(cloud, found, q, slice(None))
+            error = all_left_out_errors(cloud, found, q)
         else:
             error = errors(np.diagonal(cloud.matrix), cloud.matrix @ leading)
         offset = nu_quantile(-error, distinct, self.nu) - rounding

@@ -14,6 +14,7 @@ from joblib import effective_n_jobs
 
 from slabsvm.data.checks import SMALLEST_SQUARE
 from slabsvm.data.distinct import Distinct, distinct_rows, same_points
+from slabsvm.data.pieces import pieces
 from slabsvm.detectors.base import Detector, Fitted, parameters
 from slabsvm.detectors.constraints import FiniteReal
 from slabsvm.detectors.training import Training
@@ -33,6 +34,8 @@ from slabsvm.runtime.sklearn_private import StrOptions
 # A precomputed kernel matrix may be this far from symmetric, relative to its largest entry, and its diagonal this far
 # from constant where it must be constant.
 ASYMMETRY = 1e-8
+# It is compared with its mirror image so many bytes at a time.
+COMPARED_BYTES = 2**24
 
 # Makes access to K over the rows of samples, for a number of threads: `slabsvm.gram.products.gram_of`, or one that
 # remembers distances.
@@ -223,7 +226,8 @@ def _symmetric(K: FloatArray) -> FloatArray:
             f"A precomputed kernel matrix must be square, with one row and one column for each training sample; this "
             f"one has the shape {K.shape}."
         )
-    difference = np.abs(K - K.T).max()
+    rows = pieces(len(K), K.itemsize * len(K), COMPARED_BYTES)
+    difference = max(float(np.abs(K[some] - K[:, some].T).max()) for some in rows)
     if difference == 0:
         return K
     if difference > ASYMMETRY * np.abs(K).max():

@@ -15,11 +15,17 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse.linalg
 
+from slabsvm.data.pieces import pieces
+from slabsvm.runtime.apart import apart
 from slabsvm.runtime.arrays import FloatArray
 
 # Lanczos iterations find the leading eigenvectors of matrices larger than this, if they are fewer than this share.
 LANCZOS_SIZE = 1000
 LANCZOS_SHARE = 0.05
+# Eigenvectors of a larger matrix take longer than a tenth of a second.
+LARGEST_WHOLE = 700
+# Left-out errors are found in pieces of samples, of about so many multiplications.
+WORK = 2_000_000_000
 
 
 @dataclass(frozen=True)
@@ -77,11 +83,11 @@ class Components:
     complete: bool
 
 
-def components(cloud: Centred, n_wanted: int | None, rounding: float) -> Components:
+def components(cloud: Centred, n_wanted: int | None, rounding: float, *, whole: int = LARGEST_WHOLE) -> Components:
     """Return the components whose variance is no rounding: the n_wanted leading ones where that saves work, or all.
 
-    rounding is how exactly K is known, relative to its diagonal. Memory: 3 k^2 numbers beside the cloud's while all are
-    found.
+    rounding is how exactly K is known, relative to its diagonal; of more samples than `whole` all components are found
+    while an interruption is answered. Memory: 5 k^2 numbers beside the cloud's.
     """
     k = len(cloud.shares)
     root = np.sqrt(cloud.shares)
@@ -91,8 +97,11 @@ def components(cloud: Centred, n_wanted: int | None, rounding: float) -> Compone
     if not complete:
         start = np.random.default_rng(0).normal(size=k)
         variances, vectors = scipy.sparse.linalg.eigsh(matrix, n_wanted, which="LA", v0=start)
-    else:
+    elif k <= whole:
         variances, vectors = scipy.linalg.eigh(matrix.T, driver="evd", overwrite_a=True, check_finite=False)
+    else:
+        # The same routine of LAPACK; SciPy's holds the interpreter's lock, with which no other thread is answered.
+        variances, vectors = apart(np.linalg.eigh, matrix)
     del matrix
     size = cloud.squared_mean + max(float(variances.max()), 0.0)
     least = max(k * float(np.finfo(np.float64).eps), rounding) * size
@@ -107,6 +116,13 @@ def errors(lengths: FloatArray, projections: FloatArray) -> FloatArray:
     """Return the reconstruction errors, (n,), from |f|^2, (n,), and the projections on the components, (n, q)."""
     found: FloatArray = np.maximum(lengths - np.einsum("ij,ij->i", projections, projections), 0.0)
     return found
+
+
+def all_left_out_errors(cloud: Centred, everything: Components, n_components: int) -> FloatArray:
+    """Return what `left_out_errors` does for all samples, a piece at a time."""
+    each = cloud.matrix.shape[1] * max(1, len(everything.variances))
+    found = [left_out_errors(cloud, everything, n_components, some) for some in pieces(len(cloud.shares), each, WORK)]
+    return np.concatenate(found)
 
 
 def left_out_errors(cloud: Centred, everything: Components, n_components: int, samples: slice) -> FloatArray:

@@ -51,7 +51,8 @@ def inverse_of_lower(factor: AnyFloatArray, *, whole: int = LARGEST_WHOLE) -> An
     (trtri,) = get_lapack_funcs(("trtri",), (factor,))
     if LARGEST_BANDED < len(factor) <= whole:
         return np.asarray(trtri(factor, lower=True)[0])
-    inverse = np.zeros_like(factor, order="F")
+    # Zeros of new memory cost nothing until they are used; of zeros_like they are written, in one long call.
+    inverse = np.zeros(factor.shape, factor.dtype, order="F")
     band = BAND if len(factor) <= LARGEST_BANDED else BLOCK
     for first in range(0, len(factor), band):
         rows = slice(first, first + band)

@@ -12,7 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from slabsvm.data.pieces import pieces
 from slabsvm.gram.base import Gram, solver_of_damped
+from slabsvm.gram.cholesky import WORK
 from slabsvm.gram.dense import Dense
 from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.rows import Rows
@@ -131,7 +133,9 @@ class Computed(Gram):
             return self.held().damped(damping)
         features = self._prepared_rows(np.float64)
         dense: FloatArray = features.toarray() if sp.issparse(features) else features
-        square = dense.T @ (damping[:, None] * dense)
+        square = np.zeros((dense.shape[1], dense.shape[1]))
+        for rows in pieces(len(dense), dense.shape[1] ** 2, WORK):
+            square += dense[rows].T @ (damping[rows, None] * dense[rows])
         solve_damped = solver_of_damped(square.copy, np.diagonal(square))
         return lambda W: np.asarray(dense @ solve_damped(dense.T @ W))
 

@@ -194,11 +194,12 @@ class Chi2Map(_SampledMap):
     kernel = "chi2"
 
 
-@np.errstate(over="ignore")
 def _largest_error(kernel: str, n_steps: int, interval: float) -> float:
     """Return the largest error of the kernel of two numbers of which the larger is 1."""
     frequencies = interval * np.arange(n_steps)
-    weights = interval * SPECTRA[kernel](frequencies) * np.where(frequencies > 0, 2.0, 1.0)
+    # Not as a decorator, which in NumPy 1 is one object for all threads.
+    with np.errstate(over="ignore"):
+        weights = interval * SPECTRA[kernel](frequencies) * np.where(frequencies > 0, 2.0, 1.0)
     found = np.zeros_like(RATIOS)
     for weight, frequency in zip(weights, frequencies, strict=True):
         found += weight * np.cos(frequency * RATIOS)

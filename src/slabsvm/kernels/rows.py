@@ -30,12 +30,13 @@ def product(left: Rows, right: Rows, out: AnyFloatArray | None) -> AnyFloatArray
     return out
 
 
-@np.errstate(over="ignore")
 def row_sums(X: Rows, power: int = 1) -> FloatArray:
     """Return sum_j x_j^power of each row, in float64; infinity where it overflows."""
-    if sp.issparse(X):
-        wide = X.astype(np.float64, copy=False)
-        return np.asarray((wide if power == 1 else wide.multiply(wide)).sum(axis=1)).ravel()
-    if power == 1:
-        return np.asarray(X.sum(axis=1, dtype=np.float64))
-    return np.asarray(np.einsum("ij,ij->i", X, X, dtype=np.float64))
+    # Not as a decorator, which in NumPy 1 is one object for all threads.
+    with np.errstate(over="ignore"):
+        if sp.issparse(X):
+            wide = X.astype(np.float64, copy=False)
+            return np.asarray((wide if power == 1 else wide.multiply(wide)).sum(axis=1)).ravel()
+        if power == 1:
+            return np.asarray(X.sum(axis=1, dtype=np.float64))
+        return np.asarray(np.einsum("ij,ij->i", X, X, dtype=np.float64))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from numbers import Integral, Real
@@ -25,7 +24,7 @@ from slabsvm.detectors.slab import OneClassSlabSVM
 from slabsvm.detectors.sources import is_dask, rows_in_memory, rows_in_place, source_of
 from slabsvm.detectors.training import Training
 from slabsvm.runtime.arrays import FloatArray, IndexArray
-from slabsvm.runtime.caller import warn
+from slabsvm.runtime.caller import silenced, warn
 from slabsvm.runtime.counting import counted
 from slabsvm.runtime.sklearn_private import Interval, _num_samples
 from slabsvm.selection.criteria import RecallMissedWarning
@@ -349,9 +348,8 @@ class AutoSlabSVM(WithProgress, GroupedDetector):
         )
         gammas = bandwidths(rows, training)
         members: list[OneClassSlabSVM] = []
-        with warnings.catch_warnings():
-            # What all of them say, the diagnosis says.
-            warnings.simplefilter("ignore", SlabCollapseWarning)
+        # What all of them say, the diagnosis says.
+        with silenced(SlabCollapseWarning):
             for member in fit_path(slab, rows, sample_weight=training.weights, groups=training.names, gamma=gammas):
                 members.append(member)
                 if fitted is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
@@ -19,6 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 from slabsvm.detectors.answers import Answer
 from slabsvm.detectors.base import SlabCollapseWarning
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
+from slabsvm.runtime.caller import silenced
 from slabsvm.runtime.sklearn_private import _num_samples
 from slabsvm.selection.journal import Journal
 from slabsvm.selection.judging import Outcome, Search, fit_and_judge
@@ -86,7 +86,7 @@ def run_all(
     in_chains = {(candidate, chain.split) for chain in linked for candidate in chain.candidates}
     tasks = [delayed(_run_chain)(chain, recorder, raises) for chain in linked]
     tasks += [delayed(_run_alone)(search, run, recorder, raises) for run in missing if run not in in_chains]
-    with _expected_warnings(), ONE_BLAS_THREAD:
+    with ONE_BLAS_THREAD:
         Parallel(n_jobs=n_jobs, require="sharedmem")(tasks)
     outcomes = recorder.outcomes
     return [[outcomes[c, p] for p in range(len(search.splits))] for c in range(len(search.candidates))]
@@ -94,7 +94,8 @@ def run_all(
 
 def _run_alone(search: Search, run: Run, recorder: _Recorder, raises: bool) -> None:
     try:
-        outcome = fit_and_judge(search, *run)
+        with _expected_warnings():
+            outcome = fit_and_judge(search, *run)
     except Exception as error:
         if raises:
             raise
@@ -103,8 +104,9 @@ def _run_alone(search: Search, run: Run, recorder: _Recorder, raises: bool) -> N
 
 
 def _run_chain(chain: Chain, recorder: _Recorder, raises: bool) -> None:
-    for candidate, outcome in _until_broken(chain.run()):
-        recorder.keep((candidate, chain.split), outcome)
+    with _expected_warnings():
+        for candidate, outcome in _until_broken(chain.run()):
+            recorder.keep((candidate, chain.split), outcome)
     # Runs that a chain did not finish are fitted independently, so that the detector itself says what is wrong.
     for candidate in chain.candidates:
         if (candidate, chain.split) not in recorder.outcomes:
@@ -120,9 +122,7 @@ def _until_broken(outcomes: Iterator[tuple[int, Outcome]]) -> Iterator[tuple[int
 @contextmanager
 def _expected_warnings() -> Iterator[None]:
     """Silence warnings that a grid provokes on purpose; the refit of the chosen candidate warns."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SlabCollapseWarning)
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with silenced(SlabCollapseWarning), silenced(ConvergenceWarning):
         yield
 
 

@@ -20,6 +20,7 @@ from slabsvm.dual.active_set import Face
 from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Point, Solution, Status, certified
 from slabsvm.gram.base import Gram
+from slabsvm.gram.dense import Dense
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
@@ -33,6 +34,8 @@ PATIENCE = 8
 PROGRESS = 0.9
 # A step keeps this share of the way to the boundary.
 STEP_SHARE = 0.995
+# K of a face takes no more bytes than this where K is not held: far from the optimum nearly all samples are free.
+FACE_BYTES = 2**28
 
 
 @ONE_BLAS_THREAD
@@ -98,6 +101,7 @@ def _at_the_vertex_of(best: Point, gram: Gram) -> Point:
     Each of BOUND_SHARES counts as near in turn; the face whose optimum has the least gap is the right one.
     """
     dual, v = best.dual, best.multipliers
+    held = isinstance(gram, Dense)
     tried: set[bytes] = set()
     for share in BOUND_SHARES:
         rounded = np.where(v < share * dual.caps, 0.0, np.where(v > (1 - share) * dual.caps, dual.caps, v))
@@ -110,9 +114,11 @@ def _at_the_vertex_of(best: Point, gram: Gram) -> Point:
                     break
                 tried.add(bounds)
                 latest, face = bounds, Face(dual, point.multipliers)
-                if len(face.samples) >= 2:
+                n_free = len(face.samples)
+                solvable = n_free >= 2 and (held or 8 * n_free**2 <= FACE_BYTES)
+                if solvable:
                     face.factor(gram.block(face.samples, face.samples))
-            if len(face.samples) >= 2:
+            if solvable:
                 point = _point(dual, gram, face.walk(point.multipliers, point.scores, 1).multipliers)
             best = min(best, point, key=lambda one: one.gap)
     return best

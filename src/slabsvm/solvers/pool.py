@@ -125,8 +125,7 @@ class Pool:
         self._is_member[:] = True
         self.holds_everything = True
         self._rows = KeptRows(self.gram, self.dtype)
-        self.block = np.empty((n_samples, padded(n_samples)), dtype=self.dtype)
-        self.block[:, n_samples:] = 0.0
+        self.block = np.zeros((n_samples, padded(n_samples)), dtype=self.dtype)
         self.gram.block(self.members, None, self.dtype, out=self.matrix)
 
     def product(self, beta: FloatArray, share: float = 1.0) -> FloatArray:

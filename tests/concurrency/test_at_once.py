@@ -1,0 +1,136 @@
+"""What is fitted and asked at once, in threads and in processes, is what it is alone, to the last bit."""
+
+import multiprocessing
+import warnings
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from threading import Barrier
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from concurrency import many
+from slabsvm import AutoSlabSVM, DriftMonitor, LabelFreeSearchCV, OneClassSlabSVM, OneClassSVM, SlabCollapseWarning
+
+pytestmark = [pytest.mark.numeric, pytest.mark.filterwarnings("ignore")]
+
+NAMES = list(many.MODELS)
+N_THREADS = 8
+
+
+@pytest.fixture(scope="module", name="alone")
+def answers_of_models_alone():
+    return many.outcomes(NAMES, 0)
+
+
+def test_models_of_all_kinds_in_eight_threads_are_what_they_are_alone(alone):
+    names = [str(name) for name in np.random.default_rng(0).permutation(NAMES)]
+    with ThreadPoolExecutor(N_THREADS) as threads:
+        found = dict(zip(names, threads.map(many.outcome, names, [0] * len(names)), strict=True))
+    assert found == alone
+
+
+def test_a_hundred_models_in_a_hundred_threads_are_what_they_are_alone():
+    begin = Barrier(100)
+
+    def fit(seed: int, *, together: bool) -> str:
+        if together:
+            begin.wait()
+        return many.answered(OneClassSlabSVM().fit(many.rows(seed, 40)), seed)
+
+    with ThreadPoolExecutor(100) as threads:
+        at_once = list(threads.map(lambda seed: fit(seed, together=True), range(100)))
+    assert at_once == [fit(seed, together=False) for seed in range(100)]
+
+
+# A fork after the parent's fits inherits BLAS, whose threads it has not, and compiled loops.
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_models_in_processes_are_what_they_are_alone(alone, method):
+    if method not in multiprocessing.get_all_start_methods():
+        pytest.skip(f"no processes are made by {method} here")
+    names = ["slab", "slab, interior point", "slab, chi2", "average", "open set", "linear slab"]
+    n_processes = 2 if method == "fork" else 1
+    with ProcessPoolExecutor(n_processes, mp_context=multiprocessing.get_context(method)) as processes:
+        found = list(processes.map(many.outcomes, [names] * n_processes, [0] * n_processes, timeout=120))
+    assert found == [{name: alone[name] for name in names}] * n_processes
+
+
+def test_a_fork_while_another_thread_fits_neither_waits_nor_differs(alone):
+    if "fork" not in multiprocessing.get_all_start_methods():
+        pytest.skip("no processes are made by fork here")
+    stop = False
+
+    def fit_on() -> None:
+        while not stop:
+            OneClassSlabSVM().fit(many.rows(3, 150))
+
+    with ThreadPoolExecutor(1) as other:
+        going = other.submit(fit_on)
+        try:
+            for _ in range(3):
+                with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("fork")) as process:
+                    assert process.submit(many.outcome, "slab", 0).result(timeout=60) == alone["slab"]
+        finally:
+            stop = True
+        going.result()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_one_fitted_model_answers_eight_threads_as_it_answers_one(name):
+    # What a model remembers of predictions is made by whichever thread comes first.
+    model, asked = many.fitted(clone(many.MODELS[name]()), many.rows(0)), many.rows(1, 200)
+    alone = many.fitted(clone(many.MODELS[name]()), many.rows(0)).decision_function(asked)
+    begin = Barrier(N_THREADS)
+
+    def answer(_: int) -> np.ndarray:
+        begin.wait()
+        return model.decision_function(asked)
+
+    with ThreadPoolExecutor(N_THREADS) as threads:
+        for found in threads.map(answer, range(N_THREADS)):
+            np.testing.assert_array_equal(found, alone)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_model_that_two_threads_fit_is_one_of_the_two_whole(name):
+    wanted = {many.answered(many.fitted(clone(many.MODELS[name]()), many.rows(seed)), 9) for seed in (0, 5)}
+    model = clone(many.MODELS[name]())
+    begin = Barrier(2)
+
+    def fit(seed: int) -> None:
+        begin.wait()
+        many.fit(model, many.rows(seed))
+
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(fit, (0, 5)))
+    assert many.answered(model, 9) in wanted
+
+
+def test_monitors_in_threads_are_what_they_are_alone():
+    def watch(seed: int) -> float:
+        model = many.fitted(clone(many.MODELS["calibrated"]()), many.rows(seed))
+        monitor = DriftMonitor(model).fit()
+        for piece in np.split(many.rows(seed + 1, 60), 6):
+            monitor.update(piece)
+        return monitor.log_evidence_
+
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(watch, range(4))) == [watch(seed) for seed in range(4)]
+
+
+def test_fits_at_once_leave_the_filters_of_warnings_as_they_were():
+    # Filters are the whole process's: a thread that changes them for a while may restore another's changes.
+    def fit(turn: int) -> None:
+        begin.wait()
+        if turn % 2:
+            AutoSlabSVM(recall=0.8).fit(many.rows(turn, 30 + 20 * turn))
+        else:
+            search = LabelFreeSearchCV(OneClassSVM(), {"nu": [0.1, 0.2]}, cv="leave-one-out", criterion="volume")
+            search.fit(many.rows(turn, 30 + 20 * turn))
+
+    begin, before = Barrier(4), list(warnings.filters)
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(fit, range(4)))
+    assert list(warnings.filters) == before
+    with pytest.warns(SlabCollapseWarning):
+        OneClassSlabSVM(gamma=1e4, offsets="training").fit(many.rows(0))

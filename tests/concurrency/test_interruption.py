@@ -1,0 +1,117 @@
+"""Ctrl-C at any moment: the state before or the state after, whole; and a long call does not keep it waiting."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from concurrency import many
+from slabsvm import DriftMonitor
+from slabsvm.detectors.principal_components import all_left_out_errors, centred, components
+from slabsvm.runtime.apart import apart
+
+pytestmark = [pytest.mark.numeric, pytest.mark.filterwarnings("ignore")]
+
+NAMES = list(many.MODELS)
+# In all; each model has its share.
+N_MOMENTS = 210
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_signal_at_random_moments_leaves_the_state_before_or_the_one_after_whole(name):
+    model = many.fitted(clone(many.MODELS[name]()), many.rows(0))
+    begin = time.perf_counter()
+    after = many.answered(many.fitted(clone(model), many.rows(5)), 9)
+    lasting = time.perf_counter() - begin
+    before, state, n_interrupted = many.answered(model, 9), dict(vars(model)), 0
+    for moment in np.random.default_rng(0).uniform(1e-4, 1.2 * lasting, N_MOMENTS // len(NAMES)):
+        try:
+            with many.interrupted_after(float(moment)):
+                many.fit(model, many.rows(5))
+        except KeyboardInterrupt:
+            n_interrupted += 1
+        same = [value is state.get(name) for name, value in vars(model).items()]
+        assert many.answered(model, 9) == (before if all(same) else after)
+        if all(same):
+            assert vars(model).keys() == state.keys()
+        vars(model).update(state)
+    assert n_interrupted
+
+
+def test_a_signal_at_random_moments_of_an_update_counts_all_of_its_rows_or_none():
+    model = many.fitted(clone(many.MODELS["calibrated"]()), many.rows(0))
+    monitor, piece = DriftMonitor(model).fit(), many.rows(3, 2000)
+    counts = set()
+    for moment in np.random.default_rng(0).uniform(1e-4, 5e-3, 20):
+        before = monitor.n_rows_
+        try:
+            with many.interrupted_after(float(moment)):
+                monitor.update(piece)
+        except KeyboardInterrupt:
+            pass
+        counts.add(monitor.n_rows_ - before)
+    assert counts <= {0, len(piece)}
+
+
+def test_a_call_apart_is_answered_while_it_lasts_and_its_result_is_dropped():
+    main, end = threading.get_ident(), threading.Event()
+
+    def call() -> int:
+        if not end.is_set():
+            signal.pthread_kill(main, signal.SIGALRM)
+        assert end.wait(60)
+        return 1
+
+    with pytest.raises(KeyboardInterrupt), many.interrupted_after(3600):
+        apart(call)
+    end.set()
+    assert apart(call) == 1
+    assert apart(np.add, 1, 2) == 3
+    with pytest.raises(ZeroDivisionError):
+        apart(divmod, 1, 0)
+    with ThreadPoolExecutor(1) as other:
+        # Elsewhere there is nobody to interrupt.
+        assert other.submit(apart, threading.get_ident).result() != threading.get_ident()
+
+
+def test_components_that_are_found_apart_are_those_that_are_found_in_place():
+    X = many.rows(0, 60)
+    K = np.exp(-((X[:, None] - X[None]) ** 2).sum(axis=2))
+    cloud = centred(K, np.ones(60))
+    there, here = (components(cloud, None, 1e-12, whole=whole) for whole in (0, 60))
+    # Eigenvalues of a symmetric matrix are exact to within rounding of the largest; directions are of either sign.
+    np.testing.assert_allclose(there.variances, here.variances, rtol=0, atol=1e-14)
+    some, other = (all_left_out_errors(cloud, found, 10) for found in (there, here))
+    np.testing.assert_allclose(some, other, rtol=1e-9, atol=1e-12)
+
+
+FIRST = """
+import sys
+from concurrency import many
+n_interrupted = 0
+for moment in (0.15, 0.6, 1.2):
+    try:
+        with many.interrupted_after(moment):
+            many.outcome("slab", 0)
+    except KeyboardInterrupt:
+        n_interrupted += 1
+print(n_interrupted, many.outcome("slab", 0))
+"""
+
+
+def test_a_signal_during_the_first_compilation_leaves_loops_that_can_be_compiled(tmp_path):
+    paths = [*sys.path, os.path.dirname(os.path.dirname(os.path.abspath(many.__file__)))]
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    command = [sys.executable, "-W", "ignore", "-c", FIRST]
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    assert run.returncode == 0, run.stderr
+    n_interrupted, found = run.stdout.split()
+    assert int(n_interrupted) >= 1
+    assert found == many.outcome("slab", 0)
