@@ -98,6 +98,10 @@ def test_what_is_no_question_is_refused_in_words(changes, said):
         asked(body(**changes))
 
 
+def test_whole_numbers_may_be_longer_than_those_of_numpy():
+    assert asked(body(grid={"x": [0, 10**90, 3], "y": [-(2**80), 0, 2]})).across.tolist() == [0, 5e89, 1e90]
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [

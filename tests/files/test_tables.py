@@ -2,8 +2,10 @@
 
 import gzip
 import io
+import struct
 import sys
 import tracemalloc
+import zipfile
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -238,11 +240,72 @@ class TestArrays:
         with pytest.raises(TableError, match="it holds no array 'rest', but 'train', 'test'"):
             whole(tmp_path / "two.npz", Reading(array="rest"))
 
+    @pytest.mark.parametrize(
+        ("header", "text"),
+        [
+            (b"{'descr': '<f8', 'fortran_order': False, 'shape': (2L, 1L), }", None),
+            (b"{'shape': (2, 1), 'fortran_order': True, 'descr': '>f4'}", None),
+            (b"{'descr': __import__('os').system('true'), 'fortran_order': False, 'shape': (2, 1)}", "its header is"),
+            (b"{'descr': '<f8', 'fortran_order': False, 'shape': (2, 1" + b"-" * 900, "its header is not that of"),
+            (b"{'descr': '<f8', 'fortran_order': False, 'shape': (9999999999999, 9)}", "has 16 bytes for that"),
+            (b"{'descr': '<f8', 'fortran_order': False, 'shape': (9999999999999, 0)}", "it has no columns"),
+            (b"{'descr': '<U2', 'fortran_order': False, 'shape': (2, 1)}", "it holds values of the type '<U2'"),
+        ],
+    )
+    def test_a_header_is_matched_and_never_evaluated(self, tmp_path, header, text):
+        content = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + np.ones(2).tobytes()
+        (tmp_path / "t.npy").write_bytes(content)
+        with zipfile.ZipFile(tmp_path / "t.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("x.npy", content if text or b"f8" in header else content[:-8])
+        for name in ("t.npy", "t.npz"):
+            if text is None:
+                assert read(tmp_path / name).shape == (2, 1)
+            else:
+                with pytest.raises(TableError, match=text if name == "t.npy" else "Z file of numbers|no columns"):
+                    read(tmp_path / name)
+
+    @pytest.mark.parametrize("place", range(4, 40, 4))
+    def test_a_damaged_archive_is_told_so(self, tmp_path, place):
+        """What zipfile stumbles over it raises."""
+        np.savez_compressed(tmp_path / "t.npz", x=np.eye(3))
+        content = bytearray((tmp_path / "t.npz").read_bytes())
+        entry, said = content.index(b"PK\x01\x02"), []
+        for start in (0, entry, len(content) - 22):
+            changed = content.copy()
+            changed[start + place % 22 : start + place % 22 + 4] = b"\x0e\xff\xff\x0e"
+            (tmp_path / "t.npz").write_bytes(changed)
+            # Some bytes of an archive say nothing.
+            try:
+                np.testing.assert_array_equal(read(tmp_path / "t.npz"), np.eye(3))
+            except TableError as error:
+                said.append(str(error))
+        assert all("it is no NPZ file of numbers, or was cut short: " in text for text in said)
+
     def test_a_file_cut_short(self, tmp_path):
         np.save(tmp_path / "t.npy", np.zeros((100, 3)))
         (tmp_path / "c.npy").write_bytes((tmp_path / "t.npy").read_bytes()[:500])
         with pytest.raises(TableError, match="it is no NPY file of numbers, or was cut short"):
             whole(tmp_path / "c.npy", Reading())
+
+
+@needs_pyarrow
+def test_what_pandas_noted_in_a_parquet_file_may_be_wrong(tmp_path, frame):
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    table = pa.Table.from_pandas(frame)
+    parquet.write_table(table.replace_schema_metadata({b"pandas": b'{"columns": ['}), tmp_path / "t.parquet")
+    with pytest.raises(TableError, match="what pandas noted in it cannot be read: JSONDecodeError"):
+        whole(tmp_path / "t.parquet", Reading())
+
+
+def test_an_error_means_nothing_to_a_terminal(tmp_path):
+    (tmp_path / "t.tsv").write_bytes(b'a\tb\n"x"y\n')
+    (tmp_path / "t.svm").write_bytes(b"1 1:\x1b[2J\n")
+    for name in ("t.tsv", "t.svm"):
+        with pytest.raises(TableError) as error:
+            whole(tmp_path / name, Reading())
+        assert str(error.value).isprintable()
 
 
 @needs_pyarrow

@@ -50,7 +50,7 @@ class GoodRows:
 def good_rows(path: Path, options: dict[str, Any]) -> GoodRows:
     """Return the table of a file, encoded."""
     from slabsvm.files.tables import whole
-    from slabsvm.tables.cells import TableError, cells_of, names_of
+    from slabsvm.tables.cells import TableError, cells_of, places_of
 
     encoder = encoder_of(options)
     ids = [*filter(None, [options["id"]])]
@@ -59,7 +59,7 @@ def good_rows(path: Path, options: dict[str, Any]) -> GoodRows:
         if len(table) < LEAST_ROWS:
             raise TableError(f"it has {counted(len(table), 'row')}, and at least {LEAST_ROWS} are needed to learn from")
         rows = encoder.fit_transform(table)
-        columns, weights = names_of(table), None
+        columns, weights = places_of(table), None
         if options["weight"]:
             cells = cells_of(table, columns, options["weight"])
             weights = cells.numbers()

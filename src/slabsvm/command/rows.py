@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from slabsvm.command.terminal import printable
-from slabsvm.tables.cells import TableError, cells_of, names_of
+from slabsvm.tables.cells import TableError, cells_of, names_of, places_of
 
 if TYPE_CHECKING:
     from slabsvm.tables import TableEncoder
@@ -56,7 +56,7 @@ class RowNames:
         """Return what the rows of a piece are called, of which the first has this number."""
         if self.column is None:
             return range(first, first + len(piece))
-        cells = cells_of(piece, names_of(piece), self.column)
+        cells = cells_of(piece, places_of(piece), self.column)
         return ["" if gap else text for gap, text in zip(cells.missing, cells.texts(), strict=True)]
 
 

@@ -111,7 +111,7 @@ class Scorer:
             Columns have no shares, as behind a step that mixes them.
         """
         from slabsvm.detectors.explained import refuse_mixers
-        from slabsvm.tables.cells import cells_of, names_of
+        from slabsvm.tables.cells import cells_of, places_of
 
         found = [""] * len(answers.accepted)
         rejected = np.flatnonzero(~answers.accepted)
@@ -124,8 +124,8 @@ class Scorer:
             raise click.ClickException(f"There are no reasons: {error} --reasons 0 leaves them out.") from error
         shares = self.encoder.by_column(shares, answers.encoded.strange[rejected])
         some = table.iloc[rejected] if hasattr(table, "iloc") else table[rejected]
-        names = names_of(some)
-        cells = {column.name: cells_of(some, names, column.name) for column in self.encoder.columns_}
+        there = places_of(some)
+        cells = {column.name: cells_of(some, there, column.name) for column in self.encoder.columns_}
         against = np.clip(shares, None, 0.0)
         blame = against / np.minimum(against.sum(axis=1, keepdims=True), -TINY)
         worst = np.argsort(-blame, axis=1, kind="stable")[:, :most]

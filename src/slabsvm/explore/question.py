@@ -133,7 +133,8 @@ def _nodes(value: Any, name: str) -> FloatArray:
     if isinstance(value, list) and len(value) == 3 and all(map(_is_number, value)):
         first, last, count = value
         if first < last and isinstance(count, int) and LEAST_NODES <= count <= MOST_NODES:
-            return np.linspace(first, last, count)
+            # Whole numbers may be longer than NumPy's.
+            return np.linspace(float(first), float(last), count)
     raise QuestionError(
         f"{name} must be [from, to, count]: two finite numbers in ascending order, and a whole number from "
         f"{LEAST_NODES} to {MOST_NODES}."

@@ -9,7 +9,7 @@ import numpy as np
 
 from slabsvm.explore.question import MOST_POINTS
 from slabsvm.files.tables import Reading, whole
-from slabsvm.tables.cells import TableError, cells_of, names_of
+from slabsvm.tables.cells import TableError, cells_of, places_of
 
 MOST_COLUMNS = 100
 
@@ -20,7 +20,7 @@ def columns_of(path: Path, how: Reading) -> dict[str, Any]:
     Of more rows than the page takes, as many are chosen, evenly spread over the table. Raises TableError.
     """
     table = whole(path, how)
-    names = names_of(table)
+    names = places_of(table)
     n_rows = len(table)
     chosen = np.unique(np.linspace(0, n_rows - 1, min(n_rows, MOST_POINTS)).astype(np.intp))
     columns: list[dict[str, Any]] = []

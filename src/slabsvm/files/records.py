@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from slabsvm.runtime.counting import counted
-from slabsvm.tables.cells import TableError, as_number, shown
+from slabsvm.tables.cells import TableError, as_number, repeated, shown
 
 BLOCK_BYTES = 2**22
 # A record of more bytes is refused: a cell without end must not fill the memory.
@@ -192,9 +192,8 @@ class Records:
             )
         if "" in names:
             raise TableError(f"the header has no name for column {names.index('') + 1}. Give it one")
-        twice = [name for place, name in enumerate(names) if name in names[:place]]
-        if twice:
-            raise TableError("there are two columns of this name, or more. Rename all but one", column=twice[0])
+        if (twice := repeated(names)) is not None:
+            raise TableError("there are two columns of this name, or more. Rename all but one", column=twice)
         return names
 
     def _refuse_encoding(self, block: Block) -> None:

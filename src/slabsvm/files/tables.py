@@ -18,10 +18,10 @@ from typing import Any, BinaryIO, cast
 
 import numpy as np
 
+from slabsvm.files.arrays import mapped, unpacked
 from slabsvm.files.records import AsItComes, Block, Records
-from slabsvm.runtime.counting import counted
 from slabsvm.runtime.extras import load
-from slabsvm.tables.cells import TableError, shown
+from slabsvm.tables.cells import TableError, repeated, shown
 
 STANDARD = Path("-")
 SUFFIXES = {
@@ -284,7 +284,7 @@ def _parquet(path: Path, how: Reading) -> Iterator[Any]:
                 if field.name in {*how.texts, *how.ids} and pyarrow.types.is_integer(field.type)
             ]
             for batch in table.iter_batches(batch_size=height):
-                frame = batch.to_pandas()
+                frame = _of_batch(batch)
                 for name in exact:
                     # pandas makes floats of integers with gaps, which long ones do not survive.
                     frame[name] = batch.column(name).cast(pyarrow.string()).to_pylist()
@@ -295,37 +295,26 @@ def _parquet(path: Path, how: Reading) -> Iterator[Any]:
             raise TableError(f"it is damaged, or was cut short: {_first_line(error)}") from error
 
 
+def _of_batch(batch: Any) -> Any:
+    """Return a frame, with the types and the index that pandas has noted in the file."""
+    try:
+        return batch.to_pandas()
+    except MemoryError:
+        raise
+    # The notes are JSON that names types, of which pandas believes every word.
+    except Exception as error:
+        raise TableError(
+            f"what pandas noted in it cannot be read: {type(error).__name__}: {_first_line(error)}. Write it anew"
+        ) from error
+
+
 def _npy(path: Path, how: Reading) -> Iterator[Any]:
     del how
-    try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise TableError(f"it is no NPY file of numbers, or was cut short: {_first_line(error)}") from error
-    if not isinstance(array, np.ndarray):
-        array.close()
-        raise TableError("it is an archive of arrays. Say so (format): npz")
-    yield from _of_array(array)
+    yield from _of_array(mapped(path))
 
 
 def _npz(path: Path, how: Reading) -> Iterator[Any]:
-    try:
-        archive = np.load(path, allow_pickle=False)
-        if isinstance(archive, np.ndarray):
-            raise TableError("it is one array. Say so (format): npy")
-        with archive:
-            if how.array is None and len(archive.files) != 1:
-                raise TableError(f"it holds {len(archive.files)} arrays, {_few(archive.files)}. Say which one (array)")
-            name = archive.files[0] if how.array is None else how.array
-            if name not in archive.files:
-                raise TableError(f"it holds no array {shown(name)}, but {_few(archive.files)}")
-            array = archive[name]
-    except TableError:
-        raise
-    except (ValueError, EOFError, OSError, zlib.error) as error:
-        if isinstance(error, OSError) and error.errno is not None:
-            raise
-        raise TableError(f"it is no NPZ file of numbers, or was cut short: {_first_line(error)}") from error
-    yield from _of_array(array)
+    yield from _of_array(unpacked(path, how.array))
 
 
 def _svmlight(path: Path, how: Reading) -> Iterator[Any]:
@@ -344,10 +333,12 @@ def _svmlight(path: Path, how: Reading) -> Iterator[Any]:
 
 
 def _of_array(array: Any, dense: Callable[[Any], Any] = np.asarray) -> Iterator[Any]:
-    if array.ndim != 2 or array.dtype.kind not in "fiub":
+    if array.ndim != 2:
         raise TableError(
             f"it holds an array of {array.dtype} with the shape {array.shape}: a table has rows and columns"
         )
+    if array.shape[1] == 0:
+        raise TableError("it has no columns")
     height = max(1, PIECE_CELLS // max(1, array.shape[1]))
     for first in range(0, array.shape[0], height):
         yield dense(array[first : first + height])
@@ -371,16 +362,9 @@ def _pandas() -> Any:
 
 
 def _refuse_repeats(names: list[str]) -> None:
-    twice = [name for place, name in enumerate(names) if name in names[:place]]
-    if twice:
-        raise TableError("there are two columns of this name, or more. Rename all but one", column=twice[0])
-
-
-def _few(names: list[str]) -> str:
-    return ", ".join(map(shown, names[:5])) + (f" and {counted(len(names) - 5, 'other')}" if len(names) > 5 else "")
+    if (twice := repeated(names)) is not None:
+        raise TableError("there are two columns of this name, or more. Rename all but one", column=twice)
 
 
 def _first_line(error: Exception) -> str:
-    text = (str(error) or type(error).__name__).splitlines()[0][:200]
-    # NumPy takes whatever it does not know for a pickle, and says how to run it.
-    return "it begins as nothing that NumPy writes" if "pickle.load" in text or "pickled data" in text else text
+    return (str(error) or type(error).__name__).splitlines()[0][:200]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, time, timedelta
 from math import isnan
@@ -40,7 +40,7 @@ class TableError(ValueError):
     def __init__(self, what: str, *, column: str | None = None, row: int | None = None) -> None:
         where = [] if row is None else [f"row {row + 1:,}"]
         where += [] if column is None else [f"column {shown(column)}"]
-        place = ", ".join(where)
+        place, what = ", ".join(where), plain(what)
         super().__init__(f"{place[0].upper()}{place[1:]}: {what}" if place else what)
         self.what, self.column, self.row = what, column, row
 
@@ -164,6 +164,11 @@ def shown(value: Any) -> str:
     return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}... ({len(str(value)):,} characters)"
 
 
+def plain(text: str) -> str:
+    """Return a text in one line, in which nothing means anything to a terminal."""
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in " ".join(text.splitlines()))
+
+
 def looks_like_a_date(text: str) -> bool:
     """Return whether a text begins as a date of the calendar does."""
     return DATE.match(text.strip()) is not None
@@ -201,10 +206,24 @@ def names_of(table: Any) -> list[str]:
         names = [str(name) for name in table.columns]
     else:
         names = [f"x{place}" for place in range(table.shape[1])]
-    if len(set(names)) < len(names):
-        twice = next(name for place, name in enumerate(names) if name in names[:place])
+    if (twice := repeated(names)) is not None:
         raise TableError("there are two columns of this name, or more. Rename all but one", column=twice)
     return names
+
+
+def places_of(table: Any) -> dict[str, int]:
+    """Return the place of each column by its name, in their order; raise as `names_of`."""
+    return {name: place for place, name in enumerate(names_of(table))}
+
+
+def repeated(names: Sequence[str]) -> str | None:
+    """Return the first name that was there before, None where all differ."""
+    known: set[str] = set()
+    for name in names:
+        if name in known:
+            return name
+        known.add(name)
+    return None
 
 
 def n_rows_of(table: Any) -> int:
@@ -212,11 +231,11 @@ def n_rows_of(table: Any) -> int:
     return int(table.shape[0])
 
 
-def cells_of(table: Any, names: Sequence[str], name: str) -> Cells:
-    """Return the cells of a named column; the names are those of all columns."""
+def cells_of(table: Any, places: Mapping[str, int], name: str) -> Cells:
+    """Return the cells of a named column; the places are those of all columns."""
     if not hasattr(table, "columns"):
-        return _cells(name, table[:, names.index(name)])
-    column = table[table.columns[names.index(name)]]
+        return _cells(name, table[:, places[name]])
+    column = table[table.columns[places[name]]]
     if getattr(column.dtype, "kind", "") in NUMERIC and isinstance(column.dtype, np.dtype):
         return _cells(name, column.to_numpy())
     gaps = column.isna() if hasattr(column, "isna") else column.is_null()
@@ -232,7 +251,9 @@ def _cells(name: str, values: npt.NDArray[Any], gaps: BoolArray | None = None, c
             # As they are: long ones are no floats, and may be names.
             pass
         case "f":
-            values = values.astype(np.float64, copy=False)
+            # Of a float32 that signals, the processor says that it is no number.
+            with np.errstate(invalid="ignore"):
+                values = values.astype(np.float64, copy=False)
             missing = missing | np.isnan(values)
         case "b":
             pass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any, ClassVar, Self
@@ -16,7 +16,7 @@ from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
 from slabsvm.runtime.atomic import atomic
 from slabsvm.runtime.counting import counted
 from slabsvm.runtime.sklearn_private import StrOptions, _fit_context
-from slabsvm.tables.cells import Cells, TableError, cells_of, n_rows_of, names_of, shown, table_of
+from slabsvm.tables.cells import Cells, TableError, cells_of, n_rows_of, places_of, shown, table_of
 from slabsvm.tables.columns import Coded, Column, learned_column
 
 MISSING = ("indicate", "impute", "refuse")
@@ -133,7 +133,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """
         del y
         X = table_of(X)
-        names = names_of(X)
+        names = places_of(X)
         if n_rows_of(X) < 2:
             raise TableError(f"the table has {counted(n_rows_of(X), 'sample')}, and nothing can be learned from so few")
         if not names:
@@ -158,7 +158,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.columns_ = tuple(learned)
         self.n_rows_ = n_rows_of(X)
         self.n_features_in_ = len(names)
-        self.feature_names_in_ = np.array(names, dtype=object)
+        self.feature_names_in_ = np.array(list(names), dtype=object)
         if len(self.get_feature_names_out()) == 1:
             raise TableError(
                 f"no column varies: {counted(len(taken), 'column')} of one value each. Nothing is to be learned"
@@ -179,7 +179,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         X = table_of(X)
-        names = names_of(X)
+        names = places_of(X)
         if not hasattr(X, "columns") and len(names) != self.n_features_in_:
             raise TableError(
                 f"X has {len(names)} features, but TableEncoder is expecting {self.n_features_in_} features as input"
@@ -227,7 +227,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """Return which columns have coordinates."""
         return np.array([len(self._outputs(column)) > 0 for column in self.columns_])
 
-    def _coded(self, column: Column, X: Any, names: Sequence[str]) -> Coded:
+    def _coded(self, column: Column, X: Any, names: Mapping[str, int]) -> Coded:
         cells = cells_of(X, names, column.name)
         if self.missing == "refuse":
             _refuse_gaps(cells)
@@ -253,7 +253,7 @@ def _refuse_gaps(cells: Cells) -> None:
         raise cells.error(text, int(cells.missing.argmax()))
 
 
-def _require(names: Sequence[str], asked: Iterable[str], *, learned: bool = False) -> None:
+def _require(names: Mapping[str, int], asked: Iterable[str], *, learned: bool = False) -> None:
     """Refuse a table without a column that is asked for, and say which one may be meant."""
     absent = [name for name in asked if name not in names]
     if not absent:
@@ -261,7 +261,7 @@ def _require(names: Sequence[str], asked: Iterable[str], *, learned: bool = Fals
     name = absent[0]
     by_lower = {other.strip().lower(): other for other in names}
     near = get_close_matches(name.strip().lower(), list(by_lower), 1)
-    meant = f"Is it {shown(by_lower[near[0]])}? Then rename that" if near else "The table has " + _listed(names)
+    meant = f"Is it {shown(by_lower[near[0]])}? Then rename that" if near else "The table has " + _listed(list(names))
     also = (
         f", and {counted(len(absent) - 1, 'other')} of the model's are missing, too" if learned and absent[1:] else ""
     )

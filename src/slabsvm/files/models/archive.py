@@ -22,6 +22,8 @@ from typing import Any, BinaryIO, Self
 import numpy as np
 import numpy.typing as npt
 
+from slabsvm.files.archives import DAMAGED, opened
+
 DOCUMENT = "model.json"
 # What the document of a small file may take: bytes of text, and values, each of some 80 bytes once it is read. Of a
 # large file it may be half, with a value for each so many bytes of the file.
@@ -29,10 +31,9 @@ TEXT = 2**24
 VALUES = 500_000
 BYTES_BY_VALUE = 64
 # The directory of an archive is refused unread where it names more members, or more than a file of its size holds: a
-# member of an array takes at least 226 bytes, and what zipfile keeps of each some 300.
+# member of an array takes at least 226 bytes.
 MOST_MEMBERS = 1_000_000
 BYTES_BY_MEMBER = 200
-ENTRY = b"PK\x01\x02"
 # Every member has this date, so that a model makes the same bytes whenever it is saved.
 DATE = (1980, 1, 1, 0, 0, 0)
 NAME = re.compile(r"model(\.[A-Za-z0-9_]+)*\.npy", re.ASCII)
@@ -145,9 +146,7 @@ class Incoming:
         if start != b"PK":
             raise ModelFileError("it is not a model file, which is a zip archive" if self._size else "it is empty")
         file.seek(0)
-        counted = _Counted(file, min(MOST_MEMBERS, 1 + self._size // BYTES_BY_MEMBER))
-        self._zip = _read(zipfile.ZipFile, counted)
-        counted.most = None
+        self._zip = _read(opened, file, BYTES_BY_MEMBER, MOST_MEMBERS)
         infos = self._zip.infolist()
         self._unread: dict[str, zipfile.ZipInfo] = {}
         for info in infos:
@@ -238,41 +237,16 @@ class Incoming:
             raise ModelFileError(f"{name} is {KINDS.get(kind, 'a device')}, not a regular file")
 
 
-class _Counted:
-    """A file for zipfile, which reads an archive's directory in one piece before it makes objects of its entries.
-
-    Parameters
-    ----------
-    file : binary file, open for reading
-    most : int or None
-        The entries that a piece may hold.
-    """
-
-    def __init__(self, file: BinaryIO, most: int | None) -> None:
-        self._file = file
-        self.most = most
-        self.seek, self.tell, self.seekable = file.seek, file.tell, file.seekable
-
-    def read(self, size: int = -1) -> bytes:
-        """Return as many bytes, unless these are a directory of too many entries."""
-        content = self._file.read(size)
-        if self.most is not None and (found := content.count(ENTRY)) > self.most:
-            raise ModelFileError(f"it holds {found:,} members, where one of its size has at most {self.most:,}")
-        return content
-
-
 def _read(action: Any, *args: Any) -> Any:
     """Return what an action of zipfile returns, or say that the archive is damaged."""
     try:
         return action(*args)
-    except ModelFileError:
-        raise
     except OSError as error:
         # A damaged archive may ask to read before the file's beginning.
         if error.errno != errno.EINVAL:
             raise
         raise ModelFileError("it is damaged, or was cut short: it leads out of the file") from error
-    except (zipfile.BadZipFile, struct.error, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
+    except DAMAGED as error:
         raise ModelFileError(f"it is damaged, or was cut short: {error}") from error
 
 
