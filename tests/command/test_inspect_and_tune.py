@@ -50,6 +50,8 @@ class TestInspect:
     def test_a_page_holds_all_that_it_shows(self, run, ready):
         assert run("inspect", ready / "model.slab", "--html", "m.html").exit_code == 0
         page = Path("m.html").read_text()
+        run("inspect", ready / "model.slab", "--html", "again.html")
+        assert Path("again.html").read_text() == page
         opened = []
 
         class Tags(HTMLParser):

@@ -1,5 +1,6 @@
 """What the server answers, and what it refuses, without a browser."""
 
+import asyncio
 import base64
 import http.client
 import json
@@ -16,7 +17,7 @@ from slabsvm import OneClassSlabSVM
 from slabsvm.explore.answer import Answerer
 from slabsvm.explore.question import MOST_BYTES, MOST_POINTS, QuestionError, asked
 from slabsvm.explore.scripts import FOLDER
-from slabsvm.explore.server import HEADERS, PortTakenError, bound
+from slabsvm.explore.server import HEADERS, PortTakenError, application, bound
 
 pytestmark = pytest.mark.numeric
 
@@ -217,14 +218,43 @@ def test_a_table_comes_with_its_columns_of_numbers(served):
     }
 
 
-def test_a_question_that_is_cut_off_is_no_error_and_ctrl_c_ends_it_in_order():
+def test_questions_that_are_cut_off_or_wait_are_no_error_and_ctrl_c_ends_it_in_order():
     running = Served()
     assert running.ask("GET", "/table")[2] == b"null"
+    head = f"POST /answer HTTP/1.1\r\nHost: 127.0.0.1:{running.port}\r\nContent-Type: application/json\r\n"
     with socket.create_connection(("127.0.0.1", running.port)) as connection:
-        head = f"Host: 127.0.0.1:{running.port}\r\nContent-Type: application/json\r\nContent-Length: 9"
-        connection.sendall(f"POST /answer HTTP/1.1\r\n{head}\r\n\r\n{{".encode())
+        connection.sendall(f"{head}Content-Length: 9\r\n\r\n{{".encode())
     assert running.answered(body())[0] == 200
+    # One is answered, and the others wait behind it.
+    content = body(points=cloud(MOST_POINTS), grid={"x": [-3, 3, 256], "y": [-3, 3, 256]})
+    waiting = [socket.create_connection(("127.0.0.1", running.port), timeout=MOST_SECONDS) for _ in range(8)]
+    for connection in waiting:
+        connection.sendall(f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content)
+    # All of these have come before this one, which is answered at once.
+    assert running.answered(body(points=[]))[0] == 400
     assert running.end(signal.SIGINT) == (0, "\nStopped.\n", "")
+    statuses = set()
+    for connection in waiting:
+        statuses.add(connection.makefile("rb").readline().split()[1])
+        connection.close()
+    assert b"503" in statuses <= {b"200", b"503"}
+
+
+def test_a_body_that_does_not_come_is_not_waited_for():
+    parts, sent = [{"type": "http.request", "body": b"{", "more_body": True}], []
+
+    async def receive():
+        return parts.pop() if parts else await asyncio.Event().wait()
+
+    async def send(message):
+        sent.append(message)
+
+    headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
+    scope = {"type": "http", "method": "POST", "path": "/answer", "query_string": b"", "headers": headers}
+    asyncio.run(application(80, None, Answerer(), 0.01)(scope, receive, send))
+    assert sent[0]["status"] == 408
+    assert (b"connection", b"close") in sent[0]["headers"]
+    assert json.loads(sent[1]["body"])["error"] == "The question did not come within 0.01 seconds."
 
 
 def test_a_port_that_is_taken_is_said():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
@@ -57,14 +56,12 @@ def _pictures(detector: Any) -> list[str]:
     """Return the pictures of what has leave-one-out scores."""
     from slabsvm.detectors.pipelines import final_detector
     from slabsvm.display import draw_scores
+    from slabsvm.display.figures import svg
 
-    drawn = []
+    drawn: list[str] = []
     for one in map(final_detector, (detector, *getattr(detector, "estimators_", ()))):
         if hasattr(one, "loo_scores_"):
-            content = io.StringIO()
-            draw_scores(one).savefig(content, format="svg", metadata={"Date": None})
-            # What stands before the element is for files.
-            drawn.append(content.getvalue()[content.getvalue().index("<svg") :])
+            drawn.append(svg(draw_scores(one), str(len(drawn))))
     title = "<h2>Where the learned rows are, each without itself, and what is accepted</h2>"
     return [title, *drawn] if drawn else []
 

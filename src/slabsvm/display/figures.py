@@ -52,6 +52,20 @@ def figure(path: Path, width: float, height: float) -> Iterator[Any]:
     write_whole(path, content.getvalue())
 
 
+def svg(figure: Any, salt: str) -> str:
+    """Return a figure as an SVG element; figures of one page have each a salt of their own.
+
+    Equal figures make equal elements: without a salt matplotlib draws the names inside by lot.
+    """
+    from matplotlib import rc_context
+
+    content = io.StringIO()
+    with rc_context({"svg.hashsalt": salt}):
+        figure.savefig(content, format="svg", metadata={"Date": None})
+    # What stands before the element is for files.
+    return content.getvalue()[content.getvalue().index("<svg") :]
+
+
 def shown_figure(width: float, height: float, layout: Any = None) -> Any:
     """Return a new figure that a notebook shows, which it otherwise does only once pyplot has been imported."""
     from matplotlib.figure import Figure

@@ -15,21 +15,33 @@ from slabsvm.explore.question import Question
 from slabsvm.runtime.arrays import FloatArray
 
 
+class EndedError(Exception):
+    """No question is answered any more."""
+
+
 class Answerer:
-    """Fits one question after the other, each from the last one's solution."""
+    """Fits one question after the other, each from the last one's solution, until it is ended."""
 
     def __init__(self) -> None:
         # A slab may be so narrow that a gap of the default tol would show; and tables would put positions off.
         self._model = OneClassSlabSVM(warm_start=True, tol=1e-6, prediction_tol=0.0)
         # Warnings are caught for the whole process.
         self._one_at_a_time = threading.Lock()
+        self._ended = False
+
+    def end(self) -> None:
+        """Answer none of the questions that wait; the one that is being answered is answered."""
+        self._ended = True
 
     def answer(self, question: Question) -> dict[str, Any]:
         """Return what the page shows, as plain values for JSON.
 
-        Raises ValueError where the parameters or the points make no slab; the text says what to do.
+        Raises ValueError where the parameters or the points make no slab; the text says what to do. Raises EndedError
+        where its turn comes after the end.
         """
         with self._one_at_a_time, warnings.catch_warnings(record=True) as caught:
+            if self._ended:
+                raise EndedError
             warnings.simplefilter("always")
             begun = time.perf_counter()
             model = self._model.set_params(**question.parameters).fit(question.points)

@@ -8,12 +8,13 @@ load what it sends.
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import socket
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-from slabsvm.explore.answer import Answerer
+from slabsvm.explore.answer import Answerer, EndedError
 from slabsvm.explore.question import MOST_BYTES, QuestionError, asked
 from slabsvm.explore.scripts import FOLDER
 from slabsvm.runtime.extras import load
@@ -41,8 +42,9 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
-# What is still being answered when the server ends has so many seconds.
-LAST_SECONDS = 2
+# What is still being answered when the server ends has so many seconds, and the body of a question to come.
+LAST_SECONDS = 2.0
+BODY_SECONDS = 10.0
 
 
 class PortTakenError(ValueError):
@@ -75,35 +77,47 @@ def serve(listening: socket.socket, table: dict[str, Any] | None) -> None:
     """Serve the page until SIGINT or SIGTERM ends it; a table is what `columns_of` gives."""
     import uvicorn
 
+    answerer = Answerer()
+
+    class Server(uvicorn.Server):
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            answerer.end()
+            # uvicorn has a limit, too, but logs an error of each question that it cuts off.
+            asyncio.get_running_loop().call_later(LAST_SECONDS, self.cut_off)
+            await super().shutdown(sockets)
+
+        def cut_off(self) -> None:
+            for task in self.server_state.tasks:
+                task.cancel()
+
     config = uvicorn.Config(
-        application(listening.getsockname()[1], table),
+        application(listening.getsockname()[1], table, answerer),
         log_level="error",
         access_log=False,
         server_header=False,
         lifespan="off",
         limit_concurrency=64,
-        timeout_graceful_shutdown=LAST_SECONDS,
     )
     # uvicorn answers the interruption, ends in order, and then raises it again: it is how this command ends.
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
-        uvicorn.Server(config).run(sockets=[listening])
+        Server(config).run(sockets=[listening])
     finally:
         signal.signal(signal.SIGINT, before)
         listening.close()
 
 
-def application(port: int, table: dict[str, Any] | None) -> Starlette:
-    """Return the server's ASGI application, for requests to that port."""
+def application(
+    port: int, table: dict[str, Any] | None, answerer: Answerer, body_seconds: float = BODY_SECONDS
+) -> Starlette:
+    """Return the server's ASGI application, for requests to that port, whose bodies have so long to come."""
     from starlette.applications import Starlette
     from starlette.concurrency import run_in_threadpool
     from starlette.middleware import Middleware
-    from starlette.requests import ClientDisconnect
     from starlette.responses import HTMLResponse, JSONResponse
     from starlette.routing import Mount, Route
     from starlette.staticfiles import StaticFiles
 
-    answerer = Answerer()
     page = (FOLDER / "index.html").read_text(encoding="utf-8").replace(BY_BROWSER, BY_SERVER)
 
     async def index(request: Request) -> Response:
@@ -115,20 +129,18 @@ def application(port: int, table: dict[str, Any] | None) -> Starlette:
         return JSONResponse(table)
 
     async def answer(request: Request) -> Response:
-        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-            return _refusal(415, "A question must be sent as application/json.")
         try:
-            body = await _limited(request)
-        except ClientDisconnect:
-            return _refusal(400, "The question was cut off.")
-        if body is None:
-            return _refusal(413, f"The question is larger than {MOST_BYTES:,} bytes. Leave points out.")
-        try:
-            return JSONResponse(await run_in_threadpool(answerer.answer, asked(body)))
+            question = asked(await _body(request, body_seconds))
+            return JSONResponse(await run_in_threadpool(answerer.answer, question))
+        except _RefusedError as refused:
+            return _refusal(refused.status, str(refused), Connection="close")
         except QuestionError as error:
             return _refusal(400, str(error))
         except ValueError as error:
             return _refusal(422, str(error))
+        # The server has ended while the question waited, or was being answered.
+        except (EndedError, asyncio.CancelledError):
+            return _refusal(503, "The server has ended.", Connection="close")
 
     return Starlette(
         routes=[
@@ -172,22 +184,45 @@ class _ForThePageAlone:
         return {f"http://{host}" for host in self.hosts}
 
 
-def _refusal(status: int, text: str) -> Response:
+def _refusal(status: int, text: str, **headers: str) -> Response:
     from starlette.responses import JSONResponse
 
-    return JSONResponse({"error": text}, status_code=status)
+    return JSONResponse({"error": text}, status_code=status, headers=headers)
 
 
-async def _limited(request: Request) -> bytes | None:
-    """Return a request's body; None where it is too large, of which no more is read than shows it."""
+class _RefusedError(Exception):
+    """A question whose body is not taken, and of which something may be on the way still."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+async def _body(request: Request, seconds: float) -> bytes:
+    """Return a question's body, or raise _RefusedError."""
+    from starlette.requests import ClientDisconnect
+
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        raise _RefusedError(415, "A question must be sent as application/json.")
+    try:
+        return await asyncio.wait_for(_limited(request), seconds)
+    except ClientDisconnect as error:
+        raise _RefusedError(400, "The question was cut off.") from error
+    except TimeoutError as error:
+        raise _RefusedError(408, f"The question did not come within {seconds:g} seconds.") from error
+
+
+async def _limited(request: Request) -> bytes:
+    """Return a request's body; where it is too large, no more is read of it than shows that."""
+    too_large = _RefusedError(413, f"The question is larger than {MOST_BYTES:,} bytes. Leave points out.")
     stated = request.headers.get("content-length", "")
     if stated.isdecimal() and int(stated) > MOST_BYTES:
-        return None
+        raise too_large
     body = bytearray()
     async for piece in request.stream():
         body += piece
         if len(body) > MOST_BYTES:
-            return None
+            raise too_large
     return bytes(body)
 
 
