@@ -1,4 +1,22 @@
-"""Detectors in PyOD: its own conventions, as its tests of its detectors ask for them."""
+"""What PyOD's tests ask of its OCSVM, asked of `PyODDetector` around every kind of estimator, and more.
+
+Theirs (pyod/test/test_ocsvm.py), and where each is held here:
+
+test_parameters
+    test_what_pyod_expects_of_a_fitted_detector; support_ and the like are the estimator's, test_multipliers_are_inside
+test_train_scores, test_model_clone, test_sklearn_estimator
+    test_what_pyod_expects_of_a_fitted_detector
+test_prediction_scores
+    test_larger_scores_are_stranger
+test_prediction_labels, test_prediction_proba, test_prediction_proba_linear, test_prediction_proba_unify
+test_prediction_proba_parameter, test_prediction_labels_confidence
+    test_labels_probabilities_and_confidences_of_new_rows
+test_prediction_proba_linear_confidence, test_prediction_with_rejection, test_fit_predict, test_fit_predict_score
+test_evaluate
+    test_rejection_and_fitting_with_an_answer_are_pyods
+test_predict_rank, test_predict_rank_normalized
+    test_ranks_among_training_rows_follow_the_scores
+"""
 
 import pickle
 from pathlib import Path
@@ -103,6 +121,42 @@ def test_labels_probabilities_and_confidences_of_new_rows(detector, data):
     assert ((confidence >= 0) & (confidence <= 1)).all()
     with pytest.raises(ValueError, match="not a valid probability"):
         detector.predict_proba(X_test, method="something")
+
+
+@pytest.mark.filterwarnings("ignore::slabsvm.SlabCollapseWarning")
+def test_rejection_and_fitting_with_an_answer_are_pyods(detector, data):
+    X, X_test, _, y_test = data
+    shares, confidence = detector.predict_proba(X_test, method="linear", return_confidence=True)
+    np.testing.assert_array_equal(shares, detector.predict_proba(X_test, method="linear"))
+    assert ((confidence >= 0) & (confidence <= 1)).all()
+    labels, kept = detector.predict(X_test), detector.predict_with_rejection(X_test, c_r=CONTAMINATION)
+    # What is rejected, as too uncertain, is -2.
+    np.testing.assert_array_equal(kept[kept != -2], labels[kept != -2])
+    again = clone(detector)
+    # PyOD is to drop both methods.
+    with pytest.warns(FutureWarning, match="deprecated"):
+        np.testing.assert_array_equal(again.fit_predict(X), detector.labels_)
+    with pytest.warns(FutureWarning, match="deprecated"):
+        area = again.fit_predict_score(X_test, y_test)
+    # It learns the rows that it scores, a tenth of them strangers.
+    assert area == roc_auc_score(y_test, again.decision_scores_)
+    with pytest.raises(NotImplementedError):
+        again.fit_predict_score(X_test, y_test, scoring="something")
+
+
+def test_ranks_among_training_rows_follow_the_scores(detector, data):
+    ranks, scores = detector._predict_rank(data[1]), detector.decision_function(data[1])
+    assert ((ranks >= 0) & (ranks <= N_TRAIN)).all()
+    assert (np.diff(ranks[np.argsort(scores, kind="stable")]) >= 0).all()
+    normalized = detector._predict_rank(data[1], normalized=True)
+    assert ((normalized >= 0) & (normalized <= 1)).all()
+
+
+def test_multipliers_are_inside(data):
+    detector = PyODDetector(OneClassSVM()).fit(data[0])
+    inside = detector.estimator_
+    assert len(inside.support_) == len(inside.support_vectors_) == inside.dual_coef_.shape[1]
+    assert not hasattr(detector, "support_")
 
 
 def test_a_pickled_detector_answers_alike(detector, data):
