@@ -97,42 +97,6 @@ def tight(**parameters) -> OneClassSlabSVM:
     return OneClassSlabSVM(**{"tol": 1e-9, "nu_upper": 0.05, **parameters})
 
 
-@by_kernel
-def test_decision_is_score_less_offset_and_prediction_its_sign(kernel, X, new):
-    for epsilon in (0.0, 2 / 3, 1.5):
-        model = OneClassSlabSVM(kernel=kernel, epsilon=epsilon).fit(X)
-        decision = model.decision_function(new)
-        np.testing.assert_array_equal(decision, model.score_samples(new) - model.offset_)
-        np.testing.assert_array_equal(model.predict(new), np.where(decision >= 0, 1, -1))
-        s = model.project(new)
-        inside = (model.rho_lower_ <= s) & (s <= model.rho_upper_)
-        np.testing.assert_array_equal(model.predict(new) == 1, inside)
-        np.testing.assert_array_equal(model.fit_predict(X), model.predict(X))
-        slack = np.minimum(s - model.rho_lower_, model.rho_upper_ - s)
-        centred = clone(model).set_params(ranking="centre").fit(X)
-        np.testing.assert_allclose(centred.decision_function(new), slack, atol=1e-12 * np.abs(s).max())
-
-
-@by_kernel
-def test_a_score_is_the_kernel_expansion_over_the_support_vectors(kernel, X, new):
-    model = OneClassSlabSVM(kernel=kernel, gamma=0.5, prediction_tol=0).fit(X)
-    formula, _ = problems.FORMULAS[kernel]
-    expansion = formula(new, X[model.support_]) @ model.dual_coef_[0]
-    np.testing.assert_allclose(model.project(new), expansion, rtol=1e-9, atol=1e-12)
-    assert model.dual_coef_.sum() == pytest.approx(1 - 2 / 3)
-    K = formula(X, X)
-    beta = np.zeros(len(X))
-    beta[model.support_] = model.dual_coef_[0]
-    assert model.dual_objective_ == pytest.approx(0.5 * beta @ K @ beta)
-    assert model.training_recall_bound_ == pytest.approx(1 - len(model.support_) / len(X))
-    # By weight: rows that count for more of the positives to come count for more here.
-    weights = 1.0 + np.arange(len(X)) % 3
-    weighted = OneClassSlabSVM(kernel=kernel, gamma=0.5).fit(X, sample_weight=weights)
-    held = weights[weighted.support_].sum() / weights.sum()
-    assert weighted.training_recall_bound_ == pytest.approx(1 - held)
-    assert held != pytest.approx(len(weighted.support_) / len(X))
-
-
 def test_a_pipeline_a_clone_and_a_pickle_predict_the_same(X, new):
     model = make_pipeline(StandardScaler(), OneClassSlabSVM(gamma=0.3)).fit(X)
     expected = model.decision_function(new)
@@ -339,11 +303,8 @@ def test_a_fit_after_fork_agrees_with_one_before():
 
 @by_kernel
 @pytest.mark.parametrize("epsilon", [0.0, 2 / 3, 1.5])
-@pytest.mark.parametrize("offsets", ["leave-one-out", "training"])
-def test_both_solvers_give_the_same_model(kernel, epsilon, offsets, X, new):
-    parameters = {"kernel": kernel, "epsilon": epsilon, "offsets": offsets, "tol": 1e-9, "nu_upper": 0.05}
-    # Of a slab that has collapsed, training planes lie as far apart as rounding puts them.
-    parameters["gamma"] = "scale"
+def test_both_solvers_give_the_same_left_out_planes(kernel, epsilon, X, new):
+    parameters = {"kernel": kernel, "epsilon": epsilon, "gamma": "scale", "tol": 1e-9, "nu_upper": 0.05}
     one, other = (OneClassSlabSVM(solver=solver, **parameters).fit(X) for solver in ("smo", "interior-point"))
     expected = one.decision_function(new)
     np.testing.assert_allclose(other.decision_function(new), expected, atol=1e-4 * np.abs(expected).max())
@@ -367,17 +328,6 @@ def test_a_second_fit_forgets_the_first(X, new):
     fresh = OneClassSlabSVM(offsets="training", kernel="linear").fit(X)
     assert set(vars(model)) == set(vars(fresh))
     np.testing.assert_array_equal(model.decision_function(new), fresh.decision_function(new))
-
-
-def test_a_zero_weight_leaves_its_sample_out(X, new):
-    weights = np.ones(len(X))
-    weights[::3] = 0
-    weighted = OneClassSlabSVM().fit(X, sample_weight=weights)
-    without = OneClassSlabSVM().fit(X[weights > 0])
-    np.testing.assert_array_equal(weighted.decision_function(new), without.decision_function(new))
-    assert np.isnan(weighted.loo_scores_[::3]).all()
-    assert np.isfinite(weighted.loo_scores_[weights > 0]).all()
-    assert not set(weighted.support_) & set(range(0, len(X), 3))
 
 
 def test_the_summary_says_what_was_fitted(X):
@@ -444,18 +394,6 @@ def test_parameters_changed_after_a_fit_do_not_change_its_predictions(X):
 
 by_name = pytest.mark.parametrize("name", problems.FAMILY)
 KERNEL_MODELS = tuple(name for name in problems.FAMILY if name != "kernel density")
-
-
-@by_name
-@pytest.mark.parametrize("offsets", ["leave-one-out", "training"])
-def test_every_detector_decides_by_its_score_and_its_offset(name, offsets, X, new):
-    model = problems.FAMILY[name](offsets=offsets).fit(X)
-    decision = model.decision_function(new)
-    np.testing.assert_array_equal(decision, model.score_samples(new) - model.offset_)
-    np.testing.assert_array_equal(model.predict(new), np.where(decision >= 0, 1, -1))
-    np.testing.assert_array_equal(model.fit_predict(X), model.predict(X))
-    assert model.n_samples_fit_ == len(X)
-    assert hasattr(model, "loo_scores_") == hasattr(model, "loo_decisions_") == (offsets == "leave-one-out")
 
 
 @pytest.mark.parametrize(("n_samples", "estimated"), [(300, False), (3100, True)])

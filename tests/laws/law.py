@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis.strategies import SearchStrategy
 from sklearn.exceptions import ConvergenceWarning
 
-from slabsvm import SlabCollapseWarning
+from slabsvm import CalibrationWarning, SlabCollapseWarning
 
 # The same examples on every run; what a failure prints repeats it.
 CHECK = settings(
@@ -77,8 +77,8 @@ def only_our_warnings() -> Iterator[None]:
     """Let a fit say what is odd about it, and take any other warning for an error."""
     with catch_warnings():
         simplefilter("error")
-        simplefilter("ignore", SlabCollapseWarning)
-        simplefilter("ignore", ConvergenceWarning)
+        for ours in (SlabCollapseWarning, CalibrationWarning, ConvergenceWarning):
+            simplefilter("ignore", ours)
         yield
 
 

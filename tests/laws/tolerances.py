@@ -55,6 +55,11 @@ def of_gap(problem: Problem, *, from_origin: bool = False) -> float:
     return totals(problem) * of_score(problem, from_origin=from_origin)
 
 
+def of_float32(problem: Problem) -> float:
+    """By how much an objective may be off where most blocks of K are float32, as of many rows of an RBF."""
+    return 1e-8 * totals(problem) ** 2 if problem.kernel == "rbf" else 0.0
+
+
 def of_plane(problem: Problem) -> float:
     """By how much a plane is moved outwards, and off by rounding."""
     return of_score(problem) + MOVED * EPS * totals(problem) * largest(problem)

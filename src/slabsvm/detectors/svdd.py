@@ -114,8 +114,7 @@ class SVDD(SupportVectorDetector):
         return super().score_samples(X)
 
     def _dual(self, weights: FloatArray, kernel: Kernel | None, gram: Gram) -> Dual:
-        # A multiplier cannot exceed 1, so that a bound beyond it binds nothing.
-        nu = max(self._share_outside(float(weights.sum())), float(weights.min() / weights.sum()))
+        nu = self._share_outside(float(weights.sum()))
         # Since the multipliers sum to 1, a constant may be taken off the diagonal: where all of it is one, what is left
         # is the one-class SVM's program, and its objective, which is the one to measure a gap by.
         constant = common_length(kernel, gram, type(self).__name__) is not None

@@ -1,0 +1,130 @@
+"""The laws of fits (`tests/laws/`) on many random problems: how many broke one, and how soon a planted fault is found.
+
+    python campaigns/laws.py                    # half an hour, a share of it for each law
+    python campaigns/laws.py --minutes 600      # a night
+    python campaigns/laws.py --only order       # laws whose sentence contains this
+    python campaigns/laws.py --selftest         # only the planted faults: a law that does not find its own is no law
+    python campaigns/laws.py --read             # the table of the last campaign
+
+Each law is tried on problems that hypothesis draws, by other seeds each time (--seed: the first), and stops at its
+first violation, which is printed after it was made small. Before that, a fault of `campaigns/planted.py` is put into
+the library, and the examples are counted until the law notices.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from hypothesis import Phase, seed, settings
+
+sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+sys.path.append(str(Path(__file__).parents[1] / "tests" / "laws"))
+from law import CHECK, LAWS, Law
+
+from harness import Benchmark, Case, Options, Record, Table, tables
+from planted import FAULTS
+
+LAW_FILES = sorted((Path(__file__).parents[1] / "tests" / "laws").glob("test_*.py"))
+# Examples of one seed.
+AT_ONCE = 300
+# A planted fault must be found within so many.
+MOST_PLANTED = 3000
+PUBLISHED_MINUTES = 30.0
+
+for file in LAW_FILES:
+    importlib.import_module(file.stem)
+
+
+def tried(
+    law: Law, first_seed: int, enough: Callable[[int], bool], phases: tuple[Phase, ...]
+) -> tuple[int, BaseException | None]:
+    """Try a law by one seed after the other until enough, and return the number of examples, and what broke it."""
+    count, number = 0, first_seed
+
+    def counted() -> None:
+        nonlocal count
+        count += 1
+
+    how = settings(CHECK, derandomize=False, max_examples=AT_ONCE, phases=phases)
+    while not enough(count):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", RuntimeWarning)
+                seed(number)(law.tried(how, counted))()
+        except (Exception, BaseExceptionGroup) as broken:
+            return count, broken
+        number += 1
+    return count, None
+
+
+def planted(law: Law, first_seed: int) -> int:
+    """Return after how many examples a law notices the fault that is planted for it; -1 where it does not."""
+    with FAULTS[law.state.__name__]():
+        count, broken = tried(law, first_seed, lambda count: count >= MOST_PLANTED, (Phase.generate,))
+    return -1 if broken is None else count
+
+
+def measure(law: Law, options: Options, seconds: float) -> Record:
+    """Return a law's record; what breaks it is printed."""
+    found_after = planted(law, options.seed)
+    if found_after < 0:
+        print(f"'{law.name}' did not notice {FAULTS[law.state.__name__].__doc__}", file=sys.stderr)
+    begin, end = time.process_time(), time.monotonic() + seconds
+    count, broken = 0, None
+    if not options.selftest:
+        phases = (Phase.generate, Phase.shrink)
+        count, broken = tried(law, options.seed, lambda _: time.monotonic() > end, phases)
+    if broken is not None:
+        print(f"BROKEN: {law.name}\n{broken!r}", *getattr(broken, "__notes__", ()), sep="\n", file=sys.stderr)
+    return {
+        "law": law.name,
+        "file": f"tests/laws/{law.state.__module__}.py",
+        "examples": count,
+        "seconds": round(time.process_time() - begin, 1),
+        "violations": int(broken is not None),
+        "planted fault": (FAULTS[law.state.__name__].__doc__ or "").strip(),
+        "found after": found_after,
+    }
+
+
+def cases(options: Options) -> Iterator[Case]:
+    share = 60.0 * options.minutes / len(LAWS)
+    for law in LAWS:
+        yield law.name, lambda law=law: measure(law, options, share)
+
+
+TABLE = Table(
+    "law | examples | CPU seconds | violations | a planted fault is found after",
+    lambda r: (
+        f"{r['law']} | {r['examples']:,} | {r['seconds']:.0f} | {r['violations']} | "
+        f"{'never' if r['found after'] < 0 else r['found after']}: {r['planted fault']}"
+    ),
+    align="lrrrl",
+)
+
+CAMPAIGN = Benchmark(
+    script=__file__,
+    text=__doc__,
+    cases=cases,
+    report=tables(TABLE),
+    keys=("law",),
+    whole=lambda options: options.minutes >= PUBLISHED_MINUTES and not options.selftest,
+    arguments={
+        "--minutes": {
+            "type": float,
+            "default": PUBLISHED_MINUTES,
+            "help": "in all, but for planted faults [%(default)s]",
+        },
+        "--seed": {"type": int, "default": 0, "help": "the first of the seeds [%(default)s]"},
+        "--selftest": {"action": "store_true", "help": "try the planted faults alone"},
+    },
+)
+
+if __name__ == "__main__":
+    CAMPAIGN.main()

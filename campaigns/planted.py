@@ -1,0 +1,240 @@
+"""Faults to plant into the library, one for each law of `tests/laws/`: small, and of the kind that the law is about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import scipy.sparse as sp
+
+import slabsvm.data.dask
+import slabsvm.files
+from slabsvm.conformal import detector as conformal_detector
+from slabsvm.conformal import p_values
+from slabsvm.data import distinct
+from slabsvm.detectors import base, kernelized, linear_slab, one_class_svm
+from slabsvm.detectors.base import Detector, Scored
+from slabsvm.detectors.support_vectors import SupportVectorDetector
+from slabsvm.dual import leave_one_out
+from slabsvm.dual.program import Dual, one_class, one_class_slab
+from slabsvm.dual.solution import Point
+from slabsvm.gram.base import Gram
+from slabsvm.kernels.linear import Linear
+from slabsvm.solvers import interior
+
+Fault = Callable[[], AbstractContextManager[Any]]
+# By the names of the functions that state the laws.
+FAULTS: dict[str, Fault] = {}
+
+
+def found_by(*laws: str) -> Callable[[Callable[[], Any]], Fault]:
+    """Plant what a function returns, a patch, for these laws."""
+
+    def fault_of(make: Callable[[], Any]) -> Fault:
+        @contextmanager
+        def fault() -> Iterator[None]:
+            with make():
+                yield
+
+        fault.__doc__ = make.__doc__
+        FAULTS.update(dict.fromkeys(laws, fault))
+        return fault
+
+    return fault_of
+
+
+def after(owner: Any, name: str, change: Callable[..., Any]) -> Any:
+    """Return the patch by which a function's result is changed, given the result and the arguments."""
+    original = getattr(owner, name)
+    return patch.object(owner, name, lambda *given, **named: change(original(*given, **named), *given))
+
+
+def before(owner: Any, name: str, change: Callable[..., tuple[Any, ...]]) -> Any:
+    """Return the patch by which a function's arguments are changed."""
+    original = getattr(owner, name)
+    return patch.object(owner, name, lambda *given, **named: original(*change(*given), **named))
+
+
+@found_by(
+    "test_a_slabs_gap_is_that_of_its_multipliers_and_within_tol",
+    "test_every_solver_ends_at_the_same_scores_with_a_gap_that_is_true",
+    "test_many_rows_have_a_true_gap_whatever_the_memory_and_the_precision",
+    "test_a_slab_of_any_scale_is_certified_or_refused_in_words",
+)
+def gaps_too_small() -> Any:
+    """Gaps are reported half as large as they are"""
+    original = Point.__dict__["gap"].func
+    return patch.object(Point, "gap", property(lambda point: 0.5 * original(point)))
+
+
+@found_by("test_the_interior_point_and_the_descent_find_the_same_slab")
+def another_problem() -> Any:
+    """The interior point solves the problem of caps that are a hundredth larger"""
+    return before(
+        interior, "solve", lambda dual, gram: (Dual(dual.signs, 1.01 * dual.caps, dual.totals, dual.linear), gram)
+    )
+
+
+@found_by("test_a_score_is_the_sum_over_support_vectors_whatever_table_it_comes_from")
+def other_scores() -> Any:
+    """Scores are off by 1e-9 of themselves"""
+    return after(SupportVectorDetector, "project", lambda scores, *_: scores * (1 + 1e-9))
+
+
+@found_by("test_the_slab_of_passes_is_that_of_the_linear_kernel")
+def another_nu() -> Any:
+    """Passes solve the problem of a nu that is a twentieth larger"""
+    return patch.object(linear_slab, "one_class_slab", lambda w, lower, *more: one_class_slab(w, 1.05 * lower, *more))
+
+
+@found_by("test_a_memory_map_gives_the_slab_of_passes_to_the_last_bit_and_dask_to_the_rounding_of_sums")
+def rounded_otherwise() -> Any:
+    """Scores of Dask arrays are off by 1e-9 of themselves"""
+    return after(slabsvm.data.dask, "scored", lambda scores, *_: scores * (1 + 1e-9))
+
+
+@found_by(
+    "test_nu_bounds_the_rows_outside_and_the_rows_that_hold_a_plane",
+    "test_left_out_planes_are_quantiles_of_left_out_scores",
+    "test_a_rivals_threshold_is_a_quantile_of_left_out_scores",
+)
+def planes_too_near() -> Any:
+    """Planes are put a hundredth of the scores' range further in"""
+    return after(Dual, "offsets", lambda offsets, dual, scores: offsets + 0.01 * dual.signs * float(np.ptp(scores)))
+
+
+@found_by("test_a_left_out_score_is_that_of_a_refit_where_the_same_rows_stay_free")
+def spans_too_large() -> Any:
+    """Spans of free samples are a thousandth too large"""
+    return after(leave_one_out, "_of_free", lambda found, *_: (1.001 * found[0], found[1]))
+
+
+@found_by("test_a_decision_is_the_score_less_the_offset_and_a_prediction_its_sign")
+def another_offset() -> Any:
+    """Predictions are of a decision that is 1e-3 lower"""
+    return patch.object(Scored, "predict", lambda self, X: np.where(self.decision_function(X) >= 1e-3, 1, -1))
+
+
+@found_by("test_a_model_from_a_file_answers_what_the_one_did_that_was_saved")
+def offset_of_a_file() -> Any:
+    """A loaded model's offset is off in its last bit"""
+
+    def moved(model: Any, *_: Any) -> Any:
+        model.offset_ = float(np.nextafter(model.offset_, np.inf))
+        return model
+
+    return after(slabsvm.files, "load", moved)
+
+
+@found_by(
+    "test_a_p_value_counts_the_calibration_scores_that_are_no_larger",
+    "test_of_exchangeable_scores_no_more_have_a_small_p_value_than_it_says",
+)
+def the_new_one_not_counted() -> Any:
+    """p-values do not count the new sample itself"""
+    return after(p_values, "combined", lambda p, _lower, _upper, count, *_: p - 1.0 / (count + 1))
+
+
+@found_by("test_the_p_values_of_a_calibrated_detector_count_its_calibration_scores")
+def one_more_counted() -> Any:
+    """p-values count one calibration score too many"""
+    return after(conformal_detector, "combined", lambda p, _lower, _upper, count, *_: p + 1.0 / (count + 1))
+
+
+@found_by("test_the_order_of_rows_changes_no_bit")
+def rows_as_given() -> Any:
+    """Samples are taken in the order that they come in"""
+    return patch.object(distinct, "_row_hashes", lambda X: np.arange(X.shape[0], dtype=np.uint64))
+
+
+@found_by("test_rows_given_twice_at_half_their_weights_change_no_bit")
+def sums_in_order() -> Any:
+    """Weights of equal rows are summed one after the other"""
+    return patch.object(distinct, "_exact_sums", np.add.reduceat)
+
+
+@found_by("test_a_weight_of_three_is_three_rows_to_the_last_bit")
+def one_weight_too_heavy() -> Any:
+    """The sum of several weights is off by 1e-15"""
+    return after(distinct, "_exact_sums", lambda sums, *_: np.where(sums > sums.min(), sums * (1 + 1e-15), sums))
+
+
+@found_by("test_a_kernel_matrix_times_a_power_of_four_gives_scores_times_it_to_the_last_bit")
+def a_small_constant() -> Any:
+    """1e-12 is added to kernel matrices, whatever their scale"""
+    return after(kernelized, "_symmetric", lambda K, *_: K + 1e-12)
+
+
+@found_by("test_a_kernel_matrix_times_a_number_gives_scores_times_it")
+def a_large_constant() -> Any:
+    """.1 is added to the diagonal of kernel matrices, whatever their scale"""
+    return after(kernelized, "_symmetric", lambda K, *_: K + 0.1 * np.eye(len(K)))
+
+
+@found_by("test_the_unit_of_features_is_that_of_the_kernel_or_of_the_root_of_gamma")
+def a_constant_in_the_kernel() -> Any:
+    """The linear kernel has .1 added to it"""
+    return after(Linear, "prepare", lambda rows, *_: rows + 0.1)
+
+
+@found_by("test_the_order_of_features_does_not_matter")
+def unequal_features() -> Any:
+    """Each further feature counts a hundredth more"""
+    return after(Detector, "_checked", lambda X, *_: X * (1 + 0.01 * np.arange(X.shape[1])))
+
+
+@found_by("test_where_the_origin_is_does_not_matter_to_the_rbf_kernel")
+def squared_features() -> Any:
+    """Features far from 0 count more"""
+    return after(Detector, "_checked", lambda X, *_: X * (1 + np.abs(X) / np.abs(X).max(initial=1e-300)))
+
+
+@found_by("test_without_an_upper_plane_the_slab_is_the_one_class_svm_to_the_last_bit")
+def another_one_class() -> Any:
+    """The one-class SVM's nu is off by 1e-15 of itself"""
+    return patch.object(one_class_svm, "one_class", lambda weights, nu: one_class(weights, nu * (1 - 1e-15)))
+
+
+@found_by("test_no_layout_of_a_dense_table_changes_a_bit")
+def bytes_as_they_lie() -> Any:
+    """Tables are read as they lie in memory, whatever their strides"""
+    return patch.object(
+        base,
+        "validate_data",
+        lambda _, X, **_more: np.ravel(np.asarray(X, dtype=float), order="K").reshape(np.shape(X)),
+    )
+
+
+@found_by("test_no_format_of_a_sparse_table_changes_a_bit")
+def entries_as_given() -> Any:
+    """Sparse tables are taken with the entries that they have"""
+    return patch.object(base, "canonical", lambda X: X)
+
+
+@found_by("test_numbers_of_another_type_are_the_same_numbers")
+def small_numbers() -> Any:
+    """Rows of another type than float64 are off by 1e-15 of themselves"""
+    return after(
+        Detector, "_checked", lambda found, _, X: found if getattr(X, "dtype", 0) == np.float64 else found * (1 + 1e-15)
+    )
+
+
+@found_by("test_sparse_rows_are_the_dense_ones_as_far_as_their_products_say")
+def longer_sparse_rows() -> Any:
+    """Sparse rows are a hundredth longer"""
+    return after(Detector, "_checked", lambda found, *_: found * 1.01 if sp.issparse(found) else found)
+
+
+@found_by("test_every_detector_of_any_scale_decides_in_numbers_or_refuses_in_words")
+def decisions_beyond_bounds() -> Any:
+    """Decisions beyond 1e100 are no numbers"""
+    return after(Scored, "decision_function", lambda found, *_: np.where(np.abs(found) > 1e100, np.nan, found))
+
+
+@found_by("test_an_indefinite_matrix_is_refused_or_its_certificate_is_true")
+def no_check() -> Any:
+    """No matrix is looked at"""
+    return patch.object(Gram, "check", lambda _: None)

@@ -1,0 +1,165 @@
+"""Every way to an answer gives the same answer: solvers, shortcuts, memory, where rows lie."""
+
+import tempfile
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import strategies
+import tolerances
+from hypothesis import strategies as st
+from law import law, only_our_warnings
+from strategies import Problem, drawn
+from test_certified import assert_certified, whole
+
+import certificate
+from slabsvm import LinearOneClassSlabSVM
+from slabsvm.dual.program import one_class_slab
+from slabsvm.gram.computed import Computed
+from slabsvm.gram.products import gram_of
+from slabsvm.kernels.named import NAMED
+from slabsvm.solvers import interior, smo
+
+pytestmark = pytest.mark.numeric
+
+plainly: dict[str, Any] = {"offsets": "training", "ranking": "centre", "tol": 1e-8}
+# From so many rows of one plane on, K is not one small block.
+many = st.integers(501, 640)
+
+
+@law(strategies.problems_of_all_kinds, examples=25)
+def test_the_interior_point_and_the_descent_find_the_same_slab(problem: Problem) -> None:
+    with only_our_warnings():
+        one, other = problem.slab(**plainly), problem.slab(**plainly, solver="interior-point")
+    asked = problem.asked(problem.new)
+    tolerances.assert_same_slab(problem, one, other, asked, asked)
+
+
+def general(dtype: Any) -> Any:
+    """Return the solver of large problems, in blocks of this precision or, for None, of the cheapest."""
+    return lambda dual, gram, tol: smo._Descent(dual, gram, smo.Limits(tol, 10**7, 1e9), dtype=dtype).run(None)
+
+
+def small(dual: Any, gram: Any, tol: float) -> Any:
+    return smo.solve(dual, gram, tol=tol)
+
+
+def central(dual: Any, gram: Any, tol: float) -> Any:
+    return interior.solve(dual, gram, tol=tol)
+
+
+SOLVERS = {"small": small, "interior point": central, "float32": general(None), "float64": general(np.float64)}
+
+
+@law(drawn(kernels=strategies.NAMED), st.sampled_from([1e-3, 1e-6]), examples=25)
+def test_every_solver_ends_at_the_same_scores_with_a_gap_that_is_true(problem: Problem, tol: float) -> None:
+    weights = np.ones(len(problem)) if problem.sample_weight is None else problem.sample_weight
+    here = weights > 0
+    X, weights = problem.X[here], weights[here]
+    K = problem.K[np.ix_(here, here)]
+    dual = one_class_slab(weights, *problem.nus, problem.epsilon)
+    kernel = NAMED[problem.kernel].of_samples(X, weights, gamma=problem.gamma, needs_origin=True)
+    known, gaps, scores = tolerances.of_gap(problem), {}, {}
+    for name, solve in SOLVERS.items():
+        for make in (Computed, gram_of):
+            gram = Computed(kernel, X) if make is Computed else gram_of(kernel, X, 1)
+            found = solve(dual, gram, tol)
+            gap = certificate.gap(dual, K, found.multipliers)
+            assert gap <= found.gap * (1 + 1e-6) + known, name
+            if found.converged:
+                target = dual.gap_target(found.objective, float(gram.diagonal.mean()), tol)
+                assert gap <= target * (1 + 1e-6) + known, name
+            scores[name, make], gaps[name, make] = certificate.scores(dual, K, found.multipliers), gap
+    first = ("small", Computed)
+    for other, found in scores.items():
+        allowed = tolerances.between_scores(gaps[first] + known, gaps[other] + known, tolerances.largest(problem))
+        np.testing.assert_allclose(
+            found.astype(float), scores[first].astype(float), rtol=0, atol=allowed + known, err_msg=str(other)
+        )
+
+
+@law(strategies.problems_of_all_kinds, st.sampled_from([0.0, 1e-6, 1e-3]), examples=40)
+def test_a_score_is_the_sum_over_support_vectors_whatever_table_it_comes_from(problem: Problem, allowed: float) -> None:
+    with only_our_warnings():
+        model = problem.slab(prediction_tol=allowed)
+    beta = whole(model, len(problem))
+    expected = problem.formula(problem.new, problem.X) @ beta
+    table = allowed * float(np.ptp(problem.K @ beta)) if problem.kernel == "chi2" else 0.0
+    values = problem.formula(problem.new, problem.X)
+    size = max(1.0, float(np.abs(values).max()) / tolerances.largest(problem)) if tolerances.largest(problem) else 1.0
+    known = tolerances.of_score(problem) * size
+    np.testing.assert_allclose(
+        model.project(problem.asked(problem.new)), expected.astype(float), rtol=0, atol=table + known
+    )
+
+
+@law(drawn(kernels=("linear",)), examples=25)
+def test_the_slab_of_passes_is_that_of_the_linear_kernel(problem: Problem) -> None:
+    lower, upper = problem.nus
+    with only_our_warnings():
+        one = problem.slab(**plainly)
+        streamed = LinearOneClassSlabSVM(nu_lower=lower, nu_upper=upper, epsilon=problem.epsilon, **plainly)
+        streamed.fit(problem.X, sample_weight=problem.sample_weight)
+    if np.isfinite(streamed.duality_gap_):
+        w = streamed.coef_[0].astype(np.longdouble)
+        s = problem.X @ w
+        known = tolerances.of_gap(problem)
+        longest = float(np.square(problem.new).sum(axis=1).max())
+        gaps = one.duality_gap_ + known, streamed.duality_gap_ + known
+        allowed = tolerances.between_scores(*gaps, max(longest, tolerances.largest(problem))) + tolerances.of_score(
+            problem
+        )
+        np.testing.assert_allclose(streamed.project(problem.X), s.astype(float), rtol=0, atol=allowed)
+        np.testing.assert_allclose(streamed.project(problem.new), one.project(problem.new), rtol=0, atol=allowed)
+
+
+@law(drawn(kernels=("linear",), least=4), st.integers(1, 4), examples=6)
+def test_a_memory_map_gives_the_slab_of_passes_to_the_last_bit_and_dask_to_the_rounding_of_sums(
+    problem: Problem, cut: int
+) -> None:
+    import dask.array as da
+
+    def learned(X: Any) -> Any:
+        with only_our_warnings():
+            model = LinearOneClassSlabSVM(nu_lower=problem.nus[0], nu_upper=problem.nus[1], epsilon=problem.epsilon)
+            return model.fit(X, sample_weight=problem.sample_weight)
+
+    one = learned(problem.X)
+    with tempfile.TemporaryDirectory() as folder:
+        np.save(Path(folder) / "X.npy", problem.X)
+        mapped = learned(np.load(Path(folder) / "X.npy", mmap_mode="r"))
+    np.testing.assert_array_equal(mapped.coef_, one.coef_)
+    assert (mapped.rho_lower_, mapped.rho_upper_) == (one.rho_lower_, one.rho_upper_)
+    divided = [da.from_array(rows, chunks=(cut, rows.shape[1])) for rows in (problem.X, problem.new)]
+    pieces = learned(divided[0])
+    found, rounding = np.asarray(pieces.project(divided[1])), tolerances.of_score(problem)
+    np.testing.assert_allclose(found, pieces.project(problem.new), rtol=1e-13, atol=rounding)
+    assert np.isfinite(pieces.duality_gap_) == np.isfinite(one.duality_gap_)
+    if np.isfinite(one.duality_gap_):
+        known = tolerances.of_gap(problem)
+        gaps = one.duality_gap_ + known, pieces.duality_gap_ + known
+        allowed = tolerances.between_scores(*gaps, float(np.square(problem.new).sum(axis=1).max()))
+        np.testing.assert_allclose(pieces.project(problem.new), one.project(problem.new), rtol=0, atol=allowed)
+
+
+@law(
+    drawn(kernels=strategies.KERNELS, epsilons=(0.0,), shapes=("cloud", "clusters", "outlier")),
+    many,
+    st.sampled_from([1e-3, 1.0, 1000.0]),
+    st.sampled_from([1e-3, 1e-7]),
+    examples=4,
+)
+def test_many_rows_have_a_true_gap_whatever_the_memory_and_the_precision(
+    problem: Problem, count: int, megabytes: float, tol: float
+) -> None:
+    rows = tuple((7 * row) % (5 * strategies.N_ROWS) for row in range(count))
+    large = strategies.Many(**({part.name: getattr(problem, part.name) for part in fields(problem)} | {"rows": rows}))
+    how = {"offsets": "training", "ranking": "centre", "tol": tol}
+    with only_our_warnings():
+        one, other = large.slab(**how, cache_size=megabytes), large.slab(**how)
+    for each in (one, other):
+        assert_certified(large, each, hidden=tolerances.of_float32(large))
+    asked = large.asked(large.new)
+    tolerances.assert_same_slab(large, one, other, asked, asked)

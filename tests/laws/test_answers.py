@@ -1,0 +1,137 @@
+"""What a model answers: decisions, predictions and p-values that agree with each other, and outlive a file."""
+
+import tempfile
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import strategies
+from hypothesis import strategies as st
+from law import attempted, law, only_our_warnings
+from sklearn.base import clone
+from strategies import Problem, drawn
+
+from slabsvm import (
+    SVDD,
+    ConformalDetector,
+    KernelDensityDetector,
+    KernelPCADetector,
+    OneClassSlabSVM,
+    OneClassSVM,
+    conformal_p_values,
+    files,
+)
+
+pytestmark = pytest.mark.numeric
+
+FAMILY = (OneClassSlabSVM, OneClassSVM, SVDD, KernelPCADetector, KernelDensityDetector)
+parameters = st.fixed_dictionaries(
+    {},
+    optional={
+        "offsets": st.sampled_from(["training", "leave-one-out"]),
+        "ranking": st.sampled_from(["two-sided", "centre"]),
+    },
+)
+
+
+def learned(problem: Problem, model: Any, chosen: dict[str, Any]) -> Any:
+    kernel = {} if model is KernelDensityDetector else problem.of_kernel
+    chosen = {name: value for name, value in chosen.items() if name != "ranking" or model is OneClassSlabSVM}
+    return attempted(lambda: model(**kernel, **chosen).fit(problem.X, sample_weight=problem.sample_weight))
+
+
+@law(drawn(kernels=strategies.NAMED), st.sampled_from(FAMILY), parameters, examples=40)
+def test_a_decision_is_the_score_less_the_offset_and_a_prediction_its_sign(
+    problem: Problem, model: Any, chosen: dict[str, Any]
+) -> None:
+    one = learned(problem, model, chosen)
+    if isinstance(one, str):
+        return
+    for rows in (problem.new, problem.X):
+        decisions = one.decision_function(rows)
+        np.testing.assert_array_equal(decisions, one.score_samples(rows) - one.offset_)
+        np.testing.assert_array_equal(one.predict(rows), np.where(decisions >= 0, 1, -1))
+        assert np.isfinite(decisions).all()
+    with only_our_warnings():
+        again = clone(one).fit_predict(problem.X, sample_weight=problem.sample_weight)
+    np.testing.assert_array_equal(again, one.predict(problem.X))
+    assert one.n_samples_fit_ == len(problem)
+    left_out = one.offsets == "leave-one-out"
+    assert hasattr(one, "loo_scores_") == hasattr(one, "loo_decisions_") == left_out
+    if model is OneClassSlabSVM:
+        along = one.project(problem.new)
+        within = (along >= one.rho_lower_) & (along <= one.rho_upper_)
+        np.testing.assert_array_equal(one.predict(problem.new) == 1, within)
+    if hasattr(one, "expected_recall_"):
+        assert 0.0 <= one.expected_recall_ <= 1.0 + 1e-12
+
+
+@law(drawn(kernels=strategies.NAMED), st.sampled_from(FAMILY), parameters, st.booleans(), examples=30)
+def test_a_model_from_a_file_answers_what_the_one_did_that_was_saved(
+    problem: Problem, model: Any, chosen: dict[str, Any], training: bool
+) -> None:
+    one = learned(problem, model, chosen)
+    if isinstance(one, str):
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        files.save(one, Path(folder) / "model.slab", training=training)
+        again = files.load(Path(folder) / "model.slab")
+    for ask in ("decision_function", "score_samples", "predict"):
+        np.testing.assert_array_equal(getattr(again, ask)(problem.new), getattr(one, ask)(problem.new))
+    assert again.offset_ == one.offset_
+    assert again.get_params() == one.get_params()
+
+
+# Whole numbers tie where they are equal, and nowhere else.
+scores = st.lists(st.integers(-20, 20), min_size=2, max_size=40)
+
+
+@law(scores, st.lists(st.integers(-25, 25), min_size=1, max_size=10), st.booleans(), examples=60)
+def test_a_p_value_counts_the_calibration_scores_that_are_no_larger(held: Any, new: Any, two_sided: bool) -> None:
+    n = len(held)
+    for score, found in zip(new, conformal_p_values(held, new, two_sided=two_sided), strict=True):
+        below, above = (1 + sum(other <= score for other in held)), (1 + sum(other >= score for other in held))
+        share = Fraction(below, n + 1)
+        if two_sided:
+            share = min(Fraction(1), 2 * min(share, Fraction(above, n + 1)))
+        assert found == pytest.approx(float(share), rel=1e-15)
+
+
+@law(scores, st.booleans(), examples=60)
+def test_of_exchangeable_scores_no_more_have_a_small_p_value_than_it_says(values: Any, two_sided: bool) -> None:
+    p = np.array(
+        [
+            conformal_p_values(values[:i] + values[i + 1 :], values[i : i + 1], two_sided=two_sided)[0]
+            for i in range(len(values))
+        ]
+    )
+    for alpha in np.unique(p):
+        assert np.mean(p <= alpha) <= alpha + 1e-12
+
+
+@law(
+    drawn(least=12, kernels=("rbf", "linear"), sizes=st.just(1.0), weights=st.none()),
+    st.sampled_from([OneClassSlabSVM, OneClassSVM, SVDD]),
+    st.sampled_from(["split", "cross"]),
+    examples=15,
+)
+def test_the_p_values_of_a_calibrated_detector_count_its_calibration_scores(
+    problem: Problem, model: Any, method: str
+) -> None:
+    calibrated = attempted(
+        lambda: ConformalDetector(model(**problem.of_kernel), method=method, random_state=0).fit(problem.X)
+    )
+    if isinstance(calibrated, str) or calibrated.out_of_reach_:
+        return
+    p, count = calibrated.p_values(problem.new), calibrated.n_calibration_
+    least, most = np.ones(len(p)), np.ones(len(p))
+    for estimator, held in zip(calibrated.estimators_, calibrated.calibration_scores_, strict=True):
+        s = estimator.decision_function(problem.new)[:, None]
+        # Scores that differ by rounding alone tie, in favour of the new row.
+        rounding = 1e-11 * (np.abs(s) + np.median(np.abs(held)))
+        least += (held < s - rounding).sum(axis=1)
+        most += (held <= s + rounding).sum(axis=1)
+    assert (p >= least / (count + 1) - 1e-12).all()
+    assert (p <= most / (count + 1) + 1e-12).all()

@@ -1,0 +1,127 @@
+"""Where planes lie: as many rows outside as nu allows, by training scores or by left-out ones, which are refits'."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import strategies
+import tolerances
+from hypothesis import strategies as st
+from law import attempted, law, only_our_warnings
+from strategies import Problem, drawn
+from test_certified import whole
+
+from slabsvm import SVDD, KernelDensityDetector, KernelPCADetector, OneClassSVM
+
+pytestmark = pytest.mark.numeric
+
+# Sums of shares are right to so much.
+SHARES = 1e-9
+
+
+def assert_a_quantile(scores: np.ndarray, shares: np.ndarray, plane: float, nu: float, on_it: float) -> None:
+    """As many score below the plane as nu allows, and as many at most that as it asks; those on it count as either."""
+    assert shares[scores < plane - on_it].sum() <= nu + SHARES
+    assert shares[scores <= plane + on_it].sum() >= nu - SHARES
+
+
+@law(strategies.problems_of_all_kinds, st.sampled_from(["smo", "interior-point"]), examples=50)
+def test_nu_bounds_the_rows_outside_and_the_rows_that_hold_a_plane(problem: Problem, solver: str) -> None:
+    with only_our_warnings():
+        slab = problem.slab(offsets="training", solver=solver)
+    beta, (lower, upper), on_it = whole(slab, len(problem)), problem.nus, 2 * tolerances.of_plane(problem)
+    s = (problem.K @ beta).astype(float)
+    assert_a_quantile(s, problem.shares, slab.rho_lower_, lower, on_it)
+    assert problem.shares[slab.support_].sum() >= lower - SHARES
+    if problem.epsilon:
+        assert_a_quantile(-s, problem.shares, -slab.rho_upper_, upper, on_it)
+
+
+@law(strategies.problems_of_all_kinds, examples=50)
+def test_left_out_planes_are_quantiles_of_left_out_scores(problem: Problem) -> None:
+    with only_our_warnings():
+        slab = problem.slab()
+    counted = problem.shares > 0
+    left_out, shares, (lower, upper) = slab.loo_scores_[counted], problem.shares[counted], problem.nus
+    accepted = (left_out >= slab.rho_lower_) & (left_out <= slab.rho_upper_)
+    assert 0.0 <= slab.expected_recall_ <= 1.0 + SHARES
+    assert slab.expected_recall_ == pytest.approx(shares @ accepted, abs=SHARES)
+    assert slab.training_recall_bound_ == pytest.approx(1.0 - problem.shares[slab.support_].sum(), abs=SHARES)
+    # A plane that faces the limit of a local kernel is kept off it, which is said.
+    if not slab._fitted.infinity_warning:
+        assert shares[left_out < slab.rho_lower_].sum() <= lower + SHARES
+        assert shares[left_out > slab.rho_upper_].sum() <= upper + SHARES
+
+
+RIVALS = (OneClassSVM, SVDD, KernelPCADetector, KernelDensityDetector)
+
+
+@law(
+    drawn(kernels=strategies.NAMED),
+    st.sampled_from(RIVALS),
+    st.floats(0.01, 1.0),
+    examples=50,
+    broken_by=[{"problem": Problem(rows=(0, 1, 2)), "model": SVDD, "nu": 0.1}],
+)
+def test_a_rivals_threshold_is_a_quantile_of_left_out_scores(problem: Problem, model: Any, nu: float) -> None:
+    kernel = {} if model is KernelDensityDetector else problem.of_kernel
+    one = attempted(lambda: model(nu=nu, **kernel).fit(problem.X, sample_weight=problem.sample_weight))
+    if isinstance(one, str) or one._fitted.infinity_warning:
+        return
+    counted = problem.shares > 0
+    assert problem.shares[counted & (one.loo_scores_ < one.offset_)].sum() <= nu + SHARES
+
+
+def without(problem: Problem, row: int) -> Problem | None:
+    """Return the problem without all rows equal to one, with the same boxes; None where that is no slab."""
+    others = ~(problem.X[row] == problem.X).all(axis=1)
+    share = float(problem.shares[others].sum())
+    nus = tuple(nu / share for nu in problem.nus) if share > 0 else (1.0, 1.0)
+    weights = np.ones(len(problem)) if problem.sample_weight is None else problem.sample_weight
+    if (others & (weights > 0)).sum() < 2 or sum(nus) >= 1:
+        return None
+    rows = tuple(np.asarray(problem.rows)[others].tolist())
+    return replace(problem, rows=rows, weights=tuple(weights[others].tolist()), nus=nus)
+
+
+def sides(problem: Problem, beta: np.ndarray) -> np.ndarray:
+    """Return, row by row: -2 and 2 at a bound, -1 and 1 strictly inside a box, 0 for none."""
+    caps = np.where(beta > 0, problem.shares / problem.nus[0], problem.epsilon * problem.shares / problem.nus[1])
+    share = np.divide(beta.astype(float), caps, out=np.zeros(len(beta)), where=caps > 0)
+    return np.where(np.abs(share) < 1e-7, 0, np.where(np.abs(share) > 1 - 1e-7, 2, 1)) * np.sign(share)
+
+
+@law(
+    drawn(least=4, most=14, kernels=("rbf", "linear", "intersection", "callable"), sizes=st.just(1.0)),
+    st.integers(0, 20),
+    examples=50,
+)
+def test_a_left_out_score_is_that_of_a_refit_where_the_same_rows_stay_free(problem: Problem, row: int) -> None:
+    row %= len(problem)
+    part = without(problem, row)
+    if part is None or problem.shares[row] == 0:
+        return
+    with only_our_warnings():
+        one, refit = problem.slab(tol=1e-12), part.slab(tol=1e-12)
+    others = ~(problem.X[row] == problem.X).all(axis=1)
+    beta, again = whole(one, len(problem)), whole(refit, len(part))
+    of_it = float(problem.formula(problem.X[row : row + 1], part.X)[0] @ again)
+    known = tolerances.of_gap(problem)
+    allowed = tolerances.of_score(problem) + tolerances.between_scores(
+        one.duality_gap_ + known, refit.duality_gap_ + known, tolerances.largest(problem)
+    )
+    if beta[row] == 0:
+        assert one.loo_scores_[row] == pytest.approx(float(problem.K[row] @ beta), abs=tolerances.of_score(problem))
+        return
+    before, after = sides(problem, beta)[others], sides(part, again)
+    free = np.abs(before) == 1
+    has_free = {np.sign(side) for side in before[free]}
+    if (before != after).any() or len(has_free) < (2 if problem.epsilon else 1) or sides(problem, beta)[row] == 0:
+        return
+    # The closed form is a solve with K over the free rows, and the row itself: exact to their condition.
+    chosen = np.append(np.flatnonzero(others)[free], row)
+    within = problem.K[np.ix_(chosen, chosen)].astype(float)
+    condition = float(np.linalg.cond(within))
+    if condition < 1e8:
+        assert one.loo_scores_[row] == pytest.approx(of_it, abs=allowed + condition * tolerances.of_score(problem))
