@@ -344,3 +344,18 @@ def test_a_pyarrow_that_does_not_load_is_named_with_its_reason(tmp_path, monkeyp
         monkeypatch.delitem(sys.modules, name)
     with pytest.raises(ExtraMissingError, match=r"does not load \(pyarrow requires NumPy 2\.0 or newer"):
         whole(tmp_path / "rows.parquet", Reading())
+
+
+@needs_pyarrow
+def test_texts_and_names_of_a_parquet_file_are_in_utf_8(tmp_path):
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    texts = pa.array([b"\x94x", b"y", b"z"]).cast(pa.binary()).view(pa.string())
+    parquet.write_table(pa.table({"name": texts}), tmp_path / "t.parquet")
+    with pytest.raises(TableError, match="Invalid UTF8"):
+        whole(tmp_path / "t.parquet", Reading())
+    parquet.write_table(pa.table({"name": [1, 2]}), tmp_path / "t.parquet", store_schema=False)
+    (tmp_path / "t.parquet").write_bytes((tmp_path / "t.parquet").read_bytes().replace(b"name", b"\x94ame"))
+    with pytest.raises(TableError, match="a name of a column, or of a type, is not in UTF-8"):
+        whole(tmp_path / "t.parquet", Reading())

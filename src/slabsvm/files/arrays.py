@@ -107,7 +107,7 @@ def unpacked(path: Path, name: str | None) -> npt.NDArray[Any]:
                 raise
             _refuse_npz("it leads out of the file")
         except DAMAGED as error:
-            _refuse_npz("it begins as nothing that NumPy writes" if "not a zip file" in str(error) else str(error))
+            _refuse_npz("it begins as nothing that NumPy writes" if "not a zip file" in str(error) else _said(error))
 
 
 def _of_archive(archive: zipfile.ZipFile, name: str | None) -> npt.NDArray[Any]:
@@ -165,6 +165,11 @@ def _empty(header: _Header, refuse: Any) -> npt.NDArray[Any]:
     except (ValueError, OverflowError):
         refuse(f"it claims the shape {header.shape}")
         raise
+
+
+def _said(error: BaseException) -> str:
+    """Return what an error says; where it says nothing, the archive ended."""
+    return str(error) or "it ends too early"
 
 
 def _refuse_npy(why: str) -> NoReturn:

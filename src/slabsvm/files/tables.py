@@ -284,11 +284,15 @@ def _parquet(path: Path, how: Reading) -> Iterator[Any]:
                 if field.name in {*how.texts, *how.ids} and pyarrow.types.is_integer(field.type)
             ]
             for batch in table.iter_batches(batch_size=height):
+                # Nobody else looks whether texts are in UTF-8.
+                batch.validate(full=True)
                 frame = _of_batch(batch)
                 for name in exact:
                     # pandas makes floats of integers with gaps, which long ones do not survive.
                     frame[name] = batch.column(name).cast(pyarrow.string()).to_pylist()
                 yield frame
+        except UnicodeDecodeError as error:
+            raise TableError("it is damaged: a name of a column, or of a type, is not in UTF-8") from error
         except pyarrow.ArrowInvalid as error:
             raise TableError(f"it is no Parquet file, or was cut short: {_first_line(error)}") from error
         except (OSError, pyarrow.ArrowException) as error:
