@@ -163,6 +163,19 @@ def test_what_is_out_of_reach_is_stranger_than_all_else_and_ordered_by_reach():
     np.testing.assert_allclose(combined([lower], [upper], 5, True) * 6, [2, 2, 4, 6, 6, 4])
 
 
+def test_rows_out_of_reach_are_ordered_where_no_calibration_row_is():
+    held = ranked([0.0, 1.0])
+    reach = np.array([-np.inf, -90.0, -5.0, -1.0, np.inf])
+    lower, upper = held.tails(np.full(5, -1e3), reach)
+    np.testing.assert_array_equal(lower.passed, 0)
+    np.testing.assert_array_equal(upper.passed, 2)
+    assert (np.diff(lower.share) > 0).all()
+    assert (np.diff(upper.share[:4]) < 0).all()
+    assert lower.share[0] == 0
+    # A row within reach, however low it scores, is stranger than none of them.
+    assert lower.share[3] < 1e-2 * lower.share[4]
+
+
 def test_weights_of_calibration_scores_count_as_repetitions():
     random = np.random.default_rng(12)
     scores, counts = random.normal(size=20), random.integers(1, 4, 20)
@@ -200,6 +213,10 @@ def test_a_p_value_of_an_exchangeable_score_is_uniform_on_its_steps(two_sided, s
         (lambda: conformal_p_values([], [1.0]), "no calibration scores"),
         (lambda: conformal_p_values([np.nan], [1.0]), "calibration score is NaN"),
         (lambda: conformal_p_values([1.0], [np.nan]), "A score is NaN"),
+        (lambda: conformal_p_values([1.0], [0.5, np.nan]), "A score is NaN"),
+        (lambda: conformal_p_values([1.0, np.nan], [0.5]), "calibration score is NaN"),
+        (lambda: benjamini_hochberg([0.5], fdr=0.0), "fdr must be a share"),
+        (lambda: benjamini_hochberg([0.5, 1.1]), "between 0 and 1"),
         (lambda: benjamini_hochberg([0.5], fdr=1.0), "fdr must be a share"),
         (lambda: benjamini_hochberg([np.nan]), "none may be NaN"),
         (lambda: benjamini_hochberg([-0.1]), "between 0 and 1"),

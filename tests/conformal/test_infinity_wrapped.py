@@ -32,7 +32,7 @@ from slabsvm import (
 )
 from slabsvm.conformal.detector import METHODS, ConformalDetector
 from slabsvm.conformal.doubts import CalibrationWarning
-from slabsvm.conformal.remoteness import far_rows, innermost, reach_of
+from slabsvm.conformal.remoteness import far_rows, innermost, limit_of, needs_reach, reach_of
 from slabsvm.openset.classifier import OpenSetClassifier
 
 pytestmark = pytest.mark.numeric
@@ -309,6 +309,51 @@ def test_far_rows_are_like_the_rows_that_they_are_far_from():
     np.testing.assert_array_equal(far_rows(X, pairwise=True), np.zeros((1, 3)))
     for nothing in (["some text", "more"], np.array([["a", "b"]]), np.full((2, 2), 1e305)):
         assert far_rows(nothing) is None
+
+
+def test_far_rows_lie_along_the_diagonal_and_in_random_directions():
+    rows = far_rows(np.array([[-1.0, 2.0, 0.0], [1.0, 0.0, 4.0]]))
+    np.testing.assert_array_equal(rows[0], 4e6)
+    np.testing.assert_array_equal(rows[1], -4e6)
+    assert (rows[2:] > 0).any()
+    assert (rows[2:] < 0).any()
+    assert (np.abs(rows[2:]) < 4e6).all()
+    # Without negative numbers there are none, whether or not there are zeros.
+    assert (far_rows(np.array([[0.0, 1.0], [2.0, 0.0]])) > 0).all()
+    assert far_rows(np.zeros((0, 3))) is None
+    assert far_rows(pd.DataFrame([[1.0, 2.0, 3.0]], columns=["a", "a", "b"])).shape[1] == 3
+    assert far_rows(pl.DataFrame({"a": [1.0], "b": [2.0]})).columns == ["a", "b"]
+    assert far_rows(np.array([[1, 2]])).shape == far_rows(np.array([[1, 2]], dtype=np.uint8)).shape == (8, 2)
+
+
+@pytest.mark.parametrize("gamma", [1e-2, 1.0, 1e4])
+def test_the_limit_is_the_decision_of_a_row_infinitely_far_away(gamma):
+    # Corners of a square: one step beside the largest first feature there is another sample.
+    X = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    model = OneClassSVM(gamma=gamma, nu=0.9, offsets="training").fit(X)
+    assert limit_of(model) == pytest.approx(model.decision_function([[1e9, 1e9]])[0], abs=1e-15)
+    assert limit_of(make_pipeline(FunctionTransformer(), model)) == limit_of(model)
+
+
+def test_only_scores_of_an_rbf_kernel_have_a_limit():
+    X = np.random.default_rng(9).normal(size=(30, 2))
+    for model in (OneClassSVM(kernel="linear").fit(X), IsolationForest(n_estimators=2).fit(X)):
+        assert limit_of(model) == -np.inf
+        assert not needs_reach(model)
+    assert needs_reach(OneClassSVM(gamma=1.0).fit(X))
+
+
+def test_rows_that_steps_take_beyond_float64_are_as_far_as_that_goes():
+    X = np.array([[1.0, -2.0], [3.0, 0.5]])
+    steps = make_pipeline(FunctionTransformer(lambda rows: rows * 1e300), OneClassSVM())
+    _, rows = innermost(steps, 1e10 * X)
+    largest = np.finfo(np.float64).max
+    np.testing.assert_array_equal(rows, [[largest, -largest], [largest, largest]])
+    _, rows = innermost(make_pipeline(FunctionTransformer(), OneClassSVM()), X)
+    np.testing.assert_array_equal(rows, X)
+    # Without steps there is nothing to transform.
+    _, rows = innermost(make_pipeline(OneClassSVM()), X)
+    assert rows is X
 
 
 def test_a_precomputed_kernel_that_no_row_is_in_reach_of_is_warned_of():

@@ -57,10 +57,12 @@ def test_nothing_is_answered_before_fit(ask, X):
 
 
 def test_rows_of_other_features_are_refused(detector, X):
-    for ask in (detector.p_values, detector.predict):
+    for ask in (detector.p_values, detector.predict, detector.explain):
         with pytest.raises(ValueError, match="has 1 features, but ConformalDetector is expecting 2"):
             ask(X[:, :1])
     assert detector.n_features_in_ == 2
+    with pytest.raises(ValueError, match=r"X.reshape\(1, -1\) is one row"):
+        detector.p_values(X[0])
 
 
 def test_a_calibration_without_a_doubt_says_nothing(X):

@@ -89,6 +89,19 @@ def test_where_all_samples_are_neighbours_estimates_are_the_inverse(name, cache_
     assert found.error < 1e-6 * np.abs(solution.scores).max()
 
 
+def test_of_samples_that_share_no_score_estimates_are_by_hand():
+    # K = I: M^-1 = I - 11'/m, so that S^2 is m / (m - 1), and all of it is the samples' own.
+    dual, K = one_class(np.ones(M), 0.5), np.eye(M)
+    solution = on(dual, K, np.full(M, 1 / M))
+    face = Face(dual, solution.multipliers)
+    # The scores have no spread, and no error is too large. The factor adds 1e-12 to K's diagonal.
+    blocks, tuning = Blocks(Dense(K), np.float64, 1e9), Tuning(largest_error=np.inf)
+    found = neighbour_spans(face, np.zeros(0, dtype=np.intp), blocks, solution, tuning)
+    np.testing.assert_allclose(found.spans, M / (M - 1), rtol=1e-11)
+    np.testing.assert_allclose(found.falls, -1 / (M - 1), rtol=1e-11)
+    assert found.error < 1e-10 / M
+
+
 def on(dual, K, multipliers):
     """Return the solution that these multipliers are, whatever their gap."""
     point = Point(dual, np.atleast_2d(multipliers), dual.linear + K @ dual.beta(np.atleast_2d(multipliers)))

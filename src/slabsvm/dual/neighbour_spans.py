@@ -147,7 +147,8 @@ class _Estimate:
         shifts = np.abs(scores(values * np.exp(residuals)) - estimated)
         # A plane lies between a few scores, of which one is seldom off by more than twice what they are off on average.
         error = 2.0 * max(float(np.sqrt(np.square(shifts[some]).mean())) for some in near)
-        if not error <= self.tuning.largest_error * float(estimated.std()):
+        # Divided, an infinite largest error allows any, also beside scores without a spread.
+        if not error / self.tuning.largest_error <= float(estimated.std()):
             return None
         return Spans(self.samples, *assembled(values), error if solved else np.inf)
 
