@@ -143,3 +143,33 @@ def test_samples_are_far_apart_where_they_are_alone_on_average():
     assert not far_apart(SMALL, ones, np.array([1.0, 1.0, 1.0, -1.0]))
     assert not far_apart(SMALL, ones, np.array([1.0, 1.0, 1.0, 0.0]))
     assert not far_apart(one_class(ones, 0.5), ones, ones)
+
+
+def test_equal_scores_are_those_of_the_program():
+    # With a linear term, by the bordered system written out.
+    dual, _, K = problem(300)
+    dual = replace(dual, linear=1e-4 * np.random.default_rng(0).normal(size=300))
+    point, face = equal_scores(dual, K)
+    total = dual.signs @ dual.totals
+    bordered = np.block([[K, np.ones((300, 1))], [np.ones((1, 300)), 0.0]])
+    beta = np.linalg.solve(bordered, np.append(-dual.linear, total))[:-1]
+    assert face is not None
+    np.testing.assert_allclose(point.beta, beta, atol=1e-10 * np.abs(beta).max())
+    np.testing.assert_allclose(point.scores, K @ beta + dual.linear, atol=1e-12)
+
+
+def test_planes_that_are_apart_have_no_equal_scores():
+    # A sample far below all others takes part by its linear term alone: the planes would need more than they have.
+    dual, _, K = problem(300)
+    linear = np.zeros(300)
+    linear[0], linear[1] = -1.0, 1.0
+    assert equal_scores(replace(dual, linear=linear), K) is None
+
+
+def test_a_collapsed_slab_is_factored_where_its_matrix_fits_the_memory():
+    dual, gram, _ = problem(300)
+    bytes_of_K = 8 * 300**2
+    assert solve_collapsed(dual, gram, 1e-3, bytes_of_K - 1) is None
+    solution = solve_collapsed(dual, gram, 1e-3, bytes_of_K)
+    assert solution.converged
+    assert solution.iterations == 0

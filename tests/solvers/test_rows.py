@@ -20,7 +20,7 @@ from slabsvm.kernels.rbf import RBF
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.solvers import smo
 from slabsvm.solvers.kept_rows import KeptRows
-from slabsvm.solvers.pool import Pool
+from slabsvm.solvers.pool import LEAST_SPACE, Pool, padded
 
 pytestmark = pytest.mark.numeric
 
@@ -102,6 +102,92 @@ def test_rows_give_way_when_there_is_less_room_for_them(gram, K):
         kept.fetch(np.arange(101), n_rows * BYTES_PER_ROW)
         assert kept.nbytes <= n_rows * BYTES_PER_ROW
         np.testing.assert_allclose(kept.product(np.ones(M)), K.sum(axis=1), atol=1e-10)
+
+
+def rows_asked_for(gram, monkeypatch):
+    """Return the list that the rows will be in that are computed from now on."""
+    asked, block = [], gram.block
+    monkeypatch.setattr(gram, "block", lambda rows, *rest: asked.extend(rows) or block(rows, *rest))
+    return asked
+
+
+def test_what_stays_when_rows_are_dropped_is_all_that_there_is_room_for(gram, K, monkeypatch):
+    kept = KeptRows(gram, np.float64, piece_bytes=30 * BYTES_PER_ROW)
+    kept.fetch(np.arange(100), 100 * BYTES_PER_ROW)
+    assert kept.nbytes == 100 * BYTES_PER_ROW
+    kept.shrink(np.arange(20, 80), 50.5 * BYTES_PER_ROW)
+    assert kept.nbytes == 50 * BYTES_PER_ROW
+    asked = rows_asked_for(gram, monkeypatch)
+    some = np.arange(20, 70)
+    np.testing.assert_allclose(kept.block(some, some), K[np.ix_(some, some)], atol=1e-14)
+    np.testing.assert_allclose(
+        kept.product(np.where((np.arange(M) >= 20) & (np.arange(M) < 70), 1.0, 0.0)), K[some].sum(0)
+    )
+    assert not asked
+    kept.fetch(some, 50 * BYTES_PER_ROW)
+    assert not asked
+    kept.fetch(np.array([5, 20]), 51 * BYTES_PER_ROW)
+    assert asked == [5]
+    assert kept.nbytes == 51 * BYTES_PER_ROW
+
+
+def test_a_pool_counts_its_bytes(gram):
+    exact = Pool(gram, np.float64, M * BYTES_PER_ROW)
+    assert exact.could_hold_everything
+    assert not Pool(gram, np.float64, M * BYTES_PER_ROW - 1).could_hold_everything
+    assert Pool(gram, np.float32, M * BYTES_PER_ROW / 2).could_hold_everything
+    # Rows have what the block leaves, and a block that is small is left a quarter.
+    assert exact.room == exact.free_bytes == 0.75 * M * BYTES_PER_ROW
+    exact.product(np.where(np.arange(M) < 10, 1.0, 0.0))
+    assert exact.kept_bytes == 10 * BYTES_PER_ROW
+    assert exact.free_bytes == exact.room - 10 * BYTES_PER_ROW
+    assert Pool(gram, np.float64, 0.0).room == 0.0
+    # A block of n members takes 8 n^2 bytes, and three quarters of the memory; or what progress needs.
+    assert Pool(gram, np.float64, 8e4 / 0.75, least_space=10).largest == 100
+    assert Pool(gram, np.float32, 4e4 / 0.75, least_space=10).largest == 100
+    assert Pool(gram, np.float64, 0.0).largest == LEAST_SPACE
+
+
+def test_a_pool_of_everything_has_its_matrix_and_zeros_behind_it(gram, K):
+    pool = Pool(gram, np.float64, 1e9)
+    assert pool.blocks.matrix is None
+    assert not pool.holds_everything
+    pool.admit(np.arange(140))
+    assert not pool.holds_everything
+    # More than half of all samples take in the rest.
+    pool.admit(np.arange(100, 260))
+    assert pool.holds_everything
+    np.testing.assert_array_equal(pool.members, np.arange(M))
+    assert pool.blocks.matrix is not None
+    np.testing.assert_array_equal(pool.blocks.matrix, K)
+    assert pool.block.shape == (M, padded(M))
+    assert (pool.block[:, M:] == 0).all()
+    assert pool.kept_bytes == 0
+
+
+def test_without_memory_for_all_no_pool_takes_in_the_rest(gram):
+    pool = Pool(gram, np.float64, M * BYTES_PER_ROW - 1, least_space=M)
+    pool.admit(np.arange(160))
+    assert not pool.holds_everything
+    assert len(pool.members) == 160
+
+
+def test_a_pool_is_cut_back_to_the_working_set_when_it_would_grow_to_half_as_much_again():
+    X = np.random.default_rng(0).normal(size=(1000, 3))
+    pool = Pool(Computed(RBF(0.3), X), np.float64, 1e9)
+    pool.admit(np.arange(200))
+    # 256 members are no reason, however small the working set.
+    pool.admit(np.arange(180, 256))
+    assert len(pool.members) == 256
+    pool.admit(np.arange(100, 300))
+    np.testing.assert_array_equal(pool.members, np.arange(300))  # 1.5 times the 200
+    pool.admit(np.arange(200, 400))
+    np.testing.assert_array_equal(pool.members, np.arange(200, 400))
+
+
+@pytest.mark.parametrize(("size", "expected"), [(0, 0), (1, 64), (64, 64), (65, 128)])
+def test_rows_are_padded_to_the_descents_lanes(size, expected):
+    assert padded(size) == expected
 
 
 def test_block_and_rows_together_keep_to_the_memory():
