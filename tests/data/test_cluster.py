@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from slabsvm import LinearOneClassSlabSVM
-from slabsvm.data.dask import Blocks
+from slabsvm.data.dask import Blocks, _scored, _visited
 from slabsvm.data.passes import Local
 from slabsvm.solvers.streaming import Tuning
 
@@ -99,6 +99,18 @@ def test_rows_stay_in_their_blocks(client):
     np.testing.assert_allclose(there.pull, here.pull, rtol=1e-13)
     np.testing.assert_allclose(there.masses, here.masses, rtol=1e-13)
     np.testing.assert_allclose(there.tails, here.tails, rtol=1e-13)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_where_a_block_begins_in_memory_does_not_show_in_the_answer(dtype):
+    X = positives(5000).astype(dtype)
+    moved = np.empty(X.nbytes + 3, dtype=np.uint8)[3:].view(X.dtype).reshape(X.shape)
+    moved[:] = X
+    assert not moved.flags.aligned
+    here, there = (_visited(lambda some, weights, _: some.T @ weights, rows, None, 0, 999) for rows in (X, moved))
+    np.testing.assert_array_equal(here, there)
+    here, there = (_scored(rows, lambda some: some @ (some.T @ np.ones(len(some))), 48) for rows in (X, moved))
+    np.testing.assert_array_equal(here, there)
 
 
 def test_dask_arrays_that_cannot_be_passed_over_are_refused():

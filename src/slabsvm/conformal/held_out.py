@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 from sklearn.model_selection import KFold, check_cv
-from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.parallel import delayed
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.conformal.doubts import MOST_SAMPLES
@@ -22,6 +22,7 @@ from slabsvm.detectors.base import SlabCollapseWarning
 from slabsvm.detectors.weighting import checked_weights, fit_with, takes_groups
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.caller import silenced
+from slabsvm.runtime.parallel import parallel
 from slabsvm.runtime.sklearn_private import _check_method_params, _num_samples, _safe_indexing, _safe_split
 
 
@@ -148,8 +149,8 @@ def by_splits(
     detector: Any, given: Given, splits: Iterable[tuple[IndexArray, IndexArray]], n_jobs: int | None
 ) -> list[Calibrated]:
     """Return a clone for each split into rows to learn and rows to hold out."""
-    found: list[Calibrated] = Parallel(n_jobs=n_jobs)(
-        delayed(_fit_and_score)(clone(detector), given, learned, held_out) for learned, held_out in splits
+    found: list[Calibrated] = parallel(
+        (delayed(_fit_and_score)(clone(detector), given, learned, held_out) for learned, held_out in splits), n_jobs
     )
     return found
 

@@ -98,7 +98,7 @@ def scored(X: Any, n_features: int, score: Callable[[Rows], FloatArray], bytes_p
 def _scored(rows: Any, score: Callable[[Rows], FloatArray], bytes_per_row: int) -> FloatArray:
     rows = np.asarray(rows, dtype=np.float64)
     return np.concatenate(
-        [score(rows[some]) for some in pieces(len(rows), bytes_per_row, STRETCH_BYTES)] or [rows[:, 0]]
+        [score(_aligned(rows[some])) for some in pieces(len(rows), bytes_per_row, STRETCH_BYTES)] or [rows[:, 0]]
     )
 
 
@@ -108,4 +108,13 @@ def _visited(
 ) -> list[Result]:
     rows = np.asarray(rows)
     weights = np.ones(len(rows)) if weights is None else weights
-    return [visitor(rows[some], weights[some], first + some.start) for some in pieces(len(rows), 1, height)]
+    return [visitor(_aligned(rows[some]), weights[some], first + some.start) for some in pieces(len(rows), 1, height)]
+
+
+def _aligned(rows: Any) -> Any:
+    """Return rows that begin where floats do in memory, which those of a block from another worker need not.
+
+    NumPy multiplies others without BLAS: slower, and with other roundings, so that the last digits of an answer would
+    show that a worker has died.
+    """
+    return np.require(rows, requirements=["A"])

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state, gen_batches
-from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.parallel import delayed
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.conformal.detector import ConformalDetector
@@ -36,6 +36,7 @@ from slabsvm.openset.rows import ClassRows, kept_of_classes, without_weightless
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.atomic import atomic
 from slabsvm.runtime.caller import Warned, warn
+from slabsvm.runtime.parallel import parallel
 from slabsvm.runtime.sklearn_private import (
     HasMethods,
     Interval,
@@ -207,9 +208,12 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
         self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         rows = np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group))[:-1])
         given = [(_safe_indexing(X, own), _check_method_params(X, fit_params, indices=own)) for own in rows]
-        learned = Parallel(n_jobs=self.n_jobs)(
-            delayed(fitted_to_class)(self._model_of(label), own, label, parameters)
-            for label, (own, parameters) in zip(classes.tolist(), given, strict=True)
+        learned = parallel(
+            (
+                delayed(fitted_to_class)(self._model_of(label), own, label, parameters)
+                for label, (own, parameters) in zip(classes.tolist(), given, strict=True)
+            ),
+            self.n_jobs,
         )
         models: list[Any] = [model for model, _ in learned]
         self._name_by(models, classes, self._kept(models, given))

@@ -31,7 +31,7 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.parallel import delayed
 
 from slabsvm.conformal.detector import ConformalDetector
 from slabsvm.conformal.p_values import (
@@ -54,6 +54,7 @@ from slabsvm.openset.labels import listed
 from slabsvm.openset.naming import Naming
 from slabsvm.openset.rows import ClassRows, Stack, stacked
 from slabsvm.runtime.arrays import FloatArray
+from slabsvm.runtime.parallel import parallel
 
 # The methods of `ConformalDetector` that a classifier can take part in: it has no leave-one-out scores.
 METHODS = ("split", "cross")
@@ -114,7 +115,7 @@ class Fold:
 
     def judged(self, X: Any, n_jobs: int | None) -> Judged:
         """Return what the classifier and the detectors of all classes say of rows."""
-        columns = Parallel(n_jobs=n_jobs)(delayed(one.p_values)(self.place, X) for one in self.detectors)
+        columns = parallel((delayed(one.p_values)(self.place, X) for one in self.detectors), n_jobs)
         normal, graded = (np.stack(some, axis=1) for some in zip(*columns, strict=True))
         # No confidence makes good for the least p-value.
         deciding = np.any(normal > np.array([one.step for one in self.detectors]) * (1 + WHOLE), axis=1)
@@ -187,8 +188,9 @@ class ByClassifier(Naming):
             raise ValueError("No class has the 3 samples of which one could be held out; give more, of any class.")
         learned = [stacked(rows, [one.besides(place) for one in rows]) for place in places]
         held = [stacked(rows, [one.of(place) for one in rows]) for place in places]
-        classifiers = Parallel(n_jobs=n_jobs)(
-            delayed(fitted_classifier)(classifier, some.X, classes[some.place], some.weights) for some in learned
+        classifiers = parallel(
+            (delayed(fitted_classifier)(classifier, some.X, classes[some.place], some.weights) for some in learned),
+            n_jobs,
         )
         detectors = [Detectors.of(model) for model in models]
         folds = [Fold(place, one, detectors, classes) for place, one in zip(places, classifiers, strict=True)]

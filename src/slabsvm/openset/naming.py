@@ -13,13 +13,14 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.parallel import delayed
 
 from slabsvm.conformal.doubts import found_no_direction
 from slabsvm.conformal.p_values import WHOLE
 from slabsvm.openset.classwise import call_method
 from slabsvm.openset.doubts import far_accepted, out_of_reach, too_few, without_direction
 from slabsvm.runtime.arrays import FloatArray, IndexArray
+from slabsvm.runtime.parallel import parallel
 from slabsvm.runtime.sklearn_private import _safe_indexing
 
 
@@ -87,7 +88,7 @@ class Naming(ABC):
 
     def _columns(self, X: Any, method: str, n_jobs: int | None) -> FloatArray:
         """Return the values of each model's method of this name, shape (n_samples, n_classes)."""
-        columns = Parallel(n_jobs=n_jobs)(delayed(call_method)(model, method, X) for model in self.models)
+        columns = parallel((delayed(call_method)(model, method, X) for model in self.models), n_jobs)
         return np.stack(columns, axis=1)
 
 

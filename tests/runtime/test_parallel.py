@@ -1,0 +1,44 @@
+"""Calls that are divided, and made anew where Dask has cancelled them."""
+
+from concurrent.futures import CancelledError
+
+import pytest
+from sklearn.utils.parallel import delayed
+
+from slabsvm.runtime.parallel import TRIES, parallel
+
+
+@pytest.fixture(name="cancelled")
+def calls_of_which_some_are_cancelled():
+    """A function that is cancelled so many times; it returns its argument, and how often it was called."""
+    made = []
+
+    def call(times, value):
+        made.append(value)
+        if len(made) <= times:
+            raise CancelledError("lost dependencies")
+        return value, len(made)
+
+    return call
+
+
+def test_cancelled_calls_are_made_anew(cancelled):
+    calls = (delayed(cancelled)(TRIES - 1, value) for value in "abc")
+    assert parallel(calls, 1) == [("a", TRIES), ("b", TRIES + 1), ("c", TRIES + 2)]
+
+
+def test_calls_that_are_cancelled_at_every_try_end(cancelled):
+    with pytest.raises(CancelledError, match="lost dependencies"):
+        parallel([delayed(cancelled)(TRIES, "a")], 1)
+
+
+def test_other_errors_are_not_tried_again():
+    made = []
+
+    def call():
+        made.append(1)
+        raise ValueError
+
+    with pytest.raises(ValueError):  # noqa: PT011 - it has no text
+        parallel([delayed(call)()], 1)
+    assert len(made) == 1
