@@ -11,7 +11,7 @@ A sample inside the boxes of both planes ties the planes together (they coincide
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -36,26 +36,6 @@ SINGLE_REFINEMENTS = 10
 REFINED = 1e-13
 # Of (M^-1)_gg, relative to 1 / the diagonal of K: less is rounding, where none that stays can take what leaves.
 LEAST_SHARE = 1e-10
-# A change whose sums are off by more than this share of what it moves is spoiled.
-SPOILED = 1e-3
-
-
-class Walk(NamedTuple):
-    """Where a way along faces has led.
-
-    Attributes
-    ----------
-    multipliers : (P, m) array of float64
-        Feasible.
-    met : int
-        The number of bounds that were met.
-    arrived : bool
-        Whether they are the optimum of the face that these leave.
-    """
-
-    multipliers: FloatArray
-    met: int
-    arrived: bool
 
 
 class Face:
@@ -119,7 +99,7 @@ class Face:
         self.border = self.half_solve(border)
         square = self.border.T @ self.border
         self.schur = 1.0 / square if len(square) == 1 else np.linalg.inv(square)
-        self._of_sums = self._solve_once(np.zeros(border.shape), np.eye(border.shape[1]))
+        self._of_sums, self._shift_of_sums = self._solve_once(np.zeros(border.shape), np.eye(border.shape[1]))
 
     @property
     def least_pivot(self) -> float:
@@ -141,20 +121,49 @@ class Face:
         only: what they are off by is solved for in turn, and with a factor of less precision than K_FF all that is.
         """
         members = self.memberships[self.samples]
-        x = self._solve_once(right, sums)
         if self._cholesky.dtype == self.gram_block.dtype:
-            for _ in range(REFINEMENTS):
-                x += self._of_sums @ (sums - members.T @ x)
-            return x
+            return self.solve_with_shifts(right, sums)[0]
+        x = self._solve_once(right, sums)[0]
         for _ in range(SINGLE_REFINEMENTS):
             rest = right - self.gram_block @ x
             # A q is no error, and next to it rounding would hide what is.
             rest -= members @ ((members.T @ rest) / members.sum(axis=0)[:, None])
-            change = self._solve_once(rest, sums - members.T @ x)
+            change = self._solve_once(rest, sums - members.T @ x)[0]
             x += change
             if np.abs(change).max(initial=0.0) <= REFINED * np.abs(x).max(initial=0.0):
                 break
         return x
+
+    def solve_with_shifts(self, right: FloatArray, sums: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return x and q of `solve`, (f, k) and (c, k), by a factor that is as precise as K_FF."""
+        members = self.memberships[self.samples]
+        x, q = self._solve_once(right, sums)
+        for _ in range(REFINEMENTS):
+            missing = sums - members.T @ x
+            x += self._of_sums @ missing
+            q += self._shift_of_sums @ missing
+        return x, q
+
+    def inverse_diagonal(self) -> tuple[FloatArray, FloatArray]:
+        """Return M^-1's diagonal over F, shape (f,), and its part of A and F, (c, f)."""
+        inverse_root = self.inverse_root()
+        coupling = np.asarray(self.border.T.astype(inverse_root.dtype) @ inverse_root, dtype=np.float64)
+        corner = self.schur @ coupling
+        diagonal = np.asarray(np.einsum("ij,ij->j", inverse_root, inverse_root), dtype=np.float64)
+        return diagonal - np.einsum("ij,ij->j", coupling, corner), corner
+
+    @property
+    def known(self) -> IndexArray:
+        """The samples that `beside` asks for others' kernel values with: F."""
+        return self.samples
+
+    def beside(self, rows: FloatArray, members: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return k'M^-1 k, (b,), and (M^-1 k)_A, (c, b), of other samples: k' is (rows, members), (b, f) and (b, c)."""
+        half = self.half_solve((rows + self.lift * (members @ self.memberships[self.samples].T)).T)
+        rest = self.border.T @ half - members.T
+        corner = self.schur @ rest
+        squares = np.einsum("ij,ij->j", half, half) - np.einsum("ij,ij->j", rest, corner)
+        return squares - self.lift * np.einsum("ij,ij->i", members, members), corner
 
     def passed_on(self, right: FloatArray, sums: FloatArray, leaving: IndexArray, held: FloatArray) -> FloatArray:
         """Return the change of beta_F, (f,), as some of F lose all they held and the others take that over.
@@ -185,104 +194,15 @@ class Face:
         """Return L'x, shape (f, k), of the x whose sums A'x are these, (c, k), for L^-1 of the right-hand side."""
         return np.asarray(half - self.border @ (self.schur @ (self.border.T @ half - sums)))
 
-    def _solve_once(self, right: FloatArray, sums: FloatArray) -> FloatArray:
+    def _solve_once(self, right: FloatArray, sums: FloatArray) -> tuple[FloatArray, FloatArray]:
         half = self.half_solve(right + self.lift * self.memberships[self.samples] @ sums)
-        half = self._off_border(half, sums)
-        return np.asarray(solve_lower(self._cholesky, half, transposed=True), dtype=np.float64)
+        shifts = self.schur @ (self.border.T @ half - sums)
+        half -= self.border @ shifts
+        return np.asarray(solve_lower(self._cholesky, half, transposed=True), dtype=np.float64), shifts
 
-    def newton_step(self, multipliers: FloatArray, scores: FloatArray) -> tuple[FloatArray, float]:
-        """Return the multipliers, shape (P, m), at the face's optimum, and how far towards it no bound is crossed.
-
-        1.0 is all of the way: these multipliers are feasible then.
-        """
-        moves = self._split(self._to_optimum(scores), self.free[:, self.samples])
-        now = multipliers[:, self.samples]
-        updated = multipliers.copy()
-        updated[:, self.samples] = now + moves
-        return updated, min(1.0, float(self._reaches(now, moves).min()))
-
-    def walk(self, multipliers: FloatArray, scores: FloatArray, most: int) -> Walk:
-        """Go from feasible multipliers, shape (P, m), at which samples have these scores, towards the face's optimum.
-
-        It turns where a multiplier meets its bound, at most so often: that one stays there, and the optimum of the
-        smaller face is the next aim. All turns are solved with the one factor: that the samples H stay where they are
-        takes a solve with (M^-1)_HH, and M^-1's columns of H. Where rounding spoils these, the walk ends.
-        """
-        free, caps = self.free[:, self.samples].copy(), self.dual.caps[:, self.samples]
-        now = multipliers[:, self.samples].copy()
-        ahead, held = self._to_optimum(scores), np.zeros(0, dtype=np.intp)
-        columns = np.empty((most, len(self.samples)))
-        met, reach = 0, 0.0
-        while met < most:
-            change = self._held(ahead, columns[: len(held)], held) if len(held) else ahead
-            if change is None:
-                break
-            moves = self._split(change, free)
-            reaches = self._reaches(now, moves)
-            reach = min(1.0, float(reaches.min()))
-            now = np.clip(now + reach * moves, 0.0, caps)
-            ahead = ahead - reach * change
-            if reach == 1.0:
-                break
-            met += 1
-            plane, blocking = np.unravel_index(reaches.argmin(), reaches.shape)
-            now[plane, blocking] = caps[plane, blocking] if moves[plane, blocking] > 0 else 0.0
-            free[plane, blocking] = False
-            if self._binds_otherwise(free):
-                break
-            if not free[:, blocking].any():
-                unit = np.zeros((len(self.samples), 1))
-                unit[blocking] = 1.0
-                columns[len(held)] = self.solve(unit, np.zeros((self.memberships.shape[1], 1)))[:, 0]
-                held = np.append(held, blocking)
-        updated = multipliers.copy()
-        updated[:, self.samples] = now
-        return Walk(updated, met, reach == 1.0)
-
-    def _held(self, change: FloatArray, columns: FloatArray, held: IndexArray) -> FloatArray | None:
-        """Return a change of beta_F, shape (f,), but for the samples that are held; None where rounding spoils it.
-
-        columns are those of M^-1, (h, f), that belong to the samples held, (h,).
-        """
-        try:
-            left = change - np.linalg.solve(columns[:, held], change[held]) @ columns
-        except np.linalg.LinAlgError:
-            return None
-        left[held] = 0.0
-        members = self.memberships[self.samples]
-        members[held] = 0.0
-        off = members.T @ left
-        # NaN is spoiled too.
-        if not np.abs(off).max() <= SPOILED * np.abs(left).sum():
-            return None
-        return np.asarray(left - members @ (off / members.sum(axis=0)))
-
-    def _binds_otherwise(self, free: BoolArray) -> bool:
-        """Return whether the planes of the samples that are left, (P, f), bind them in another way than F's did.
-
-        A plane with a single free sample moves nothing, and two planes that have come to share none are tied no more.
-        """
-        if self.memberships.shape[1] < self.dual.n_planes and self.free.any(axis=1).all():
-            return not (free.sum(axis=0) > 1).any()
-        return bool((free.sum(axis=1) == 1).any())
-
-    def _to_optimum(self, scores: FloatArray) -> FloatArray:
+    def to_optimum(self, scores: FloatArray) -> FloatArray:
         """Return the change of beta_F, shape (f,), from where samples have these scores to the face's optimum."""
         return self.solve(-scores[self.samples, None], np.zeros((self.memberships.shape[1], 1)))[:, 0]
-
-    def _reaches(self, now: FloatArray, moves: FloatArray) -> FloatArray:
-        """Return how many times its move each multiplier of F can make before it meets a bound, shape (P, f)."""
-        room = np.where(moves > 0, self.dual.caps[:, self.samples] - now, now)
-        return np.divide(room, np.abs(moves), out=np.full_like(room, np.inf), where=moves != 0)
-
-    def _split(self, change: FloatArray, free: BoolArray) -> FloatArray:
-        """Return the change of each plane's multipliers, shape (P, f), for a change of beta_F with A'change = 0."""
-        signed = self.dual.signs[:, None] * change * free
-        shared = free.sum(axis=0) > 1
-        if shared.any():
-            signed[:, shared] *= 0.5
-            signed[:, shared] -= signed.sum(axis=1, keepdims=True) / np.count_nonzero(shared)
-        return signed
 
 
 def _solved_twice(factor: FloatArray, right: FloatArray, least: float) -> FloatArray:

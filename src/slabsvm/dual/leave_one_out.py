@@ -40,6 +40,7 @@ from slabsvm.dual.active_set import Face
 from slabsvm.dual.neighbour_spans import THOROUGH, neighbour_spans
 from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Solution
+from slabsvm.dual.walk import Bordered
 from slabsvm.gram.base import Gram
 from slabsvm.gram.blocks import Blocks
 from slabsvm.runtime.arrays import FloatArray
@@ -126,25 +127,25 @@ def leave_one_out(
 
 
 def _through(
-    face: Face, dual: Dual, gram: Gram, solution: Solution, precision: type[np.floating[Any]] | None
+    face: Face | Bordered, dual: Dual, gram: Gram, solution: Solution, precision: type[np.floating[Any]] | None
 ) -> LeaveOneOut:
     """Return the leave-one-out scores by a factorisation of the face's K in the given precision; None: it is there."""
     removed = dual.beta(solution.multipliers)
     spans = np.zeros(dual.n_samples)
     falls = np.zeros(dual.n_samples)
     if len(face.samples):
-        if precision is not None:
+        if precision is not None and isinstance(face, Face):
             face.factor(gram.block(face.samples, face.samples, precision))
         spans[face.samples], falls[face.samples] = _of_free(face)
         bound = _bound(face, removed)
         if len(bound):
             spans[bound], falls[bound] = _of_bound(face, gram, bound)
-        if dual.linear.any():
+        if isinstance(face, Face) and dual.linear.any():
             falls += _of_linear_term(face, gram, spans, bound)
     return LeaveOneOut(solution.scores - removed * (spans + falls), removed)
 
 
-def _bound(face: Face, removed: FloatArray) -> npt.NDArray[np.intp]:
+def _bound(face: Face | Bordered, removed: FloatArray) -> npt.NDArray[np.intp]:
     """Return the support vectors that are not on the face."""
     touched = removed != 0
     touched[face.samples] = False
@@ -175,27 +176,17 @@ def free_or_next(dual: Dual, solution: Solution) -> npt.NDArray[np.bool_]:
     return free
 
 
-def _of_free(face: Face) -> tuple[FloatArray, FloatArray]:
+def _of_free(face: Face | Bordered) -> tuple[FloatArray, FloatArray]:
     """Return S_i^2 and A_i'q_i of the free samples, each of shape (f,)."""
-    inverse_root = face.inverse_root()
-    coupling = np.asarray(face.border.T.astype(inverse_root.dtype) @ inverse_root, dtype=np.float64)
-    corner = face.schur @ coupling
-    diagonal = np.asarray(np.einsum("ij,ij->j", inverse_root, inverse_root), dtype=np.float64)
-    diagonal -= np.einsum("ij,ij->j", coupling, corner)
+    diagonal, corner = face.inverse_diagonal()
     # A lone free sample can neither lose nor pass on its mass: its removal is beyond the closed form.
     tiny = 1e-10 / face.lift
     spans = np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=diagonal > tiny)
     return spans, -spans * np.einsum("ij,ji->i", face.memberships[face.samples], corner)
 
 
-def _of_bound(face: Face, gram: Gram, bound: npt.NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
+def _of_bound(face: Face | Bordered, gram: Gram, bound: npt.NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
     """Return S_i^2 and A_i'q_i of samples at their bounds, each of shape (b,)."""
-    member = face.memberships[bound]
-    rows = np.asarray(gram.block(bound, face.samples), dtype=np.float64)
-    half = face.half_solve((rows + face.lift * (member @ face.memberships[face.samples].T)).T)
-    rest = face.border.T @ half - member.T
-    corner = face.schur @ rest
-    spans = gram.diagonal[bound] + face.lift * np.einsum("ij,ij->i", member, member)
-    spans -= np.einsum("ij,ij->j", half, half)
-    spans += np.einsum("ij,ij->j", rest, corner)
-    return np.maximum(spans, 0.0), np.einsum("ij,ji->i", member, corner)
+    members, rows = face.memberships[bound], np.asarray(gram.block(bound, face.known), dtype=np.float64)
+    squares, corner = face.beside(rows, members)
+    return np.maximum(gram.diagonal[bound] - squares, 0.0), np.einsum("ij,ji->i", members, corner)

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from slabsvm.dual.active_set import Face
 from slabsvm.dual.program import Dual
+from slabsvm.dual.walk import Bordered
 from slabsvm.gram.precision import ROUNDING_GAP
 from slabsvm.runtime.arrays import FloatArray
 
@@ -101,7 +102,7 @@ class Solution:
     status : Status
     history : tuple of (int, float)
         After each round: samples worked on, and the relative gap.
-    face : Face or None
+    face : Face, Bordered or None
         The face that the solution lies on, with its factor, where the solver has it.
     """
 
@@ -114,7 +115,7 @@ class Solution:
     iterations: int
     status: Status
     history: tuple[tuple[int, float], ...] = field(default=(), repr=False)
-    face: Face | None = field(default=None, repr=False)
+    face: Face | Bordered | None = field(default=None, repr=False)
 
     @property
     def converged(self) -> bool:
@@ -132,7 +133,7 @@ def certified(
     resolution: float = ROUNDING_GAP,
     history: tuple[tuple[int, float], ...] = (),
     rounding: float = 0.0,
-    face: Face | None = None,
+    face: Face | Bordered | None = None,
 ) -> Solution:
     """Return the Solution at a point, and on a face where that is known; its status is read off the gap.
 

@@ -19,6 +19,7 @@ import numpy as np
 from slabsvm.dual.active_set import Face
 from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Point, Solution, Status, certified
+from slabsvm.dual.walk import Walk
 from slabsvm.gram.base import Gram
 from slabsvm.gram.dense import Dense
 from slabsvm.runtime.arrays import FloatArray
@@ -119,7 +120,9 @@ def _at_the_vertex_of(best: Point, gram: Gram) -> Point:
                 if solvable:
                     face.factor(gram.block(face.samples, face.samples))
             if solvable:
-                point = _point(dual, gram, face.walk(point.multipliers, point.scores, 1).multipliers)
+                walk = Walk(face, point.multipliers, point.scores)
+                walk.go(1)
+                point = _point(dual, gram, walk.multipliers)
             best = min(best, point, key=lambda one: one.gap)
     return best
 

@@ -1,9 +1,9 @@
-"""The strategy for problems of which all of K is one small block: few steps of the descent, then Newton's method.
+"""The strategy for problems of which all of K is one small block: few steps of the descent, then walks along faces.
 
 A Cholesky factor of the whole block costs no more than a few hundred steps, and one of the free samples less. Where
 samples are far from most others, or the first steps free nearly all, the slab may have collapsed, and equal scores are
-tried (`slabsvm.solvers.equal_scores`). Otherwise descent and Newton steps on the face take turns. The face that a
-Newton step ended on is returned with its factor, which leave-one-out scores are made of.
+tried (`slabsvm.solvers.equal_scores`). Otherwise descent and walks (`slabsvm.solvers.faces`) take turns, mostly one.
+The face that the last one ended on is returned with its factor, which leave-one-out scores are made of.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ import numpy as np
 from slabsvm.dual.active_set import Face
 from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Point, Solution, Status, certified
+from slabsvm.dual.walk import Bordered
 from slabsvm.gram.base import Gram, refuse_negative_curvature
 from slabsvm.gram.dense import Dense
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.solvers.equal_scores import equal_scores, far_apart
+from slabsvm.solvers.faces import along_faces
 from slabsvm.solvers.pool import padded
 
 # The first call of the descent takes this many steps for each sample,
@@ -30,13 +32,8 @@ MOST_STEPS = 256
 CROWDED = 0.68
 # and where more than this share of one plane's is: it asks for beta >= 0 besides.
 ONE_PLANE_CROWDED = 0.95
-# Newton steps from one point; each puts at its bound whatever would leave its box.
-NEWTON_STEPS = 6
-# After so many rounds they turn at each bound instead, at most so often.
-FULL_ROUNDS = 4
-TURNS = 60
-# They cost free samples cubed each, in all at most this many times what the descent's steps did, samples for each.
-NEWTON_COST = 50
+# Walks cost, in free samples cubed, in all at most this many times what the descent's steps did, samples for each.
+WALKS_COST = 200
 # Rounds without a tenth less gap after which a fit is called stalled.
 PATIENCE = 20
 PROGRESS = 0.9
@@ -78,8 +75,9 @@ class _Small:
         self.steps = 0
         self.share = SHARE
         self.tried = False
-        self.newton_budget = NEWTON_COST * n_samples**2
+        self.budget = float(WALKS_COST * n_samples**2)
         self.mean_diagonal = float(gram.diagonal.mean())
+        self.floor = gram.resolution * dual.largest_objective(self.mean_diagonal)
         if isinstance(gram, Dense):
             self.K = gram.matrix
         else:
@@ -96,14 +94,13 @@ class _Small:
         return rows
 
     def run(self, start: FloatArray | None) -> Solution:
-        """Return the solution that descent and Newton steps lead to."""
+        """Return the solution that descent and walks lead to."""
         dual = self.dual
         point, face = self._first() if start is None else (self._at(start), None)
         history: list[tuple[int, float]] = []
         status = Status.STALLED
         least_gap, rounds_since, polishes = np.inf, 0, 0
-        within: tuple[Point, Face | None] | None = None
-        floor = self.gram.resolution * dual.largest_objective(self.mean_diagonal)
+        within: tuple[Point, Face | Bordered | None] | None = None
         while True:
             gap, objective = point.gap, point.objective
             history.append((dual.n_samples, dual.relative(gap, objective, self.mean_diagonal)))
@@ -115,8 +112,8 @@ class _Small:
                     # w = 0: what is left to solve for is rounding.
                     break
                 if face is None:
-                    point, face = self._newton(point, careful=True)
-                if face is not None and point.gap <= max(EXACT * target, floor):
+                    point, face = self._along_faces(point)
+                if face is not None and point.gap <= max(EXACT * target, self.floor):
                     break
                 within = within or (point, face)
                 if polishes == POLISHES or self.steps >= self.max_steps:
@@ -136,9 +133,7 @@ class _Small:
                     point, face = equal
             else:
                 steps_per_sample = min(STEPS << (len(history) - 2), MOST_STEPS)
-                careful = len(history) > FULL_ROUNDS
-                point = self._descended(point, steps_per_sample)
-                point, face = self._newton(point, careful=careful)
+                point, face = self._along_faces(self._descended(point, steps_per_sample))
         return certified(
             point,
             mean_diagonal=self.mean_diagonal,
@@ -153,7 +148,7 @@ class _Small:
     def _at(self, multipliers: FloatArray) -> Point:
         return Point(self.dual, multipliers, self.dual.linear + self.K @ self.dual.beta(multipliers))
 
-    def _first(self) -> tuple[Point, Face | None]:
+    def _first(self) -> tuple[Point, Face | Bordered | None]:
         """Return the point of equal scores, with its face, where these are the optimum; or that the mean leads to."""
         dual, sums = self.dual, self.K @ np.ones(self.dual.n_samples)
         equal = self._equal_scores() if far_apart(dual, self.gram.diagonal, sums) else None
@@ -190,42 +185,25 @@ class _Small:
             min(self.max_steps - self.steps, steps_per_sample * dual.n_samples),
         )
         self.steps += steps
-        self.newton_budget += NEWTON_COST * steps * dual.n_samples
+        self.budget += WALKS_COST * steps * dual.n_samples
         refuse_negative_curvature(curvature, self.mean_diagonal)
         return self._at(values)
 
-    def _equal_scores(self) -> tuple[Point, Face | None] | None:
+    def _equal_scores(self) -> tuple[Point, Face | Bordered | None] | None:
         """Return the point of equal scores, with its face, as `equal_scores` does; once."""
         if self.tried:
             return None
         self.tried = True
         return equal_scores(self.dual, self.K)
 
-    def _newton(self, point: Point, *, careful: bool) -> tuple[Point, Face | None]:
-        """Return the best point among some Newton steps on the face, and the face if its optimum is that point.
-
-        Of a full step, all that leaves its box is put at its bound. A careful one turns at each bound that blocks it,
-        and never raises the objective. The next step is on the smaller face; the descent frees the rest again.
-        """
-        dual, best = self.dual, point
-        for _ in range(TURNS if careful else NEWTON_STEPS):
-            face = Face(dual, point.multipliers)
-            n_free = len(face.samples)
-            if n_free < 2 or n_free**3 > self.newton_budget:
-                break
-            self.newton_budget -= n_free**3
-            face.factor(self.K[face.samples[:, None], face.samples])
-            if careful:
-                wanted, met, arrived = face.walk(point.multipliers, point.scores, TURNS)
-                inside = arrived and not met
-            else:
-                wanted, reach = face.newton_step(point.multipliers, point.scores)
-                inside = reach == 1.0
-            point = self._at(wanted if careful or inside else dual.project_sums(wanted))
-            # Either will do: far from the optimum a lower objective may come with a larger gap, and near it the
-            # objective is the same to within rounding.
-            if point.gap < best.gap or point.objective < best.objective:
-                best = point
-            if inside:
-                return best, face if best is point else None
-        return best, None
+    def _along_faces(self, point: Point) -> tuple[Point, Face | Bordered | None]:
+        """Return the best of a point and the one that faces lead to, and its face if it is the optimum of that."""
+        least = self.floor / self.dual.total
+        reached = along_faces(self.dual, self.K, point.multipliers, point.scores, least=least, budget=self.budget)
+        self.budget = reached.budget
+        found = self._at(reached.multipliers)
+        # Either will do: far from the optimum a lower objective may come with a larger gap, and near it the objective
+        # is the same to within rounding.
+        if found.gap < point.gap or found.objective < point.objective:
+            return found, reached.face
+        return point, None

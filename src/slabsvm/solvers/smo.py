@@ -21,6 +21,7 @@ from slabsvm.data.pieces import pieces
 from slabsvm.dual.active_set import Face
 from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Point, Solution, Status, certified
+from slabsvm.dual.walk import Walk
 from slabsvm.gram.base import SMALL, Gram, refuse_negative_curvature
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
@@ -115,7 +116,7 @@ def solve(
         solution = small.solve(dual, gram, tol=tol, max_steps=limits.steps, start=start)
         if solution.status is not Status.STALLED:
             return solution
-        # Full Newton steps may go round in circles; the descent never does.
+        # Walks may end at a bound that rounding blocks; the descent never does.
         again = _Descent(dual, gram, limits, solution.iterations, dtype=np.float64).run(solution.multipliers)
         return min(solution, again, key=lambda each: each.gap)
     may_collapse = start is None or (start > 0).any(axis=0).mean() > NEARLY_ALL
@@ -352,10 +353,12 @@ class _Descent:
             if len(face.samples) < 2 or budget < 0:
                 break
             face.factor(block[np.ix_(face.samples, face.samples)])
-            values, met, arrived = face.walk(values, scores, n_steps)
+            walk = Walk(face, values, scores)
+            arrived = walk.go(n_steps)
+            values = walk.multipliers
             if arrived:
                 break
-            n_steps -= max(met, 1)
+            n_steps -= max(walk.met, 1)
             scores = self.point.scores[members] + block[: len(members), : len(members)] @ few.beta(values - before)
         improved = self._moved(members, values)
         # Either will do: far from the optimum a lower objective may come with a larger gap, and near it the objective
