@@ -1,9 +1,6 @@
 """Ctrl-C at any moment: the state before or the state after, whole; and a long call does not keep it waiting."""
 
-import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -12,16 +9,17 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from concurrency import many
+import many
 from slabsvm import DriftMonitor
 from slabsvm.detectors.principal_components import all_left_out_errors, centred, components
 from slabsvm.runtime.apart import apart
 
 pytestmark = [pytest.mark.numeric, pytest.mark.filterwarnings("ignore")]
 
-NAMES = list(many.MODELS)
+# tests/detectors/test_atomic.py interrupts the slower ones, search and average, at calls that it counts.
+NAMES = [name for name in many.MODELS if name not in ("search", "average")]
 # In all; each model has its share.
-N_MOMENTS = 210
+N_MOMENTS = 76
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -90,28 +88,3 @@ def test_components_that_are_found_apart_are_those_that_are_found_in_place():
     np.testing.assert_allclose(there.variances, here.variances, rtol=0, atol=1e-14)
     some, other = (all_left_out_errors(cloud, found, 10) for found in (there, here))
     np.testing.assert_allclose(some, other, rtol=1e-9, atol=1e-12)
-
-
-FIRST = """
-import sys
-from concurrency import many
-n_interrupted = 0
-for moment in (0.15, 0.6, 1.2):
-    try:
-        with many.interrupted_after(moment):
-            many.outcome("slab", 0)
-    except KeyboardInterrupt:
-        n_interrupted += 1
-print(n_interrupted, many.outcome("slab", 0))
-"""
-
-
-def test_a_signal_during_the_first_compilation_leaves_loops_that_can_be_compiled(tmp_path):
-    paths = [*sys.path, os.path.dirname(os.path.dirname(os.path.abspath(many.__file__)))]
-    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(filter(None, paths))}
-    command = [sys.executable, "-W", "ignore", "-c", FIRST]
-    run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
-    assert run.returncode == 0, run.stderr
-    n_interrupted, found = run.stdout.split()
-    assert int(n_interrupted) >= 1
-    assert found == many.outcome("slab", 0)

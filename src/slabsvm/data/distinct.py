@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ import scipy.sparse as sp
 
 from slabsvm.data.pieces import pieces
 from slabsvm.runtime.arrays import FloatArray, IndexArray
+from slabsvm.runtime.cached import cached_property
 
 # Bytes of the data hashed at once.
 CHUNK_BYTES = 2**24

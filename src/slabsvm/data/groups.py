@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from slabsvm.data.distinct import Distinct
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
+from slabsvm.runtime.cached import cached_property
 from slabsvm.runtime.counting import counted
 
 # The group of a sample that several groups have, and the member that a row of weight 0 is.

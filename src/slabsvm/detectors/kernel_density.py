@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -33,6 +32,7 @@ from slabsvm.kernels.rbf import RBF
 from slabsvm.kernels.surroundings import Surroundings
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
+from slabsvm.runtime.cached import cached_property
 from slabsvm.runtime.sklearn_private import Interval, StrOptions
 
 # Half of the least finite number: what is below is outside.

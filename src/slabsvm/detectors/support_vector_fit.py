@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.expansion import BLOCK_BYTES, Expansion
 from slabsvm.kernels.tables import Projection
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
+from slabsvm.runtime.cached import cached_property
 
 # A solution of another program is taken over at a gap that has not grown, or is below this share of the largest.
 EXACT = 1e-3

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from slabsvm.data.distinct import Distinct
 from slabsvm.data.groups import NO_MEMBER, Groups
 from slabsvm.runtime.arrays import FloatArray, IndexArray
+from slabsvm.runtime.cached import cached_property
 
 
 @dataclass(frozen=True)

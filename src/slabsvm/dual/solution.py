@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from slabsvm.dual.active_set import Face
 from slabsvm.dual.program import Dual
 from slabsvm.dual.walk import Bordered
 from slabsvm.gram.precision import ROUNDING_GAP
 from slabsvm.runtime.arrays import FloatArray
+from slabsvm.runtime.cached import cached_property
 
 
 @dataclass(frozen=True)

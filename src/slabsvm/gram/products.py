@@ -6,8 +6,6 @@ columns of K to keep its scores up to date: the blocks of its working sets are e
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
@@ -17,6 +15,7 @@ from slabsvm.kernels.additive import Intersection
 from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.rows import Rows
 from slabsvm.runtime.arrays import FloatArray
+from slabsvm.runtime.cached import cached_property
 
 # The number of shares in which features are summed: a constant, so that rounding does not depend on the threads.
 SHARES = 8

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,6 +17,7 @@ from slabsvm.kernels.rows import Rows
 from slabsvm.kernels.surroundings import Surroundings
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
+from slabsvm.runtime.cached import cached_property
 
 # Bytes of kernel values between new rows and training samples that are held at once.
 BLOCK_BYTES = 2**24

@@ -10,7 +10,6 @@ the origin (a thousandth at a distance of 1e6), and are NaN for rows beyond 1e15
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -22,6 +21,7 @@ from slabsvm.kernels.rbf import RBF
 from slabsvm.kernels.rows import Rows
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
+from slabsvm.runtime.cached import cached_property
 
 # Directions of feature space in which the landmarks extend less than this, as a share of the longest, are left out.
 FLAT = 1e-10

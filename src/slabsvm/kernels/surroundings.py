@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -31,6 +30,7 @@ from slabsvm.data.pieces import pieces
 from slabsvm.kernels.rbf import RBF
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
+from slabsvm.runtime.cached import cached_property
 
 # Bytes of kernel values, or of features, that are held at once.
 BLOCK_BYTES = 2**22

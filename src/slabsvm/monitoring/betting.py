@@ -25,12 +25,12 @@ Journal of Statistics in Data Science 2, 2024. A. Shiryaev, "On optimum methods 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from scipy.special import betaln
 
 from slabsvm.runtime.arrays import FloatArray, IndexArray
+from slabsvm.runtime.cached import cached_property
 
 # The reserve is halved after three times so many rows.
 HORIZON = 100.0

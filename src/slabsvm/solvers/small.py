@@ -8,8 +8,6 @@ The face that the last one ended on is returned with its factor, which leave-one
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import numpy as np
 
 from slabsvm.dual.active_set import Face
@@ -19,6 +17,7 @@ from slabsvm.dual.walk import Bordered
 from slabsvm.gram.base import Gram, refuse_negative_curvature
 from slabsvm.gram.dense import Dense
 from slabsvm.runtime.arrays import FloatArray
+from slabsvm.runtime.cached import cached_property
 from slabsvm.solvers.equal_scores import equal_scores, far_apart
 from slabsvm.solvers.faces import along_faces
 from slabsvm.solvers.pool import padded

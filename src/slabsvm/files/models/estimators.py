@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from importlib import import_module
 from typing import Any
 
@@ -19,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from slabsvm.files.models.arrays import Labels, Names
 from slabsvm.files.models.at import At, exactly, shown
 from slabsvm.files.models.kinds import Kind, Maybe, Scalar, Text, Whole
+from slabsvm.runtime.cached import cached_property
 
 # An estimator is inside of no more others.
 DEEPEST = 16

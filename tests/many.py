@@ -5,31 +5,37 @@ import signal
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
-import slabsvm
 from slabsvm import (
     SVDD,
     AutoSlabSVM,
+    CalibrationWarning,
     ConformalDetector,
     KernelDensityDetector,
     KernelPCADetector,
     LabelFreeSearchCV,
+    LeakageWarning,
     LinearOneClassSlabSVM,
     OneClassSlabSVM,
     OneClassSVM,
     OpenSetClassifier,
+    SlabCollapseWarning,
     TrimmedDetector,
     WindowedDetector,
 )
 from slabsvm.files import load, save
+from slabsvm.selection.criteria import NothingToldApartWarning, RecallMissedWarning
+from slabsvm.selection.edges import GridEdgeWarning
 
 # The smallest model of each solver, kernel and wrapper.
 MODELS: dict[str, Callable[[], Any]] = {
@@ -57,6 +63,16 @@ MODELS: dict[str, Callable[[], Any]] = {
 }
 # No file keeps these.
 UNKEPT = ("search", "trimmed", "window")
+# One of each kind of code, for what is slow; the campaign takes all.
+FEW = (
+    "slab, training planes",
+    "slab, linear, interior point",
+    "slab, chi2",
+    "kernel PCA",
+    "linear slab, Nystroem",
+    "calibrated, cross",
+    "open set",
+)
 N_SAMPLES = 60
 
 
@@ -73,9 +89,9 @@ def fitted(model: Any, X: np.ndarray) -> Any:
         return fit(model, X)
 
 
-def fit(model: Any, X: np.ndarray) -> Any:
+def fit(model: Any, X: Any) -> Any:
     """Fit as the model asks for."""
-    return model.fit(X, np.arange(len(X)) % 2) if isinstance(model, OpenSetClassifier) else model.fit(X)
+    return model.fit(X, np.arange(np.shape(X)[0]) % 2) if isinstance(model, OpenSetClassifier) else model.fit(X)
 
 
 def answered(model: Any, seed: int) -> str:
@@ -120,6 +136,87 @@ def interrupted_after(seconds: float) -> Iterator[Callable[[], float]]:
         signal.signal(signal.SIGALRM, before)
 
 
-def is_here() -> bool:
-    """Return whether the package is the one beside these tests."""
-    return Path(slabsvm.__file__).parents[2] == Path(__file__).parents[2]
+# The package's own categories, and the one of scikit-learn's that its fits give themselves.
+OWN = (
+    SlabCollapseWarning,
+    CalibrationWarning,
+    LeakageWarning,
+    GridEdgeWarning,
+    RecallMissedWarning,
+    NothingToldApartWarning,
+    ConvergenceWarning,
+)
+USUAL = rows(0)
+# Usual rows, and odd ones.
+ODD: dict[str, Callable[[], Any]] = {
+    "usual": lambda: USUAL,
+    "float32": lambda: USUAL.astype(np.float32),
+    "integers": lambda: np.round(USUAL).astype(np.int8),
+    "booleans": lambda: USUAL > 2.0,
+    "a list": USUAL.tolist,
+    "sparse, with zeros that are kept": lambda: sp.csr_array(
+        (USUAL.ravel() * (USUAL.ravel() > 1), np.tile(np.arange(4), len(USUAL)), np.arange(0, USUAL.size + 1, 4)),
+        shape=USUAL.shape,
+    ),
+    "read-only and strided": lambda: rows(0, 120)[::2],
+    "constant feature": lambda: np.c_[USUAL, np.ones(len(USUAL))],
+    "equal rows": lambda: np.ones((20, 3)),
+    "two rows": lambda: USUAL[:2],
+    "one row": lambda: USUAL[:1],
+    "duplicates": lambda: np.repeat(USUAL[:10], 6, axis=0),
+    "zeros": lambda: np.zeros((10, 3)),
+    "tiny": lambda: 1e-150 * USUAL,
+    "huge": lambda: 1e150 * USUAL,
+    "too huge": lambda: 1e307 * USUAL,
+    "subnormal": lambda: 1e-310 * USUAL,
+    "one far away": lambda: np.r_[USUAL, [[1e12] * 4]],
+    "one feature": lambda: USUAL[:, :1],
+    "more features than rows": lambda: rows(0, 20, 60),
+    "negative": lambda: USUAL - 3.0,
+    "not finite": lambda: np.where(USUAL > 3, np.nan, USUAL),
+}
+ANSWERS = ("predict", "decision_function", "score_samples", "project", "p_values", "explain")
+
+
+def escaped(name: str, kinds: Iterable[str]) -> tuple[int, list[str]]:
+    """Make every public call of a model on rows of these kinds; return how many were answered, and what escaped.
+
+    What escapes is a warning of no category of the package's own.
+    """
+    n_answered, found = 0, []
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for category in OWN:
+            warnings.simplefilter("ignore", category)
+        for kind in kinds:
+            given = ODD[kind]()
+            width = np.shape(given)[1]
+            model = clone(MODELS[name]())
+            for call in (
+                partial(fit, model, given),
+                *(partial(_asked, model, some) for some in (given, np.full((3, width), 1e100), np.zeros((2, width)))),
+            ):
+                try:
+                    call()
+                    n_answered += 1
+                except (ValueError, TypeError):
+                    # Refused, with words; what is asked here is that nothing else is said.
+                    break
+                except Warning as warning:
+                    found.append(f"{kind}: {type(warning).__name__}: {warning}")
+    return n_answered, found
+
+
+def _asked(model: Any, given: Any) -> None:
+    """Ask all that can be asked of a fitted model."""
+    for name in ANSWERS:
+        if hasattr(model, name):
+            with suppress(ValueError, AttributeError):
+                getattr(model, name)(given)
+    repr(model)
+    model._repr_html_()
+    if hasattr(model, "summary"):
+        model.summary()
+    with tempfile.TemporaryDirectory() as folder, suppress(ValueError):
+        save(model, Path(folder) / "model")
+        load(Path(folder) / "model")

@@ -1,0 +1,430 @@
+"""Many at once, interrupted, a thousand times: are answers, states, memory and bytes what is promised?
+
+    python campaigns/concurrency.py                       # all, half an hour of processor time
+    python campaigns/concurrency.py --only interruption   # the cases whose labels hold this word
+    python campaigns/concurrency.py --read                # the tables of the last campaign
+
+Differences are counted to the last bit: of decisions for new rows, of the bytes of the model's file, and of decisions
+after it was loaded. An interruption is a signal that Python answers as it answers Ctrl-C; its seconds are from the
+moment when the signal was due until the call has raised. Processor seconds are these times the share of a processor
+that the process had meanwhile: what an idle machine would take. Memory is the process's resident memory.
+"""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+import tracemalloc
+import warnings
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from joblib import parallel_config
+from sklearn.base import clone
+
+from slabsvm import (
+    SVDD,
+    AutoSlabSVM,
+    ConformalDetector,
+    DriftMonitor,
+    KernelDensityDetector,
+    KernelPCADetector,
+    LabelFreeSearchCV,
+    LinearOneClassSlabSVM,
+    OneClassSlabSVM,
+    OneClassSVM,
+    OpenSetClassifier,
+)
+from slabsvm.files import load, save
+
+sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+import many
+from harness import Benchmark, Case, Document, Options, Record, in_own_process, table
+
+TESTS = str(Path(many.__file__).parent)
+NAMES = list(many.MODELS)
+SEEDS = (0, 1, 2)
+MOMENTS = 8
+CYCLES = 1000
+PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+# At once
+
+
+def counted(what: str, found: list[dict[str, str]], alone: list[dict[str, str]], begin: float) -> Record:
+    """Return how many answers were compared, and how many differ."""
+    pairs = [(one[name], other[name]) for one, other in zip(found, alone, strict=True) for name in other]
+    differ = sum(one != other for one, other in pairs)
+    return {"section": "at once", "what": what, "runs": len(pairs), "differ": differ, "seconds": since(begin)}
+
+
+def in_threads(n_threads: int) -> Record:
+    alone = [many.outcomes(NAMES, seed) for seed in SEEDS]
+    tasks = [(name, seed) for seed in SEEDS for name in NAMES]
+    order = np.random.default_rng(0).permutation(len(tasks))
+    begin = time.perf_counter()
+    with ThreadPoolExecutor(n_threads) as threads:
+        shuffled = list(threads.map(lambda place: many.outcome(*tasks[place]), order))
+    found: list[dict[str, str]] = [{} for _ in SEEDS]
+    for place, answer in zip(order, shuffled, strict=True):
+        found[SEEDS.index(tasks[place][1])][tasks[place][0]] = answer
+    return counted(f"{n_threads} threads, every kind of model", found, alone, begin)
+
+
+def in_processes(method: str, n_processes: int) -> Record:
+    """Compare processes with this one, which has fitted everything before."""
+    alone = [many.outcomes(NAMES, seed) for seed in SEEDS]
+    begin = time.perf_counter()
+    with ProcessPoolExecutor(n_processes, mp_context=multiprocessing.get_context(method)) as processes:
+        given = [seed for seed in SEEDS for _ in range(n_processes)]
+        found = list(processes.map(many.outcomes, [NAMES] * len(given), given))
+    return counted(f"{n_processes} processes by {method}", found, [alone[seed] for seed in given], begin)
+
+
+def a_hundred() -> Record:
+    fits = partial(many.outcome, "slab")
+    begin = time.perf_counter()
+    with ThreadPoolExecutor(100) as threads:
+        found = list(threads.map(fits, range(100)))
+    differ = sum(one != fits(seed) for seed, one in enumerate(found))
+    what = "100 threads, a slab each"
+    return {"section": "at once", "what": what, "runs": 100, "differ": differ, "seconds": since(begin)}
+
+
+def other_circumstances() -> Record:
+    """Compare processes of other hashes and other numbers of BLAS's threads with this one."""
+    code = (
+        "import sys; import many; from joblib import parallel_config\n"
+        "with parallel_config('threading', n_jobs=int(sys.argv[1])):\n"
+        "    print(*many.outcomes(list(many.MODELS), 0).values())"
+    )
+    begin, found = time.perf_counter(), []
+    for seed, n_threads in (("1", "1"), ("2", "2"), ("3", "4")):
+        paths = os.pathsep.join([TESTS, *sys.path])
+        environment = os.environ | {"PYTHONHASHSEED": seed, "OPENBLAS_NUM_THREADS": n_threads, "PYTHONPATH": paths}
+        command = [sys.executable, "-W", "ignore", "-c", code, n_threads]
+        run = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        found.append(dict(zip(NAMES, run.stdout.split(), strict=True)))
+    what = "3 processes of other hashes, with 1, 2 and 4 threads"
+    return counted(what, found, [many.outcomes(NAMES, 0)] * 3, begin)
+
+
+# Interruption
+
+
+def cloud(m: int, d: int = 8) -> np.ndarray:
+    """Return m rows around ten places."""
+    random = np.random.default_rng(0)
+    return np.abs(random.normal(0.0, 3.0, (10, d))[random.integers(10, size=m)] + random.normal(size=(m, d)))
+
+
+def _precomputed(m: int) -> np.ndarray:
+    X = cloud(m)
+    lengths = (X**2).sum(axis=1)
+    return np.exp(-0.05 * (lengths[:, None] + lengths - 2 * (X @ X.T)))
+
+
+# A model and rows whose fit takes a second of a processor or more; what long call there is, in words.
+LONG: dict[str, Callable[[], tuple[Any, np.ndarray]]] = {
+    "descent, a tight gap": lambda: (OneClassSlabSVM(gamma="scale", tol=1e-6, offsets="training"), cloud(5000)),
+    "conjugate directions": lambda: (OneClassSlabSVM(gamma=3.0), cloud(8000)),
+    "leave-one-out, a large factor": lambda: (OneClassSlabSVM(gamma=0.5), cloud(4500)),
+    "interior point": lambda: (OneClassSlabSVM(gamma="scale", solver="interior-point"), cloud(1500)),
+    "interior point, linear": lambda: (
+        OneClassSlabSVM(kernel="linear", solver="interior-point", offsets="training"),
+        cloud(20_000, 200),
+    ),
+    "chi2 kernel": lambda: (OneClassSlabSVM(kernel="chi2"), cloud(4000, 30)),
+    "SVDD": lambda: (SVDD(gamma=1.0), cloud(4000)),
+    "precomputed matrix": lambda: (OneClassSlabSVM(kernel="precomputed"), _precomputed(4000)),
+    "eigenvectors of kernel PCA": lambda: (KernelPCADetector(), cloud(1800)),
+    "kernel density": lambda: (KernelDensityDetector(), cloud(8000)),
+    "linear slab": lambda: (LinearOneClassSlabSVM(epsilon=0.2), cloud(400_000, 40)),
+    "linear slab, 2 threads": lambda: (
+        LinearOneClassSlabSVM(epsilon=0.2, feature_map="nystroem", n_jobs=2),
+        cloud(100_000),
+    ),
+    "average": lambda: (AutoSlabSVM(), cloud(3000)),
+    "open set, 2 jobs": lambda: (OpenSetClassifier(OneClassSlabSVM(gamma=0.5), n_jobs=2), cloud(6000)),
+    "calibrated, 2 jobs": lambda: (ConformalDetector(OneClassSlabSVM(), method="cross", n_jobs=2), cloud(6000)),
+    "search, 2 threads": lambda: (
+        LabelFreeSearchCV(OneClassSVM(), {"nu": [0.1, 0.2], "gamma": [0.05, 0.1]}, criterion="volume", n_jobs=2),
+        cloud(4000),
+    ),
+}
+
+
+def interrupted(act: Callable[[], Any], moments: np.ndarray) -> list[tuple[float, float]]:
+    """Return seconds until each interruption was answered, by the clock and of the processor."""
+    found = []
+    for moment in moments:
+        begin, cpu = time.perf_counter(), time.process_time()
+        try:
+            with many.interrupted_after(float(moment)) as late:
+                act()
+        except KeyboardInterrupt:
+            seconds = late()
+            share = min(1.0, (time.process_time() - cpu) / (time.perf_counter() - begin))
+            found.append((seconds, seconds * share))
+    return found
+
+
+def interruption(name: str) -> Record:
+    """Interrupt a long fit of a model that has been fitted to other rows before."""
+    warnings.simplefilter("ignore")
+    model, X = LONG[name]()
+    few = X[:100, :100] if name == "precomputed matrix" else X[:100]
+    many.fitted(model, few)
+    before = dict(vars(model))
+    begin, cpu = time.perf_counter(), time.process_time()
+    many.fitted(clone(model), X)
+    lasting, cpu = time.perf_counter() - begin, time.process_time() - cpu
+    moments = np.random.default_rng(0).uniform(0.02, 1.0, MOMENTS) * lasting
+    n_broken = 0
+
+    def fit() -> None:
+        nonlocal n_broken
+        try:
+            many.fit(model, X)
+        finally:
+            now = vars(model)
+            kept = now.keys() == before.keys() and all(now[key] is value for key, value in before.items())
+            n_broken += not kept and any(now.get(key) is value for key, value in before.items() if key[-1] == "_")
+            now.clear()
+            now.update(before)
+
+    return _interruption_record(name, cpu, interrupted(fit, moments), n_broken)
+
+
+def prediction() -> Record:
+    """Interrupt predictions of many rows."""
+    model, X = OneClassSlabSVM(gamma=0.5).fit(cloud(3000)), cloud(200_000)
+    begin, cpu = time.perf_counter(), time.process_time()
+    model.predict(X)
+    lasting, cpu = time.perf_counter() - begin, time.process_time() - cpu
+    moments = np.random.default_rng(0).uniform(0.02, 1.0, MOMENTS) * lasting
+    return _interruption_record("predictions of 200,000 rows", cpu, interrupted(lambda: model.predict(X), moments), 0)
+
+
+def compilation() -> Record:
+    """Interrupt the first fit of processes that have nothing compiled."""
+    code = (
+        "import sys, time; import many\n"
+        "try:\n"
+        "    with many.interrupted_after(float(sys.argv[1])) as late: many.outcome('slab', 0)\n"
+        "except KeyboardInterrupt: print(late())\n"
+        "else: print('nan')\n"
+        "print(many.outcome('slab', 0))"
+    )
+    found, n_broken = [], 0
+    for moment in np.linspace(0.05, 3.0, MOMENTS):
+        with tempfile.TemporaryDirectory() as folder:
+            paths = os.pathsep.join([TESTS, *sys.path])
+            environment = os.environ | {"NUMBA_CACHE_DIR": folder, "PYTHONPATH": paths}
+            command = [sys.executable, "-W", "ignore", "-c", code, str(moment)]
+            run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        late, answer = [*run.stdout.split(), "nan", ""][:2]
+        n_broken += answer != many.outcome("slab", 0)
+        if late != "nan":
+            found.append((float(late), float("nan")))
+    return _interruption_record("first compilation", float("nan"), found, n_broken)
+
+
+def _interruption_record(what: str, cpu: float, found: list[tuple[float, float]], n_broken: int) -> Record:
+    clock, processor = np.array(found).reshape(-1, 2).T
+    return {
+        "section": "interruption",
+        "what": what,
+        "fit_cpu": rounded(cpu),
+        "interrupted": len(found),
+        "median": rounded(np.median(clock)),
+        "worst": rounded(clock.max(initial=0.0)),
+        "worst_cpu": rounded(processor.max(initial=0.0)),
+        "broken": n_broken,
+    }
+
+
+# Memory
+
+
+def resident() -> int:
+    """Return the bytes of resident memory."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE
+
+
+def _fit_and_predict(name: str) -> Callable[[], object]:
+    X, prototype = many.rows(0), many.MODELS[name]()
+    return lambda: many.fitted(clone(prototype), X).predict(X)
+
+
+def _load_and_predict() -> Callable[[], object]:
+    path = Path(tempfile.mkdtemp()) / "model"
+    save(many.fitted(many.MODELS["calibrated"](), many.rows(0)), path)
+    return lambda: load(path).predict(many.rows(1))
+
+
+def _predict_chunks() -> Callable[[], object]:
+    model, X = many.fitted(many.MODELS["slab"](), many.rows(0)), many.rows(1, 20_000)
+    return lambda: [model.predict(X[first : first + 1000]) for first in range(0, len(X), 1000)]
+
+
+def _update_monitor() -> Callable[[], object]:
+    monitor, X = DriftMonitor(many.fitted(many.MODELS["calibrated"](), many.rows(0))).fit(), many.rows(1)
+    return lambda: monitor.update(X)
+
+
+REPEATED: dict[str, tuple[Callable[[], Callable[[], object]], int]] = {
+    **{f"fit and predict: {name}": (partial(_fit_and_predict, name), CYCLES) for name in NAMES[:13]},
+    **{f"fit and predict: {name}": (partial(_fit_and_predict, name), CYCLES) for name in ("calibrated", "open set")},
+    **{f"fit and predict: {name}": (partial(_fit_and_predict, name), CYCLES // 5) for name in ("average", "search")},
+    "load a file and predict": (_load_and_predict, CYCLES),
+    "predict 20 chunks": (_predict_chunks, CYCLES),
+    "update a monitor": (_update_monitor, CYCLES),
+}
+
+
+def growth(what: str) -> Record:
+    """Return how memory grows with cycles, after a tenth of them: resident, and of Python's objects in some more."""
+    warnings.simplefilter("ignore")
+    make, n_cycles = REPEATED[what]
+    cycle = make()
+    for _ in range(n_cycles // 10):
+        cycle()
+    gc.collect()
+    sizes = [resident()]
+    for number in range(n_cycles):
+        cycle()
+        if number % (n_cycles // 20) == 0:
+            sizes.append(resident())
+    slope = np.polyfit(np.linspace(0, n_cycles, len(sizes)), sizes, 1)[0]
+    tracemalloc.start()
+    cycle()
+    gc.collect()
+    before, n_traced = tracemalloc.get_traced_memory()[0], n_cycles // 10
+    for _ in range(n_traced):
+        cycle()
+    gc.collect()
+    objects = (tracemalloc.get_traced_memory()[0] - before) / n_traced
+    return {
+        "section": "memory",
+        "what": what,
+        "cycles": n_cycles,
+        "grown_kb": round((resident() - sizes[0]) / 1024),
+        "slope": round(float(slope), 1),
+        "objects": round(objects, 1),
+    }
+
+
+def budget(m: int, cache_size: int) -> Record:
+    """Return what a fit takes at most, beside what the process had."""
+    warnings.simplefilter("ignore")
+    X = cloud(m)
+    OneClassSlabSVM().fit(X[:700])
+    before = resident()
+    OneClassSlabSVM(gamma="scale", cache_size=cache_size).fit(X)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return {"section": "budget", "m": m, "cache_mb": cache_size, "peak_mb": round((peak - before) / 1e6)}
+
+
+# Limits
+
+
+def limits() -> Iterator[Record]:
+    """Count fits that took more iterations than max_iter."""
+    warnings.simplefilter("ignore")
+    for solver in ("smo", "interior-point"):
+        n_fits, n_over = 0, 0
+        for kernel in ("rbf", "linear", "chi2"):
+            for m in (20, 300, 1000):
+                X = cloud(m)
+                for max_iter in (0, 1, 7, 100, 5000):
+                    for warm in (False, True):
+                        model = OneClassSlabSVM(kernel=kernel, solver=solver, tol=1e-9, warm_start=warm)
+                        if warm:
+                            model.set_params(max_iter=3).fit(X)
+                        model.set_params(max_iter=max_iter).fit(X)
+                        n_fits += 1
+                        n_over += model.n_iter_ > max_iter
+        yield {"section": "limits", "what": solver, "fits": n_fits, "over": n_over}
+
+
+# Warnings
+
+
+def escaped(name: str) -> Record:
+    """Count a model's answers to usual and odd rows, and the warnings of dependencies that escaped."""
+    n_answered, found = many.escaped(name, many.ODD)
+    return {"section": "warnings", "what": name, "kinds": len(many.ODD), "answered": n_answered, "escaped": len(found)}
+
+
+def since(begin: float) -> float:
+    return round(time.perf_counter() - begin, 1)
+
+
+def rounded(seconds: float) -> float | None:
+    return None if np.isnan(seconds) else round(float(seconds), 2)
+
+
+def cases(_: Options) -> list[Case]:
+    found: list[Case] = [
+        ("at once: threads", partial(in_threads, 8)),
+        ("at once: a hundred", a_hundred),
+        ("at once: fork", partial(in_processes, "fork", 4)),
+        ("at once: spawn", partial(in_processes, "spawn", 4)),
+        ("at once: other circumstances", other_circumstances),
+        ("interruption: prediction", prediction),
+        ("interruption: compilation", compilation),
+        ("limits", limits),
+        *((f"warnings: {name}", partial(escaped, name)) for name in NAMES),
+    ]
+    found += [(f"interruption: {name}", partial(interruption, name)) for name in LONG]
+    found += [(f"memory: {what}", partial(in_own_process, growth, what)) for what in REPEATED]
+    found += [
+        (f"budget: {m}, {cache} MB", partial(in_own_process, budget, m, cache))
+        for m, cache in ((2000, 50), (4000, 50), (8000, 50), (4000, 200), (8000, 200))
+    ]
+    return found
+
+
+def report(document: Document) -> str:
+    """Return a table of each section."""
+
+    def cells(section: str, *names: str) -> list[str]:
+        return [
+            " | ".join("" if r[name] is None else str(r[name]) for name in names)
+            for r in document["records"]
+            if r["section"] == section
+        ]
+
+    shown = {
+        "at once | answers | that differ | seconds": cells("at once", "what", "runs", "differ", "seconds"),
+        "interrupted | fit, CPU s | times | median s | worst s | worst CPU s | states broken": cells(
+            "interruption", "what", "fit_cpu", "interrupted", "median", "worst", "worst_cpu", "broken"
+        ),
+        "repeated | cycles | grown, KB | bytes a cycle | bytes of objects": cells(
+            "memory", "what", "cycles", "grown_kb", "slope", "objects"
+        ),
+        "rows | cache_size, MB | most, MB": cells("budget", "m", "cache_mb", "peak_mb"),
+        "solver | fits | beyond max_iter": cells("limits", "what", "fits", "over"),
+        "rows of all kinds given to | kinds | fits and askings answered | warnings of others": cells(
+            "warnings", "what", "kinds", "answered", "escaped"
+        ),
+    }
+    return "\n\n".join(table(head, rows) for head, rows in shown.items() if rows)
+
+
+if __name__ == "__main__":
+    with parallel_config(n_jobs=1):
+        Benchmark(__file__, __doc__, cases, report, keys=("section", "what", "m", "cache_mb")).main()

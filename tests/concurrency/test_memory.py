@@ -1,0 +1,71 @@
+"""What a thousand fits leave behind, and what one of them takes."""
+
+import gc
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+import many
+from slabsvm import DriftMonitor, OneClassSlabSVM
+from slabsvm.files import load, save
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+WARM_UP, CYCLES = 3, 5
+
+
+def growth(cycle: Callable[[], object]) -> tuple[int, float]:
+    """Return how many containers and bytes more there are after some cycles; bytes are of one cycle.
+
+    Bytes are those of all objects and arrays, arrays being no containers. Some kilobytes are of caches of Python and of
+    NumPy that fill up, once.
+    """
+    for _ in range(WARM_UP):
+        cycle()
+    tracemalloc.start()
+    try:
+        cycle()
+        gc.collect()
+        before, n_before = tracemalloc.get_traced_memory()[0], len(gc.get_objects())
+        for _ in range(CYCLES):
+            cycle()
+        gc.collect()
+        return len(gc.get_objects()) - n_before, (tracemalloc.get_traced_memory()[0] - before) / CYCLES
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("name", many.FEW)
+def test_cycles_of_fits_and_predictions_leave_no_container_and_no_array_of_the_samples_behind(name):
+    prototype, X = many.MODELS[name](), many.rows(0, d=40)
+    n_containers, n_bytes = growth(lambda: many.fitted(clone(prototype), X).predict(X))
+    assert n_containers < CYCLES
+    assert n_bytes < X.nbytes
+
+
+def test_loads_predictions_in_chunks_and_updates_of_a_monitor_leave_nothing_behind(tmp_path: Path):
+    model, path, new = many.fitted(many.MODELS["calibrated"](), many.rows(0)), tmp_path / "model", many.rows(1, 400)
+    save(model, path)
+    n_containers, n_bytes = growth(lambda: load(path).predict(new))
+    assert n_containers < CYCLES
+    assert n_bytes < many.rows(0).nbytes
+    # The monitor's course has a record for each stretch of rows; its state is of bounded length.
+    monitor = DriftMonitor(model).fit()
+    assert growth(lambda: monitor.update(new[:200]))[1] < new[:200].nbytes
+
+
+@pytest.mark.numeric
+def test_an_interior_point_on_few_features_holds_no_matrix_of_all_samples():
+    X = np.random.default_rng(0).normal(3.0, 1.0, (7000, 2))
+    tracemalloc.start()
+    try:
+        model = OneClassSlabSVM(kernel="linear", solver="interior-point", offsets="training").fit(X)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert model.relative_gap_ <= model.tol
+    assert peak < 8 * len(X) ** 2 / 2

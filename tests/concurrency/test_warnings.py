@@ -1,0 +1,35 @@
+"""No warning of NumPy, SciPy, scikit-learn, numba or Python itself leaves a public call: only the package's own do."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import many
+import slabsvm
+from slabsvm import DriftMonitor
+
+SHARE = 11
+
+
+# Each model has its share of the odd rows, and each of these some models; the campaign has all pairs.
+@pytest.mark.parametrize(("place", "name"), list(enumerate(many.MODELS)))
+def test_no_call_of_a_model_lets_a_warning_of_a_dependency_escape(place, name):
+    n_answered, found = many.escaped(name, ["usual", *list(many.ODD)[place % SHARE :: SHARE]])
+    assert found == []
+    assert n_answered >= 4
+
+
+def test_no_call_of_a_monitor_or_a_metric_lets_a_warning_of_a_dependency_escape():
+    X = many.rows(0)
+    model = many.fitted(many.MODELS["calibrated"](), X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        monitor = DriftMonitor(model).fit()
+        for rows in (X, X[:1], 1e100 * X, np.zeros((5, 4))):
+            monitor.update(rows)
+            monitor.rate()
+            monitor.summary()
+        p_values = slabsvm.conformal_p_values(model.decision_function(X), model.decision_function(X))
+        slabsvm.benjamini_hochberg(p_values, 0.1)
+        slabsvm.benjamini_hochberg(np.zeros(3), 0.1)
