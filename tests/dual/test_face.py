@@ -5,6 +5,7 @@ import pytest
 
 from slabsvm.dual.active_set import Face
 from slabsvm.dual.program import Dual
+from slabsvm.dual.walk import Walk
 
 pytestmark = pytest.mark.numeric
 
@@ -136,22 +137,20 @@ def test_what_leaves_is_passed_on_as_the_closed_form_says(name, leaving):
 
 @pytest.mark.parametrize("name", FACES)
 @pytest.mark.parametrize("linear", [0.0, 0.3])
-def test_a_newton_step_leads_to_the_optimum_of_the_face(name, linear):
+def test_the_change_to_the_optimum_of_a_face_makes_its_scores_equal(name, linear):
     K = 1e-3 * spd() + np.eye(N)
     multipliers = FACES[name]
     dual = program(len(multipliers), linear)
     face = Face(dual, multipliers)
     face.factor(K[np.ix_(face.samples, face.samples)])
-    optimum, _ = face.newton_step(multipliers, K @ dual.beta(multipliers) + dual.linear)
-    np.testing.assert_allclose(optimum.sum(axis=1), multipliers.sum(axis=1))
-    bound = np.setdiff1d(np.arange(N), face.samples)
-    np.testing.assert_array_equal(optimum[:, bound], multipliers[:, bound])
+    beta = dual.beta(multipliers)
+    change = face.to_optimum(K @ beta + dual.linear)
+    np.testing.assert_allclose(face.memberships[face.samples].T @ change, 0.0, atol=1e-15)
+    beta[face.samples] += change
     # All samples that are free in a plane score the same, and in two planes that are tied all do.
-    scores = K @ dual.beta(optimum) + dual.linear
+    scores = K @ beta + dual.linear
     for members in face.memberships[face.samples].T:
         assert np.ptp(scores[face.samples][members > 0]) < 1e-12
-    # Where a multiplier is not free, it stays.
-    np.testing.assert_array_equal(optimum[~face.free], multipliers[~face.free])
 
 
 # With K = I a face's optimum shares what its samples have evenly.
@@ -166,40 +165,41 @@ def stepped(values, caps=0.5):
     return face, multipliers, multipliers[0].copy()
 
 
+def walk_of(face, multipliers, scores, most):
+    """Return where a walk leads, the bounds that it meets, and whether it arrives."""
+    walk = Walk(face, multipliers, scores)
+    arrived = walk.go(most)
+    return walk.multipliers, (walk.met, arrived)
+
+
 def test_a_step_that_meets_no_bound_is_all_of_the_way():
     face, multipliers, scores = stepped([0.5, 0.3, 0.2, 0.0])
-    optimum, reach = face.newton_step(multipliers, scores)
-    np.testing.assert_allclose(optimum, [[0.5, 0.25, 0.25, 0.0]])
-    assert reach == 1.0
-    walk = face.walk(multipliers, scores, 3)
-    np.testing.assert_allclose(walk.multipliers, optimum)
-    assert (walk.met, walk.arrived) == (0, True)
+    found, end = walk_of(face, multipliers, scores, 3)
+    np.testing.assert_allclose(found, [[0.5, 0.25, 0.25, 0.0]])
+    assert end == (0, True)
     np.testing.assert_array_equal(multipliers, [[0.5, 0.3, 0.2, 0.0]])
 
 
 def test_a_step_that_meets_a_bound_says_where_and_a_walk_turns_there():
     # From (.05, .25, .3) to (.2, .2, .2), where the first may have .15: after two thirds of the way.
     face, multipliers, scores = stepped([0.05, 0.25, 0.3, 0.0], [0.15, 0.5, 0.5, 0.5])
-    optimum, reach = face.newton_step(multipliers, scores)
-    np.testing.assert_allclose(optimum, [[0.2, 0.2, 0.2, 0.0]])
-    assert reach == pytest.approx(2 / 3)
-    once = face.walk(multipliers, scores, 1)
-    np.testing.assert_allclose(once.multipliers, [[0.15, 0.25 - 0.1 / 3, 0.3 - 0.2 / 3, 0.0]])
-    assert (once.met, once.arrived) == (1, False)
-    nowhere = face.walk(multipliers, scores, 0)
-    np.testing.assert_array_equal(nowhere.multipliers, multipliers)
-    assert (nowhere.met, nowhere.arrived) == (0, False)
-    walk = face.walk(multipliers, scores, 2)
-    np.testing.assert_allclose(walk.multipliers, [[0.15, 0.225, 0.225, 0.0]])
-    assert walk.multipliers[0, 0] == 0.15
-    assert (walk.met, walk.arrived) == (1, True)
+    once, end = walk_of(face, multipliers, scores, 1)
+    np.testing.assert_allclose(once, [[0.15, 0.25 - 0.1 / 3, 0.3 - 0.2 / 3, 0.0]])
+    assert end == (1, False)
+    nowhere, end = walk_of(face, multipliers, scores, 0)
+    np.testing.assert_array_equal(nowhere, multipliers)
+    assert end == (0, False)
+    found, end = walk_of(face, multipliers, scores, 2)
+    np.testing.assert_allclose(found, [[0.15, 0.225, 0.225, 0.0]])
+    assert found[0, 0] == 0.15
+    assert end == (1, True)
 
 
 def test_a_walk_that_leaves_one_free_sample_ends_there():
     face, multipliers, scores = stepped([0.1, 0.3, 0.0, 0.0], [0.15, 0.5, 0.5, 0.5])
-    walk = face.walk(multipliers, scores, 3)
-    np.testing.assert_allclose(walk.multipliers, [[0.15, 0.25, 0.0, 0.0]])
-    assert (walk.met, walk.arrived) == (1, False)
+    found, end = walk_of(face, multipliers, scores, 3)
+    np.testing.assert_allclose(found, [[0.15, 0.25, 0.0, 0.0]])
+    assert end == (1, False)
 
 
 def test_a_multiplier_that_falls_ends_at_zero():
@@ -210,10 +210,10 @@ def test_a_multiplier_that_falls_ends_at_zero():
     dual = Dual(np.ones(1), np.ones((1, 4)), np.array([0.6]), np.zeros(4))
     face = Face(dual, multipliers)
     face.factor(K[:3, :3])
-    walk = face.walk(multipliers, (K @ multipliers[0]), 3)
-    np.testing.assert_allclose(walk.multipliers, [[0.3, 0.0, 0.3, 0.0]], atol=1e-15)
-    assert walk.multipliers[0, 1] == 0.0
-    assert (walk.met, walk.arrived) == (1, True)
+    found, end = walk_of(face, multipliers, (K @ multipliers[0]), 3)
+    np.testing.assert_allclose(found, [[0.3, 0.0, 0.3, 0.0]], atol=1e-15)
+    assert found[0, 1] == 0.0
+    assert end == (1, True)
 
 
 def walked(lower, upper, lower_caps):
@@ -223,24 +223,24 @@ def walked(lower, upper, lower_caps):
     dual = Dual(np.array([1.0, -1.0]), caps, multipliers.sum(axis=1), np.zeros(len(lower)))
     face = Face(dual, multipliers)
     face.factor(np.eye(len(face.samples)))
-    return face.walk(multipliers, dual.beta(multipliers), 5)
+    return walk_of(face, multipliers, dual.beta(multipliers), 5)
 
 
 def test_a_walk_ends_where_planes_that_were_tied_share_no_sample_any_more():
     # On the way from beta (.3, .2, -.19, -.1) to .0525 each, of sample 2 the lower plane takes .395 and the upper one
     # .1525; the lower one has room for .04. The last sample is free in neither.
-    walk = walked([0.3, 0.2, 0.01, 0.0, 0.0], [0.0, 0.0, 0.2, 0.1, 0.0], [1.0, 1.0, 0.05, 1.0, 1.0])
+    found, end = walked([0.3, 0.2, 0.01, 0.0, 0.0], [0.0, 0.0, 0.2, 0.1, 0.0], [1.0, 1.0, 0.05, 1.0, 1.0])
     share = 0.04 / 0.395
     expected = [
         [0.3 - share * 0.2475, 0.2 - share * 0.1475, 0.05, 0.0, 0.0],
         [0.0, 0.0, 0.2 + share * 0.1525, 0.1 - share * 0.1525, 0.0],
     ]
-    np.testing.assert_allclose(walk.multipliers, expected)
-    assert (walk.met, walk.arrived) == (1, False)
+    np.testing.assert_allclose(found, expected)
+    assert end == (1, False)
 
 
 def test_a_walk_ends_where_one_of_two_planes_has_a_single_free_sample_left():
     # The lower plane's first may rise by .05 of the .1 that it should, and the upper plane's are half of the way then.
-    walk = walked([0.1, 0.3, 0.0, 0.0, 0.0], [0.0, 0.0, 0.1, 0.2, 0.3], [0.15, 1.0, 1.0, 1.0, 1.0])
-    np.testing.assert_allclose(walk.multipliers, [[0.15, 0.25, 0.0, 0.0, 0.0], [0.0, 0.0, 0.15, 0.2, 0.25]], atol=1e-15)
-    assert (walk.met, walk.arrived) == (1, False)
+    found, end = walked([0.1, 0.3, 0.0, 0.0, 0.0], [0.0, 0.0, 0.1, 0.2, 0.3], [0.15, 1.0, 1.0, 1.0, 1.0])
+    np.testing.assert_allclose(found, [[0.15, 0.25, 0.0, 0.0, 0.0], [0.0, 0.0, 0.15, 0.2, 0.25]], atol=1e-15)
+    assert end == (1, False)
