@@ -138,7 +138,7 @@ def document(content: bytes, rng: np.random.Generator) -> bytes:
     """Put a strange value, or one from elsewhere, into the document; remove one, or add one."""
     members = read(content)
     found = json.loads(members[DOCUMENT])
-    places = list(_places(found))
+    places = list(places_in(found))
     for _ in range(int(rng.integers(1, 3))):
         parent, key = places[rng.integers(len(places))]
         other, other_key = places[rng.integers(len(places))]
@@ -223,7 +223,7 @@ def written(
     """Return an archive of members; known: the document knows their check sums, as a liar would see to it."""
     if known:
         found = json.loads(members[DOCUMENT])
-        for parent, key in _places(found):
+        for parent, key in places_in(found):
             if key == "npy" and isinstance(parent, dict) and parent[key] in members:
                 parent["crc32"] = zlib.crc32(members[parent[key]])
         members = {**members, DOCUMENT: json.dumps(found).encode()}
@@ -238,12 +238,12 @@ def written(
     return content.getvalue()
 
 
-def _places(node: Any) -> Any:
+def places_in(node: Any) -> Any:
     """Yield each container of a document with each of its keys."""
     for key, value in list(node.items() if isinstance(node, dict) else enumerate(node)):
         yield node, key
         if isinstance(value, dict | list):
-            yield from _places(value)
+            yield from places_in(value)
 
 
 def _array(members: Members, rng: np.random.Generator) -> str:

@@ -21,7 +21,7 @@ from slabsvm.files.tables import Reading, whole
 
 PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 # Nothing here asks for Dask: who passes its arrays has it. The others are for those who work on this repository.
-ASKED_BY_NOBODY = {"dask", "test", "benchmarks", "browser", "docs", "dev"}
+ASKED_BY_NOBODY = {"campaigns", "dask", "test", "benchmarks", "browser", "docs", "dev"}
 ADAPTER = "slabsvm.detectors.pyod"
 X = np.random.default_rng(0).normal(size=(30, 3))
 WORDING = r"(.+) needs ([\w-]+), which is not installed\. Install it with: pip install 'slabsvm\[(\w+)\]'"

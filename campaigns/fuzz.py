@@ -1,0 +1,125 @@
+"""Every reader of slabsvm and of its reproduction, given what a coverage-guided fuzzer makes of good inputs.
+
+    pip install '.[campaigns]'
+    python campaigns/fuzz.py --seconds 300            # each reader; counts are added to those of earlier runs
+    python campaigns/fuzz.py --only npz --seconds 60  # one of them
+
+Each reader runs in a process of its own (campaigns/fuzzing/process.py), on files in memory, with the modules of slabsvm
+instrumented by Atheris. Model files are changed with their check sums put right, Parquet's footers with their lengths,
+command lines by words. What reached something new is kept in build/fuzz/READER/corpus, from where the next run goes on.
+
+An input is a fault if it ends in anything but an answer or the reader's own error; if that error's text is empty,
+longer than a screen, or means something to a terminal; if a library's warning escapes; after 10 seconds, or beyond 512
+MB; and if anything is run, imported, connected to or written that should not be (campaigns/fuzzing/guard.py). Faults at
+one line count once; one that is mended is no longer "left". `--keep` writes the inputs that first reached a line, and
+all that were faults, into campaigns/corpus, which ./check reads again.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
+from fuzzing.process import faults_in
+from fuzzing.readers import READERS
+from harness import Benchmark, Case, Options, Record, Table, read, tables
+
+ROOT = Path(__file__).resolve().parents[1]
+PROCESS = ROOT / "campaigns" / "fuzzing" / "process.py"
+KEPT = ROOT / "build" / "fuzz"
+CORPUS = ROOT / "campaigns" / "corpus"
+# Counted lines take a while to trace; so many bytes of a reader's inputs are kept for ./check.
+TRACED_SECONDS = 15
+MOST_KEPT = 24_000
+# To import and compile all before the first input.
+BEGINNING = 240
+
+
+def measure(name: str, options: Options) -> Record:
+    """Fuzz a reader, and return its counts with those of earlier runs."""
+    folder = KEPT / name.replace(" ", "-")
+    earlier: Record = {}
+    if options.file.exists() and not options.anew:
+        earlier = next((record for record in read(options.file)["records"] if record["reader"] == name), {})
+    found = {"reader": name, "inputs": 0, "seconds": 0.0, "slowest_ms": 0.0, "memory_mb": 0.0} | earlier
+    end = time.monotonic() + options.seconds
+    while (seconds := int(end - time.monotonic())) > 0:
+        counts = _run(name, folder, seconds)
+        for sum_of in ("inputs", "seconds"):
+            found[sum_of] = round(found[sum_of] + counts[sum_of], 1)
+        for most_of in ("slowest_ms", "memory_mb"):
+            found[most_of] = max(found[most_of], counts[most_of])
+    traced = json.loads(_output(name, folder, "--lines", "--seconds", str(TRACED_SECONDS)))
+    found |= {"lines_reached": traced["lines_reached"], "lines": traced["lines"]}
+    found |= {"faults": len(faults_in(folder)), "left": len(traced["left"])}
+    if options.keep:
+        _keep(folder, traced["first"], CORPUS / folder.name)
+    return found
+
+
+def _run(name: str, folder: Path, seconds: int) -> dict[str, Any]:
+    """Run the fuzzer until the time is over, or an input ended the process; return its counts."""
+    counts = folder / "counts.json"
+    counts.unlink(missing_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "log").open("wb") as log:
+        arguments = [sys.executable, str(PROCESS), name, str(folder), "--seconds", str(seconds)]
+        status = subprocess.run(arguments, stderr=log, stdout=log, timeout=seconds + BEGINNING, check=False).returncode
+    if not counts.exists():
+        sys.exit(f"{name} did not begin, with status {status}: {folder / 'log'} says why.")
+    return dict(json.loads(counts.read_text()))
+
+
+def _output(name: str, folder: Path, *arguments: str) -> str:
+    command = [sys.executable, str(PROCESS), name, str(folder), *arguments]
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()[-1]
+
+
+def _keep(folder: Path, first: list[str], corpus: Path) -> None:
+    """Keep the inputs that reached a line first, up to a size, for ./check; and all that were once faults."""
+    shutil.rmtree(corpus, ignore_errors=True)
+    corpus.mkdir(parents=True)
+    room = MOST_KEPT
+    for path in [*faults_in(folder), *(folder / "corpus" / name for name in first)]:
+        room -= path.stat().st_size
+        if room >= 0:
+            shutil.copyfile(path, corpus / path.name[:16])
+
+
+def cases(options: Options) -> Iterator[Case]:
+    for reader in READERS:
+        yield reader.name, partial(measure, reader.name, options)
+
+
+def row(record: Record) -> str:
+    lines = record["lines_reached"] / max(1, record["lines"])
+    reached = f"{lines:.0%} of {record['lines']}"
+    return (
+        f"{record['reader']} | {record['inputs']:,} | {record['seconds'] / 60:.0f} | {reached} | "
+        f"{record['slowest_ms']:,.0f} | {record['memory_mb']:.0f} | {record['faults']} | {record['left']}"
+    )
+
+
+TABLE = Table("reader | inputs | minutes | lines | slowest, ms | memory, MB | faults | left", row)
+
+if __name__ == "__main__":
+    Benchmark(
+        __file__,
+        __doc__,
+        cases,
+        tables(TABLE),
+        keys=("reader",),
+        arguments={
+            "--seconds": {"type": int, "default": 300, "help": "of each reader [%(default)s]"},
+            "--anew": {"action": "store_true", "help": "count from 0"},
+            "--keep": {"action": "store_true", "help": "write campaigns/corpus, of what reached a line first"},
+        },
+    ).main()

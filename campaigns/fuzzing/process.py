@@ -1,0 +1,230 @@
+"""One target in a process of its own: under the fuzzer, or with its lines counted.
+
+    python campaigns/fuzzing/process.py READER FOLDER --seconds N
+    python campaigns/fuzzing/process.py READER FOLDER --lines
+
+FOLDER has the inputs that reached something new (corpus/), what went wrong (faults/), counts (counts.json), and what
+was said of bad inputs, the commonest first (said.json).
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import re
+import resource
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from fuzzing.guard import Guard, warnings_are_faults
+from fuzzing.readers import READERS, Reader
+
+sys.dont_write_bytecode = True
+INSTRUMENTED = ["slabsvm", "slabsvm_reproduction"]
+# Instrumented functions cannot be compiled.
+LOOPS = Path(__file__).parents[2] / "src" / "slabsvm" / "compiled"
+COMPILED = [f"slabsvm.compiled.{path.stem}" for path in LOOPS.glob("*.py")]
+# Beyond what a process takes before its first input.
+MOST_BYTES = 2**29
+# A hang.
+MOST_SECONDS = 10
+MISSING = "Fuzzing needs Atheris. Install it with: pip install '.[campaigns]'"
+# Text that differs between two errors of one kind.
+PARTICULAR = re.compile(r"'[^']*'|\"[^\"]*\"|[\d,.]+|\S*/\S*|b'.*")
+MOST_SAID = 5000
+
+
+class Tried:
+    """The inputs that a target was given: how many, what was wrong, and what was said.
+
+    Parameters
+    ----------
+    folder : Path
+        Where counts are kept, once a second.
+    guard, read, clear
+        As `Guard.judged` takes them.
+    """
+
+    def __init__(self, folder: Path, guard: Guard, read: Any, clear: tuple[type[BaseException], ...]) -> None:
+        self.folder, self.guard, self.read, self.clear = folder, guard, read, clear
+        self.inputs, self.slowest, self.said = 0, 0.0, Counter[str]()
+        self.memory_before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        self.begin = self.kept = time.monotonic()
+
+    def __call__(self, content: bytes) -> None:
+        """Give the target an input."""
+        begin = time.monotonic()
+        fault, text = self.guard.judged(self.read, content, self.clear)
+        end = time.monotonic()
+        self.inputs, self.slowest = self.inputs + 1, max(self.slowest, end - begin)
+        if fault is not None:
+            file = self.folder / "faults" / hashlib.sha1(fault.where.encode()).hexdigest()[:12]
+            if not file.exists():
+                file.write_bytes(content)
+                file.with_suffix(".txt").write_text(f"{fault.where}\n{fault.what}\n", errors="backslashreplace")
+        elif text and len(self.said) < MOST_SAID:
+            self.said[PARTICULAR.sub("_", text)[:150]] += 1
+        if end > self.kept + 1:
+            self.kept = end
+            self.keep()
+
+    def keep(self) -> None:
+        """Write the counts."""
+        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - self.memory_before
+        counts = {
+            "inputs": self.inputs,
+            "seconds": round(self.kept - self.begin, 1),
+            "slowest_ms": round(1e3 * self.slowest, 1),
+            "memory_mb": round(memory / 1e3, 1),
+        }
+        (self.folder / "counts.json").write_text(json.dumps(counts))
+        (self.folder / "said.json").write_text(json.dumps(self.said.most_common(300), indent=1))
+
+
+def fuzz(reader: Reader, folder: Path, seconds: int) -> None:
+    """Give a target inputs for a time; what it raises is kept, and does not end the run."""
+    try:
+        import atheris
+    except ImportError as error:
+        sys.exit(f"{MISSING} ({error})")
+    corpus = folder / "corpus"
+    for made in (corpus, folder / "faults"):
+        made.mkdir(parents=True, exist_ok=True)
+    os.environ["NUMBA_CACHE_DIR"] = str(folder / "compiled")
+    with tempfile.TemporaryDirectory(dir=_in_memory()) as place:
+        files = _temporary(Path(place))
+        with atheris.instrument_imports(include=INSTRUMENTED, exclude=COMPILED):
+            for module in reader.modules:
+                import_module(module)
+            read, clear = reader.prepare(files)
+        for seed in reader.seeds(files):
+            (corpus / hashlib.sha1(seed).hexdigest()).write_bytes(seed)
+        # What is imported and compiled at a first call is there before it counts.
+        for known in sorted(corpus.iterdir()):
+            with suppress(Exception):
+                read(known.read_bytes())
+        warnings_are_faults()
+        tried = Tried(folder, Guard(Path(place)), read, clear)
+        resource.setrlimit(resource.RLIMIT_AS, (_address_space() + MOST_BYTES, resource.RLIM_INFINITY))
+        more = {"custom_mutator": reader.change} if reader.change is not None else {}
+        atheris.Setup([sys.argv[0], *_options(reader, folder, seconds), str(corpus)], tried, **more)
+        atheris.Fuzz()
+
+
+def _options(reader: Reader, folder: Path, seconds: int) -> Sequence[str]:
+    """Return libFuzzer's options."""
+    options = [
+        *(f"-max_total_time={seconds}", f"-max_len={reader.longest}", f"-timeout={MOST_SECONDS}"),
+        *("-rss_limit_mb=0", "-detect_leaks=0", f"-artifact_prefix={folder}/faults/ended-", "-print_final_stats=1"),
+    ]
+    if reader.words:
+        words = ("".join(f"\\x{byte:02x}" for byte in word) for word in reader.words)
+        (folder / "words").write_text("".join(f'"{word}"\n' for word in words))
+        options.append(f"-dict={folder / 'words'}")
+    return options
+
+
+def _in_memory() -> str | None:
+    """Return where files are in memory, None where the system has no such place."""
+    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+
+
+def _temporary(place: Path) -> Path:
+    """Have temporary files made below a place; return a folder for others."""
+    for name in ("temporary", "files"):
+        (place / name).mkdir()
+    tempfile.tempdir = str(place / "temporary")
+    return place / "files"
+
+
+def _address_space() -> int:
+    """Return the size of this process's address space, in bytes."""
+    return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+
+
+def lines(reader: Reader, folder: Path, seconds: float) -> dict[str, Any]:
+    """Return how many lines the inputs reach, which inputs reach a line first, and how many faults are left.
+
+    Counted are the lines of those functions of the target's modules that any input enters. Smaller inputs come first.
+    """
+    files = {str(import_module(module).__file__) for module in reader.modules}
+    reached: set[tuple[str, int]] = set()
+    entered: set[CodeType] = set()
+
+    def local(frame: FrameType, event: str, argument: Any) -> Any:
+        del argument
+        if event == "line":
+            reached.add((frame.f_code.co_filename, frame.f_lineno))
+        return local
+
+    def trace(frame: FrameType, event: str, argument: Any) -> Any:
+        if frame.f_code.co_filename not in files or frame.f_code.co_name.startswith("<"):
+            return None
+        entered.add(frame.f_code)
+        reached.add((frame.f_code.co_filename, frame.f_lineno))
+        return local(frame, event, argument)
+
+    first: list[str] = []
+    with tempfile.TemporaryDirectory(dir=_in_memory()) as place:
+        read, clear = reader.prepare(_temporary(Path(place)))
+        guard = Guard(Path(place), packages=False)
+        warnings_are_faults()
+        begin = time.monotonic()
+        inputs = [path for path in (folder / "corpus").iterdir() if path.is_file()]
+        for path in sorted(inputs, key=lambda path: path.stat().st_size):
+            if time.monotonic() - begin > seconds:
+                break
+            n_before, content = len(reached), path.read_bytes()
+            sys.settrace(trace)
+            guard.judged(read, content, clear)
+            sys.settrace(None)
+            if len(reached) > n_before:
+                first.append(path.name)
+        left = [path.name for path in faults_in(folder) if _is_fault(guard, read, clear, path.read_bytes())]
+        os.chdir("/")
+    there = {(code.co_filename, line) for code in entered for _, _, line in code.co_lines() if line is not None}
+    return {"lines_reached": len(reached & there), "lines": len(there), "first": first, "left": left}
+
+
+def faults_in(folder: Path) -> list[Path]:
+    """Return the inputs that were faults."""
+    return sorted(path for path in (folder / "faults").iterdir() if path.suffix != ".txt")
+
+
+def _is_fault(guard: Guard, read: Any, clear: tuple[type[BaseException], ...], content: bytes) -> bool:
+    """Return whether an input is a fault still; a hang is one."""
+
+    def hang(*_: Any) -> None:
+        raise TimeoutError(f"nothing after {2 * MOST_SECONDS} s")
+
+    signal.signal(signal.SIGALRM, hang)
+    signal.alarm(2 * MOST_SECONDS)
+    fault, _ = guard.judged(read, content, clear)
+    signal.alarm(0)
+    return fault is not None
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("reader", choices=[reader.name for reader in READERS])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--seconds", type=int, default=60)
+    parser.add_argument("--lines", action="store_true")
+    asked = parser.parse_args()
+    target = next(reader for reader in READERS if reader.name == asked.reader)
+    if asked.lines:
+        print(json.dumps(lines(target, asked.folder.resolve(), asked.seconds)))
+    else:
+        fuzz(target, asked.folder.resolve(), asked.seconds)

@@ -1,0 +1,366 @@
+"""The readers of slabsvm and of its reproduction, each as a function of bytes.
+
+A target is prepared in a folder of its own, where its inputs become files. Modules are imported while a target is
+prepared and no earlier, so that whoever prepares it can instrument them first.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from fuzzing import changes, commands, models, served
+
+Read = Callable[[bytes], object]
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A target.
+
+    Attributes
+    ----------
+    name : str
+    modules : tuple of str
+        Whose lines it is to reach.
+    prepare : function of a folder
+        It returns the function of an input, and the errors that are its clear answers to bad inputs.
+    seeds : function of a folder that gives good inputs
+    words : tuple of bytes
+        What means something to it.
+    change : function of bytes, a most length and a seed, or None
+        It makes another input of one; None changes bytes blindly.
+    longest : int
+        Of an input, in bytes.
+    """
+
+    name: str
+    modules: tuple[str, ...]
+    prepare: Callable[[Path], tuple[Read, tuple[type[BaseException], ...]]]
+    seeds: Callable[[Path], Sequence[bytes]]
+    words: tuple[bytes, ...] = ()
+    change: Callable[[bytes, int, int], bytes] | None = None
+    longest: int = 2048
+
+
+def drawn(content: bytes, *choices: Sequence[Any]) -> tuple[list[Any], bytes]:
+    """Return one of each sequence, by a first byte for each, and the rest."""
+    padded = content[: len(choices)].ljust(len(choices), b"\0")
+    return [some[byte % len(some)] for some, byte in zip(choices, padded, strict=True)], content[len(choices) :]
+
+
+# Texts of separated values
+
+TEXT_ROWS = (
+    b"a,b,c\n1,2.5,x\n3,4.5,y\n-1e3,,z\n",
+    b"a;b\n1,5;2\n3,25;4\n",
+    b'a\tb\n1\t"x\ty"\n2\t"""q"""\n',
+    b"1,2\n3,4\n",
+    b'name,n\n"line\none",1\nNA,2\n,3\n',
+    b"\xef\xbb\xbfd,flag\n2024-01-02,True\n2024-01-03,False\n",
+)
+SEPARATORS = (None, ";", "\t", " ", "|", "a", "")
+ENCODINGS = ("utf-8", "latin-1", "utf-16", "cp1252", "utf-32", "utf-7", "idna", "no such", "base64", "big5")
+TEXT_WORDS = (b'"', b'""', b"\r\n", b"\n", b"\r", b"\0", b"NA", b"1e999", b"-inf", b"\xef\xbb\xbf", b"\xff\xfe", b"nan")
+
+
+def _records(folder: Path) -> tuple[Read, tuple[type[BaseException], ...]]:
+    import io
+
+    from slabsvm.files.records import Records
+    from slabsvm.tables.cells import TableError
+
+    del folder
+
+    def read(content: bytes) -> None:
+        (separator, encoding, header), text = drawn(content, (",", ";", "\t", "a"), ENCODINGS, (True, False))
+        records = Records(io.BytesIO(text), separator=separator, encoding=encoding, header=header)
+        blocks = list(records)
+        records.examine(blocks)
+
+    return read, (TableError,)
+
+
+def _texts(folder: Path) -> tuple[Read, tuple[type[BaseException], ...]]:
+    from slabsvm.files.tables import Reading, names, pieces, whole
+    from slabsvm.tables import TableEncoder, TableError
+
+    names_of_files = ("table.csv", "table.csv", "table.csv.gz")
+
+    def read(content: bytes) -> None:
+        (separator, encoding, decimal, header, texts, name), text = drawn(
+            content, SEPARATORS, ENCODINGS, (".", ",", "x", ""), (True, False), ((), ("a",), ("a", "b")), names_of_files
+        )
+        how = Reading(
+            separator=separator, encoding=encoding, decimal=decimal, header=header, texts=texts[:1], ids=texts[1:]
+        )
+        file = folder / name
+        file.write_bytes(text)
+        names(file, how)
+        table = whole(file, how)
+        assert sum(map(len, pieces(file, how))) == len(table), "read as a whole there are other rows than in pieces"
+        TableEncoder(id_column="b" if "b" in texts else None).fit_transform(table)
+
+    return read, (TableError,)
+
+
+def _text_seeds(choices: int) -> Callable[[Path], list[bytes]]:
+    """Return good texts, one of them separated by semicolons and one compressed, where the last choice says so."""
+    more = [
+        b"\1" + bytes(choices - 1) + TEXT_ROWS[1],
+        bytes(choices - 1) + b"\2" + gzip.compress(TEXT_ROWS[0], mtime=0),
+    ]
+    return lambda _: [bytes(choices) + text for text in TEXT_ROWS] + more
+
+
+# Arrays and Parquet
+
+WIDEST = 1000
+
+
+def _table_file(name: str, **how: Any) -> Callable[[Path], tuple[Read, tuple[type[BaseException], ...]]]:
+    def prepare(folder: Path) -> tuple[Read, tuple[type[BaseException], ...]]:
+        from slabsvm.files.tables import Reading, whole
+        from slabsvm.tables import TableEncoder, TableError
+
+        file = folder / name
+
+        def read(content: bytes) -> None:
+            file.write_bytes(content)
+            table = whole(file, Reading(**how))
+            # Each of 100,000 columns takes its time, which is not the reader's.
+            if table.shape[1] <= WIDEST:
+                TableEncoder().fit_transform(table)
+
+        return read, (TableError,)
+
+    return prepare
+
+
+def _npy_seeds(folder: Path) -> list[bytes]:
+    import numpy as np
+
+    arrays = [np.arange(6).reshape(3, 2), np.linspace(0, 1, 8).reshape(4, 2).T, np.ones((2, 2), "f4"), np.eye(3) > 0]
+    found = []
+    for array in arrays:
+        np.save(folder / "seed.npy", array)
+        found.append((folder / "seed.npy").read_bytes())
+    return found
+
+
+def _npz_seeds(folder: Path) -> list[bytes]:
+    import numpy as np
+
+    array, found = np.arange(6.0).reshape(3, 2), []
+    for save, arrays in product((np.savez, np.savez_compressed), ({"x": array}, {"x": array, "y": array})):
+        save(folder / "seed.npz", **arrays)
+        found.append((folder / "seed.npz").read_bytes())
+    return found
+
+
+def _parquet_seeds(folder: Path) -> list[bytes]:
+    import pandas as pd
+
+    frames = [
+        pd.DataFrame({"a": [1.5, 2.5, None], "b": ["x", "y", None]}),
+        pd.DataFrame({"c": pd.Categorical(["u", "v", "u"]), "d": [True, False, True], "e": [1, 2, 3]}),
+        pd.DataFrame({"t": pd.to_datetime(["2024-01-01", "2024-02-01"])}, index=["p", "q"]),
+    ]
+    found = []
+    for frame, compression in product(frames, (None, "snappy")):
+        frame.to_parquet(folder / "seed.parquet", compression=compression)
+        found.append((folder / "seed.parquet").read_bytes())
+    return found
+
+
+SVMLIGHT = (
+    b"1 1:2 3:4.5 # a comment\n-1 2:1e-3\n0 qid:3 1:1\n",
+    b"# head\n1 1:1\n\n1 5:2\n",
+    b"1,2 1:0.5\n",
+)
+
+# The Letter file, and journals
+
+
+def _letters(folder: Path) -> tuple[Read, tuple[type[BaseException], ...]]:
+    from slabsvm_reproduction.letter.data import DataError, load_letters, original_bytes, parse_letters
+
+    file = folder / "letter-recognition.data"
+
+    def read(content: bytes) -> None:
+        (way,), text = drawn(content, ("file", "bytes", "download", "bytes"))
+        if way == "file":
+            file.write_bytes(text)
+            load_letters(file)
+        else:
+            parse_letters(original_bytes(text) if way == "download" else text, origin="it")
+
+    return read, (DataError,)
+
+
+def _letter_seeds(folder: Path) -> list[bytes]:
+    import zipfile
+
+    rows = b"T,2,8,3,5,1,8,13,0,6,6,10,8,0,8,0,8\nI,5,12,3,7,2,10,5,5,4,13,3,9,2,8,4,10\n"
+    with zipfile.ZipFile(folder / "letter.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("letter-recognition.data", rows)
+    return [b"\0" + rows, b"\1" + rows.replace(b"\n", b"\r\n"), b"\2" + (folder / "letter.zip").read_bytes()]
+
+
+def _journals(folder: Path) -> tuple[Read, tuple[type[BaseException], ...]]:
+    from dataclasses import make_dataclass
+
+    import numpy as np
+
+    from slabsvm.selection import Journal
+    from slabsvm.selection.journal import _line
+    from slabsvm.selection.runs import _recorded
+    from slabsvm_reproduction.run.protocol import known_records
+    from slabsvm_reproduction.voc.feature_store import FeatureStore
+
+    cells = [make_dataclass("Cell", ("name", "seed"), frozen=True)("a", seed) for seed in range(3)]
+    store = FeatureStore(folder, (3, 2))
+    store.prepare()
+
+    def sealed(line: bytes) -> bytes:
+        """Return a record with its check sum, as whoever wants to be believed would write it."""
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError):
+            return line + b"\n"
+        return _line(record) if isinstance(record, dict) else line + b"\n"
+
+    def read(content: bytes) -> None:
+        (is_sealed,), text = drawn(content, (False, True))
+        lines = b"".join(map(sealed, text.split(b"\n"))) if is_sealed else text
+        store.journal.path.write_bytes(lines)
+        journal = Journal(store.journal.path)
+        records, broken = list(journal.records()), journal.broken()
+        assert all(isinstance(record, dict) for record in records)
+        assert len(records) + len(broken) == sum(bool(line.strip()) for line in lines.split(b"\n"))
+        known_records(journal.path, cells)
+        if b"rows" in lines:
+            assert set(store.missing()) <= {0, 1, 2}
+        for record in records:
+            outcome = _recorded(record, {"recall"})
+            if outcome is not None:
+                np.mean([outcome.measured["recall"], 1.0]) + outcome.fit_time + outcome.score_time
+
+    return read, ()
+
+
+def _journal_seeds(folder: Path) -> list[bytes]:
+    del folder
+    records = (
+        {"name": "a", "seed": 1, "mcc": 0.5},
+        {"rows": [0, 1, 2], "crc32": [0, 1, 2]},
+        {"cell": "x-y", "measured": {"recall": 0.9}, "fit_time": 0.1, "score_time": 0.2},
+    )
+    text = b"\n".join(json.dumps(record).encode() for record in records)
+    return [b"\1" + text, b"\0" + text, b'\0{"checksum": 2745614147}\n{"a": 1, "checksum": 1']
+
+
+# Annotations of VOC
+
+OBJECT = (
+    "<object><name>{}</name><difficult>0</difficult><truncated>1</truncated>"
+    "<bndbox><xmin>{}</xmin><ymin>2</ymin><xmax>{}</xmax><ymax>7.6</ymax></bndbox></object>"
+)
+ANNOTATION = "<annotation><folder>VOC</folder><filename>a.png</filename>{}<size><width>8</width>{}</size></annotation>"
+VOC_WORDS = (
+    *(b"<!DOCTYPE a [<!ENTITY e 'eeee'>]>", b"&e;", b"&#x0;", b"<![CDATA[", b"]]>", b"<?xml version='1.0' encoding='"),
+    *(b"utf-16", b"idna", b"<object>", b"</object>", b"<bndbox>", b"<part>", b"nan", b"1e999", b"../", b"a.png", b"-0"),
+)
+
+
+def _annotations(folder: Path) -> tuple[Read, tuple[type[BaseException], ...]]:
+    from PIL import Image
+
+    from slabsvm_reproduction.letter.data import DataError
+    from slabsvm_reproduction.voc.annotated import read_annotated
+    from slabsvm_reproduction.voc.layout import listed_names
+
+    Image.new("RGB", (8, 8)).save(folder / "a.png")
+    file = folder / "a.xml"
+
+    def read(content: bytes) -> None:
+        file.write_bytes(content)
+        reading = read_annotated(file, folder, ())
+        assert reading.annotated is not None or reading.problems
+        for problem in reading.problems:
+            assert str(problem).isprintable()
+            assert len(str(problem)) < 2000, "a problem that fills a screen"
+        if b"<" not in content:
+            listed_names(file)
+
+    return read, (DataError,)
+
+
+def _voc_seeds(folder: Path) -> list[bytes]:
+    del folder
+    size = "<height>8</height><depth>3</depth>"
+    texts = [ANNOTATION.format(OBJECT.format(*values), size) for values in (("cat", 1, 4), ("dog", 4, 1), ("", 0, 99))]
+    return [
+        text.encode() for text in [*texts, "<?xml version='1.0' encoding='latin-1'?>" + texts[0], "cat 1\ndog -1\n"]
+    ]
+
+
+READERS: tuple[Reader, ...] = (
+    Reader("annotations", ("slabsvm_reproduction.voc.annotation",), _annotations, _voc_seeds, VOC_WORDS),
+    Reader(
+        "journals",
+        ("slabsvm.selection.journal", "slabsvm_reproduction.run.protocol"),
+        _journals,
+        _journal_seeds,
+        (b'"checksum"', b'"rows"', b'"crc32"', b"1e999", b"NaN", b"[[", b'"measured"', b"9" * 40, b'"recall"'),
+    ),
+    Reader(
+        "letters", ("slabsvm_reproduction.letter.data",), _letters, _letter_seeds, (b",", b"15", b"PK\1\2"), None, 8192
+    ),
+    Reader("records", ("slabsvm.files.records",), _records, _text_seeds(3), TEXT_WORDS),
+    Reader(
+        "questions", ("slabsvm.explore.question",), served.questions, served.seeds, served.WORDS, changes.question, 4096
+    ),
+    Reader("requests", ("slabsvm.explore.server",), served.requests, served.request_seeds, served.REQUEST_WORDS),
+    Reader("texts", ("slabsvm.files.tables", "slabsvm.tables.encoder"), _texts, _text_seeds(6), TEXT_WORDS, None, 1024),
+    Reader(
+        "svmlight",
+        ("slabsvm.files.tables",),
+        _table_file("table.svmlight"),
+        lambda _: SVMLIGHT,
+        (b"qid:", b":", b"#", b"1:1", b"99999999999", b"100000:1", b"nan", b"-1:"),
+    ),
+    Reader(
+        "npy",
+        ("slabsvm.files.arrays",),
+        _table_file("table.npy"),
+        _npy_seeds,
+        (b"'descr'", b"'|O'", b"'<f8'", b"(1,)", b"((((", b"----", b"1e999", b"None", b"True", b"'fortran_order': "),
+    ),
+    Reader(
+        "npz",
+        ("slabsvm.files.arrays", "slabsvm.files.archives"),
+        _table_file("table.npz"),
+        _npz_seeds,
+        (b"PK\1\2", b"PK\5\6", b".npy"),
+    ),
+    Reader(
+        "parquet",
+        ("slabsvm.files.tables",),
+        _table_file("table.parquet"),
+        _parquet_seeds,
+        (b"PAR1", b"pandas", b"ARROW:schema", b"metadata"),
+        changes.parquet,
+        8192,
+    ),
+    Reader("models", models.MODULES, models.prepare, models.seeds, (), changes.model, 2**16),
+    Reader(
+        "command lines", commands.MODULES, commands.lines, commands.line_seeds, (), changes.words(commands.WORDS), 400
+    ),
+    Reader("commands", commands.MODULES, commands.whole, commands.line_seeds, (), changes.words(commands.WORDS), 400),
+)
