@@ -53,7 +53,24 @@ def central(dual: Any, gram: Any, tol: float) -> Any:
 SOLVERS = {"small": small, "interior point": central, "float32": general(None), "float64": general(np.float64)}
 
 
-@law(drawn(kernels=strategies.NAMED), st.sampled_from([1e-3, 1e-6]), examples=25)
+# K of rank one has no curvature along what conjugate gradients have left of a residual.
+rank_one = Problem(
+    rows=(31, 112, 4, 86, 3, 100, 23, 5),
+    n_features=1,
+    seed=571,
+    shape="near copies",
+    size=1e8,
+    kernel="hellinger",
+    nus=(0.1, 0.01),
+)
+
+
+@law(
+    drawn(kernels=strategies.NAMED),
+    st.sampled_from([1e-3, 1e-6]),
+    examples=25,
+    broken_by=[{"problem": rank_one, "tol": 1e-3}],
+)
 def test_every_solver_ends_at_the_same_scores_with_a_gap_that_is_true(problem: Problem, tol: float) -> None:
     weights = np.ones(len(problem)) if problem.sample_weight is None else problem.sample_weight
     here = weights > 0
@@ -160,6 +177,6 @@ def test_many_rows_have_a_true_gap_whatever_the_memory_and_the_precision(
     with only_our_warnings():
         one, other = large.slab(**how, cache_size=megabytes), large.slab(**how)
     for each in (one, other):
-        assert_certified(large, each, hidden=tolerances.of_float32(large))
+        assert_certified(large, each, float32=True)
     asked = large.asked(large.new)
     tolerances.assert_same_slab(large, one, other, asked, asked)

@@ -189,10 +189,14 @@ class _Way:
         return step
 
     def _along(self, enough: Callable[[Point], bool]) -> bool:
-        """Go on until the residual is small enough to look at the face again; return whether the scores will do."""
+        """Go on until the residual is small enough to look at the face again; return whether to end there.
+
+        That is where the scores will do, and where K has no curvature along what is left, as a singular one.
+        """
         tuning, first = self.tuning, self.squares[0].sum()
         while self.products < tuning.products:
-            self._step()
+            if not self._step():
+                return True
             square = self.squares[-1].sum()
             beta = self._beta()
             multipliers = multipliers_of(self.dual, beta)
@@ -211,10 +215,15 @@ class _Way:
                 self._begin()
         return False
 
-    def _step(self) -> None:
+    def _step(self) -> bool:
+        """Take a step of either solve along which K has curvature, and return whether one had."""
         image = self.K.times(self.direction)
         self.products += 1
-        length = self.squares[-1] / np.maximum(np.einsum("ij,ij->j", self.direction, image), LEAST)
+        curvature = np.einsum("ij,ij->j", self.direction, image)
+        # By Kantorovich's inequality no K of a condition below 1 / eps^2 has less between a direction and its image.
+        rounding = np.finfo(self.K.dtype).eps * np.linalg.norm(self.direction, axis=0) * np.linalg.norm(image, axis=0)
+        curved = curvature > rounding
+        length = np.divide(self.squares[-1], curvature, out=np.zeros_like(curvature), where=curved)
         self.x += length * self.direction
         self.image += length * image
         self.residual -= length * image
@@ -222,6 +231,7 @@ class _Way:
         step = self._preconditioned()
         self.squares.append(np.einsum("ij,ij->j", self.residual, step))
         self.direction = step + self.squares[-1] / np.maximum(self.squares[-2], LEAST) * self.direction
+        return bool(curved.any())
 
     def _worth_more_neighbours(self) -> bool:
         """Return whether the products that are left, at the rate of the last ones, cost more than a better factor."""
