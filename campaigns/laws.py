@@ -32,7 +32,7 @@ from planted import FAULTS
 
 LAW_FILES = sorted((Path(__file__).parents[1] / "tests" / "laws").glob("test_*.py"))
 # Examples of one seed.
-AT_ONCE = 300
+AT_ONCE = 50
 # A planted fault must be found within so many.
 MOST_PLANTED = 3000
 PUBLISHED_MINUTES = 30.0
