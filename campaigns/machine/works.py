@@ -1,0 +1,197 @@
+"""What is done in a folder, and what must be in it in the end, whoever was killed meanwhile."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from parts import parts
+from slabsvm import LabelFreeSearchCV, OneClassSVM
+from slabsvm.command import watching
+from slabsvm.command.group import slabsvm
+from slabsvm.data.files import write_whole
+from slabsvm.display.figures import figure
+from slabsvm.files import load, save
+from slabsvm.selection import Journal
+from slabsvm_reproduction.toy import experiment as toy
+from slabsvm_reproduction.toy import report as toy_report
+
+Contents = dict[str, bytes]
+
+ROWS = {"good": 300, "new": 6_000, "stream": 1_500}
+# A stream to the standard output is kept more often than users' are, so that kills find it half kept.
+KEPT_EVERY = 100
+# What differs from run to run.
+TIMES = ("fit_time", "score_time")
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is done in a folder, from files of another one.
+
+    Attributes
+    ----------
+    name : str
+    do : function of the folder of inputs and of the folder
+        Goes on from what an earlier try has left, as a user would.
+    results : tuple of str
+        Files that are there whole or not at all, and may be there from before.
+    journal : str
+        A file that grows by whole lines, or "".
+    """
+
+    name: str
+    do: Callable[[Path, Path], None]
+    results: tuple[str, ...] = ()
+    journal: str = ""
+
+    def contents(self, folder: Path) -> Contents:
+        """Return what is to be the same: files, and a journal's records in any order, without times."""
+        found = {path.name: path.read_bytes() for path in folder.iterdir() if path.name != self.journal}
+        if self.journal and (folder / self.journal).exists():
+            found[self.journal] = b"\n".join(sorted(records(folder / self.journal)))
+        return found
+
+
+def records(journal: Path) -> list[bytes]:
+    """Return the records of a journal, without times."""
+    return [
+        json.dumps({name: value for name, value in record.items() if name not in TIMES}).encode()
+        for record in Journal(journal).records()
+    ]
+
+
+def make_inputs(folder: Path) -> None:
+    """Make tables, and a model of one of them."""
+    for seed, (name, n_rows) in enumerate(ROWS.items()):
+        parts(n_rows, seed).to_csv(folder / f"{name}.csv", index=False)
+    with redirect_stdout(io.StringIO()):
+        command("fit", folder / "good.csv", "-o", folder / "model.slab", "--id", "serial")
+
+
+def command(*arguments: object) -> None:
+    """Run a subcommand.
+
+    Raises
+    ------
+    SystemExit
+        It ended with another status than 0.
+    """
+    try:
+        slabsvm([str(argument) for argument in arguments], standalone_mode=True)
+    except SystemExit as end:
+        if end.code:
+            raise
+
+
+def fit(inputs: Path, folder: Path) -> None:
+    command("fit", inputs / "good.csv", "-o", folder / "model.slab", "--id", "serial")
+
+
+def score(inputs: Path, folder: Path) -> None:
+    command("score", inputs / "model.slab", inputs / "new.csv", "-o", folder / "scored.csv")
+
+
+def score_compressed(inputs: Path, folder: Path) -> None:
+    command("score", inputs / "model.slab", inputs / "new.csv", "-o", folder / "scored.csv.gz", "--reasons", "0")
+
+
+def tune(inputs: Path, folder: Path) -> None:
+    command("tune", inputs / "good.csv", "-o", folder / "tuned.slab", "--id", "serial", "--detector", "one-class-svm")
+
+
+def inspect(inputs: Path, folder: Path) -> None:
+    command("inspect", inputs / "model.slab", "--html", folder / "model.html")
+
+
+def save_model(inputs: Path, folder: Path) -> None:
+    save(load(inputs / "model.slab"), folder / "saved.slab")
+
+
+def picture(_: Path, folder: Path) -> None:
+    with figure(folder / "picture.png", 4, 3) as drawing:
+        drawing.add_subplot().plot(np.arange(9.0))
+
+
+def demo(_: Path, folder: Path) -> None:
+    command("demo", "--output", folder)
+
+
+def monitor(inputs: Path, folder: Path) -> None:
+    state = folder / "state.slab"
+    # A state that is there has all rows of the file: they would count twice.
+    if not state.exists():
+        command("monitor", inputs / "model.slab", inputs / "stream.csv", "-o", folder / "out.csv", "--state", state)
+
+
+def monitor_lines(inputs: Path, folder: Path) -> None:
+    """Read a stream on from where its state says; its lines up to there count, and those behind are written again."""
+    state, lines, rest = folder / "state.slab", folder / "lines.csv", folder / "rest.csv"
+    done = load(state).n_rows_ if state.exists() else 0
+    table = pd.read_csv(inputs / "stream.csv")
+    write_whole(lines, "".join(_lines(lines)[: 1 + done]))
+    if done < len(table):
+        write_whole(rest, table.iloc[done:].to_csv(index=False))
+        watching.KEPT_EVERY = KEPT_EVERY
+        # As by `slabsvm monitor ... >> lines.csv`.
+        with lines.open("a") as file:
+            os.dup2(file.fileno(), 1)
+        command("monitor", inputs / "model.slab", rest, "--state", state)
+        write_whole(lines, "".join(_lines(lines)))
+    rest.unlink(missing_ok=True)
+
+
+def _lines(path: Path) -> list[str]:
+    """Return the whole lines of a file, of headers the first alone."""
+    found = path.read_text().splitlines(keepends=True) if path.exists() else []
+    return [line for number, line in enumerate(found) if line.endswith("\n") and (number == 0 or line != found[0])]
+
+
+def search(_: Path, folder: Path) -> None:
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(120, 1)) + 0.1 * generator.normal(size=(120, 3))
+    grid = {"gamma": [0.05, 0.1, 0.2, 0.4, 0.8, 1.6], "nu": [0.05, 0.1]}
+    found = LabelFreeSearchCV(OneClassSVM(), grid, cv=5, reuse=False, journal=folder / "search.jsonl").fit(X)
+    scores = {name: list(values) for name, values in found.cv_results_.items() if name.startswith(("split", "mean_t"))}
+    write_whole(folder / "search.json", json.dumps(scores))
+
+
+def reproduce(_: Path, folder: Path, *further: str) -> None:
+    """Reproduce the toy experiment with two draws of one covariance, as its tests do."""
+    toy.DRAWS = range(2)
+    toy.SHAPES = {"round": toy.SHAPES["round"]}
+    toy.READINGS = toy_report.READINGS = toy.READINGS[:1]
+    command("reproduce", "toy", "--output", folder, "--jobs", "1", *further)
+
+
+def reproduce_without_figures(inputs: Path, folder: Path) -> None:
+    reproduce(inputs, folder, "--no-figures")
+
+
+PICTURES = ("toy-epsilon.png", "toy-slabs.png", "toy-distances.png")
+WORKS = {
+    work.name: work
+    for work in (
+        Work("reproduce", reproduce_without_figures, ("toy.csv", "toy.md", "toy.html"), "toy.jsonl"),
+        Work("reproduce with figures", reproduce, ("toy.csv", "toy.md", "toy.html", *PICTURES), "toy.jsonl"),
+        Work("search", search, ("search.json",), "search.jsonl"),
+        Work("score", score, ("scored.csv",)),
+        Work("score to .gz", score_compressed, ("scored.csv.gz",)),
+        Work("fit", fit, ("model.slab",)),
+        Work("tune", tune, ("tuned.slab",)),
+        Work("monitor to a file", monitor, ("out.csv", "state.slab")),
+        Work("monitor to a pipe", monitor_lines, ("state.slab",), ""),
+        Work("inspect", inspect, ("model.html",)),
+        Work("demo", demo, ("digits.html", "digits.csv")),
+        Work("save", save_model, ("saved.slab",)),
+        Work("picture", picture, ("picture.png",)),
+    )
+}

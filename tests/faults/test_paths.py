@@ -1,0 +1,78 @@
+"""What is written, by name: by everything that learns, answers, keeps, searches, draws and watches."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+# Hears of all that is written, made, renamed or removed, from before the first import of the package.
+HEARD = """
+import json, os, sys
+folder, heard = sys.argv[1], []
+os.chdir(folder)
+CHANGES = ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.link", "os.symlink", "os.truncate", "os.chmod")
+
+def hear(event, arguments):
+    if event == "open" and arguments[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+        heard.append(arguments[0])
+    elif event in CHANGES:
+        heard.extend(arguments[:2] if event in ("os.rename", "os.link", "os.symlink") else arguments[:1])
+
+sys.addaudithook(hear)
+import numpy as np
+from slabsvm import AutoSlabSVM, LabelFreeSearchCV, OneClassSlabSVM, OpenSetClassifier
+from slabsvm.command.group import slabsvm
+from slabsvm.display import ScoresDisplay
+from slabsvm.files import load, save
+from parts import parts
+
+X = np.random.default_rng(0).normal(size=(90, 1)) + 0.1 * np.random.default_rng(1).normal(size=(90, 3))
+model = OneClassSlabSVM(solver="smo").fit(X)
+model.predict(X), model.score_samples(X)
+OpenSetClassifier().fit(X, np.arange(90) % 2).predict(X)
+save(model, "kept.slab")
+load("kept.slab").predict(X)
+LabelFreeSearchCV(OneClassSlabSVM(), {"gamma": [0.1, 1.0]}, cv=2, journal="runs/search.jsonl").fit(X)
+ScoresDisplay.from_estimator(model, X).figure_.savefig("scores.png")
+parts(80, 0).to_csv("good.csv", index=False)
+for command in (
+    "fit good.csv -o model.slab --detector slab --id serial",
+    "score model.slab good.csv -o scored.csv",
+    "monitor model.slab good.csv -o watched.csv --state state.slab",
+    "monitor model.slab good.csv -o watched.csv --state state.slab",
+):
+    try:
+        slabsvm(command.split())
+    except SystemExit as end:
+        assert not end.code, command
+import matplotlib
+print(json.dumps({"heard": [os.fsdecode(path) for path in heard if not isinstance(path, int)],
+                  "of matplotlib": [matplotlib.get_cachedir(), matplotlib.get_configdir()]}))
+"""
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_nothing_is_written_but_what_is_named_and_the_compilation_cache(tmp_path):
+    folder, cache = tmp_path / "named", tmp_path / "cache"
+    folder.mkdir()
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "NUMBA_CACHE_DIR": str(cache)}
+    run = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", HEARD, folder],
+        env={**environment, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    found = json.loads(run.stdout.splitlines()[-1])
+    allowed = [folder, cache, *map(Path, found["of matplotlib"])]
+    heard = {folder / path for path in found["heard"]}
+    beyond = {path for path in heard if not any(path.is_relative_to(place) for place in allowed)}
+    assert beyond <= {Path(os.devnull)}
+    # It has heard, and nothing is left beside what was named.
+    assert {"kept.slab", "scored.csv"} <= {path.name for path in heard}
+    named = {"kept.slab", "runs", "scores.png", "good.csv", "model.slab", "scored.csv", "watched.csv", "state.slab"}
+    assert set(os.listdir(folder)) == named
