@@ -23,9 +23,6 @@ from slabsvm.kernels.tables import Projection
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
 from slabsvm.runtime.cached import cached_property
 
-# A solution of another program is taken over at a gap that has not grown, or is below this share of the largest.
-EXACT = 1e-3
-
 
 @dataclass(frozen=True)
 class Start:
@@ -55,31 +52,27 @@ class Start:
         return replace(self, gram=None, left_out=None)
 
     def solution_of(self, dual: Dual, gram: Gram, tol: float) -> Solution | None:
-        """Return the solution of another program over K where it is this one, as nearly as it was; None elsewhere.
+        """Return the solution of another program over K where it is this one, to within tol; else None.
 
         Where no box binds, other boxes have the same optimum: at many a gamma, all small nus do.
         """
-        found, before = self.solution, Point(self.dual, self.solution.multipliers, self.solution.scores)
-        # What rounding hides in a gap may be more in other boxes.
-        if not self._fits(dual, gram) or found.gap > before.gap:
+        found = self.solution
+        if not self._unbound(dual, gram) or found.gap > Point(self.dual, found.multipliers, found.scores).gap:
+            # What rounding hides in a gap may be more in other boxes.
             return None
-        mean_diagonal = float(gram.diagonal.mean())
-        point = Point(dual, found.multipliers, found.scores)
-        target = dual.gap_target(point.objective, mean_diagonal, tol, gram.resolution)
-        if point.gap > min(target, max(before.gap, EXACT * target)):
-            return None
-        return certified(
-            point,
-            mean_diagonal=mean_diagonal,
+        solution = certified(
+            Point(dual, found.multipliers, found.scores),
+            mean_diagonal=float(gram.diagonal.mean()),
             resolution=gram.resolution,
             tol=tol,
             iterations=0,
             unfinished=Status.STALLED,
         )
+        return solution if solution.converged else None
 
     def left_out_of(self, dual: Dual, gram: Gram, solution: Solution) -> LeaveOneOut | None:
         """Return what leaving samples out of another solution over K does where it is the same as here; else None."""
-        same = self._fits(dual, gram) and np.array_equal(solution.multipliers, self.solution.multipliers)
+        same = self._unbound(dual, gram) and np.array_equal(solution.multipliers, self.solution.multipliers)
         if not same or (free_or_next(dual, solution) != free_or_next(self.dual, self.solution)).any():
             return None
         return self.left_out
@@ -88,7 +81,7 @@ class Start:
         """Return feasible multipliers of another program, (P, m), from the samples that are in both; None for none."""
         if self.dual.n_planes != dual.n_planes:
             return None
-        if self._fits(dual, gram) and not (self.solution.multipliers == self.dual.caps).any():
+        if self._unbound(dual, gram):
             return self.solution.multipliers
         place = np.minimum(np.searchsorted(self.keys, distinct.keys), len(self.keys) - 1)
         known = self.keys[place] == distinct.keys
@@ -98,14 +91,15 @@ class Start:
         scores = np.where(known, self.solution.scores[place], np.median(self.solution.scores))
         return dual.adjust_sums(shares * dual.caps, scores)
 
-    def _fits(self, dual: Dual, gram: Gram) -> bool:
-        """Return whether the multipliers are feasible for a program that differs from this one in its boxes alone."""
-        own = self.dual
+    def _unbound(self, dual: Dual, gram: Gram) -> bool:
+        """Return whether no box binds the solution, nor would those of a program that differs in its boxes alone."""
+        own, multipliers = self.dual, self.solution.multipliers
         return (
             gram is self.gram
-            and dual.n_planes == own.n_planes
-            and bool((dual.signs == own.signs).all() and (dual.totals == own.totals).all())
-            and bool((dual.linear == own.linear).all() and (self.solution.multipliers <= dual.caps).all())
+            and np.array_equal(dual.signs, own.signs)
+            and np.array_equal(dual.totals, own.totals)
+            and np.array_equal(dual.linear, own.linear)
+            and bool((multipliers < np.minimum(own.caps, dual.caps)).all())
         )
 
 
