@@ -2,8 +2,9 @@
 
 Independent fits of a grid compute the same distances again for each candidate: between the training rows, and from them
 to every held-out row and synthetic outlier. Here distances are computed once for each split. Each gamma costs one
-exponential of them, and each nu none. Each fit starts from the solution of the fit before it. The detector itself does
-all the rest: it is given the kernel's values in place of computing them.
+exponential of them, and each nu none. Each fit starts from the solution of the fit before it; at the same gamma, where
+no box binds, that is its solution. The detector itself does all the rest: it is given the kernel's values in place of
+computing them.
 """
 
 from __future__ import annotations

@@ -80,9 +80,10 @@ class LabelFreeSearchCV(WithProgress, ChosenDetector):
         nevertheless is warned of.
     reuse : bool, default=True
         Whether RBF support vector detectors of this package are fitted from squared distances that are computed once
-        for each fold, each from the solution of the one before. The outcome is that of independent fits to within the
-        solver's tolerance. Each thread holds two matrices of (training rows + held-out rows + synthetic outliers) x
-        training rows; where one would be more than 256 MiB, fits are independent.
+        for each fold, each from the solution of the one before, which candidates of one gamma take over where no box
+        binds it. The outcome is that of independent fits to within the solver's tolerance. Each thread holds two
+        matrices of (training rows + held-out rows + synthetic outliers) x training rows; where one would be more than
+        256 MiB, fits are independent.
 
     Attributes
     ----------
