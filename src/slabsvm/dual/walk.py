@@ -302,7 +302,7 @@ class Walk:
         n_free = self._free.sum(axis=1)
         if self._tied and n_free.all():
             return not (self._free.sum(axis=0) > 1).any()
-        return bool((n_free == 1).any())
+        return bool((n_free[self.face.free.any(axis=1)] < 2).any())
 
     def _split(self, change: FloatArray) -> FloatArray:
         """Return the change of each plane's multipliers, shape (P, f), for a change of beta with A'change = 0."""
