@@ -1,16 +1,15 @@
-"""Run the numeric core of the tests under each of OpenBLAS's kernels that this processor runs, and with other versions.
+"""Run the tests of numbers under each of OpenBLAS's kernels that this processor runs, and all with other versions.
 
 The kernels of other processors are asked for by OPENBLAS_CORETYPE, which the OpenBLAS in NumPy's and SciPy's wheels
 obeys where it holds them. What it made of the wish is read back: kernels that it did not take, or that the processor
 cannot run, are named and not counted. Each kind of kernels runs with one thread of BLAS and with two.
 
-The oldest supported versions are the lower bounds of pyproject.toml, the newest what pip finds. Each gets an
-environment of its own, .venv-oldest and .venv-newest, made on first use, and runs scikit-learn's own checks too, which
-differ from version to version.
+Both ends of every dependency's range are environments of their own, made on first use: .venv-oldest holds the lower
+bounds of both pyproject.toml files, of what the tests need, too, and .venv-newest what pip finds below the upper ones.
+All tests run there, scikit-learn's own checks of its version among them, but for those of the pages.
 """
 
 import argparse
-import itertools
 import json
 import os
 import re
@@ -19,6 +18,7 @@ import sys
 import time
 import tomllib
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -27,30 +27,32 @@ KERNELS = ("Nehalem", "Sandybridge", "Haswell", "Zen", "SkylakeX", "Cooperlake",
 # with fused products.
 FEW = (("Nehalem", 2), ("Sandybridge", 1), ("Haswell", 2))
 NUMBERS = "numeric and not contract"
-# Whose lower bounds are the oldest versions; of the tests' own tools pip takes what fits them. It cannot know that
-# scikit-learn 1.6 asks a frame for its names by a protocol that Polars 2 no longer has, that new pyarrow runs with
-# NumPy 2 alone, and that new pandas warns of the oldest.
-PINNED = ("numpy", "scipy", "scikit-learn", "joblib", "threadpoolctl", "numba", "pandas", "polars", "pyarrow")
+# Tests of the pages need a builder of pages and a browser, which nobody installs to use the package.
+ELSEWHERE = ("docs", "browser", "dev", "benchmarks")
+EVERYTHING = ("tests", "reproduction/tests", "--ignore=tests/docs")
+DESCRIBED = (ROOT / "pyproject.toml", ROOT / "reproduction" / "pyproject.toml")
+# "dask[array]>=2024.8,<2027" is of dask, from 2024.8.
+BOUND = re.compile(r"([A-Za-z0-9-]+)(?:\[\w+\])?>=([0-9.]+),")
 PROBE = """
-import json, numpy, scipy, scipy.linalg, sklearn, threadpoolctl
+import importlib.metadata, json, numpy, scipy.linalg, sys, threadpoolctl
 square = numpy.eye(300) + numpy.ones((300, 300)) @ numpy.ones((300, 300))
 scipy.linalg.cholesky(square)
 found = [library for library in threadpoolctl.threadpool_info() if library["internal_api"] == "openblas"]
 print(json.dumps({
     "kernels": sorted({library.get("architecture") or "unknown" for library in found}),
-    "versions": f"NumPy {numpy.__version__}, SciPy {scipy.__version__}, scikit-learn {sklearn.__version__}",
+    "versions": {name: importlib.metadata.version(name) for name in sys.argv[1:]},
 }))
 """
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One run: an interpreter, the kernels asked of OpenBLAS (None: its own choice), its threads, and what runs."""
+    """One run: an interpreter, the kernels asked of OpenBLAS (None: its own choice), its threads, and the tests."""
 
     python: Path
     kernels: str | None
     n_threads: int
-    tests: str
+    tests: tuple[str, ...] = ("-m", NUMBERS, "tests")
 
     @property
     def environment(self) -> dict[str, str]:
@@ -65,11 +67,11 @@ def main() -> int:
     asked = arguments()
     python = Path(sys.executable)
     wishes = FEW if asked.few else tuple((kernels, n) for kernels in KERNELS for n in (1, 2))
-    cells = [Cell(python, kernels, n_threads, NUMBERS) for kernels, n_threads in wishes]
-    if not asked.few and not asked.kernels_only:
+    cells = [] if asked.ends_only else [Cell(python, kernels, n_threads) for kernels, n_threads in wishes]
+    if asked.ends_only or not (asked.few or asked.kernels_only):
         for age in ("oldest", "newest"):
             python = environment(age)
-            cells += [Cell(python, None, 1, "numeric or contract"), Cell(python, None, 2, NUMBERS)]
+            cells += [Cell(python, None, 1, EVERYTHING), Cell(python, None, 2)]
     lines, failed, counted = [], 0, 0
     for cell in cells:
         said, passed = run(cell, asked.pytest)
@@ -85,15 +87,17 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="./scripts/matrix", description=__doc__.partition("\n\n")[0])
     parser.add_argument("--few", action="store_true", help="three kinds of kernels alone, as in CI")
     parser.add_argument("--kernels-only", action="store_true", help="no environments of other versions")
-    parser.add_argument("pytest", nargs="*", help="for pytest, after --; default: the tests of numbers")
+    parser.add_argument("--ends-only", action="store_true", help="the oldest and the newest versions alone")
+    parser.add_argument("pytest", nargs="*", help="for pytest, after --; default: the tests of numbers, or all")
     return parser.parse_args()
 
 
 def run(cell: Cell, pytest: list[str]) -> tuple[str, bool | None]:
     """Return a line that says how it went, and whether it passed; None for kernels that could not be had."""
     name = f"{cell.kernels or 'own kernels'}, BLAS threads {cell.n_threads}"
+    asked = lower_bounds() if cell.tests == EVERYTHING else ("numpy", "scipy", "scikit-learn")
     probe = subprocess.run(
-        [cell.python, "-c", PROBE], env=cell.environment, capture_output=True, text=True, check=False
+        [cell.python, "-c", PROBE, *asked], env=cell.environment, capture_output=True, text=True, check=False
     )
     if probe.returncode < 0:
         return f"not counted  {name}: this processor does not run them", None
@@ -104,41 +108,43 @@ def run(cell: Cell, pytest: list[str]) -> tuple[str, bool | None]:
         taken = " and ".join(found["kernels"]) or "no OpenBLAS"
         return f"not counted  {name}: the libraries took {taken} in their place", None
     begun = time.monotonic()
-    command = [cell.python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *(pytest or ["-m", cell.tests, "tests"])]
+    command = [cell.python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *(pytest or cell.tests)]
     done = subprocess.run(command, cwd=ROOT, env=cell.environment, capture_output=True, text=True, check=False)
     minutes = (time.monotonic() - begun) / 60
     if done.returncode:
         print(done.stdout[-20000:], done.stderr[-2000:], sep="\n")
     outcome = "passed     " if done.returncode == 0 else "FAILED     "
     last = (done.stdout.strip().splitlines() or ["nothing was said"])[-1].strip("= ")
-    kernels = ", ".join(found["kernels"])
-    return f"{outcome}  {name} ({kernels}; {found['versions']}), {minutes:.1f} min: {last}", done.returncode == 0
+    versions = ", ".join(f"{library} {version}" for library, version in found["versions"].items())
+    used = f"{', '.join(found['kernels'])}; {versions}"
+    return f"{outcome}  {name} ({used}), {minutes:.1f} min: {last}", done.returncode == 0
 
 
 def environment(age: str) -> Path:
     """Return the interpreter of the environment with the "oldest" or the "newest" versions, made if need be."""
     folder = ROOT / f".venv-{age}"
     python, stamp = folder / "bin" / "python", folder / ".installed"
-    described, reproduction = ROOT / "pyproject.toml", ROOT / "reproduction"
-    changed = max(path.stat().st_mtime for path in (described, reproduction / "pyproject.toml", Path(__file__)))
+    changed = max(path.stat().st_mtime for path in (*DESCRIBED, Path(__file__)))
     if stamp.exists() and stamp.stat().st_mtime > changed:
         return python
     print(f"Making {folder.name} ...", flush=True)
     subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-    pins = lower_bounds(described) if age == "oldest" else []
+    pins = [f"{library}=={version}" for library, version in lower_bounds().items()] if age == "oldest" else []
     install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--upgrade"]
-    described_by = ["--editable", f"{ROOT}[test]", "--editable", f"{reproduction}[voc]"]
+    described_by = ["--editable", f"{ROOT}[test]", "--editable", f"{ROOT / 'reproduction'}[voc]"]
     subprocess.run([*install, *described_by, *pins], check=True)
     stamp.touch()
     return python
 
 
-def lower_bounds(described: Path) -> list[str]:
-    """Return requirements such as numpy==1.26.0 of the lower bounds, "numpy>=1.26", that a pyproject.toml states."""
-    project = tomllib.loads(described.read_text(encoding="utf-8"))["project"]
-    stated = [*project["dependencies"], *itertools.chain(*project["optional-dependencies"].values())]
-    bounds = [re.match(r"([A-Za-z-]+)>=([0-9.]+)", requirement) for requirement in stated]
-    return [f"{bound[1]}=={bound[2]}" for bound in bounds if bound and bound[1] in PINNED]
+def lower_bounds() -> dict[str, str]:
+    """Return the lower bound of each library that the tests of both distributions need: {"numpy": "1.26", ...}."""
+    stated: list[str] = []
+    for path in DESCRIBED:
+        project = tomllib.loads(path.read_text(encoding="utf-8"))["project"]
+        extras = project["optional-dependencies"].items()
+        stated += [*project["dependencies"], *chain(*(extra for name, extra in extras if name not in ELSEWHERE))]
+    return {bound[1]: bound[2] for requirement in stated if (bound := BOUND.match(requirement))}
 
 
 if __name__ == "__main__":

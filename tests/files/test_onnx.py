@@ -217,6 +217,8 @@ def test_chi2_tables_of_any_precision_answer_as_in_python(exactness, dtype):
 @pytest.mark.parametrize("name", ["slab", "kernel PCA"])
 def test_the_operators_as_onnx_defines_them_answer_as_in_python(name, kernel):
     """A runtime may be laxer than the standard: onnx carries its own definitions out."""
+    if kernel == "chi2" and tuple(map(int, onnx.__version__.split(".")[:2])) < (1, 23):
+        pytest.skip("onnx up to 1.20, at least, hands a body within a graph not all values from outside")
     model, new = of_family(name, kernel), rows(kind_of(kernel))[1]
     labels, scores = ReferenceEvaluator(to_onnx(model, dtype=np.float64)).run(["label", "scores"], {"X": new})
     expected = model.decision_function(new)

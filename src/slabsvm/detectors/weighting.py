@@ -28,8 +28,9 @@ def checked_weights(sample_weight: Any, X: Any) -> FloatArray | None:
     if sample_weight is None:
         return None
     with reading(sample_weight, "sample_weight"):
-        # Before scikit-learn says it, from some version on, without a remedy.
-        if not np.any(np.asarray(sample_weight)):
+        given = np.asarray(sample_weight)
+        # Before scikit-learn says it, from some version on, without a remedy. Texts are refused below.
+        if given.dtype.kind != "U" and not given.any():
             raise ValueError(
                 "All sample weights are zero, so that there is nothing to learn from; give at least one sample a "
                 "positive weight, or leave sample_weight out."
