@@ -28,7 +28,7 @@ KERNELS = ("Nehalem", "Sandybridge", "Haswell", "Zen", "SkylakeX", "Cooperlake",
 FEW = (("Nehalem", 2), ("Sandybridge", 1), ("Haswell", 2))
 NUMBERS = "numeric and not contract"
 # Tests of the pages need a builder of pages and a browser, which nobody installs to use the package.
-ELSEWHERE = ("docs", "browser", "dev", "benchmarks")
+ELSEWHERE = ("docs", "browser", "dev", "benchmarks", "campaigns")
 EVERYTHING = ("tests", "reproduction/tests", "--ignore=tests/docs")
 DESCRIBED = (ROOT / "pyproject.toml", ROOT / "reproduction" / "pyproject.toml")
 # "dask[array]>=2024.8,<2027" is of dask, from 2024.8.

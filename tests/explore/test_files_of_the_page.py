@@ -1,14 +1,9 @@
-"""The page's files: they need nothing but each other, and the wheel holds them."""
+"""The page's files: they need nothing but each other."""
 
 import re
-import zipfile
-from pathlib import Path
-
-import pytest
 
 from slabsvm.explore.scripts import FOLDER, SOLVER
 
-ROOT = Path(__file__).parents[2]
 PAGE = (FOLDER / "index.html").read_text(encoding="utf-8")
 MOST_LINES = 300
 
@@ -33,13 +28,3 @@ def test_each_script_says_what_it_is_for_and_is_short():
         assert lines[0].startswith(f"/* {path.name}: "), path.name
         assert lines[0].endswith("*/"), path.name
         assert len(lines) < MOST_LINES, path.name
-
-
-def test_the_wheel_holds_the_page(tmp_path):
-    wheel = pytest.importorskip(
-        "hatchling.builders.wheel", reason="hatchling, which builds the wheel, is not installed"
-    )
-    built = next(wheel.WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"]))
-    with zipfile.ZipFile(built) as archive:
-        held = {Path(name).name for name in archive.namelist() if name.startswith("slabsvm/explore/page/")}
-    assert held == {path.name for path in FOLDER.iterdir()}

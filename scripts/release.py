@@ -1,0 +1,137 @@
+"""Build a release twice, from two clean exports of one commit, compare them bit for bit, and write what goes with it.
+
+Wheel and source of slabsvm and of slabsvm-reproduction are built by the hatchling of .venv, without a network, with the
+commit's time as all files' time. The second build has another folder, umask, time zone, language and order of hashes. A
+wheel that is built of the source must be the same, too. dist/ then holds the four files, a bill of materials
+(CycloneDX) for each wheel, with the versions that are installed here and the bounds that hold, and SHA256SUMS.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import io
+import os
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from dependencies import FOLDERS, ROOT, bill_of_materials
+
+# What must not show in a file, each time another.
+SURROUNDINGS = (
+    {"umask": 0o022, "TZ": "UTC", "LC_ALL": "C", "PYTHONHASHSEED": "0"},
+    {"umask": 0o077, "TZ": "Asia/Kathmandu", "LC_ALL": "C.UTF-8", "PYTHONHASHSEED": "1"},
+)
+
+
+def main() -> int:
+    asked = arguments()
+    commit = git("rev-parse", "--verify", f"{asked.ref}^{{commit}}")
+    epoch = int(git("log", "-1", "--format=%ct", commit))
+    if git("status", "--porcelain", "--untracked-files=no"):
+        print("Changes that are not committed are not part of it.", file=sys.stderr)
+    with TemporaryDirectory() as folder:
+        one, other = (
+            built(commit, epoch, Path(folder, str(n), "x" * n), which) for n, which in enumerate(SURROUNDINGS)
+        )
+        differing = [name for name in sorted({*one, *other}) if one.get(name) != other.get(name)]
+        again = wheels_of_sources(one, epoch, Path(folder))
+        differing += [f"{name}, built of the source" for name in again if again[name] != one[name]]
+        for name in differing:
+            print(f"DIFFERS   {name}")
+            print(
+                *members_that_differ(one[name.partition(",")[0]], {**other, **again}[name.partition(",")[0]]), sep="\n"
+            )
+        if differing:
+            return 1
+    asked.output.mkdir(parents=True, exist_ok=True)
+    for name, content in one.items():
+        (asked.output / name).write_bytes(content)
+    for project in FOLDERS:
+        distribution = "slabsvm" if project == ROOT else "slabsvm_reproduction"
+        wheel = next(name for name in one if name.startswith(f"{distribution}-") and name.endswith(".whl"))
+        bill = f"{wheel.removesuffix('-py3-none-any.whl')}.cdx.json"
+        one[bill] = bill_of_materials(project, asked.output / wheel, epoch).encode()
+        (asked.output / bill).write_bytes(one[bill])
+    sums = [f"{hashlib.sha256(content).hexdigest()}  {name}" for name, content in sorted(one.items())]
+    (asked.output / "SHA256SUMS").write_text("\n".join(sums) + "\n", encoding="utf-8")
+    print(f"{commit} was built twice, bit for bit the same. In {asked.output}:", *sums, sep="\n")
+    return 0
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="./scripts/release", description=__doc__.partition("\n\n")[0])
+    parser.add_argument("--ref", default="HEAD", help="the tag or commit to build [%(default)s]")
+    parser.add_argument("--output", type=Path, default=ROOT / "dist", help="the folder to write to [dist]")
+    return parser.parse_args()
+
+
+def git(*command: str) -> str:
+    done = subprocess.run(["git", "-C", ROOT, *command], capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(done.stderr.strip())
+    return done.stdout.strip()
+
+
+def built(commit: str, epoch: int, folder: Path, surroundings: dict[str, str | int]) -> dict[str, bytes]:
+    """Return the files of a release by name, built of a clean export of a commit into a folder."""
+    folder.mkdir(parents=True)
+    exported = subprocess.run(["git", "-C", ROOT, "archive", commit], capture_output=True, check=True).stdout
+    with tarfile.open(fileobj=io.BytesIO(exported)) as archive:
+        archive.extractall(folder, filter="data")
+    for project in FOLDERS:
+        build(folder / project.relative_to(ROOT), ("sdist", "wheel"), folder / "built", epoch, surroundings)
+    return {
+        path.name: path.read_bytes() for path in sorted((folder / "built").iterdir()) if path.suffix != ".gitignore"
+    }
+
+
+def wheels_of_sources(files: dict[str, bytes], epoch: int, folder: Path) -> dict[str, bytes]:
+    """Return the wheels, by name, that the sources among these files give."""
+    for name, content in files.items():
+        if name.endswith(".tar.gz"):
+            with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+                archive.extractall(folder, filter="data")
+            build(folder / name.removesuffix(".tar.gz"), ("wheel",), folder / "again", epoch, SURROUNDINGS[0])
+    return {path.name: path.read_bytes() for path in (folder / "again").iterdir()}
+
+
+def build(
+    project: Path, targets: tuple[str, ...], output: Path, epoch: int, surroundings: dict[str, str | int]
+) -> None:
+    variables = {name: str(value) for name, value in surroundings.items() if name != "umask"}
+    asked = [part for target in targets for part in ("-t", target)]
+    done = subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", *asked, "-d", output],
+        cwd=project,
+        env={**os.environ, **variables, "SOURCE_DATE_EPOCH": str(epoch)},
+        umask=int(surroundings["umask"]),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        sys.exit(f"{project.name} cannot be built:\n{done.stderr.strip()}")
+
+
+def members_that_differ(one: bytes, other: bytes) -> list[str]:
+    """Return the names of files within two archives whose contents differ; none where only their frames do."""
+    left, right = contents(one), contents(other)
+    return [f"          {name}" for name in sorted({*left, *right}) if left.get(name) != right.get(name)]
+
+
+def contents(archive: bytes) -> dict[str, bytes]:
+    if zipfile.is_zipfile(io.BytesIO(archive)):
+        with zipfile.ZipFile(io.BytesIO(archive)) as wheel:
+            return {name: wheel.read(name) for name in wheel.namelist()}
+    with tarfile.open(fileobj=io.BytesIO(archive)) as source:
+        files = [member for member in source.getmembers() if member.isfile()]
+        return {member.name: extracted.read() for member in files if (extracted := source.extractfile(member))}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

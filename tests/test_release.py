@@ -1,0 +1,153 @@
+"""What is released: each build gives the same bytes, with nothing in them that should not be; and what they bring."""
+
+import contextlib
+import json
+import os
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).parents[1]
+PROJECTS = {"slabsvm": ROOT, "slabsvm_reproduction": ROOT / "reproduction"}
+# Code, its page and its templates. What a table, an image or a model would be called is not among them.
+SUFFIXES = {".py", ".typed", ".js", ".html", ".css", ".svg", ".json"}
+LARGEST_FILE = 100_000
+by_project = pytest.mark.parametrize("name", PROJECTS)
+
+
+@contextlib.contextmanager
+def surroundings(mask, zone):
+    """Build as somebody else would: with another umask, in another time zone."""
+    before, os.environ["TZ"] = os.umask(mask), zone
+    try:
+        yield
+    finally:
+        os.umask(before)
+        del os.environ["TZ"]
+
+
+@pytest.fixture(scope="module", name="wheels")
+def built_twice(tmp_path_factory):
+    builders = pytest.importorskip(
+        "hatchling.builders.wheel", reason="hatchling, which builds wheels, is not installed"
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+        patch.setenv("TZ", "UTC")
+        found = {}
+        for name, folder in PROJECTS.items():
+            for mask, zone in ((0o022, "UTC"), (0o077, "Asia/Kathmandu")):
+                with surroundings(mask, zone):
+                    output = tmp_path_factory.mktemp(name)
+                    wheel = next(builders.WheelBuilder(str(folder)).build(directory=str(output), versions=["standard"]))
+                    found.setdefault(name, []).append(Path(wheel))
+            patch.setenv("TZ", "UTC")
+    return found
+
+
+@by_project
+def test_two_builds_are_the_same_bytes(wheels, name):
+    one, other = wheels[name]
+    assert one.name == other.name
+    assert one.read_bytes() == other.read_bytes()
+
+
+@by_project
+def test_a_wheel_holds_its_package_and_licence_and_nothing_else(wheels, name):
+    package = PROJECTS[name] / "src" / name
+    with zipfile.ZipFile(wheels[name][0]) as archive:
+        sizes = {info.filename: info.file_size for info in archive.infolist()}
+        [licence] = [member for member in sizes if member.endswith(".dist-info/licenses/LICENSE")]
+        assert archive.read(licence) == (ROOT / "LICENSE").read_bytes()
+    held = {member for member in sizes if member.startswith(f"{name}/")}
+    there = {path for path in package.rglob("*") if path.is_file() and "__pycache__" not in path.parts}
+    assert held == {path.relative_to(package.parent).as_posix() for path in there}
+    assert {Path(member).suffix for member in held} <= SUFFIXES
+    assert max(sizes[member] for member in held) <= LARGEST_FILE
+    about = {member.partition("/")[2] for member in set(sizes) - held}
+    assert about == {"METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE"}
+
+
+@by_project
+def test_every_dependency_has_a_lower_and_an_upper_bound(name):
+    project = tomllib.loads((PROJECTS[name] / "pyproject.toml").read_text(encoding="utf-8"))
+    stated = [*project["build-system"]["requires"], *project["project"]["dependencies"]]
+    for extra in project["project"]["optional-dependencies"].values():
+        stated += extra
+    for requirement in map(Requirement, stated):
+        if requirement.name != "slabsvm":
+            assert {bound.operator for bound in requirement.specifier} == {">=", "<"}, str(requirement)
+
+
+@pytest.fixture(name="scripts")
+def scripts_that_can_be_imported(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "scripts")
+    for script in ("dependencies", "audit"):
+        monkeypatch.delitem(sys.modules, script, raising=False)
+    import audit
+    import dependencies
+
+    yield dependencies, audit
+    for script in ("dependencies", "audit"):
+        del sys.modules[script]
+
+
+@by_project
+def test_the_bill_of_materials_lists_what_is_asked_for_and_what_that_needs(scripts, name, tmp_path):
+    dependencies, _ = scripts
+    folder, wheel = PROJECTS[name], tmp_path / f"{name}-0.1-py3-none-any.whl"
+    wheel.write_bytes(b"a wheel")
+    text = dependencies.bill_of_materials(folder, wheel, 1_700_000_000)
+    assert text == dependencies.bill_of_materials(folder, wheel, 1_700_000_000)
+    bill = json.loads(text)
+    assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.6")
+    assert bill["metadata"]["timestamp"] == "2023-11-14T22:13:20Z"
+    listed = {component["name"]: component for component in bill["components"]}
+    bounds = {
+        component["name"]: bound["value"]
+        for component in bill["components"]
+        for bound in component["properties"]
+        if bound["name"] == "slabsvm:bounds"
+    }
+    assert bounds == {need.name.lower(): str(need.specifier) for _, need in dependencies.expanded(folder)}
+    # What NumPy is needed for is needed always; what an extra brings, by the extra, with all below it.
+    assert listed["numpy"]["scope"] == listed["llvmlite"]["scope"] == "required"
+    assert listed["pillow"]["scope"] == ("optional" if name == "slabsvm" else "required")
+    assert "pytest" not in listed
+    references = [bill["metadata"]["component"]["bom-ref"], *(one["bom-ref"] for one in bill["components"])]
+    assert [one["ref"] for one in bill["dependencies"]] == references
+    assert {needed for one in bill["dependencies"] for needed in one["dependsOn"]} == set(references[1:])
+
+
+ANSWERS = {
+    "all well": ("vulns", [], 0, "0 are vulnerable"),
+    "one fault": ("vulns", [{"id": "PYSEC-0", "fix_versions": ["9"]}], 1, "PYSEC-0, mended in 9"),
+    "not known": ("skip_reason", "not found", 3, "NOT ASKED FOR: "),
+    "no answer": (None, None, 3, "no advisory could be read. no network"),
+}
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the stand-in for pip-audit is a script of the shell")
+@pytest.mark.parametrize("answered", ANSWERS)
+def test_an_audit_takes_no_silence_for_good_news(scripts, answered, tmp_path, monkeypatch, capsys):
+    field, said, status, text = ANSWERS[answered]
+    dependencies, audit = scripts
+    names = ("numpy", "scipy")
+    monkeypatch.setattr(audit, "components", lambda _: [dependencies.Component(name, "1.0", "BSD") for name in names])
+    answer = tmp_path / "answer.json"
+    answer.write_text(json.dumps({"dependencies": [{"name": name, field: said} for name in names]}) if field else "")
+    program = tmp_path / "pip-audit"
+    program.write_text(f"#!/bin/sh\ncat '{answer}'\necho 'no network' >&2\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "argv", ["audit", "--pip-audit", str(program)])
+    try:
+        ended = audit.main()
+    except SystemExit as stop:
+        ended = stop.code
+    assert ended == status
+    printed = capsys.readouterr()
+    assert text in printed.out + printed.err
