@@ -7,12 +7,18 @@ says so.
 
 from __future__ import annotations
 
+import importlib
 import logging
 from collections.abc import Callable
 from typing import Any
 
-from numba import njit
-from numba.core import caching
+from slabsvm.runtime.apart import apart
+
+# Interrupted, an import of numba leaves a part of it behind, with which none succeeds in this process any more.
+apart(importlib.import_module, "numba")
+
+from numba import njit  # noqa: E402
+from numba.core import caching  # noqa: E402
 
 # numba ships no types.
 _FunctionCache: Any = caching.FunctionCache
