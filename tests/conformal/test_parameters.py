@@ -44,6 +44,19 @@ def test_a_parameter_that_makes_no_sense_is_refused_by_its_name(name, bad, X):
         ConformalDetector(**{name: bad}).fit(X)
 
 
+def test_defaults_are_those_that_are_documented():
+    assert ConformalDetector().get_params() == {
+        "alpha": 0.05,
+        "calibration_size": 0.5,
+        "cv": 5,
+        "estimator": None,
+        "method": "split",
+        "n_jobs": None,
+        "random_state": 0,
+        "two_sided": False,
+    }
+
+
 def test_two_folds_are_enough(X):
     detector = ConformalDetector(OneClassSVM(gamma=0.1), method="cross", cv=2).fit(X)
     assert len(detector.estimators_) == 2
