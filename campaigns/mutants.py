@@ -239,6 +239,9 @@ class Campaign:
                 break
             taken.append(self.items[test])
 
+        if not taken:
+            return ""
+
         def act() -> str:
             resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
             try:

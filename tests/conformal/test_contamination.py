@@ -37,22 +37,23 @@ def test_the_bound_by_one_calibration_row_is_what_can_be_said_by_hand(count):
     assert found.least == pytest.approx(max(0.0, 1.0 - (1.0 - error ** (1 / count)) / error))
 
 
-@pytest.mark.parametrize("n", [7, 8, 15])
-def test_the_bound_is_the_largest_of_those_at_each_rank(n):
-    # Of 10 rows, 4, 6, 7 and 7 are no more than 1, 2, 4 and 8 steps.
-    counts = {rank: count for rank, count in {1: 4, 2: 6, 4: 7, 8: 7}.items() if rank <= n}
-    p_values = np.array([1, 1, 1, 1, 2, 2, 3, n + 1, n + 1, n + 1]) / (n + 1)
+@pytest.mark.parametrize("n", [7, 8, 150])
+@pytest.mark.parametrize("steps", [[1, 1, 1, 1, 2, 2, 3], [1, 3, 3, 4, 4, 4, 4], [7, 7, 7, 7, 7, 7, 7]])
+def test_the_bound_is_the_largest_of_those_at_each_rank(steps, n):
+    # Ten rows, of which three are above all that calibrated.
+    counts = {rank: sum(step <= rank for step in steps) for rank in 2 ** np.arange(8) if rank <= n}
+    p_values = np.array([*steps, n + 1, n + 1, n + 1]) / (n + 1)
     error = 0.1 / (2 * len(counts))
     bounds = []
     for rank, count in counts.items():
         # The most that F can be at the rank-th lowest of n rows, and the least share of which so many are below it.
         most = brentq(lambda f, rank=rank: binom.sf(rank - 1, n, f) - (1 - error), 0, 1)
-        least = brentq(lambda g, count=count: binom.sf(count - 1, 10, g) - error, 0, 1)
+        least = brentq(lambda g, count=count: binom.sf(count - 1, 10, g) - error, 0, 1) if count else 0.0
         bounds.append((least - most) / (1 - most))
     found = contamination(p_values, n, confidence=0.9)
     assert found.least == pytest.approx(max(0.0, *bounds), rel=1e-9)
-    # Three of ten rows are above one half, where of positives five would be.
-    assert found.estimate == pytest.approx(1 - 0.3 / 0.5)
+    # Of positives alone, half of the rows would be above one half.
+    assert found.estimate == pytest.approx(max(0.0, 1.0 - (p_values > 0.5).mean() / 0.5))
 
 
 def test_one_row_below_all_of_many_says_something():
