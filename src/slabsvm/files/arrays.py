@@ -12,6 +12,8 @@ import os
 import re
 import struct
 import zipfile
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -42,6 +44,11 @@ MOST_DEFLATED = 1100
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 AT_ONCE = 2**22
 EXTENSION = ".npy"
+# A table has 2. NumPy has arrays of 32 or 64, by its version, whose shape would fill a screen.
+MOST_DIMENSIONS = 8
+
+# Raises TableError with what is wrong.
+Refuse = Callable[[str], NoReturn]
 
 
 @dataclass(frozen=True)
@@ -114,6 +121,8 @@ def _of_archive(archive: zipfile.ZipFile, name: str | None) -> npt.NDArray[Any]:
     members = {
         info.filename.removesuffix(EXTENSION): info for info in archive.infolist() if info.filename.endswith(EXTENSION)
     }
+    if not members:
+        _refuse_npz("it holds no array")
     if name is None and len(members) != 1:
         raise TableError(f"it holds {len(members)} arrays, {listed(list(members))}. Say which one (array)")
     name = next(iter(members)) if name is None else name
@@ -138,7 +147,7 @@ def _of_archive(archive: zipfile.ZipFile, name: str | None) -> npt.NDArray[Any]:
     return array
 
 
-def _header(file: Any, refuse: Any) -> _Header:
+def _header(file: Any, refuse: Refuse) -> _Header:
     """Read what stands before an array."""
     start = file.read(len(MAGIC) + 2)
     if start[: len(MAGIC)] != MAGIC or len(start) < len(MAGIC) + 2 or start[-2] not in LENGTHS:
@@ -153,18 +162,25 @@ def _header(file: Any, refuse: Any) -> _Header:
     descr = found[0][0].decode("latin-1")
     if descr == "|O":
         refuse("it holds Python objects")
-    if not NUMBERS.fullmatch(descr):
-        refuse(f"it holds values of the type {shown(descr)}")
     shape = tuple(int(number) for number in re.findall(rb"\d+", found[2][0]))
-    return _Header(np.dtype(descr), shape, found[1][0] == b"True", len(start) + len(size) + length)
+    if len(shape) > MOST_DIMENSIONS:
+        refuse(f"it claims {len(shape)} dimensions")
+    return _Header(_dtype(descr, refuse), shape, found[1][0] == b"True", len(start) + len(size) + length)
 
 
-def _empty(header: _Header, refuse: Any) -> npt.NDArray[Any]:
+def _dtype(descr: str, refuse: Refuse) -> np.dtype[Any]:
+    if NUMBERS.fullmatch(descr):
+        # Long floats have 12 bytes on some platforms, 16 on others, and there are none on the rest.
+        with suppress(TypeError):
+            return np.dtype(descr)
+    refuse(f"it holds values of the type {shown(descr)}")
+
+
+def _empty(header: _Header, refuse: Refuse) -> npt.NDArray[Any]:
     try:
         return np.empty(header.shape, header.dtype, order=header.order)
     except (ValueError, OverflowError):
         refuse(f"it claims the shape {header.shape}")
-        raise
 
 
 def _said(error: BaseException) -> str:
