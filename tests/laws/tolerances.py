@@ -79,8 +79,13 @@ def between_scores(gap: float, other: float, longest: float) -> float:
 
 
 def converged(problem: Problem, model: Any) -> float:
-    """The gap below which a model that says it converged must lie: tol of the objective, or what rounding hides."""
-    size = float(np.mean(np.diagonal(problem.K))) * totals(problem) ** 2
+    """The gap below which a model that says it converged must lie: tol of the objective, or what rounding hides.
+
+    The scale of an objective that is nearly 0 is that of K's diagonal, in the mean over the distinct rows that count.
+    """
+    counting = np.flatnonzero(problem.shares > 0)
+    distinct = counting[np.unique(problem.X[counting], axis=0, return_index=True)[1]]
+    size = float(np.mean(np.diagonal(problem.K)[distinct])) * totals(problem) ** 2
     return model.tol * max(abs(model.dual_objective_), 1e-7 * size) + 1e-14 * size + of_gap(problem)
 
 
