@@ -64,10 +64,20 @@ def tried(
 
 
 def planted(law: Law, first_seed: int) -> int:
-    """Return after how many examples a law notices the fault that is planted for it; -1 where it does not."""
+    """Return after how many examples a law notices the fault that is planted for it; -1 where it does not.
+
+    An error that a fault ends in is not noticed by the law.
+    """
     with FAULTS[law.state.__name__]():
         count, broken = tried(law, first_seed, lambda count: count >= MOST_PLANTED, (Phase.generate,))
-    return -1 if broken is None else count
+    return count if is_violation(broken) else -1
+
+
+def is_violation(broken: BaseException | None) -> bool:
+    """Return whether a law was broken, and nothing else: of several violations hypothesis makes a group."""
+    if isinstance(broken, BaseExceptionGroup):
+        return all(map(is_violation, broken.exceptions))
+    return isinstance(broken, AssertionError)
 
 
 def measure(law: Law, options: Options, seconds: float) -> Record:

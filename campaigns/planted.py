@@ -203,10 +203,8 @@ def another_one_class() -> Any:
 @found_by("test_no_layout_of_a_dense_table_changes_a_bit")
 def bytes_as_they_lie() -> Any:
     """Tables are read as they lie in memory, whatever their strides"""
-    return patch.object(
-        base,
-        "validate_data",
-        lambda _, X, **_more: np.ravel(np.asarray(X, dtype=float), order="K").reshape(np.shape(X)),
+    return before(
+        base, "validate_data", lambda model, X: (model, np.ravel(np.asarray(X), order="K").reshape(np.shape(X)))
     )
 
 

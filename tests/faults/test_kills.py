@@ -53,6 +53,16 @@ def test_what_a_killed_writer_left_goes_with_the_next_file(writer, tmp_path):
     assert (tmp_path / "result").read_text() == "new"
 
 
+def test_a_file_is_replaced_as_a_whole_and_never_written_over(tmp_path):
+    """At no moment has the name another file than the earlier one or the new one: who reads the earlier goes on."""
+    path = tmp_path / "result"
+    path.write_text("earlier")
+    with path.open() as earlier:
+        write_whole(path, "new")
+        assert earlier.read() == "earlier"
+    assert path.read_text() == "new"
+
+
 def test_what_another_process_is_writing_is_left_alone(writer, tmp_path):
     write_whole(tmp_path / "result", "new")
     assert len(names(tmp_path)) == 2

@@ -271,6 +271,18 @@ class TestArrays:
                     read(tmp_path / name)
                 assert len(str(told.value)) < 200
 
+    @pytest.mark.parametrize("compressed", [200, 2**62])
+    def test_what_an_archive_claims_is_compared_with_its_bytes_before_anything_is_allocated(self, tmp_path, compressed):
+        header = b"{'descr': '<f8', 'fortran_order': False, 'shape': (10000000000000, 2)}"
+        content = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header
+        with zipfile.ZipFile(tmp_path / "t.npz", "w") as archive:
+            archive.writestr("x.npy", content)
+            # What is written into the directory.
+            info = archive.getinfo("x.npy")
+            info.file_size, info.compress_size = len(content) + 16 * 10**13, compressed
+        with pytest.raises(TableError, match=r"'x' claims the shape \(10000000000000, 2\) of float64"):
+            read(tmp_path / "t.npz")
+
     @pytest.mark.parametrize("place", range(4, 40, 4))
     def test_a_damaged_archive_is_told_so(self, tmp_path, place):
         """What zipfile stumbles over it raises."""

@@ -106,7 +106,8 @@ def unpacked(path: Path, name: str | None) -> npt.NDArray[Any]:
         if file.read(len(MAGIC)) == MAGIC:
             raise TableError("it is one array. Say so (format): npy")
         try:
-            return _of_archive(opened(file, BYTES_BY_MEMBER, MOST_MEMBERS), name)
+            size = file.seek(0, os.SEEK_END)
+            return _of_archive(opened(file, BYTES_BY_MEMBER, MOST_MEMBERS), name, size)
         except TableError:
             raise
         except OSError as error:
@@ -117,7 +118,8 @@ def unpacked(path: Path, name: str | None) -> npt.NDArray[Any]:
             _refuse_npz("it begins as nothing that NumPy writes" if "not a zip file" in str(error) else _said(error))
 
 
-def _of_archive(archive: zipfile.ZipFile, name: str | None) -> npt.NDArray[Any]:
+def _of_archive(archive: zipfile.ZipFile, name: str | None, size: int) -> npt.NDArray[Any]:
+    """Return an array of an archive of so many bytes, whose directory may claim any."""
     members = {
         info.filename.removesuffix(EXTENSION): info for info in archive.infolist() if info.filename.endswith(EXTENSION)
     }
@@ -134,7 +136,7 @@ def _of_archive(archive: zipfile.ZipFile, name: str | None) -> npt.NDArray[Any]:
     with archive.open(info) as member:
         header = _header(member, _refuse_npz)
         claimed = header.start + header.nbytes
-        if claimed != info.file_size or claimed > MOST_DEFLATED * (1 + info.compress_size):
+        if claimed != info.file_size or claimed > MOST_DEFLATED * (1 + min(info.compress_size, size)):
             _refuse_npz(f"{shown(name)} claims the shape {header.shape} of {header.dtype}, and has no bytes for that")
         array = _empty(header, _refuse_npz)
         target = (array.T if header.by_columns else array).reshape(-1).view(np.uint8).data
