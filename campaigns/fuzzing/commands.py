@@ -132,7 +132,7 @@ def _carried_out(root: Any, words: list[str], given: bytes) -> None:
         except SystemExit as error:
             status = error.code
     errors.flush()
-    text = errors.buffer.getvalue().decode()  # type: ignore[attr-defined]
+    text = errors.buffer.getvalue().decode()
     assert status in STATUSES, f"status {status!r}"
     if status:
         assert text.strip() or status > 2, "nothing is said of what is wrong"

@@ -100,7 +100,7 @@ class Guard:
         while frame is not None:
             if frame.f_code.co_name == function and frame.f_code.co_filename.endswith(file):
                 return True
-            frame = frame.f_back  # type: ignore[assignment]
+            frame = frame.f_back
         return False
 
     def _require_inside(self, event: str, path: Any) -> None:

@@ -17,8 +17,8 @@ from slabsvm.runtime.apart import apart
 # Interrupted, an import of numba leaves a part of it behind, with which none succeeds in this process any more.
 apart(importlib.import_module, "numba")
 
-from numba import njit  # noqa: E402
-from numba.core import caching  # noqa: E402
+from numba import njit  # noqa: E402 - only then
+from numba.core import caching  # noqa: E402 - only then
 
 # numba ships no types.
 _FunctionCache: Any = caching.FunctionCache
