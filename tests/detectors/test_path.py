@@ -2,6 +2,7 @@
 
 import pickle
 import tracemalloc
+from functools import partial
 
 import numpy as np
 import pytest
@@ -77,6 +78,16 @@ def test_other_boxes_that_do_not_bind_ask_for_nothing_anew(model, nus, n_rows, X
         np.testing.assert_allclose(one.offset_, alone.offset_, rtol=1e-3 if n_rows == 800 else 1e-8)
         assert one.expected_recall_ == pytest.approx(alone.expected_recall_, abs=2 / n_rows)
     assert [one.n_iter_ for one in found[1:]] == [0, 0]
+
+
+def test_estimates_next_to_planes_are_made_anew_for_others(X, monkeypatch):
+    planes = []
+    left_out = partial(support_vectors.leave_one_out, vast=100)
+    monkeypatch.setattr(support_vectors, "leave_one_out", lambda *a, **k: planes.append(a[0].nus) or left_out(*a, **k))
+    first, second = fit_path(OneClassSVM(gamma=20.0), X, nu=[0.1, 0.02])
+    assert second.n_iter_ == 0
+    assert first.loo_error_ > 0
+    np.testing.assert_allclose(planes, [[0.1], [0.02]])
 
 
 def test_boxes_that_bind_are_not_overlooked(X):

@@ -75,3 +75,9 @@ def test_refilled_multipliers_give_to_the_lowest_scores_and_take_from_the_highes
     np.testing.assert_allclose(dual.adjust_sums(long, scores), [[0.4, 0.4, 0.2, 0.0], [0.0, 0.2, 0.2, 0.1]])
     beyond = np.array([[0.9, -0.2, 0.5, 0.0], [0.0, 0.0, 0.0, 0.5]])
     np.testing.assert_allclose(dual.adjust_sums(beyond, scores), [[0.5, 0.0, 0.5, 0.0], [0.0, 0.0, 0.0, 0.5]])
+
+
+def test_refilled_multipliers_sum_to_the_total_however_much_they_were():
+    caps, values = np.full((1, 501), 2.0), np.random.default_rng(0).uniform(0.0, 2.0, (1, 501))
+    adjusted = Dual(np.ones(1), caps, np.ones(1), np.zeros(501)).adjust_sums(values, values[0])
+    assert adjusted.sum() == pytest.approx(1.0, abs=1e-15)

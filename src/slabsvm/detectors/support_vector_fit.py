@@ -71,7 +71,12 @@ class Start:
         return solution if solution.converged else None
 
     def left_out_of(self, dual: Dual, gram: Gram, solution: Solution) -> LeaveOneOut | None:
-        """Return what leaving samples out of another solution over K does where it is the same as here; else None."""
+        """Return what leaving samples out of another solution over K does where it is the same as here; else None.
+
+        Estimates are good next to these planes, and others lie elsewhere.
+        """
+        if self.left_out is None or self.left_out.error > 0:
+            return None
         same = self._unbound(dual, gram) and np.array_equal(solution.multipliers, self.solution.multipliers)
         if not same or (free_or_next(dual, solution) != free_or_next(self.dual, self.solution)).any():
             return None

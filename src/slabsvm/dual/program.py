@@ -206,11 +206,13 @@ class Dual:
         """
         filled = np.clip(multipliers, 0.0, self.caps)
         for sign, caps, total, values in zip(self.signs, self.caps, self.totals, filled, strict=True):
-            missing = total - values.sum()
-            order = np.argsort(sign * scores if missing > 0 else -sign * scores, kind="stable")
-            room = (caps - values if missing > 0 else values)[order]
-            moved = np.clip(abs(missing) - (np.cumsum(room) - room), 0.0, room)
-            values[order] += np.sign(missing) * moved
+            # Sums of much more than the total leave rounding behind, which the second time puts right.
+            for _ in range(2):
+                missing = total - values.sum()
+                order = np.argsort(sign * scores if missing > 0 else -sign * scores, kind="stable")
+                room = (caps - values if missing > 0 else values)[order]
+                moved = np.clip(abs(missing) - (np.cumsum(room) - room), 0.0, room)
+                values[order] += np.sign(missing) * moved
         return filled
 
     def part(self, samples: npt.NDArray[np.intp]) -> Dual:
