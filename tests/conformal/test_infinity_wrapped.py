@@ -32,7 +32,15 @@ from slabsvm import (
 )
 from slabsvm.conformal.detector import METHODS, ConformalDetector
 from slabsvm.conformal.doubts import CalibrationWarning
-from slabsvm.conformal.remoteness import far_rows, innermost, limit_of, needs_reach, reach_of
+from slabsvm.conformal.remoteness import (
+    far_rows,
+    innermost,
+    least_mass,
+    limit_of,
+    needs_reach,
+    reach_of,
+    reach_without_own,
+)
 from slabsvm.openset.classifier import OpenSetClassifier
 
 pytestmark = pytest.mark.numeric
@@ -283,6 +291,27 @@ def test_reach_is_found_at_the_end_of_pipelines_and_searches():
     assert reach_of(given, np.zeros((1, 60)), given.decision_function(np.zeros((1, 60))))[0] == np.inf
 
 
+def test_the_innermost_detector_is_the_best_of_a_search_at_the_end_of_steps():
+    search, model, rows = LabelFreeSearchCV(OneClassSVM(), {}), OneClassSVM(), np.zeros((2, 1))
+    search.best_estimator_ = make_pipeline(FunctionTransformer(lambda X: X + 1), model)
+    found, received = innermost(make_pipeline(FunctionTransformer(lambda X: X + 1), search), rows)
+    assert found is model
+    np.testing.assert_array_equal(received, 2.0)
+
+
+def test_a_row_that_holds_no_plane_is_within_reach_of_the_neighbour_that_does():
+    # The second row is nearly the first, and supports nothing; only these two are far from all others.
+    X = np.array([[0.0], [1e-4], [3.0], [3.2], [3.4], [3.1]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = OneClassSlabSVM(gamma=1.0, nu_lower=0.4).fit(X)
+    assert model.support_.tolist() == [0, 2, 3, 4, 5]
+    assert least_mass(model) == 1e-3 * model.rho_lower_
+    alpha = np.abs(model.dual_coef_[0])
+    left = np.log(alpha[1:] @ np.exp(-np.square(X[model.support_[1:], 0])))
+    np.testing.assert_allclose(reach_without_own(model, X), [left, *[np.inf] * 5], rtol=1e-9)
+
+
 def test_sparse_rows_have_the_reach_of_dense_ones():
     X = np.random.default_rng(7).normal(size=(60, 3)) * [1.0, 0.0, 1.0]
     dense, sparse = SVDD(gamma=2.0).fit(X), SVDD(gamma=2.0).fit(sp.csr_array(X))
@@ -319,6 +348,7 @@ def test_far_rows_lie_along_the_diagonal_and_in_random_directions():
     assert (rows[2:] < 0).any()
     assert (np.abs(rows[2:]) < 4e6).all()
     # Without negative numbers there are none, whether or not there are zeros.
+    np.testing.assert_array_equal(far_rows(np.array([[4.0, 2.0, 0.0]]))[:2], 4e6)
     assert (far_rows(np.array([[0.0, 1.0], [2.0, 0.0]])) > 0).all()
     assert far_rows(np.zeros((0, 3))) is None
     assert far_rows(pd.DataFrame([[1.0, 2.0, 3.0]], columns=["a", "a", "b"])).shape[1] == 3

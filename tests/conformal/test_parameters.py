@@ -7,6 +7,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from slabsvm import CalibrationWarning, ConformalDetector, OneClassSVM, benjamini_hochberg
+from slabsvm.conformal import detector as calibrating
 from slabsvm.conformal.held_out import folds_of, given_of, halves_of
 
 pytestmark = pytest.mark.numeric
@@ -115,6 +116,23 @@ def test_where_all_calibration_rows_are_out_of_reach_there_is_no_threshold(X):
     assert detector.out_of_reach_ == 1.0
     with pytest.raises(ValueError, match="There is no threshold of decision_function at this rate"):
         detector.threshold()
+
+
+@pytest.mark.parametrize("wrong", [-0.1, 1.1, np.nan])
+def test_what_is_no_p_value_is_refused_in_our_words(wrong):
+    with pytest.raises(ValueError, match=r"p-values must lie between 0 and 1, and none may be NaN\."):
+        benjamini_hochberg([0.5, wrong])
+
+
+def test_of_training_rows_those_are_accepted_that_score_more_than_the_largest_rejected_one(X, monkeypatch):
+    asked = {}
+    monkeypatch.setattr(calibrating, "misjudged_repeats", lambda *_, **given: asked.update(given) or "")
+    detector = ConformalDetector(OneClassSVM(gamma=0.1), alpha=0.2, method="leave-one-out").fit(X)
+    # .2 x 61 is 12.2 steps: the row of rank r, itself among those it has reached, has a p-value of r + 1 steps.
+    scores = detector.estimators_[0].loo_scores_
+    np.testing.assert_array_equal(asked["left_out"](), scores > np.sort(scores)[10])
+    assert asked["seen"] == "Use method='split'"
+    assert asked["held_out"] == "method='split'"
 
 
 # Which rows are held out

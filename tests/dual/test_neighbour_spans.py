@@ -6,8 +6,11 @@ from functools import cache
 import numpy as np
 import pytest
 
+from slabsvm.dual.active_set import Face
 from slabsvm.dual.leave_one_out import free_or_next, leave_one_out
+from slabsvm.dual.neighbour_spans import TUNING, _Estimate
 from slabsvm.dual.program import one_class, one_class_slab
+from slabsvm.gram.blocks import Blocks
 from slabsvm.gram.computed import Computed
 from slabsvm.kernels.rbf import RBF
 from slabsvm.solvers import smo
@@ -101,3 +104,47 @@ def test_scores_are_estimates_where_no_memory_is_there_for_a_factor_and_say_how_
     assert len(known) >= 10
     assert (shifts <= 0.05).all()
     assert (shifts <= errors).mean() >= 0.8
+
+
+def test_conjugate_gradients_go_on_from_where_they_are():
+    m = 60
+    X = np.random.default_rng(11).normal(size=(m, 3))
+    dual, gram = one_class(np.ones(m), 0.5), Computed(RBF(1.0, X.mean(axis=0)), X)
+    free = np.ones((1, m), dtype=bool)
+    face = Face(dual, np.full((1, m), 1 / m), free)
+    tuning = replace(TUNING, iterations=200)
+    estimate = _Estimate(face, np.array([], dtype=np.intp), Blocks(gram, np.float32, 1e9), tuning)
+    right, K = np.ones((m, 1)), gram.block(np.arange(m), np.arange(m))
+    for start in (np.zeros((m, 1)), 3.0 * np.eye(m, 1), right.copy()):
+        assert estimate._solve(right, start)
+        np.testing.assert_allclose(K @ start, right, atol=1e-3)
+    # A step at a time does not converge, and says so.
+    estimate.tuning = replace(tuning, iterations=1)
+    assert not estimate._solve(right, np.zeros((m, 1)))
+
+
+def test_what_is_missing_of_all_values_is_found_by_a_regression_on_those_known():
+    rng = np.random.default_rng(12)
+    estimate = object.__new__(_Estimate)
+    estimate.n_free, estimate.values, gains = 12, rng.uniform(1.0, 4.0, 20), rng.uniform(0.1, 0.3, 20)
+    estimate.values_of_fewer = estimate.values * np.exp(-gains)
+    coefficients = np.where(np.arange(20)[:, None] < 12, [[0.5, 0.25, -0.5]], [[-0.25, 0.125, 1.0]])
+    regressors = np.column_stack([np.ones(20), np.log(estimate.values), gains])
+    true = estimate.values * np.exp(gains * (coefficients * regressors).sum(axis=1))
+    estimate._exact = lambda some: true[some]
+    # Those that are missing most are known, since no value is corrected by more.
+    missing = np.abs(np.log(true / estimate.values))
+    known = np.unique(np.concatenate([[0, 3, 5, 7, missing[:12].argmax()], [12, 14, 17, 12 + missing[12:].argmax()]]))
+    corrected, residuals = estimate._corrected(known)
+    np.testing.assert_allclose(corrected, true, rtol=1e-10)
+    np.testing.assert_allclose(residuals, 0.0, atol=1e-10)
+
+
+def test_a_program_with_a_linear_term_has_exact_scores_though_some_of_its_coefficients_are_zero():
+    X = np.random.default_rng(3).normal(size=(60, 5))
+    dual = replace(one_class(np.ones(60), 0.1), linear=np.where(np.arange(60) % 2, 0.01, 0.0))
+    gram = Computed(RBF(1e4, X.mean(axis=0)), X)
+    solution = replace(smo.solve(dual, gram), face=None)
+    exact, asked = leave_one_out(dual, gram, solution), leave_one_out(dual, gram, solution, vast=10)
+    assert asked.error == 0.0
+    np.testing.assert_array_equal(asked.scores, exact.scores)
