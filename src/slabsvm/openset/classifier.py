@@ -208,13 +208,11 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
         self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         rows = np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group))[:-1])
         given = [(_safe_indexing(X, own), _check_method_params(X, fit_params, indices=own)) for own in rows]
-        learned = parallel(
-            (
-                delayed(fitted_to_class)(self._model_of(label), own, label, parameters)
-                for label, (own, parameters) in zip(classes.tolist(), given, strict=True)
-            ),
-            self.n_jobs,
+        calls = (
+            delayed(fitted_to_class)(self._model_of(label), own, label, parameters)
+            for label, (own, parameters) in zip(classes.tolist(), given, strict=True)
         )
+        learned = parallel(calls, self.n_jobs)
         models: list[Any] = [model for model, _ in learned]
         self._name_by(models, classes, self._kept(models, given))
         self._warn(self._naming, [warned for _, warned in learned])
@@ -289,8 +287,7 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
         alpha : float in (0, 1), default=None
             As for `predict`.
         """
-        X = self._checked_rows(X)
-        return self._naming.scores(X, self.n_jobs) - self._levels(alpha)
+        return self._naming.scores(self._checked_rows(X), self.n_jobs) - self._levels(alpha)
 
     def decision_function(self, X: Any) -> FloatArray:
         """Return `decisions`, or with two classes the second's less the first's, of shape (n_samples,)."""
@@ -309,8 +306,7 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
         ValueError
             With calibration="margin", which has none.
         """
-        X = self._checked_rows(X)
-        return self._naming.p_values(X, self.n_jobs)
+        return self._naming.p_values(self._checked_rows(X), self.n_jobs)
 
     def predict(self, X: Any, alpha: float | None = None) -> npt.NDArray[Any]:
         """Return the class of each row, or `unknown_label_`, shape (n_samples,).
