@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -81,6 +82,39 @@ class TestInspect:
         assert told.count("c\\nd") == 2
         assert "\x1b" not in told
         assert "b" * 61 not in told
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such names")
+    def test_names_of_files_mean_nothing_on_a_terminal(self, run):
+        table, model, state = "\x1b[31mt\n.csv", "\x1b[31mm.slab", "\x1b[31ms.slab"
+        pd.DataFrame(np.random.default_rng(0).normal(size=(40, 2)), columns=["a", "b"]).to_csv(table, index=False)
+        done = (
+            ("fit", table, "-o", model),
+            ("score", model, table, "-o", "\x1b[31mo.csv"),
+            ("inspect", model, "--html", "\x1b[31mp.html"),
+            ("monitor", model, table, "-o", "w.csv", "--state", state),
+            ("inspect", state),
+        )
+        # Errors of a table, of the system, and of what a file is.
+        refused = (
+            ("score", model, model),
+            ("inspect", "\x1b[31mnone"),
+            ("inspect", table),
+            ("score", state, table),
+            ("score", model, table, "-o", model),
+        )
+        for status, ways in ((0, done), (1, refused)):
+            for way in ways:
+                result = run(*way, color=True)
+                assert result.exit_code == status, result.output
+                assert "\x1b" not in result.output, way
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="only administrators make links there")
+    def test_links_in_a_circle_are_said(self, run, ready):
+        Path("loop").symlink_to("loop")
+        for way in (("inspect", "loop"), ("score", "loop", ready / "good.csv", "-o", "loop")):
+            result = run(*way)
+            assert result.exit_code == 1
+            assert "loop" in result.stderr
 
     @pytest.mark.parametrize("detector", ["calibrated", "kernel-density", "slab"])
     def test_other_detectors_have_pages_and_facts(self, run, ready, detector):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slabsvm.command.learning import columns_said, expected_recall, left_out
-from slabsvm.command.terminal import printable
+from slabsvm.command.terminal import named, printable
 from slabsvm.detectors.pipelines import final_detector
 from slabsvm.runtime.counting import counted
 
@@ -56,7 +56,7 @@ def warnings_of(detector: Any) -> list[str]:
 def said(model: Pipeline, path: Path) -> list[str]:
     """Return the lines that `inspect` prints."""
     encoder, detector = model[0], model[-1]
-    lines = [f"{path}: {type(detector).__name__}, learned from {counted(encoder.n_rows_, 'row')}", ""]
+    lines = [f"{named(path)}: {type(detector).__name__}, learned from {counted(encoder.n_rows_, 'row')}", ""]
     lines += ["Columns", *columns_said(encoder, len(encoder.columns_))]
     lines += [f"  left out: {', '.join(printable(left_out(encoder)))}"] if left_out(encoder) else []
     lines += [f"  empty cells: {encoder.missing}", ""]

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from slabsvm.command.options import FILE
-from slabsvm.command.terminal import STATUSES, distinct_files, plain_errors, say_json, warn, writable
+from slabsvm.command.terminal import STATUSES, distinct_files, named, plain_errors, say_json, warn, writable
 
 
 @click.command(short_help="Say what a model has learned.", epilog=STATUSES)
@@ -52,4 +52,4 @@ def inspect(*, model: Path, as_json: bool, html: Path | None) -> None:
             click.echo(line)
         warn(warnings_of(found[-1]))
         if html is not None:
-            click.echo(f"Wrote {html}.")
+            click.echo(f"Wrote {named(html)}.")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from slabsvm.command.options import encoder_of, listed, reading_of
-from slabsvm.command.terminal import about, printable
+from slabsvm.command.terminal import about, named, printable
 from slabsvm.runtime.counting import counted
 
 if TYPE_CHECKING:
@@ -191,4 +191,4 @@ def write_model(model: Pipeline, path: Path) -> None:
     save(model, path)
     keeps_all = isinstance(model[-1], KernelDensityDetector | KernelPCADetector)
     rows = "all that differ" if keeps_all else "its support vectors"
-    click.echo(f"Wrote {path} ({path.stat().st_size / 1e3:,.0f} kB). It holds rows of the table: {rows}.")
+    click.echo(f"Wrote {named(path)} ({path.stat().st_size / 1e3:,.0f} kB). It holds rows of the table: {rows}.")

@@ -17,6 +17,7 @@ from slabsvm.command.terminal import (
     counting,
     distinct_files,
     heard,
+    named,
     plain_errors,
     say_json,
     warn,
@@ -105,7 +106,7 @@ def monitor(
         names = RowNames(pipeline[0], id)
         if state is not None and state.exists():
             if reference is not None:
-                raise click.UsageError(f"{state} has its reference rows: leave --reference out.")
+                raise click.UsageError(f"{named(state)} has its reference rows: leave --reference out.")
             watched = gone_on(pipeline, state, {name: asked[name] for name in given})
         else:
             rows = None

@@ -109,7 +109,7 @@ def score(
                 }
             )
         else:
-            wrote = "" if str(output) == "-" else f" Wrote {output}."
+            wrote = "" if str(output) == "-" else f" Wrote {named(output)}."
             click.echo(
                 f"{run.rejected:,} of {run.rows:,} rows of {named(table)} are rejected ({run.share:.1%}).{wrote}",
                 err=True,

@@ -48,8 +48,10 @@ def plain_errors() -> Iterator[None]:
             stream.reconfigure(errors="backslashreplace")
     try:
         yield
-    except click.ClickException:
+    except click.UsageError:
         raise
+    except click.ClickException as error:
+        raise click.ClickException(harmless(error.message)) from error
     except ExtraMissingError as error:
         raise click.ClickException(str(error)) from error
     except MemoryError as error:
@@ -59,9 +61,9 @@ def plain_errors() -> Iterator[None]:
         if error.errno == errno.EPIPE:
             raise
         place = f"{error.filename}: " if error.filename else ""
-        raise click.ClickException(f"{place}{error.strerror or error}") from error
+        raise click.ClickException(harmless(f"{place}{error.strerror or error}")) from error
     except ValueError as error:
-        raise click.ClickException(with_options(str(error))) from error
+        raise click.ClickException(harmless(with_options(str(error)))) from error
     except KeyboardInterrupt:
         click.echo("\nStopped. No file was written.", err=True)
         raise SystemExit(INTERRUPTED) from None
@@ -79,14 +81,27 @@ def about(path: Path) -> Iterator[None]:
 
 
 def named(path: Path) -> str:
-    """Return what a file is called."""
-    return "the standard input" if str(path) == "-" else str(path)
+    """Return what a file is called, as a terminal may show it."""
+    return "the standard input" if str(path) == "-" else escaped(str(path))
+
+
+def escaped(text: str) -> str:
+    """Return a text in one line, in which nothing means anything to a terminal.
+
+    Whoever has named a file or a column may be another than who reads of it.
+    """
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
+
+
+def harmless(text: str) -> str:
+    """Return a text of several lines, in which nothing else means anything to a terminal."""
+    return "\n".join(map(escaped, text.split("\n")))
 
 
 def printable(names: Iterable[str]) -> Iterator[str]:
     """Give names of a table as a terminal may show them: in one line, not too long, and without meaning to it."""
     for name in names:
-        safe = "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in name[:MOST_SHOWN])
+        safe = escaped(name[:MOST_SHOWN])
         yield safe if len(name) <= MOST_SHOWN else f"{safe}..."
 
 
@@ -137,7 +152,8 @@ def distinct_files(**paths: Path | None) -> None:
     for place, (name, path) in enumerate(known):
         for other, before in known[:place]:
             there = path.exists() and before.exists()
-            if path.samefile(before) if there else path.resolve() == before.resolve():
+            # Of links in a circle `Path.resolve` makes an error that is none of the system's.
+            if path.samefile(before) if there else os.path.realpath(path) == os.path.realpath(before):
                 raise click.ClickException(f"{path} is the {other} and the {name}: give the {name} another name.")
 
 
