@@ -100,8 +100,9 @@ def leave_one_out(
         if the solution comes without the face's factor.
     """
     free = free_or_next(dual, solution)
-    if solution.face is not None and (free == solution.face.free).all():
-        return _through(solution.face, dual, gram, solution, None)
+    known = solution.face
+    if known is not None and (free == known.free).all() and (isinstance(known, Face) or known.resolved):
+        return _through(known, dual, gram, solution, None)
     face = Face(dual, solution.multipliers, free)
     if len(face.samples) > vast and gram.single_precision_error < np.inf and not dual.linear.any():
         bound = _bound(face, dual.beta(solution.multipliers))

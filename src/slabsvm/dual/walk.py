@@ -27,6 +27,9 @@ LONGEST = 128
 LIKELY = 16
 # At once join at most so many multipliers.
 JOINING = 64
+# Samples whose squared distance from the span of others is below this share of K's diagonal are beyond a border's
+# digits: what it takes off M^-1 is then nearly all of it.
+DEPENDENT = 1e-7
 
 
 class Borders(NamedTuple):
@@ -336,6 +339,13 @@ class Bordered:
         self.memberships = first.memberships.copy()
         self.memberships[known] = members
         self._stay = stay
+
+    @property
+    def resolved(self) -> bool:
+        """Whether no sample depends on others so much that rounding spoils what is read off the borders."""
+        joined = self.borders.inverse.diagonal()[self.borders.joiners]
+        least = self.first.least_pivot
+        return least > DEPENDENT and bool((np.abs(joined) * self.lift * DEPENDENT < 1.0).all())
 
     def inverse_diagonal(self) -> tuple[FloatArray, FloatArray]:
         """Return M^-1's diagonal over F, shape (f,), and its part of A and F, (c, f)."""
