@@ -112,7 +112,9 @@ class Benchmark:
         head = {"date": date.today().isoformat(), "machine": machine, "seconds": round(time.perf_counter() - begin)}
         written = found = head | self.document(records)
         if options.only and self.keys and options.file.exists():
-            written = head | {"records": merged(read(options.file)["records"], records, self.keys)}
+            earlier = read(options.file)
+            written = head | {"records": merged(earlier["records"], records, self.keys)}
+            written["seconds"] += earlier.get("seconds", 0)
         if options.output or (self.whole(options) and (self.keys or not options.only)):
             options.file.parent.mkdir(parents=True, exist_ok=True)
             options.file.write_text(as_json(written), encoding="utf-8")

@@ -1,6 +1,7 @@
 """The page of promises names tests, scripts and records that are there."""
 
 import ast
+import json
 import re
 from pathlib import Path
 
@@ -34,3 +35,54 @@ def test_every_promise_names_what_holds_it():
     assert all("tests/" in promise or "campaigns/" in promise or "scripts/" in promise for promise in promises), [
         promise for promise in promises if not re.search("tests/|campaigns/|scripts/", promise)
     ]
+
+
+def total(name, field, section=None):
+    document = json.loads((ROOT / "campaigns" / "results" / f"{name}.json").read_text(encoding="utf-8"))
+    return sum(record[field] for record in document["records"] if section in (None, record.get("section")))
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "section"),
+    [
+        ("concurrency", "interrupted", "interruption"),
+        ("concurrency", "fits", "limits"),
+        ("concurrency", "answered", "warnings"),
+        ("faults", "runs", "kills"),
+        ("faults", "kills", "kills"),
+        ("faults", "part_written", "kills"),
+        ("faults", "pairs", "together"),
+        ("faults", "refused", "together"),
+        ("fuzz", "inputs", None),
+        ("laws", "examples", None),
+        ("libsvm_agreement", "problems", None),
+        ("libsvm_agreement", "several_offsets", None),
+        ("mutants", "mutants", None),
+        ("mutants", "killed", None),
+        ("mutants", "survived", None),
+    ],
+)
+def test_a_figure_of_the_page_is_that_of_the_records(name, field, section):
+    found = total(name, field, section)
+    assert re.search(rf"(?<![\d,]){found:,}(?![\d,]\d)", PAGE), f"{name}.json has {found:,}, and the page has not"
+
+
+@pytest.mark.parametrize(
+    ("name", "field"),
+    [
+        ("concurrency", "differ"),
+        ("concurrency", "broken"),
+        ("concurrency", "over"),
+        ("concurrency", "escaped"),
+        ("fuzz", "left"),
+        ("laws", "violations"),
+        ("libsvm_agreement", "not_as_good"),
+        ("libsvm_agreement", "objectives_apart"),
+        ("libsvm_agreement", "offsets_apart"),
+    ],
+)
+def test_no_record_has_a_fault_that_is_left(name, field):
+    records = json.loads((ROOT / "campaigns" / "results" / f"{name}.json").read_text(encoding="utf-8"))["records"]
+    held = [record[field] for record in records if field in record]
+    assert held
+    assert not any(held)
