@@ -26,36 +26,22 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from joblib import parallel_config
 from sklearn.base import clone
 
-from slabsvm import (
-    SVDD,
-    AutoSlabSVM,
-    ConformalDetector,
-    DriftMonitor,
-    KernelDensityDetector,
-    KernelPCADetector,
-    LabelFreeSearchCV,
-    LinearOneClassSlabSVM,
-    OneClassSlabSVM,
-    OneClassSVM,
-    OpenSetClassifier,
-)
+from slabsvm import DriftMonitor, OneClassSlabSVM
 from slabsvm.files import load, save
 
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 import many
 from harness import Benchmark, Case, Document, Options, Record, in_own_process, table
+from interruptions import LONG, TESTS, cloud, compilation, interruption, prediction
 
-TESTS = str(Path(many.__file__).parent)
 NAMES = list(many.MODELS)
 SEEDS = (0, 1, 2)
-MOMENTS = 8
 CYCLES = 1000
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -119,143 +105,6 @@ def other_circumstances() -> Record:
         found.append(dict(zip(NAMES, run.stdout.split(), strict=True)))
     what = "3 processes of other hashes, with 1, 2 and 4 threads"
     return counted(what, found, [many.outcomes(NAMES, 0)] * 3, begin)
-
-
-# Interruption
-
-
-def cloud(m: int, d: int = 8) -> np.ndarray:
-    """Return m rows around ten places."""
-    random = np.random.default_rng(0)
-    return np.abs(random.normal(0.0, 3.0, (10, d))[random.integers(10, size=m)] + random.normal(size=(m, d)))
-
-
-def _precomputed(m: int) -> np.ndarray:
-    X = cloud(m)
-    lengths = (X**2).sum(axis=1)
-    return np.exp(-0.05 * (lengths[:, None] + lengths - 2 * (X @ X.T)))
-
-
-# A model and rows whose fit takes a second of a processor or more; what long call there is, in words.
-LONG: dict[str, Callable[[], tuple[Any, np.ndarray]]] = {
-    "descent, a tight gap": lambda: (OneClassSlabSVM(gamma="scale", tol=1e-6, offsets="training"), cloud(5000)),
-    "conjugate directions": lambda: (OneClassSlabSVM(gamma=3.0), cloud(8000)),
-    "leave-one-out, a large factor": lambda: (OneClassSlabSVM(gamma=0.5), cloud(4500)),
-    "interior point": lambda: (OneClassSlabSVM(gamma="scale", solver="interior-point"), cloud(1500)),
-    "interior point, linear": lambda: (
-        OneClassSlabSVM(kernel="linear", solver="interior-point", offsets="training"),
-        cloud(20_000, 200),
-    ),
-    "chi2 kernel": lambda: (OneClassSlabSVM(kernel="chi2"), cloud(4000, 30)),
-    "SVDD": lambda: (SVDD(gamma=1.0), cloud(4000)),
-    "precomputed matrix": lambda: (OneClassSlabSVM(kernel="precomputed"), _precomputed(4000)),
-    "eigenvectors of kernel PCA": lambda: (KernelPCADetector(), cloud(1800)),
-    "kernel density": lambda: (KernelDensityDetector(), cloud(8000)),
-    "linear slab": lambda: (LinearOneClassSlabSVM(epsilon=0.2), cloud(400_000, 40)),
-    "linear slab, 2 threads": lambda: (
-        LinearOneClassSlabSVM(epsilon=0.2, feature_map="nystroem", n_jobs=2),
-        cloud(100_000),
-    ),
-    "average": lambda: (AutoSlabSVM(), cloud(3000)),
-    "open set, 2 jobs": lambda: (OpenSetClassifier(OneClassSlabSVM(gamma=0.5), n_jobs=2), cloud(6000)),
-    "calibrated, 2 jobs": lambda: (ConformalDetector(OneClassSlabSVM(), method="cross", n_jobs=2), cloud(6000)),
-    "search, 2 threads": lambda: (
-        LabelFreeSearchCV(OneClassSVM(), {"nu": [0.1, 0.2], "gamma": [0.05, 0.1]}, criterion="volume", n_jobs=2),
-        cloud(4000),
-    ),
-}
-
-
-def interrupted(act: Callable[[], Any], moments: np.ndarray) -> list[tuple[float, float]]:
-    """Return seconds until each interruption was answered, by the clock and of the processor."""
-    found = []
-    for moment in moments:
-        begin, cpu = time.perf_counter(), time.process_time()
-        try:
-            with many.interrupted_after(float(moment)) as late:
-                act()
-        except KeyboardInterrupt:
-            seconds = late()
-            share = min(1.0, (time.process_time() - cpu) / (time.perf_counter() - begin))
-            found.append((seconds, seconds * share))
-    return found
-
-
-def interruption(name: str) -> Record:
-    """Interrupt a long fit of a model that has been fitted to other rows before."""
-    warnings.simplefilter("ignore")
-    model, X = LONG[name]()
-    few = X[:100, :100] if name == "precomputed matrix" else X[:100]
-    many.fitted(model, few)
-    before = dict(vars(model))
-    begin, cpu = time.perf_counter(), time.process_time()
-    many.fitted(clone(model), X)
-    lasting, cpu = time.perf_counter() - begin, time.process_time() - cpu
-    moments = np.random.default_rng(0).uniform(0.02, 1.0, MOMENTS) * lasting
-    n_broken = 0
-
-    def fit() -> None:
-        nonlocal n_broken
-        try:
-            many.fit(model, X)
-        finally:
-            now = vars(model)
-            kept = now.keys() == before.keys() and all(now[key] is value for key, value in before.items())
-            # Of a new state nothing is the old one's but numbers, of which equal ones may be one object.
-            old = {id(value) for key, value in before.items() if key[-1] == "_" and not np.isscalar(value)}
-            n_broken += not kept and any(id(value) in old for value in now.values())
-            now.clear()
-            now.update(before)
-
-    return _interruption_record(name, cpu, interrupted(fit, moments), n_broken)
-
-
-def prediction() -> Record:
-    """Interrupt predictions of many rows."""
-    model, X = OneClassSlabSVM(gamma=0.5).fit(cloud(3000)), cloud(200_000)
-    begin, cpu = time.perf_counter(), time.process_time()
-    model.predict(X)
-    lasting, cpu = time.perf_counter() - begin, time.process_time() - cpu
-    moments = np.random.default_rng(0).uniform(0.02, 1.0, MOMENTS) * lasting
-    return _interruption_record("predictions of 200,000 rows", cpu, interrupted(lambda: model.predict(X), moments), 0)
-
-
-def compilation() -> Record:
-    """Interrupt the first fit of processes that have nothing compiled."""
-    code = (
-        "import sys, time; import many\n"
-        "try:\n"
-        "    with many.interrupted_after(float(sys.argv[1])) as late: many.outcome('slab, training planes', 0)\n"
-        "except KeyboardInterrupt: print(late())\n"
-        "else: print('nan')\n"
-        "print(many.outcome('slab, training planes', 0))"
-    )
-    found, n_broken = [], 0
-    for moment in np.linspace(0.05, 3.0, MOMENTS):
-        with tempfile.TemporaryDirectory() as folder:
-            paths = os.pathsep.join([TESTS, *sys.path])
-            environment = os.environ | {"NUMBA_CACHE_DIR": folder, "PYTHONPATH": paths}
-            command = [sys.executable, "-W", "ignore", "-c", code, str(moment)]
-            run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-        late, answer = [*run.stdout.split(), "nan", ""][:2]
-        n_broken += answer != many.outcome("slab, training planes", 0)
-        if late != "nan":
-            found.append((float(late), float("nan")))
-    return _interruption_record("first compilation", float("nan"), found, n_broken)
-
-
-def _interruption_record(what: str, cpu: float, found: list[tuple[float, float]], n_broken: int) -> Record:
-    clock, processor = np.array(found).reshape(-1, 2).T
-    return {
-        "section": "interruption",
-        "what": what,
-        "fit_cpu": rounded(cpu),
-        "interrupted": len(found),
-        "median": rounded(np.median(clock)),
-        "worst": rounded(clock.max(initial=0.0)),
-        "worst_cpu": rounded(processor.max(initial=0.0)),
-        "broken": n_broken,
-    }
 
 
 # Memory
@@ -372,10 +221,6 @@ def escaped(name: str) -> Record:
 
 def since(begin: float) -> float:
     return round(time.perf_counter() - begin, 1)
-
-
-def rounded(seconds: float) -> float | None:
-    return None if np.isnan(seconds) else round(float(seconds), 2)
 
 
 def cases(_: Options) -> list[Case]:

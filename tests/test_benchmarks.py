@@ -111,10 +111,13 @@ class TestHarness:
         assert document["machine"]["slabsvm"]
         assert run("--read") == ["| first | 1 |", "| second | 2 |"]
 
-    def test_only_replaces_its_records_where_they_have_names(self, run):
+    def test_only_replaces_its_records_where_they_have_names_and_adds_its_seconds(self, run, tmp_path):
         run(keys=("name",))
+        published = tmp_path / "results" / "counted.json"
+        published.write_text(published.read_text().replace('"seconds": 0', '"seconds": 100'))
         assert run("--only", "fir", keys=("name",)) == ["| first | 3 |"]
         assert run("--read") == ["| first | 3 |", "| second | 2 |"]
+        assert json.loads(published.read_text())["seconds"] == 100
 
     @pytest.mark.parametrize(("arguments", "settings"), [(["--only", "first"], {}), ([], {"whole": lambda _: False})])
     def test_a_part_is_written_only_where_it_is_asked_for(self, run, tmp_path, arguments, settings):
