@@ -3,6 +3,7 @@
     python campaigns/mutants.py                      # all mutants of dual/, solvers/ and conformal/, some hours
     python campaigns/mutants.py --only solvers/smo   # those of one file
     python campaigns/mutants.py --again              # only those that no test has found yet, after tests were added
+    python campaigns/mutants.py --kept               # the record of what was found until now; no mutant is tried
     python campaigns/mutants.py --read               # the table of the last campaign
 
 A mutant is one change of the source (`campaigns/mutations.py`): a comparison, an operator, a constant, a condition, a
@@ -42,8 +43,8 @@ from typing import Any
 import pytest
 
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
-from harness import Benchmark, Options, Record, Table, tables
-from mutations import Mutant, mutants
+from harness import Benchmark, Case, Options, Record, Table, tables
+from mutations import Mutant, code_of, mutants
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "slabsvm"
@@ -158,9 +159,8 @@ class Campaign:
                     kept.write_text(json.dumps(known | found))
         kept.write_text(json.dumps(found))
         taken = {name: each for name, each in found.items() if each["lines"] and each["seconds"] <= LONGEST_TEST}
-        print(
-            f"{len(taken)} of {len(found)} tests, in {time.perf_counter() - begin:.0f} s", file=sys.stderr, flush=True
-        )
+        seconds = round(time.perf_counter() - begin)
+        print(f"{len(taken)} of {len(found)} tests, in {seconds} s", file=sys.stderr, flush=True)
         return taken
 
     def traced(self, item: Any) -> tuple[dict[str, list[int]], float] | None:
@@ -190,16 +190,12 @@ class Campaign:
 
     def of_file(self, name: str, options: Options) -> Record:
         """Try a file's mutants, and return how many were killed."""
-        file, kept = FILES[name], WORK / f"{name.replace('/', '.')}.json"
+        file, kept = FILES[name], kept_of(name)
         earlier = json.loads(kept.read_text()) if options.again and kept.exists() else {}
         if self.killer(lambda: None, self.tests_of(name, None), options.most) != "":
             raise RuntimeError(f"The tests of {name} fail without a mutant.")
-        found, kills, text, begin = (
-            {},
-            Counter[tuple[str, str]](),
-            file.read_text(encoding="utf-8"),
-            time.perf_counter(),
-        )
+        found, kills = {}, Counter[tuple[str, str]]()
+        text, begin = file.read_text(encoding="utf-8"), time.perf_counter()
         for mutant, tree in mutants(text):
             if zlib.crc32(mutant.key.encode()) >= options.share * 2**32:
                 continue
@@ -212,8 +208,7 @@ class Campaign:
                 if killer in self.reached:
                     kills[killer, mutant.function] += 1
         kept.write_text(json.dumps(found, indent=0))
-        seconds = round(time.perf_counter() - begin)
-        return counted(name, found) | {"share": options.share, "seconds": seconds}
+        return counted(name, found) | {"share": options.share, "seconds": round(time.perf_counter() - begin)}
 
     def tests_of(self, name: str, mutant: Mutant | None, kills: Counter[tuple[str, str]] | None = None) -> list[str]:
         """Return the tests that reach a mutant, those first that killed others of its function, then the fastest."""
@@ -238,7 +233,6 @@ class Campaign:
             if seconds > most:
                 break
             taken.append(self.items[test])
-
         if not taken:
             return ""
 
@@ -288,25 +282,11 @@ def live_functions() -> dict[tuple[str, str], list[Any]]:
     return found
 
 
-def code_of(code: types.CodeType, name: str) -> types.CodeType:
-    """Return the code of a module's function of this qualified name."""
-    return next(each for each in all_code(code) if each.co_qualname == name)
-
-
-def all_code(code: types.CodeType) -> Iterator[types.CodeType]:
-    yield code
-    for each in code.co_consts:
-        if isinstance(each, types.CodeType):
-            yield from all_code(each)
-
-
 def reimport(file: Path, code: types.CodeType, functions: dict[tuple[str, str], list[Any]]) -> None:
     """Run a changed module, and give its constants, defaults and class attributes to all that hold the old ones."""
     name = ".".join(("slabsvm", *file.relative_to(SOURCE).with_suffix("").parts))
-    live, new = (
-        vars(sys.modules[name]),
-        {"__name__": name, "__package__": name.rpartition(".")[0], "__file__": str(file)},
-    )
+    live = vars(sys.modules[name])
+    new = {"__name__": name, "__package__": name.rpartition(".")[0], "__file__": str(file)}
     exec(code, new)
     defaults = [each for some in functions.values() for each in some]
     for word, value in new.items():
@@ -338,6 +318,26 @@ def digest(*files: Path) -> str:
 
 
 # What is told
+
+
+def kept_of(name: str) -> Path:
+    """Return where the outcome of each of a file's mutants is kept."""
+    return WORK / f"{name.replace('/', '.')}.json"
+
+
+def recorded(name: str) -> Record:
+    """Return how the mutants of a file ended that were tried, of those that its source still has."""
+    kept = json.loads(kept_of(name).read_text())
+    every = [mutant.key for mutant, _ in mutants(FILES[name].read_text(encoding="utf-8"))]
+    found = {key: kept[key] for key in every if key in kept}
+    return counted(name, found) | {"share": round(len(found) / len(every), 2)}
+
+
+def cases(options: Options) -> list[Case]:
+    """Return what tries each file's mutants, or counts what is kept of those tried."""
+    if options.kept:
+        return [(name, functools.partial(recorded, name)) for name in FILES if kept_of(name).exists()]
+    return [(name, functools.partial(CAMPAIGN.of_file, name, options)) for name in FILES]
 
 
 def reasons() -> dict[str, str]:
@@ -378,11 +378,12 @@ CAMPAIGN = Campaign()
 BENCHMARK = Benchmark(
     script=__file__,
     text=__doc__,
-    cases=lambda options: [(name, functools.partial(CAMPAIGN.of_file, name, options)) for name in FILES],
+    cases=cases,
     report=tables(Table("file | mutants | killed | survived | equivalent | speed | rounding | no reason | share", row)),
     keys=("file",),
     arguments={
         "--again": {"action": "store_true", "help": "try only the mutants that survived the last time"},
+        "--kept": {"action": "store_true", "help": "try nothing, and count the outcomes that build/mutants/ keeps"},
         "--share": {"type": float, "default": 1.0, "help": "of the mutants, chosen by their text [%(default)s]"},
         "--most": {"type": float, "default": 10.0, "help": "seconds of tests for a mutant [%(default)s]"},
     },
@@ -390,7 +391,7 @@ BENCHMARK = Benchmark(
 )
 
 if __name__ == "__main__":
-    if BENCHMARK.options().read:
+    if BENCHMARK.options().read or BENCHMARK.options().kept:
         BENCHMARK.main()
     else:
         os.chdir(ROOT)

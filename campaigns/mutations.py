@@ -7,6 +7,7 @@ Left out are docstrings, annotations, decorators, texts, what an error or a warn
 from __future__ import annotations
 
 import ast
+import types
 from collections import Counter
 from collections.abc import Iterator
 from copy import deepcopy
@@ -216,3 +217,15 @@ def _is_simple(test: ast.expr) -> bool:
 
 def _is_called(place: _Place) -> bool:
     return place.field == "func"
+
+
+def code_of(code: types.CodeType, name: str) -> types.CodeType:
+    """Return the code of a module's function of this qualified name."""
+    return next(each for each in all_code(code) if each.co_qualname == name)
+
+
+def all_code(code: types.CodeType) -> Iterator[types.CodeType]:
+    yield code
+    for each in code.co_consts:
+        if isinstance(each, types.CodeType):
+            yield from all_code(each)

@@ -1,10 +1,12 @@
 """The mutants of the campaign of mutation testing: what is changed, one change at a time, and what is left alone."""
 
 import ast
+import json
 import sys
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[1] / "campaigns"))
+import mutants as campaign
 from mutations import mutants
 
 SOURCE = '''
@@ -55,3 +57,15 @@ def test_a_mutant_knows_its_function_and_the_lines_that_reach_it():
     # What is written in a function's head runs on import.
     assert where["larger | True | False"][0] == ""
     assert where["module | LEAST: int = 1 | LEAST: int = 2"] == ("", range(3, 4))
+
+
+def test_a_record_counts_the_outcomes_that_are_kept_of_mutants_that_the_source_still_has(tmp_path, monkeypatch):
+    name = "conformal/doubts.py"
+    every = [mutant.key for mutant, _ in mutants(campaign.FILES[name].read_text(encoding="utf-8"))]
+    monkeypatch.setattr(campaign, "WORK", tmp_path)
+    monkeypatch.setattr(campaign, "reasons", lambda: {f"{name}: {every[1]}": "speed: a reason"})
+    kept = {every[0]: "test_that_finds_it", every[1]: "", every[2]: "", "once | there | was": "time or crash"}
+    campaign.kept_of(name).write_text(json.dumps(kept))
+    record = campaign.recorded(name)
+    expected = {"file": name, "mutants": 3, "killed": 1, "survived": 2, "speed": 1, "none": 1, "equivalent": 0}
+    assert record == record | expected | {"of these by time or crash": 0, "share": round(3 / len(every), 2)}

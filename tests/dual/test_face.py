@@ -76,6 +76,18 @@ def test_solves_are_those_with_the_bordered_matrix(name, precision, within):
     np.testing.assert_allclose(face.solve(right, sums), expected, atol=within * np.abs(expected).max())
 
 
+@pytest.mark.parametrize("name", FACES)
+def test_what_sums_are_off_by_is_solved_for(name, monkeypatch):
+    K = spd()
+    face, M = face_of(name, K), bordered(name, K)
+    f, c = BORDERS[name].shape
+    sums, solved = np.ones((c, 1)), face._solve_once
+    expected = np.linalg.solve(M, np.vstack([np.zeros((f, 1)), sums]))
+    monkeypatch.setattr(face, "_solve_once", lambda *sides: [1.001 * each for each in solved(*sides)])
+    x, q = face.solve_with_shifts(np.zeros((f, 1)), sums)
+    np.testing.assert_allclose(np.vstack([x, q]), expected, atol=1e-12)
+
+
 def test_a_factor_of_single_precision_is_refined_until_it_does():
     # The condition is 1e4, so that a pass over the factor is right to 1e-3 or less, and five of them to 1e-12.
     basis = np.linalg.qr(np.random.default_rng(4).normal(size=(5, 5)))[0]

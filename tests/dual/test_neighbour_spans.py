@@ -148,3 +148,6 @@ def test_a_program_with_a_linear_term_has_exact_scores_though_some_of_its_coeffi
     exact, asked = leave_one_out(dual, gram, solution), leave_one_out(dual, gram, solution, vast=10)
     assert asked.error == 0.0
     np.testing.assert_array_equal(asked.scores, exact.scores)
+    # What is left out others take over: a linear term that is larger by 1 for all raises all scores by 1.
+    moved = replace(dual, linear=dual.linear + 1.0), gram, replace(solution, scores=solution.scores + 1.0)
+    np.testing.assert_allclose(leave_one_out(*moved).scores, exact.scores + 1.0, rtol=1e-12)
