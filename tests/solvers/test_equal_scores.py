@@ -11,7 +11,15 @@ from slabsvm.dual.program import one_class, one_class_slab
 from slabsvm.gram.computed import Computed
 from slabsvm.kernels.rbf import RBF
 from slabsvm.solvers import smo
-from slabsvm.solvers.equal_scores import FEW, equal_scores, far_apart, multipliers_of, solve_collapsed, surplus
+from slabsvm.solvers.equal_scores import (
+    FEW,
+    _held_in_boxes,
+    equal_scores,
+    far_apart,
+    multipliers_of,
+    solve_collapsed,
+    surplus,
+)
 
 
 def problem(n_samples, gamma=0.3):
@@ -173,3 +181,17 @@ def test_a_collapsed_slab_is_factored_where_its_matrix_fits_the_memory():
     solution = solve_collapsed(dual, gram, 1e-3, bytes_of_K)
     assert solution.converged
     assert solution.iterations == 0
+
+
+def test_samples_that_leave_their_boxes_are_held_at_their_ends_and_the_others_share_what_that_takes():
+    # K = I, and beta between -.01 and .02: what two take, the other 98 have in equal parts.
+    dual = one_class_slab(np.ones(100), 0.5, 0.5, 0.5)
+    face = Face(dual, np.zeros_like(dual.caps), np.ones(dual.caps.shape, dtype=bool))
+    face.factor(np.eye(100), regular=True)
+    equal = np.full(100, 0.005)
+    np.testing.assert_array_equal(_held_in_boxes(dual, face, equal), equal)
+    equal[[3, 7]] = 0.03, -0.015
+    held = _held_in_boxes(dual, face, equal)
+    wanted = np.full(100, 0.005 + (0.03 - 0.02 - 0.015 + 0.01) / 98)
+    wanted[[3, 7]] = 0.02, -0.01
+    np.testing.assert_allclose(held, wanted, rtol=1e-12)

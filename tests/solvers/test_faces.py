@@ -6,7 +6,7 @@ import pytest
 import certificate
 from slabsvm.dual.active_set import Face
 from slabsvm.dual.program import hypersphere, one_class, one_class_slab
-from slabsvm.dual.walk import Bordered
+from slabsvm.dual.walk import Bordered, Walk
 from slabsvm.kernels.rbf import RBF
 from slabsvm.solvers import faces
 from slabsvm.solvers.faces import along_faces
@@ -120,6 +120,34 @@ def test_turns_are_no_more_than_their_limit(monkeypatch, most):
     assert objective(dual, reached.multipliers) < objective(dual, multipliers)
     np.testing.assert_allclose(reached.multipliers.sum(axis=1), dual.totals, rtol=1e-12)
     assert reached.face is None
+
+
+def test_where_rounding_blocks_the_first_turn_they_end_where_they_began(monkeypatch, factored):
+    monkeypatch.setattr(Walk, "go", lambda *_: False)
+    dual = PROGRAMS["slab"]
+    multipliers, scores = begun(dual)
+    reached = along_faces(dual, K, multipliers, scores, least=1e-12, budget=PLENTY)
+    np.testing.assert_array_equal(reached.multipliers, multipliers)
+    assert reached.face is None
+    assert len(factored) == 1
+
+
+def test_no_turn_is_made_beyond_the_limit_wherever_it_is_met(monkeypatch):
+    turns, go = [], Walk.go
+
+    def counted(walk, most):
+        before = walk.met
+        arrived = go(walk, most)
+        turns.append(walk.met - before + arrived)
+        return arrived
+
+    monkeypatch.setattr(Walk, "go", counted)
+    dual = PROGRAMS["plane"]
+    for most in range(1, 40):
+        monkeypatch.setattr(faces, "TURNS", most)
+        turns.clear()
+        along_faces(dual, K, *begun(dual), least=1e-12, budget=PLENTY)
+        assert sum(turns) <= most
 
 
 def test_more_turns_lead_no_farther_from_the_optimum(monkeypatch):

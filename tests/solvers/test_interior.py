@@ -8,6 +8,8 @@ import pytest
 from slabsvm.dual.program import Dual, one_class, one_class_slab
 from slabsvm.dual.solution import Point, Status
 from slabsvm.gram.dense import Dense
+from slabsvm.gram.products import Thin
+from slabsvm.kernels.linear import Linear
 from slabsvm.kernels.rbf import RBF
 from slabsvm.solvers import interior
 from slabsvm.solvers.interior import _at_the_vertex_of, _Interior, _reach
@@ -82,3 +84,17 @@ def test_multipliers_near_their_bounds_are_put_there_and_the_others_at_the_optim
     for values in ([0.5, 0.5, 0.0, 0.0], [0.5, 0.4999, 0.0001, 0.0]):
         found = _at_the_vertex_of(Point(dual, np.array([values]), values + dual.linear), Dense(np.eye(4)))
         np.testing.assert_allclose(found.multipliers, [[0.5, 0.5, 0.0, 0.0]], atol=1e-15)
+
+
+@pytest.mark.parametrize(("n_bytes", "solved"), [(72, True), (71, False)])
+def test_a_face_is_solved_whose_matrix_is_held_or_fits_its_bytes(monkeypatch, n_bytes, solved):
+    # K = I: three free samples share evenly what is left, and their matrix takes 72 bytes.
+    monkeypatch.setattr(interior, "FACE_BYTES", n_bytes)
+    even = one_class(np.ones(5), 0.4)
+    dual = Dual(even.signs, even.caps, even.totals, np.array([-5.0, 0.0, 0.0, 0.0, 5.0]))
+    near = np.array([[0.5, 0.2, 0.17, 0.13, 0.0]])
+    best = np.array([[0.5, 0.5 / 3, 0.5 / 3, 0.5 / 3, 0.0]])
+    start = Point(dual, near, near[0] + dual.linear)
+    found = _at_the_vertex_of(start, Thin(Linear(), np.eye(5)))
+    np.testing.assert_allclose(found.multipliers, best if solved else near, atol=1e-15)
+    np.testing.assert_allclose(_at_the_vertex_of(start, Dense(np.eye(5))).multipliers, best, atol=1e-15)

@@ -73,3 +73,14 @@ def test_a_start_at_the_optimum_takes_no_step():
     assert again.iterations == 0
     assert len(again.history) <= 3
     np.testing.assert_allclose(again.multipliers, best.multipliers, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize("scale", [4.0**-15, 4.0**15])
+def test_the_scale_of_the_kernel_matrix_changes_neither_multipliers_nor_rounds(name, scale):
+    dual, gamma, *_ = PROBLEMS[name]
+    K = RBF(gamma)(X, X)
+    usual, scaled = (small.solve(dual, Dense(size * K), tol=1e-6, max_steps=10**6, start=None) for size in (1.0, scale))
+    np.testing.assert_allclose(scaled.multipliers, usual.multipliers, atol=1e-10)
+    assert len(scaled.history) == len(usual.history)
+    assert scaled.iterations == usual.iterations

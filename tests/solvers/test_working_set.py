@@ -72,3 +72,15 @@ def test_where_there_is_room_for_few_the_worst_violators_stay():
     # Violations: 48.5 at 499 and less below it, 50 at 500, 49, 48, and less above those.
     np.testing.assert_array_equal(working_set(point(multipliers, distances), 4), [499, 500, 501, 502])
     assert len(working_set(point(multipliers, distances), 128)) == 128
+
+
+def test_of_many_violators_of_either_plane_those_stay_that_violate_most():
+    rng = np.random.default_rng(0)
+    # Samples are at 0 of one plane and at the cap of the other; how far they violate is no two samples' alike.
+    multipliers = rng.integers(0, 2, (2, M)).astype(float)
+    distances = rng.permutation(2 * M).reshape(2, M) - M + 0.5
+    everything = working_set(point(multipliers, distances), M)
+    violations = np.where(multipliers > 0, distances, -distances).max(axis=0)
+    for largest in (3, 50, 101):
+        worst = everything[np.argsort(-violations[everything])[:largest]]
+        np.testing.assert_array_equal(working_set(point(multipliers, distances), largest), np.sort(worst))
