@@ -17,7 +17,7 @@ from sklearn.datasets import dump_svmlight_file
 from slabsvm import ExtraMissingError
 from slabsvm.files import records, tables
 from slabsvm.files.tables import Reading, names, pieces, whole
-from slabsvm.tables import TableError
+from slabsvm.tables import TableEncoder, TableError
 
 needs_pyarrow = pytest.mark.skipif(find_spec("pyarrow") is None, reason="needs pyarrow: pip install 'slabsvm[parquet]'")
 
@@ -316,6 +316,14 @@ def test_what_pandas_noted_in_a_parquet_file_may_be_wrong(tmp_path, frame):
     parquet.write_table(table.replace_schema_metadata({b"pandas": b'{"columns": ['}), tmp_path / "t.parquet")
     with pytest.raises(TableError, match="what pandas noted in it cannot be read: JSONDecodeError"):
         whole(tmp_path / "t.parquet", Reading())
+
+
+@needs_pyarrow
+def test_moments_that_pandas_cannot_write_are_dates_all_the_same(tmp_path):
+    moments = pd.Series(np.array([3 * 10**17, 10**18], "datetime64[us]")).dt.tz_localize("UTC")
+    pd.DataFrame({"t": moments}).to_parquet(tmp_path / "t.parquet")
+    with pytest.raises(TableError, match=r"Column 't': it holds dates, such as '(a moment outside the years|11476-)"):
+        TableEncoder().fit(whole(tmp_path / "t.parquet", Reading()))
 
 
 def test_an_error_means_nothing_to_a_terminal(tmp_path):

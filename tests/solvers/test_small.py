@@ -84,3 +84,15 @@ def test_the_scale_of_the_kernel_matrix_changes_neither_multipliers_nor_rounds(n
     np.testing.assert_allclose(scaled.multipliers, usual.multipliers, atol=1e-10)
     assert len(scaled.history) == len(usual.history)
     assert scaled.iterations == usual.iterations
+
+
+@pytest.mark.parametrize("n_samples", [6, 9, 14, 20])
+def test_a_few_samples_are_solved_to_rounding_too(n_samples):
+    for seed in range(15):
+        rng = np.random.default_rng(seed)
+        few, weights = rng.normal(size=(n_samples, 2)), rng.integers(1, 70, n_samples).astype(float)
+        gram = Dense(RBF(0.3 + seed % 3)(few, few))
+        dual = one_class_slab(weights, 0.1, 0.05, 2 / 3)
+        solution = small.solve(dual, gram, tol=1e-3, max_steps=10**6, start=None)
+        # What rounding leaves: a gap of 1e-16 or so, times how much larger multipliers' directions are than scores'.
+        assert solution.relative_gap < 1e-10

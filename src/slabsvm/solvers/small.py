@@ -19,7 +19,7 @@ from slabsvm.gram.dense import Dense
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.cached import cached_property
 from slabsvm.solvers.equal_scores import equal_scores, far_apart
-from slabsvm.solvers.faces import along_faces
+from slabsvm.solvers.faces import CALLS_COST, along_faces
 from slabsvm.solvers.pool import padded
 
 # The first call of the descent takes this many steps for each sample,
@@ -33,6 +33,8 @@ CROWDED = 0.68
 ONE_PLANE_CROWDED = 0.95
 # Walks cost, in free samples cubed, in all at most this many times what the descent's steps did, samples for each.
 WALKS_COST = 200
+# and at least what so many turns' calls take, without which a dozen samples would never be polished.
+LEAST_TURNS = 40
 # Rounds without a tenth less gap after which a fit is called stalled.
 PATIENCE = 20
 PROGRESS = 0.9
@@ -74,7 +76,7 @@ class _Small:
         self.steps = 0
         self.share = SHARE
         self.tried = False
-        self.budget = float(WALKS_COST * n_samples**2)
+        self.budget = max(float(WALKS_COST * n_samples**2), LEAST_TURNS * CALLS_COST)
         self.mean_diagonal = float(gram.diagonal.mean())
         self.floor = gram.resolution * dual.largest_objective(self.mean_diagonal)
         if isinstance(gram, Dense):

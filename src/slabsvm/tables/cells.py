@@ -160,8 +160,13 @@ def as_number(value: Any) -> float | None:
 
 def shown(value: Any) -> str:
     """Return a cell or a name for an error, in quotes and not too long."""
-    text = repr(str(value))
-    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}... ({len(str(value)):,} characters)"
+    try:
+        text = str(value)
+    except NotImplementedError:
+        # pandas writes no moment that Python's calendar does not reach.
+        text = "a moment outside the years 1 to 9999"
+    written = repr(text)
+    return written if len(written) <= MOST_SHOWN else f"{written[:MOST_SHOWN]}... ({len(text):,} characters)"
 
 
 def plain(text: str) -> str:
