@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn import config_context, get_config, set_config
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.validation import check_is_fitted
@@ -25,6 +26,7 @@ from slabsvm import (
 )
 from slabsvm.features import Chi2Map, HellingerMap
 from slabsvm.openset.classwise import NormalisedMargin
+from slabsvm.runtime.atomic import atomic
 
 X = np.random.default_rng(0).gamma(16.0, 1 / 16, (60, 3))
 OTHER = np.random.default_rng(1).gamma(16.0, 1 / 16, (50, 3))
@@ -182,3 +184,18 @@ def test_a_class_that_cannot_be_learned_leaves_the_known_ones():
         with pytest.raises(Interrupt), interrupted_at(3):
             act()
     assert_the_same(vars(model), before)
+
+
+def test_an_interruption_inside_scikit_learns_own_change_of_its_configuration_leaves_it_as_it_was():
+    class Interrupted:
+        @atomic
+        def fit(self):
+            # As config_context, before its try.
+            set_config(skip_parameter_validation=True)
+            raise Interrupt
+
+    with config_context(assume_finite=True):
+        before = get_config()
+        with pytest.raises(Interrupt):
+            Interrupted().fit()
+        assert get_config() == before

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar, cast
 
+from sklearn import get_config, set_config
+
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
@@ -16,13 +18,21 @@ def atomic(method: Method) -> Method:
     over by one assignment. An exception at any moment, KeyboardInterrupt among them, leaves the object unchanged, and a
     thread that uses the object meanwhile sees the old attributes. Attributes are replaced, never changed in place. A
     method that returns its object returns the one that it was called on.
+
+    scikit-learn's configuration is as before, too: interrupted between two lines of its own `config_context`, it would
+    go on without validation of parameters in this thread.
     """
 
     @wraps(method)
     def whole(self: Any, *args: Any, **kwargs: Any) -> Any:
         successor = object.__new__(type(self))
         successor.__dict__.update(self.__dict__)
-        answer = method(successor, *args, **kwargs)
+        configuration = get_config()
+        try:
+            answer = method(successor, *args, **kwargs)
+        except BaseException:
+            set_config(**configuration)
+            raise
         self.__dict__ = dict(successor.__dict__)
         return self if answer is successor else answer
 
