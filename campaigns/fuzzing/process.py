@@ -116,7 +116,7 @@ def fuzz(reader: Reader, folder: Path, seconds: int) -> None:
             with suppress(Exception):
                 read(known.read_bytes())
         warnings_are_faults()
-        tried = Tried(folder, Guard(Path(place)), read, clear)
+        tried = Tried(folder, Guard(Path(place), folder / "compiled"), read, clear)
         resource.setrlimit(resource.RLIMIT_AS, (_address_space() + MOST_BYTES, resource.RLIM_INFINITY))
         more = {"custom_mutator": reader.change} if reader.change is not None else {}
         atheris.Setup([sys.argv[0], *_options(reader, folder, seconds), str(corpus)], tried, **more)

@@ -404,7 +404,7 @@ LEFT_OUT = {
     not_an_image: ("damaged", r"bad\.jpg: it cannot be decoded \(cannot identify image file"),
     nothing_in_the_image: ("damaged", r"bad\.jpg: it cannot be decoded"),
     folder_for_an_image: ("damaged", r"bad\.jpg: it cannot be read \("),
-    sixteen_bits: ("damaged", r"bad\.png: its pixels are not of 8 bits a channel \(Pillow's mode I;16\): convert it"),
+    sixteen_bits: ("damaged", r"bad\.png: its pixels are not of 8 bits a channel \(Pillow's mode I(;16)?\)"),
     cut_annotation: ("annotation", r"bad\.xml: it cannot be read as XML \("),
     other_xml: ("annotation", r"bad\.xml: it is not an annotation: its outermost element is <svg>"),
     binary_annotation: ("annotation", r"bad\.xml: it cannot be read as XML \("),
