@@ -168,11 +168,10 @@ import numpy as np
 from slabsvm import OneClassSlabSVM
 warnings.simplefilter("ignore")
 random = np.random.default_rng(0)
-for dtype in (np.float32, np.float64):
-    for kernel in ("rbf", "chi2"):
-        X = random.gamma(2.0, size=(60, 3)).astype(dtype)
-        decision = OneClassSlabSVM(kernel=kernel).fit(X).decision_function(X)
-        print(hashlib.sha256(decision.tobytes()).hexdigest())
+for dtype, kernel in ((np.float32, "rbf"), (np.float64, "chi2")):
+    X = random.gamma(2.0, size=(60, 3)).astype(dtype)
+    decision = OneClassSlabSVM(kernel=kernel).fit(X).decision_function(X)
+    print(hashlib.sha256(decision.tobytes()).hexdigest())
 """
 
 
@@ -184,7 +183,7 @@ def test_what_is_compiled_and_what_is_loaded_from_the_cache_give_the_same_bits(t
         ).stdout
         for _ in range(2)
     )
-    assert len(compiled.split()) == 4
+    assert len(compiled.split()) == 2
     assert loaded == compiled
 
 

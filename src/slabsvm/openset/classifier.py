@@ -287,7 +287,8 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
         alpha : float in (0, 1), default=None
             As for `predict`.
         """
-        return self._naming.scores(self._checked_rows(X), self.n_jobs) - self._levels(alpha)
+        X = self._checked_rows(X)
+        return self._naming.scores(X, self.n_jobs) - self._levels(alpha)
 
     def decision_function(self, X: Any) -> FloatArray:
         """Return `decisions`, or with two classes the second's less the first's, of shape (n_samples,)."""
@@ -306,7 +307,8 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
         ValueError
             With calibration="margin", which has none.
         """
-        return self._naming.p_values(self._checked_rows(X), self.n_jobs)
+        X = self._checked_rows(X)
+        return self._naming.p_values(X, self.n_jobs)
 
     def predict(self, X: Any, alpha: float | None = None) -> npt.NDArray[Any]:
         """Return the class of each row, or `unknown_label_`, shape (n_samples,).
