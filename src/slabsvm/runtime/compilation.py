@@ -15,13 +15,10 @@ from typing import Any
 from slabsvm.runtime.apart import apart
 
 # Interrupted, an import of numba leaves a part of it behind, with which none succeeds in this process any more.
-apart(importlib.import_module, "numba")
-
-from numba import njit  # noqa: E402 - only then
-from numba.core import caching  # noqa: E402 - only then
-
-# numba ships no types.
-_FunctionCache: Any = caching.FunctionCache
+# It ships no types.
+_caching: Any = apart(importlib.import_module, "numba.core.caching")
+_numba: Any = importlib.import_module("numba")
+_FunctionCache: Any = _caching.FunctionCache
 
 # Not fastmath=True: it asserts that no infinity exists.
 FASTMATH = frozenset({"nnan", "nsz", "reassoc", "contract"})
@@ -39,7 +36,7 @@ def compiler(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     """Return a decorator that compiles a loop at its first call; options are numba's, beside the common ones."""
 
     def compiled(function: Callable[..., Any]) -> Any:
-        loop = njit(nogil=True, fastmath=set(FASTMATH), **options)(function)
+        loop = _numba.njit(nogil=True, fastmath=set(FASTMATH), **options)(function)
         # With NUMBA_DISABLE_JIT a loop is the plain function, which has nothing to keep.
         if loop is not function:
             try:

@@ -354,8 +354,7 @@ class _Descent:
                 break
             face.factor(block[np.ix_(face.samples, face.samples)])
             walk = Walk(face, values, scores)
-            arrived = walk.go(n_steps)
-            values = walk.multipliers
+            arrived, values = walk.go(n_steps), walk.multipliers
             if arrived:
                 break
             n_steps -= max(walk.met, 1)
