@@ -9,10 +9,11 @@ from sklearn.datasets import load_digits
 import problems
 from slabsvm import OneClassSlabSVM
 from slabsvm.dual import leave_one_out as loo
+from slabsvm.dual.active_set import Face
 from slabsvm.dual.leave_one_out import leave_one_out
-from slabsvm.dual.program import Dual, one_class_slab
-from slabsvm.dual.solution import Solution, Status
-from slabsvm.dual.walk import Bordered
+from slabsvm.dual.program import Dual, one_class, one_class_slab
+from slabsvm.dual.solution import Point, Solution, Status, certified
+from slabsvm.dual.walk import Bordered, Walk
 from slabsvm.gram.computed import Computed
 from slabsvm.gram.dense import Dense
 from slabsvm.gram.products import gram_of
@@ -232,9 +233,21 @@ def test_single_precision_changes_leave_one_out_scores_of_a_large_face_by_little
 
 
 def test_samples_that_depend_on_others_lose_no_digits_to_borders():
-    # Threes of the same sample, of which none is missed.
-    dual, gram = one_class_slab(np.ones(150), 0.3, 0.05, 1.5), Dense(np.kron(np.eye(50), np.ones((3, 3))))
-    solution = smo.solve(dual, gram, tol=1e-3)
-    assert isinstance(solution.face, Bordered)
-    own = leave_one_out(dual, gram, replace(solution, face=None)).scores
-    np.testing.assert_allclose(leave_one_out(dual, gram, solution).scores, own, atol=1e-9 * np.abs(own).max())
+    # Twenty samples given twice. One of the first pair meets its cap on the way to the optimum, and a border holds it.
+    K = np.kron(np.eye(20), np.ones((2, 2)))
+    dual, shares = one_class(np.ones(40), 0.8), np.full((1, 40), 0.8 + 0.41 / 38)
+    shares[0, :2] = 0.99, 0.2
+    multipliers = shares * dual.caps
+    face = Face(dual, multipliers)
+    face.factor(K)
+    walk = Walk(face, multipliers, K @ dual.beta(multipliers))
+    assert walk.go(40)
+    assert walk.met == 1
+    bordered = walk.here
+    assert isinstance(bordered, Bordered)
+    point = Point(dual, walk.multipliers, K @ dual.beta(walk.multipliers))
+    solution = certified(point, mean_diagonal=1.0, tol=1e-9, iterations=1, unfinished=Status.STALLED, face=bordered)
+    assert solution.converged
+    own = leave_one_out(dual, Dense(K), replace(solution, face=None)).scores
+    # Read off the border, some would be off by more than 1e-5.
+    np.testing.assert_allclose(leave_one_out(dual, Dense(K), solution).scores, own, atol=1e-9 * np.abs(own).max())
