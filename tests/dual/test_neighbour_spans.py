@@ -12,6 +12,7 @@ from slabsvm.dual.neighbour_spans import TUNING, _Estimate
 from slabsvm.dual.program import one_class, one_class_slab
 from slabsvm.gram.blocks import Blocks
 from slabsvm.gram.computed import Computed
+from slabsvm.gram.dense import Dense
 from slabsvm.kernels.rbf import RBF
 from slabsvm.solvers import smo
 
@@ -121,6 +122,21 @@ def test_conjugate_gradients_go_on_from_where_they_are():
     # A step at a time does not converge, and says so.
     estimate.tuning = replace(tuning, iterations=1)
     assert not estimate._solve(right, np.zeros((m, 1)))
+
+
+@pytest.mark.parametrize("precision", [np.float32, np.float64])
+def test_no_step_is_taken_along_a_direction_in_which_a_singular_K_has_no_curvature(precision):
+    m = 60
+    dual, x = one_class(np.ones(m), 0.5), np.random.default_rng(11).normal(size=(m, 5))
+    face = Face(dual, np.full((1, m), 1 / m))
+    for K in (np.kron(np.eye(30), np.ones((2, 2))), x @ x.T):
+        estimate = _Estimate(face, np.array([], dtype=np.intp), Blocks(Dense(K), precision, 1e9), TUNING)
+        exact, solved = estimate._exact(np.arange(m)), np.zeros((m, 1))
+        assert np.isfinite(exact).all()
+        assert (exact > 0).all()
+        # K x is no unit vector, whatever x is.
+        assert not estimate._solve(np.eye(m, 1), solved)
+        assert np.isfinite(solved).all()
 
 
 def test_what_is_missing_of_all_values_is_found_by_a_regression_on_those_known():

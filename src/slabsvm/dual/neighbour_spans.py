@@ -193,6 +193,8 @@ class _Estimate:
         x = np.zeros_like(right)
         explained = self._conjugate(right, x, lambda gained, total, _: gained <= self.tuning.variance_tol * total)
         diagonal = self.K.gram.diagonal[some]
+        # Where K_FF is singular a first step may not be taken: the factor's value, finite by its ridge, stands.
+        explained = np.where(bound | (explained > 0), explained, self.values[some])
         return np.where(bound, np.maximum(diagonal - explained, np.finfo(np.float32).eps * diagonal), explained)
 
     def _start(self, right: FloatArray, beta: FloatArray) -> FloatArray:
@@ -219,16 +221,20 @@ class _Estimate:
         """Go on from x towards K_FF^-1 right, in place, by conjugate gradients; return what they add to right'x.
 
         A column ends where finished says so, of what its step has gained, of all it has gained and of the square of its
-        residual.
+        residual; and, without another step, where K_FF has no curvature along it, as a singular one.
         """
         total = np.zeros(right.shape[1])
-        columns = np.arange(right.shape[1])
+        columns, eps = np.arange(right.shape[1]), np.finfo(self.K.dtype).eps
         residual = right - self._times(x) if x.any() else right.copy()
         direction = self.factor.solve(residual)
         square = np.einsum("ij,ij->j", residual, direction)
         for _ in range(self.tuning.iterations):
             image = self._times(direction)
-            length = square / np.maximum(np.einsum("ij,ij->j", direction, image), LEAST)
+            curvature = np.einsum("ij,ij->j", direction, image)
+            # By Kantorovich's inequality no K of a condition below 1 / eps^2 has less.
+            rounding = eps * np.linalg.norm(direction, axis=0) * np.linalg.norm(image, axis=0)
+            curved = curvature > rounding
+            length = np.divide(square, curvature, out=np.zeros_like(square), where=curved)
             x[:, columns] += length * direction
             residual -= length * image
             gained = length * square
@@ -236,7 +242,7 @@ class _Estimate:
             step = self.factor.solve(residual)
             square, previous = np.einsum("ij,ij->j", residual, step), square
             direction = step + square / np.maximum(previous, LEAST) * direction
-            going = ~finished(gained, total[columns], square)
+            going = curved & ~finished(gained, total[columns], square)
             if not going.all():
                 columns, square = columns[going], square[going]
                 residual, direction = residual[:, going], np.ascontiguousarray(direction[:, going])
