@@ -125,7 +125,7 @@ def test_conjugate_gradients_go_on_from_where_they_are():
 
 
 @pytest.mark.parametrize("precision", [np.float32, np.float64])
-def test_no_step_is_taken_along_a_direction_in_which_a_singular_K_has_no_curvature(precision):
+def test_no_step_is_taken_along_a_direction_in_which_a_singular_matrix_has_no_curvature(precision):
     m = 60
     dual, x = one_class(np.ones(m), 0.5), np.random.default_rng(11).normal(size=(m, 5))
     face = Face(dual, np.full((1, m), 1 / m))
