@@ -87,7 +87,8 @@ class AutoSlabSVM(WithProgress, GroupedDetector):
     all data: on tables of few features the mean is better than the best one (docs/results/tabular.md). Where features
     are many and rows few, a search decides better, at ten times the cost (docs/results/choosing-parameters.md).
 
-    Sparse rows are learned as they are: a scaler gives rare words of a text the largest values.
+    Sparse rows are learned as they are: a scaler gives rare words of a text the largest values. A feature that is
+    constant in what is learned keeps its own unit.
 
     Parameters
     ----------
@@ -126,7 +127,8 @@ class AutoSlabSVM(WithProgress, GroupedDetector):
         The mean score of each training row without itself, which a row that was not drawn never was learned with; NaN
         where its weight is 0. Where the slabs would reject most of what they learned (few discrete values), no more
         than its score with itself, which new rows that repeat it have. Where rows are few for their features (fewer
-        than 1,000 samples, and five for each), by slabs of ten folds.
+        than 1,000 samples, and five for each), by slabs of ten folds, which the rows' bits draw: other units,
+        other folds.
     loo_decisions_ : (n_samples,) array of float64
         ``loo_scores_ - offset_``: negative for the outliers among the training rows (`training_outliers`).
     sample_ : (n,) array of intp or None
