@@ -71,8 +71,8 @@ class Benchmark:
     packages: tuple[str, ...] = ()
     picture: Callable[[Document, Path], None] | None = None
 
-    def main(self) -> None:
-        """Measure, write and print as the command line says."""
+    def main(self) -> Document:
+        """Measure, write and print as the command line says; return what was measured, or read."""
         options = self.options()
         document = read(options.file) if options.read else self.measured(options)
         tables = self.report(document)
@@ -81,6 +81,7 @@ class Benchmark:
             put_into(options.page, tables)
         if self.picture and options.picture:
             self.picture(document, options.picture)
+        return document
 
     def options(self) -> Options:
         formatter = argparse.RawDescriptionHelpFormatter

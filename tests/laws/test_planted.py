@@ -1,4 +1,4 @@
-"""The campaign of laws notices a planted fault by the law, and not by an error that the fault ends in."""
+"""The campaign of laws notices a planted fault by the law, not by an error that it ends in, and ends with status 1."""
 
 import os
 import subprocess
@@ -7,10 +7,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PLANTED = """
+import runpy
 import sys
 sys.path.append(sys.argv[1])
 import laws
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from unittest.mock import patch
 from slabsvm.detectors import base
 
@@ -19,23 +20,38 @@ def stumbling():
     with patch.object(base, "validate_data", None):
         yield
 
+def ends():
+    try:
+        runpy.run_path(laws.__file__, run_name="__main__")
+    except SystemExit as end:
+        return int(end.code)
+
 (law,) = [law for law in laws.LAWS if law.state.__name__ == "test_no_layout_of_a_dense_table_changes_a_bit"]
 assert {law.state.__name__ for law in laws.LAWS} == set(laws.FAULTS)
-print(laws.planted(law, 0))
+plant = laws.FAULTS[law.state.__name__]
+print("found after", laws.planted(law, 0))
+sys.argv = ["laws.py", "--only", law.name, "--minutes", "0.001", "--output", sys.argv[2]]
+print("lawful", ends())
+with plant():
+    print("broken", ends())
 laws.FAULTS[law.state.__name__] = stumbling
-print(laws.planted(law, 0))
+print("stumbled", laws.planted(law, 0))
+print("unnoticed", ends())
 """
 
 
-def test_an_error_that_a_planted_fault_ends_in_is_not_noticed_by_the_law():
+def test_a_campaign_ends_with_1_where_a_law_was_broken_or_missed_its_fault(tmp_path):
     run = subprocess.run(
-        [sys.executable, "-c", PLANTED, str(ROOT / "campaigns")],
+        [sys.executable, "-c", PLANTED, str(ROOT / "campaigns"), str(tmp_path / "laws.json")],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
         text=True,
         check=False,
     )
     assert run.returncode == 0, run.stderr
-    noticed, stumbled = map(int, run.stdout.split())
-    assert noticed > 0
-    assert stumbled == -1
+    said = dict(line.rsplit(" ", 1) for line in run.stdout.splitlines() if "|" not in line and " " in line)
+    assert int(said["found after"]) > 0
+    # An error that a planted fault ends in is not noticed by the law.
+    assert int(said["stumbled"]) == -1
+    assert (said["lawful"], said["broken"], said["unnoticed"]) == ("0", "1", "1")
+    assert run.stderr.count("BROKEN") == 1
