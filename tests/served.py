@@ -12,11 +12,11 @@ COMMAND = "from slabsvm.command.start import main; main()"
 
 
 class Served:
-    """The process, which has said where its page is; arguments are the command's."""
+    """The process, which has said where its page is; arguments are the command's, or those of another program."""
 
-    def __init__(self, *arguments: str) -> None:
+    def __init__(self, *arguments: str, program: str = COMMAND) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-u", "-c", COMMAND, "explore", "--no-browser", *arguments],
+            [sys.executable, "-u", "-c", program, "explore", "--no-browser", *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

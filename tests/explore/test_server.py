@@ -7,6 +7,7 @@ import json
 import re
 import signal
 import socket
+import time
 
 import numpy as np
 import pytest
@@ -20,6 +21,14 @@ from slabsvm.explore.scripts import FOLDER
 from slabsvm.explore.server import HEADERS, PortTakenError, application, bound
 
 pytestmark = pytest.mark.numeric
+
+# The command's server, which waits a second for a request.
+HURRIED = """
+from slabsvm.explore.server import address, bound, serve
+listening = bound(0)
+print(address(listening))
+serve(listening, None, request_seconds=1.0)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -255,6 +264,43 @@ def test_a_body_that_does_not_come_is_not_waited_for():
     assert sent[0]["status"] == 408
     assert (b"connection", b"close") in sent[0]["headers"]
     assert json.loads(sent[1]["body"])["error"] == "The question did not come within 0.01 seconds."
+
+
+def test_a_request_that_comes_a_byte_at_a_time_is_not_waited_for():
+    running = Served(program=HURRIED)
+    host = f"Host: 127.0.0.1:{running.port}\r\n".encode()
+    whole = b"GET /table HTTP/1.1\r\n" + host + b"\r\n"
+    unasked = b"POST /table HTTP/1.1\r\n" + host + b"Content-Length: 100000\r\n\r\n"
+    beginnings = {b"": b"", b"GET /": b"", b"GET / HTTP/1.1\r\n" + host: b"", whole: b"200", unasked: b"405"}
+    waiting = []
+    for beginning, status in beginnings.items():
+        connection = socket.create_connection(("127.0.0.1", running.port), timeout=MOST_SECONDS)
+        connection.sendall(beginning)
+        assert not status or connection.recv(65536).split()[1] == status
+        connection.settimeout(0.01)
+        waiting.append(connection)
+    begin = time.monotonic()
+    while waiting and time.monotonic() < begin + MOST_SECONDS:
+        waiting = [connection for connection in waiting if not ended_at_a_byte(connection)]
+    assert not waiting
+    # What has come in time is answered, and nobody else was held up.
+    content = body(points=cloud(MOST_POINTS), grid={"x": [-3, 3, 256], "y": [-3, 3, 256]})
+    assert running.answered(content)[0] == 200
+    assert running.end(signal.SIGINT) == (0, "", "")
+
+
+def ended_at_a_byte(connection):
+    """Send one more byte; return whether the server has closed the connection."""
+    try:
+        connection.sendall(b"x")
+        ended = connection.recv(65536) == b""
+    except TimeoutError:
+        return False
+    except ConnectionError:
+        ended = True
+    if ended:
+        connection.close()
+    return ended
 
 
 def test_a_port_that_is_taken_is_said():

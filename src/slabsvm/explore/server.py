@@ -2,8 +2,8 @@
 
 A browser lets any site send requests to 127.0.0.1. So the server answers only where the Host header names it, which a
 name of another site that resolves to 127.0.0.1 does not; takes questions only from its own page's Origin, and only as
-JSON, which no form can send; reads no more of a body than a question may have; and lets no other site read, frame or
-load what it sends.
+JSON, which no form can send; reads no more of a body than a question may have, and waits for no request longer than
+it may take; and lets no other site read, frame or load what it sends.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import asyncio
 import signal
 import socket
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from slabsvm.explore.answer import Answerer, EndedError
 from slabsvm.explore.question import MOST_BYTES, QuestionError, asked
@@ -42,9 +42,10 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
-# What is still being answered when the server ends has so many seconds, and the body of a question to come.
+# What is still being answered when the server ends has so many seconds.
 LAST_SECONDS = 2.0
-BODY_SECONDS = 10.0
+# The head of a request has so many seconds to come, and then the body of a question as many.
+REQUEST_SECONDS = 10.0
 
 
 class PortTakenError(ValueError):
@@ -73,11 +74,34 @@ def bound(port: int) -> socket.socket:
     return listening
 
 
-def serve(listening: socket.socket, table: dict[str, Any] | None) -> None:
+def serve(listening: socket.socket, table: dict[str, Any] | None, request_seconds: float = REQUEST_SECONDS) -> None:
     """Serve the page until SIGINT or SIGTERM ends it; a table is what `columns_of` gives."""
     import uvicorn
+    from uvicorn.protocols.http.h11_impl import H11Protocol
 
     answerer = Answerer()
+
+    class Connection(H11Protocol):
+        """Ends where no request has come in time since it began, or since its last answer."""
+
+        late: asyncio.TimerHandle
+
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            super().connection_made(cast(asyncio.Transport, transport))
+            self.wait()
+
+        def on_response_complete(self) -> None:
+            self.late.cancel()
+            self.wait()
+            super().on_response_complete()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self.late.cancel()
+            super().connection_lost(exc)
+
+        def wait(self) -> None:
+            # What is being answered then is answered first.
+            self.late = asyncio.get_running_loop().call_later(request_seconds, self.shutdown)
 
     class Server(uvicorn.Server):
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -91,7 +115,9 @@ def serve(listening: socket.socket, table: dict[str, Any] | None) -> None:
                 task.cancel()
 
     config = uvicorn.Config(
-        application(listening.getsockname()[1], table, answerer),
+        application(listening.getsockname()[1], table, answerer, request_seconds),
+        http=Connection,
+        ws="none",
         log_level="error",
         access_log=False,
         server_header=False,
@@ -108,7 +134,7 @@ def serve(listening: socket.socket, table: dict[str, Any] | None) -> None:
 
 
 def application(
-    port: int, table: dict[str, Any] | None, answerer: Answerer, body_seconds: float = BODY_SECONDS
+    port: int, table: dict[str, Any] | None, answerer: Answerer, body_seconds: float = REQUEST_SECONDS
 ) -> Starlette:
     """Return the server's ASGI application, for requests to that port, whose bodies have so long to come."""
     from starlette.applications import Starlette
