@@ -89,11 +89,12 @@ class OneClassSlabSVM(Slab, SupportVectorDetector):
     n_iter_ : int
         The solver's iterations.
     duality_gap_ : float
-        The certificate: the objective is within this of the optimum.
+        The certificate: the objective that the multipliers have is within this of the optimum.
     relative_gap_ : float
         The gap relative to the objective; what tol bounds.
     dual_objective_ : float
-        ``1/2 beta'K beta = 1/2 |w|^2``.
+        ``1/2 beta'K beta = 1/2 |w|^2``, but for the rounding of K: about 1e-7 where its blocks were float32 (RBF, more
+        than 500 rows, unless tol asks for more), which may be more than the gap.
     status_ : str
         "converged", "degenerate" (w = 0 is optimal), "iteration limit", "cache limit" or "stalled".
     expected_recall_ : float

@@ -94,7 +94,8 @@ class Solution:
     objective : float
         1/2 beta'K beta + c'beta.
     gap : float
-        The duality gap, in the objective's unit; the objective is within it of the optimum.
+        The duality gap, in the objective's unit; the multipliers' objective is within it of the optimum. What is stated
+        of that objective has the rounding of the scores.
     relative_gap : float
         The gap over `Dual.scale`; what tol bounds.
     iterations : int
