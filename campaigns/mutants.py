@@ -16,7 +16,7 @@ of their own can kill nothing there.
 
 Survivors are in campaigns/survivors.txt, each with its reason: `equivalent` where no test could tell, `speed` where
 answers stay the same and only take longer or shorter, `rounding` where they differ by less than is promised. All of
-them count as survivors.
+them count as survivors. Those that need theirs no more are named at the end of a file.
 """
 
 from __future__ import annotations
@@ -195,8 +195,9 @@ class Campaign:
         if self.killer(lambda: None, self.tests_of(name, None), options.most) != "":
             raise RuntimeError(f"The tests of {name} fail without a mutant.")
         found, kills = {}, Counter[tuple[str, str]]()
-        text, begin = file.read_text(encoding="utf-8"), time.perf_counter()
+        text, begin, every = file.read_text(encoding="utf-8"), time.perf_counter(), []
         for mutant, tree in mutants(text):
+            every.append(mutant.key)
             if zlib.crc32(mutant.key.encode()) >= options.share * 2**32:
                 continue
             found[mutant.key] = earlier.get(mutant.key)
@@ -208,7 +209,7 @@ class Campaign:
                 if killer in self.reached:
                     kills[killer, mutant.function] += 1
         kept.write_text(json.dumps(found, indent=0))
-        return counted(name, found) | {"share": options.share, "seconds": round(time.perf_counter() - begin)}
+        return counted(name, found, every) | {"share": options.share, "seconds": round(time.perf_counter() - begin)}
 
     def tests_of(self, name: str, mutant: Mutant | None, kills: Counter[tuple[str, str]] | None = None) -> list[str]:
         """Return the tests that reach a mutant, those first that killed others of its function, then the fastest."""
@@ -330,7 +331,7 @@ def recorded(name: str) -> Record:
     kept = json.loads(kept_of(name).read_text())
     every = [mutant.key for mutant, _ in mutants(FILES[name].read_text(encoding="utf-8"))]
     found = {key: kept[key] for key in every if key in kept}
-    return counted(name, found) | {"share": round(len(found) / len(every), 2)}
+    return counted(name, found, every) | {"share": round(len(found) / len(every), 2)}
 
 
 def cases(options: Options) -> list[Case]:
@@ -353,13 +354,22 @@ def reasons() -> dict[str, str]:
     return found
 
 
-def counted(name: str, found: dict[str, str]) -> Record:
-    """Return how many mutants of a file ended how; those that survive without a reason are printed."""
-    known, survived = reasons(), [key for key, killer in found.items() if not killer]
-    by_reason = Counter(known.get(f"{name}: {key}", "none").partition(":")[0] for key in survived)
+def counted(name: str, found: dict[str, str], every: list[str]) -> Record:
+    """Return how many mutants of a file ended how.
+
+    Those that survive without a reason are printed, and reasons of mutants that were killed, or that the source, which
+    has every other, no longer has.
+    """
+    known = {key.removeprefix(f"{name}: "): why for key, why in reasons().items() if key.startswith(f"{name}: ")}
+    survived = [key for key, killer in found.items() if not killer]
+    by_reason = Counter(known.get(key, "none").partition(":")[0] for key in survived)
     for key in survived:
-        if f"{name}: {key}" not in known:
+        if key not in known:
             print(f"{name}: {key}", file=sys.stderr)
+    for key in known:
+        if found.get(key) or key not in every:
+            why = found.get(key) or "the source has it no more"
+            print(f"{name}: {key}\n    needs no reason: {why}", file=sys.stderr)
     slow = sum(killer == "time or crash" for killer in found.values())
     killed = len(found) - len(survived)
     return {"file": name, "mutants": len(found), "killed": killed, "of these by time or crash": slow} | {

@@ -59,13 +59,17 @@ def test_a_mutant_knows_its_function_and_the_lines_that_reach_it():
     assert where["module | LEAST: int = 1 | LEAST: int = 2"] == ("", range(3, 4))
 
 
-def test_a_record_counts_the_outcomes_that_are_kept_of_mutants_that_the_source_still_has(tmp_path, monkeypatch):
+def test_a_record_counts_the_outcomes_that_are_kept_of_mutants_that_the_source_still_has(tmp_path, monkeypatch, capsys):
     name = "conformal/doubts.py"
     every = [mutant.key for mutant, _ in mutants(campaign.FILES[name].read_text(encoding="utf-8"))]
     monkeypatch.setattr(campaign, "WORK", tmp_path)
-    monkeypatch.setattr(campaign, "reasons", lambda: {f"{name}: {every[1]}": "speed: a reason"})
+    reasons = dict.fromkeys((f"{name}: {key}" for key in (every[0], every[1], "not | there | now")), "speed: a reason")
+    monkeypatch.setattr(campaign, "reasons", lambda: reasons)
     kept = {every[0]: "test_that_finds_it", every[1]: "", every[2]: "", "once | there | was": "time or crash"}
     campaign.kept_of(name).write_text(json.dumps(kept))
     record = campaign.recorded(name)
     expected = {"file": name, "mutants": 3, "killed": 1, "survived": 2, "speed": 1, "none": 1, "equivalent": 0}
     assert record == record | expected | {"of these by time or crash": 0, "share": round(3 / len(every), 2)}
+    needless = {every[0]: "test_that_finds_it", "not | there | now": "the source has it no more"}
+    said = [f"{name}: {every[2]}", *(f"{name}: {key}\n    needs no reason: {why}" for key, why in needless.items())]
+    assert capsys.readouterr().err.splitlines() == "\n".join(said).splitlines()
