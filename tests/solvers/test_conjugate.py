@@ -1,5 +1,7 @@
 """Equal scores by conjugate gradients, where K is too large to factor: held samples, faces, and when there are none."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -11,9 +13,16 @@ from slabsvm.gram.computed import Computed
 from slabsvm.gram.dense import Dense
 from slabsvm.kernels.rbf import RBF
 from slabsvm.solvers import interior, smo
-from slabsvm.solvers.conjugate import near_equal_scores
+from slabsvm.solvers.conjugate import TUNING, near_equal_scores
 
 pytestmark = pytest.mark.numeric
+
+
+def counted(blocks):
+    """Return a list that grows with each product of these blocks."""
+    products, times = [], blocks.times
+    blocks.times = lambda x: products.append(x) or times(x)
+    return products
 
 
 def test_conjugate_gradients_end_at_equal_scores_or_say_early_that_there_are_none():
@@ -22,9 +31,8 @@ def test_conjugate_gradients_end_at_equal_scores_or_say_early_that_there_are_non
 
     def steps(K):
         blocks = Blocks(Dense(K), np.float64, 1e9)
-        products, times = [], blocks.times
-        blocks.times = lambda x: products.append(x) or times(x)
-        found, _ = near_equal_scores(dual, blocks, lambda point: point.gap <= 1e-6 * point.objective)
+        products = counted(blocks)
+        found = near_equal_scores(dual, blocks, lambda point: point.gap <= 1e-6 * point.objective)
         np.testing.assert_allclose(found.multipliers.sum(axis=1), dual.totals, rtol=1e-12)
         assert (found.multipliers >= 0).all()
         assert (found.multipliers <= dual.caps).all()
@@ -40,6 +48,18 @@ def test_conjugate_gradients_end_at_equal_scores_or_say_early_that_there_are_non
     assert n_products <= 10
 
 
+@pytest.mark.parametrize("gamma", [0.15, 0.2, 0.3])
+def test_few_products_with_what_is_held_are_made_on_the_way(gamma):
+    X = np.random.default_rng(6).normal(size=(400, 8))
+    dual, K = one_class_slab(np.ones(400), 0.1, 0.05, 2 / 3), RBF(gamma)(X, X)
+    blocks = Blocks(Dense(K), np.float64, 1e9)
+    products = counted(blocks)
+    found = near_equal_scores(dual, blocks, lambda point: point.gap <= 1e-12 * point.objective)
+    # Two more are those of the points that are compared.
+    assert len(products) <= TUNING.products + 2
+    assert found.gap == pytest.approx(certificate.gap(dual, K, found.multipliers), rel=1e-9)
+
+
 def crowd_and_strays(n_strays):
     """Return rows of which a few lie so far from the others that equal scores would take them out of their boxes."""
     rng = np.random.default_rng(7)
@@ -52,8 +72,8 @@ def a_few_held(precision, cache_bytes, tol):
     kernel = RBF(0.7, X.mean(axis=0))
     dual = one_class_slab(np.ones(len(X)), 0.2, 0.2, 2 / 3)
     blocks = Blocks(Computed(kernel, X), precision, cache_bytes)
-    found, worth = near_equal_scores(dual, blocks, lambda point: point.gap <= tol * point.objective)
-    assert worth
+    patient = replace(TUNING, products=TUNING.products_computed)
+    found = near_equal_scores(dual, blocks, lambda point: point.gap <= tol * point.objective, patient)
     return dual, kernel(X, X), found
 
 
@@ -77,8 +97,7 @@ def test_one_plane_has_equal_scores_too():
     X = np.random.default_rng(8).normal(size=(700, 10))
     gram = Computed(RBF(1.0), X)
     dual = one_class(np.ones(700), 0.5)
-    found, worth = near_equal_scores(dual, Blocks(gram, np.float64, 0.0), lambda point: point.gap <= 1e-8)
-    assert worth
+    found = near_equal_scores(dual, Blocks(gram, np.float64, 0.0), lambda point: point.gap <= 1e-8)
     assert certificate.gap(dual, RBF(1.0)(X, X), found.multipliers) <= 1.1e-8
 
 

@@ -32,7 +32,10 @@ class Tuning:
     Attributes
     ----------
     products : int
-        With K, at most; each costs what reading K costs.
+        With a K that is held, at most. Each costs what reading K costs, and the descent goes on from anywhere: some two
+        products for each step of a sample.
+    products_computed : int
+        With a K that is computed for each, at most: without all of it the descent may not end.
     fewest, most : int
         Neighbours of each sample in the factor, at first and at most; they are doubled in between.
     judged : int
@@ -49,7 +52,8 @@ class Tuning:
         At most.
     """
 
-    products: int = 300
+    products: int = 24
+    products_computed: int = 300
     fewest: int = 16
     most: int = 128
     judged: int = 10
@@ -80,10 +84,10 @@ def near_equal_scores(
     K: Blocks,
     enough: Callable[[Point], bool],
     tuning: Tuning = TUNING,
-) -> tuple[Point, bool]:
-    """Return the point of the least gap on the way to equal scores, and whether the way was worth taking.
+) -> Point:
+    """Return the point of the least gap on the way to equal scores, which is not taken where the planes are apart.
 
-    It is not where the planes are apart. The point's scores are from one product.
+    Its scores are from one product.
 
     Parameters
     ----------
@@ -95,13 +99,12 @@ def near_equal_scores(
     """
     way = _Way(dual, K, tuning)
     beta = way.beta_of_factor()
-    worth = surplus(dual, beta) <= tuning.surplus
-    candidates = [beta, *([way.go(enough)] if worth else [])]
+    candidates = [beta, *([way.go(enough)] if surplus(dual, beta) <= tuning.surplus else [])]
     points = []
     for each in candidates:
         multipliers = multipliers_of(dual, each)
         points.append(Point(dual, multipliers, dual.linear + K.times(dual.beta(multipliers))))
-    return min(points, key=lambda point: point.gap), worth
+    return min(points, key=lambda point: point.gap)
 
 
 class _Way:
@@ -129,7 +132,7 @@ class _Way:
         self.factor = self._factor()
         self.sides = np.zeros(dual.n_samples)
         self.let_go = np.zeros(dual.n_samples, dtype=bool)
-        self.products = 0
+        self.products_left = tuning.products_computed if K.matrix is None else tuning.products
 
     def _factor(self) -> NeighbourFactor:
         return self.neighbours.factor(np.arange(self.dual.n_samples), self.n_nearest)
@@ -150,7 +153,7 @@ class _Way:
             beta = self._beta()
             sides = self._sides_at(beta)
             stays = bool((sides == self.sides).all()) and not self._unsettled()
-            if done or stays or self._crowded(sides) or self.products >= tuning.products:
+            if done or stays or self._crowded(sides) or self.products_left <= 0:
                 break
             self.let_go |= (self.sides != 0) & (sides == 0)
             self.sides = sides
@@ -169,7 +172,7 @@ class _Way:
         self.held, self.free = held, self.sides == 0
         self.x[~self.free] = 0.0
         images = self.K.times(np.column_stack([self.x, held]))
-        self.products += 1
+        self.products_left -= 1
         self.image = images[:, :2]
         self.pull = self.dual.linear + images[:, 2]
         self.residual = np.column_stack([np.ones(len(held)), -self.pull]) - self.image
@@ -194,7 +197,7 @@ class _Way:
         That is where the scores will do, and where K has no curvature along what is left, as a singular one.
         """
         tuning, first = self.tuning, self.squares[0].sum()
-        while self.products < tuning.products:
+        while self.products_left > 0:
             if not self._step():
                 return True
             square = self.squares[-1].sum()
@@ -218,7 +221,7 @@ class _Way:
     def _step(self) -> bool:
         """Take a step of either solve along which K has curvature, and return whether one had."""
         image = self.K.times(self.direction)
-        self.products += 1
+        self.products_left -= 1
         curvature = np.einsum("ij,ij->j", self.direction, image)
         # By Kantorovich's inequality no K of a condition below 1 / eps^2 has less between a direction and its image.
         rounding = np.finfo(self.K.dtype).eps * np.linalg.norm(self.direction, axis=0) * np.linalg.norm(image, axis=0)

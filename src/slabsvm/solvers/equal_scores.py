@@ -8,15 +8,13 @@ iterative refinement with K in float64 makes up for its rounding; leave-one-out 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from slabsvm.dual.active_set import Face
 from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Point, Solution, Status, certified
 from slabsvm.gram.base import Gram
-from slabsvm.runtime.arrays import AnyFloatArray, FloatArray
+from slabsvm.runtime.arrays import FloatArray
 
 # Worth trying where K_ii is this share of the sum of its row, on average, or more.
 ALONE = 0.04
@@ -32,8 +30,6 @@ MODERATE = 1e15
 # signs, and fits no boxes. Of float32, rounding hides a smaller one.
 DEPENDENT = 1e-9
 DEPENDENT_SINGLE = 2e-5
-# A solution with K in float32 is corrected so often, by what its scores in float64 are off.
-CORRECTIONS = 2
 # Samples that are held at their bounds may make up for this surplus of the others.
 HELD_SURPLUS = 1.1
 # At most so many samples, and this share of all, are held at their bounds; which they are is changed so often.
@@ -78,23 +74,19 @@ def far_apart(dual: Dual, diagonal: FloatArray, sums: FloatArray) -> bool:
     return dual.n_planes > 1 and bool((sums > 0).all()) and float((diagonal / sums).mean()) > ALONE
 
 
-def equal_scores(
-    dual: Dual, K: AnyFloatArray, times: Callable[[FloatArray], FloatArray] | None = None
-) -> tuple[Point, Face | None] | None:
+def equal_scores(dual: Dual, K: FloatArray) -> tuple[Point, Face | None] | None:
     """Return a feasible point of equal scores, or nearest to them, and the face if all samples are free there.
 
     Parameters
     ----------
     dual : Dual
-    K : (m, m) array of float64 or float32
-    times : function of an array of shape (m,)
-        K's product with it in float64, for a K of float32.
+    K : (m, m) array of float64
 
     Returns
     -------
     (Point, Face or None), or None where samples depend on each other, or the planes are apart
     """
-    single = K.dtype == np.float32 or (dual.n_samples > FEW and 1 / MODERATE < float(np.diagonal(K).mean()) < MODERATE)
+    single = dual.n_samples > FEW and 1 / MODERATE < float(np.diagonal(K).mean()) < MODERATE
     face = Face(dual, np.zeros_like(dual.caps), np.ones(dual.caps.shape, dtype=bool))
     try:
         face.factor(K, np.float32 if single else np.float64, regular=True)
@@ -102,20 +94,16 @@ def equal_scores(
         return None
     if face.least_pivot < (DEPENDENT_SINGLE if single else DEPENDENT):
         return None
-    times = times or K.__matmul__
     total = float(dual.signs @ dual.totals)
     beta = face.solve(-dual.linear[:, None], np.array([[total]]))[:, 0]
     if surplus(dual, beta) > HELD_SURPLUS:
         return None
-    for _ in range(0 if K.dtype == np.float64 else CORRECTIONS):
-        scores = dual.linear + times(beta)
-        beta += face.solve((scores.mean() - scores)[:, None], np.array([[total - beta.sum()]]))[:, 0]
     beta = _held_in_boxes(dual, face, beta)
     multipliers = multipliers_of(dual, beta)
     kept = dual.beta(multipliers)
     free = (multipliers > 0) & (multipliers < dual.caps)
     feasible = free.all() and np.abs(kept - beta).max() <= FEASIBLE * np.abs(beta).max()
-    return Point(dual, multipliers, dual.linear + times(kept)), face if feasible else None
+    return Point(dual, multipliers, dual.linear + K @ kept), face if feasible else None
 
 
 def _held_in_boxes(dual: Dual, face: Face, equal: FloatArray) -> FloatArray:

@@ -27,7 +27,7 @@ from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.solvers import small
 from slabsvm.solvers.conjugate import near_equal_scores
-from slabsvm.solvers.equal_scores import equal_scores, solve_collapsed
+from slabsvm.solvers.equal_scores import solve_collapsed
 from slabsvm.solvers.pool import Pool, padded
 from slabsvm.solvers.working_set import NEWCOMERS, candidates_of, working_set
 
@@ -40,8 +40,6 @@ FIRST_SHARE = 0.5
 CROWDED = 0.5
 # Where more than this share are, the slab may have collapsed; a factor then costs less than a descent from near it.
 NEARLY_ALL = 0.95
-# Up to so many samples one factor of K is tried where products do not lead to equal scores.
-LAST_FACTORED = 10_000
 # A start from equal scores with a larger gap than this share of the objective is none.
 FAR = 1.0
 # A gap is worth verifying in float64 where float32 may hide no more of it than this share of the gap to reach, or
@@ -58,8 +56,9 @@ STEPS_BEFORE_RESTART = 4
 STEPS_BEFORE_NEWTON = 8
 # repeated at most so often while bounds block it,
 NEWTON_STEPS = 60
-# while its cost, free variables cubed, is at most this many times that of the steps, steps times members.
-NEWTON_COST = 300
+# while its cost, free variables cubed, is at most this many times that of the steps since the last one, steps times
+# members; one that bounds have blocked to the end makes the next wait for twice as many.
+NEWTON_COST = 100
 # Rounds without a tenth less gap after which a fit is called stalled.
 PATIENCE = 20
 PROGRESS = 0.9
@@ -181,6 +180,7 @@ class _Descent:
             self.pool.admit_everything()
         self.history: list[tuple[int, float]] = []
         self.restarted = restarted
+        self.newton_at, self.newton_wait = steps, 1
 
     def run(self, start: FloatArray | None) -> Solution:
         """Return the solution that the rounds from a start lead to; from the scores of the mean, if None."""
@@ -221,7 +221,7 @@ class _Descent:
             if steps_per_member >= STEPS_BEFORE_RESTART and self.pool.holds_everything and not self.restarted:
                 self.point = min(self.point, self.near_equal_scores(), key=lambda point: point.gap)
             elif steps_per_member >= STEPS_BEFORE_NEWTON:
-                self._newton(NEWTON_STEPS, worth=self.steps - before)
+                self._newton(NEWTON_STEPS, worth=(self.steps - self.newton_at) / self.newton_wait)
         if gap <= gap_target and self.pool.dtype is np.float64:
             self._newton(1, worth=self.steps)
             self.point = min(settled, self.point, key=lambda point: point.gap)
@@ -258,15 +258,10 @@ class _Descent:
         def enough(point: Point) -> bool:
             return point.gap <= (1 - HIDDEN) * self._gap_target(point)
 
-        point, worth = near_equal_scores(self.dual, self.pool.blocks, enough)
-        if enough(point):
+        point = near_equal_scores(self.dual, self.pool.blocks, enough)
+        if enough(point) or self.collapsed is None:
             return point
-        other = point
-        if self.collapsed is not None:
-            other = self._at(self.collapsed.multipliers)
-        elif worth and self.dual.n_samples <= LAST_FACTORED and self.pool.holds_everything:
-            other, _ = equal_scores(self.dual, self.pool.matrix, self.gram.dot) or (point, None)
-        return min(point, other, key=lambda each: each.gap)
+        return min(point, self._at(self.collapsed.multipliers), key=lambda each: each.gap)
 
     def _gap_target(self, point: Point) -> float:
         return self.dual.gap_target(point.objective, self.mean_diagonal, self.limits.tol, self.gram.resolution)
@@ -336,7 +331,7 @@ class _Descent:
             return STEPS_BEFORE_RESTART * len(self.pool.members)
         return STEPS_PER_MEMBER * (len(self.pool.members) + NEWCOMERS)
 
-    def _newton(self, n_steps: int, worth: int) -> None:
+    def _newton(self, n_steps: int, worth: float) -> None:
         """Go to the optimum of the face, or some way towards it.
 
         Where a bound blocks the way, the variable stays there and the smaller face is tried: an active-set method that
@@ -355,6 +350,7 @@ class _Descent:
             face.factor(block[np.ix_(face.samples, face.samples)])
             walk = Walk(face, values, scores)
             arrived, values = walk.go(n_steps), walk.multipliers
+            self.newton_at, self.newton_wait = self.steps, 1 if arrived else 2 * self.newton_wait
             if arrived:
                 break
             n_steps -= max(walk.met, 1)
