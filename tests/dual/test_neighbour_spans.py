@@ -8,7 +8,7 @@ import pytest
 
 from slabsvm.dual.active_set import Face
 from slabsvm.dual.leave_one_out import free_or_next, leave_one_out
-from slabsvm.dual.neighbour_spans import TUNING, _Estimate
+from slabsvm.dual.neighbour_spans import MANY, TUNING, _Estimate, usual
 from slabsvm.dual.program import one_class, one_class_slab
 from slabsvm.gram.blocks import Blocks
 from slabsvm.gram.computed import Computed
@@ -105,6 +105,12 @@ def test_scores_are_estimates_where_no_memory_is_there_for_a_factor_and_say_how_
     assert len(known) >= 10
     assert (shifts <= 0.05).all()
     assert (shifts <= errors).mean() >= 0.8
+
+
+def test_large_faces_have_more_neighbours_and_more_products_with_them():
+    assert usual(MANY) == replace(TUNING, iterations=50)
+    assert usual(1000) == TUNING
+    assert usual(10_000) == replace(TUNING, neighbours=2 * TUNING.neighbours, iterations=100)
 
 
 def test_conjugate_gradients_go_on_from_where_they_are():

@@ -11,7 +11,7 @@ far off a plane can be.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -53,6 +53,10 @@ class Tuning:
 
 
 TUNING = Tuning()
+# Of a face of more samples, twice the neighbours cost less than the products that they save, or than exact values.
+MANY = 5000
+# A factor of a face of n samples and its inverse take as long as n / 30 products: this share of n may be made.
+PRODUCTS_SHARE = 0.01
 # Four times the neighbours take 64 times the regressions, and a third of the products or fewer.
 THOROUGH = Tuning(neighbours=128, iterations=200)
 # A free sample of which less than this share is not the planes' own can neither lose nor pass on its mass.
@@ -80,8 +84,14 @@ class Spans:
     error: float
 
 
+def usual(n_samples: int) -> Tuning:
+    """Return how exact the estimates of a face of so many samples are tried to be."""
+    iterations = max(TUNING.iterations, int(PRODUCTS_SHARE * n_samples))
+    return replace(TUNING, neighbours=TUNING.neighbours * (2 if n_samples > MANY else 1), iterations=iterations)
+
+
 def neighbour_spans(
-    face: Face, bound: IndexArray, K: Blocks, solution: Solution, tuning: Tuning = TUNING
+    face: Face, bound: IndexArray, K: Blocks, solution: Solution, tuning: Tuning | None = None
 ) -> Spans | None:
     """Return estimates of the spans, or None where too little can be said of them.
 
@@ -93,8 +103,10 @@ def neighbour_spans(
     K : Blocks
         Over the face's samples and, behind them, the bound ones, in float32.
     solution : Solution
+    tuning : Tuning or None
+        None for the usual one.
     """
-    return _Estimate(face, bound, K, tuning).spans(solution)
+    return _Estimate(face, bound, K, tuning or usual(len(face.samples))).spans(solution)
 
 
 class _Estimate:
