@@ -7,7 +7,7 @@ exponentials, on as many threads as the fit, and to keep none. *peer*: `sklearn.
 kernel and nu at tol 1e-3; for epsilon = 0 it solves the same problem. Runs are interleaved: limit, ours, peer, limit,
 ours, peer ... Medians are quoted of ours and the peer's. A fit is the whole public call, leave-one-out planes included.
 Processor time, the sum over threads, is what to compare by where other programs use the machine too; it favours the
-peer, which has one thread.
+peer, which has one thread. Fits of 50,000 samples near collapse are measured with `--only vast` alone.
 """
 
 from __future__ import annotations
@@ -274,6 +274,9 @@ def row(record: Record) -> str:
 
 def cases(options: Options) -> Iterator[Case]:
     for fit in FITS:
+        # Nobody has seen these end.
+        if "vast" in fit.name and "vast" not in options.only:
+            continue
         yield f"{fit.name} {fit.data} {fit.m}", partial(measure, fit, options)
 
 
