@@ -1,8 +1,11 @@
 """Factors, inverses and solves that are made of many short calls are those of one long call, to within rounding."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
+from slabsvm.gram import cholesky as module
 from slabsvm.gram.cholesky import BLOCK, LEAST_COLUMNS, cholesky, inverse_of_lower, solve_lower
 
 pytestmark = pytest.mark.numeric
@@ -28,6 +31,24 @@ def test_a_factor_in_blocks_and_its_inverse_are_those_of_lapack(dtype):
     np.testing.assert_allclose(inverse, inverse_of_lower(whole, whole=N), rtol=0, atol=10 * allowed)
     np.testing.assert_allclose(blocks.astype(float) @ inverse, np.eye(N), atol=10 * allowed)
     assert not np.triu(inverse, 1).any()
+
+
+def test_threads_share_the_blocks_and_change_no_bit(monkeypatch):
+    monkeypatch.setattr(module, "SHARED_WORK", 0)
+    K = matrix(np.float64)
+    shared = []
+
+    def divide(task, items):
+        items = list(items)
+        shared.append(len(items))
+        with ThreadPoolExecutor(3) as threads:
+            list(threads.map(task, items))
+
+    alone = cholesky(lambda: K.copy(order="F"), 1.0, ridge=0.0, most=0.0, whole=0)
+    divided = cholesky(lambda: K.copy(order="F"), 1.0, ridge=0.0, most=0.0, whole=0, divide=divide)
+    np.testing.assert_array_equal(divided, alone)
+    np.testing.assert_array_equal(inverse_of_lower(divided, whole=0, divide=divide), inverse_of_lower(alone, whole=0))
+    assert shared == [3, 2, 1, 0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("transposed", [False, True])

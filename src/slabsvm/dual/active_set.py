@@ -11,6 +11,7 @@ A sample inside the boxes of both planes ties the planes together (they coincide
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from scipy.linalg import get_blas_funcs
 
 from slabsvm.data.pieces import pieces
 from slabsvm.dual.program import Dual
-from slabsvm.gram.cholesky import cholesky, inverse_of_lower, solve_lower
+from slabsvm.gram.cholesky import cholesky, in_turn, inverse_of_lower, solve_lower
 from slabsvm.runtime.arrays import AnyFloatArray, BoolArray, FloatArray, IndexArray
 
 # Added to K_FF's diagonal, relative to its mean: duplicates make K_FF singular, rounding makes it slightly indefinite.
@@ -69,16 +70,21 @@ class Face:
             self.memberships = owners[self.free.any(axis=1)].T.astype(np.float64)
 
     def factor(
-        self, gram_block: AnyFloatArray, precision: type[np.floating[Any]] | None = None, *, regular: bool = False
+        self,
+        gram_block: AnyFloatArray,
+        precision: type[np.floating[Any]] | None = None,
+        *,
+        regular: bool = False,
+        divide: Callable[..., None] = in_turn,
     ) -> None:
         """Factor M, given K_FF, shape (f, f), in the given precision, or in its own; f^3/3 multiplications.
 
         Because A'x is given, K may be replaced by K + lift A A' without changing any answer. That makes it regular
         where M is and K_FF is not: with a linear kernel there are often more free samples than features. Where rounding
         has made it indefinite all the same, a growing ridge is added, or with regular=True numpy.linalg.LinAlgError is
-        raised.
+        raised. `divide` is as in `slabsvm.gram.cholesky`.
         """
-        self.gram_block = gram_block
+        self.gram_block, self._divide = gram_block, divide
         border = self.memberships[self.samples]
         diagonal = float(np.diagonal(gram_block).mean())
         self.lift = diagonal if diagonal > 0 else 1.0
@@ -95,7 +101,7 @@ class Face:
             return matrix
 
         ridge = RIDGE[dtype.type] if dtype == gram_block.dtype else ROUNDED_RIDGE
-        self._cholesky = cholesky(lifted, self.lift, ridge=ridge, most=ridge if regular else 1.0)
+        self._cholesky = cholesky(lifted, self.lift, ridge=ridge, most=ridge if regular else 1.0, divide=divide)
         self.border = self.half_solve(border)
         square = self.border.T @ self.border
         self.schur = 1.0 / square if len(square) == 1 else np.linalg.inv(square)
@@ -112,7 +118,7 @@ class Face:
 
     def inverse_root(self) -> AnyFloatArray:
         """Return L^-1, shape (f, f), in K_FF's precision."""
-        return inverse_of_lower(self._cholesky)
+        return inverse_of_lower(self._cholesky, divide=self._divide)
 
     def solve(self, right: FloatArray, sums: FloatArray) -> FloatArray:
         """Return x with K_FF x + A q = right and A'x = sums; right is (f, k), sums (c, k).

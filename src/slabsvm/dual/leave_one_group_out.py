@@ -52,7 +52,7 @@ def leave_one_group_out(
     """
     face = Face(dual, solution.multipliers, free_or_next(dual, solution))
     if len(face.samples):
-        face.factor(gram.block(face.samples, face.samples))
+        face.factor(gram.block(face.samples, face.samples), divide=gram.divide)
     found = []
     for samples, leaving in groups:
         if not (solution.multipliers[:, leaving] > 0).any():
@@ -75,7 +75,7 @@ def _change(face: Face, dual: Dual, gram: Gram, solution: Solution, leaving: Ind
         if taking is None:
             return _in_proportion(dual, solution, stays) - beta
         face = Face(dual, solution.multipliers, taking)
-        face.factor(gram.block(face.samples, face.samples))
+        face.factor(gram.block(face.samples, face.samples), divide=gram.divide)
     place = np.flatnonzero(~stays[face.samples])
     bound = np.setdiff1d(leaving, face.samples)
     bound = bound[beta[bound] != 0]

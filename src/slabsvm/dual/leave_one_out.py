@@ -136,7 +136,7 @@ def _through(
     falls = np.zeros(dual.n_samples)
     if len(face.samples):
         if precision is not None and isinstance(face, Face):
-            face.factor(gram.block(face.samples, face.samples, precision))
+            face.factor(gram.block(face.samples, face.samples, precision), divide=gram.divide)
         spans[face.samples], falls[face.samples] = _of_free(face)
         bound = _bound(face, removed)
         if len(bound):

@@ -2,12 +2,14 @@
 
 Python looks at an interruption between calls of LAPACK, never inside. What would take a call longer than a fraction of
 a second is therefore divided into blocks of a bounded size, so that Ctrl-C is answered: a factor of 10,000 samples
-takes eight seconds.
+takes four seconds. Threads may share the blocks, whose sizes do not depend on how many there are: nor do the bits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
 
 import numpy as np
 from scipy.linalg import get_blas_funcs, get_lapack_funcs
@@ -25,8 +27,16 @@ LARGEST_WHOLE = 3000
 # of so many columns, in calls of at most about so many multiplications.
 BLOCK = 256
 WORK = 2_000_000_000
+# Threads share pieces of so much of it.
+SHARED_WORK = 250_000_000
 # A solve is for so many columns at least: with fewer, reading the factor is what costs.
 LEAST_COLUMNS = 32
+
+
+def in_turn(task: Callable[[Any], None], items: Iterable[Any]) -> None:
+    """Do a task for each item, one after the other."""
+    for item in items:
+        task(item)
 
 
 def solve_lower(
@@ -42,11 +52,13 @@ def solve_lower(
     return np.asarray(solved[0] if len(solved) == 1 else np.hstack(solved))
 
 
-def inverse_of_lower(factor: AnyFloatArray, *, whole: int = LARGEST_WHOLE) -> AnyFloatArray:
+def inverse_of_lower(
+    factor: AnyFloatArray, *, whole: int = LARGEST_WHOLE, divide: Callable[..., None] = in_turn
+) -> AnyFloatArray:
     """Return the inverse of a lower triangular matrix, (n, n), by bands of rows.
 
     They leave nearly all of the work to products: at n = 300 this is a third faster than LAPACK's trtri, which a larger
-    matrix is left to, up to `whole` rows.
+    matrix is left to, up to `whole` rows. `divide` is as in `cholesky`.
     """
     (trtri,) = get_lapack_funcs(("trtri",), (factor,))
     if LARGEST_BANDED < len(factor) <= whole:
@@ -60,18 +72,21 @@ def inverse_of_lower(factor: AnyFloatArray, *, whole: int = LARGEST_WHOLE) -> An
         if first and band == BAND:
             inverse[rows, :first] = -inverse[rows, rows] @ (factor[rows, :first] @ inverse[:first, :first])
         elif first:
-            _fill(inverse, factor, rows)
+            _fill(inverse, factor, rows, divide)
     return inverse
 
 
-def _fill(inverse: AnyFloatArray, factor: AnyFloatArray, rows: slice) -> None:
+def _fill(inverse: AnyFloatArray, factor: AnyFloatArray, rows: slice, divide: Callable[..., None]) -> None:
     """Fill a band of rows of the inverse but for its last block, block by block; the rows above are triangular, too."""
     first = rows.start
     # Transposed, as in `_factored_in_blocks`.
     corner = -inverse[rows, rows].T
-    for begin in range(0, first, BLOCK):
+
+    def fill(begin: int) -> None:
         columns = slice(begin, begin + BLOCK)
         inverse.T[columns, rows] = (inverse[begin:first, columns].T @ factor[rows, begin:first].T) @ corner
+
+    divide(fill, range(0, first, BLOCK))
 
 
 def cholesky(
@@ -81,6 +96,7 @@ def cholesky(
     ridge: float,
     most: float,
     whole: int = LARGEST_WHOLE,
+    divide: Callable[..., None] = in_turn,
 ) -> AnyFloatArray:
     """Return the lower triangular factor of a matrix with the least of growing ridges that lets it be factored.
 
@@ -94,6 +110,8 @@ def cholesky(
         The first ridge, which may be 0, and the largest.
     whole : int
         A matrix of more rows is factored in blocks.
+    divide : function of a task and an iterable of items
+        Does the task for each item; threads may share them, as in `Gram.divide`.
 
     Raises
     ------
@@ -103,7 +121,7 @@ def cholesky(
     while ridge <= most:
         matrix = make()
         matrix.reshape(-1, order="A")[:: len(matrix) + 1] += ridge * unit
-        factor = _factored(matrix) if len(matrix) <= whole else _factored_in_blocks(matrix)
+        factor = _factored(matrix) if len(matrix) <= whole else _factored_in_blocks(matrix, divide)
         if factor is not None:
             return factor
         ridge = max(10.0 * ridge, LEAST_RIDGE)
@@ -117,7 +135,7 @@ def _factored(matrix: AnyFloatArray) -> AnyFloatArray | None:
     return None if failed else np.asarray(factor)
 
 
-def _factored_in_blocks(matrix: AnyFloatArray) -> AnyFloatArray | None:
+def _factored_in_blocks(matrix: AnyFloatArray, divide: Callable[..., None]) -> AnyFloatArray | None:
     """Do what `_factored` does block by block: a block's columns are K's less the products of the columns before it."""
     factor = np.asfortranarray(matrix)
     trsm, syrk = get_blas_funcs(("trsm", "syrk"), (factor,))
@@ -130,9 +148,22 @@ def _factored_in_blocks(matrix: AnyFloatArray) -> AnyFloatArray | None:
         if corner is None:
             return None
         factor[own, own] = corner
-        for piece in pieces(len(factor) - end, BLOCK * end, max(WORK, BLOCK**2 * end)):
-            rows = slice(end + piece.start, end + piece.stop)
-            # Transposed, since an array's columns are next to each other here, and a product's rows.
-            rest = factor[rows, own] - (before @ factor[rows, :first].T).T
-            factor[rows, own] = trsm(1.0, corner, rest, side=1, lower=1, trans_a=1, overwrite_b=True)
+        divide(
+            partial(_eliminate, factor, before, corner, trsm),
+            (
+                slice(end + piece.start, end + piece.stop)
+                for piece in pieces(len(factor) - end, BLOCK * end, max(SHARED_WORK, BLOCK**2 * end))
+            ),
+        )
     return factor
+
+
+def _eliminate(
+    factor: AnyFloatArray, before: AnyFloatArray, corner: AnyFloatArray, trsm: Callable[..., Any], rows: slice
+) -> None:
+    """Bring some rows of the columns next to `before`, (BLOCK, first), to the factor's, below its corner."""
+    first = before.shape[1]
+    own = slice(first, first + len(corner))
+    # Transposed, since an array's columns are next to each other here, and a product's rows.
+    rest = factor[rows, own] - (before @ factor[rows, :first].T).T
+    factor[rows, own] = trsm(1.0, corner, rest, side=1, lower=1, trans_a=1, overwrite_b=True)

@@ -118,7 +118,7 @@ def _at_the_vertex_of(best: Point, gram: Gram) -> Point:
                 n_free = len(face.samples)
                 solvable = n_free >= 2 and (held or 8 * n_free**2 <= FACE_BYTES)
                 if solvable:
-                    face.factor(gram.block(face.samples, face.samples))
+                    face.factor(gram.block(face.samples, face.samples), divide=gram.divide)
             if solvable:
                 walk = Walk(face, point.multipliers, point.scores)
                 walk.go(1)

@@ -347,7 +347,7 @@ class _Descent:
             budget -= len(face.samples) ** 3
             if len(face.samples) < 2 or budget < 0:
                 break
-            face.factor(block[np.ix_(face.samples, face.samples)])
+            face.factor(block[np.ix_(face.samples, face.samples)], divide=self.gram.divide)
             walk = Walk(face, values, scores)
             arrived, values = walk.go(n_steps), walk.multipliers
             self.newton_at, self.newton_wait = self.steps, 1 if arrived else 2 * self.newton_wait
