@@ -351,10 +351,12 @@ class _Descent:
             walk = Walk(face, values, scores)
             arrived, values = walk.go(n_steps), walk.multipliers
             self.newton_at, self.newton_wait = self.steps, 1 if arrived else 2 * self.newton_wait
-            if arrived:
-                break
             n_steps -= max(walk.met, 1)
-            scores = self.point.scores[members] + block[: len(members), : len(members)] @ few.beta(values - before)
+            if arrived or n_steps <= 0:
+                break
+            # In the block's precision, or it would be copied whole.
+            change = few.beta(values - before).astype(block.dtype)
+            scores = self.point.scores[members] + block[: len(members), : len(members)] @ change
         improved = self._moved(members, values)
         # Either will do: far from the optimum a lower objective may come with a larger gap, and near it the objective
         # is the same to within rounding.
