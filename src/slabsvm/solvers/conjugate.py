@@ -32,8 +32,8 @@ class Tuning:
     Attributes
     ----------
     products : int
-        With a K that is held, at most. Each costs what reading K costs, and the descent goes on from anywhere: some two
-        products for each step of a sample.
+        With a K that is held, at most. Each costs what reading K costs. The descent goes on from wherever they have
+        led, and one of its steps for each sample costs some three.
     products_computed : int
         With a K that is computed for each, at most: without all of it the descent may not end.
     fewest, most : int
