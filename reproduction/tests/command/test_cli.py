@@ -256,7 +256,8 @@ from slabsvm_reproduction.toy import experiment as toy
 measure = toy.toy_measure
 
 def slow(cell):
-    print("at work", flush=True)
+    # In one write: another thread's line may come between a line and its end.
+    print("at work\\n", end="", flush=True)
     time.sleep(float(sys.argv[1]))
     return measure(cell)
 
