@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from slabsvm.gram.blocks import Blocks
+from slabsvm.gram.computed import Computed
 from slabsvm.gram.dense import Dense
 from slabsvm.gram.neighbours import RIDGE, Neighbours
 from slabsvm.kernels.rbf import RBF
@@ -82,3 +83,19 @@ def test_what_is_not_held_gives_the_same_factor_and_products():
     np.testing.assert_array_equal(answers[0][0], answers[1][0])
     np.testing.assert_allclose(answers[0][1], K[10:290] @ x, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(answers[1][1], K[10:290] @ x, rtol=1e-12, atol=1e-12)
+
+
+def test_samples_that_depend_on_others_do_not_make_rounding_grow():
+    # Eight narrow clouds: K of single precision is indefinite, and neighbours nearly repeat each other.
+    rng = np.random.default_rng(0)
+    centres = 2 * rng.normal(size=(8, 2))
+    X = 0.3 * rng.normal(size=(1000, 2)) + centres[rng.integers(0, 8, 1000)]
+    neighbours = Neighbours(Blocks(Computed(RBF(0.37, X.mean(axis=0)), X), np.float32, 1e9))
+    for n_nearest in (16, 64, 128):
+        factor = neighbours.factor(np.arange(1000), n_nearest)
+        assert np.isfinite(factor.solve(np.ones(1000))).all()
+        assert (factor.variances >= RIDGE[np.float32]).all()
+        # With a ridge no eigenvalue is less, so that weights are at most the root of K's diagonal over the ridge's, and
+        # a variance's root divides them.
+        filled = factor._columns[:, :-1][factor._chosen >= 0]
+        assert np.abs(filled).max() <= 1 / RIDGE[np.float32]

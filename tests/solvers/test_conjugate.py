@@ -60,6 +60,15 @@ def test_few_products_with_what_is_held_are_made_on_the_way(gamma):
     assert found.gap == pytest.approx(certificate.gap(dual, K, found.multipliers), rel=1e-9)
 
 
+@pytest.mark.parametrize("seed", [0, 2])
+def test_one_plane_of_narrow_clouds_which_single_precision_hardly_tells_apart(seed):
+    rng = np.random.default_rng(seed)
+    centres = 2 * rng.normal(size=(8, 2))
+    X = 0.3 * rng.normal(size=(2000, 2)) + centres[rng.integers(0, 8, 2000)]
+    dual, gram = one_class(np.ones(2000), 0.95), Computed(RBF(0.37, X.mean(axis=0)), X)
+    assert smo.solve(dual, gram).status is Status.CONVERGED
+
+
 def crowd_and_strays(n_strays):
     """Return rows of which a few lie so far from the others that equal scores would take them out of their boxes."""
     rng = np.random.default_rng(7)

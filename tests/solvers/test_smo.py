@@ -13,7 +13,7 @@ from slabsvm.gram.computed import Computed
 from slabsvm.gram.dense import Dense
 from slabsvm.kernels.rbf import RBF
 from slabsvm.solvers import smo
-from slabsvm.solvers.smo import Limits, _Descent
+from slabsvm.solvers.smo import LONGEST_WAIT, Limits, _Descent
 
 pytestmark = pytest.mark.numeric
 
@@ -164,6 +164,18 @@ def test_no_newton_step_is_taken_that_costs_more_than_it_is_worth():
     rounds.point = before = rounds._at(spread())
     rounds._newton(60, worth=0)
     assert rounds.point.objective == before.objective
+
+
+def test_newton_steps_that_bounds_block_wait_longer_but_come_back():
+    rounds, waits = descent(dtype=np.float64), []
+    for blocked in (True, True, True, True, False):
+        # From here the first step meets a bound; one may be met in the first calls, and any number in the last.
+        rounds.point = rounds._at(spread())
+        rounds.steps += 100
+        rounds._newton(1 if blocked else 1000, worth=10**9)
+        assert rounds.newton_at == rounds.steps
+        waits.append(rounds.newton_wait)
+    assert waits == [2, 4, LONGEST_WAIT, LONGEST_WAIT, 1]
 
 
 @pytest.mark.parametrize("most", [0, 1, 50])

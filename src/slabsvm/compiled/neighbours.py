@@ -14,6 +14,7 @@ from slabsvm.runtime.compilation import compiler
 
 _compiled = compiler(error_model="numpy")
 
+DEPENDENT = 2.0  # times its ridge: a pivot of less is rounding
 LANES = 64  # values that are compared at once with the least of the nearest
 
 
@@ -116,18 +117,25 @@ def regress(
                     inner += added[x]
                 for z in range(y):
                     inner -= factor[x, z] * factor[y, z]
-                factor[x, y] = np.sqrt(max(inner, added[x])) if x == y else inner / factor[y, y]
+                if x == y:
+                    # What depends on those before it explains nothing more; divided by its pivot, rounding would grow.
+                    factor[x, x] = np.sqrt(inner) if inner > DEPENDENT * added[x] else 0.0
+                else:
+                    factor[x, y] = inner / factor[y, y] if factor[y, y] > 0 else 0.0
             weight = np.float64(K[i, j])
             for z in range(x):
                 weight -= factor[x, z] * weights[z]
-            weights[x] = weight / factor[x, x]
+            weights[x] = weight / factor[x, x] if factor[x, x] > 0 else 0.0
+            # Nor can more be explained than there is.
+            if weights[x] * weights[x] > variance - own:
+                weights[x] = 0.0
             variance -= weights[x] * weights[x]
         root = 1.0 / np.sqrt(max(variance, own))
         for x in range(count - 1, -1, -1):
             weight = weights[x]
             for z in range(x + 1, count):
                 weight -= factor[z, x] * weights[z]
-            weights[x] = weight / factor[x, x]
+            weights[x] = weight / factor[x, x] if factor[x, x] > 0 else 0.0
             u[a, x] = -weights[x] * root
         u[a, n_nearest] = root
 

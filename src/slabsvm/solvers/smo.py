@@ -57,8 +57,9 @@ STEPS_BEFORE_NEWTON = 8
 # repeated at most so often while bounds block it,
 NEWTON_STEPS = 60
 # while its cost, free variables cubed, is at most this many times that of the steps since the last one, steps times
-# members; one that bounds have blocked to the end makes the next wait for twice as many.
+# members; one that bounds have blocked to the end makes the next wait for twice as many, but for so many times at most.
 NEWTON_COST = 100
+LONGEST_WAIT = 4
 # Rounds without a tenth less gap after which a fit is called stalled.
 PATIENCE = 20
 PROGRESS = 0.9
@@ -350,16 +351,15 @@ class _Descent:
             face.factor(block[np.ix_(face.samples, face.samples)], divide=self.gram.divide)
             walk = Walk(face, values, scores)
             arrived, values = walk.go(n_steps), walk.multipliers
-            self.newton_at, self.newton_wait = self.steps, 1 if arrived else 2 * self.newton_wait
-            n_steps -= max(walk.met, 1)
-            if arrived or n_steps <= 0:
+            self.newton_at = self.steps
+            n_steps -= walk.met
+            if arrived or n_steps <= 0 or not walk.met:  # The last is where rounding spoils it.
+                self.newton_wait = 1 if arrived else min(2 * self.newton_wait, LONGEST_WAIT)
                 break
-            # In the block's precision, or it would be copied whole.
-            change = few.beta(values - before).astype(block.dtype)
+            change = few.beta(values - before).astype(block.dtype)  # Or the block would be copied whole.
             scores = self.point.scores[members] + block[: len(members), : len(members)] @ change
         improved = self._moved(members, values)
-        # Either will do: far from the optimum a lower objective may come with a larger gap, and near it the objective
-        # is the same to within rounding.
+        # Far from the optimum a lower objective may come with a larger gap, and near it they differ by rounding.
         if improved.gap < self.point.gap or improved.objective < self.point.objective:
             self.point = improved
 
