@@ -1,9 +1,11 @@
 """What is fitted and asked at once, in threads and in processes, is what it is alone, to the last bit."""
 
 import multiprocessing
+import os
+import time
 import warnings
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from threading import Barrier
+from threading import Barrier, Event
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from sklearn.base import clone
 
 import many
 from slabsvm import AutoSlabSVM, DriftMonitor, LabelFreeSearchCV, OneClassSlabSVM, OneClassSVM, SlabCollapseWarning
+from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
 pytestmark = [pytest.mark.numeric, pytest.mark.filterwarnings("ignore")]
 
@@ -72,6 +75,27 @@ def test_a_fork_while_another_thread_fits_neither_waits_nor_differs(alone):
         finally:
             stop = True
         going.result()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes are made by fork here")
+def test_a_fork_waits_while_another_thread_changes_the_threads_of_blas():
+    # BLAS has a lock for that, which a child would inherit and wait for: it did.
+    changing, changed = Event(), []
+
+    def change() -> None:
+        with ONE_BLAS_THREAD._lock:
+            changing.set()
+            time.sleep(0.1)
+            changed.append(True)
+
+    with ThreadPoolExecutor(1) as other:
+        going = other.submit(change)
+        changing.wait()
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if changed else 1)
+        going.result()
+    assert os.waitpid(child, 0)[1] == 0
 
 
 @pytest.mark.parametrize("name", many.FEW)

@@ -68,6 +68,14 @@ class _OneBlasThread(ContextDecorator):
         self._inside: dict[int, _Inside] = {}  # by the number of the thread
         self._found: list[tuple[Any, int]] = []  # each library and how many threads it had
 
+    def hold(self) -> None:
+        """Wait until no thread is changing BLAS's, and let none begin: a fork would leave BLAS's own lock held."""
+        self._lock.acquire()
+
+    def let_go(self) -> None:
+        """Let threads go on after `hold`."""
+        self._lock.release()
+
     def begin_anew(self) -> None:
         """Forget the threads inside: a child process has none of them, so that none would leave or unlock."""
         self._lock = threading.Lock()
@@ -129,7 +137,11 @@ class _OneBlasThread(ContextDecorator):
 
 ONE_BLAS_THREAD = _OneBlasThread()
 if hasattr(os, "register_at_fork"):  # there is no fork on Windows
-    os.register_at_fork(after_in_child=ONE_BLAS_THREAD.begin_anew)
+    os.register_at_fork(
+        before=ONE_BLAS_THREAD.hold,
+        after_in_parent=ONE_BLAS_THREAD.let_go,
+        after_in_child=ONE_BLAS_THREAD.begin_anew,
+    )
 
 
 @cache
