@@ -64,7 +64,7 @@ class _OneBlasThread(ContextDecorator):
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._inside: dict[int, _Inside] = {}  # by the number of the thread
         self._found: list[tuple[Any, int]] = []  # each library and how many threads it had
 
@@ -78,7 +78,7 @@ class _OneBlasThread(ContextDecorator):
 
     def begin_anew(self) -> None:
         """Forget the threads inside: a child process has none of them, so that none would leave or unlock."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._inside = {}
         self._restore()
 
