@@ -58,14 +58,11 @@ def test_no_page_has_a_serious_fault_of_accessibility(browser, site, scheme, rul
     page.close()
 
 
-@pytest.mark.parametrize("scripts", [True, False])
-def test_no_page_scrolls_sideways(browser, site, pages, scripts):
-    # Scripts take as long again to load as a page, and do the same on all of a kind.
-    page = browser.new_page(java_script_enabled=scripts)
+def test_no_page_scrolls_sideways(browser, site, pages):
+    page = browser.new_page()
     wide = []
     for path in pages:
-        alike = path.parent.name in TEMPLATES and path.stem not in SHOWN
-        if alike or (scripts and path.with_suffix("").as_posix() not in SAMPLE):
+        if path.parent.name in TEMPLATES and path.stem not in SHOWN:
             continue
         page.goto((site / path).as_uri(), wait_until="domcontentloaded")
         for width in (360, 1280):
