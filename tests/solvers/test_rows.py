@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from threadpoolctl import ThreadpoolController, threadpool_limits
 
 import certificate
 from slabsvm import OneClassSlabSVM
-from slabsvm.dual.program import one_class_slab
+from slabsvm.dual.program import one_class, one_class_slab
 from slabsvm.dual.solution import Status
 from slabsvm.gram.computed import COARSE, Computed
 from slabsvm.gram.products import Thin
@@ -212,6 +213,21 @@ def test_the_memory_changes_the_way_and_not_the_end(cache_size):
     assert given.dual_objective_ == pytest.approx(plenty.dual_objective_, rel=1e-8)
 
 
+@pytest.mark.parametrize("n_planes", [1, 2])
+def test_samples_take_turns_where_more_are_free_than_a_block_has_room_for(n_planes, monkeypatch):
+    X = np.random.default_rng(0).normal(size=(1200, 16))
+    totals = (0.05,) if n_planes == 1 else (0.1, 0.05, 2 / 3)
+    dual, gram = (one_class if n_planes == 1 else one_class_slab)(np.ones(1200), *totals), Computed(RBF(0.25), X)
+    monkeypatch.setattr(smo, "Pool", partial(Pool, least_space=220))
+    # Nor is the end found on the way from equal scores, which takes no turns.
+    monkeypatch.setattr(smo, "NEARLY_ALL", 1.0)
+    solution = smo.solve(dual, gram, tol=1e-3, cache_bytes=0.0)
+    free = ((solution.multipliers > 0) & (solution.multipliers < dual.caps)).any(axis=0)
+    assert np.count_nonzero(free) > 2 * 220
+    assert solution.status is Status.CONVERGED
+    assert certificate.gap(dual, RBF(0.25)(X, X), solution.multipliers) <= 1.001e-3 * solution.objective
+
+
 def test_distances_too_coarse_for_float32_are_computed_in_float64_and_rounded():
     rng = np.random.default_rng(5)
     X = np.concatenate([rng.normal(size=(200, 4)), 1e3 + 1e-3 * rng.normal(size=(20, 4))])
@@ -249,7 +265,7 @@ def test_what_float32_cannot_settle_goes_on_in_float64():
 def test_too_little_memory_for_the_free_samples_is_called_so():
     X = np.random.default_rng(5).normal(size=(900, 8))
     dual, gram = one_class_slab(np.ones(900), 0.1, 0.05, 2 / 3), Computed(RBF(0.6), X)
-    descent = smo._Descent(dual, gram, smo.Limits(tol=1e-6, steps=10**9, cache_bytes=0.0))
+    descent = smo._Descent(dual, gram, smo.Limits(tol=1e-15, steps=10**9, cache_bytes=0.0))
     descent.pool = Pool(gram, np.float64, 0.0, least_space=300)
     solution = descent.run(None)
     assert solution.status is Status.CACHE_LIMIT

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from slabsvm.dual.program import Dual, one_class, one_class_slab
-from slabsvm.solvers.working_set import candidates_of, working_set
+from slabsvm.solvers.working_set import candidates_of, in_turns, working_set
 
 M = 1000
 
@@ -39,7 +39,7 @@ def test_of_samples_at_their_bounds_the_64_nearest_to_violating_come_from_each_s
     # The first half is at the cap, where high samples should fall; the others are at 0, where low ones should rise.
     multipliers = np.where(np.arange(M) < 500, 1.0, 0.0)[None]
     distances = np.where(np.arange(M) < 500, np.arange(M) - 1000.0, np.arange(M) * 1.0)[None]
-    found = working_set(point(multipliers, distances), M)
+    found = working_set(point(multipliers, distances))
     np.testing.assert_array_equal(found, np.arange(500 - 64, 500 + 64))
 
 
@@ -47,7 +47,7 @@ def test_all_free_samples_are_in_it_and_a_quarter_as_many_violators_from_each_si
     # 400 are free, so that 100 may come from each side: 80 of those at 0 violate, and of those at the cap none.
     multipliers = np.where(np.arange(M) < 400, 0.5, np.where(np.arange(M) < 700, 1.0, 0.0))[None]
     distances = np.where(np.arange(M) < 700, -1.0 - np.arange(M), np.arange(M) - 779.5)[None]
-    found = working_set(point(multipliers, distances), M)
+    found = working_set(point(multipliers, distances))
     # Of those at the cap the highest 64 come.
     np.testing.assert_array_equal(found, [*range(400), *range(400, 464), *range(700, 780)])
 
@@ -55,32 +55,53 @@ def test_all_free_samples_are_in_it_and_a_quarter_as_many_violators_from_each_si
 def test_no_more_come_than_a_quarter_of_those_that_are_free():
     multipliers = np.where(np.arange(M) < 400, 0.5, 0.0)[None]
     distances = (np.arange(M) - 2.0 * M)[None]
-    found = working_set(point(multipliers, distances), M)
+    found = working_set(point(multipliers, distances))
     np.testing.assert_array_equal(found, np.arange(500))
 
 
 def test_what_one_plane_has_chosen_is_not_chosen_again_by_the_other():
     # All are at 0 of both planes, and the same samples are the lowest merit of both: each plane brings 64 of its own.
     distances = np.tile(np.arange(M) * 1.0, (2, 1))
-    found = working_set(point(np.zeros((2, M)), distances), M)
+    found = working_set(point(np.zeros((2, M)), distances))
     np.testing.assert_array_equal(found, np.arange(128))
 
 
-def test_where_there_is_room_for_few_the_worst_violators_stay():
-    multipliers = np.where(np.arange(M) < 500, 1.0, 0.0)[None]
-    distances = np.where(np.arange(M) < 500, np.arange(M) - 450.5, np.arange(M) - 550.0)[None]
-    # Violations: 48.5 at 499 and less below it, 50 at 500, 49, 48, and less above those.
-    np.testing.assert_array_equal(working_set(point(multipliers, distances), 4), [499, 500, 501, 502])
-    assert len(working_set(point(multipliers, distances), 128)) == 128
+def test_of_more_than_there_is_room_for_the_worst_come_of_each_side_and_those_that_have_waited():
+    # All are free, and those in front score low: of a room of 20 two may come from each end.
+    multipliers, distances = np.full((1, M), 0.5), (np.arange(M) - 450.5)[None]
+    everything = np.arange(M)
+    last_turns = np.where((everything >= 300) & (everything < 316), 0, 1)
+    found = in_turns(point(multipliers, distances), everything, 20, last_turns)
+    np.testing.assert_array_equal(found, [0, 1, *range(300, 316), 998, 999])
 
 
-def test_of_many_violators_of_either_plane_those_stay_that_violate_most():
+def test_of_each_plane_come_as_many_that_should_rise_as_should_fall():
     rng = np.random.default_rng(0)
-    # Samples are at 0 of one plane and at the cap of the other; how far they violate is no two samples' alike.
-    multipliers = rng.integers(0, 2, (2, M)).astype(float)
-    distances = rng.permutation(2 * M).reshape(2, M) - M + 0.5
-    everything = working_set(point(multipliers, distances), M)
-    violations = np.where(multipliers > 0, distances, -distances).max(axis=0)
-    for largest in (3, 50, 101):
-        worst = everything[np.argsort(-violations[everything])[:largest]]
-        np.testing.assert_array_equal(working_set(point(multipliers, distances), largest), np.sort(worst))
+    multipliers, distances = np.full((2, M), 0.5), rng.normal(size=(2, M))
+    # One plane's violators lie all on one side, and violate more than any others.
+    distances[0] = 10.0 + np.abs(distances[0])
+    found = in_turns(point(multipliers, distances), np.arange(M), 40, np.zeros(M, dtype=np.intp))
+    for own in distances:
+        ranks = np.argsort(np.argsort(own))[found]
+        assert np.count_nonzero(ranks < 2) == np.count_nonzero(ranks >= M - 2) == 2
+
+
+def test_every_sample_has_its_turn():
+    rng = np.random.default_rng(0)
+    last_turns, everything = np.zeros(M, dtype=np.intp), np.arange(M)
+    where = point(np.full((2, M), 0.5), rng.normal(size=(2, M)))
+    # A fifth of the room is for violators, the same ones at every turn here.
+    n_rounds = -(-M // 80)
+    for turn in range(1, n_rounds + 1):
+        found = in_turns(where, everything, 100, last_turns)
+        assert len(found) == 100
+        last_turns[found] = turn
+    assert (last_turns > 0).all()
+
+
+def test_no_more_come_than_the_working_set_has():
+    multipliers = np.where(np.arange(M) < 30, 0.5, 0.0)[None]
+    distances = np.arange(M, dtype=float)[None]
+    found = in_turns(point(multipliers, distances), np.arange(30), 20, np.zeros(M, dtype=np.intp))
+    assert len(found) == 20
+    assert found.max() < 30

@@ -64,9 +64,9 @@ class Status(enum.Enum):
         "or accept the gap that was reached by raising tol"
     )
     CACHE_LIMIT = (
-        "there are more samples strictly inside their bounds than cache_size has room for in one block, and without "
-        "them all the duality gap no longer falls: raise cache_size, use a smaller gamma, or accept the gap that was "
-        "reached by raising tol"
+        "there are more samples strictly inside their bounds than cache_size has room for in one block, and taking "
+        "turns they no longer reduce the duality gap: raise cache_size, use a smaller gamma, or accept the gap that "
+        "was reached by raising tol"
     )
     STALLED = (
         "further iterations no longer reduced the duality gap, which is as small as rounding allows for this kernel "

@@ -15,6 +15,11 @@ from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray
 ROWS_AT_ONCE = 512
 # Rows that are computed take at most so many bytes.
 COMPUTED_BYTES = 2**25
+# A square of a K that is computed is multiplied in tiles of so many rows and columns, which a processor's cache holds,
+TILE = 512
+# by threads that add to so many sums, of so many bytes in all at most: rounding does not depend on the threads.
+SUMS = 16
+SUMS_BYTES = 2**26
 
 
 class Blocks:
@@ -73,11 +78,38 @@ class Blocks:
         rows = slice(0, self.gram.n_samples) if rows is None else rows
         size = max(float(np.abs(x).max(initial=0.0)), float(np.finfo(np.float64).tiny))
         unit = (x / size).astype(self.dtype)
-        image = np.empty((rows.stop - rows.start, *x.shape[1:]))
+        square = rows == slice(0, len(x))
+        image = self._square_times(unit) if square and self.matrix is None else self._rows_times(unit, rows)
+        image *= size
+        return image
+
+    def _rows_times(self, unit: AnyFloatArray, rows: slice) -> FloatArray:
+        image = np.empty((rows.stop - rows.start, *unit.shape[1:]))
 
         def multiply(some: slice, block: AnyFloatArray) -> None:
             image[some.start - rows.start : some.stop - rows.start] = block @ unit
 
-        self.sweep(multiply, rows, slice(0, len(x)))
-        image *= size
+        self.sweep(multiply, rows, slice(0, len(unit)))
         return image
+
+    def _square_times(self, unit: AnyFloatArray) -> FloatArray:
+        """Return K[:n, :n] x by the upper triangle: a tile serves on both sides of the diagonal."""
+        n = len(unit)
+        sums = np.zeros((max(1, min(SUMS, SUMS_BYTES // max(8 * unit.size, 1))), *unit.shape))
+
+        def add(total: FloatArray, first: int) -> None:
+            some = slice(first, min(first + TILE, n))
+            scratch = np.empty(TILE * TILE, dtype=self.dtype)
+            for start in range(first, n, TILE):
+                others = slice(start, min(start + TILE, n))
+                rows, columns = np.arange(some.start, some.stop), np.arange(others.start, others.stop)
+                tile = scratch[: len(rows) * len(columns)].reshape(len(rows), len(columns))
+                self.gram.block(rows, columns, self.dtype, out=tile)
+                total[some] += tile @ unit[others]
+                if start > first:
+                    total[others] += tile.T @ unit[some]
+
+        for band in range(0, n, len(sums) * TILE):
+            bands = range(band, min(band + len(sums) * TILE, n), TILE)
+            self.gram.divide(add, sums[: len(bands)], bands)
+        return np.asarray(sums.sum(axis=0))

@@ -59,7 +59,7 @@ class Computed(Gram):
     ) -> AnyFloatArray:
         """Return the kernel's block, tile by tile; threads take tiles."""
         rounded = np.dtype(dtype) == np.float32 and self.kernel.single_precision and self._coarse
-        left, right = self._sides(rows, columns, np.dtype(np.float64 if rounded else dtype))
+        left, right = self._sides(rows, columns, np.dtype(np.float64 if rounded else dtype), often=rounded)
         filled = np.empty((len(rows), right.shape[0]), dtype=dtype) if out is None else out
 
         def fill(tile: tuple[slice, slice]) -> None:
@@ -144,8 +144,11 @@ class Computed(Gram):
         """Whether K = Z Z' with Z of fewer columns than rows."""
         return self.kernel.explicit and self.X.shape[1] < self.n_samples
 
-    def _sides(self, rows: IndexArray, columns: IndexArray | None, dtype: np.dtype[Any]) -> tuple[Rows, Rows]:
-        if columns is None or dtype in self._prepared:
+    def _sides(
+        self, rows: IndexArray, columns: IndexArray | None, dtype: np.dtype[Any], *, often: bool
+    ) -> tuple[Rows, Rows]:
+        """Return the prepared rows of both; often is whether more blocks of this dtype will be asked for."""
+        if often or columns is None or dtype in self._prepared:
             samples = self._prepared_rows(dtype)
             return samples[rows], samples if columns is None else samples[columns]
         # A few float64 values, in a fit in float32, are not worth preparing all samples for.

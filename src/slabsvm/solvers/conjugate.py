@@ -71,6 +71,8 @@ PRODUCT_HELD = 8.0
 PRODUCT_COMPUTED = 32.0
 # More neighbours are worth what they cost when this many times as much would be saved without them.
 WORTH = 3.0
+# Conjugate gradients grow faster as they go on, but not by more than this.
+HOPE = 2.0
 # What is divided by is no less.
 LEAST = float(np.finfo(np.float64).tiny)
 # A mean residual of scores of 1 below so many roundings of K is rounding alone.
@@ -194,7 +196,8 @@ class _Way:
     def _along(self, enough: Callable[[Point], bool]) -> bool:
         """Go on until the residual is small enough to look at the face again; return whether to end there.
 
-        That is where the scores will do, and where K has no curvature along what is left, as a singular one.
+        That is where the scores will do, where the products will not, and where K has no curvature along what is left,
+        as a singular one.
         """
         tuning, first = self.tuning, self.squares[0].sum()
         while self.products_left > 0:
@@ -216,6 +219,8 @@ class _Way:
                 self.n_nearest *= 2
                 self.factor = self._factor()
                 self._begin()
+            elif self._out_of_reach():
+                return True
         return False
 
     def _step(self) -> bool:
@@ -236,16 +241,25 @@ class _Way:
         self.direction = step + self.squares[-1] / np.maximum(self.squares[-2], LEAST) * self.direction
         return bool(curved.any())
 
-    def _worth_more_neighbours(self) -> bool:
-        """Return whether the products that are left, at the rate of the last ones, cost more than a better factor."""
-        tuning, n_nearest = self.tuning, 2 * self.n_nearest
-        if n_nearest > tuning.most or len(self.squares) <= tuning.judged:
-            return False
+    def _to_come(self) -> float:
+        """Return how many products are still to come at the rate of the last ones; 0 while that is not known."""
+        tuning = self.tuning
+        if len(self.squares) <= tuning.judged:
+            return 0.0
         now, before = self.squares[-1].sum(), self.squares[-1 - tuning.judged].sum()
-        rate = np.log(before / now) / tuning.judged
-        left = np.log(now / (self.at_first * tuning.goal))
+        rate = float(np.log(before / now)) / tuning.judged
+        left = float(np.log(now / (self.at_first * tuning.goal)))
+        return left / rate if rate > 0 else np.inf
+
+    def _worth_more_neighbours(self) -> bool:
+        """Return whether the products that are still to come cost more than a better factor."""
+        n_nearest = 2 * self.n_nearest
         cost = n_nearest**3 / (PRODUCT_COMPUTED if self.K.matrix is None else PRODUCT_HELD) / self.dual.n_samples
-        return bool(left > (WORTH * cost + tuning.judged) * max(rate, 0.0))
+        return n_nearest <= self.tuning.most and self._to_come() > WORTH * cost + self.tuning.judged
+
+    def _out_of_reach(self) -> bool:
+        """Return whether there are too few products of a K that is computed: each costs as much as a long descent."""
+        return self.K.matrix is None and self._to_come() > HOPE * self.products_left
 
     def _level(self) -> float:
         """Return mu, at which the sum of beta is what it must be."""

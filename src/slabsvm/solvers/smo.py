@@ -29,7 +29,7 @@ from slabsvm.solvers import small
 from slabsvm.solvers.conjugate import near_equal_scores
 from slabsvm.solvers.equal_scores import solve_collapsed
 from slabsvm.solvers.pool import Pool, padded
-from slabsvm.solvers.working_set import NEWCOMERS, candidates_of, working_set
+from slabsvm.solvers.working_set import NEWCOMERS, WorkingSets, candidates_of
 
 # A larger problem first solves one sample in RATIO, to SLACK times the tolerance.
 RATIO = 4
@@ -60,7 +60,7 @@ NEWTON_STEPS = 60
 # members; one that bounds have blocked to the end makes the next wait for twice as many, but for so many times at most.
 NEWTON_COST = 100
 LONGEST_WAIT = 4
-# Rounds without a tenth less gap after which a fit is called stalled.
+# Rounds without a tenth less gap after which a fit is called stalled; turns of all, where not all fit one round.
 PATIENCE = 20
 PROGRESS = 0.9
 # The descent on a block that is the whole goes down to this share of tol;
@@ -68,6 +68,8 @@ WHOLE_SHARE = 0.5
 # on another, which is not worth solving to the end, to this share of tol or this share of the gap that it starts from.
 PART_SHARE = 0.01
 GAP_SHARE = 0.3
+# and where samples take turns, which come back late, to less.
+TURN_SHARE = 0.1
 # A step divides by no curvature below this share of the mean of K's diagonal (duplicates have none at all).
 CURVATURE_FLOOR = 1e-12
 # float32 blocks serve where the gap to reach is above twice their rounding, this share of the largest objective.
@@ -172,16 +174,15 @@ class _Descent:
         restarted: bool = False,
     ) -> None:
         self.dual, self.gram, self.limits = dual, gram, limits
-        self.collapsed = collapsed
-        self.steps = steps
+        self.collapsed, self.restarted, self.steps = collapsed, restarted, steps
         self.mean_diagonal = float(gram.diagonal.mean())
         cheapest = np.float32 if gram.single_precision_error < np.inf else np.float64
         self.pool = Pool(gram, dtype or cheapest, limits.cache_bytes)
         if dual.n_samples <= SMALL:
             self.pool.admit_everything()
         self.history: list[tuple[int, float]] = []
-        self.restarted = restarted
         self.newton_at, self.newton_wait = steps, 1
+        self.working_sets = WorkingSets(dual.n_samples)
 
     def run(self, start: FloatArray | None) -> Solution:
         """Return the solution that the rounds from a start lead to; from the scores of the mean, if None."""
@@ -189,17 +190,17 @@ class _Descent:
 
     def run_from(self, point: Point) -> Solution:
         """Return the solution that the rounds from a point lead to."""
-        dual = self.dual
         self.point = point
         status = Status.STALLED
-        least_gap, rounds_since = np.inf, 0
+        mark, rounds_since = np.inf, 0
         while True:
             gap, objective = self.point.gap, self.point.objective
             gap_target = self._gap_target(self.point)
-            self.history.append((len(self.pool.members), dual.relative(gap, objective, self.mean_diagonal)))
-            rounds_since = 0 if gap < PROGRESS * least_gap else rounds_since + 1
-            least_gap = min(gap, least_gap)
-            stalled = rounds_since >= PATIENCE
+            self.history.append((len(self.pool.members), self.dual.relative(gap, objective, self.mean_diagonal)))
+            rounds_since += 1
+            if gap < PROGRESS * mark:
+                mark, rounds_since = gap, 0
+            stalled = rounds_since >= PATIENCE * self.working_sets.rounds
             if gap + min(self._rounding(), HIDDEN * gap_target) <= gap_target:
                 settled, doubt = self._settled()
                 if settled.gap + doubt <= gap_target or self.limits.rough:
@@ -208,14 +209,14 @@ class _Descent:
             if self._needs_double_precision(gap, gap_target, stalled=stalled):
                 self.pool = Pool(self.gram, np.float64, self.limits.cache_bytes)
                 self.point = self._at(self.point.multipliers)
-                least_gap, rounds_since = np.inf, 0
+                mark, rounds_since = np.inf, 0
                 continue
             if stalled or self.steps >= self.limits.steps:
                 self.point, doubt = self._settled()
                 status = self._why_stopped(stalled=stalled)
                 break
             if not self.pool.holds_everything:
-                self.pool.admit(working_set(self.point, self.pool.largest))
+                self.pool.admit(self.working_sets.at(self.point, self.pool.largest))
             before = self.steps
             self._descend()
             steps_per_member = (self.steps - before) / len(self.pool.members)
@@ -248,9 +249,8 @@ class _Descent:
         return Point(self.dual, multipliers, self.point.scores + self.pool.product(beta - self.point.beta))
 
     def _start_from_mean(self) -> FloatArray:
-        dual = self.dual
-        mean = np.full(dual.n_samples, dual.signs @ dual.totals / dual.n_samples)
-        return dual.linear_minimiser(dual.linear + self.pool.product(mean))
+        mean = np.full(self.dual.n_samples, self.dual.signs @ self.dual.totals / self.dual.n_samples)
+        return self.dual.linear_minimiser(self.dual.linear + self.pool.product(mean))
 
     def near_equal_scores(self) -> Point:
         """Return the point that conjugate directions from equal scores lead to, or that of equal scores itself."""
@@ -319,7 +319,7 @@ class _Descent:
             self.point.objective,
             self.dual.scale(0.0, self.mean_diagonal),
             (WHOLE_SHARE if whole else PART_SHARE) * self.limits.tol,
-            0.0 if whole else GAP_SHARE,
+            0.0 if whole else GAP_SHARE if self.working_sets.rounds == 1.0 else TURN_SHARE,
             max(CURVATURE_FLOOR * self.mean_diagonal, np.finfo(np.float64).tiny),
             min(self.limits.steps - self.steps, self._steps_at_once()),
         )

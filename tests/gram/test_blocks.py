@@ -1,0 +1,71 @@
+"""K gone through block by block: the same products, whatever is held and however many threads there are."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from slabsvm.gram import blocks as module
+from slabsvm.gram.blocks import Blocks
+from slabsvm.gram.computed import Computed
+from slabsvm.kernels.additive import Intersection
+from slabsvm.kernels.linear import Linear
+from slabsvm.kernels.rbf import RBF
+
+pytestmark = pytest.mark.numeric
+
+M = 150
+
+
+@pytest.fixture(autouse=True)
+def _small_tiles(monkeypatch):
+    monkeypatch.setattr(module, "TILE", 16)
+    monkeypatch.setattr(module, "SUMS", 3)
+
+
+def rows(kernel):
+    X = np.abs(np.random.default_rng(0).normal(size=(M, 4)))
+    # Far-apart clouds, which float32 does not tell apart: their values are rounded.
+    return X + np.where(np.arange(M) < 75, 0.0, 300.0)[:, None] if kernel.__class__ is RBF else X
+
+
+@pytest.mark.parametrize(
+    "kernel", [RBF(0.3), RBF(3.0), Linear(), Intersection()], ids=["rbf", "narrow rbf", "linear", "intersection"]
+)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n_columns", [None, 1, 3])
+@pytest.mark.parametrize("n", [1, 16, 17, 100, M])
+@pytest.mark.parametrize("layout", [np.asarray, sp.csr_array])
+def test_a_square_that_is_computed_is_multiplied_as_one_that_is_held(kernel, dtype, n_columns, n, layout):
+    X = layout(rows(kernel))
+    x = np.random.default_rng(1).normal(size=(n,) if n_columns is None else (n, n_columns))
+    exact = Computed(kernel, X).block(np.arange(n), np.arange(n))
+    found = Blocks(Computed(kernel, X), dtype, 0.0).times(x, slice(0, n))
+    assert found.dtype == np.float64
+    # A value is off by single_precision_error, and sums of at most a tile by as many roundings.
+    error = np.finfo(np.float64).eps if dtype is np.float64 else Computed(kernel, X).single_precision_error
+    bound = (error + 2 * (module.TILE + n // module.TILE) * np.finfo(dtype).eps) * (np.abs(exact) @ np.abs(x))
+    largest = np.sqrt(np.outer(exact.diagonal(), exact.diagonal())) @ np.abs(x)
+    assert (np.abs(found - exact @ x) <= bound + 2 * error * largest).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_threads_change_no_bit_of_a_product(dtype):
+    X, x = rows(RBF(0.3)), np.random.default_rng(1).normal(size=(M, 2))
+    one, two, five = (Blocks(Computed(RBF(0.3), X, n_threads), dtype, 0.0).times(x) for n_threads in (1, 2, 5))
+    np.testing.assert_array_equal(one, two)
+    np.testing.assert_array_equal(one, five)
+
+
+def test_each_value_of_a_square_is_computed_once(monkeypatch):
+    gram = Computed(RBF(0.3), rows(RBF(0.3)))
+    sizes, block = [], gram.block
+    monkeypatch.setattr(
+        gram,
+        "block",
+        lambda rows, columns, *rest, **more: (
+            sizes.append(len(rows) * len(columns)) or block(rows, columns, *rest, **more)
+        ),
+    )
+    Blocks(gram, np.float32, 0.0).times(np.ones(M))
+    # Tiles on the diagonal are computed whole.
+    assert sum(sizes) <= M * (M + module.TILE) / 2
