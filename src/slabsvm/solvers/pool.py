@@ -16,6 +16,8 @@ from slabsvm.solvers.kept_rows import KeptRows
 GROWTH = 1.5
 # and is not, however small the working set, while it has no more members than this.
 SPACIOUS = 256
+# Cut back, its block stays where it is while it has room for no more than this many times the working set.
+ROOMY = 2.0
 # A block of so many members is held whatever the memory: a working set that lacks free variables makes no progress.
 LEAST_SPACE = 2048
 # Rows leave at least this share of the memory to the block.
@@ -146,14 +148,19 @@ class Pool:
         self.block = larger
 
     def _keep_only(self, working: IndexArray) -> None:
-        self._is_member[:] = False
-        self._is_member[working] = True
-        kept = np.flatnonzero(self._is_member[self.members])
-        self._is_member[:] = False
+        """Drop the members that are not in the working set; the block stays in its memory, unless that is too roomy."""
+        wanted = np.zeros(self.gram.n_samples, dtype=bool)
+        wanted[working] = True
+        kept = np.flatnonzero(wanted[self.members])
         self.members = self.members[kept]
+        self._is_member[:] = False
         self._is_member[self.members] = True
-        block = np.zeros((len(kept), padded(len(kept))), dtype=self.dtype)
-        block[:, : len(kept)] = self.block[np.ix_(kept, kept)]
+        in_place = len(working) <= len(self.block) <= ROOMY * len(working)
+        block = self.block if in_place else np.zeros((len(kept), padded(len(kept))), dtype=self.dtype)
+        for row, source in enumerate(kept):
+            block[row, : len(kept)] = self.block[source, kept]
+        block[: len(kept), len(kept) :] = 0.0
+        block[len(kept) :] = 0.0
         self.block = block
 
 
