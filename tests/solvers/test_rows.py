@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -14,11 +15,13 @@ import certificate
 from slabsvm import OneClassSlabSVM
 from slabsvm.dual.program import one_class, one_class_slab
 from slabsvm.dual.solution import Status
+from slabsvm.gram.base import PRODUCT_BYTES
 from slabsvm.gram.computed import COARSE, Computed
 from slabsvm.gram.products import Thin
 from slabsvm.kernels.linear import Linear
 from slabsvm.kernels.rbf import RBF
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
+from slabsvm.solvers import pool as pool_module
 from slabsvm.solvers import smo
 from slabsvm.solvers.kept_rows import KeptRows
 from slabsvm.solvers.pool import LEAST_SPACE, Pool, padded
@@ -202,6 +205,24 @@ def test_block_and_rows_together_keep_to_the_memory():
         assert pool.block.nbytes + pool.kept_bytes <= 6e6
         pool.product(np.where(rng.random(3000) < 0.3, 1.0, 0.0))
         assert pool.block.nbytes + pool.kept_bytes <= 6e6
+
+
+def test_while_samples_take_turns_no_more_memory_is_taken(monkeypatch):
+    monkeypatch.setattr(pool_module, "NEW_BYTES", 2**20)
+    X = np.random.default_rng(0).normal(size=(6000, 3))
+    pool = Pool(Computed(RBF(0.3), X), np.float32, cache_bytes=4e7)
+    pool.product(np.where(np.arange(6000) < 700, 1.0, 0.0))
+    order = np.random.default_rng(1).permutation(6000)
+    tracemalloc.start()
+    for turn in range(8):
+        # As many as there is room for, a third of them anew.
+        pool.admit(np.sort(np.roll(order, turn * pool.largest // 3)[: pool.largest]))
+        assert len(pool.members) == pool.largest
+        pool.product(np.where(pool.members[:50, None] == np.arange(6000), 1.0, 0.0).sum(axis=0))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    # Besides block and rows a piece of the newcomers' rows, twice, and a piece of a product.
+    assert peak <= 4e7 + 2 * 2**20 + PRODUCT_BYTES
 
 
 @pytest.mark.parametrize("cache_size", [1e-3, 2.0, 20.0])

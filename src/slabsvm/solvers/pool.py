@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from slabsvm.data.pieces import pieces
 from slabsvm.gram.base import Gram
 from slabsvm.gram.blocks import Blocks
 from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray
@@ -24,6 +25,8 @@ LEAST_SPACE = 2048
 BLOCK_SHARE = 0.25
 # and the block takes at most this share, so that there is room for the old one while it grows.
 LARGEST_SHARE = 0.75
+# Newcomers' rows of the block are filled in pieces of so many bytes, so that they are not in memory twice.
+NEW_BYTES = 2**25
 # A working set of this share of all samples takes in the rest, if all of K fits the memory.
 NEARLY_ALL = 0.5
 
@@ -116,9 +119,9 @@ class Pool:
         if size > len(self.block):
             self._grow(old, size)
         self._rows.fetch(new, self.room)
-        among = self._rows.block(new, self.members)
-        self.block[old:size, :size] = among
-        self.block[:old, old:size] = among[:, :old].T
+        for piece in pieces(len(new), size * self.block.itemsize, NEW_BYTES):
+            self.block[old + piece.start : old + piece.stop, :size] = self._rows.block(new[piece], self.members)
+        self.block[:old, old:size] = self.block[old:size, :old].T
 
     def admit_everything(self) -> None:
         """Make all samples members, in their own order; the block then serves as the rows."""
