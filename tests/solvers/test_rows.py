@@ -23,7 +23,7 @@ from slabsvm.kernels.rbf import RBF
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.solvers import pool as pool_module
 from slabsvm.solvers import smo
-from slabsvm.solvers.kept_rows import KeptRows
+from slabsvm.solvers.kept_rows import PIECE_BYTES, KeptRows
 from slabsvm.solvers.pool import LEAST_SPACE, Pool, padded
 
 pytestmark = pytest.mark.numeric
@@ -223,6 +223,25 @@ def test_while_samples_take_turns_no_more_memory_is_taken(monkeypatch):
     tracemalloc.stop()
     # Besides block and rows a piece of the newcomers' rows, twice, and a piece of a product.
     assert peak <= 4e7 + 2 * 2**20 + PRODUCT_BYTES
+
+
+def test_a_block_that_grows_takes_no_more_than_its_memory(monkeypatch):
+    monkeypatch.setattr(pool_module, "NEW_BYTES", 2**20)
+    X = np.random.default_rng(0).normal(size=(6000, 3))
+    pool = Pool(Computed(RBF(0.3), X), np.float32, cache_bytes=8e7)
+    K = pool.gram.block(np.arange(6000), None, np.float32)
+    tracemalloc.start()
+    peaks = []
+    for size in (1000, 1900, 2900, pool.largest):
+        tracemalloc.reset_peak()
+        pool.admit(np.arange(size))
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        np.testing.assert_allclose(pool.block[:size, :size], K[:size, :size], atol=1e-6)
+        assert not pool.block[:size, size:].any()
+    tracemalloc.stop()
+    # The largest block and the one before it have no room together. Rows give way only when a block has grown.
+    assert 4 * (2900**2 + pool.largest**2) > 8e7
+    assert peaks[-1] <= 8e7 + PIECE_BYTES
 
 
 @pytest.mark.parametrize("cache_size", [1e-3, 2.0, 20.0])

@@ -23,7 +23,7 @@ ROOMY = 2.0
 LEAST_SPACE = 2048
 # Rows leave at least this share of the memory to the block.
 BLOCK_SHARE = 0.25
-# and the block takes at most this share, so that there is room for the old one while it grows.
+# and the block takes at most this share. While it grows, the old one stays beside it if both fit the memory.
 LARGEST_SHARE = 0.75
 # Newcomers' rows of the block are filled in pieces of so many bytes, so that they are not in memory twice.
 NEW_BYTES = 2**25
@@ -100,7 +100,7 @@ class Pool:
 
     @property
     def largest(self) -> int:
-        """How many members' block fits the memory, also while it grows, and never too few to make progress."""
+        """How many members' block fits its share of the memory, and never too few to make progress."""
         return max(self.least_space, int(np.sqrt(LARGEST_SHARE * self.cache_bytes / np.dtype(self.dtype).itemsize)))
 
     def admit(self, working: IndexArray) -> None:
@@ -119,8 +119,7 @@ class Pool:
         if size > len(self.block):
             self._grow(old, size)
         self._rows.fetch(new, self.room)
-        for piece in pieces(len(new), size * self.block.itemsize, NEW_BYTES):
-            self.block[old + piece.start : old + piece.stop, :size] = self._rows.block(new[piece], self.members)
+        self._fill(old, size, size)
         self.block[:old, old:size] = self.block[old:size, :old].T
 
     def admit_everything(self) -> None:
@@ -144,11 +143,25 @@ class Pool:
         """Make room in the block for size members, and keep the used ones; zeros elsewhere."""
         height = max(size, min(2 * used, size + size // 2, self.largest))
         new_bytes = height * padded(height) * np.dtype(self.dtype).itemsize
-        if self._rows.nbytes + self.block.nbytes + new_bytes > self.cache_bytes:
-            self._rows.shrink(self.members, self.cache_bytes - self.block.nbytes - new_bytes)
+        both = self.block.nbytes + new_bytes <= self.cache_bytes
+        room = self.cache_bytes - new_bytes - (self.block.nbytes if both else 0)
+        if self._rows.nbytes > room:
+            self._rows.shrink(self.members, room)
+        if not both:
+            # The old block goes before the new one comes: its values are cheaper than memory that was not given.
+            self.block = np.zeros((0, 0), dtype=self.dtype)
+            self.block = np.zeros((height, padded(height)), dtype=self.dtype)
+            self._fill(0, used, used)
+            return
         larger = np.zeros((height, padded(height)), dtype=self.dtype)
         larger[:used, :used] = self.block[:used, :used]
         self.block = larger
+
+    def _fill(self, first: int, last: int, width: int) -> None:
+        """Write K of members first to last with the first so many into the block."""
+        for piece in pieces(last - first, width * self.block.itemsize, NEW_BYTES):
+            rows = slice(first + piece.start, first + piece.stop)
+            self.block[rows, :width] = self._rows.block(self.members[rows], self.members[:width])
 
     def _keep_only(self, working: IndexArray) -> None:
         """Drop the members that are not in the working set; the block stays in its memory, unless that is too roomy."""

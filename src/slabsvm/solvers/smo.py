@@ -319,7 +319,7 @@ class _Descent:
             self.point.objective,
             self.dual.scale(0.0, self.mean_diagonal),
             (WHOLE_SHARE if whole else PART_SHARE) * self.limits.tol,
-            0.0 if whole else GAP_SHARE if self.working_sets.rounds == 1.0 else TURN_SHARE,
+            0.0 if whole else TURN_SHARE if self.working_sets.take_turns else GAP_SHARE,
             max(CURVATURE_FLOOR * self.mean_diagonal, np.finfo(np.float64).tiny),
             min(self.limits.steps - self.steps, self._steps_at_once()),
         )
@@ -337,12 +337,12 @@ class _Descent:
 
         Where a bound blocks the way, the variable stays there and the smaller face is tried: an active-set method that
         only drops variables; the descent picks them up again. Nothing is done that costs much more than worth steps of
-        the descent, or that rounding has made useless.
+        the descent, that rounding has made useless, or where some of the face's samples wait for their turn.
         """
         members, block = self.pool.members, self.pool.block
         few, before = self.dual.part(members), self.point.multipliers[:, members]
         values, scores = before, self.point.scores[members]
-        budget = NEWTON_COST * worth * len(members)
+        budget = 0.0 if self.working_sets.take_turns else NEWTON_COST * worth * len(members)
         while n_steps > 0:
             face = Face(few, values)
             budget -= len(face.samples) ** 3
