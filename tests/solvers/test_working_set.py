@@ -99,6 +99,16 @@ def test_every_sample_has_its_turn():
     assert (last_turns > 0).all()
 
 
+def test_all_free_samples_come_while_there_is_room_for_them():
+    # Those that wait, and violate more, are at 0.
+    multipliers = np.where(np.arange(M) < 30, 0.5, 0.0)[None]
+    distances = np.where(np.arange(M) < 30, 0.0, -1.0 - np.arange(M))[None]
+    last_turns = np.where(np.arange(M) < 30, 5, 0)
+    found = in_turns(point(multipliers, distances), np.arange(M), 40, last_turns)
+    assert len(found) == 40
+    np.testing.assert_array_equal(found[:30], np.arange(30))
+
+
 def test_no_more_come_than_the_working_set_has():
     multipliers = np.where(np.arange(M) < 30, 0.5, 0.0)[None]
     distances = np.arange(M, dtype=float)[None]

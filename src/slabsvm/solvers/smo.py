@@ -28,7 +28,7 @@ from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.solvers import small
 from slabsvm.solvers.conjugate import near_equal_scores
 from slabsvm.solvers.equal_scores import solve_collapsed
-from slabsvm.solvers.pool import Pool, padded
+from slabsvm.solvers.pool import LEAST_SPACE, Pool, padded
 from slabsvm.solvers.working_set import NEWCOMERS, WorkingSets, candidates_of
 
 # A larger problem first solves one sample in RATIO, to SLACK times the tolerance.
@@ -217,9 +217,7 @@ class _Descent:
                 break
             if not self.pool.holds_everything:
                 self.pool.admit(self.working_sets.at(self.point, self.pool.largest))
-            before = self.steps
-            self._descend()
-            steps_per_member = (self.steps - before) / len(self.pool.members)
+            steps_per_member = self._descend()
             if steps_per_member >= STEPS_BEFORE_RESTART and self.pool.holds_everything and not self.restarted:
                 self.point = min(self.point, self.near_equal_scores(), key=lambda point: point.gap)
             elif steps_per_member >= STEPS_BEFORE_NEWTON:
@@ -299,8 +297,8 @@ class _Descent:
             return 0.0
         return SINGLE_PRECISION_GAP * self.dual.largest_objective(self.mean_diagonal)
 
-    def _descend(self) -> None:
-        """Improve the members' multipliers, by the compiled descent on their block of K."""
+    def _descend(self) -> float:
+        """Improve the members' multipliers, by the compiled descent on their block of K; return its steps a member."""
         from slabsvm.compiled import descent as _smo
 
         members, block = self.pool.members, self.pool.block
@@ -326,6 +324,7 @@ class _Descent:
         self.steps += steps
         self._refuse_indefinite(curvature)
         self.point = self._moved(members, values)
+        return float(steps / len(members))
 
     def _steps_at_once(self) -> int:
         if self.pool.holds_everything and not self.restarted:
@@ -337,12 +336,13 @@ class _Descent:
 
         Where a bound blocks the way, the variable stays there and the smaller face is tried: an active-set method that
         only drops variables; the descent picks them up again. Nothing is done that costs much more than worth steps of
-        the descent, that rounding has made useless, or where some of the face's samples wait for their turn.
+        the descent, that rounding has made useless, or that takes much memory for a part of the face.
         """
         members, block = self.pool.members, self.pool.block
         few, before = self.dual.part(members), self.point.multipliers[:, members]
         values, scores = before, self.point.scores[members]
-        budget = 0.0 if self.working_sets.take_turns else NEWTON_COST * worth * len(members)
+        given = len(members) <= LEAST_SPACE or not self.working_sets.take_turns
+        budget = NEWTON_COST * worth * len(members) if given else 0.0
         while n_steps > 0:
             face = Face(few, values)
             budget -= len(face.samples) ** 3

@@ -31,12 +31,12 @@ def candidates_of(dual: Dual, scores: FloatArray, rough: Solution) -> IndexArray
 
 
 class WorkingSets:
-    """Working sets, one round after another; where not all fit a round, samples take turns.
+    """Working sets, one round after another; where free samples do not fit one round, they take turns.
 
     Attributes
     ----------
     rounds : float
-        In which all of the last working set have a turn, >= 1.
+        In which all free samples of the last point have a turn, >= 1.
     """
 
     def __init__(self, n_samples: int) -> None:
@@ -46,13 +46,12 @@ class WorkingSets:
 
     @property
     def take_turns(self) -> bool:
-        """Whether one round has no room for all."""
+        """Whether one round has no room for all free samples."""
         return self.rounds > 1.0
 
     def at(self, point: Point, room: int) -> IndexArray:
         """Return the samples to work on from a point, of which there is room for so many."""
-        working = working_set(point)
-        self.rounds = max(1.0, len(working) / room)
+        working, self.rounds = working_set(point), max(1.0, np.count_nonzero(_free(point)) / room)
         if len(working) > room:
             working = in_turns(point, working, room, self._last_turns)
         self._n_turns += 1
@@ -62,8 +61,7 @@ class WorkingSets:
 
 def working_set(point: Point) -> IndexArray:
     """Return the samples with a free variable, and on each side of each plane those nearest to violating optimality."""
-    free = (point.multipliers > 0) & (point.multipliers < point.dual.caps)
-    chosen = np.asarray(free.any(axis=0))
+    chosen = _free(point)
     n_each = max(NEWCOMERS, int(np.count_nonzero(chosen))) // 4
     # The best movers come, violators or not: with ties, or a cap above the total, there may be no violator, and with a
     # small nu no more than a few at a time.
@@ -72,7 +70,7 @@ def working_set(point: Point) -> IndexArray:
 
 
 def in_turns(point: Point, working: IndexArray, room: int, last_turns: IndexArray) -> IndexArray:
-    """Return as many of a working set as there is room for: the worst violators, and who has waited longest.
+    """Return as many of a working set as there is room for: the worst violators, and free ones that waited longest.
 
     Of each plane as many come that should rise as that should fall: what is optimal among the others may violate it
     beside these, and would be taken for ever without them.
@@ -81,9 +79,14 @@ def in_turns(point: Point, working: IndexArray, room: int, last_turns: IndexArra
     n_each = int(WORST * room) // (2 * len(point.distances))
     _choose(chosen, point, lambda _: n_each)
     others = working[~chosen[working]]
-    waiting = np.argsort(last_turns[others], kind="stable")[: room - np.count_nonzero(chosen)]
+    waiting = np.lexsort((last_turns[others], ~_free(point)[others]))[: room - np.count_nonzero(chosen)]
     chosen[others[waiting]] = True
     return np.flatnonzero(chosen)
+
+
+def _free(point: Point) -> BoolArray:
+    """Return which samples have a variable strictly inside its bounds, shape (m,)."""
+    return np.asarray(((point.multipliers > 0) & (point.multipliers < point.dual.caps)).any(axis=0))
 
 
 def _choose(chosen: BoolArray, point: Point, how_many: Callable[[FloatArray], int]) -> None:
