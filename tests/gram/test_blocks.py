@@ -32,8 +32,8 @@ def rows(kernel):
     "kernel", [RBF(0.3), RBF(3.0), Linear(), Intersection()], ids=["rbf", "narrow rbf", "linear", "intersection"]
 )
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("n_columns", [None, 1, 3])
-@pytest.mark.parametrize("n", [1, 16, 17, 100, M])
+@pytest.mark.parametrize("n_columns", [None, 3])
+@pytest.mark.parametrize("n", [1, 17, M])
 @pytest.mark.parametrize("layout", [np.asarray, sp.csr_array])
 def test_a_square_that_is_computed_is_multiplied_as_one_that_is_held(kernel, dtype, n_columns, n, layout):
     X = layout(rows(kernel))
@@ -41,8 +41,10 @@ def test_a_square_that_is_computed_is_multiplied_as_one_that_is_held(kernel, dty
     exact = Computed(kernel, X).block(np.arange(n), np.arange(n))
     found = Blocks(Computed(kernel, X), dtype, 0.0).times(x, slice(0, n))
     assert found.dtype == np.float64
-    # A value is off by single_precision_error, and sums of at most a tile by as many roundings.
-    error = np.finfo(np.float64).eps if dtype is np.float64 else Computed(kernel, X).single_precision_error
+    # Values are off by the roundings of their exponents, in what is exact as well, and sums by one for each term.
+    eps64, eps32 = (float(np.finfo(each).eps) for each in (np.float64, np.float32))
+    roundings = kernel.single_precision_error(kernel.prepare(X, np.float64)) / eps32 if kernel.single_precision else 1.0
+    error = 2 * eps64 * roundings + (Computed(kernel, X).single_precision_error if dtype is np.float32 else 0.0)
     bound = (error + 2 * (module.TILE + n // module.TILE) * np.finfo(dtype).eps) * (np.abs(exact) @ np.abs(x))
     largest = np.sqrt(np.outer(exact.diagonal(), exact.diagonal())) @ np.abs(x)
     assert (np.abs(found - exact @ x) <= bound + 2 * error * largest).all()
