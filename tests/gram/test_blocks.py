@@ -1,5 +1,7 @@
 """K gone through block by block: the same products, whatever is held and however many threads there are."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -7,6 +9,7 @@ import scipy.sparse as sp
 from slabsvm.gram import blocks as module
 from slabsvm.gram.blocks import Blocks
 from slabsvm.gram.computed import Computed
+from slabsvm.gram.distances import Distances, FromDistances
 from slabsvm.kernels.additive import Intersection
 from slabsvm.kernels.linear import Linear
 from slabsvm.kernels.rbf import RBF
@@ -56,6 +59,17 @@ def test_threads_change_no_bit_of_a_product(dtype):
     one, two, five = (Blocks(Computed(RBF(0.3), X, n_threads), dtype, 0.0).times(x) for n_threads in (1, 2, 5))
     np.testing.assert_array_equal(one, two)
     np.testing.assert_array_equal(one, five)
+
+
+def test_a_thread_that_divides_its_own_task_waits_for_no_other():
+    gram = FromDistances(RBF(0.3), rows(RBF(0.3)), 2)
+    gram.distances = Distances(gram.kernel, gram.X, 1e9)
+    gram.distances.keep(np.arange(M))
+    x = np.random.default_rng(1).normal(size=M)
+    # Tiles are read from the distances by threads, which divide that among threads again.
+    with ThreadPoolExecutor(1) as other:
+        found = other.submit(Blocks(gram, np.float64, 0.0).times, x).result(timeout=60)
+    np.testing.assert_allclose(found, gram.block(np.arange(M), None) @ x, rtol=1e-9)
 
 
 def test_each_value_of_a_square_is_computed_once(monkeypatch):

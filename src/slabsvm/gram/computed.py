@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -28,6 +29,9 @@ TILE_ROWS = 512
 TILE_COLUMNS = 4096
 # Blocks that would be further off than this, relative to the diagonal, are not computed in float32.
 COARSE = 1e-5
+# Whether a thread is one that tasks are divided among. What it divides in its turn it does itself: if all waited for
+# each other's, none would be done.
+_THREAD = threading.local()
 
 
 class Computed(Gram):
@@ -48,7 +52,7 @@ class Computed(Gram):
         self.n_samples = X.shape[0]
         self._prepared: dict[Any, Rows] = {}
         # Threads live as long as the fit that needs them: starting them for each block would take 1.7 ms.
-        self._threads = ThreadPoolExecutor(n_threads) if n_threads > 1 else None
+        self._threads = ThreadPoolExecutor(n_threads, initializer=_begin) if n_threads > 1 else None
 
     def block(
         self,
@@ -76,7 +80,8 @@ class Computed(Gram):
 
     def divide(self, task: Callable[..., None], *items: Iterable[Any]) -> None:
         """Do a task for each item, or for each of several items side by side; threads divide them among themselves."""
-        list((map if self._threads is None else self._threads.map)(task, *items))
+        threads = None if getattr(_THREAD, "is_one_of_many", False) else self._threads
+        list((map if threads is None else threads.map)(task, *items))
 
     @property
     def _trusted(self) -> bool:
@@ -161,6 +166,11 @@ class Computed(Gram):
             with np.errstate(over="ignore", invalid="ignore"):
                 self._prepared[key] = self.kernel.prepare(self.X, key)
         return self._prepared[key]
+
+
+def _begin() -> None:
+    """Mark a thread as one that tasks are divided among."""
+    _THREAD.is_one_of_many = True
 
 
 def _cut(length: int, longest: int) -> list[slice]:

@@ -131,8 +131,7 @@ class FromDistances(Computed):
                 exponents = values.astype(dtype, copy=False)
             filled[places[piece]] = np.exp(exponents, out=exponents)
 
-        mapped = map if self._threads is None else self._threads.map
-        list(mapped(fill, pieces(len(places), 8 * filled.shape[1], PIECE_BYTES)))
+        self.divide(fill, pieces(len(places), 8 * filled.shape[1], PIECE_BYTES))
         return filled
 
 
