@@ -29,14 +29,23 @@ def growth(cycle: Callable[[], object]) -> tuple[int, float]:
     tracemalloc.start()
     try:
         cycle()
-        gc.collect()
-        before, n_before = tracemalloc.get_traced_memory()[0], len(gc.get_objects())
-        for _ in range(CYCLES):
-            cycle()
-        gc.collect()
-        return len(gc.get_objects()) - n_before, (tracemalloc.get_traced_memory()[0] - before) / CYCLES
+        found = _grown(cycle)
+        if found[0] < CYCLES:
+            return found
+        # The thread by which pytest-xdist's worker takes orders makes containers, too. What cycles leave, they leave
+        # each time: the middle one of three counts.
+        return sorted([found, _grown(cycle), _grown(cycle)])[1]
     finally:
         tracemalloc.stop()
+
+
+def _grown(cycle: Callable[[], object]) -> tuple[int, float]:
+    gc.collect()
+    before, n_before = tracemalloc.get_traced_memory()[0], len(gc.get_objects())
+    for _ in range(CYCLES):
+        cycle()
+    gc.collect()
+    return len(gc.get_objects()) - n_before, (tracemalloc.get_traced_memory()[0] - before) / CYCLES
 
 
 @pytest.mark.parametrize("name", many.FEW)
