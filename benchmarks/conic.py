@@ -25,7 +25,7 @@ from slabsvm.dual.solution import Point
 from slabsvm.gram.computed import Computed
 from slabsvm.kernels.named import NAMED
 from slabsvm.kernels.rbf import RBF
-from slabsvm.solvers import interior, smo
+from slabsvm.solvers import interior, loop
 
 TOL = 1e-3
 NU_LOWER, NU_UPPER, EPSILON = 0.1, 0.05, 2 / 3
@@ -101,7 +101,7 @@ def measure(name: str, m: int, repeats: int) -> Record:
         return flat.reshape(2, m) * caps[:, None]
 
     solvers = {
-        "ours": lambda: smo.solve(dual, Computed(kernel, X), tol=TOL).multipliers,
+        "ours": lambda: loop.solve(dual, Computed(kernel, X), tol=TOL).multipliers,
         "interior": lambda: interior.solve(dual, Computed(kernel, X), tol=TOL).multipliers,
         "clarabel": lambda: scaled(by_clarabel(upper, sums, totals)),
         "piqp": lambda: scaled(by_piqp(P, sums, totals)),

@@ -29,7 +29,7 @@ from slabsvm.dual.solution import Status
 from slabsvm.gram.dense import Dense
 from slabsvm.kernels.named import NAMED
 from slabsvm.kernels.rbf import RBF
-from slabsvm.solvers import smo
+from slabsvm.solvers import loop
 
 TIGHT = 1e-11
 EXACT = 1e-6
@@ -65,7 +65,7 @@ def refitted_scores(dual: Dual, K: np.ndarray, group: np.ndarray) -> np.ndarray:
     """Return the scores of a group under the model without it."""
     others = np.delete(np.arange(len(K)), group)
     rest = Dual(dual.signs, dual.caps[:, others], dual.totals, dual.linear[others])
-    refit = smo.solve(rest, Dense(K[np.ix_(others, others)]), tol=TIGHT)
+    refit = loop.solve(rest, Dense(K[np.ix_(others, others)]), tol=TIGHT)
     return np.asarray(K[np.ix_(group, others)] @ rest.beta(refit.multipliers))
 
 
@@ -74,7 +74,7 @@ def distribution(kernel: str) -> Record:
     closed, by_rows, one, other, problems, groups_left = [], [], [], [], 0, 0
     for seed in range(N_PROBLEMS):
         dual, K, groups = problem(kernel, seed)
-        solution = smo.solve(dual, Dense(K), tol=TIGHT)
+        solution = loop.solve(dual, Dense(K), tol=TIGHT)
         if solution.status is Status.DEGENERATE:
             continue
         exact, found = solution.scores.copy(), solution.scores.copy()

@@ -24,7 +24,7 @@ from slabsvm.dual.solution import Status
 from slabsvm.gram.dense import Dense
 from slabsvm.kernels.named import NAMED
 from slabsvm.kernels.rbf import RBF
-from slabsvm.solvers import smo
+from slabsvm.solvers import loop
 
 TIGHT = 1e-11
 EXACT = 1e-6
@@ -60,14 +60,14 @@ def refitted_score(dual: Dual, K: np.ndarray, i: int) -> float:
     """Return the score of i under the model without it."""
     others = np.delete(np.arange(len(K)), i)
     rest = Dual(dual.signs, dual.caps[:, others], dual.totals, dual.linear[others])
-    refit = smo.solve(rest, Dense(K[np.ix_(others, others)]), tol=TIGHT)
+    refit = loop.solve(rest, Dense(K[np.ix_(others, others)]), tol=TIGHT)
     return float(K[i, others] @ rest.beta(refit.multipliers))
 
 
 def errors(dual: Dual, K: np.ndarray) -> dict[str, np.ndarray]:
     """Return the support vectors' errors by either score, and both leave-one-out scores, over their spread."""
     gram = Dense(K)
-    solution = smo.solve(dual, gram, tol=TIGHT)
+    solution = loop.solve(dual, gram, tol=TIGHT)
     if solution.status is Status.DEGENERATE:
         return {}
     closed = leave_one_out(dual, gram, solution).scores

@@ -12,6 +12,8 @@ from importlib.util import find_spec
 from typing import Any, Protocol, Self
 
 import numpy as np
+from scipy.special import ndtri
+from scipy.stats import rankdata
 from sklearn.ensemble import IsolationForest
 from sklearn.mixture import GaussianMixture
 from sklearn.neighbors import LocalOutlierFactor, NearestNeighbors
@@ -75,6 +77,44 @@ def diffusion_time(distances: Array) -> Array:
     return -(distances**2).mean(axis=1)
 
 
+class TwoViews:
+    """The mean distance to five neighbours in two views: standardised, and as normal scores of mid-ranks.
+
+    Minus the logarithms of the two p-values among left-out distances are added, with exponential tails. Beyond the ends
+    scores go on in standard deviations.
+    """
+
+    def fit(self, X: Array) -> Self:
+        self.sorted, self.scale = [np.unique(column) for column in X.T], np.where(X.std(axis=0) > 0, X.std(axis=0), 1.0)
+        ranks = [(rankdata(column) - 0.5) / len(X) for column in X.T]
+        self.scores = [ndtri(np.unique(of_column)) for of_column in ranks]
+        self.views = [Neighbors(mean_distance).fit(view) for view in self._views(X)]
+        left_out = [-mean_distance(view.index.kneighbors()[0]) for view in self.views]
+        self.known = [np.sort(distances) for distances in left_out]
+        total = sum(
+            -np.log1p(-np.searchsorted(known, own, side="left") / len(own))
+            for known, own in zip(self.known, left_out, strict=True)
+        )
+        self.offset = np.quantile(total, 1 - OUTSIDE)
+        return self
+
+    def decision_function(self, X: Array) -> Array:
+        total = np.zeros(len(X))
+        for view, rows, known in zip(self.views, self._views(X), self.known, strict=True):
+            distances = -mean_distance(view.index.kneighbors(rows)[0])
+            p_values = (1 + len(known) - np.searchsorted(known, distances, side="left")) / (len(known) + 1)
+            excess = np.mean(known[-(len(known) // 10 + 1) :] - known[-(len(known) // 10 + 1)])
+            total += np.maximum(distances - known[-1], 0.0) / max(excess, 1e-6) - np.log(p_values)
+        return self.offset - total
+
+    def _views(self, X: Array) -> tuple[Array, Array]:
+        ranked = [
+            np.interp(x, values, scores) + (np.maximum(x - values[-1], 0) - np.maximum(values[0] - x, 0)) / scale
+            for x, values, scores, scale in zip(X.T, self.sorted, self.scores, self.scale, strict=True)
+        ]
+        return X, np.column_stack(ranked)
+
+
 @dataclass
 class Mixture:
     """Gaussians with full covariances, as many as BIC prefers; the threshold is a quantile of training densities."""
@@ -119,6 +159,7 @@ RIVALS: dict[str, Callable[[], Rival]] = {
     "kNN": lambda: Neighbors(fifth),
     "kNN, mean": lambda: Neighbors(mean_distance),
     "DTE-NP": lambda: Neighbors(diffusion_time),
+    "kNN, two views": TwoViews,
     "LOF": lambda: LocalOutlierFactor(novelty=True, contamination=OUTSIDE),
     "isolation forest": lambda: IsolationForest(contamination=OUTSIDE, random_state=0),
     "Gaussian mixture": Mixture,

@@ -57,7 +57,7 @@ def measured(X: Any, **parameters: Any) -> Record:
         "seconds": whole,
         "pass_seconds": sum(seconds),
         "cpu_seconds": processor,
-        "support_vectors": sum(len(member.support_) for member in model.members_),
+        "support_vectors": sum(len(getattr(member, "support_", ())) for member in model.members_),
         "n_members": len(model.members_),
         "recall_of_new_less_nominal": float((model.predict(rows(200_000, 1)) == 1).mean() - model.recall),
     }

@@ -126,7 +126,7 @@ def measure(detector: str, n_learned: int, n_rows: int, reasons: int) -> Record:
     )
     within = parts(fitted, path) if not many else {}
     last = loaded(fitted)[-1]
-    vectors = [len(part.support_) for part in getattr(last, "members_", [last])]
+    vectors = [len(getattr(part, "support_", ())) for part in getattr(last, "members_", [last])]
     read_seconds, all_seconds = (min(seconds[name]) for name in ("read", "score"))
     return {
         "detector": detector,

@@ -4,9 +4,9 @@
     python benchmarks/tabular.py --read [--page docs/developers/tabular.md] [--picture docs/results/tabular.svg]
 
 DIR/tabular holds tables as NAME.npz: `train` (normal rows), `test` and `test_is_normal`. A case is a method on a table,
-labelled "rivals, kNN: adbench-letter"; our own are "ours, ..." and AutoSlabSVM, which is slow, "auto, ...". The slab at
-single bandwidths, "bandwidth, ...", shows what AutoSlabSVM averages. Everything else is at its defaults. Features are
-standardised; 90 % of normal rows are to be accepted, by the slab as many as its nus say.
+labelled "rivals, kNN: adbench-letter"; our own are "ours, ..." and "auto, ...". AutoSlabSVM without some of its
+members, "without, ...", shows what each kind is worth. Everything is at its defaults. Features are standardised; 90 %
+of normal rows are to be accepted, by the slab as many as its nus say.
 Seconds are processor time of one thread. ECOD and COPOD need `pip install ".[benchmarks]"`.
 """
 
@@ -15,10 +15,10 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from scipy.stats import kurtosis
@@ -29,9 +29,17 @@ from threadpoolctl import threadpool_limits
 from harness import JOBS, Benchmark, Case, Options, Record
 from rivals import HAS_PYOD, OUTSIDE, PYOD, RIVALS, Rival
 from samples import DATA
-from slabsvm import SVDD, AutoSlabSVM, KernelDensityDetector, KernelPCADetector, OneClassSlabSVM, OneClassSVM
-from slabsvm.bandwidth import scale
-from tabular_report import BANDWIDTHS, picture, report
+from slabsvm import (
+    SVDD,
+    AutoSlabSVM,
+    DependenceDetector,
+    KernelDensityDetector,
+    KernelPCADetector,
+    NeighboursDetector,
+    OneClassSlabSVM,
+    OneClassSVM,
+)
+from tabular_report import picture, report
 
 # What takes longer is timed once, other things twice: what compiles or loads at first is not counted.
 BRIEF = 5.0
@@ -54,20 +62,31 @@ class Method:
     nominal: float = 1 - OUTSIDE
 
 
-@dataclass
-class AtScale:
-    """The slab with a multiple of gamma "scale"."""
+class Without(AutoSlabSVM):
+    """AutoSlabSVM without members of a kind, one of `KINDS`."""
 
-    multiple: float
+    kind: str = ""
 
-    def fit(self, X: np.ndarray) -> Self:
-        self.slab = OneClassSlabSVM(gamma=self.multiple * scale(X)).fit(X)
-        return self
-
-    def decision_function(self, X: np.ndarray) -> np.ndarray:
-        return self.slab.decision_function(X)
+    def _roles(self, training: Any, n_views: int) -> Iterator[Any]:
+        kept = [role for role in super()._roles(training, n_views) if not KINDS[self.kind](role)]
+        total = sum(role.weight for role in kept)
+        return (replace(role, weight=role.weight / total) for role in kept)
 
 
+def without(kind: str) -> AutoSlabSVM:
+    model = Without()
+    model.kind = kind
+    return model
+
+
+KINDS: dict[str, Callable[[Any], bool]] = {
+    "one-class SVMs": lambda role: isinstance(role.detector, OneClassSVM),
+    "neighbours": lambda role: isinstance(role.detector, NeighboursDetector) and role.columns is None,
+    "thirds": lambda role: role.columns is not None,
+    "dependence": lambda role: isinstance(role.detector, DependenceDetector),
+    "normal scores": lambda role: role.view == 1,
+    "standardised": lambda role: role.view == 0,
+}
 SLAB = OneClassSlabSVM()
 SLAB_ASKED = round(1 - SLAB.nu_lower - SLAB.nu_upper, 4)
 METHODS = (
@@ -79,7 +98,9 @@ METHODS = (
     Method("ours", "kernel PCA", KernelPCADetector),
     Method("ours", "kernel density", KernelDensityDetector),
     Method("auto", "AutoSlabSVM", AutoSlabSVM),
-    *(Method("bandwidth", name, partial(AtScale, multiple), SLAB_ASKED) for name, multiple in BANDWIDTHS.items()),
+    Method("ours", "neighbours", NeighboursDetector),
+    Method("ours", "dependence", DependenceDetector),
+    *(Method("without", f"without {kind}", partial(without, kind)) for kind in KINDS),
 )
 
 

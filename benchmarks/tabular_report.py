@@ -12,9 +12,9 @@ from harness import Document, Record, table
 from ranking import Ranking, draw, paired_p, ranking
 
 BASELINE, SLAB, AUTO = "kNN", "slab", "AutoSlabSVM"
-OURS = (SLAB, "one-class SVM", "SVDD", "kernel PCA", "kernel density", AUTO)
-# The slab at these multiples of gamma "scale" is shown beside the mean of bandwidths alone.
-BANDWIDTHS = {f"slab, {multiple:g} x scale": multiple for multiple in (1.0, 4.0, 16.0)}
+OURS = (SLAB, "one-class SVM", "SVDD", "kernel PCA", "kernel density", "neighbours", "dependence", AUTO)
+# AutoSlabSVM without some of its members is shown beside itself alone.
+WITHOUT = "without "
 SOURCES = {"ADBench": "adbench-", "OddBench": "oddbench-", "all": ""}
 MEASURES = {"AUROC": "auroc", "AUPR": "aupr", "MCC": "mcc"}
 # How many tables are shown of those on which the slab loses most, and of those on which it gains most.
@@ -71,17 +71,15 @@ class Results:
 
 
 def split(document: Document) -> tuple[Results, Results]:
-    """Return the results of all methods, and those of the slab at single bandwidths beside its default and the mean."""
-    beside = (None, BASELINE, SLAB, AUTO, *BANDWIDTHS)
+    """Return the results of all methods, and those of AutoSlabSVM without some of its members beside itself."""
     records = document["records"]
-    return (
-        Results([record for record in records if record.get("method") not in BANDWIDTHS]),
-        Results([record for record in records if record.get("method") in beside]),
-    )
+    parts = [record for record in records if record.get("method", "").startswith(WITHOUT)]
+    whole = [record for record in records if record.get("method") in (None, BASELINE, AUTO)]
+    return Results([record for record in records if record not in parts]), Results([*whole, *parts])
 
 
 def report(document: Document) -> str:
-    results, bandwidths = split(document)
+    results, parts_of = split(document)
     if not results.methods:
         return f"{len(document['records'])} records."
     n_of = {source: sum(name.startswith(prefix) for name in results.tables) for source, prefix in SOURCES.items()}
@@ -96,8 +94,8 @@ def report(document: Document) -> str:
         parts += [kinds(results, method) for method in (SLAB, AUTO) if method in results.methods]
     if results.are_whole and SLAB in results.methods:
         parts.append(extremes(results))
-    if bandwidths.are_whole and set(BANDWIDTHS) <= set(bandwidths.methods):
-        parts.append(averaged(bandwidths))
+    if len(parts_of.methods) > 2:
+        parts.append(members(parts_of))
     return "\n\n".join(parts)
 
 
@@ -194,16 +192,14 @@ def extremes(results: Results) -> str:
     return table(f"{SLAB} / {BASELINE} | learned | distinct rows | {' | '.join(MEASURES)}", lines)
 
 
-def averaged(results: Results) -> str:
-    """Return what single bandwidths reach on tables of few and of many features, beside the mean of bandwidths."""
-    many = results.of(None, "features") >= MANY_FEATURES
+def members(results: Results) -> str:
+    """Return the means of AutoSlabSVM, and of the same without some of its members."""
     rows = []
-    for method in (*BANDWIDTHS, SLAB, AUTO):
-        values = [results.of(method, what) for what in MEASURES.values()]
-        cells = (f"{one.mean():.3f} | {one[~many].mean():.3f} | {one[many].mean():.3f}" for one in values)
-        rows.append(f"{method} | {' | '.join(cells)}")
-    fewer, more = f"under {MANY_FEATURES} features ({(~many).sum()})", f"others ({many.sum()})"
-    return table(f"bandwidths | {' | '.join(f'{name} | {fewer} | {more}' for name in MEASURES)}", rows)
+    for method in (AUTO, *(name for name in results.methods if name.startswith(WITHOUT))):
+        cells = [f"{results.of(method, what).mean():.4f}" for what in MEASURES.values()]
+        off = np.abs(results.of(method, "recall") - results.of(method, "nominal")).mean()
+        rows.append(f"{method} | {' | '.join(cells)} | {off:.3f}")
+    return table(f"members | {' | '.join(MEASURES)} | recall off by", rows)
 
 
 def picture(document: Document, file: Path) -> None:

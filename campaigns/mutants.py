@@ -1,7 +1,7 @@
 """Mutation testing: of the small faults that can be written into the library's core, how many do the tests find?
 
     python campaigns/mutants.py                      # all mutants of dual/, solvers/ and conformal/, some hours
-    python campaigns/mutants.py --only solvers/smo   # those of one file
+    python campaigns/mutants.py --only solvers/loop  # those of one file
     python campaigns/mutants.py --again              # only those that no test has found yet, after tests were added
     python campaigns/mutants.py --kept               # the record of what was found until now; no mutant is tried
     python campaigns/mutants.py --read               # the table of the last campaign

@@ -32,15 +32,15 @@ display = ScoresDisplay.from_estimator(slab, malignant, ax=axes)
 # learned rows that the planes keep is what you may expect of new benign ones, since
 # each was left out for its own score.
 #
-# Several bandwidths at once
-# --------------------------
+# Several detectors at once
+# -------------------------
 #
-# ``AutoSlabSVM`` chooses no gamma. It averages slabs of several; each is a small panel,
-# and the mean score stands above them.
+# ``AutoSlabSVM`` asks several detectors, in two views of the features. Each that sees
+# all features is a small panel, and the mean score stands above them.
 both = plt.figure(figsize=(8, 6))
 auto = AutoSlabSVM(recall=0.9).fit(benign)
 draw_scores(auto, malignant, figure=both)
 
 # %%
-# Wide kernels (a small gamma) ask how far out a row is, narrow ones whether it has
-# neighbours. The mean needs no labels to be chosen.
+# A one-class SVM and neighbours ask whether rows like it were learned; dependence asks
+# whether each feature is what the others say. The mean needs no labels to be chosen.

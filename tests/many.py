@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -154,6 +155,8 @@ ODD: dict[str, Callable[[], Any]] = {
     "integers": lambda: np.round(USUAL).astype(np.int8),
     "booleans": lambda: USUAL > 2.0,
     "a list": USUAL.tolist,
+    "a frame": lambda: pd.DataFrame(USUAL, columns=list("abcd")),
+    "a frame whose rows repeat": lambda: pd.DataFrame(USUAL > 2.0, columns=list("abcd")),
     "sparse, with zeros that are kept": lambda: sp.csr_array(
         (USUAL.ravel() * (USUAL.ravel() > 1), np.tile(np.arange(4), len(USUAL)), np.arange(0, USUAL.size + 1, 4)),
         shape=USUAL.shape,
@@ -191,11 +194,13 @@ def escaped(name: str, kinds: Iterable[str]) -> tuple[int, list[str]]:
         for kind in kinds:
             given = ODD[kind]()
             width = np.shape(given)[1]
+            # Rows without names are asked of a model that has learned none.
+            of_kind = partial(pd.DataFrame, columns=given.columns) if hasattr(given, "columns") else np.asarray
+            new = (of_kind(np.full((3, width), 1e100)), of_kind(np.zeros((2, width))))
             model = clone(MODELS[name]())
-            for call in (
-                partial(fit, model, given),
-                *(partial(_asked, model, some) for some in (given, np.full((3, width), 1e100), np.zeros((2, width)))),
-            ):
+            fits = [partial(fit, model, given)]
+            fits += [partial(model.fit_predict, given)] if hasattr(model, "fit_predict") else []
+            for call in (*fits, *(partial(_asked, model, some) for some in (given, *new))):
                 try:
                     call()
                     n_answered += 1

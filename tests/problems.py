@@ -7,7 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from slabsvm import SVDD, KernelDensityDetector, KernelPCADetector, OneClassSlabSVM, OneClassSVM
+from slabsvm import (
+    SVDD,
+    KernelDensityDetector,
+    KernelPCADetector,
+    NeighboursDetector,
+    OneClassSlabSVM,
+    OneClassSVM,
+)
 from slabsvm.dual.program import Dual, hypersphere, one_class, one_class_slab
 from slabsvm.gram.base import Gram
 from slabsvm.gram.computed import Computed
@@ -234,4 +241,18 @@ FAMILY: dict[str, Callable[..., Any]] = {
     "SVDD": SVDD,
     "kernel PCA": KernelPCADetector,
     "kernel density": KernelDensityDetector,
+    "neighbours": NeighboursDetector,
 }
+# Those of them that take a kernel.
+WITH_KERNEL = tuple(name for name in FAMILY if name not in ("kernel density", "neighbours"))
+
+
+def answering_without_each_row(estimator: Any) -> dict[str, str]:
+    """Return the checks of scikit-learn that a detector does not pass whose fit_predict leaves each row out."""
+    if getattr(estimator, "offsets", None) == "training":
+        return {}
+    return {
+        "check_outliers_fit_predict": "the check asks that fit_predict is fit(X).predict(X), as of known rows; "
+        "here it answers each row as the model without it does. LocalOutlierFactor, which does so too, has no predict "
+        "then; here users keep both"
+    }

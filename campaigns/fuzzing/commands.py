@@ -196,13 +196,13 @@ def _files(folder: Path) -> dict[str, bytes]:
     from slabsvm.files import save
     from slabsvm.files.tables import Reading, whole
 
-    rows = np.random.default_rng(0).gamma(2.0, size=(14, 2)).round(2)
+    rows = np.random.default_rng(0).gamma(2.0, size=(30, 2)).round(2)
     good = "a,b,c\n" + "".join(f"{one},{other},n{number}\n" for number, (one, other) in enumerate(rows))
     (folder / "good.csv").write_text(good)
     table = whole(folder / "good.csv", Reading())[["a", "b"]]
     model = make_pipeline(TableEncoder(), OneClassSVM()).fit(table)
     save(model, folder / "model.slab")
-    save(DriftMonitor(model).fit(table), folder / "state.slab")
+    save(DriftMonitor(model).fit(), folder / "state.slab")
     np.save(folder / "table.npy", rows)
     np.savez(folder / "table.npz", x=rows)
     made = {name: (folder / name).read_bytes() for name in ("model.slab", "state.slab", "table.npy", "table.npz")}

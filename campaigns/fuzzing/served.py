@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -119,4 +120,6 @@ def requests(folder: Path) -> tuple[Callable[[bytes], object], tuple[type[BaseEx
         elif status == 200 and answer[:1] != b"{" and b"<html" not in answer[:200]:
             assert answer in public or not answer, "a file that is not the page's"
 
+    # Who has the reader has the loop; its sockets are closed with it.
+    weakref.finalize(read, loop.close)
     return read, ()

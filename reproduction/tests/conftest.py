@@ -8,7 +8,10 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def _interruptible() -> Iterator[None]:
-    """Give the tests' process back its answer to Ctrl-C, which a command that is interrupted leaves to the system."""
-    before = signal.getsignal(signal.SIGINT)
+    """Answer Ctrl-C during a test, and have its children do so, where the run itself ignores it (nohup ./check &).
+
+    Give the process its own answer back, too, which a command that is interrupted leaves to the system.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)

@@ -16,10 +16,13 @@ if TYPE_CHECKING:
     from slabsvm.conformal.doubts import CalibrationWarning
     from slabsvm.conformal.p_values import benjamini_hochberg, conformal_p_values
     from slabsvm.detectors.base import SlabCollapseWarning
+    from slabsvm.detectors.dependence import DependenceDetector
     from slabsvm.detectors.explained import explain
     from slabsvm.detectors.kernel_density import KernelDensityDetector
     from slabsvm.detectors.kernel_pca import KernelPCADetector
     from slabsvm.detectors.linear_slab import LinearOneClassSlabSVM
+    from slabsvm.detectors.neighbours import NeighboursDetector
+    from slabsvm.detectors.normal_scores import NormalScores
     from slabsvm.detectors.one_class_svm import OneClassSVM
     from slabsvm.detectors.path import fit_path
     from slabsvm.detectors.pyod import PyODDetector
@@ -41,6 +44,7 @@ __all__ = [
     "AutoSlabSVM",
     "CalibrationWarning",
     "ConformalDetector",
+    "DependenceDetector",
     "DistinctKFold",
     "DriftMonitor",
     "ExtraMissingError",
@@ -49,6 +53,8 @@ __all__ = [
     "LabelFreeSearchCV",
     "LeakageWarning",
     "LinearOneClassSlabSVM",
+    "NeighboursDetector",
+    "NormalScores",
     "OneClassSVM",
     "OneClassSlabSVM",
     "OpenSetClassifier",
@@ -73,6 +79,7 @@ _HOMES = {
     "AutoSlabSVM": "selection.auto",
     "CalibrationWarning": "conformal.doubts",
     "ConformalDetector": "conformal.detector",
+    "DependenceDetector": "detectors.dependence",
     "DistinctKFold": "selection.folds",
     "DriftMonitor": "monitoring.monitor",
     "ExtraMissingError": "runtime.extras",
@@ -81,6 +88,8 @@ _HOMES = {
     "LabelFreeSearchCV": "selection.search",
     "LeakageWarning": "selection.leakage",
     "LinearOneClassSlabSVM": "detectors.linear_slab",
+    "NeighboursDetector": "detectors.neighbours",
+    "NormalScores": "detectors.normal_scores",
     "OneClassSVM": "detectors.one_class_svm",
     "OneClassSlabSVM": "detectors.slab",
     "OpenSetClassifier": "openset.classifier",

@@ -4,6 +4,7 @@ import csv
 import gzip
 import json
 import os
+import re
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -115,11 +116,12 @@ class TestScore:
         result = run("score", ready / "model.slab", ready / "new.csv")
         found = scored(result)
         assert found["reasons"].isna().tolist() == found["accepted"].tolist()
-        assert found["reasons"][1].startswith("weight=90 (")
-        for row, cell in ((2, "finish=violet"), (3, "line=B"), (4, "width=(empty)")):
-            assert found["reasons"][row].startswith(f"{cell} (9")
+        # What was expected of a number by the other columns, and which members find the row strange, are said too.
+        assert re.match(r"weight=90, expected \d+.* \(\d+%\); .*strange to .*neighbours", found["reasons"][1])
+        for row, cell in ((2, "finish=violet"), (3, "line=B"), (4, r"width=\(empty\), expected [\d.]+")):
+            assert re.match(rf"{cell} \((9\d|100)%\)", found["reasons"][row])
         one = scored(run("score", ready / "model.slab", ready / "new.csv", "--reasons", 1))["reasons"].dropna()
-        assert not one.str.contains(";").any()
+        assert (one.str.count("%") == 1).all()
         assert scored(run("score", ready / "model.slab", ready / "new.csv", "--reasons", 0))["reasons"].isna().all()
 
     def test_parts_of_the_blame_are_the_negative_shares(self, run, ready):
@@ -131,7 +133,22 @@ class TestScore:
         against = np.clip(shares[1], None, 0)
         worst = int(against.argmin())
         name = model[0].columns_[worst].name
-        assert found["reasons"][1].startswith(f"{name}={table[name][1]:g} ({against[worst] / against.sum():.0%})")
+        said = re.match(r"(\w+)=(\d+).*? \((\d+%)\)", found["reasons"][1])
+        assert said.groups() == (name, f"{table[name][1]:g}", f"{against[worst] / against.sum():.0%}")
+
+    @pytest.mark.parametrize("reasons", [3, 0])
+    def test_the_column_that_drives_it_is_named_where_most_rows_are_rejected(self, run, ready, reasons):
+        new = pd.read_csv(ready / "new.csv")
+        for name, column in (("width", 32 + 9 / 5 * new["width"]), ("finish", new["finish"] + " (new)")):
+            new.assign(**{name: column.where(new.index >= 3, new[name])}).to_csv("t.csv", index=False)
+            words = ("score", ready / "model.slab", "t.csv", "-o", "s.csv", "--reasons", reasons)
+            result = run(*words)
+            assert f"Column {name} speaks most against them (" in result.stderr
+            told = json.loads(run(*words, "--json").stdout)["driven_by"]
+            assert told["column"] == name
+            assert told["part"] > 0.5
+        result = run("score", ready / "model.slab", ready / "new.csv", "-o", "s.csv", "--reasons", reasons)
+        assert "speaks most" not in result.stderr
 
     def test_alpha_decides_by_p_values(self, run, ready):
         found = scored(run("score", ready / "model.slab", ready / "new.csv", "--alpha", ".3"))
@@ -163,7 +180,7 @@ class TestScore:
         table.assign(serial=names, finish=['"x", y', *table["finish"][1:]]).to_csv("other.csv", index=False)
         found = scored(run("score", ready / "model.slab", "other.csv"))
         assert found["serial"].tolist() == names
-        assert found["reasons"][0].startswith('finish="x", y (9')
+        assert re.match(r'finish="x", y \((9\d|100)%\)', found["reasons"][0])
 
     def test_rows_without_names_have_numbers(self, run, ready):
         pd.read_csv(ready / "new.csv").drop(columns="serial").to_csv("other.csv", index=False)

@@ -42,6 +42,23 @@ def asked(X) -> np.ndarray:
     return np.concatenate([X[:10], strangers, [[5.0, 5.0, 25.0, 5.0], [1e200, 5.0, 5.0, 5.0]]])
 
 
+@pytest.mark.warns(
+    "The fitted w is zero",
+    cases=[
+        "linear slab-cross-False",
+        "linear slab-cross-True",
+        "linear slab-leave-one-out-False",
+        "linear slab-leave-one-out-True",
+    ],
+)
+@pytest.mark.warns(
+    "Rows infinitely far away are accepted",
+    cases=[
+        "linear one-class SVM-cross-False",
+        "linear one-class SVM-leave-one-out-False",
+        "linear one-class SVM-split-False",
+    ],
+)
 @pytest.mark.parametrize("two_sided", [False, True])
 @pytest.mark.parametrize("method", ["split", "cross", "leave-one-out"])
 @pytest.mark.parametrize(
@@ -69,6 +86,7 @@ def test_a_p_value_is_low_by_the_feature_that_is_off(X, new):
         assert (shares[-2:].min(axis=1) < 0).all()
 
 
+@pytest.mark.warns("too few samples for alpha")
 @pytest.mark.parametrize(
     "parameters", [{}, {"calibration": "margin"}, {"method": "leave-one-out", "alpha": 0.2}], ids=str
 )
@@ -87,6 +105,7 @@ def test_an_open_set_explains_the_class_that_came_nearest(parameters, X, new):
     assert np.abs(few.explain(rows).sum(axis=1) - few.decisions(rows).max(axis=1)).max() <= ROUNDING
 
 
+@pytest.mark.warns("The search has learned nothing")
 def test_steps_that_take_each_feature_by_itself_leave_shares_as_they_are(X, new):
     pipeline = make_pipeline(StandardScaler(), "passthrough", OneClassSlabSVM()).fit(X)
     scaled = pipeline[0].transform(new[:-1])
@@ -97,6 +116,7 @@ def test_steps_that_take_each_feature_by_itself_leave_shares_as_they_are(X, new)
     assert np.array_equal(explain(default, new), default.explain(new))
 
 
+@pytest.mark.warns("n_quantiles (1000) is greater", cases=["QuantileTransformer"])
 @pytest.mark.parametrize("name", KEEPING_NAMES)
 def test_steps_that_are_explained_take_each_feature_by_itself(name):
     """Every one of scikit-learn's steps that keeps the names of features either does so, or is refused."""

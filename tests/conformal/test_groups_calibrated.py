@@ -11,7 +11,11 @@ from sklearn.preprocessing import StandardScaler
 from slabsvm import CalibrationWarning, ConformalDetector, KernelPCADetector, OneClassSVM
 from slabsvm.files import load, save
 
-pytestmark = pytest.mark.numeric
+# Few groups and rows are enough for what is exact.
+pytestmark = [
+    pytest.mark.numeric,
+    pytest.mark.filterwarnings("ignore:.* are few to put a threshold by"),
+]
 
 
 def grouped(sizes, seed=0, spread=0.1):
@@ -87,6 +91,7 @@ def test_under_metadata_routing_pipelines_get_groups_and_weights():
     assert routed.estimators_[0][-1].offset_ == unrouted.estimators_[0][-1].offset_
 
 
+@pytest.mark.warns("The groups parameter is ignored by KFold")
 def test_a_splitter_keeps_groups_whole_or_is_refused():
     X, groups = grouped(np.full(20, 4))
     model = ConformalDetector(OneClassSVM(), method="cross", alpha=0.1)

@@ -132,7 +132,7 @@ def test_of_training_rows_those_are_accepted_that_score_more_than_the_largest_re
     scores = detector.estimators_[0].loo_scores_
     np.testing.assert_array_equal(asked["left_out"](), scores > np.sort(scores)[10])
     assert asked["seen"] == "Use method='split'"
-    assert asked["held_out"] == "method='split'"
+    assert asked["held_out"] == "method='prefit'"
 
 
 # Which rows are held out

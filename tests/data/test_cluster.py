@@ -17,7 +17,7 @@ distributed = pytest.importorskip("distributed", reason="needs the extra: pip in
 def cluster_of_four_workers():
     with (
         distributed.LocalCluster(
-            n_workers=4, threads_per_worker=1, processes=False, dashboard_address=None, memory_limit=0
+            n_workers=4, threads_per_worker=1, processes=False, dashboard_address="127.0.0.1:0", memory_limit=0
         ) as cluster,
         distributed.Client(cluster) as client,
     ):

@@ -120,6 +120,13 @@ def test_a_result_that_cannot_be_written_leaves_what_was_and_names_it(tmp_path, 
     assert [(one.name, one.read_text()) for one in tmp_path.iterdir()] == [("report.md", "old")]
 
 
+def test_an_error_of_another_file_keeps_its_name(tmp_path):
+    with pytest.raises(FileNotFoundError) as refused, replacing(tmp_path / "result"):
+        (tmp_path / "table").read_bytes()
+    assert refused.value.filename == str(tmp_path / "table")
+    assert not list(tmp_path.iterdir())
+
+
 class TestJournal:
     @pytest.fixture
     def journal(self, tmp_path):

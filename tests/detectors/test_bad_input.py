@@ -7,11 +7,15 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.svm import SVC
 
+import many
 import problems
 from slabsvm import (
     SVDD,
@@ -26,6 +30,7 @@ from slabsvm import (
     OneClassSVM,
     OpenSetClassifier,
     SlabCollapseWarning,
+    TrimmedDetector,
     benjamini_hochberg,
 )
 from slabsvm.features import Chi2Map, HellingerMap, IntersectionMap
@@ -49,6 +54,7 @@ def is_finite(model: OneClassSlabSVM, X) -> bool:
     return bool(np.isfinite(numbers).all() and np.isfinite(model.decision_function(X)).all())
 
 
+@pytest.mark.warns("Rows that exceed the training rows", cases=["chi2", "intersection"])
 @pytest.mark.parametrize("kernel", ["rbf", "linear", *ADDITIVE])
 @pytest.mark.parametrize(("value", "word"), [(np.nan, "NaN"), (np.inf, "infinity"), (-np.inf, "infinity")])
 def test_values_that_are_no_numbers_are_refused(kernel, value, word, X):
@@ -67,6 +73,7 @@ def test_values_that_are_no_numbers_are_refused_in_a_precomputed_matrix():
         OneClassSlabSVM(kernel="precomputed").fit(np.full((5, 5), np.nan))
 
 
+@pytest.mark.warns("Rows that exceed the training rows", cases=["chi2", "intersection"])
 @pytest.mark.parametrize("kernel", ADDITIVE)
 def test_negative_features_are_refused_where_the_kernel_is_not_defined(kernel, X):
     bad = X.copy()
@@ -111,6 +118,7 @@ def test_samples_that_are_all_zero_are_warned_of(solver):
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "linear", *ADDITIVE])
+@pytest.mark.warns("distinct samples are few")
 def test_all_samples_equal_without_an_upper_plane_still_give_a_model(kernel):
     same = np.tile([[1.0, 2.0, 3.0]], (20, 1))
     model = OneClassSlabSVM(kernel=kernel, epsilon=0).fit(same)
@@ -281,6 +289,7 @@ def test_one_sample_with_all_the_weight_is_a_point(X):
     assert model.predict(X[7:8]) == 1
 
 
+@pytest.mark.warns("of the training samples are support vectors", cases=["training"])
 @pytest.mark.parametrize("weight", [1e-200, 1e-30, 1e30, 1e200])
 @pytest.mark.parametrize("offsets", ["training", "leave-one-out"])
 def test_the_unit_of_weights_does_not_matter(offsets, weight, X):
@@ -289,6 +298,7 @@ def test_the_unit_of_weights_does_not_matter(offsets, weight, X):
     np.testing.assert_allclose(model.decision_function(X), expected, atol=1e-9)
 
 
+@pytest.mark.warns("The slab has no width")
 def test_another_width_at_prediction_is_refused(X):
     model = OneClassSlabSVM().fit(X)
     with refused("2 features.*expecting 3"):
@@ -310,6 +320,7 @@ def test_a_summary_before_fit_says_that_nothing_is_fitted():
         OneClassSlabSVM().summary()
 
 
+@pytest.mark.warns("without themselves, what a row infinitely far away scores", cases=["smo"])
 @by_solver
 def test_a_fit_that_runs_out_of_iterations_warns_with_its_gap_and_the_remedy(solver, X):
     model = OneClassSlabSVM(gamma="scale", solver=solver, max_iter=2, tol=1e-9)
@@ -339,6 +350,7 @@ def test_a_slab_half_way_to_its_collapse_is_warned_of_with_what_to_expect():
     assert model.expected_recall_ < 0.8
 
 
+@pytest.mark.warns("without themselves, what a row infinitely far away scores")
 def test_warnings_point_at_the_line_that_called_fit(X):
     with pytest.warns(ConvergenceWarning) as caught:
         OneClassSlabSVM(gamma="scale", max_iter=1, tol=1e-9).fit(X)
@@ -355,6 +367,7 @@ def test_a_good_fit_warns_of_nothing(X):
         OneClassSlabSVM(kernel="linear", epsilon=0.2).fit(X)
 
 
+@pytest.mark.warns("Rows that exceed the training rows", cases=["intersection"])
 @by_solver
 @pytest.mark.parametrize("kernel", ["rbf", "linear", *ADDITIVE])
 def test_constant_features_do_no_harm(kernel, solver, X):
@@ -363,6 +376,7 @@ def test_constant_features_do_no_harm(kernel, solver, X):
     assert is_finite(model, constant)
 
 
+@pytest.mark.warns("Of the training rows, and of rows that repeat one")
 @by_solver
 @pytest.mark.parametrize("kernel", ["rbf", "linear", *ADDITIVE])
 def test_many_more_features_than_samples_do_no_harm(kernel, solver):
@@ -383,6 +397,7 @@ def test_two_samples_are_enough(kernel, solver):
         assert np.isfinite(model.decision_function(X)).all()
 
 
+@pytest.mark.warns("The fitted w is zero")
 def test_outliers_far_away_do_no_harm(X):
     far = np.concatenate([X, [[1e3, 1e3, 1e3], [1e6, 0.0, 0.0]]])
     for kernel in ("rbf", "linear", *ADDITIVE):
@@ -453,7 +468,7 @@ def test_every_detector_warns_of_samples_that_are_all_equal(name, offsets):
 @pytest.mark.parametrize("weight", [1e-200, 1e-30, 1e30, 1e200])
 def test_for_every_detector_the_unit_of_weights_does_not_matter(name, offsets, weight, X):
     # Of a slab that has collapsed, training planes lie as far apart as rounding puts them.
-    make = partial(problems.FAMILY[name], **({} if name == "kernel density" else {"gamma": "scale"}))
+    make = partial(problems.FAMILY[name], **({"gamma": "scale"} if name in problems.WITH_KERNEL else {}))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SlabCollapseWarning)
         model = make(offsets=offsets).fit(X, sample_weight=np.full(60, weight))
@@ -475,11 +490,39 @@ def test_every_detector_takes_constant_features_and_two_samples(name, X):
         assert np.isfinite(make().fit(wide).decision_function(wide)).all()
 
 
+@pytest.mark.warns(
+    "The components reconstruct every training sample",
+    cases=[
+        "1e+100-linear-kernel PCA",
+        "1e+150-linear-kernel PCA",
+        "1e+30-linear-kernel PCA",
+        "1e-100-linear-kernel PCA",
+        "1e-150-linear-kernel PCA",
+        "1e-30-linear-kernel PCA",
+    ],
+)
+@pytest.mark.warns(
+    "Rows that exceed the training rows",
+    cases=[
+        "1e+100-intersection-one-class SVM",
+        "1e+100-intersection-one-class slab SVM",
+        "1e+150-intersection-one-class SVM",
+        "1e+150-intersection-one-class slab SVM",
+        "1e+30-intersection-one-class SVM",
+        "1e+30-intersection-one-class slab SVM",
+        "1e-100-intersection-one-class SVM",
+        "1e-100-intersection-one-class slab SVM",
+        "1e-150-intersection-one-class SVM",
+        "1e-150-intersection-one-class slab SVM",
+        "1e-30-intersection-one-class SVM",
+        "1e-30-intersection-one-class slab SVM",
+    ],
+)
 @by_name
 @pytest.mark.parametrize("kernel", ["rbf", "linear", "intersection"])
 @pytest.mark.parametrize("size", [1e-150, 1e-100, 1e-30, 1e30, 1e100, 1e150])
 def test_no_detector_gives_nan_in_silence_at_any_scale(name, kernel, size, X):
-    parameters = {} if name == "kernel density" else {"kernel": kernel}
+    parameters = {"kernel": kernel} if name in problems.WITH_KERNEL else {}
     model, usual = problems.FAMILY[name](**parameters), problems.FAMILY[name](**parameters).fit(X)
     refusal, decision = "", np.zeros(60)
     with warnings.catch_warnings(record=True) as caught:
@@ -582,7 +625,7 @@ def test_a_plane_through_a_cloud_around_the_origin_is_warned_of():
 
 # Extremes: a decision is never NaN, and what float64 cannot hold is refused in words, not in NumPy's or LAPACK's.
 
-KERNELLED = {name: make for name, make in problems.FAMILY.items() if name != "kernel density"}
+KERNELLED = {name: problems.FAMILY[name] for name in problems.WITH_KERNEL}
 # Every detector with every kernel.
 EVERY: dict[str, Callable[..., Any]] = {
     **{
@@ -822,6 +865,39 @@ def test_what_is_no_table_of_numbers_is_refused_in_words(name, X):
         for act in (lambda data=data: fitted(name, data), lambda data=data: model.predict(data)):
             _, refusal, _ = outcome(act)
             assert refusal
+
+
+# The criterion of a search asks for numbers in words of its own.
+@pytest.mark.parametrize("name", [name for name in many.MODELS if name != "search"])
+def test_texts_and_gaps_are_refused_with_the_column_and_what_takes_them(name, X):
+    gaps = X.copy()
+    gaps[7, 2] = np.nan
+    texts = pd.DataFrame({"width": X[:, 0], "finish": np.where(X[:, 1] > 4, "matt", "gloss"), "height": X[:, 2]})
+    unknown = texts.assign(finish=1.0, height=pd.array([None, *X[1:, 2]], dtype="Float64"))
+    for data, said in (
+        (texts, "X holds texts, such as '(matt|gloss)' in column 'finish'"),
+        (texts.to_numpy(), "X holds texts, such as '(matt|gloss)' in column x1"),
+        (gaps, "Input X contains NaN, gaps in column x2"),
+        (pd.DataFrame(gaps, columns=list("abc")), "gaps in column 'c'"),
+        (pl.DataFrame(gaps, schema=list("abc")), "gaps in column 'c'"),
+        (unknown, "gaps in column 'height'"),
+        (gaps.tolist(), "gaps in column x2"),
+    ):
+        with refused(rf"{said}.*make_pipeline\(TableEncoder\(\), AutoSlabSVM\(\)\)"):
+            many.fit(clone(many.MODELS[name]()), data)
+    model = many.fitted(clone(many.MODELS[name]()), X)
+    with refused("Input X contains NaN, gaps in column x2.*TableEncoder"):
+        model.predict(gaps)
+
+
+@pytest.mark.parametrize("take", [ConformalDetector, TrimmedDetector, lambda svc: LabelFreeSearchCV(svc, {"C": [1.0]})])
+def test_a_classifier_in_place_of_a_detector_is_refused(take, X):
+    with refused("is a detector, which learns from one class alone, and (SVC|Pipeline) is a classifier"):
+        take(SVC()).fit(X)
+    with refused(r"SVC is a classifier. Give it as OpenSetClassifier\(classifier=...\)"):
+        OpenSetClassifier(SVC()).fit(X)
+    with refused(r"requires y to be passed.*fit\(X, y\)"):
+        OpenSetClassifier().fit(X)
 
 
 def test_weights_of_all_kinds_are_read_or_refused(X):

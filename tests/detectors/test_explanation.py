@@ -1,18 +1,28 @@
 """What each feature adds to a decision: the sums, for every detector and kernel, and what shares say."""
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 import scipy.sparse as sp
+from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from slabsvm import (
     SVDD,
     AutoSlabSVM,
+    ConformalDetector,
+    DependenceDetector,
     KernelDensityDetector,
     KernelPCADetector,
     LinearOneClassSlabSVM,
+    NeighboursDetector,
     OneClassSlabSVM,
     OneClassSVM,
+    TableEncoder,
+    explain,
 )
 from slabsvm.detectors.base import ROUNDING_UNITS, Scored
 
@@ -36,6 +46,8 @@ MODELS = {
         for kernel in KERNELS
     },
     "kernel density": KernelDensityDetector(),
+    "neighbours": NeighboursDetector(),
+    "dependence": DependenceDetector(),
     "kernel density, training": KernelDensityDetector(offsets="training"),
     "linear slab": LinearOneClassSlabSVM(),
     "linear slab without an upper plane": LinearOneClassSlabSVM(epsilon=0),
@@ -61,11 +73,8 @@ def asked(X) -> np.ndarray:
 
 def unit_of(model, new) -> np.ndarray:
     """What a decision's rounding is measured by: terms of scores, in what the decision is measured in."""
-    if isinstance(model, KernelDensityDetector):
+    if isinstance(model, KernelDensityDetector | NeighboursDetector | DependenceDetector | AutoSlabSVM):
         return 1.0 + np.abs(model.score_samples(new))
-    if isinstance(model, AutoSlabSVM):
-        rows = model._scaled(new)
-        return np.max([unit_of(member, rows) for member in model.members_], axis=0)
     if isinstance(model, KernelPCADetector):
         kernel = model._fitted.kernel
         return np.abs(model._fitted.expansion.coefficients).sum() ** 2 * np.maximum(
@@ -153,8 +162,9 @@ def test_shares_are_continuous_across_planes_and_the_peak(name, X):
     if name in ("slab, rbf", "average", "one-class SVM, rbf", "kernel density"):
         assert decisions[0] > 0 > decisions[-1]
     steps = np.abs(np.diff(shares, axis=0)).max(axis=1)
-    # A thousandth of a way along which shares go from their least to their most; a jump would be of their own size.
-    assert steps.max() <= 0.08 * np.abs(shares).max()
+    # A thousandth of a way along which shares go from their least to their most; a jump would be of their own size. One
+    # of five neighbours is another one from one step to the next.
+    assert steps.max() <= (0.2 if name == "neighbours" else 0.08) * np.abs(shares).max()
 
 
 @pytest.mark.parametrize(
@@ -191,6 +201,36 @@ def test_a_feature_that_never_varies_has_no_share_until_it_does(X):
         assert np.abs(shares[:, 4]).max() <= 1e-12 * np.abs(shares).max()
         if not isinstance(model, OneClassSVM):
             assert model.explain([[*X.mean(axis=0), 30.0]])[0].argmin() == 4
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_behind_an_encoder_of_tables_shares_are_those_of_the_columns(frame):
+    rng = np.random.default_rng(0)
+    width, finish = rng.normal(size=60), rng.choice(["matt", "gloss", "raw"], 60)
+    table = frame({"number": np.arange(60), "finish": finish, "width": width, "always": ["x"] * 60})
+    encoder = TableEncoder(id_column="number")
+    new = frame({"number": [1, 2], "finish": ["matt", "satin"], "width": [9.0, 0.0], "always": ["x", "x"]})
+    for detector in (AutoSlabSVM(), OneClassSVM(kernel="linear"), make_pipeline(StandardScaler(), SVDD())):
+        model = make_pipeline(encoder, detector).fit(table)
+        shares = explain(model, new)
+        assert type(shares) is frame
+        assert list(shares.columns) == ["finish", "width", "always"]
+        np.testing.assert_allclose(shares.to_numpy().sum(axis=1), model.decision_function(new), atol=1e-9)
+    model = make_pipeline(encoder, AutoSlabSVM()).fit(table)
+    assert explain(model, new).to_numpy().argmin(axis=1).tolist() == [1, 0]
+    calibrated = ConformalDetector(model).fit(table)
+    np.testing.assert_allclose(explain(calibrated, new).sum(axis=1), calibrated.decision_function(new), atol=1e-9)
+    assert explain(calibrated, new).argmin(axis=1).tolist() == [1, 0]
+    # An array has no names.
+    pairs = np.column_stack([finish.astype(object), width])
+    assert explain(make_pipeline(TableEncoder(), AutoSlabSVM()).fit(pairs), pairs[:3]).shape == (3, 2)
+
+
+def test_a_step_that_mixes_features_behind_an_encoder_is_refused():
+    table = pd.DataFrame(np.random.default_rng(0).normal(size=(40, 3)), columns=list("abc"))
+    model = make_pipeline(TableEncoder(), PCA(2), AutoSlabSVM()).fit(table)
+    with pytest.raises(ValueError, match="'pca'"):
+        explain(model, table)
 
 
 def test_detectors_that_do_not_say_are_refused(X):

@@ -31,7 +31,7 @@ from slabsvm.dual.program import one_class, one_class_slab
 from slabsvm.gram.dense import Dense
 from slabsvm.kernels.named import NAMED
 from slabsvm.kernels.rbf import RBF
-from slabsvm.solvers import smo
+from slabsvm.solvers import loop
 
 pytestmark = pytest.mark.numeric
 
@@ -230,7 +230,7 @@ def test_the_planes_of_an_optimum_leave_zero_outside_whatever_the_kernel(epsilon
         X = np.random.default_rng(seed).normal(size=(30, 4))
         K = X @ X.T if seed % 2 else rbf(GAMMA)(X, X)
         dual = one_class_slab(np.ones(30), *nus, epsilon)
-        solution = smo.solve(dual, Dense(K), tol=1e-8)
+        solution = loop.solve(dual, Dense(K), tol=1e-8)
         if solution.objective > 1e-6:
             np.testing.assert_array_equal(dual.outside_zero(solution.offsets, 0.0), solution.offsets)
 
@@ -371,15 +371,16 @@ def test_training_thresholds_foretell_what_becomes_of_rows_that_repeat_beside_th
 @pytest.mark.parametrize("name", ["slab", "one-class SVM", "SVDD", "kernel PCA"])
 def test_the_remedy_brings_the_rate_nearer_to_what_was_asked(name):
     plain, wrapped = [], []
-    for seed in range(4):
+    for seed in range(10):
         rng = np.random.default_rng(seed)
         X, new = on_a_grid(rng, 300), on_a_grid(rng, 4000)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            models = DETECTORS[name](**WIDE).fit(X), ConformalDetector(DETECTORS[name](**WIDE), alpha=0.11).fit(X)
+            half = DETECTORS[name](**WIDE).fit(X[:150])
+            models = DETECTORS[name](**WIDE).fit(X), ConformalDetector(half, method="prefit", alpha=0.11).fit(X[150:])
         for rates, model in zip((plain, wrapped), models, strict=True):
             rates.append((model.predict(new) == 1).mean())
-    # Half of the rows hold the slab's ties, and it accepts .945; the others .92 and less.
+    # Half of the rows hold ties of the slab: of ten draws it accepts .94.
     assert np.mean(wrapped) < min(np.mean(plain) - 0.03, 0.95)
 
 

@@ -136,7 +136,8 @@ def test_the_gap_is_true_and_the_planes_are_all_rows_even_where_bands_lead_nowhe
     assert all("n_components" in str(warning.message) for warning in caught)
     # The objective is a difference of terms of the size of a score.
     assert fitted.duality_gap_ == pytest.approx(primal(fitted, X) + fitted.dual_objective_, abs=1e-12, rel=1e-6)
-    assert (fitted.predict(X) == 1).mean() == pytest.approx(0.85, abs=1e-3)
+    # Rows on a plane are inside: at an optimum, no more than there are features.
+    assert 0.85 - 1e-3 <= (fitted.predict(X) == 1).mean() <= 0.85 + fitted.coef_.shape[1] / len(X) + 1e-3
 
 
 @pytest.mark.parametrize("kind", ["float32", "fortran", "csr", "memmap", "list", "frame"])

@@ -185,6 +185,7 @@ def test_rows_without_weight_are_not_sampled(epsilon, n_weighted):
     assert (model.predict(X[weights > 0]) == alone.predict(X[weights > 0])).mean() > 0.999
 
 
+@pytest.mark.warns("The row of zeros is accepted")
 @pytest.mark.parametrize("m", [60, 3000])
 def test_rows_of_zeros_are_all_accepted(m):
     model = InSmallBands(epsilon=0).fit(np.zeros((m, 3)))

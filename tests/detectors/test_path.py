@@ -54,6 +54,10 @@ def test_several_parameters_change_together(X):
     assert found == [(0.1, 0.2), (0.2, 0.1)]
 
 
+@pytest.mark.warns(
+    "of the training samples score, without themselves, what a row infinitely far away scores",
+    cases=["one plane", "hypersphere", "one plane in float32"],
+)
 @pytest.mark.parametrize(
     ("model", "nus", "n_rows"),
     [
@@ -75,11 +79,13 @@ def test_other_boxes_that_do_not_bind_ask_for_nothing_anew(model, nus, n_rows, X
         np.testing.assert_array_equal(one.dual_coef_, found[0].dual_coef_)
         assert one.relative_gap_ <= one.tol
         np.testing.assert_allclose(one.dual_objective_, alone.dual_objective_, rtol=one.tol)
-        np.testing.assert_allclose(one.offset_, alone.offset_, rtol=1e-3 if n_rows == 800 else 1e-8)
+        # Scores are sums of terms of up to 1 / 400, whose rounding stays where the planes are at less.
+        np.testing.assert_allclose(one.offset_, alone.offset_, rtol=1e-3 if n_rows == 800 else 1e-8, atol=1e-17)
         assert one.expected_recall_ == pytest.approx(alone.expected_recall_, abs=2 / n_rows)
     assert [one.n_iter_ for one in found[1:]] == [0, 0]
 
 
+@pytest.mark.warns("without themselves, what a row infinitely far away scores")
 def test_estimates_next_to_planes_are_made_anew_for_others(X, monkeypatch):
     planes = []
     left_out = partial(support_vectors.leave_one_out, vast=100)
@@ -138,6 +144,7 @@ def test_starts_from_the_last_solution_save_steps(X):
     assert walked < 0.7 * alone
 
 
+@pytest.mark.warns("of the training samples are support vectors")
 @pytest.mark.parametrize("gammas", [[1e-18, 1 / 800], [1e306, 1 / 800], [1e-320, 1 / 800], [1 / 800, 1e-18]])
 @pytest.mark.parametrize("shift", [0.0, 1e8])
 def test_no_gamma_takes_the_digits_of_anothers_distances(gammas, shift):
@@ -162,6 +169,8 @@ def test_distances_of_many_features_alone_are_kept(columns, monkeypatch):
     assert not kept
 
 
+@pytest.mark.warns("of the training samples are support vectors")
+@pytest.mark.warns("The slab has no width")
 def test_distances_take_no_more_than_half_of_the_fits_memory():
     X = np.random.default_rng(0).normal(size=(3000, path.MANY_FEATURES))
     budget = 50e6
@@ -192,6 +201,8 @@ def test_repeats_weights_threads_and_types_count_as_in_a_fit(n_jobs, prepare, X)
         np.testing.assert_allclose(one.dual_objective_, alone.dual_objective_, rtol=2e-6)
 
 
+@pytest.mark.warns("of the training samples are support vectors")
+@pytest.mark.warns("The fitted w is zero")
 def test_other_parameters_can_be_walked_along(X):
     walk = fit_path(OneClassSlabSVM(), X, kernel=["rbf", "linear"], cache_size=[1, 2], offsets=["training"] * 2)
     assert [(one.kernel, one.cache_size, one.offsets) for one in walk] == [

@@ -73,6 +73,14 @@ def test_a_plane_is_crossed_without_a_jump(score: TwoSided, step: float) -> None
         assert np.ptp(around) <= 4 * step * slope + ROUNDING * (1 + score.outer / least)
 
 
+@pytest.mark.warns("Of the training rows, and of rows that repeat one", cases=["rbf-1.5"])
+@pytest.mark.warns(
+    "Rows that exceed the training rows", cases=["chi2-1.5", "intersection-0.6666666666666666", "intersection-1.5"]
+)
+@pytest.mark.warns(
+    "The fitted w is zero",
+    cases=["hellinger-0.6666666666666666", "hellinger-1.5", "linear-0.6666666666666666", "linear-1.5"],
+)
 @pytest.mark.parametrize("epsilon", [2 / 3, 0.2, 1.5])
 @pytest.mark.parametrize("kernel", ["rbf", "intersection", "chi2", "hellinger", "linear"])
 def test_a_row_is_accepted_between_the_planes(kernel: str, epsilon: float) -> None:
@@ -81,8 +89,10 @@ def test_a_row_is_accepted_between_the_planes(kernel: str, epsilon: float) -> No
     rows = np.random.default_rng(1).gamma(2.0, 2.0, (400, 5))
     along = model.project(rows)
     within = (along >= model.rho_lower_) & (along <= model.rho_upper_)
-    assert within.any()
-    assert not within.all()
+    # Where w = 0 is optimal, scores are rounding.
+    if model.status_ != "degenerate":
+        assert within.any()
+        assert not within.all()
     np.testing.assert_array_equal(model.predict(rows) == 1, within)
     np.testing.assert_array_equal(model.decision_function(rows), model.score_samples(rows) - model.offset_)
 
@@ -111,6 +121,7 @@ def test_rows_whose_distances_overflow_are_last_and_have_a_number():
     assert decisions[2] < decisions[1] < decisions[0] < 0
 
 
+@pytest.mark.warns("Of the training rows, and of rows that repeat one")
 def test_rows_beyond_the_upper_plane_rank_above_strangers() -> None:
     """Under a local kernel they are near the samples, and score no lower than as rare a positive."""
     X = clouds()
@@ -154,6 +165,7 @@ def test_scores_do_not_depend_on_the_unit_of_the_kernel() -> None:
     np.testing.assert_allclose(thousand.decision_function(1000.0 * K), one.decision_function(K), atol=1e-4)
 
 
+@pytest.mark.warns("of the training samples are rows that repeat")
 def test_weights_are_repetitions() -> None:
     X, rows = clouds(80), 2 * clouds(seed=1)
     counts = np.random.default_rng(2).integers(1, 4, 80)
@@ -162,6 +174,8 @@ def test_weights_are_repetitions() -> None:
     np.testing.assert_allclose(weighted.decision_function(rows), repeated.decision_function(rows), rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.warns("The slab has no width", cases=["2"])
+@pytest.mark.warns("Of the training rows, and of rows that repeat one", cases=["3"])
 @pytest.mark.parametrize("n", [2, 3, 30])
 def test_few_rows_are_enough(n: int) -> None:
     model = OneClassSlabSVM().fit(clouds(n))

@@ -1,5 +1,6 @@
 """Displays in scikit-learn's manner: what they hold, what they draw, and what they refuse."""
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,11 +14,13 @@ from positives import correlated_rows
 from slabsvm import (
     AutoSlabSVM,
     ConformalDetector,
+    DriftMonitor,
     LabelFreeSearchCV,
     OneClassSlabSVM,
     OneClassSVM,
     OpenSetClassifier,
 )
+from slabsvm import display as displays
 from slabsvm.display import CalibrationDisplay, OSCRDisplay, ScoresDisplay, SlabBoundaryDisplay, draw_scores
 from slabsvm.metrics import open_auc, oscr_curve
 
@@ -31,6 +34,7 @@ def labels(ax):
     return [text.get_text() for text in ax.get_legend().get_texts()]
 
 
+@pytest.mark.warns("of the training samples are support vectors")
 def test_a_boundary_shows_planes_rows_and_what_holds_them(tmp_path, X):
     plane = pd.DataFrame(X[:, :2] * [1.0, 50.0], columns=["width", "height"])
     model = make_pipeline(StandardScaler(), OneClassSlabSVM(gamma=1.0, nu_upper=0.1, offsets="training")).fit(plane)
@@ -115,6 +119,7 @@ def test_scores_are_the_hill_that_draw_scores_draws(X):
         ScoresDisplay.from_predictions([np.nan], planes=(0.0, 1.0))
 
 
+@pytest.mark.warns("have the same score")
 def test_displays_look_into_pipelines_and_searches(X):
     """What a pipeline or a search answers with is drawn as by the detector at its end, of the rows that it takes."""
     slab = make_pipeline(StandardScaler(), OneClassSlabSVM(gamma=1.0))
@@ -154,12 +159,57 @@ def test_displays_draw_into_axes_of_ones_own(X):
     ):
         assert display.figure_ is own
         assert display.ax_ in own.axes
-        # Whoever made the axes shows them.
-        assert display._repr_png_() is None
+    assert not plt.get_fignums()
 
 
-def test_a_notebook_shows_a_display_as_its_picture():
-    display = CalibrationDisplay.from_predictions(np.linspace(0.01, 1, 50))
-    assert display._repr_png_().startswith(b"\x89PNG")
-    undrawn = CalibrationDisplay(promised=display.promised, measured=display.measured, n_rows=display.n_rows)
-    assert undrawn._repr_png_() is None
+def search(X):
+    return LabelFreeSearchCV(OneClassSlabSVM(), {"gamma": [0.1, 0.2]}, cv="leave-one-out").fit(X)
+
+
+def watched(X):
+    monitor = DriftMonitor(OneClassSlabSVM().fit(X[::2])).fit(X[1::2])
+    monitor.update(X[:50])
+    return monitor
+
+
+# Each name of slabsvm.display that draws, and a figure of it.
+DRAWINGS = {
+    "SlabBoundaryDisplay": lambda X: SlabBoundaryDisplay.from_estimator(OneClassSVM().fit(X), X).figure_,
+    "ScoresDisplay": lambda X: ScoresDisplay.from_estimator(OneClassSVM().fit(X)).figure_,
+    "CalibrationDisplay": lambda _: CalibrationDisplay.from_predictions(np.linspace(0.01, 1, 50)).figure_,
+    "OSCRDisplay": lambda _: OSCRDisplay.from_predictions(["a", "?"], [[1.0], [0.0]], ["a"], "?").figure_,
+    "draw_scores": lambda X: draw_scores(OneClassSVM().fit(X)),
+    "draw_explanation": lambda X: displays.draw_explanation(OneClassSVM().fit(X), X[0]),
+    "draw_explanations": lambda X: displays.draw_explanations(OneClassSVM().fit(X), X[:5]),
+    "draw_functions": lambda X: displays.draw_functions(OneClassSVM(kernel="linear").fit(X + 9), X + 9),
+    "draw_search": lambda X: displays.draw_search(search(X)),
+    "draw_monitor": lambda X: displays.draw_monitor(watched(X)),
+}
+
+
+def test_all_that_draws_is_tested_for_being_pyplots():
+    drawing = {name for name in displays.__all__ if name.startswith("draw_") or name.endswith("Display")}
+    assert drawing == set(DRAWINGS)
+
+
+@pytest.mark.parametrize("name", DRAWINGS)
+def test_pyplot_saves_and_shows_what_was_drawn_last(X, tmp_path, name):
+    figure = DRAWINGS[name](X[:, :2])
+    # plt.show shows these.
+    assert plt.get_fignums() == [figure.number]
+    assert plt.gcf() is figure
+    plt.savefig(tmp_path / "drawn.png")
+    assert plt.imread(tmp_path / "drawn.png").std() > 0.01
+    plt.close()
+    assert not plt.get_fignums()
+
+
+def test_a_notebook_shows_a_figure_once(X, monkeypatch):
+    figure = draw_scores(OneClassSVM().fit(X))
+    # IPython asks this first of what a cell ends in, takes the error for "as you would", and then shows pyplot's.
+    for backend, n_left in (("agg", 1), ("module://matplotlib_inline.backend_inline", 0)):
+        monkeypatch.setattr(plt, "get_backend", lambda backend=backend: backend)
+        with pytest.raises(NotImplementedError):
+            figure._ipython_display_()
+        assert len(plt.get_fignums()) == n_left
+    assert figure._repr_png_().startswith(b"\x89PNG")

@@ -141,6 +141,7 @@ def test_it_draws_into_axes_of_ones_own(X):
         assert draw(SVDD().fit(X), rows, ax=own.add_subplot()) is own
 
 
+@pytest.mark.warns("Rows that exceed the training rows", cases=["chi2"])
 @pytest.mark.parametrize(
     "model",
     [

@@ -9,7 +9,7 @@ from slabsvm.dual.leave_one_out import leave_one_out
 from slabsvm.dual.program import Dual, hypersphere, one_class, one_class_slab
 from slabsvm.dual.solution import Solution, Status
 from slabsvm.gram.dense import Dense
-from slabsvm.solvers import smo
+from slabsvm.solvers import loop
 
 pytestmark = pytest.mark.numeric
 
@@ -48,7 +48,7 @@ def refitted_scores(
     """Return what samples score under the model without those that leave, and the change of c'beta."""
     others = np.delete(np.arange(len(K)), leaving)
     rest = without(dual, leaving)
-    beta = rest.beta(smo.solve(rest, Dense(K[np.ix_(others, others)]), tol=TIGHT).multipliers)
+    beta = rest.beta(loop.solve(rest, Dense(K[np.ix_(others, others)]), tol=TIGHT).multipliers)
     moved = rest.linear @ beta - dual.linear @ dual.beta(solution.multipliers)
     return dual.linear[samples] + K[np.ix_(samples, others)] @ beta + moved
 
@@ -101,7 +101,7 @@ def spread_of(scores: np.ndarray) -> float:
 @pytest.mark.parametrize("seed", range(N_CASES))
 def test_the_closed_form_is_exact_where_the_face_does_not_change(seed):
     dual, K, groups = case(seed)
-    solution = smo.solve(dual, Dense(K), tol=TIGHT)
+    solution = loop.solve(dual, Dense(K), tol=TIGHT)
     found = closed(dual, K, solution, groups)
     spread = spread_of(np.concatenate(found))
     for group, scores in zip(groups, found, strict=True):
@@ -116,7 +116,7 @@ def test_for_enough_groups_of_every_kernel_the_face_does_not_change():
     counts = dict.fromkeys(problems.FORMULAS, 0)
     for seed in range(N_CASES):
         dual, K, groups = case(seed)
-        solution = smo.solve(dual, Dense(K), tol=TIGHT)
+        solution = loop.solve(dual, Dense(K), tol=TIGHT)
         supporting = [group for group in groups if (solution.multipliers[:, group] > 0).any()]
         same = [scores_on_the_same_face(dual, K, solution, group) is not None for group in supporting]
         counts[tuple(problems.FORMULAS)[seed % 5]] += sum(same)
@@ -127,7 +127,7 @@ def test_where_the_face_changes_the_closed_form_is_far_nearer_than_single_sample
     found, alone = [], []
     for seed in range(0, N_CASES, 2):
         dual, K, groups = case(seed)
-        solution = smo.solve(dual, Dense(K), tol=TIGHT)
+        solution = loop.solve(dual, Dense(K), tol=TIGHT)
         if solution.status is Status.DEGENERATE:
             continue  # w is zero: scores are rounding, and nothing is far or near.
         exact = np.concatenate([refitted_scores(dual, K, solution, group, group) for group in groups])
@@ -143,7 +143,7 @@ def test_where_the_face_changes_the_closed_form_is_far_nearer_than_single_sample
 @pytest.mark.parametrize("seed", range(0, N_CASES, 5))
 def test_groups_of_one_sample_have_its_leave_one_out_score(seed):
     dual, K, _ = case(seed)
-    solution = smo.solve(dual, Dense(K), tol=TIGHT)
+    solution = loop.solve(dual, Dense(K), tol=TIGHT)
     found = np.concatenate(closed(dual, K, solution, list(np.arange(len(K))[:, None])))
     alone = leave_one_out(dual, Dense(K), solution).scores
     # What holds a plane alone is beyond that closed form; here the next sample takes over.
@@ -154,7 +154,7 @@ def test_groups_of_one_sample_have_its_leave_one_out_score(seed):
 
 def test_a_sample_that_another_group_has_too_stays():
     dual, K, groups = case(1)
-    solution = smo.solve(dual, Dense(K), tol=TIGHT)
+    solution = loop.solve(dual, Dense(K), tol=TIGHT)
     group = next(group for group in groups if len(group) > 2 and (solution.multipliers[:, group] > 0).all(axis=0).any())
     leaving = group[1:]
     scores = leave_one_group_out(dual, Dense(K), solution, [(group, leaving)])[0]
@@ -168,7 +168,7 @@ def test_where_no_sample_can_take_what_leaves_all_grow_in_proportion():
     K = problems.rbf(0.5)(X, X)
     # At nu = 1 every sample is at its cap, and the model without a group is the mean of the others.
     dual = one_class(np.ones(12), 1.0)
-    solution = smo.solve(dual, Dense(K), tol=TIGHT)
+    solution = loop.solve(dual, Dense(K), tol=TIGHT)
     group = np.arange(4)
     scores = closed(dual, K, solution, [group])[0]
     np.testing.assert_allclose(scores, K[:4, 4:].mean(axis=1), rtol=1e-12)
@@ -178,7 +178,7 @@ def test_a_plane_whose_free_samples_all_leave_is_taken_over_by_the_next():
     found, trained = [], []
     for seed in range(N_CASES):
         dual, K, groups = case(seed)
-        solution = smo.solve(dual, Dense(K), tol=TIGHT)
+        solution = loop.solve(dual, Dense(K), tol=TIGHT)
         free = (solution.multipliers > 0) & (solution.multipliers < dual.caps)
         holders = [set(np.flatnonzero(plane)) for plane in free]
         for group in groups:

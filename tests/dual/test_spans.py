@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from slabsvm.dual.active_set import Face
+from slabsvm.dual.face import Face
 from slabsvm.dual.leave_one_out import _of_bound, _of_free, free_or_next, leave_one_out
 from slabsvm.dual.neighbour_spans import Tuning, neighbour_spans
 from slabsvm.dual.program import hypersphere, one_class, one_class_slab
@@ -11,7 +11,7 @@ from slabsvm.dual.solution import Point, Status, certified
 from slabsvm.gram.blocks import Blocks
 from slabsvm.gram.dense import Dense
 from slabsvm.kernels.rbf import RBF
-from slabsvm.solvers import smo
+from slabsvm.solvers import loop
 
 pytestmark = pytest.mark.numeric
 
@@ -33,7 +33,7 @@ CASES = {
 def solved(name):
     dual, gamma = CASES[name]
     K = RBF(gamma)(rows(), rows())
-    return dual, K, smo.solve(dual, Dense(K), tol=1e-12)
+    return dual, K, loop.solve(dual, Dense(K), tol=1e-12)
 
 
 def written_out(K, face, bound):
@@ -154,7 +154,7 @@ def test_the_change_of_a_linear_term_is_that_of_the_others_that_make_up_for_a_sa
     # The first is at the origin, and has none of it.
     K = RBF(0.3)(rows(), rows()) * np.outer(*[np.append(0.0, np.linspace(1.0, 1.3, M - 1))] * 2)
     dual = hypersphere(np.ones(M), 0.3, np.diagonal(K).copy())
-    solution = smo.solve(dual, Dense(K), tol=1e-12)
+    solution = loop.solve(dual, Dense(K), tol=1e-12)
     found = leave_one_out(dual, Dense(K), solution)
     beta, free = dual.beta(solution.multipliers), free_or_next(dual, solution)[0]
     for i in np.flatnonzero(beta):

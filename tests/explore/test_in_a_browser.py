@@ -44,7 +44,12 @@ def fitted(page: Any) -> OneClassSlabSVM:
     now = state(page)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return OneClassSlabSVM(**now["parameters"], tol=1e-9).fit(now["points"])
+        return OneClassSlabSVM(**now["parameters"], tol=1e-9).fit(scaled(page, now["points"]))
+
+
+def scaled(page: Any, rows: Any) -> np.ndarray:
+    """Return rows of the picture as the slab has them."""
+    return np.divide(rows, state(page)["scales"])
 
 
 def assert_shows_what_the_library_says(page: Any) -> np.ndarray:
@@ -55,6 +60,7 @@ def assert_shows_what_the_library_says(page: Any) -> np.ndarray:
     nodes = np.stack(np.meshgrid(across, up), axis=-1).reshape(-1, 2)
     # By the certificates: w is off by sqrt(2 gap) of each fit, and so is a position where k(x, x) is 1.
     allowed = np.sqrt(2 * found["gap"]) + np.sqrt(2 * model.duality_gap_) + 1e-6 * np.ptp(found["positions"])
+    nodes = scaled(page, nodes)
     positions = model.project(nodes).reshape(found["positions"].shape)
     assert np.abs(positions - found["positions"]).max() <= allowed
     clear = np.minimum(np.abs(positions - model.rho_lower_), np.abs(positions - model.rho_upper_)) > 10 * allowed
@@ -141,7 +147,7 @@ def test_the_stranger_is_dragged_and_judged(page):
     page.mouse.up()
     settled(page)
     assert page.inner_text("#verdict") == "Accepted: it lies between the planes."
-    assert fitted(page).predict([state(page)["stranger"]]) == [1]
+    assert fitted(page).predict(scaled(page, [state(page)["stranger"]])) == [1]
 
 
 def test_a_slider_moves_the_planes(either):
@@ -278,6 +284,52 @@ def test_a_csv_is_loaded_and_its_columns_are_chosen(page, tmp_path):
         page.inner_text("#table-note")
         == "wrong.csv: two columns of numbers are needed, and one column holds numbers alone."
     )
+
+
+def test_the_unit_of_a_column_does_not_matter(page, tmp_path):
+    rows = np.random.default_rng(3).normal([5.0, 300.0], [1.0, 40.0], (150, 2))
+    found, views = [], []
+    for name, unit in (("in cm", 1.0), ("in mm", 10.0), ("in km", 1e-5)):
+        path = tmp_path / f"{name}.csv"
+        path.write_text("\n".join(["width,height", *(f"{x},{y * unit}" for x, y in rows.tolist())]), encoding="utf-8")
+        page.set_input_files("#file", path)
+        page.locator("#table-note", has_text=name).wait_for()
+        settled(page)
+        views.append(assert_shows_what_the_library_says(page))
+        found.append(answer(page))
+        # Where rows are densest they are accepted; a slab of rows in their own units had a gap there.
+        columns, up = (np.linspace(*found[-1]["grid"][axis]) for axis in "xy")
+        place = np.abs(up - np.median(rows[:, 1]) * unit).argmin(), np.abs(columns - np.median(rows[:, 0])).argmin()
+        assert views[-1][place]
+        assert state(page)["scales"] == pytest.approx(rows.std(axis=0) * [1.0, unit], rel=5e-3)
+    # Deviations have three digits, and coordinates five.
+    for other in found[1:]:
+        np.testing.assert_allclose(other["positions"], found[0]["positions"], atol=2e-2 * found[0]["positions"].max())
+
+
+def test_axes_say_what_is_standardised_and_a_link_keeps_it(page, tmp_path):
+    path = tmp_path / "parts.csv"
+    path.write_text("width,height,one\n1,100,7\n2,300,7\n4,500,7\n", encoding="utf-8")
+    page.set_input_files("#file", path)
+    page.locator("#table-note", has_text="parts.csv").wait_for()
+    written = """() => {
+        const pen = CanvasRenderingContext2D.prototype, real = pen.fillText, found = [];
+        pen.fillText = function (text, ...place) { found.push(text); return real.call(this, text, ...place); };
+        slabsvm.plot.draw(slabsvm.session.state);
+        pen.fillText = real;
+        return found;
+    }"""
+    said = page.evaluate(written)
+    assert "width, standardised (÷ 1.25)" in said
+    assert "height, standardised (÷ 163)" in said
+    linked = page.evaluate("slabsvm.link.decode(slabsvm.link.encode(slabsvm.session.state))")
+    assert linked["scales"] == state(page)["scales"] == [1.25, 163]
+    page.select_option("#column-y", "2")
+    assert state(page)["scales"] == [1.25, 1]
+    assert "one" in page.evaluate(written)
+    page.click("button[data-scene=first]")
+    assert state(page)["scales"] == [1, 1]
+    assert {"x", "y"} <= set(page.evaluate(written))
 
 
 def test_the_servers_table_is_there_at_once(served, opened):

@@ -87,8 +87,9 @@ class Known:
         nodes = np.meshgrid(np.linspace(*question["grid"]["x"]), np.linspace(*question["grid"]["y"]))
         positions = model.project(np.stack(nodes, axis=-1).reshape(-1, 2))
         planes = [model.rho_lower_] if np.isinf(model.rho_upper_) else [model.rho_lower_, model.rho_upper_]
-        # Positions of samples that all score alike differ by rounding: the planes' margin for it is 1024 units of it.
-        unit = max(float(np.ptp(positions)), model._fitted.rounding / ALLOWED)
+        # Positions that differ by rounding alone (the planes' margin for it is 1024 units of it) have no unit.
+        unit = float(np.ptp(positions))
+        unit = unit if unit > model._fitted.rounding / ALLOWED else 0.0
         return cls(
             model,
             [str(one.message) for one in caught],
@@ -105,7 +106,7 @@ class Known:
 
     def determined(self, other: "Known") -> bool:
         """Return whether two solvers find this answer: w = 0 has no direction, and a singular K no one face."""
-        if self.model.status_ != "converged":
+        if self.model.status_ != "converged" or self.unit == 0:
             return False
         return self.off(other.numbers, other.decisions, other.model.dual_objective_) < ALLOWED
 

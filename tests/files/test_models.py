@@ -34,11 +34,14 @@ from slabsvm import (
     SVDD,
     AutoSlabSVM,
     ConformalDetector,
+    DependenceDetector,
     DistinctKFold,
     KernelDensityDetector,
     KernelPCADetector,
     LabelFreeSearchCV,
     LinearOneClassSlabSVM,
+    NeighboursDetector,
+    NormalScores,
     OneClassSlabSVM,
     OneClassSVM,
     OpenSetClassifier,
@@ -145,6 +148,9 @@ def test_a_detector_of_a_kernel_matrix_comes_back(detector, path):
         OneClassSlabSVM(gamma=1e12),
         SVDD(C=0.1),
         KernelDensityDetector(),
+        NeighboursDetector(),
+        DependenceDetector(),
+        make_pipeline(NormalScores(), OneClassSVM()),
         KernelPCADetector(offsets="training", n_components=2),
         LinearOneClassSlabSVM(),
         LinearOneClassSlabSVM(feature_map="nystroem", n_components=20),
@@ -392,7 +398,7 @@ def test_every_detector_is_kept():
 
 def parts_of(kinds):
     """Return the names of parts, those of what is made of further parts with these."""
-    named = ((name, getattr(kind, "kind", kind)) for name, kind in kinds.items())
+    named = ((name, getattr(kind, "kind", getattr(kind, "now", kind))) for name, kind in kinds.items())
     return ", ".join(
         f"`{name}` ({parts_of(kind.parts)})" if isinstance(kind, Record) and kind.parts else f"`{name}`"
         for name, kind in named
@@ -414,12 +420,13 @@ def test_files_of_each_schema_are_read(file, path):
     model = load(file)
     # Other processors' BLAS and exponentials round otherwise: scores are sums of some tens of terms near 1.
     np.testing.assert_allclose(model.decision_function(rows), decisions, rtol=1e-12, atol=1e-13)
-    # What is read is what is in the file, to the last bit.
+    # What is read is what is in the file, to the last bit, though a part may have another place now.
     save(model, path)
     with zipfile.ZipFile(file) as before, zipfile.ZipFile(path) as after:
         arrays = [name for name in before.namelist() if name.endswith(".npy")]
         assert len(arrays) > 3
-        assert all(after.read(name) == before.read(name) for name in arrays)
+        contents = {after.read(name) for name in after.namelist()}
+        assert all(before.read(name) in contents for name in arrays)
 
 
 def test_a_file_of_an_older_schema_is_brought_up_to_date():

@@ -29,10 +29,12 @@ from slabsvm import (
     SVDD,
     AutoSlabSVM,
     ConformalDetector,
+    DependenceDetector,
     KernelDensityDetector,
     KernelPCADetector,
     LabelFreeSearchCV,
     LinearOneClassSlabSVM,
+    NeighboursDetector,
     OneClassSlabSVM,
     OneClassSVM,
     OpenSetClassifier,
@@ -68,7 +70,9 @@ OTHERS = {
     "kernel density": KernelDensityDetector(),
     "linear slab": LinearOneClassSlabSVM(),
     "Nystroem": LinearOneClassSlabSVM(feature_map="nystroem", n_components=40),
-    "averaged slabs": AutoSlabSVM(),
+    "neighbours": NeighboursDetector(),
+    "dependence": DependenceDetector(),
+    "several detectors": AutoSlabSVM(),
     "slab of a tiny gamma": OneClassSlabSVM(gamma=1e-3),
     "slab of a large gamma": OneClassSlabSVM(gamma=50.0),
 }
@@ -201,7 +205,7 @@ def test_every_detector_and_kernel_answers_as_in_python_on_a_real_table(name, ke
 
 
 @pytest.mark.parametrize("dtype", AGREEMENT)
-@pytest.mark.parametrize("name", ["kernel density", "Nystroem", "averaged slabs"])
+@pytest.mark.parametrize("name", ["kernel density", "Nystroem", "neighbours", "dependence", "several detectors"])
 def test_every_other_detector_answers_as_in_python_on_a_real_table(name, dtype):
     assert_agrees(on_table(name), table(TABLE)[1], dtype, n_far=0)
 
@@ -277,7 +281,7 @@ def test_the_log_of_the_kernel_mass_orders_strangers_whose_kernel_values_are_zer
     ("name", "kernel"),
     [
         *((name, kernel) for name in ("slab", "SVDD", "kernel PCA") for kernel in KERNELS),
-        *((name, "rbf") for name in ("averaged slabs", "kernel density", "linear slab")),
+        *((name, "rbf") for name in ("several detectors", "kernel density", "linear slab")),
     ],
 )
 def test_rows_that_python_refuses_score_nan_and_are_rejected(name, kernel, dtype):
@@ -537,7 +541,7 @@ def test_the_page_does_what_it_says(capsys):
 
 
 def test_a_model_that_was_kept_in_a_file_is_written_too(tmp_path):
-    for name, kernel in (("slab", "rbf"), ("slab", "hellinger"), ("SVDD", "chi2"), ("averaged slabs", "rbf")):
+    for name, kernel in (("slab", "rbf"), ("slab", "hellinger"), ("SVDD", "chi2"), ("several detectors", "rbf")):
         save(of_family(name, kernel), tmp_path / "model")
         assert to_onnx(load(tmp_path / "model")) == to_onnx(of_family(name, kernel))
 

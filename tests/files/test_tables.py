@@ -1,5 +1,6 @@
 """Tables from files: six formats give the same cells, and every bad table is told what is wrong and where."""
 
+import errno
 import gzip
 import io
 import struct
@@ -82,6 +83,26 @@ class TestFormats:
         found = read(path, separator=";", decimal=",", encoding="cp1252", header=False)
         assert found.columns.tolist() == ["x0", "x1"]
         assert found.to_numpy().tolist() == [[1.5, "grün"], [2.5, "blau"]]
+
+    def test_points_and_commas_may_both_be_decimal_points(self, tmp_path):
+        path = tmp_path / "t.csv"
+        lines = [f"{n}.125;{n},5;{'' if n % 3 else f'-{n},25e1'};1,{n % 2};n,{n}" for n in range(50)]
+        path.write_text("\n".join(["a;b;c;code;name", *lines]) + "\n")
+        found = read(path, separator=";", decimal=",.", texts=["code"])
+        assert found["a"].tolist() == [n + 0.125 for n in range(50)]
+        assert found["b"].tolist() == [n + 0.5 for n in range(50)]
+        np.testing.assert_array_equal(found["c"], [np.nan if n % 3 else -10 * (n + 0.25) for n in range(50)])
+        assert found["code"][1] == "1,1"
+        assert found["name"][7] == "n,7"
+
+    def test_whole_numbers_keep_their_digits_beside_gaps(self, tmp_path):
+        path = tmp_path / "t.csv"
+        long = [None if n == 30 else 2**62 + n for n in range(50)]
+        path.write_text("a,b\n" + "\n".join(f"{'' if n is None else n},1.5e18" for n in long) + "\n")
+        assert [None if n is None else int(n) for n in whole(path, Reading())["a"]] == long
+        parts = pd.concat(list(pieces(path, Reading())))
+        assert [None if pd.isna(n) else int(n) for n in parts["a"]] == long
+        assert parts["b"].tolist() == [1.5e18] * 50
 
     def test_utf_16(self, tmp_path, frame):
         path = written(tmp_path / "t.csv", frame, encoding="utf-16")
@@ -177,8 +198,33 @@ BAD = {
     "no npz": ("npz", b"a,b\n1,2\n", {}, "it is no NPZ file of numbers, or was cut short"),
     "no svmlight": ("svm", b"a,b\n1,2\n", {}, "it is no svmlight file, whose features count from 1"),
     "svmlight from zero": ("svm", b"1 0:3.5\n", {}, "it is no svmlight file, whose features count from 1"),
-    "no format": ("xlsx", b"PK", {}, "its name does not say which format it has. Say so (format): csv, tsv, parquet"),
+    "no format": ("dat", b"PK", {}, "its name does not say which format it has. Say so (format): csv, tsv, parquet"),
+    "workbook": ("xlsx", b"PK", {}, "it is a spreadsheet's workbook (.xlsx), which is not read. Save its sheet as CSV"),
+    "renamed workbook": (
+        "csv",
+        b"PK\x03\x04\0\0a\n",
+        {},
+        "it is a spreadsheet's workbook (.xlsx, .ods) or another zip archive, and no text. Save its sheet as CSV",
+    ),
+    "renamed gzip": ("csv", gzip.compress(b"a,b\n1,2\n"), {}, "it is compressed by gzip. Let its name end in .gz"),
+    "renamed Parquet": ("csv", b"PAR1\0\n", {}, "it is a Parquet file. Say so (format)"),
+    "decimals": ("csv", b"a,b\n", {"decimal": ".,"}, "the decimal point is one character, or ,. where some columns"),
 }
+
+
+@pytest.mark.parametrize("suffix", ["csv", "svm"])
+def test_a_disk_that_fails_names_the_table(tmp_path, monkeypatch, suffix):
+    class Failing(io.BytesIO):
+        def read(self, *_):
+            raise OSError(errno.EIO, "Input/output error")
+
+        readline = read
+        __next__ = read
+
+    monkeypatch.setattr(Path, "open", lambda *_, **__: Failing(b"1 1:1\n"))
+    with pytest.raises(OSError, match="Input/output error") as refused:
+        list(pieces(tmp_path / f"t.{suffix}", Reading()))
+    assert refused.value.filename == str(tmp_path / f"t.{suffix}")
 
 
 @pytest.mark.parametrize("what", BAD)

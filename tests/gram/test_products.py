@@ -55,6 +55,7 @@ def test_kernels_without_a_shorter_way_are_computed_in_blocks():
         assert type(gram_of(kernel, np.ones((3, 2)), 1)) is Computed
 
 
+@pytest.mark.warns("Rows that exceed the training rows", cases=["0.0-hellinger", "0.0-intersection"])
 @pytest.mark.parametrize("kernel", CHEAP)
 @pytest.mark.parametrize("epsilon", [0.0, 0.2])
 def test_fits_by_cheap_products_are_those_by_blocks(kernel, epsilon):
@@ -68,7 +69,10 @@ def test_fits_by_cheap_products_are_those_by_blocks(kernel, epsilon):
     assert objective == pytest.approx(model.dual_objective_, rel=2e-8)
     # Scores of nearly optimal w differ by no more than |x| sqrt(2 gap) each, and so do planes, whichever are nearest.
     longest = float(np.sqrt(problems.FORMULAS[kernel][0](X, X).diagonal().max()))
-    allowed = 2 * longest * (np.sqrt(2 * gap) + np.sqrt(2 * model.duality_gap_))
+    rounding = 16 * float(np.finfo(float).eps) * np.abs(cheap).max()
+    # A gap is known to the rounding of the objective.
+    known = 16 * float(np.finfo(float).eps) * objective
+    allowed = 2 * longest * (np.sqrt(2 * (gap + known)) + np.sqrt(2 * (model.duality_gap_ + known))) + rounding
     np.testing.assert_allclose(cheap, dear, rtol=0, atol=allowed)
 
 

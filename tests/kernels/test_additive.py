@@ -223,6 +223,7 @@ def histograms() -> np.ndarray:
     return np.random.default_rng(0).gamma(4.0, 1.0, (300, 6))
 
 
+@pytest.mark.warns("Rows that exceed the training rows", cases=["detector1", "0.01-detector0"])
 @pytest.mark.parametrize("detector", [OneClassSlabSVM(offsets="training", nu_upper=0.1), OneClassSVM(), SVDD()])
 @pytest.mark.parametrize("share", [1e-2, 1e-6])
 def test_a_chi2_model_is_within_its_tolerance_of_the_exact_one(detector, share, X):
@@ -255,6 +256,7 @@ def test_models_of_linear_and_additive_kernels_keep_no_training_rows(kernel, for
     assert not any(row.tobytes() in kept for row in X)
 
 
+@pytest.mark.warns("The fitted w is zero")
 def test_models_of_other_kernels_keep_their_support_vectors(X):
     for data in (X, sp.csr_array(X)):
         model = OneClassSlabSVM().fit(data)

@@ -20,7 +20,7 @@ from slabsvm.dual.program import one_class_slab
 from slabsvm.gram.computed import Computed
 from slabsvm.gram.products import gram_of
 from slabsvm.kernels.named import NAMED
-from slabsvm.solvers import interior, smo
+from slabsvm.solvers import interior, loop
 
 pytestmark = pytest.mark.numeric
 
@@ -39,11 +39,11 @@ def test_the_interior_point_and_the_descent_find_the_same_slab(problem: Problem)
 
 def general(dtype: Any) -> Any:
     """Return the solver of large problems, in blocks of this precision or, for None, of the cheapest."""
-    return lambda dual, gram, tol: smo._Descent(dual, gram, smo.Limits(tol, 10**7, 1e9), dtype=dtype).run(None)
+    return lambda dual, gram, tol: loop._Rounds(dual, gram, loop.Limits(tol, 10**7, 1e9), dtype=dtype).run(None)
 
 
 def small(dual: Any, gram: Any, tol: float) -> Any:
-    return smo.solve(dual, gram, tol=tol)
+    return loop.solve(dual, gram, tol=tol)
 
 
 def central(dual: Any, gram: Any, tol: float) -> Any:

@@ -15,11 +15,19 @@ from hypothesis import strategies as st
 from law import attempted, law, only_our_warnings
 from strategies import Problem, drawn
 
-from slabsvm import SVDD, KernelDensityDetector, KernelPCADetector, OneClassSlabSVM, OneClassSVM
+from slabsvm import (
+    SVDD,
+    KernelDensityDetector,
+    KernelPCADetector,
+    NeighboursDetector,
+    OneClassSlabSVM,
+    OneClassSVM,
+)
 
 pytestmark = pytest.mark.numeric
 
-FAMILY = (OneClassSlabSVM, OneClassSVM, SVDD, KernelPCADetector, KernelDensityDetector)
+FAMILY = (OneClassSlabSVM, OneClassSVM, SVDD, KernelPCADetector, KernelDensityDetector, NeighboursDetector)
+WITHOUT_KERNEL = (KernelDensityDetector, NeighboursDetector)
 plainly: dict[str, Any] = {"offsets": "training", "ranking": "centre", "tol": 1e-8}
 
 
@@ -105,7 +113,7 @@ whole = drawn(kernels=strategies.NAMED, shapes=("ties", "clusters"), sizes=st.ju
 
 
 def learned(model: Any, problem: Problem, X: Any) -> Any:
-    kernel = {} if model is KernelDensityDetector else problem.of_kernel
+    kernel = {} if model in WITHOUT_KERNEL else problem.of_kernel
     return attempted(lambda: model(**kernel).fit(X, sample_weight=problem.sample_weight))
 
 

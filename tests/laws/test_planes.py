@@ -46,7 +46,9 @@ def test_left_out_planes_are_quantiles_of_left_out_scores(problem: Problem) -> N
     left_out, shares, (lower, upper) = slab.loo_scores_[counted], problem.shares[counted], problem.nus
     accepted = (left_out >= slab.rho_lower_) & (left_out <= slab.rho_upper_)
     assert 0.0 <= slab.expected_recall_ <= 1.0 + SHARES
-    assert slab.expected_recall_ == pytest.approx(shares @ accepted, abs=SHARES)
+    # Where no row repeats, one of m + 1 may be stranger than all others.
+    least = len(np.unique(problem.X[counted], axis=0)) / (len(np.unique(problem.X[counted], axis=0)) + 1)
+    assert least * (shares @ accepted) - SHARES <= slab.expected_recall_ <= shares @ accepted + SHARES
     assert slab.training_recall_bound_ == pytest.approx(1.0 - problem.shares[slab.support_].sum(), abs=SHARES)
     # A plane that faces the limit of a local kernel is kept off it, which is said.
     if not slab._fitted.infinity_warning:

@@ -1,16 +1,32 @@
 """The monitor: alarms, batches, references, classes, rates, and what is refused."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import OneClassSVM as TheirOneClassSVM
 
-from slabsvm import AutoSlabSVM, ConformalDetector, DriftMonitor, OneClassSlabSVM, OneClassSVM, OpenSetClassifier
+from slabsvm import (
+    AutoSlabSVM,
+    ConformalDetector,
+    DriftMonitor,
+    KernelDensityDetector,
+    LinearOneClassSlabSVM,
+    OneClassSlabSVM,
+    OneClassSVM,
+    OpenSetClassifier,
+    TrimmedDetector,
+    WindowedDetector,
+)
+from slabsvm.files import load, save
 
 pytestmark = [pytest.mark.numeric, pytest.mark.filterwarnings("ignore::UserWarning")]
 
@@ -22,6 +38,26 @@ DETECTOR = OneClassSlabSVM().fit(TRAINING)
 LABELS = RNG.integers(0, 3, 600)
 CLASSES = RNG.normal(size=(600, 2)) + 9.0 * np.array([[0, 0], [1, 0], [0, 1]])[LABELS]
 CLASSIFIER = OpenSetClassifier().fit(CLASSES[:300], LABELS[:300])
+
+
+def booleans(rng, count):
+    return (rng.random((count, 10)) < np.linspace(0.05, 0.5, 10)).astype(float)
+
+
+def counts(rng, count):
+    return rng.poisson(3.0, (count, 2)).astype(float)
+
+
+def zipf(rng, count):
+    return rng.zipf(1.7, (count, 3)).astype(float)
+
+
+def half_repeated(rng, count):
+    rows, known = rng.normal(size=(count, 3)), np.arange(15.0).reshape(5, 3) / 10 - 0.7
+    return np.where(rng.random((count, 1)) < 0.5, known[rng.integers(0, 5, count)], rows)
+
+
+DISCRETE = (booleans, counts, zipf, half_repeated)
 
 
 def state(monitor):
@@ -203,6 +239,74 @@ class TestReference:
         found = monitor.update(STREAM)
         np.testing.assert_array_equal(found.accepted, detector.predict(STREAM) == 1)
         assert monitor.alarm_
+
+    @pytest.mark.parametrize(
+        "detector",
+        [
+            DETECTOR,
+            OneClassSVM(nu=0.02, gamma="scale"),
+            OneClassSVM(kernel="linear"),
+            KernelDensityDetector(),
+            AutoSlabSVM(),
+            make_pipeline(StandardScaler(), PCA(2), OneClassSVM()),
+            ConformalDetector(),
+            ConformalDetector(method="cross"),
+            LinearOneClassSlabSVM(feature_map="nystroem"),
+            TrimmedDetector(OneClassSVM()),
+            WindowedDetector(OneClassSVM(), n_rows=300),
+        ],
+        ids=lambda detector: type(detector).__name__,
+    )
+    def test_rows_that_were_learned_are_refused(self, detector, tmp_path):
+        detector = clone(detector).fit(TRAINING)
+        save(detector, tmp_path / "model.slab")
+        shuffled = np.random.default_rng(0).permutation(200)
+        for model, rows in [
+            (detector, TRAINING),
+            (detector, TRAINING[shuffled[:60]]),
+            (detector, np.concatenate([REFERENCE[:150], TRAINING[shuffled[:50]]])),
+            (load(tmp_path / "model.slab"), TRAINING[shuffled]),
+        ]:
+            with pytest.raises(ValueError, match=r"reference rows are rows that the estimator has learned.*fit\(X\)"):
+                DriftMonitor(model).fit(rows)
+        assert DriftMonitor(detector).fit(REFERENCE).reference_ == "held-out"
+
+    def test_rows_that_a_classifier_has_learned_are_refused(self):
+        with pytest.raises(ValueError, match=r"of the 300 reference rows are rows that the estimator has learned"):
+            DriftMonitor(CLASSIFIER).fit(CLASSES[:300])
+
+    def test_a_file_of_an_earlier_version_knows_no_rows_and_takes_any(self):
+        file = Path(__file__).parents[1] / "files" / "schemas" / "1-rbf.slab"
+        model, rows = load(file), np.load(file.parent / "rows.npy")
+        assert DriftMonitor(model).fit(rows).reference_ == "held-out"
+
+    @pytest.mark.parametrize("draw", DISCRETE, ids=lambda draw: draw.__name__)
+    def test_rows_that_repeat_need_rows_held_out_and_have_no_false_alarms_then(self, draw):
+        alarms = 0
+        for seed in range(8):
+            rng = np.random.default_rng(seed)
+            model = OneClassSVM().fit(draw(rng, 300))
+            with pytest.raises(ValueError, match=r"rows that the estimator has learned repeat others.*fit\(X\)"):
+                DriftMonitor(model).fit()
+            monitor = DriftMonitor(model).fit(draw(rng, 300))
+            monitor.update(draw(rng, 400))
+            alarms += monitor.alarm_
+        # With chances of .01 each: 8 streams have two with probability .003.
+        assert alarms <= 1
+
+    def test_a_calibration_that_parts_equal_rows_from_learned_ones_is_no_reference_and_one_by_the_user_is(self):
+        rng = np.random.default_rng(0)
+        learned, held_out = booleans(rng, 200), booleans(rng, 200)
+        with pytest.raises(ValueError, match=r"repeat others.*fit\(X\)"):
+            DriftMonitor(ConformalDetector().fit(np.concatenate([learned, held_out]))).fit()
+        with pytest.raises(ValueError, match=r"repeat others.*fit\(X\)"):
+            DriftMonitor(ConformalDetector(method="leave-one-out").fit(learned)).fit()
+        prefit = ConformalDetector(OneClassSVM().fit(learned), method="prefit").fit(held_out)
+        assert DriftMonitor(prefit).fit().n_reference_ == 200
+
+    def test_a_row_given_twice_among_many_is_no_reason_to_refuse(self):
+        model = OneClassSVM().fit(np.concatenate([TRAINING, TRAINING[:2]]))
+        assert DriftMonitor(model).fit().n_reference_ == 202
 
     def test_frames_are_taken_as_the_estimator_takes_them(self):
         frames = [pd.DataFrame(rows, columns=["a", "b"]) for rows in (TRAINING, REFERENCE, STREAM)]

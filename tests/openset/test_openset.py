@@ -281,6 +281,7 @@ def test_rows_that_do_not_fit_are_refused(known):
         classifier.p_values(known[0])
 
 
+@pytest.mark.warns("The slab has no width")
 @pytest.mark.parametrize("count", [1, 2])
 @pytest.mark.parametrize("method", ["split", "cross", "leave-one-out"])
 def test_a_class_of_one_or_two_samples_is_learned_and_warned_of(count, method, known):
@@ -381,6 +382,7 @@ def test_weights_reach_each_classs_model(calibration, known):
     np.testing.assert_array_equal(added.decisions(X), weighted.decisions(X))
 
 
+@pytest.mark.warns("a model whose fit warned")
 def test_weights_leave_out_samples_and_classes_and_not_all(known):
     X, y = known
     without = OpenSetClassifier(OneClassSVM()).fit(X, y, sample_weight=(y != "b").astype(float))
@@ -460,7 +462,7 @@ def test_each_worker_is_sent_the_rows_of_its_class_alone(known, monkeypatch):
 def local_cluster():
     distributed = pytest.importorskip("distributed", reason="needs the extra: pip install 'slabsvm[dask]'")
     with (
-        distributed.LocalCluster(2, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.LocalCluster(2, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster,
         distributed.Client(cluster) as client,
     ):
         yield client
@@ -491,6 +493,7 @@ def test_the_example_of_a_cluster_runs_as_a_script(tmp_path):
     assert (ended.returncode, ended.stdout) == (0, "[0 1]\n"), ended.stderr[-2000:]
 
 
+@pytest.mark.warns("rows infinitely far away")
 def test_a_worker_that_is_killed_costs_a_retry_and_no_model(known, cluster, tmp_path):
     X, y = known
     diary = str(tmp_path / "fits")

@@ -123,6 +123,7 @@ def test_labels_probabilities_and_confidences_of_new_rows(detector, data):
         detector.predict_proba(X_test, method="something")
 
 
+@pytest.mark.warns("Function fit_predict_score is deprecated")
 @pytest.mark.filterwarnings("ignore::slabsvm.SlabCollapseWarning")
 def test_rejection_and_fitting_with_an_answer_are_pyods(detector, data):
     X, X_test, _, y_test = data
@@ -175,6 +176,7 @@ def test_training_rows_are_scored_without_themselves():
     assert (-detector.estimator_.decision_function(new) > np.percentile(learned, 90)).mean() > 0.3
 
 
+@pytest.mark.warns("The search has learned nothing")
 def test_training_rows_of_a_search_are_scored_without_themselves():
     X = np.random.default_rng(0).normal(size=(100, 3))
     search = LabelFreeSearchCV(make_pipeline(StandardScaler(), OneClassSVM()), {"oneclasssvm__nu": [0.1, 0.2]})

@@ -12,7 +12,15 @@ from sklearn.base import clone
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import problems
-from slabsvm import SVDD, KernelDensityDetector, KernelPCADetector, LinearOneClassSlabSVM, OneClassSlabSVM
+from slabsvm import (
+    SVDD,
+    DependenceDetector,
+    KernelDensityDetector,
+    KernelPCADetector,
+    LinearOneClassSlabSVM,
+    NeighboursDetector,
+    OneClassSlabSVM,
+)
 from slabsvm.gram.computed import TILE_COLUMNS, TILE_ROWS, Computed
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
@@ -33,6 +41,7 @@ def test_tiles_are_the_block(kernel, n_threads):
     )
 
 
+@pytest.mark.warns("Rows that exceed the training rows", cases=["intersection"])
 @pytest.mark.parametrize("kernel", tuple(problems.FORMULAS))
 def test_the_number_of_threads_does_not_matter_to_the_last_bit(kernel):
     X = np.random.default_rng(3).gamma(64.0, 1 / 16, (1100, 6))
@@ -46,6 +55,7 @@ def test_the_number_of_threads_does_not_matter_to_the_last_bit(kernel):
             np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.warns("Of the training rows, and of rows that repeat one", cases=["OneClassSlabSVM(gamma=3.0)"])
 @pytest.mark.parametrize(
     "model",
     [
@@ -56,6 +66,8 @@ def test_the_number_of_threads_does_not_matter_to_the_last_bit(kernel):
         KernelPCADetector(),
         KernelPCADetector(n_components=2, offsets="training"),
         KernelDensityDetector(),
+        NeighboursDetector(),
+        DependenceDetector(),
         LinearOneClassSlabSVM(epsilon=0.2),
     ],
     ids=str,
@@ -176,6 +188,7 @@ def test_underflow_inside_is_no_error_whatever_it_is_outside():
             np.exp(np.array([1000.0]))
 
 
+@pytest.mark.warns("Rows that exceed the training rows")
 def test_a_fit_in_another_thread_is_the_fit_in_this_one_to_the_last_bit():
     X = np.random.default_rng(4).gamma(64.0, 1 / 16, (700, 4))
 

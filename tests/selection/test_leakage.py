@@ -51,6 +51,7 @@ def test_folds_that_equal_rows_straddle_are_warned_of(X):
         LabelFreeSearchCV(OneClassSlabSVM(), GRID, cv=5).fit(twice)
 
 
+@pytest.mark.warns("that was tried, and a better one may lie beyond")
 def test_groups_and_generators_of_folds_are_taken(X):
     groups = np.arange(len(X)) % 7
     grouped = LabelFreeSearchCV(OneClassSVM(), GRID, cv=GroupKFold(3)).fit(X, groups=groups)
@@ -70,6 +71,11 @@ def with_flags(X):
     return np.column_stack([MinMaxScaler().fit_transform(X), X[:, 0] > 0])
 
 
+@pytest.mark.warns(
+    "that was tried, and a better one may lie beyond",
+    cases=["stretched", "stretched float32", "stretched with a constant", "with a constant", "with flags"],
+)
+@pytest.mark.warns("No candidate keeps the recall", cases=["stretched float32"])
 @pytest.mark.parametrize(
     ("scaled", "scaler"),
     [

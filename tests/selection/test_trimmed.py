@@ -87,6 +87,8 @@ GRID = np.stack(np.meshgrid(np.arange(7.0), np.arange(7.0)), axis=-1).reshape(-1
 FAR_AWAY = np.concatenate([np.linspace(0, 3, 60), np.geomspace(1e2, 1e4, 20)])[:, None]
 
 
+@pytest.mark.warns("Of the training rows, and of rows that repeat one", cases=["a grid"])
+@pytest.mark.warns("a few rows make the scale", cases=["far away"])
 @pytest.mark.parametrize(
     ("X", "model"),
     [

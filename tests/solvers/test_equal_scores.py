@@ -5,21 +5,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from slabsvm.dual.active_set import Face
+import certificate
 from slabsvm.dual.leave_one_out import leave_one_out
 from slabsvm.dual.program import one_class, one_class_slab
+from slabsvm.dual.solution import Status
+from slabsvm.gram.blocks import Blocks
 from slabsvm.gram.computed import Computed
 from slabsvm.kernels.rbf import RBF
-from slabsvm.solvers import smo
-from slabsvm.solvers.equal_scores import (
-    FEW,
-    _held_in_boxes,
-    equal_scores,
-    far_apart,
-    multipliers_of,
-    solve_collapsed,
-    surplus,
-)
+from slabsvm.solvers import loop
+from slabsvm.solvers.equal_scores import equal_scores, equal_scores_by_products, multipliers_of, surplus
+from slabsvm.solvers.tuning import TUNING
 
 
 def problem(n_samples, gamma=0.3):
@@ -28,84 +23,41 @@ def problem(n_samples, gamma=0.3):
     return one_class_slab(np.ones(n_samples), 0.1, 0.01, 2 / 3), gram, gram.block(np.arange(n_samples), None)
 
 
-@pytest.mark.parametrize("n_samples", [FEW, FEW + 1, 700, 1300])
-def test_a_collapsed_slab_is_solved_to_rounding_in_either_precision(n_samples):
-    dual, gram, K = problem(n_samples)
-    solution = smo.solve(dual, gram)
-    wanted = np.linalg.solve(K, np.ones(n_samples))
+def test_a_collapsed_slab_is_solved_to_rounding():
+    dual, gram, K = problem(400)
+    solution = loop.solve(dual, gram.held())
+    wanted = np.linalg.solve(K, np.ones(400))
     wanted *= dual.signs @ dual.totals / wanted.sum()
-    beta = dual.beta(solution.multipliers)
-    np.testing.assert_allclose(beta, wanted, atol=1e-11 * np.abs(wanted).max())
-    assert solution.iterations == 0
+    np.testing.assert_allclose(dual.beta(solution.multipliers), wanted, atol=1e-11 * np.abs(wanted).max())
     assert solution.relative_gap < 1e-10
     assert solution.face is not None
 
 
-@pytest.mark.parametrize("n_samples", [FEW + 1, 700, 1300])
+@pytest.mark.parametrize("n_samples", [700, 1300])
+def test_one_of_more_samples_is_solved_to_the_rounding_of_single_precision(n_samples):
+    dual, gram, K = problem(n_samples)
+    solution = loop.solve(dual, gram)
+    assert solution.status is Status.CONVERGED
+    assert solution.face is not None
+    assert solution.gap == pytest.approx(certificate.gap(dual, K, solution.multipliers), rel=1e-6)
+    assert solution.gap < 1e-4 * solution.objective
+
+
+@pytest.mark.parametrize("n_samples", [700, 1300])
 def test_its_leave_one_out_scores_are_those_of_a_factor_of_double_precision(n_samples):
     dual, gram, _ = problem(n_samples)
-    solution = smo.solve(dual, gram)
+    solution = loop.solve(dual, gram)
     shared = leave_one_out(dual, gram, solution).scores
     double = leave_one_out(dual, gram, replace(solution, face=None), large=n_samples).scores
     error = np.abs(shared - double).max()
-    assert 0 < error < 1e-5 * double.std()
-
-
-def test_a_factor_of_single_precision_is_refined():
-    dual, _, K = problem(400)
-    face = Face(dual, np.zeros_like(dual.caps), np.ones(dual.caps.shape, dtype=bool))
-    right = np.random.default_rng(0).normal(size=(400, 2))
-    solutions = []
-    for precision in (np.float32, np.float64):
-        face.factor(K, precision)
-        solutions.append(face.solve(right, np.array([[1.0, -2.0]])))
-    np.testing.assert_allclose(*solutions, atol=1e-11 * np.abs(solutions[1]).max())
-
-
-# A sample that is let go from its bound, with no other to be held, asks for the columns of none.
-@pytest.mark.parametrize("precision", [np.float32, np.float64])
-def test_no_right_hand_sides_have_no_solutions(precision):
-    dual, _, K = problem(400)
-    face = Face(dual, np.zeros_like(dual.caps), np.ones(dual.caps.shape, dtype=bool))
-    face.factor(K, precision)
-    assert face.solve(np.zeros((400, 0)), np.zeros((1, 0))).shape == (400, 0)
+    # K's values are those of float32, and so is its factor.
+    assert 0 < error < 3e-5 * double.std()
 
 
 def test_dependent_samples_have_no_equal_scores():
     dual, _, K = problem(400)
     K[1], K[:, 1] = K[0], K[:, 0]
     assert equal_scores(dual, K) is None
-
-
-@pytest.mark.parametrize("size", [1e-40, 1e40])
-def test_values_beyond_single_precision_are_factored_in_double(size):
-    dual, _, K = problem(400)
-    (usual, face), (scaled, scaled_face) = equal_scores(dual, K), equal_scores(dual, size * K)
-    assert face is not None
-    assert scaled_face is not None
-    np.testing.assert_allclose(scaled.beta, usual.beta, atol=1e-10 * np.abs(usual.beta).max())
-
-
-def test_it_is_not_tried_for_near_samples_or_one_plane():
-    dual, gram, K = problem(300)
-    near = Computed(RBF(0.003), gram.X).block(np.arange(300), None)
-    assert far_apart(dual, gram.diagonal, K.sum(axis=1))
-    assert not far_apart(dual, gram.diagonal, near.sum(axis=1))
-    assert solve_collapsed(one_class(np.ones(300), 0.1), gram, 1e-3, 1e9) is None
-
-
-def test_few_samples_beyond_their_boxes_are_held_at_their_bounds():
-    dual, _, K = problem(600)
-    beta = np.linalg.solve(K, np.ones(600))
-    beta *= dual.signs @ dual.totals / beta.sum()
-    caps = dual.caps.copy()
-    highest = np.argsort(beta)[-3:]
-    caps[0, highest] = 0.8 * beta[highest]
-    tight = replace(dual, caps=caps)
-    point, face = equal_scores(tight, K)
-    assert face is None
-    np.testing.assert_array_equal(np.flatnonzero(point.multipliers[0] == caps[0]), np.sort(highest))
-    assert tight.relative(point.gap, point.objective, 1.0) < 1e-9
 
 
 # Four samples, all caps 1/2, and masses of 1 and 1/2.
@@ -138,17 +90,6 @@ def test_one_plane_has_the_positive_part():
 def test_a_surplus_is_what_beta_asks_of_the_lower_plane_within_its_boxes():
     assert surplus(SMALL, np.array([0.4, 0.3, -0.1, -0.1])) == pytest.approx(0.7)
     assert surplus(SMALL, np.array([0.9, 0.5, 0.5, -0.4])) == pytest.approx(1.5)
-    assert surplus(one_class(np.ones(4), 0.5), np.array([0.9, 0.5, 0.5, -0.4])) == 0.0
-
-
-def test_samples_are_far_apart_where_they_are_alone_on_average():
-    ones = np.ones(4)
-    assert far_apart(SMALL, ones, 24.0 * ones)
-    assert not far_apart(SMALL, ones, 25.0 * ones)  # a share of .04 is not above it
-    assert far_apart(SMALL, ones, np.array([1.0, 1e3, 1e3, 1e3]))
-    assert not far_apart(SMALL, ones, np.array([1.0, 1.0, 1.0, -1.0]))
-    assert not far_apart(SMALL, ones, np.array([1.0, 1.0, 1.0, 0.0]))
-    assert not far_apart(one_class(ones, 0.5), ones, ones)
 
 
 def test_equal_scores_are_those_of_the_program():
@@ -164,32 +105,33 @@ def test_equal_scores_are_those_of_the_program():
     np.testing.assert_allclose(point.scores, K @ beta + dual.linear, atol=1e-12)
 
 
+@pytest.mark.parametrize("cache_bytes", [0.0, 1e9])
+def test_products_with_a_matrix_that_is_held_or_not_lead_to_equal_scores(cache_bytes):
+    dual, gram, K = problem(700)
+    wanted, _ = equal_scores(dual, K)
+    point = equal_scores_by_products(dual, Blocks(gram, np.float32, cache_bytes))
+    np.testing.assert_allclose(point.beta, wanted.beta, atol=1e-3 * np.abs(wanted.beta).max())
+    assert certificate.gap(dual, K, point.multipliers) <= 1e-3 * wanted.objective
+    assert point.gap == pytest.approx(certificate.gap(dual, K, point.multipliers), abs=1e-5 * wanted.objective)
+
+
+def test_products_lead_nowhere_where_planes_are_apart():
+    dual, gram, _ = problem(700, gamma=0.005)
+    assert equal_scores_by_products(dual, Blocks(gram, np.float32, 1e9)) is None
+
+
+def test_a_collapsed_slab_of_many_samples_is_solved_by_products():
+    dual, gram, K = problem(700)
+    solution = loop.solve(dual, gram, tuning=replace(TUNING, equal_most=600))
+    assert solution.status is Status.CONVERGED
+    # No step of the descent is taken but those of the sample.
+    assert solution.iterations <= 700
+    assert certificate.gap(dual, K, solution.multipliers) <= solution.gap * (1 + 1e-3)
+
+
 def test_planes_that_are_apart_have_no_equal_scores():
     # A sample far below all others takes part by its linear term alone: the planes would need more than they have.
     dual, _, K = problem(300)
     linear = np.zeros(300)
     linear[0], linear[1] = -1.0, 1.0
     assert equal_scores(replace(dual, linear=linear), K) is None
-
-
-def test_a_collapsed_slab_is_factored_where_its_matrix_fits_the_memory():
-    dual, gram, _ = problem(300)
-    bytes_of_K = 8 * 300**2
-    assert solve_collapsed(dual, gram, 1e-3, bytes_of_K - 1) is None
-    solution = solve_collapsed(dual, gram, 1e-3, bytes_of_K)
-    assert solution.converged
-    assert solution.iterations == 0
-
-
-def test_samples_that_leave_their_boxes_are_held_at_their_ends_and_the_others_share_what_that_takes():
-    # K = I, and beta between -.01 and .02: what two take, the other 98 have in equal parts.
-    dual = one_class_slab(np.ones(100), 0.5, 0.5, 0.5)
-    face = Face(dual, np.zeros_like(dual.caps), np.ones(dual.caps.shape, dtype=bool))
-    face.factor(np.eye(100), regular=True)
-    equal = np.full(100, 0.005)
-    np.testing.assert_array_equal(_held_in_boxes(dual, face, equal), equal)
-    equal[[3, 7]] = 0.03, -0.015
-    held = _held_in_boxes(dual, face, equal)
-    wanted = np.full(100, 0.005 + (0.03 - 0.02 - 0.015 + 0.01) / 98)
-    wanted[[3, 7]] = 0.02, -0.01
-    np.testing.assert_allclose(held, wanted, rtol=1e-12)

@@ -15,11 +15,12 @@ from slabsvm.dual.solution import Solution, Status
 from slabsvm.gram.computed import Computed
 from slabsvm.gram.dense import Dense
 from slabsvm.kernels.rbf import RBF
-from slabsvm.solvers import interior, smo
+from slabsvm.solvers import interior, loop
+from slabsvm.solvers.tuning import TUNING
 
 pytestmark = pytest.mark.numeric
 
-SOLVERS = {"smo": smo.solve, "interior-point": interior.solve}
+SOLVERS = {"smo": loop.solve, "interior-point": interior.solve}
 TOL = 1e-9
 # Two independent solvers can agree no better than rounding lets either know its own objective. A score is a sum of
 # numbers of the size of K times the totals, each right to 1.1e-16 of itself; so an objective is known to a few 1e-15 of
@@ -158,7 +159,7 @@ def test_most_problems_have_unique_offsets_to_compare():
     some = EVERYTHING[::10]
     unique = 0
     for problem in some:
-        found = smo.solve(problem.dual, problem.gram, tol=TOL)
+        found = loop.solve(problem.dual, problem.gram, tol=TOL)
         unique += strictly_inside(problem.dual.caps, found.multipliers).any(axis=1).all()
     assert unique >= len(some) / 2
 
@@ -212,11 +213,11 @@ def test_descent_from_the_optimum_stays_there_and_from_elsewhere_gets_there(m):
     X = cloud(0, m)
     gram = Computed(RBF(0.3), X)
     dual = one_class_slab(np.ones(m), 0.2, 0.1, 2 / 3)
-    cold = smo.solve(dual, gram, tol=1e-6)
-    assert smo.solve(dual, gram, tol=1e-6, start=cold.multipliers).iterations == 0
+    cold = loop.solve(dual, gram, tol=1e-6)
+    assert loop.solve(dual, gram, tol=1e-6, start=cold.multipliers).iterations == 0
     far = dual.linear_minimiser(-cold.scores)
     untouched = far.copy()
-    warm = smo.solve(dual, gram, tol=1e-6, start=far)
+    warm = loop.solve(dual, gram, tol=1e-6, start=far)
     assert warm.status is Status.CONVERGED
     assert warm.objective == pytest.approx(cold.objective, rel=2e-6)
     np.testing.assert_array_equal(far, untouched)
@@ -263,7 +264,7 @@ def test_gaps_reached_in_single_precision_are_true_in_double(gamma, epsilon, m):
     gram = Computed(RBF(gamma), X)
     assert gram.single_precision_error < 1e-5
     dual = one_class_slab(np.ones(m), 0.1, 0.05, epsilon)
-    solution = smo.solve(dual, gram, tol=1e-3)
+    solution = loop.solve(dual, gram, tol=1e-3)
     distances = np.square(X).sum(axis=1)
     K = np.exp(-gamma * np.maximum(distances[:, None] + distances - 2 * X @ X.T, 0))
     assert solution.status is Status.CONVERGED
@@ -271,7 +272,7 @@ def test_gaps_reached_in_single_precision_are_true_in_double(gamma, epsilon, m):
     # too large by no more than a part of it. Where float64 scores reached it, as under some processors' kernels,
     # nothing is added, and it is right to their rounding.
     true_gap = certificate.gap(dual, K, solution.multipliers)
-    hidden = smo.SINGLE_PRECISION_GAP * dual.largest_objective(1.0)
+    hidden = TUNING.single_gap * dual.largest_objective(1.0)
     known = 16 * np.finfo(float).eps * dual.totals.sum() ** 2  # K's largest entry is 1
     assert true_gap - known <= solution.gap <= 1.25 * true_gap + 2 * hidden
 
@@ -283,12 +284,12 @@ def test_large_problems_are_solved_to_a_tight_gap_too(kernel, m):
     _, kernel_object = problems.FORMULAS[kernel]
     dual = one_class_slab(np.ones(m), 0.1, 0.05, 2 / 3)
     gram = Computed(kernel_object, X)
-    solution = smo.solve(dual, gram, tol=1e-8)
+    solution = loop.solve(dual, gram, tol=1e-8)
     assert solution.status is Status.CONVERGED
     K = kernel_object(X, X)
     assert solution.gap == pytest.approx(certificate.gap(dual, K, solution.multipliers), rel=1e-3, abs=1e-13 * K.max())
     # A cache of a few rows changes the way, not the place.
-    bounded = smo.solve(dual, gram, tol=1e-6, cache_bytes=1e6)
+    bounded = loop.solve(dual, gram, tol=1e-6, cache_bytes=1e6)
     assert bounded.status is Status.CONVERGED
     assert bounded.objective == pytest.approx(solution.objective, rel=2e-6)
 

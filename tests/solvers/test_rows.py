@@ -21,8 +21,8 @@ from slabsvm.gram.products import Thin
 from slabsvm.kernels.linear import Linear
 from slabsvm.kernels.rbf import RBF
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
+from slabsvm.solvers import loop
 from slabsvm.solvers import pool as pool_module
-from slabsvm.solvers import smo
 from slabsvm.solvers.kept_rows import PIECE_BYTES, KeptRows
 from slabsvm.solvers.pool import LEAST_SPACE, Pool, padded
 
@@ -258,10 +258,8 @@ def test_samples_take_turns_where_more_are_free_than_a_block_has_room_for(n_plan
     X = np.random.default_rng(0).normal(size=(1200, 16))
     totals = (0.05,) if n_planes == 1 else (0.1, 0.05, 2 / 3)
     dual, gram = (one_class if n_planes == 1 else one_class_slab)(np.ones(1200), *totals), Computed(RBF(0.25), X)
-    monkeypatch.setattr(smo, "Pool", partial(Pool, least_space=220))
-    # Nor is the end found on the way from equal scores, which takes no turns.
-    monkeypatch.setattr(smo, "NEARLY_ALL", 1.0)
-    solution = smo.solve(dual, gram, tol=1e-3, cache_bytes=0.0)
+    monkeypatch.setattr(loop, "Pool", partial(Pool, least_space=220))
+    solution = loop.solve(dual, gram, tol=1e-3, cache_bytes=0.0)
     free = ((solution.multipliers > 0) & (solution.multipliers < dual.caps)).any(axis=0)
     assert np.count_nonzero(free) > 2 * 220
     assert solution.status is Status.CONVERGED
@@ -286,7 +284,7 @@ def test_distances_too_coarse_for_float32_are_computed_in_float64_and_rounded():
 def test_multipliers_keep_their_sums_where_the_free_samples_kernel_matrix_is_nearly_singular():
     X = np.random.default_rng(4).normal(size=(1800, 3))
     dual = one_class_slab(np.ones(1800), 0.1, 0.01, 2 / 3)
-    solution = smo.solve(dual, Computed(RBF(0.3), X), tol=1e-9)
+    solution = loop.solve(dual, Computed(RBF(0.3), X), tol=1e-9)
     np.testing.assert_allclose(solution.multipliers.sum(axis=1), dual.totals, rtol=1e-13)
     assert certificate.gap(dual, RBF(0.3)(X, X), solution.multipliers) <= 1e-12 * solution.objective
 
@@ -296,7 +294,7 @@ def test_what_float32_cannot_settle_goes_on_in_float64():
         X = np.random.default_rng(seed).normal(size=(501, 5))
         kernel = RBF(0.0165, X.mean(axis=0))
         dual = one_class_slab(np.ones(501), 0.001, 0.01, 0.9)
-        solution = smo.solve(dual, Computed(kernel, X), tol=1e-4)
+        solution = loop.solve(dual, Computed(kernel, X), tol=1e-4)
         assert solution.status is Status.CONVERGED
         true_gap = certificate.gap(dual, kernel(X, X), solution.multipliers)
         assert true_gap <= solution.gap + 1e-15 <= 1e-4 * solution.objective + 1e-15
@@ -305,7 +303,7 @@ def test_what_float32_cannot_settle_goes_on_in_float64():
 def test_too_little_memory_for_the_free_samples_is_called_so():
     X = np.random.default_rng(5).normal(size=(900, 8))
     dual, gram = one_class_slab(np.ones(900), 0.1, 0.05, 2 / 3), Computed(RBF(0.6), X)
-    descent = smo._Descent(dual, gram, smo.Limits(tol=1e-15, steps=10**9, cache_bytes=0.0))
+    descent = loop._Rounds(dual, gram, loop.Limits(tol=1e-15, steps=10**9, cache_bytes=0.0))
     descent.pool = Pool(gram, np.float64, 0.0, least_space=300)
     solution = descent.run(None)
     assert solution.status is Status.CACHE_LIMIT
@@ -316,7 +314,7 @@ def test_a_collapsed_slab_needs_no_memory_for_its_free_samples():
     X = np.random.default_rng(5).normal(size=(1500, 8))
     dual = one_class_slab(np.ones(1500), 0.1, 0.05, 2 / 3)
     gram = Computed(RBF(2.0), X)
-    solution = smo.solve(dual, gram, cache_bytes=1e5)
+    solution = loop.solve(dual, gram, cache_bytes=1e5)
     assert solution.status is Status.CONVERGED
     assert certificate.gap(dual, RBF(2.0)(X, X), solution.multipliers) <= 1.001e-3 * solution.objective
 

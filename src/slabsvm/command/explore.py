@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from slabsvm.command.options import TABLE, reading_of, reading_options
-from slabsvm.command.terminal import STATUSES, about, plain_errors
+from slabsvm.command.terminal import STATUSES, about, plain_errors, say
 
 
 @click.command(short_help="Play with a slab in a browser.", epilog=STATUSES)
@@ -42,8 +42,8 @@ def explore(*, table: Path | None, port: int, no_browser: bool, **options: Any) 
             with about(table):
                 columns = columns_of(table, reading_of(options))
         listening = bound(port)
-        click.echo(f"The page is at {address(listening)} (Ctrl-C ends it).")
+        say(f"The page is at {address(listening)} (Ctrl-C ends it).")
         if not no_browser:
             webbrowser.open(address(listening))
         serve(listening, columns)
-        click.echo("\nStopped.")
+        say("\nStopped.")

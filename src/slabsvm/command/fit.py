@@ -15,6 +15,7 @@ from slabsvm.command.terminal import (
     named,
     plain_errors,
     printable,
+    say,
     say_json,
     steps,
     warn,
@@ -32,7 +33,7 @@ DETECTORS = ("auto", "calibrated", "slab", "one-class-svm", "svdd", "kernel-dens
     type=click.Choice(DETECTORS),
     default="auto",
     show_default=True,
-    help="auto: slabs of several bandwidths, nothing to choose; calibrated: the same, with p-values that are promised.",
+    help="auto: several detectors together, nothing to choose; calibrated: the same, with p-values that are promised.",
 )
 @recall_option
 @column_options
@@ -52,16 +53,16 @@ def fit(*, table: Path, output: Path, detector: str, recall: float, seed: int, a
         distinct_files(table=table, output=output)
         writable(output)
         from slabsvm.command import learning
+        from slabsvm.files import save
 
-        good = learning.good_rows(table, options)
-        with steps("Learning") as progress, heard() as doubts:
-            model = learning.learned(good, learning.detector_of(detector, recall, seed, progress))
+        with heard() as doubts:
+            good = learning.good_rows(table, options)
+            with steps("Learning") as progress:
+                model = learning.learned(good, learning.detector_of(detector, recall, seed, progress))
         found = model[-1]
         strange = learning.outliers(found)
+        save(model, output)
         if as_json:
-            from slabsvm.files import save
-
-            save(model, output)
             say_json(
                 {
                     "model": str(output),
@@ -76,13 +77,13 @@ def fit(*, table: Path, output: Path, detector: str, recall: float, seed: int, a
                 }
             )
             return
-        click.echo(f"Learned {len(good.rows):,} rows of {named(table)} by {type(found).__name__}:")
+        say(f"Learned {len(good.rows):,} rows of {named(table)} by {type(found).__name__}:")
         for line in learning.columns_said(good.encoder):
-            click.echo(line)
+            say(line)
         if omitted := learning.left_out(good.encoder):
-            click.echo(f"Left out: {', '.join(printable(omitted))}")
-        click.echo(learning.recall_said(found, recall))
+            say(f"Left out: {', '.join(printable(omitted))}")
+        say(learning.recall_said(found, recall))
         for line in learning.outliers_said(strange, good.names):
-            click.echo(line)
+            say(line)
         warn(doubts)
-        learning.write_model(model, output)
+        say(learning.model_said(model, output))

@@ -13,7 +13,7 @@ from slabsvm.command.inspect import inspect
 from slabsvm.command.monitor import monitor
 from slabsvm.command.score import score
 from slabsvm.command.stopping import nothing_begun
-from slabsvm.command.terminal import STATUSES
+from slabsvm.command.terminal import STATUSES, WORDS
 from slabsvm.command.tune import tune
 
 # An entry point of this group is named as its subcommand and points to a click command.
@@ -26,6 +26,13 @@ class WithPlugins(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all subcommands, in alphabetical order."""
         return sorted({*super().list_commands(ctx), *_plugins()})
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the subcommand of a command line, whose words are kept: an error may say how to go on."""
+        ctx.meta[WORDS] = [str(self.name), *args]
+        return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return the subcommand of a name, loaded now if it is another distribution's; None where there is none."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from slabsvm.command.options import FILE
-from slabsvm.command.terminal import STATUSES, distinct_files, named, plain_errors, say_json, warn, writable
+from slabsvm.command.terminal import STATUSES, distinct_files, named, plain_errors, say, say_json, warn, writable
 
 
 @click.command(short_help="Say what a model has learned.", epilog=STATUSES)
@@ -35,7 +35,7 @@ def inspect(*, model: Path, as_json: bool, html: Path | None) -> None:
             if as_json:
                 say_json(facts_of(monitor))
             else:
-                click.echo(monitor.summary())
+                say(monitor.summary())
             return
         found = loaded(model)
         if html is not None:
@@ -49,7 +49,7 @@ def inspect(*, model: Path, as_json: bool, html: Path | None) -> None:
             say_json(facts(found, model))
             return
         for line in said(found, model):
-            click.echo(line)
+            say(line)
         warn(warnings_of(found[-1]))
         if html is not None:
-            click.echo(f"Wrote {named(html)}.")
+            say(f"Wrote {named(html)}.")

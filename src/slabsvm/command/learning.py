@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from slabsvm.command.options import encoder_of, listed, reading_of
-from slabsvm.command.terminal import about, named, printable
+from slabsvm.command.options import encoder_of, listed, reading_of, unlisted
+from slabsvm.command.terminal import WORDS, about, named, printable, with_options
 from slabsvm.runtime.counting import counted
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
 
     from slabsvm.runtime.arrays import FloatArray
-    from slabsvm.tables import TableEncoder
+    from slabsvm.tables import TableEncoder, TableError
 
 LEAST_ROWS = 10
 # So many columns, and rows, are named in what is said.
@@ -49,16 +50,21 @@ class GoodRows:
 
 def good_rows(path: Path, options: dict[str, Any]) -> GoodRows:
     """Return the table of a file, encoded."""
-    from slabsvm.files.tables import whole
+    from slabsvm.files.tables import TEXTS, whole
     from slabsvm.tables.cells import TableError, cells_of, places_of
 
     encoder = encoder_of(options)
     ids = [*filter(None, [options["id"]])]
+    how = reading_of(options, texts=listed(options["categories"]), ids=ids)
     with about(path):
-        table = whole(path, reading_of(options, texts=listed(options["categories"]), ids=ids))
+        table = whole(path, how)
         if len(table) < LEAST_ROWS:
             raise TableError(f"it has {counted(len(table), 'row')}, and at least {LEAST_ROWS} are needed to learn from")
-        rows = encoder.fit_transform(table)
+        try:
+            rows = encoder.fit_transform(table)
+        except TableError as error:
+            line = ready_line(error, table, options, text=how.named(path) in TEXTS)
+            raise click.ClickException(f"{named(path)}: {with_options(str(error))}{line}") from error
         columns, weights = places_of(table), None
         if options["weight"]:
             cells = cells_of(table, columns, options["weight"])
@@ -72,6 +78,30 @@ def good_rows(path: Path, options: dict[str, Any]) -> GoodRows:
         if options["id"]:
             names = cells_of(table, columns, options["id"]).texts().astype(str).tolist()
     return GoodRows(table, encoder, rows, weights, names)
+
+
+def ready_line(error: TableError, table: Any, options: dict[str, Any], *, text: bool) -> str:
+    """Return the command line that takes a table, a text or not, whose columns were refused; "" where there is none."""
+    from slabsvm.files.tables import EITHER
+
+    by_remedy: dict[str | None, list[str]] = {}
+    for one in error.errors:
+        by_remedy.setdefault(one.remedy, []).append(str(one.column))
+    decimals = {"decimal", "points"} & set(by_remedy) if text and options["decimal"] != EITHER else set()
+    naming, dropped = by_remedy.get("id", []), by_remedy.get("drop", [])
+    words = ["--id", naming.pop(0)] if naming and options["id"] is None else []
+    if dropped := [*dropped, *naming]:
+        words += ["--drop", unlisted(dropped)]
+    if decimals:
+        points = "points" in decimals or any(kind.kind == "f" for kind in table.dtypes)
+        words += ["--decimal", EITHER if points else ","]
+    # A subcommand that is called by itself, as from Python, has no command line.
+    given = click.get_current_context().meta.get(WORDS)
+    if not words or not given or len(dropped) == table.shape[1]:
+        return ""
+    line = shlex.join([*given, *words])
+    mended = ", once the other columns are mended" if set(by_remedy) - {"id", "drop", *decimals} else ""
+    return f"\nThis command line takes it{mended}:\n  {line}"
 
 
 def detector_of(name: str, recall: float, seed: int, progress: Callable[[int, int, float], None] | None) -> list[Any]:
@@ -183,12 +213,10 @@ def outliers_said(places: list[int], names: list[str]) -> list[str]:
     return [f"Of the rows that were learned, {len(places):,} {verb}; the least normal: {few}"]
 
 
-def write_model(model: Pipeline, path: Path) -> None:
-    """Write a model, and say so."""
+def model_said(model: Pipeline, path: Path) -> str:
+    """Return that a model was written, and what it holds."""
     from slabsvm import KernelDensityDetector, KernelPCADetector
-    from slabsvm.files import save
 
-    save(model, path)
     keeps_all = isinstance(model[-1], KernelDensityDetector | KernelPCADetector)
     rows = "all that differ" if keeps_all else "its support vectors"
-    click.echo(f"Wrote {named(path)} ({path.stat().st_size / 1e3:,.0f} kB). It holds rows of the table: {rows}.")
+    return f"Wrote {named(path)} ({path.stat().st_size / 1e3:,.0f} kB). It holds rows of the table: {rows}."

@@ -19,7 +19,9 @@ from slabsvm.command.terminal import (
     heard,
     named,
     plain_errors,
+    say,
     say_json,
+    say_unread,
     warn,
     writable,
 )
@@ -124,15 +126,17 @@ def monitor(
                 # A stream may have no other end.
                 if not watch.streams:
                     raise
-                click.echo(f"\nStopped after {counted(watch.rows, 'row')}.\n{watch.monitor.summary()}", err=True)
+                say(f"\nStopped after {counted(watch.rows, 'row')}.\n{watch.monitor.summary()}", err=True)
                 raise SystemExit(INTERRUPTED) from None
         # Lines without state are written again by the next run; state without lines would have lost them.
         watch.keep()
+        if not watch.ended:
+            say_unread(watch.rows)
         warn(doubts)
         say_columns(names)
         if as_json:
             say_json({**facts_of(watch.monitor), "rows_now": watch.rows, "output": str(output), "warnings": doubts})
         else:
-            click.echo(watch.monitor.summary(), err=True)
+            say(watch.monitor.summary(), err=True)
         if fail_on_alarm and watch.monitor.alarm_:
             raise SystemExit(ALARM)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -27,6 +28,8 @@ class Share(click.FloatRange):
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+# A name in a list of names, in quotes or bare.
+NAME = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^,]*))\s*(?:,|$)')
 FORMATS = ("csv", "tsv", "parquet", "npy", "npz", "svmlight")
 TABLE = click.Path(path_type=Path, allow_dash=True)
 FILE = click.Path(path_type=Path)
@@ -58,7 +61,13 @@ def reading_options(command: F) -> F:
                 "--format", type=click.Choice(FORMATS), help="What the table is. [default: by its name, or csv]"
             ),
             click.option("--separator", metavar="CHARACTER", help="Between the cells of a text. [default: , or tab]"),
-            click.option("--decimal", metavar="CHARACTER", default=".", show_default=True, help="The decimal point."),
+            click.option(
+                "--decimal",
+                metavar="CHARACTER",
+                default=".",
+                show_default=True,
+                help="The decimal point; ,. where some columns have points and others commas.",
+            ),
             click.option("--encoding", metavar="NAME", default="utf-8", show_default=True, help="Of a text."),
             click.option("--no-header", is_flag=True, help="The first line has no names: columns are x0, x1, ..."),
             click.option("--array", metavar="NAME", help="Which array of an NPZ file."),
@@ -121,5 +130,12 @@ def encoder_of(options: dict[str, Any]) -> TableEncoder:
 
 
 def listed(texts: tuple[str, ...]) -> list[str]:
-    """Return the names in texts of names, separated by commas."""
-    return [name.strip() for text in texts for name in text.split(",") if name.strip()]
+    """Return the names in texts of names, separated by commas; one that holds a comma is in quotes."""
+    found = (one for text in texts for one in NAME.findall(text))
+    return [name for quoted, bare in found if (name := quoted.replace('""', '"') or bare.strip())]
+
+
+def unlisted(names: Iterable[str]) -> str:
+    """Return names as `listed` reads them."""
+    quoted = (name.replace('"', '""') for name in names)
+    return ",".join(f'"{name}"' if "," in name or '"' in name or name != name.strip() else name for name in quoted)

@@ -55,13 +55,12 @@ def page(model: Pipeline, path: Path) -> str:
 def _pictures(detector: Any) -> list[str]:
     """Return the pictures of what has leave-one-out scores."""
     from slabsvm.detectors.pipelines import final_detector
-    from slabsvm.display import draw_scores
-    from slabsvm.display.figures import svg
+    from slabsvm.display.scores import scores_svg
 
     drawn: list[str] = []
     for one in map(final_detector, (detector, *getattr(detector, "estimators_", ()))):
         if hasattr(one, "loo_scores_"):
-            drawn.append(svg(draw_scores(one), str(len(drawn))))
+            drawn.append(scores_svg(one, str(len(drawn))))
     title = "<h2>Where the learned rows are, each without itself, and what is accepted</h2>"
     return [title, *drawn] if drawn else []
 

@@ -6,10 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from slabsvm.command.terminal import printable
-from slabsvm.tables.cells import TableError, cells_of, names_of, places_of
+from slabsvm.command.terminal import printable, say
+from slabsvm.tables.cells import cells_of, names_of, places_of
+from slabsvm.tables.encoder import require_columns
 
 if TYPE_CHECKING:
     from slabsvm.tables import TableEncoder
@@ -48,8 +47,8 @@ class RowNames:
         """Learn from the first piece which columns there are."""
         columns, learned = names_of(piece), set(self.encoder.feature_names_in_)
         self.further = [name for name in columns if name not in learned]
-        if self.asked is not None and self.asked not in columns:
-            raise TableError("the table has no column of this name (id)", column=self.asked)
+        if self.asked is not None:
+            require_columns(columns, {self.asked: "id"})
         self.unnamed = self.column is not None and self.column not in columns
 
     def of(self, piece: Any, first: int) -> Iterable[Any]:
@@ -73,11 +72,9 @@ def columns_read(names: RowNames) -> dict[str, Any]:
 def say_columns(names: RowNames) -> None:
     """Say on the standard error which columns were left out, and where rows have no names."""
     if names.further:
-        click.echo(
-            f"Left out, since the model did not learn them: {', '.join(printable(names.further[:20]))}", err=True
-        )
+        say(f"Left out, since the model did not learn them: {', '.join(printable(names.further[:20]))}", err=True)
     if names.unnamed:
-        click.echo(f"Rows have numbers, since there is no column {names.encoder.id_column!r} to name them.", err=True)
+        say(f"Rows have numbers, since there is no column {names.encoder.id_column!r} to name them.", err=True)
 
 
 class Lines:

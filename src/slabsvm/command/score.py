@@ -17,7 +17,9 @@ from slabsvm.command.terminal import (
     heard,
     named,
     plain_errors,
+    say,
     say_json,
+    say_unread,
     warn,
     writable,
 )
@@ -91,8 +93,11 @@ def score(
         how = reading_of(options, **columns_read(names))
         with heard() as doubts, about(table), output_file(output) as file, counting("Scoring", output) as progress:
             run.write(pieces(table, how), file, separator_of(output), progress)
+        if not run.ended:
+            say_unread(run.rows)
         warn(doubts)
         say_columns(names)
+        driver = run.driver()
         too_many = fail_above is not None and run.share > fail_above
         if as_json:
             say_json(
@@ -101,6 +106,7 @@ def score(
                     "accepted": run.rows - run.rejected,
                     "rejected": run.rejected,
                     "share_rejected": run.share,
+                    "driven_by": None if driver is None else {"column": driver.column.name, "part": driver.part},
                     "alpha": alpha,
                     "fail_above": fail_above,
                     "failed": too_many,
@@ -110,10 +116,12 @@ def score(
             )
         else:
             wrote = "" if str(output) == "-" else f" Wrote {named(output)}."
-            click.echo(
+            say(
                 f"{run.rejected:,} of {run.rows:,} rows of {named(table)} are rejected ({run.share:.1%}).{wrote}",
                 err=True,
             )
+            if driver is not None:
+                say(driver.said(), err=True)
         if too_many:
-            click.echo(f"{run.share:.1%} is more than --fail-above {fail_above:g}.", err=True)
+            say(f"{run.share:.1%} is more than --fail-above {fail_above:g}.", err=True)
             raise SystemExit(TOO_MANY_REJECTED)

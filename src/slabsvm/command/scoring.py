@@ -5,8 +5,8 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from gzip import GzipFile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -14,12 +14,16 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 import numpy as np
 
+from slabsvm.command.terminal import printable, read_no_more
+
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
 
     from slabsvm.command.rows import RowNames
-    from slabsvm.runtime.arrays import BoolArray, FloatArray
+    from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
     from slabsvm.tables import TableEncoder
+    from slabsvm.tables.cells import Cells
+    from slabsvm.tables.columns import Column
     from slabsvm.tables.encoder import Encoded
 
 # A function of rows and their scores.
@@ -30,6 +34,10 @@ DIGITS = "%.6g"
 FORMS = ("%s", DIGITS, "%s", DIGITS, "%s", "%s")
 # Columns of less of the blame are not named.
 LEAST = 0.01
+# Where a larger share of the rows is rejected, the column that drives it is named.
+MOST_ROWS = 0.5
+# So many rejected rows of a piece tell it where none has reasons.
+ROWS_OF_A_PIECE = 50
 TINY = 1e-300
 MOST = np.finfo(np.float64).max
 
@@ -100,8 +108,8 @@ class Scorer:
         accepted = decision >= 0 if self.alpha is None or p_value is None else p_value > self.alpha
         return Answers(decision, score, p_value, accepted, encoded, rows)
 
-    def reasons(self, table: Any, answers: Answers, most: int) -> list[str]:
-        """Return for each rejected row the columns that speak most against it, with their cells and parts of the blame.
+    def blame(self, answers: Answers, rows: IndexArray) -> FloatArray:
+        """Return the part of each column, (n, n_columns), in what speaks against some rows.
 
         The shares of all columns add up to the decision. The blame are those that are negative.
 
@@ -111,30 +119,39 @@ class Scorer:
             Columns have no shares, as behind a step that mixes them.
         """
         from slabsvm.detectors.explained import refuse_mixers
-        from slabsvm.tables.cells import cells_of, places_of
 
-        found = [""] * len(answers.accepted)
-        rejected = np.flatnonzero(~answers.accepted)
-        if most == 0 or len(rejected) == 0:
-            return found
         try:
             refuse_mixers(self.between)
-            shares = self.detector.explain(answers.rows[rejected])
+            shares = self.detector.explain(answers.rows[rows])
         except ValueError as error:
             raise click.ClickException(f"There are no reasons: {error} --reasons 0 leaves them out.") from error
-        shares = self.encoder.by_column(shares, answers.encoded.strange[rejected])
-        some = table.iloc[rejected] if hasattr(table, "iloc") else table[rejected]
-        there = places_of(some)
-        cells = {column.name: cells_of(some, there, column.name) for column in self.encoder.columns_}
-        against = np.clip(shares, None, 0.0)
-        blame = against / np.minimum(against.sum(axis=1, keepdims=True), -TINY)
-        worst = np.argsort(-blame, axis=1, kind="stable")[:, :most]
-        for place_in_some, (row, places, parts) in enumerate(zip(rejected, worst, blame, strict=True)):
-            columns = [(self.encoder.columns_[place].name, parts[place]) for place in places if parts[place] >= LEAST]
-            found[row] = "; ".join(
-                f"{name}={_shown(cells[name], place_in_some)} ({part:.0%})" for name, part in columns
-            )
+        against = np.clip(self.encoder.by_column(shares, answers.encoded.strange[rows]), None, 0.0)
+        return np.asarray(against / np.minimum(against.sum(axis=1, keepdims=True), -TINY))
+
+    def expected(self, answers: Answers, rows: IndexArray) -> FloatArray:
+        """Return what the other columns expect each column's number to be, (n, n_columns); NaN if nobody says."""
+        places = self.encoder.number_places()
+        found = np.full((len(rows), len(places)), np.nan)
+        if hasattr(self.detector, "expected") and not self.between:
+            of_features = self.detector.expected(answers.rows[rows])
+            found[:, places >= 0] = of_features[:, places[places >= 0]]
         return found
+
+    def strange_to(self, answers: Answers, rows: IndexArray) -> list[str]:
+        """Return which kinds of members would reject each row by themselves, as the end of its reasons, or nothing."""
+        try:
+            kinds = self.detector.strange_to(answers.rows[rows])
+        except AttributeError:
+            return [""] * len(rows)
+        return [f"; strange to {', '.join(some)}" if some else "" for some in kinds]
+
+    def cells(self, table: Any, rows: IndexArray) -> list[Cells]:
+        """Return the cells of each column in some rows of a table."""
+        from slabsvm.tables.cells import cells_of, places_of
+
+        some = table.iloc[rows] if hasattr(table, "iloc") else table[rows]
+        there = places_of(some)
+        return [cells_of(some, there, column.name) for column in self.encoder.columns_]
 
 
 def _p_values_of(detector: Any) -> PValues | None:
@@ -149,11 +166,42 @@ def _p_values_of(detector: Any) -> PValues | None:
     return (lambda rows, _: detector.p_values(rows)) if hasattr(detector, "p_values") else None
 
 
+def _said(expected: float) -> str:
+    return "" if np.isnan(expected) else f", expected {expected:.3g}"
+
+
 def _shown(cells: Any, row: int) -> str:
     if cells.missing[row]:
         return "(empty)"
     value = cells.values[row]
     return f"{value:.6g}" if isinstance(value, float | np.integer) else str(value)
+
+
+@dataclass(frozen=True)
+class Driver:
+    """The column that speaks most against rejected rows.
+
+    Attributes
+    ----------
+    column : Column
+    part : float
+        Its part in what speaks against them.
+    cell : str
+        A cell that spoke most against its row, with the row's number; "" where there is none.
+    """
+
+    column: Column
+    part: float
+    cell: str
+
+    def said(self) -> str:
+        """Return this in one line."""
+        name, cell = printable([self.column.name, self.cell])
+        such = f", such as {cell}" if cell else ""
+        return (
+            f"Column {name} speaks most against them ({self.part:.0%}){such}. What was learned of it: "
+            f"{self.column.statement()}."
+        )
 
 
 @dataclass
@@ -168,6 +216,12 @@ class Run:
     names : RowNames
     rows, rejected : int
         How many rows were scored and rejected so far.
+    ended : bool
+        Whether these are all rows.
+    blame : (n_columns,) array of float64
+        What speaks against the rejected rows that were asked, a part for each column.
+    worst : dict of str
+        The first cell of each column that spoke most against its row, with the row's number.
     """
 
     scorer: Scorer
@@ -175,6 +229,9 @@ class Run:
     names: RowNames
     rows: int = 0
     rejected: int = 0
+    ended: bool = False
+    blame: Any = 0.0
+    worst: dict[int, str] = field(default_factory=dict)
 
     @property
     def share(self) -> float:
@@ -201,13 +258,57 @@ class Run:
                 answers = self.scorer.answers(piece)
             except TableError as error:
                 raise error.below(self.rows) from error
-            called = self.names.of(piece, self.rows + 1)
-            writer.write(called, answers, self.scorer.reasons(piece, answers, self.reasons))
+            called, reasons = self.names.of(piece, self.rows + 1), self._reasons(piece, answers)
             self.rows += len(answers.accepted)
             self.rejected += int(np.count_nonzero(~answers.accepted))
+            writer.write(called, answers, reasons)
             progress(self.rows)
         if self.rows == 0:
             raise TableError("it has a header and no rows")
+        self.ended = True
+
+    def driver(self) -> Driver | None:
+        """Return the column that speaks most against the rows, where most rows are rejected."""
+        if self.share <= MOST_ROWS or not np.any(self.blame):
+            return None
+        place = int(np.argmax(self.blame))
+        part = float(self.blame[place] / np.sum(self.blame))
+        return Driver(self.scorer.encoder.columns_[place], part, self.worst.get(place, ""))
+
+    def _reasons(self, piece: Any, answers: Answers) -> list[str]:
+        """Return for each rejected row the columns that speak most against it, with their cells and parts of the blame.
+
+        Where no reasons are asked for, a few rows tell which column speaks against most.
+        """
+        found = [""] * len(answers.accepted)
+        rows = np.flatnonzero(~answers.accepted)
+        if not self.reasons:
+            rows = rows[:: 1 + len(rows) // ROWS_OF_A_PIECE]
+        if len(rows) == 0:
+            return found
+        try:
+            blame = self.scorer.blame(answers, rows)
+        except click.ClickException:
+            if self.reasons:
+                raise
+            return found
+        cells = self.scorer.cells(piece, rows)
+        self.blame = self.blame + blame.sum(axis=0)
+        for place, first in zip(*np.unique(blame.argmax(axis=1), return_index=True), strict=True):
+            where = f"{_shown(cells[place], first)} in row {self.rows + rows[first] + 1:,}"
+            self.worst.setdefault(int(place), where)
+        if not self.reasons:
+            return found
+        worst = np.argsort(-blame, axis=1, kind="stable")[:, : self.reasons]
+        expected, ends = self.scorer.expected(answers, rows), self.scorer.strange_to(answers, rows)
+        for number, (row, places, parts) in enumerate(zip(rows, worst, blame, strict=True)):
+            named = [place for place in places if parts[place] >= LEAST]
+            shown = [f"{_shown(cells[place], number)}{_said(expected[number, place])}" for place in named]
+            reasons = [
+                f"{cells[place].name}={cell} ({parts[place]:.0%})" for place, cell in zip(named, shown, strict=True)
+            ]
+            found[row] = "; ".join(reasons) + ends[number]
+        return found
 
 
 class Writer:
@@ -246,7 +347,10 @@ def separator_of(path: Path) -> str:
 
 @contextmanager
 def output_file(path: Path) -> Iterator[io.TextIOWrapper]:
-    """Give a text file in UTF-8 that is at the path when all is written; "-" and devices are written as they are."""
+    """Give a text file in UTF-8 that is at the path when all is written; "-" and devices are written as they are.
+
+    Where nobody reads these on, as after `| head`, what is done with the file ends there, and no error is raised.
+    """
     from slabsvm.data.files import is_stream, replacing
 
     if str(path) == "-":
@@ -254,11 +358,13 @@ def output_file(path: Path) -> Iterator[io.TextIOWrapper]:
         try:
             yield stream
             stream.flush()
+        except BrokenPipeError:
+            read_no_more(sys.stdout)
         finally:
             stream.detach()
     elif is_stream(path):
         # A device or a pipe has no place that a file could take.
-        with path.open("w", encoding="utf-8", newline="") as file:
+        with suppress(BrokenPipeError), path.open("w", encoding="utf-8", newline="") as file:
             yield file
     else:
         with replacing(path) as raw, _compressed(raw, path) as binary:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import io
 import json
 import os
@@ -10,7 +9,7 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +17,11 @@ import click
 
 from slabsvm.command.stopping import INTERRUPTED
 from slabsvm.data.files import is_stream
+from slabsvm.runtime.counting import counted
 from slabsvm.runtime.extras import ExtraMissingError
 
+# Where a click context keeps the words of the command line.
+WORDS = "slabsvm.words"
 # The share of rejected rows is above what --fail-above allows. click has 1 for an error and 2 for misuse.
 TOO_MANY_REJECTED = 3
 # A stream has changed.
@@ -31,7 +33,7 @@ STATUSES = (
 )
 # Texts from below name a parameter in brackets, of which the command has an option.
 PARAMETER = re.compile(
-    r"\((array|categories|decimal|drop|encoding|format|id|missing|separator)\)|\(no header\)",
+    r"\((array|categories|columns|decimal|drop|encoding|format|id|missing|separator|weight)\)|\(no header\)",
 )
 # So many letters of a name are shown.
 MOST_SHOWN = 60
@@ -56,17 +58,39 @@ def plain_errors() -> Iterator[None]:
         raise click.ClickException(str(error)) from error
     except MemoryError as error:
         raise click.ClickException("There is not enough memory for this table as a whole.") from error
+    except BrokenPipeError:
+        # Nobody reads the rows on, as after `| head`: what was asked for is done.
+        read_no_more(sys.stdout)
+        raise SystemExit(0) from None
     except OSError as error:
-        # Nobody reads on, as after `| head`: click ends quietly.
-        if error.errno == errno.EPIPE:
-            raise
-        place = f"{error.filename}: " if error.filename else ""
+        place = f"{named(Path(str(error.filename)))}: " if error.filename else ""
         raise click.ClickException(harmless(f"{place}{error.strerror or error}")) from error
     except ValueError as error:
         raise click.ClickException(harmless(with_options(str(error)))) from error
     except KeyboardInterrupt:
-        click.echo("\nStopped. No file was written.", err=True)
+        say("\nStopped. No file was written.", err=True)
         raise SystemExit(INTERRUPTED) from None
+
+
+def say(text: str, *, err: bool = False) -> None:
+    """Say a line on the standard output, or error; where nobody reads on, as after `| head`, go on without a word."""
+    try:
+        click.echo(text, err=err)
+    except BrokenPipeError:
+        read_no_more(sys.stderr if err else sys.stdout)
+
+
+def say_unread(rows: int) -> None:
+    """Say that rows were not read to their end, since nobody read the output on."""
+    say(f"The output was closed: {counted(rows, 'row')} were read, and no more.", err=True)
+
+
+def read_no_more(stream: Any) -> None:
+    """Have all that a stream is still given vanish: what it holds already would fail again when Python ends."""
+    with suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
 
 
 @contextmanager
@@ -118,7 +142,7 @@ def heard() -> Iterator[list[str]]:
         warnings.simplefilter("always")
         yield texts
     for one in caught:
-        text = str(one.message)
+        text = with_options(str(one.message))
         if f"{one.category.__module__}.".startswith(OURS) and text not in texts:
             texts.append(text)
 
@@ -126,12 +150,12 @@ def heard() -> Iterator[list[str]]:
 def warn(texts: list[str]) -> None:
     """Say warnings on the standard error."""
     for text in texts:
-        click.echo(f"Warning: {text}", err=True)
+        say(f"Warning: {text}", err=True)
 
 
 def say_json(facts: dict[str, Any]) -> None:
     """Write facts on the standard output, for a program; what is no number is null."""
-    click.echo(json.dumps(_finite(facts), ensure_ascii=False, indent=1, allow_nan=False))
+    say(json.dumps(_finite(facts), ensure_ascii=False, indent=1, allow_nan=False))
 
 
 def _finite(value: Any) -> Any:

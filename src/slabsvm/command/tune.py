@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from slabsvm.command.options import FILE, column_options, reading_options, recall_option, table_argument
-from slabsvm.command.terminal import STATUSES, distinct_files, heard, plain_errors, say_json, steps, warn, writable
+from slabsvm.command.terminal import STATUSES, distinct_files, heard, plain_errors, say, say_json, steps, warn, writable
 
 # gamma, as multiples of one over the number of coordinates that vary.
 MULTIPLES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
@@ -80,13 +80,15 @@ def tune(
 
         from slabsvm import LabelFreeSearchCV
         from slabsvm.command import learning
+        from slabsvm.files import save
 
-        good = learning.good_rows(table, options)
+        with heard() as doubts:
+            good = learning.good_rows(table, options)
         unfitted = Pipeline(learning.detector_of(detector, recall, seed, None))
         varying = int(np.count_nonzero(np.ptp(good.rows, axis=0)))
         gammas = [multiple / varying for multiple in MULTIPLES]
         grid = {"detector__gamma": gammas, **_nus(unfitted[-1], learning.rejected_by(recall))}
-        with steps("Searching") as progress, heard() as doubts:
+        with steps("Searching") as progress, heard() as further:
             search = LabelFreeSearchCV(
                 unfitted,
                 grid,
@@ -99,11 +101,10 @@ def tune(
             )
             weights = {} if good.weights is None else {"sample_weight": good.weights}
             search.fit(good.rows, **weights)
+        doubts += [text for text in further if text not in doubts]
         seen = _seen(search.cv_results_)
         best = Pipeline([("columns", good.encoder), *search.best_estimator_.steps])
-        if output is not None and as_json:
-            from slabsvm.files import save
-
+        if output is not None:
             save(best, output)
         if as_json:
             say_json(
@@ -118,13 +119,13 @@ def tune(
             )
             return
         for line in _shown(seen):
-            click.echo(line)
+            say(line)
         chosen = ", ".join(f"{name} {value:.4g}" for name, value in _short_names(search.best_params_).items())
-        click.echo(f"Best by {criterion}: {chosen}.")
-        click.echo(learning.recall_said(best[-1], recall))
+        say(f"Best by {criterion}: {chosen}.")
+        say(learning.recall_said(best[-1], recall))
         warn(doubts)
         if output is not None:
-            learning.write_model(best, output)
+            say(learning.model_said(best, output))
 
 
 def _nus(detector: Any, rejection: float) -> dict[str, list[float]]:

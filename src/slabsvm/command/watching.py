@@ -13,6 +13,7 @@ import click
 import numpy as np
 
 from slabsvm.command.rows import NUMBERED, Lines, RowNames
+from slabsvm.command.terminal import say
 from slabsvm.data.files import one_at_a_time
 from slabsvm.detectors.pipelines import final_detector
 from slabsvm.files import load, save
@@ -47,6 +48,8 @@ class Watch:
         Whether lines are there as soon as they are written.
     rows : int
         How many rows were read in this run.
+    ended : bool
+        Whether these are all rows.
     """
 
     monitor: DriftMonitor
@@ -54,6 +57,7 @@ class Watch:
     state: Path | None
     streams: bool
     rows: int = 0
+    ended: bool = False
     _kept: int = 0
     _written: tuple[int, ...] | None = None
 
@@ -90,7 +94,7 @@ class Watch:
                 before, self.monitor = self.monitor, ahead
                 self.rows += len(readings.row)
                 if ahead.n_alarms_ > before.n_alarms_:
-                    click.echo(f"ALARM at row {ahead.alarm_row_:,}: the rows have changed.", err=True)
+                    say(f"ALARM at row {ahead.alarm_row_:,}: the rows have changed.", err=True)
                 if self.streams and self.rows - self._kept >= KEPT_EVERY:
                     self.keep()
                 progress(self.rows)
@@ -99,6 +103,7 @@ class Watch:
                 self.keep()
         if self.rows == 0:
             raise TableError("it has a header and no rows")
+        self.ended = True
 
     def keep(self) -> None:
         """Write the state, where it has a place and there is something new.
@@ -128,9 +133,8 @@ def begun(pipeline: Pipeline, reference: Any, parameters: dict[str, Any]) -> Dri
     except TableError:
         raise
     except ValueError as error:
-        if reference is not None:
-            raise
-        raise click.ClickException(str(error).replace("fit(X)", "--reference FILE")) from error
+        text = str(error).replace("or none: fit()", "or leave --reference out, which")
+        raise ValueError(text.replace("fit(X)", "--reference FILE")) from error
     return monitor
 
 

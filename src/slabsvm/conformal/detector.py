@@ -50,17 +50,18 @@ from slabsvm.conformal.p_values import (
     combined,
     combined_graded,
     largest_rejected,
+    pooled,
     ranked,
     whole_down,
     whole_up,
 )
-from slabsvm.conformal.remoteness import deciding_reach, far_rows, largest_answer, limit_of
+from slabsvm.conformal.remoteness import deciding_reach, far_rows, innermost, largest_answer, limit_of
 from slabsvm.conformal.wrapping import Wrapping
-from slabsvm.detectors.answers import answer
-from slabsvm.detectors.base import SlabCollapseWarning, parameters
+from slabsvm.detectors.answers import answer, refuse_classifier
+from slabsvm.detectors.base import Detector, SlabCollapseWarning, parameters
 from slabsvm.detectors.explained import explanation_of
 from slabsvm.detectors.explanation import Explanation, mean_of
-from slabsvm.detectors.recall import misjudged_repeats
+from slabsvm.detectors.recall import misjudged_repeats, nearly_copied
 from slabsvm.runtime.arrays import BoolArray, FloatArray
 from slabsvm.runtime.atomic import atomic
 from slabsvm.runtime.caller import warn
@@ -69,6 +70,7 @@ from slabsvm.runtime.sklearn_private import (
     Interval,
     StrOptions,
     _fit_context,
+    _num_samples,
     _safe_indexing,
 )
 
@@ -91,16 +93,18 @@ class ConformalDetector(OutlierMixin, Wrapping):
         The share of new positives that may be rejected. At least 1/alpha - 1 calibration samples are needed.
     method : {"split", "cross", "leave-one-out", "prefit"}, default="split"
         "split" holds out rows, and keeps its guarantee for any data and model. "cross" learns from all rows in `cv`
-        fits, and predicts with all of them. "leave-one-out" fits once, with no row held out, and takes closed-form
-        leave-one-out scores: it is for this package's detectors with offsets="leave-one-out". "prefit" takes an
-        estimator that is already fitted; all rows given to `fit` then count as held out.
+        fits, and predicts with all of them. Both hold equal rows out together, as a row that weighs more is: where new
+        rows will repeat those of few discrete values, fewer than alpha are rejected. "leave-one-out" fits once, with
+        no row held out, and takes closed-form leave-one-out scores: it is for this package's detectors with
+        offsets="leave-one-out". "prefit" takes an estimator that is already fitted; all rows given to `fit` then count
+        as held out.
     two_sided : bool, default=False
         Whether a score that is too high is rejected too. The slab's score has both sides already: it is minus the
         distance from the slab's centre. For a one-class SVM, True makes a slab of it.
     calibration_size : float in (0, 1), default=0.5
         The share of rows that "split" holds out.
     cv : int or splitter, default=5
-        The folds of "cross". Give `DistinctKFold` where rows were copied: a copy of a row that was learned is not new.
+        The folds of "cross". A splitter may part equal rows: a copy of a row that was learned is not new.
     n_jobs : int or None, default=None
         The number of fits of "cross" at once; None is 1 unless in a `joblib.parallel_config` context, -1 all.
     random_state : int, RandomState or None, default=0
@@ -201,16 +205,44 @@ class ConformalDetector(OutlierMixin, Wrapping):
             infinitely far away is accepted; where the estimator's fit found w = 0, so that by its scores rounding may
             decide which rows are rejected; where more than alpha of the calibration rows are out of reach.
         slabsvm.SlabCollapseWarning
-            With method="leave-one-out", where many rows repeat and far more or fewer of those are accepted.
+            Where a few rows make the scale of a feature; where many rows have near copies, which held-out rows leave
+            among those that are learned; with method="leave-one-out" also where many rows repeat and far more or fewer
+            of those are accepted.
         """
         del y
-        X = self._table(X, reset=True)
-        members = self._calibrate(X, groups, fit_params)
-        for doubt in self._doubts():
-            warn(doubt, CalibrationWarning)
-        if text := self._misjudged_repeats(X, members[0]):
-            warn(text, SlabCollapseWarning)
+        self._learn(X, groups, fit_params)
         return self
+
+    @atomic
+    @_fit_context(prefer_skip_nested_validation=False)
+    def fit_predict(self, X: Any, y: Any = None, groups: Any = None, **fit_params: Any) -> npt.NDArray[np.intp]:
+        """Learn and calibrate, and return -1 for each row of X that is an outlier among the others, +1 for the rest.
+
+        A row's p-value is that of its score by a model that has not learned it: the one that held it out, or, of a row
+        that "split" has learned, the left-out score. Where there is none, of detectors of other libraries and of rows
+        of weight 0, the answer is that of `predict`. `fit(X).predict(X)` differs: rows that were learned are known, and
+        few are rejected. With method="cross", whose models each hold out a part of the rows, scores of all are
+        compared. No rate is promised of rows that were learned.
+
+        Parameters
+        ----------
+        X, y, groups, **fit_params
+            As for `fit`.
+        """
+        del y
+        members = self._learn(X, groups, fit_params)
+        X = self._table(X, reset=False)
+        scores, reach = np.full(_num_samples(X), np.nan), np.full(_num_samples(X), np.inf)
+        for member in members:
+            scores[member.held_out], reach[member.held_out] = member.scores, member.deciding_reach
+        if self.method == "split":
+            members[0].leave_out_learned(X, scores, reach)
+        answers, new = np.ones(len(scores), dtype=np.intp), np.isnan(scores)
+        answers[~new] = np.where(self._accepts(scores[~new], reach[~new]), 1, -1)
+        if new.any():
+            rows = _safe_indexing(X, np.flatnonzero(new))
+            answers[new] = np.where(self.score_samples(rows) >= self.offset_, 1, -1)
+        return answers
 
     def p_values(self, X: Any) -> FloatArray:
         """Return the conformal p-value of each row, shape (n_samples,): a multiple of ``1 / (n_calibration_ + 1)``."""
@@ -290,21 +322,48 @@ class ConformalDetector(OutlierMixin, Wrapping):
         """The p-value of a row below all calibration rows."""
         return min(1.0, self._sides / (self.n_calibration_ + 1))
 
-    def _calibrate(self, X: Any, groups: Any, fit_params: Mapping[str, Any]) -> Sequence[Calibrated]:
+    def _learn(self, X: Any, groups: Any, fit_params: Mapping[str, Any]) -> Sequence[Calibrated]:
+        """Learn, calibrate and warn; return the fitted detectors with the positives that they have not learned."""
+        refuse_classifier(self._detector, self)
+        X = self._table(X, reset=True)
+        given = given_of(X, groups, fit_params)
+        members = self._calibrate(given)
+        for doubt in self._doubts():
+            warn(doubt, CalibrationWarning)
+        for text in (self._misjudged_repeats(X, members[0]), self._nearly_copied(given), self._scale_by_few(X)):
+            if text:
+                warn(text, SlabCollapseWarning)
+        return members
+
+    def _scale_by_few(self, X: Any) -> str:
+        """Return a warning where a few rows make the scale, which a fit that was given has said itself, or nothing."""
+        model, rows = innermost(self.estimators_[0], X)
+        if self.method == "prefit" or not isinstance(model, Detector) or not model._takes_scale:
+            return ""
+        return model._scale_by_few(model._checked(rows, reset=False))
+
+    def _accepts(self, scores: FloatArray, reach: FloatArray) -> BoolArray:
+        """Return whether rows are accepted, (n,), of these scores by models that have not learned them."""
+        lower, upper = pooled(self._rankings).tails(scores, reach)
+        return np.asarray(self._combined([lower], [upper]) > self.offset_ * (1 + WHOLE))
+
+    def _calibrate(self, given: Given) -> Sequence[Calibrated]:
         """Learn and calibrate, and return the fitted detectors with the positives that they have not learned."""
-        members = self._members(given_of(X, groups, fit_params))
+        members = self._members(given)
         self.estimators_ = [member.detector for member in members]
         self.calibration_scores_ = [np.sort(member.scores) for member in members]
         self._rankings = [ranked(member.scores, member.deciding_reach, member.weights) for member in members]
         self._held_out = [member.held_out for member in members]
         # A kernel matrix's columns belong to training rows, of which each model has learned some.
         pairwise = get_tags(self._detector).input_tags.pairwise
+        # Rows that are held out by the user repeat learned ones as new rows do.
+        self._repeats = 0.0 if self.method == "prefit" else given.repeats
         self._columns = [member.learned if pairwise else None for member in members]
         total = sum(ranking.total for ranking in self._rankings)
         self.n_calibration_ = whole_down(total)
         self.out_of_reach_ = sum(float(member.weights[member.reach < np.inf].sum()) for member in members) / total
         self.offset_ = self.level(self.alpha)
-        self.far_p_value_ = largest_answer(self.p_values, far_rows(X, pairwise=pairwise))
+        self.far_p_value_ = largest_answer(self.p_values, far_rows(given.X, pairwise=pairwise))
         return members
 
     def _members(self, given: Given) -> Sequence[Calibrated]:
@@ -350,9 +409,8 @@ class ConformalDetector(OutlierMixin, Wrapping):
             return ""
 
         def left_out() -> BoolArray:
-            lower, upper = self._rankings[0].tails(calibrated.scores, calibrated.deciding_reach)
             accepted = np.zeros(len(distinct.group), dtype=bool)
-            accepted[distinct.group >= 0] = self._combined([lower], [upper]) > self.offset_
+            accepted[distinct.group >= 0] = self._accepts(calibrated.scores, calibrated.deciding_reach)
             return accepted
 
         return misjudged_repeats(
@@ -361,8 +419,15 @@ class ConformalDetector(OutlierMixin, Wrapping):
             accepted=lambda some: self.predict(_safe_indexing(X, distinct.representatives[some])) == 1,
             left_out=left_out,
             seen="Use method='split'",
-            held_out="method='split'",
+            held_out="method='prefit'",
         )
+
+    def _nearly_copied(self, given: Given) -> str:
+        """Return a warning where the near copies of rows held out were learned, or nothing."""
+        if self.method == "prefit" or given.groups is not None or self.offset_ == 0:
+            return ""
+        share = given.near_copies(pairwise=get_tags(self._detector).input_tags.pairwise)
+        return nearly_copied(share, "Give each row once, or name the copies of each as groups: fit(X, groups=...).")
 
     @property
     def _sides(self) -> int:

@@ -8,6 +8,7 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.model_selection import KFold, check_cv
 from sklearn.utils.parallel import delayed
@@ -15,12 +16,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.conformal.doubts import MOST_SAMPLES
 from slabsvm.conformal.remoteness import innermost, needs_reach, reach_of, reach_without_own
-from slabsvm.data.distinct import Distinct
+from slabsvm.data.checks import canonical
+from slabsvm.data.distinct import Distinct, equal_rows, near_copies
 from slabsvm.data.groups import numbered
 from slabsvm.detectors.answers import answer, left_out_decisions, refuse_other_polarity
 from slabsvm.detectors.base import SlabCollapseWarning
 from slabsvm.detectors.weighting import checked_weights, fit_with, takes_groups
 from slabsvm.runtime.arrays import FloatArray, IndexArray
+from slabsvm.runtime.cached import cached_property
 from slabsvm.runtime.caller import silenced
 from slabsvm.runtime.parallel import parallel
 from slabsvm.runtime.sklearn_private import _check_method_params, _num_samples, _safe_indexing, _safe_split
@@ -68,9 +71,21 @@ class Calibrated:
             held_out=self.held_out[kept],
         )
 
+    def leave_out_learned(self, X: Any, scores: FloatArray, reach: FloatArray) -> None:
+        """Put the left-out scores of the rows that the detector has learned, where it has any, and their reach."""
+        model, learned = innermost(self.detector)[0], self.learned
+        if learned is None or not hasattr(model, "loo_scores_"):
+            return
+        scores[learned] = model.loo_decisions_
+        if needs_reach(self.detector):
+            reach[learned] = reach_without_own(self.detector, _safe_indexing(X, learned))
 
-# Parts a table's rows, given the number of each one's group or None, into rows to learn and rows to hold out.
-Divide = Callable[[Any, IndexArray | None], Iterable[tuple[IndexArray, IndexArray]]]
+
+# Distinct rows of which some can be held out, and some learned.
+FEWEST_DISTINCT = 3
+# Parts a table's rows into rows to learn and rows to hold out, given the number of each one's group or None, and of the
+# distinct row that it is equal to or None.
+Divide = Callable[[Any, IndexArray | None, IndexArray | None], Iterable[tuple[IndexArray, IndexArray]]]
 
 
 @dataclass(frozen=True)
@@ -92,12 +107,44 @@ class Given:
     weights: FloatArray
     groups: IndexArray | None = None
 
+    @cached_property
+    def distinct(self) -> IndexArray:
+        """The number of the distinct row that each is equal to, (n_samples,), in the order in which these appear."""
+        if np.iscomplexobj(self.X):
+            return np.arange(len(self.weights))
+        try:
+            _, first, of_rows = np.unique(equal_rows(self.X), return_index=True, return_inverse=True)
+        except (TypeError, ValueError):
+            # Rows that cannot be compared are taken for distinct.
+            return np.arange(len(self.weights))
+        return np.asarray(np.argsort(np.argsort(first))[of_rows])
+
+    @property
+    def repeats(self) -> float:
+        """The share of rows of positive weight that have an equal one."""
+        kept = self.distinct[self.weights > 0]
+        return float((np.bincount(kept)[kept] > 1).mean())
+
+    def near_copies(self, *, pairwise: bool) -> float:
+        """Return the share of distinct rows that have near copies; 0 where rows are no numbers."""
+        kept = np.flatnonzero(self.weights > 0)
+        some = kept[np.unique(self.distinct[kept], return_index=True)[1]]
+        X = self.X if sp.issparse(self.X) else np.asarray(self.X)
+        if X.ndim != 2 or X.dtype.kind not in "fiu":
+            return 0.0
+        if pairwise:
+            return near_copies(X, some)
+        return near_copies(canonical(sp.csr_array(X))[some] if sp.issparse(X) else X[some])
+
     def splits(self, divide: Divide) -> list[tuple[IndexArray, IndexArray]]:
         """Return which rows of positive weight are learned and which are held out, as divide parts them."""
         kept = np.flatnonzero(self.weights > 0)
         every = self.X if len(kept) == len(self.weights) else _safe_indexing(self.X, kept)
         groups = None if self.groups is None else self.groups[kept]
-        return [(kept[learned], kept[held_out]) for learned, held_out in divide(every, groups)]
+        distinct = self.distinct[kept] if groups is None else None
+        if distinct is not None and len(np.unique(distinct)) < FEWEST_DISTINCT:
+            distinct = None
+        return [(kept[learned], kept[held_out]) for learned, held_out in divide(every, groups, distinct)]
 
 
 def given_of(X: Any, groups: Any, parameters: Mapping[str, Any]) -> Given:
@@ -177,28 +224,46 @@ def _scored(
 
 
 def folds_of(
-    X: Any, groups: IndexArray | None, *, cv: Any, random: np.random.RandomState
+    X: Any, groups: IndexArray | None, distinct: IndexArray | None = None, *, cv: Any, random: np.random.RandomState
 ) -> Sequence[tuple[IndexArray, IndexArray]]:
     """Return which rows each fold learns and holds out; cv is a number of folds, or a splitter."""
-    units = np.arange(_num_samples(X)) if groups is None else np.unique(groups)
+    together = _together(X, groups, distinct)
+    units = np.unique(together)
     _refuse_few(len(units), 1, "cross", groups)
     if not isinstance(cv, Integral):
         folds = list(check_cv(cv).split(X, groups=groups))
         _refuse_straddling(folds, groups)
         return folds
     parts = KFold(min(cv, len(units)), shuffle=True, random_state=random).split(units)
-    return [_rows_of(units[held_out], units if groups is None else groups) for _, held_out in parts]
+    return [_rows_of(units[held_out], together) for _, held_out in parts]
 
 
 def halves_of(
-    X: Any, groups: IndexArray | None, *, share: float, random: np.random.RandomState
+    X: Any,
+    groups: IndexArray | None,
+    distinct: IndexArray | None = None,
+    *,
+    share: float,
+    random: np.random.RandomState,
 ) -> Sequence[tuple[IndexArray, IndexArray]]:
     """Return which rows are learned, and which, this share of them or of their groups, are held out."""
-    units = np.arange(_num_samples(X)) if groups is None else np.unique(groups)
-    held = max(1, int(share * len(units)))
-    _refuse_few(len(units), held, "split", groups)
+    together = _together(X, groups, distinct)
+    units, sizes = np.unique(together, return_counts=True)
+    if groups is not None:
+        sizes = np.ones(len(units), dtype=np.intp)
+    held = max(1, int(share * sizes.sum()))
+    _refuse_few(int(sizes.sum()), held, "split", groups)
     order = random.permutation(len(units))
-    return [_rows_of(units[order[:held]], units if groups is None else groups)]
+    # As many as there is room for.
+    count = max(1, int(np.searchsorted(np.cumsum(sizes[order]), held, side="right")))
+    return [_rows_of(units[order[:count]], together)]
+
+
+def _together(X: Any, groups: IndexArray | None, distinct: IndexArray | None) -> IndexArray:
+    """Return the number of what each row is held out with: its group, or else the rows that it is equal to."""
+    if groups is not None:
+        return groups
+    return np.arange(_num_samples(X)) if distinct is None else distinct
 
 
 def _rows_of(held: IndexArray, units: IndexArray) -> tuple[IndexArray, IndexArray]:

@@ -15,7 +15,6 @@ is. A slab's two-sided score falls with the mass of itself, and orders all rows.
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import copy
 from functools import lru_cache
 from typing import Any
 
@@ -24,6 +23,7 @@ import scipy.sparse as sp
 from sklearn.pipeline import Pipeline
 
 from slabsvm.data.checks import canonical
+from slabsvm.detectors.base import nameless
 from slabsvm.detectors.kernelized import KernelDetector
 from slabsvm.detectors.slab_planes import Slab
 from slabsvm.detectors.support_vector_fit import SupportVectorFit
@@ -106,10 +106,7 @@ def limit_of(detector: Any) -> float:
     samples = model._fitted.expansion.samples
     row = np.zeros((1, samples.shape[1]))
     row[0, 0] = samples[:, [0]].max() + BANDWIDTHS / np.sqrt(model.gamma_)
-    # A model that has learned a frame would warn of a row without names.
-    nameless = copy(model)
-    vars(nameless).pop("feature_names_in_", None)
-    return float(nameless.decision_function(row)[0])
+    return float(nameless(model).decision_function(row)[0])
 
 
 def innermost(detector: Any, X: Any = None) -> tuple[Any, Any]:

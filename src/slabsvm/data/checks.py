@@ -15,6 +15,16 @@ import scipy.sparse as sp
 FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
 SMALLEST_SQUARE = 2.0**10 * float(np.finfo(np.float64).tiny)
 
+# How scikit-learn begins its errors of what a table of numbers may not hold.
+ERRORS_OF_CELLS = ("could not convert string", "Input X contains NaN")
+REMEDY_OF_CELLS = (
+    "A detector takes numbers. slabsvm.TableEncoder makes numbers of categories and gaps: put it before the detector, "
+    "as in make_pipeline(TableEncoder(), AutoSlabSVM()). Or leave such columns out, or fill the gaps in."
+)
+# So many letters of a text are shown.
+MOST_SHOWN = 40
+GAP = "Input X contains NaN, gaps{where}."
+
 
 @contextmanager
 def reading(values: Any, name: str = "X") -> Iterator[None]:
@@ -25,7 +35,8 @@ def reading(values: Any, name: str = "X") -> Iterator[None]:
     TypeError
         For a mapping of columns.
     ValueError
-        For masked entries, a sparse matrix that names rows or columns it does not have, and integers beyond float64.
+        For masked entries, a sparse matrix that names rows or columns it does not have, and integers beyond float64;
+        for texts and gaps in a table, with the first one and what takes them.
     """
     if sp.issparse(values):
         _refuse_corrupt(values, name)
@@ -44,6 +55,10 @@ def reading(values: Any, name: str = "X") -> Iterator[None]:
         # overflow.
         with np.errstate(over="ignore", invalid="ignore"):
             yield
+    except ValueError as error:
+        if name != "X" or not str(error).startswith(ERRORS_OF_CELLS):
+            raise
+        raise ValueError(f"{_odd_cell(values)} {REMEDY_OF_CELLS}") from error
     except OverflowError as error:
         raise ValueError(
             f"{name} holds a whole number that is beyond the largest of float64, 1.8e308 ({error}). Scale {name}, or "
@@ -97,6 +112,33 @@ def _refuse_corrupt(X: Any, name: str) -> None:
             f"{name} is a corrupt sparse matrix: its indices name rows or columns beyond its shape {X.shape}, or its "
             f"arrays do not fit together. {name}.check_format(full_check=True) says more; make it anew."
         )
+
+
+def _odd_cell(X: Any) -> str:
+    """Return what a table holds that is no number, and in which column first, as far as that can be seen."""
+    table = X if hasattr(X, "shape") else np.asarray(X, dtype=object)
+    if sp.issparse(X) or len(table.shape) != 2:
+        return _odd_among(X.data if sp.issparse(X) else np.ravel(table), "") or GAP.format(where="")
+    names = [repr(name) for name in getattr(X, "columns", ())] or [f"x{place}" for place in range(table.shape[1])]
+    # One column at a time: all of a frame as objects may be too large.
+    columns = (table.iloc[:, place] if hasattr(table, "iloc") else table[:, place] for place in range(len(names)))
+    odd = (_odd_among(np.asarray(cells), f" in column {name}") for name, cells in zip(names, columns, strict=True))
+    return next(filter(None, odd), GAP.format(where=""))
+
+
+def _odd_among(cells: Any, where: str) -> str:
+    """Return what cells hold first that is no number; nothing where all are numbers."""
+    if cells.dtype.kind != "O" and cells.dtype.kind not in "UT":
+        return GAP.format(where=where) if cells.dtype.kind == "f" and np.isnan(cells).any() else ""
+    for cell in cells.tolist():
+        if isinstance(cell, str):
+            try:
+                float(cell)
+            except ValueError:
+                return f"X holds texts, such as {cell[:MOST_SHOWN]!r}{where}."
+        elif cell is None or type(cell).__name__ == "NAType" or (isinstance(cell, float) and math.isnan(cell)):
+            return GAP.format(where=where)
+    return ""
 
 
 def _within(indices: Any, count: int) -> bool:

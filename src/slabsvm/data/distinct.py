@@ -9,6 +9,7 @@ needs, and makes a fit independent of the order of the rows.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -17,12 +18,21 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from slabsvm.data.checks import canonical
 from slabsvm.data.pieces import pieces
 from slabsvm.runtime.arrays import FloatArray, IndexArray
+from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.cached import cached_property
 
 # Bytes of the data hashed at once.
 CHUNK_BYTES = 2**24
+# A near copy is so many times nearer than the next neighbour, and one of the NEIGHBOURS - 1 nearest. On a line 1 row in
+# 50 has one by chance. So many rows are asked.
+FAR_BELOW = 50.0
+NEIGHBOURS = 5
+ASKED = 64
+# Squared distances are known to so many units of the squared lengths that they are made of.
+ROUNDING = 64 * float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
@@ -117,6 +127,100 @@ def same_points(K: FloatArray, weights: FloatArray) -> Distinct:
     return Distinct(merged.representatives[order], merged.weights[order], group, keys=keys[order].astype(np.uint64))
 
 
+def equal_rows(X: Any) -> IndexArray:
+    """Return for each row of X, a table of any kind, which distinct row it is equal to, (n_samples,).
+
+    The distinct rows are numbered in an order that depends on their content alone, if they are numbers.
+    """
+    if sp.issparse(X):
+        table = canonical(sp.csr_array(X))
+        return distinct_rows(table, np.ones(table.shape[0])).group
+    table = np.asarray(X)
+    try:
+        numbers = table.astype(np.float64)
+    except (TypeError, ValueError, OverflowError) as no_numbers:
+        # A gap is not equal to itself.
+        keys = [tuple(map(_key, row)) for row in table] if table.ndim > 1 else list(table)
+        number: dict[Any, int] = {}
+        try:
+            return np.array([number.setdefault(key, len(number)) for key in keys], dtype=np.intp)
+        except TypeError:
+            raise no_numbers from None
+    return distinct_rows(numbers.reshape(len(numbers), -1), np.ones(len(numbers))).group
+
+
+def _key(value: Any) -> Any:
+    return None if not isinstance(value, str) and is_missing(value) else value
+
+
+def is_missing(name: Any) -> bool:
+    """Return whether a value is None, NaN, NaT or pandas.NA."""
+    try:
+        return name is None or bool(name != name)  # noqa: PLR0124  # NaN and NaT alone differ from themselves
+    except TypeError:
+        # pandas.NA will not say.
+        return True
+
+
+def fingerprints(X: Any) -> npt.NDArray[np.uint64]:
+    """Return a hash of each validated row of X rounded to float32, (n,).
+
+    Rows that a pipeline makes by products differ in their last bits from one batch to another, and have equal ones.
+    """
+    return _row_hashes(X, np.float32)
+
+
+def near_copies(X: Any, matrix: IndexArray | None = None) -> float:
+    """Return the share of distinct rows that nearly repeat others: of which one lies FAR_BELOW the usual distance.
+
+    A row has near copies where one of its nearest neighbours is at less than 1/FAR_BELOW of the distance of the next
+    one. Distances of independent rows differ so much in about 1 of FAR_BELOW rows on a line, and in fewer where there
+    are more dimensions; density and units have no part in it. Rows of a cluster that is small but has more than
+    NEIGHBOURS rows are neighbours of each other alone. Of many rows a sample is asked, always the same.
+
+    Parameters
+    ----------
+    X : (m, d) dense array or CSR matrix
+        Distinct rows, or a kernel matrix.
+    matrix : (m,) array, default=None
+        Which rows and columns of a kernel matrix the distinct samples are; None for rows.
+    """
+    m = X.shape[0] if matrix is None else len(matrix)
+    if m <= NEIGHBOURS:
+        return 0.0
+    asked = np.random.default_rng(0).choice(m, min(m, ASKED), replace=False)
+    # So small products take longer in several threads.
+    with ONE_BLAS_THREAD, np.errstate(over="ignore", invalid="ignore"):
+        lengths, products = _products(X, asked) if matrix is None else _kernel_values(X, matrix)
+        found = 0
+        for some in pieces(len(asked), 8 * m, CHUNK_BYTES):
+            squares = lengths[asked[some]][:, None] + lengths
+            # What rounding makes of the difference of equal numbers is no distance.
+            squares = np.maximum(squares - 2.0 * products(asked[some]), ROUNDING * squares)
+            squares[np.arange(len(squares)), asked[some]] = np.inf
+            nearest = np.sort(np.partition(squares, NEIGHBOURS, axis=1)[:, :NEIGHBOURS], axis=1)
+            found += int((nearest[:, 1:] > FAR_BELOW**2 * nearest[:, :-1]).any(axis=1).sum())
+    return found / len(asked)
+
+
+Products = Callable[[IndexArray], FloatArray]
+
+
+def _products(X: Any, asked: IndexArray) -> tuple[FloatArray, Products]:
+    """Return the squared lengths of rows, and what returns the products of some with all."""
+    if sp.issparse(X):
+        sparse = X.astype(np.float64)
+        return np.asarray(sparse.multiply(sparse).sum(axis=1)).ravel(), lambda some: (sparse[some] @ sparse.T).toarray()
+    # Rows far from the origin differ by less than their products round; the median is where most rows are.
+    rows = X - np.median(X[asked], axis=0).astype(np.float64)
+    return np.einsum("ij,ij->i", rows, rows), lambda some: rows[some] @ rows.T
+
+
+def _kernel_values(K: Any, samples: IndexArray) -> tuple[FloatArray, Products]:
+    """Return the same of samples in feature space, of which K holds all products."""
+    return K[samples, samples].astype(np.float64), lambda some: K[np.ix_(samples[some], samples)].astype(np.float64)
+
+
 def each_its_own(weights: FloatArray) -> Distinct:
     """Return the rows of positive weight, shuffled, for data whose rows cannot be compared (a kernel matrix)."""
     positive = np.flatnonzero(weights > 0)
@@ -126,17 +230,17 @@ def each_its_own(weights: FloatArray) -> Distinct:
     return Distinct(rows, weights[rows], group, keys=np.arange(len(rows), dtype=np.uint64))
 
 
-def _row_hashes(X: Any) -> npt.NDArray[np.uint64]:
-    """Return a hash of each row: its bits times odd random numbers, modulo 2^64, mixed."""
+def _row_hashes(X: Any, precision: Any = np.float64) -> npt.NDArray[np.uint64]:
+    """Return a hash of each row at a precision: its bits times odd random numbers, modulo 2^64, mixed."""
     n_samples, n_features = X.shape
     multipliers = _odd_numbers(n_features)
     hashes = np.empty(n_samples, dtype=np.uint64)
     if sp.issparse(X):
-        bits = _mixed(_bits(X.data)) * multipliers[X.indices]
+        bits = _mixed(_bits(X.data, precision)) * multipliers[X.indices]
         sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(bits, dtype=np.uint64)])
         return _mixed(sums[X.indptr[1:]] - sums[X.indptr[:-1]])
     for rows in pieces(n_samples, 8 * n_features, CHUNK_BYTES):
-        bits = _mixed(_bits(X[rows]))
+        bits = _mixed(_bits(X[rows], precision))
         hashes[rows] = (bits * multipliers).sum(axis=1, dtype=np.uint64)
     return _mixed(hashes)
 
@@ -147,9 +251,11 @@ def _odd_numbers(count: int) -> npt.NDArray[np.uint64]:
     return np.random.default_rng(0).integers(0, 2**63, count, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
 
 
-def _bits(values: npt.NDArray[np.floating[Any]]) -> npt.NDArray[np.uint64]:
-    """Return the bits of the values as float64, with -0 taken for 0."""
-    return np.ascontiguousarray(values.astype(np.float64) + 0.0).view(np.uint64)
+def _bits(values: npt.NDArray[np.floating[Any]], precision: Any) -> npt.NDArray[np.uint64]:
+    """Return the bits of the values, rounded to a precision, as float64, with -0 taken for 0."""
+    with np.errstate(over="ignore", under="ignore"):
+        rounded = values.astype(precision)
+    return np.ascontiguousarray(rounded.astype(np.float64) + 0.0).view(np.uint64)
 
 
 def _mixed(bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:

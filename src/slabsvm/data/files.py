@@ -217,12 +217,17 @@ def _remove_what_killed_writers_left(path: Path) -> None:
     # Windows removes no open file, and renames none: there a part would have to be closed, and free, before its end.
     if sys.platform == "win32":
         return
-    left = re.compile(re.escape(PART).replace(r"\{\}", "{}").format(re.escape(path.name[:SHOWN_NAME]), "[0-9a-f]{8}"))
     with suppress(OSError):
-        for part in [path.with_name(name) for name in os.listdir(path.parent) if left.fullmatch(name)]:
+        for part in [path.with_name(name) for name in os.listdir(path.parent) if _is_part(name, path)]:
             with suppress(OSError), open_regular(part, links=False) as file:
                 if locked(file.fileno()):
                     part.unlink()
+
+
+def _is_part(name: str, path: Path) -> bool:
+    """Return whether a file's name is that of a part of a path."""
+    form = re.escape(PART).replace(r"\{\}", "{}").format(re.escape(path.name[:SHOWN_NAME]), "[0-9a-f]{8}")
+    return re.fullmatch(form, name) is not None
 
 
 def locked(descriptor: int) -> bool:
@@ -292,11 +297,11 @@ def _keep_name(path: Path) -> None:
 
 @contextmanager
 def named_errors(path: Path) -> Iterator[None]:
-    """Add the file's name to a system error that has none, such as that of a full disk."""
+    """Add the file's name to a system error that has none, such as that of a full disk, or the name of its part."""
     try:
         yield
     except OSError as error:
-        if error.filename == str(path):
+        if error.filename is not None and not _is_part(os.path.basename(str(error.filename)), path):
             raise
         raise OSError(error.errno, error.strerror or str(error), str(path)) from error
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from slabsvm.data.distinct import Distinct
+from slabsvm.data.distinct import Distinct, is_missing
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
 from slabsvm.runtime.cached import cached_property
 from slabsvm.runtime.counting import counted
@@ -127,18 +127,10 @@ def numbered(names: Any, n_rows: int) -> IndexArray:
     except TypeError as error:
         raise TypeError(f"groups must hold numbers or words, one for each row ({error}).") from error
     of_rows = np.array(numbers, dtype=np.intp)
-    missing = np.flatnonzero(np.isin(of_rows, [place for name, place in number.items() if _is_missing(name)]))
+    missing = np.flatnonzero(np.isin(of_rows, [place for name, place in number.items() if is_missing(name)]))
     if len(missing):
         raise ValueError(
             f"groups has no name for {counted(len(missing), 'row')}, the first of them row {missing[0]}. Name the "
             "group of each row; one that belongs to no other is a group of its own."
         )
     return of_rows
-
-
-def _is_missing(name: Any) -> bool:
-    try:
-        return name is None or bool(name != name)  # noqa: PLR0124  # NaN and NaT alone differ from themselves
-    except TypeError:
-        # pandas.NA will not say.
-        return True

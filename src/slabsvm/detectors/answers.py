@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline
 
 from slabsvm.detectors.base import Detector
@@ -87,6 +88,15 @@ def _as_values(values: Any, detector: Any) -> FloatArray:
             "number for each row. A search with positives alone is for one-class detectors."
         )
     return numbers
+
+
+def refuse_classifier(estimator: Any, taker: Any, remedy: str = "Give one, such as OneClassSlabSVM().") -> None:
+    """Raise ValueError for a classifier, which learns from several classes, where taker takes a detector."""
+    if is_classifier(estimator):
+        raise ValueError(
+            f"The estimator of a {type(taker).__name__} is a detector, which learns from one class alone, and "
+            f"{type(estimator).__name__} is a classifier. {remedy}"
+        )
 
 
 def refuse_other_polarity(detector: Any, X: Any, values: npt.NDArray[np.float64]) -> None:

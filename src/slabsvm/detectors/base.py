@@ -19,10 +19,11 @@ from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from slabsvm.data.checks import canonical, is_plain, reading, without_unit
-from slabsvm.data.distinct import Distinct, distinct_rows
+from slabsvm.data.distinct import Distinct, distinct_rows, fingerprints, near_copies
 from slabsvm.data.groups import groups_of
 from slabsvm.detectors import recall
 from slabsvm.detectors.explanation import Explanation
+from slabsvm.detectors.scale import made_by_few
 from slabsvm.detectors.training import Training
 from slabsvm.detectors.weighting import checked_weights
 from slabsvm.dual.program import weighted_quantile
@@ -31,7 +32,7 @@ from slabsvm.runtime.atomic import atomic
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.caller import warn
 from slabsvm.runtime.signature import SignatureOnce
-from slabsvm.runtime.sklearn_private import StrOptions, _fit_context, validate_parameter_constraints
+from slabsvm.runtime.sklearn_private import StrOptions, _fit_context, _safe_indexing, validate_parameter_constraints
 
 # Offsets are moved outwards by this many units of rounding, so that a sample on a boundary counts as inside, as it
 # should, whatever rounding does to its score.
@@ -97,15 +98,36 @@ class Scored(SignatureOnce, OutlierMixin, BaseEstimator, ABC):
             f"{type(self).__name__} does not say what each feature adds to a decision: its class has no _explanation."
         )
 
-    def fit_predict(self, X: Any, y: Any = None, **kwargs: Any) -> npt.NDArray[np.intp]:
-        """Learn from X and return predict(X), shape (n_samples,): +1 for each row that is accepted and -1 for others.
+    def _scale_by_few(self, X: Any) -> str:
+        """Return a warning where a few of validated rows make the scale that the model takes from them, or nothing."""
+        return made_by_few(X, getattr(self, "feature_names_in_", None)) if self._takes_scale else ""
 
-        Rows that were learned are known: each raised its own score, and few or none get -1, whatever nu asks for. (A
-        slab whose gamma is so large that they rise beyond its upper plane warns.) The outliers among them are the
-        rows where ``loo_decisions_ < 0``, in detectors that have it.
+    @property
+    def _takes_scale(self) -> bool:
+        """Whether the model's scale is that of the rows, and no number that it was given."""
+        return True
+
+    def fit_predict(self, X: Any, y: Any = None, **kwargs: Any) -> npt.NDArray[np.intp]:
+        """Learn from X, and return -1 for each of its rows that is an outlier among the others, +1 for the rest.
+
+        That is the sign of `loo_decisions_`, of shape (n_samples,): what the model would answer each row had it not
+        learned it, as of scikit-learn's `LocalOutlierFactor`. About as many rows get -1 as the parameters ask for. A
+        row of weight 0 is not learned, and gets the answer of `predict`.
+
+        `fit(X).predict(X)` differs: rows that were learned are known, each raised its own score, and few or none are
+        rejected. The two agree in models without left-out scores: with offsets="training", where the threshold is put
+        by what rows score with themselves, and in `LinearOneClassSlabSVM`.
+
+        Parameters
+        ----------
+        X, y, **kwargs
+            As for `fit`.
         """
-        answers: npt.NDArray[np.intp] = super().fit_predict(X, y, **kwargs)
-        return answers
+        return self.fit(X, y, **kwargs)._predict_learned(X)  # type: ignore[no-any-return]
+
+    def _predict_learned(self, X: Any) -> npt.NDArray[np.intp]:
+        """Return what `fit_predict` answers the rows that were given to `fit`."""
+        return self.predict(X)
 
     def __sklearn_tags__(self) -> Any:
         """Return what scikit-learn wants to know about the input."""
@@ -159,6 +181,8 @@ class Detector(Scored):
     loo_scores_: FloatArray = field(init=False)
     warning_: str = field(init=False)
     _fitted: Any = field(init=False)
+    # The fingerprint of each row of positive weight, by which it is known again.
+    _learned: npt.NDArray[np.uint64] | None = field(init=False)
     # What weights were divided by.
     _weight_unit: float = field(init=False)
 
@@ -210,8 +234,9 @@ class Detector(Scored):
         slabsvm.SlabCollapseWarning
             When the model has no width, when a row infinitely far away would be accepted or is kept outside at the
             cost of new positives, when offsets="training" will reject far more new positives than the parameters ask
-            for, when many rows repeat and far more or fewer of those are accepted, or when a slab rejects the rows that
-            it learned. The text stays in `warning_`.
+            for, when many rows repeat and far more or fewer of those are accepted, when many have near copies, when a
+            few rows make the scale of a feature, or when a slab rejects the rows that it learned. The text stays in
+            `warning_`.
         """
         del y
         return self._fit(X, sample_weight)
@@ -239,12 +264,20 @@ class Detector(Scored):
                 delattr(self, name)
         self._fitted = fitted
         self.n_samples_fit_ = training.n_rows
+        self._learned = fingerprints(training.X)[training.weights > 0]
         self.__dict__.update(fitted.attributes())
 
     def _publish(self, training: Training, fitted: Fitted) -> None:
         """Put what was found on the detector, and warn of what is odd about it."""
         self._take(training, fitted)
-        self.warning_ = " ".join(text for text in (self._diagnosis(), self._repeats_misjudged(training)) if text)
+        doubts = (
+            self._diagnosis(),
+            self._repeats_misjudged(training),
+            self._nearly_copied(training),
+            self._scale_by_few(training.samples),
+            self._few(training),
+        )
+        self.warning_ = " ".join(text for text in doubts if text)
         if self.warning_:
             warn(self.warning_, SlabCollapseWarning)
 
@@ -282,9 +315,37 @@ class Detector(Scored):
         return recall.misjudged_repeats(
             distinct,
             self._nominal_recall(),
-            accepted=lambda some: self.decision_function(training.X[distinct.representatives[some]]) >= 0,
+            accepted=lambda some: nameless(self).decision_function(training.X[distinct.representatives[some]]) >= 0,
             left_out=self._accepts_left_out,
         )
+
+    def _nearly_copied(self, training: Training) -> str:
+        """Return a warning where left-out rows are known by their near copies, or nothing."""
+        if self.offsets != "leave-one-out" or training.groups is not None:
+            return ""
+        remedy = "Give each row once, or name the copies of each in fit(X, groups=...), where it takes groups."
+        return recall.nearly_copied(self._near_copies(training), remedy)
+
+    def _near_copies(self, training: Training) -> float:
+        return near_copies(training.samples)
+
+    def _predict_learned(self, X: Any) -> npt.NDArray[np.intp]:
+        if "loo_scores_" not in self.__dict__:
+            return self.predict(X)
+        decisions = self.loo_decisions_
+        answers = np.where(decisions >= 0, 1, -1)
+        new = np.flatnonzero(np.isnan(decisions))
+        if len(new):
+            answers[new] = self.predict(_safe_indexing(X, new))
+        return answers
+
+    def _few(self, training: Training) -> str:
+        """Return a warning where left-out scores of so few samples say little of the recall, or nothing."""
+        if self.offsets != "leave-one-out":
+            return ""
+        groups = training.groups
+        weights = training.distinct.weights if groups is None else np.ones(groups.count)
+        return recall.too_few(weights, self._nominal_recall(), "distinct samples" if groups is None else "groups")
 
     def _accepts_left_out(self) -> BoolArray:
         """Return which training samples are accepted by their leave-one-out scores, shape (n_samples,)."""
@@ -341,6 +402,13 @@ def takes_unnamed(estimator: Any, n_features: int, *, reset: bool) -> bool:
     if reset:
         estimator.n_features_in_ = n_features
     return bool(n_features == estimator.n_features_in_)
+
+
+def nameless(model: T) -> T:
+    """Return a fitted model that takes rows without names: those that were validated have lost theirs."""
+    asked = object.__new__(type(model))
+    asked.__dict__.update({name: value for name, value in vars(model).items() if name != "feature_names_in_"})
+    return asked
 
 
 def rounding_of(size: float) -> float:

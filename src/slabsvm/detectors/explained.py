@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,29 +13,31 @@ from sklearn.preprocessing import Normalizer
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.detectors.explanation import Explanation
-from slabsvm.detectors.pipelines import as_taken, unwrapped
-from slabsvm.runtime.arrays import FloatArray
+from slabsvm.detectors.pipelines import as_taken, taken_by, unwrapped
+from slabsvm.runtime.arrays import BoolArray, FloatArray
 
 # Their features have the names of those that they are given, and depend on the whole row: its length.
 MIXERS = (Normalizer, TfidfTransformer)
 
 
-def explain(model: Any, X: Any) -> FloatArray:
+def explain(model: Any, X: Any) -> Any:
     """Return what each feature adds to the decision of each row, shape (n_samples, n_features).
 
     That is `model.explain(X)`, for pipelines and searches too: a step that takes each feature by itself, such as a
-    scaler, leaves shares as they are.
+    scaler, leaves shares as they are, and behind a `TableEncoder` they are those of the table's columns.
 
     Parameters
     ----------
     model : fitted detector of this package, or a pipeline that ends in one, or a search for either
         Of an `OpenSetClassifier` rows add up to the largest of a row's decisions.
-    X : array-like or sparse matrix of shape (n_samples, n_features)
+    X : array-like, frame or sparse matrix of shape (n_samples, n_features)
 
     Returns
     -------
-    shares : (n_samples, n_features) array of float64
-        Rows add up to the decision_function. A negative share pushes the row out.
+    shares : (n_samples, n_features) array of float64, or frame
+        Rows add up to the decision_function. A negative share pushes the row out. Of a pipeline that begins with a
+        `TableEncoder` it has a column for each of the table's that the encoder takes, and is a frame with their names
+        where X is one.
 
     Raises
     ------
@@ -52,19 +55,64 @@ def explain(model: Any, X: Any) -> FloatArray:
     >>> explain(model, [[0.0, 7.0, 0.0]]).argmin(axis=1)
     array([1])
     """
-    final, rows = last_step(model, X)
+    shares, names = shares_and_names(model, X)
+    if names is None or not hasattr(X, "columns"):
+        return shares
+    if hasattr(X, "iloc"):
+        return type(X)(shares, columns=names, index=X.index)
+    # Polars takes columns by name, and has no index.
+    return type(X)(dict(zip(names, shares.T, strict=True)))
+
+
+def shares_and_names(model: Any, X: Any) -> tuple[FloatArray, list[str] | None]:
+    """Return what each feature adds to the decision of each row, (n, d), and the names of a table's columns.
+
+    The names are None where no step reads a table.
+    """
+    final, rows, table = _last_step_and_table(model, X)
     if not hasattr(final, "explain"):
         raise _silent(final)
-    return np.asarray(final.explain(rows))
+    shares = np.asarray(final.explain(rows))
+    return (shares, None) if table is None else (table.added_up(shares), table.names)
 
 
 def explanation_of(model: Any, X: Any) -> Explanation:
     """Return the explanation of rows by a fitted model, a pipeline or a search."""
-    final, rows = last_step(model, X)
+    final, rows, table = _last_step_and_table(model, X)
     if not hasattr(final, "_explanation"):
         raise _silent(final)
     found: Explanation = final._explanation(rows)
-    return found
+    return found if table is None else table.of_columns(found)
+
+
+@dataclass(frozen=True)
+class ReadTable:
+    """A table's rows at the step that reads tables: a `TableEncoder`, which knows the column of each coordinate.
+
+    Attributes
+    ----------
+    encoder : fitted TableEncoder
+    strange : (n, n_columns) array of bool
+        Which cells are like none that was learned.
+    """
+
+    encoder: Any
+    strange: BoolArray
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns."""
+        return [column.name for column in self.encoder.columns_]
+
+    def added_up(self, shares: FloatArray) -> FloatArray:
+        """Return the shares of coordinates, added up by column."""
+        return np.asarray(self.encoder.by_column(shares, self.strange))
+
+    def of_columns(self, found: Explanation) -> Explanation:
+        """Return the explanation of the same decisions by columns."""
+        none = np.zeros((1, self.strange.shape[1]), dtype=bool)
+        typical = self.encoder.by_column(found.typical[None], none)[0]
+        return Explanation(typical, found.reference, found.decisions, self.added_up(found.deviations))
 
 
 def last_step(model: Any, X: Any) -> tuple[Any, Any]:
@@ -76,6 +124,20 @@ def last_step(model: Any, X: Any) -> tuple[Any, Any]:
     before, final = unwrapped(model)
     refuse_mixers(before)
     return final, as_taken(model, X)
+
+
+def _last_step_and_table(model: Any, X: Any) -> tuple[Any, Any, ReadTable | None]:
+    """Return the same, and the table where a step reads one: of its coordinates the columns are known."""
+    check_is_fitted(model)
+    before, final = unwrapped(model)
+    table = None
+    for place, (_, step) in enumerate(before):
+        if hasattr(step, "by_column"):
+            table = ReadTable(step, step.encoded(taken_by(before[:place], X)).strange)
+            before = before[:place] + before[place + 1 :]
+            break
+    refuse_mixers(before)
+    return final, as_taken(model, X), table
 
 
 def refuse_mixers(steps: Iterable[tuple[str, Any]]) -> None:

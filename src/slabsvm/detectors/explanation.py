@@ -25,8 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from slabsvm.kernels.surroundings import Around
-from slabsvm.runtime.arrays import BoolArray, FloatArray
+from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
 # What is usual is read off so many rows, or as many in between as have so many parts in all.
@@ -80,6 +79,18 @@ class Explanation:
             self.decisions + other.decisions,
             self.deviations + other.deviations,
         )
+
+    def times(self, weight: float) -> Explanation:
+        """Return the explanation of weight times the decisions, of which the parts that are typical add up to it."""
+        return Explanation(
+            weight * self.typical, weight * self.reference, weight * self.decisions, weight * self.deviations
+        )
+
+    def among(self, columns: IndexArray, n_features: int) -> Explanation:
+        """Return the explanation in terms of all features, of which these are the columns of the others."""
+        typical, deviations = np.zeros(n_features), np.zeros((len(self.deviations), n_features))
+        typical[columns], deviations[:, columns] = self.typical, self.deviations
+        return Explanation(typical, self.reference, self.decisions, deviations)
 
     def carried_over(self, decisions: FloatArray, reference: float) -> Explanation:
         """Return the explanation of other decisions, which are a function of these; of the reference it is reference.
@@ -168,14 +179,19 @@ def of_parts(
 
 
 def of_distances(
-    around: Around, usual: FloatArray, decisions: FloatArray, *, reference: float, too_near: BoolArray | None = None
+    distances: FloatArray,
+    usual: FloatArray,
+    decisions: FloatArray,
+    *,
+    reference: float,
+    too_near: BoolArray | None = None,
 ) -> Explanation:
     """Return the explanation of a model by distances from training rows.
 
     Parameters
     ----------
-    around : Around
-        What is around the rows, (n, d).
+    distances : (n, d) array
+        D_j, how far each row is in each feature from the training rows near it.
     usual : (d,) array
         The D_j of samples among themselves.
     decisions : (n,) array
@@ -187,7 +203,7 @@ def of_distances(
     alike = decisions > reference
     if too_near is not None:
         alike |= too_near
-    blame = np.where(alike[:, None], typical, _blame(around.distances, typical, BLUR * usual.sum()))
+    blame = np.where(alike[:, None], typical, _blame(distances, typical, BLUR * usual.sum()))
     return Explanation(typical, reference, decisions, _divided(decisions - reference, blame))
 
 
@@ -200,7 +216,7 @@ def mean_of(explanations: Iterable[Explanation]) -> Explanation:
     for one in explanations:
         total, n = one if total is None else total.plus(one), n + 1
     assert total is not None
-    return Explanation(total.typical / n, total.reference / n, total.decisions / n, total.deviations / n)
+    return total.times(1.0 / n)
 
 
 def _fractions(sizes: FloatArray) -> FloatArray:

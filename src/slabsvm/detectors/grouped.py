@@ -51,8 +51,8 @@ class GroupedDetector(Detector):
         slabsvm.SlabCollapseWarning
             When the model has no width, when a row infinitely far away would be accepted or is kept outside at the
             cost of new positives, when offsets="training" will reject far more new positives than the parameters ask
-            for, when many rows repeat and far more or fewer of those are accepted, or when a slab rejects the rows that
-            it learned. The text stays in `warning_`.
+            for, when many rows repeat and far more or fewer of those are accepted, when a few rows make the scale of a
+            feature, or when a slab rejects the rows that it learned. The text stays in `warning_`.
         """
         del y
         return self._fit(X, sample_weight, groups)

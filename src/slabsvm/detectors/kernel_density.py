@@ -191,7 +191,9 @@ class KernelDensityDetector(GroupedDetector):
         density = self._fitted.density
         around = density.surroundings.around(self._checked(X, reset=False))
         decisions = around.log_mass - density.log_height - self.offset_
-        return of_distances(around, density.surroundings.typical, decisions, reference=self._typical_decision())
+        return of_distances(
+            around.distances, density.surroundings.typical, decisions, reference=self._typical_decision()
+        )
 
     def _learn(self, training: Training) -> DensityFit:
         shares = training.distinct.weights / training.distinct.weights.sum()
@@ -225,6 +227,10 @@ class KernelDensityDetector(GroupedDetector):
             return float(self.bandwidth)
         n = 1.0 / float(shares @ shares)
         return (scale if scale > 0 else 1.0) * normal_reference(self.bandwidth, n, n_features)
+
+    @property
+    def _takes_scale(self) -> bool:
+        return isinstance(self.bandwidth, str)
 
     def _nominal_recall(self) -> float:
         return 1.0 - self.nu

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from joblib import effective_n_jobs
 
 from slabsvm.data.checks import SMALLEST_SQUARE
-from slabsvm.data.distinct import Distinct, distinct_rows, same_points
+from slabsvm.data.distinct import Distinct, distinct_rows, near_copies, same_points
 from slabsvm.data.pieces import pieces
 from slabsvm.detectors.base import Detector, Fitted, parameters
 from slabsvm.detectors.constraints import FiniteReal
@@ -94,8 +94,18 @@ class KernelDetector(Detector):
             NAMED[self.kernel].check(X)
         return X
 
+    @property
+    def _takes_scale(self) -> bool:
+        # Additive kernels sum what each feature says, and are as large as the features are.
+        return self.kernel == "linear" or (self.kernel == "rbf" and isinstance(self.gamma, str))
+
     def _distinct(self, X: Any, weights: FloatArray) -> Distinct:
         return same_points(X, weights) if self.kernel == "precomputed" else distinct_rows(X, weights)
+
+    def _near_copies(self, training: Training) -> float:
+        if self.kernel == "precomputed":
+            return near_copies(training.X, training.distinct.representatives)
+        return super()._near_copies(training)
 
     def _known(self, training: Training, gram_of: GramFactory) -> tuple[Kernel | None, Gram]:
         """Return the kernel, None for a precomputed one, and access to K over the distinct samples."""

@@ -210,7 +210,8 @@ class LinearOneClassSlabSVM(Slab, Scored):
             When the passes stopped before the duality gap was within tol.
         slabsvm.SlabCollapseWarning
             When w is zero, when the slab has no width, when the row of zeros is accepted or is kept outside at the cost
-            of training rows, or when the slab rejects the rows that it learned. The text stays in `warning_`.
+            of training rows, when a few rows make the scale of a feature, or when the slab rejects the rows that it
+            learned. The text stays in `warning_`.
         """
         from slabsvm.solvers import streaming
 
@@ -222,6 +223,7 @@ class LinearOneClassSlabSVM(Slab, Scored):
         image_bytes = 0 if self.feature_map is None else 8 * self.n_components
         drawn = source.drawn(tuning.sampled_rows(source, image_bytes))
         survey = source.survey(drawn, refuse_what_is_not_finite)
+        rows = survey.rows
         source, survey = self._mapped(source, survey)
         _refuse_what_cannot_be_multiplied(survey)
         leave_out = self.offsets == "leave-one-out"
@@ -243,7 +245,7 @@ class LinearOneClassSlabSVM(Slab, Scored):
         self.__dict__.update(planes)
         accepted = (scores >= self.rho_lower_) & (scores <= self.rho_upper_)
         learned = float(np.average(accepted, weights=survey.weights))
-        self._warn(rounding, learned, moved=bool((offsets != wanted).any()))
+        self._warn(rows, rounding, learned, moved=bool((offsets != wanted).any()))
         return self
 
     def project(self, X: Any) -> Any:
@@ -307,14 +309,19 @@ class LinearOneClassSlabSVM(Slab, Scored):
         dual = one_class_slab(distinct.weights, self.nu_lower, self.nu_upper, float(self.epsilon))
         return beside_repeats(dual, own, own, offsets, rounding)[1]
 
-    def _warn(self, rounding: float, learned: float, *, moved: bool) -> None:
+    @property
+    def _takes_scale(self) -> bool:
+        return self.feature_map is None or isinstance(self.gamma, str)
+
+    def _warn(self, rows: Any, rounding: float, learned: float, *, moved: bool) -> None:
         if self.status_ == "stalled":
             warn(
                 f"LinearOneClassSlabSVM stopped at a relative duality gap of {self.relative_gap_:.2g}, where tol asks "
                 f"for {self.tol:.2g}, after {self.n_passes_} passes: {STOPPED_EARLY}",
                 ConvergenceWarning,
             )
-        self.warning_ = self._diagnosis(rounding, learned, moved=moved)
+        doubts = (self._diagnosis(rounding, learned, moved=moved), self._scale_by_few(rows))
+        self.warning_ = " ".join(text for text in doubts if text)
         if self.warning_:
             warn(self.warning_, SlabCollapseWarning)
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from sklearn.pipeline import Pipeline
 
 
@@ -21,8 +24,22 @@ def final_detector(model: Any) -> Any:
     return unwrapped(model)[1]
 
 
+def predict_learned(model: Any, X: Any) -> npt.NDArray[np.intp]:
+    """Return what `fit_predict` answers rows that a pipeline, a search or a detector was fitted to, (n_samples,)."""
+    final = final_detector(model)
+    # A detector of another library knows no row without itself.
+    return np.asarray(
+        final._predict_learned(as_taken(model, X)) if hasattr(final, "_predict_learned") else model.predict(X)
+    )
+
+
 def as_taken(model: Any, X: Any) -> Any:
     """Return rows as the detector at the end of fitted pipelines and searches takes them."""
-    for _, step in unwrapped(model)[0]:
+    return taken_by(unwrapped(model)[0], X)
+
+
+def taken_by(steps: Iterable[tuple[str, Any]], X: Any) -> Any:
+    """Return rows as what comes behind some steps takes them."""
+    for _, step in steps:
         X = step.transform(X)
     return X

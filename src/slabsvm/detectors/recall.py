@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
 
 import numpy as np
 
-from slabsvm.data.distinct import Distinct
-from slabsvm.runtime.arrays import BoolArray, IndexArray
+from slabsvm.data.distinct import FAR_BELOW, NEIGHBOURS, Distinct
+from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
 
 # A warning is due where the expected recall is less than the parameters ask for by more than this.
 LOST_RECALL = 0.1
@@ -15,6 +16,55 @@ LOST_RECALL = 0.1
 # least TELLING rows should be rejected: that none is by chance has the probability e^-3 = .05.
 LOST_REJECTIONS = 0.5
 TELLING = 3.0
+# A warning is due where more than this share of the rows have near copies. Left-out scores are right for the others
+# alone, so that 1 / (1 - share) times what was asked for is rejected: from here on a quarter more.
+NEARLY_COPIED = 0.2
+# Most rows are more than this share.
+MOST = 0.5
+
+# Samples whose weights differ by a smaller share weigh alike.
+SAME_WEIGHT = 1e-9
+
+
+def foretold(share: float, weights: FloatArray) -> tuple[float, float]:
+    """Return the recall to expect of a threshold that accepts a share of m samples by left-out scores, and its error.
+
+    Of m + 1 rows in random order a new one is below the k-th lowest of the others with probability k / (m + 1): the
+    recall has a beta distribution, of the mean share m / (m + 1) and the variance r (1 - r) / (m + 2). Samples that
+    repeat, those that weigh more than the lightest, are no new rows, and lose nothing.
+    """
+    m = len(weights)
+    expected = share * (1.0 - _share_once(weights) / (m + 1))
+    return expected, float(np.sqrt(expected * max(1.0 - expected, 0.0) / (m + 2)))
+
+
+def too_few(weights: FloatArray, nominal: float, what: str) -> str:
+    """Return the warning where the recall of so many samples may be LOST_RECALL too small, or nothing.
+
+    That is where `foretold` less its error is less than the nominal recall by more. Where most rows repeat each other,
+    their distinct samples say nothing of new rows.
+    """
+    if _share_once(weights) < MOST:
+        return ""
+
+    def lost(m: int) -> bool:
+        expected, error = foretold(nominal, np.ones(m))
+        return expected - error < nominal - LOST_RECALL
+
+    if not lost(len(weights)):
+        return ""
+    least = next(m for m in count(len(weights)) if not lost(m))
+    expected, error = foretold(nominal, np.ones(len(weights)))
+    return (
+        f"{len(weights)} {what} are few to put a threshold by: where {nominal:.0%} of new positives are to be "
+        f"accepted, expect {expected:.0%}, with a standard error of {error:.0%}. Give {least} or more."
+    )
+
+
+def _share_once(weights: FloatArray) -> float:
+    """Return the share of those samples that weigh no more than the lightest."""
+    once = weights <= (1.0 + SAME_WEIGHT) * weights.min()
+    return float(weights[once].sum() / weights.sum())
 
 
 def flattered(expected: float, nominal: float) -> str:
@@ -60,6 +110,17 @@ def lifted_out(learned: float, unseen: float, nominal: float, remedy: str) -> st
     )
 
 
+def nearly_copied(share: float, remedy: str) -> str:
+    """Return the warning where this share of the distinct rows have near copies, or nothing."""
+    if share <= NEARLY_COPIED:
+        return ""
+    return (
+        f"{share:.0%} of the distinct training rows have a near copy: one of their {NEIGHBOURS - 1} nearest rows is "
+        f"{FAR_BELOW:.0f} times or more nearer than the next. A row that is left out is known by its copies, so that "
+        f"more new rows will be rejected than foretold, unless these come as near to training rows. {remedy}"
+    )
+
+
 def misjudged_repeats(
     distinct: Distinct,
     nominal: float,
@@ -67,7 +128,7 @@ def misjudged_repeats(
     accepted: Callable[[IndexArray], BoolArray],
     left_out: Callable[[], BoolArray],
     seen: str = "Use offsets='training'",
-    held_out: str = "ConformalDetector(model, method='split')",
+    held_out: str = "ConformalDetector(model, method='prefit')",
 ) -> str:
     """Return the warning where leave-one-out thresholds accept far too few or too many rows that repeat, or nothing.
 
@@ -101,8 +162,8 @@ def misjudged_repeats(
         return (
             f"{found}they score higher than rows that were left out, or tie on the threshold, which counts as inside. "
             f"If new rows will repeat training rows as these do, expect {expected:.1%} of new positives to be "
-            f"accepted, and novel rows that repeat these too. Hold rows out to put the threshold: {held_out} does. "
-            "Rows that score alike are accepted or rejected together, there too: where values are few, ask for more to "
-            "be rejected."
+            f"accepted, and novel rows that repeat these too. Hold rows out at random, and put the threshold by them: "
+            f"{held_out} does. Rows that score alike are accepted or rejected together, there too: where values are "
+            "few, ask for more to be rejected."
         )
     return ""

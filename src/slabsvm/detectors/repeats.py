@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from slabsvm.detectors.recall import LOST_RECALL
+from slabsvm.detectors.recall import LOST_RECALL, SAME_WEIGHT
 from slabsvm.detectors.two_sided import LEAST_SIDE
 from slabsvm.dual.program import MOST_PLANES, Dual
 from slabsvm.runtime.arrays import FloatArray
 
-# Samples whose weights differ by a smaller share weigh alike.
-SAME_WEIGHT = 1e-9
 # How far beyond samples that repeat and tie their plane is put, as a share of the slab's width: so far that they are at
 # the peak of the two-sided score, and not on the plane, where rounding would rank them.
 ROOM = 2 * LEAST_SIDE

@@ -59,7 +59,7 @@ class OneClassSlabSVM(Slab, SupportVectorDetector):
     tol : float > 0, default=1e-3
         The duality gap to reach, relative to the objective.
     max_iter : int, default=-1
-        Limit on the solver's iterations, -1 for none ("interior-point": 100).
+        Limit on the solver's iterations; -1 for one that follows from the number of samples ("interior-point": 100).
     cache_size : float, default=1000
         Memory for parts of the kernel matrix while fitting, in MB; a block of 2,048 samples (16 to 32 MB) is held
         whatever it says. Leave-one-out planes take three matrices of the free support vectors' size besides.
@@ -96,18 +96,20 @@ class OneClassSlabSVM(Slab, SupportVectorDetector):
         ``1/2 beta'K beta = 1/2 |w|^2``, but for the rounding of K: about 1e-7 where its blocks were float32 (RBF, more
         than 500 rows, unless tol asks for more), which may be more than the gap.
     status_ : str
-        "converged", "degenerate" (w = 0 is optimal), "iteration limit", "cache limit" or "stalled".
+        "converged", "degenerate" (w = 0 is optimal), "iteration limit", "slow", "cache limit" or "stalled".
     expected_recall_ : float
-        The share of new positives that this model is expected to accept, by leave-one-out: that of the training
-        samples which it accepts without having learned them, or with offsets="training" `training_recall_bound_`.
+        The share of new positives that this model is expected to accept, by leave-one-out: that of the m training
+        samples which it accepts without having learned them, times m / (m + 1), since a new one may be stranger than
+        all of them; with groups their mean share, and with offsets="training" `training_recall_bound_`.
     expected_recall_error_ : float
-        Its standard error, by how much groups differ. Only with groups.
+        Its standard error: sqrt(r (1 - r) / (m + 2)) for a recall of r, or by how much groups differ. Only with
+        offsets="leave-one-out".
     training_recall_bound_ : float
         1 - n_SV / n_samples: a lower bound, by leave-one-out, of the share of new positives that planes put by
         offsets="training" accept, whichever offsets this model has.
     loo_decisions_ : (n_samples,) array of float64
         The decision_function of each training sample under the model trained without it, or without its group:
-        negative for the outliers among them, which `fit_predict` does not name. Only with offsets="leave-one-out".
+        negative for the outliers among them, to which `fit_predict` gives -1. Only with offsets="leave-one-out".
     loo_scores_ : (n_samples,) array of float64
         What each training sample scores under the model trained without it, or without its group, in closed form; NaN
         where its weight is 0.

@@ -89,7 +89,7 @@ class Slab:
         decisions = self._ranked(around.sums, lambda some: around.log_mass[some]) - self.offset_
         peak, reference = self._peak
         too_near = around.sums > peak if self.epsilon < 1 else around.sums < peak
-        return of_distances(around, surroundings.typical, decisions, reference=reference, too_near=too_near)
+        return of_distances(around.distances, surroundings.typical, decisions, reference=reference, too_near=too_near)
 
     def _refuse_impossible_parameters(self) -> None:
         if self.epsilon == 0:

@@ -55,7 +55,7 @@ def rows_in_memory(estimator: BaseEstimator, X: Any) -> Any:
 
 def refuse_what_is_not_finite(rows: Any) -> None:
     """Raise ValueError where rows hold NaN or infinity."""
-    with np.errstate(invalid="ignore"):
+    with reading(rows), np.errstate(invalid="ignore"):
         assert_all_finite(rows, input_name="X")
 
 

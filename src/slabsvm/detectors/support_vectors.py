@@ -162,7 +162,7 @@ class SupportVectorDetector(GroupedDetector, KernelDetector):
         """Return the explanation of validated rows under the RBF kernel."""
         around = surroundings.around(X)
         decisions = self._score(around.sums, X) - self.offset_
-        return of_distances(around, surroundings.typical, decisions, reference=self._typical_decision())
+        return of_distances(around.distances, surroundings.typical, decisions, reference=self._typical_decision())
 
     def summary(self) -> str:
         """Return what was fitted and how well, in a few lines for a person to read."""
@@ -187,9 +187,9 @@ class SupportVectorDetector(GroupedDetector, KernelDetector):
 
     def _recall_statement(self) -> str:
         """Return, for a summary, what is expected of this model, and what of planes put elsewhere."""
-        grouped = hasattr(self, "expected_recall_error_")
-        by = f"leave-one-group-out, +- {self.expected_recall_error_:.1%}" if grouped else "leave-one-out"
-        asked = f"by {by}, where nu asks for {self._nominal_recall():.1%}"
+        known = hasattr(self, "expected_recall_error_")
+        error = f", +- {self.expected_recall_error_:.1%}" if known else ""
+        asked = f"by left-out scores{error}, where nu asks for {self._nominal_recall():.1%}"
         if self.offsets == "training":
             return f"at least {self.expected_recall_:.1%} of new positives expected, {asked}"
         return (
@@ -222,6 +222,8 @@ class SupportVectorDetector(GroupedDetector, KernelDetector):
         if self.offsets == "leave-one-out":
             rows, weights = training.counted
             self.expected_recall_ = float(weights @ self._accepts_left_out()[rows] / weights.sum())
+            if training.groups is None:
+                self.expected_recall_ = recall.foretold(self.expected_recall_, weights)[0]
         start = self._fitted.start
         self._fitted = replace(self._fitted, start=start.without_gram if start and self.warm_start else None)
 
@@ -288,7 +290,7 @@ class SupportVectorDetector(GroupedDetector, KernelDetector):
             loo_scores=None if left_out is None else training.by_row(left_out),
             loo_error=loo_error,
             loo_log_mass=_log_mass_without_groups(training, unseen.groups, support, expansion),
-            recall_error=_recall_error(unseen, dual.accepts(unseen.scores, offsets, rounding)),
+            recall_error=None if left_out is None else _recall_error(unseen, dual.accepts(left_out, offsets, rounding)),
             infinity_warning=infinity_warning,
             squared_norm=solved.squared_norm,
             length=float(gram.diagonal[0]),
@@ -382,14 +384,14 @@ def _log_mass_without_groups(
     return training.by_row(expansion.log_mass(rows, apart=(groups.numbers, of_samples)))
 
 
-def _recall_error(unseen: Unseen, accepted: BoolArray) -> float | None:
-    """Return the standard error of the share that is accepted, (p,), over groups; None without them."""
+def _recall_error(unseen: Unseen, accepted: BoolArray) -> float:
+    """Return the standard error of the recall, of what is accepted by left-out scores, (p,): over groups, if any."""
     if unseen.groups is None:
-        return None
+        return recall.foretold(float(unseen.weights @ accepted / unseen.weights.sum()), unseen.weights)[1]
     return float(unseen.groups.shares(accepted).std(ddof=1) / np.sqrt(unseen.groups.count))
 
 
 def _solver(name: str) -> Callable[..., Solution]:
-    from slabsvm.solvers import interior, smo
+    from slabsvm.solvers import interior, loop
 
-    return {"smo": smo.solve, "interior-point": interior.solve}[name]
+    return {"smo": loop.solve, "interior-point": interior.solve}[name]

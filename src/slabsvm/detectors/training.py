@@ -12,6 +12,11 @@ from slabsvm.data.groups import NO_MEMBER, Groups
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.cached import cached_property
 
+# A remainder of less than this share of a weight is rounding.
+ROUNDING = 1e-9
+# Weights that matter more or less have no common divisor as large as this share of the lightest.
+LEAST_DIVISOR = 0.01
+
 
 @dataclass(frozen=True)
 class Training:
@@ -42,6 +47,20 @@ class Training:
     def samples(self) -> Any:
         """A row of each distinct sample."""
         return self.X[self.distinct.representatives]
+
+    @cached_property
+    def counts(self) -> FloatArray:
+        """How often each distinct sample is there, (k,): ones where weights are no whole multiples of one another.
+
+        Weights of 70, 71 and 83 are rows that repeat. Weights of 3 each are rows that were given three times over, and
+        each counts once; weights that fall with a row's age say how much it matters.
+        """
+        return whole_multiples(self.distinct.weights)
+
+    @property
+    def n_counted(self) -> float:
+        """How many rows are left out, one after the other: all that repeat each other, too; or how many groups."""
+        return float(self.counts.sum()) if self.groups is None else float(self.groups.count)
 
     @property
     def n_alone(self) -> int:
@@ -76,3 +95,22 @@ class Training:
         kept = np.where(groups.of_rows >= 0, self.weights, 0.0)
         of_members = np.bincount(np.maximum(groups.of_rows, 0), weights=kept)
         return np.asarray(kept * (groups.weights / of_members)[groups.of_rows])
+
+
+def whole_multiples(weights: FloatArray) -> FloatArray:
+    """Return weights, (k,), over their greatest common divisor, or ones where there is none."""
+    values = np.unique(weights)
+    if len(values) == 1:
+        return np.ones(len(weights))
+    divisor, least = float(values[0]), LEAST_DIVISOR * float(values[0])
+    for value in values[1:]:
+        larger, remainder = float(value), divisor
+        # Euclid's algorithm.
+        while remainder >= least:
+            larger, remainder = remainder, larger % remainder
+            if larger - remainder <= ROUNDING * value:
+                remainder = 0.0
+        if remainder > ROUNDING * value:
+            return np.ones(len(weights))
+        divisor = larger
+    return np.asarray(np.rint(weights / divisor))

@@ -253,6 +253,11 @@ class WindowedDetector(Scored):
         check_is_fitted(self)
         return self.estimator_._explanation(self._checked(X, reset=False))
 
+    def _predict_learned(self, X: Any) -> npt.NDArray[np.intp]:
+        answers, kept = self.predict(X), self._kept()
+        answers[kept.numbers] = self.estimator_._predict_learned(kept.X)
+        return answers
+
     def _asked(self, X: Any, answer: Callable[[SupportVectorDetector, Any], FloatArray]) -> FloatArray:
         check_is_fitted(self)
         return answer(self.estimator_, self._checked(X, reset=False))

@@ -14,13 +14,13 @@ from sklearn.utils.validation import check_is_fitted
 from slabsvm.detectors.pipelines import as_taken, final_detector
 from slabsvm.detectors.slab_planes import Slab
 from slabsvm.display.explanation import as_table, names_of
-from slabsvm.display.figures import ShownInNotebooks, axes_of, lighten, require_matplotlib
+from slabsvm.display.figures import axes_of, lighten, require_matplotlib
 from slabsvm.display.palette import INK, KNOWN, NOVEL, SEQUENCE, SOFT
 from slabsvm.runtime.arrays import BoolArray, FloatArray
 from slabsvm.runtime.counting import counted
 
 
-class SlabBoundaryDisplay(ShownInNotebooks):
+class SlabBoundaryDisplay:
     """What a detector accepts in the plane of two features: inside its planes, which are lines here.
 
     Make it with `from_estimator`.
@@ -124,7 +124,7 @@ class SlabBoundaryDisplay(ShownInNotebooks):
         return display.plot(ax=ax)
 
     def plot(self, *, ax: Any = None) -> Self:
-        """Draw it, into axes of yours or into a figure of its own."""
+        """Draw it, into axes of yours or into a new figure of pyplot's."""
         require_matplotlib()
         lower, upper = self.planes
         self.ax_ = axes_of(ax, 5.6, 5.0)

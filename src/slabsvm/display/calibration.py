@@ -11,7 +11,7 @@ import numpy as np
 from scipy.stats import binom
 
 from slabsvm.detectors.pipelines import as_taken, final_detector
-from slabsvm.display.figures import ShownInNotebooks, axes_of, lighten, next_colour, require_matplotlib
+from slabsvm.display.figures import axes_of, lighten, next_colour, require_matplotlib
 from slabsvm.display.palette import CURVES, INK, LINE, SOFT
 from slabsvm.runtime.arrays import FloatArray
 
@@ -19,7 +19,7 @@ from slabsvm.runtime.arrays import FloatArray
 WITHIN = 0.95
 
 
-class CalibrationDisplay(ShownInNotebooks):
+class CalibrationDisplay:
     """The share of new positives that is accepted, against the share that is promised, at every rate.
 
     A curve below the diagonal rejects more than it promises. The band is where 95 % of promises that are kept lie, at
@@ -85,7 +85,7 @@ class CalibrationDisplay(ShownInNotebooks):
         return cls(promised=1.0 - rates, measured=1.0 - rejected, n_rows=len(values), name=name).plot(ax=ax)
 
     def plot(self, *, ax: Any = None) -> Self:
-        """Draw it, into axes of yours or into a figure of its own."""
+        """Draw it, into axes of yours or into a new figure of pyplot's."""
         require_matplotlib()
         self.ax_ = axes_of(ax, 4.8, 4.4)
         self.figure_ = self.ax_.figure

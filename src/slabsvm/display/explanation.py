@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from slabsvm.detectors.explained import explain
+from slabsvm.detectors.explained import shares_and_names
 from slabsvm.detectors.pipelines import as_taken, final_detector
 from slabsvm.display.figures import axes_of, lighten, require_matplotlib
 from slabsvm.display.palette import INK, KNOWN, LINE, NOVEL, SOFT
@@ -37,7 +37,7 @@ def draw_explanation(
     max_features : int, default=12
         Features of smaller shares are one bar, "others".
     ax : matplotlib Axes, default=None
-        To draw into; None makes a figure.
+        To draw into; None makes a figure, pyplot's current one from then on.
 
     Returns
     -------
@@ -57,8 +57,10 @@ def draw_explanation(
         raise ValueError(
             f"draw_explanation draws one row, and {row.shape[0]} were given. draw_explanations draws many."
         )
-    shares, decision = explain(model, row)[0], float(_decisions(model, row)[0])
-    names = names_of(model, row, feature_names, len(shares))
+    found, columns = shares_and_names(model, row)
+    shares, decision = found[0], float(_decisions(model, row)[0])
+    names = names_of(model, row, feature_names or columns, len(shares))
+    row = row if columns is None or not hasattr(row, "columns") else row[columns]
     values = np.asarray(row.toarray() if hasattr(row, "toarray") else row, dtype=object).ravel()
     labels = [f"{cut_name(name)} = {_number(value, digits=4)}" for name, value in zip(names, values, strict=True)]
     telling, others = _telling(np.abs(shares), max_features)
@@ -101,8 +103,9 @@ def draw_explanations(
         matplotlib is not installed.
     """
     require_matplotlib()
-    shares, decisions = explain(model, X), _decisions(model, X)
-    names = [cut_name(name) for name in names_of(model, X, feature_names, shares.shape[1])]
+    (shares, columns_of_table), decisions = shares_and_names(model, X), _decisions(model, X)
+    given = feature_names or columns_of_table
+    names = [cut_name(name) for name in names_of(model, X, given, shares.shape[1])]
     parts = _relative(shares)
     telling, others = _telling(np.abs(parts).sum(axis=0), max_features)
     columns, shown = [names[j] for j in telling], parts[:, telling]

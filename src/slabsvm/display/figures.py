@@ -67,27 +67,29 @@ def svg(figure: Any, salt: str) -> str:
 
 
 def shown_figure(width: float, height: float, layout: Any = None) -> Any:
-    """Return a new figure that a notebook shows, which it otherwise does only once pyplot has been imported."""
+    """Return a new figure of pyplot's, as scikit-learn's displays draw in: plt.show and plt.savefig take it.
+
+    A page or a report draws in a matplotlib Figure of its own, which no window shows and pyplot does not keep.
+    """
+    import matplotlib.pyplot as plt
     from matplotlib.figure import Figure
 
     class Shown(Figure):
+        """A figure that is shown once where a notebook's cell ends in it."""
+
+        def _ipython_display_(self) -> None:
+            # At a cell's end a notebook shows what the cell ends in, and then all that pyplot still has.
+            if "inline" in plt.get_backend():
+                plt.close(self)
+            # By this IPython shows the figure as it would have without being asked here.
+            raise NotImplementedError
+
         def _repr_png_(self) -> bytes:
             buffer = io.BytesIO()
             self.savefig(buffer, format="png", bbox_inches="tight")
             return buffer.getvalue()
 
-    return Shown(figsize=(width, height), layout=layout)
-
-
-class ShownInNotebooks:
-    """A display that is shown as its picture where a notebook's cell ends in it.
-
-    With axes of one's own it is not: whoever made these shows them.
-    """
-
-    def _repr_png_(self) -> bytes | None:
-        picture = getattr(getattr(self, "figure_", None), "_repr_png_", None)
-        return None if picture is None else picture()
+    return plt.figure(FigureClass=Shown, figsize=(width, height), layout=layout)
 
 
 def axes_of(ax: Any, width: float, height: float) -> Any:

@@ -47,7 +47,7 @@ def draw_functions(
     max_features : int, default=12
         Features whose functions vary less are left out, and counted in the title.
     figure : matplotlib Figure, default=None
-        To draw into; None makes one.
+        To draw into; None makes one, pyplot's current figure from then on.
 
     Returns
     -------

@@ -9,12 +9,12 @@ from typing import Any, Self
 
 import numpy as np
 
-from slabsvm.display.figures import ShownInNotebooks, axes_of, require_matplotlib
+from slabsvm.display.figures import axes_of, require_matplotlib
 from slabsvm.display.palette import INK
 from slabsvm.display.scores import Hill, draw_hill, hills_of
 
 
-class ScoresDisplay(ShownInNotebooks):
+class ScoresDisplay:
     """The density of training rows' scores, each without itself, with the planes and beside it new rows'.
 
     `draw_scores` draws the same, and the members of an `AutoSlabSVM` too. Make it with `from_estimator` or
@@ -71,7 +71,7 @@ class ScoresDisplay(ShownInNotebooks):
         return cls(hill=Hill(title=name, unit="score", learned=learned, planes=planes, new=new)).plot(ax=ax)
 
     def plot(self, *, ax: Any = None) -> Self:
-        """Draw it, into axes of yours or into a figure of its own."""
+        """Draw it, into axes of yours or into a new figure of pyplot's."""
         require_matplotlib()
         self.ax_ = axes_of(ax, 8.0, 3.6)
         self.figure_ = self.ax_.figure

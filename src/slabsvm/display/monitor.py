@@ -32,7 +32,7 @@ def draw_monitor(monitor: DriftMonitor, *, figure: Any = None) -> Any:
     ----------
     monitor : fitted `DriftMonitor`
     figure : matplotlib Figure, default=None
-        To draw into; None makes one.
+        To draw into; None makes one, pyplot's current figure from then on.
 
     Returns
     -------

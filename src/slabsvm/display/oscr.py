@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import Any, Self
 
 from slabsvm.detectors.pipelines import as_taken, final_detector
-from slabsvm.display.figures import ShownInNotebooks, axes_of, lighten, next_colour, require_matplotlib
+from slabsvm.display.figures import axes_of, lighten, next_colour, require_matplotlib
 from slabsvm.display.palette import INK, LINE, SOFT
 from slabsvm.openset.metrics import OSCR, open_auc, oscr_curve
 
 
-class OSCRDisplay(ShownInNotebooks):
+class OSCRDisplay:
     """The open-set classification rate curve, with the area under it.
 
     Make it with `from_estimator` or `from_predictions`.
@@ -74,7 +74,7 @@ class OSCRDisplay(ShownInNotebooks):
         return cls(curve=curve, area=open_auc(y_true, scores, classes, unknown_label), name=name).plot(ax=ax)
 
     def plot(self, *, ax: Any = None) -> Self:
-        """Draw it, into axes of yours, beside other curves, or into a figure of its own."""
+        """Draw it, into axes of yours, beside other curves, or into a new figure of pyplot's."""
         require_matplotlib()
         self.ax_ = axes_of(ax, 4.8, 4.4)
         self.figure_ = self.ax_.figure

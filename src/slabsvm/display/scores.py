@@ -14,11 +14,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.detectors.pipelines import as_taken, final_detector
 from slabsvm.detectors.slab import OneClassSlabSVM
-from slabsvm.display.figures import lighten, require_matplotlib, shown_figure
+from slabsvm.detectors.sources import rows_in_memory
+from slabsvm.display.figures import lighten, require_matplotlib, shown_figure, svg
 from slabsvm.display.palette import INK, KNOWN, LINE, NOVEL, SOFT
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.counting import counted
 from slabsvm.selection.auto import AutoSlabSVM
+from slabsvm.selection.combination import viewed
 
 BINS = (10, 50)
 # Most training rows lie between these quantiles. The picture goes beyond them, and beyond the planes, by as much again
@@ -75,15 +77,14 @@ def draw_scores(model: Any, X: Any = None, *, figure: Any = None) -> Any:
     X : array-like or CSR matrix of shape (n_rows, n_features), default=None
         New rows, drawn beside in another colour.
     figure : matplotlib Figure, default=None
-        To draw into; None makes one.
+        To draw into; None makes one, pyplot's current figure from then on.
 
     Returns
     -------
     figure : matplotlib Figure
-        One panel; of `AutoSlabSVM` one for the mean score with its threshold, and a small one for each member. What is
-        accepted is shaded. Rows that are far out count in the outermost bin. Each counts once, whatever its weight;
-        those of weight 0 are left out. A notebook shows the figure where it is the last line of a cell; elsewhere,
-        figure.savefig("scores.png").
+        One panel; of `AutoSlabSVM` one for the mean score with its threshold, and a small one for each member that
+        sees all features. What is accepted is shaded. Rows that are far out count in the outermost bin. Each counts
+        once, whatever its weight; those of weight 0 are left out.
 
     Raises
     ------
@@ -93,8 +94,26 @@ def draw_scores(model: Any, X: Any = None, *, figure: Any = None) -> Any:
         matplotlib is not installed.
     """
     require_matplotlib()
-    first, *small = hills_of(model, X)
-    figure = shown_figure(8.0, 6.0 if small else 3.6) if figure is None else figure
+    hills = hills_of(model, X)
+    return _draw_hills(hills, shown_figure(*_size(hills)) if figure is None else figure)
+
+
+def scores_svg(model: Any, salt: str) -> str:
+    """Return what `draw_scores` draws of a model as an SVG element, for a page; `salt` is that of `svg`."""
+    from matplotlib.figure import Figure
+
+    hills = hills_of(model, None)
+    return svg(_draw_hills(hills, Figure(figsize=_size(hills))), salt)
+
+
+def _size(hills: list[Hill]) -> tuple[float, float]:
+    """Return the width and the height in inches that one large hill and perhaps small ones below ask for."""
+    return 8.0, 6.0 if len(hills) > 1 else 3.6
+
+
+def _draw_hills(hills: list[Hill], figure: Any) -> Any:
+    """Draw the first hill above the others into a figure, and return it."""
+    first, *small = hills
     grid = figure.add_gridspec(2 if small else 1, max(1, len(small)), height_ratios=[3, 2] if small else None)
     draw_hill(figure.add_subplot(grid[0, :]), first)
     for column, hill in enumerate(small):
@@ -136,9 +155,10 @@ def _hill(model: Any, X: Any, *, title: str | None = None) -> Hill:
 
 
 def _mean_hill(model: AutoSlabSVM, X: Any) -> Hill:
+    old = any(member.surprise is None for member in model._fitted.combination.members)
     return Hill(
-        title=f"AutoSlabSVM: the mean of {counted(len(model.members_), 'slab')}",
-        unit="mean score: 1 is the most normal, 0 on a plane",
+        title=f"AutoSlabSVM: the mean of {counted(len(model.members_), 'member')}",
+        unit=f"mean score: {'1 is the most normal, 0 on a plane' if old else '0 is the most normal, -1 usual'}",
         learned=_known(model.loo_scores_),
         planes=(model.offset_, np.inf),
         new=None if X is None else model.score_samples(X),
@@ -146,8 +166,14 @@ def _mean_hill(model: AutoSlabSVM, X: Any) -> Hill:
 
 
 def _member_hills(model: AutoSlabSVM, X: Any) -> list[Hill]:
-    rows = None if X is None else model._scaled(model._checked(X, reset=False))
-    return [_hill(member, rows, title=f"gamma {member.gamma_:.3g}") for member in model.members_]
+    """Return the hills of members that see all features, and have kept their left-out scores."""
+    combination = model._fitted.combination
+    rows = [None if X is None else viewed(view, rows_in_memory(model, X)) for view in combination.views]
+    return [
+        _hill(member.detector, rows[member.view], title=statement.replace(", ", "\n").replace(" (", "\n("))
+        for member, statement in zip(combination.members, combination.names, strict=True)
+        if member.columns is None and hasattr(member.detector, "loo_scores_")
+    ]
 
 
 def _known(scores: FloatArray) -> FloatArray:

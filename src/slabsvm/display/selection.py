@@ -32,13 +32,12 @@ def draw_search(search: Any, *, parameter: str | None = None, figure: Any = None
         The horizontal axis, by its name in the grid or the last part of it: a number in every candidate. None takes
         "gamma" if there is one, and else the parameter with the most values.
     figure : matplotlib Figure, default=None
-        To draw into; None makes one.
+        To draw into; None makes one, pyplot's current figure from then on.
 
     Returns
     -------
     figure : matplotlib Figure
-        A panel for the recall, one for the synthetic outliers, and one for the score; the choice is marked in each. A
-        notebook shows it where it is the last line of a cell; elsewhere, figure.savefig("search.png").
+        A panel for the recall, one for the synthetic outliers, and one for the score; the choice is marked in each.
 
     Raises
     ------

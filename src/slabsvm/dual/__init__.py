@@ -1,5 +1,5 @@
 """The quadratic program that every support vector model is, its solutions, and what follows from one in closed form.
 
-`program` states the problem and its certificate; `active_set` solves on the free variables; `leave_one_out` gives each
+`program` states the problem and its certificate; `face` solves on the free variables; `leave_one_out` gives each
 sample's score without itself. Nothing here knows of a model's name.
 """

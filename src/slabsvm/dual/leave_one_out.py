@@ -2,7 +2,7 @@
 
 A training sample has pulled its own score towards the planes, so planes put at quantiles of training scores reject too
 many new samples. Let r_i = beta_i be taken away, while the other free multipliers stay optimal: with M the bordered
-matrix of the solution's face (`slabsvm.dual.active_set`) and A_i the planes that sample i supports, its score falls by
+matrix of the solution's face (`slabsvm.dual.face`) and A_i the planes that sample i supports, its score falls by
 r_i (S_i^2 + A_i'q_i), where
 
     S_i^2 = 1 / (M^-1)_ii,              q_i = -S_i^2 (M^-1)_Ai            for a free sample
@@ -36,18 +36,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from slabsvm.dual.active_set import Face
+from slabsvm.dual.face import Face
 from slabsvm.dual.neighbour_spans import THOROUGH, neighbour_spans
 from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Solution
-from slabsvm.dual.walk import Bordered
 from slabsvm.gram.base import Gram
 from slabsvm.gram.blocks import Blocks
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
 # A face of more samples is factored in float32, at half the time and memory, where the kernel allows such blocks.
-LARGE = 1000
+LARGE = 500
 # A face of more samples that the solver has not factored is not, where its neighbours tell enough.
 VAST = 2000
 # A multiplier so near a bound, as a share of its cap, is at it: sums of caps leave rounding behind.
@@ -101,7 +100,7 @@ def leave_one_out(
     """
     free = free_or_next(dual, solution)
     known = solution.face
-    if known is not None and (free == known.free).all() and (isinstance(known, Face) or known.resolved):
+    if known is not None and (free == known.free).all():
         return _through(known, dual, gram, solution, None)
     face = Face(dual, solution.multipliers, free)
     if len(face.samples) > vast and gram.single_precision_error < np.inf and not dual.linear.any():
@@ -128,25 +127,25 @@ def leave_one_out(
 
 
 def _through(
-    face: Face | Bordered, dual: Dual, gram: Gram, solution: Solution, precision: type[np.floating[Any]] | None
+    face: Face, dual: Dual, gram: Gram, solution: Solution, precision: type[np.floating[Any]] | None
 ) -> LeaveOneOut:
     """Return the leave-one-out scores by a factorisation of the face's K in the given precision; None: it is there."""
     removed = dual.beta(solution.multipliers)
     spans = np.zeros(dual.n_samples)
     falls = np.zeros(dual.n_samples)
     if len(face.samples):
-        if precision is not None and isinstance(face, Face):
+        if precision is not None:
             face.factor(gram.block(face.samples, face.samples, precision), divide=gram.divide)
         spans[face.samples], falls[face.samples] = _of_free(face)
         bound = _bound(face, removed)
         if len(bound):
             spans[bound], falls[bound] = _of_bound(face, gram, bound)
-        if isinstance(face, Face) and dual.linear.any():
+        if dual.linear.any():
             falls += _of_linear_term(face, gram, spans, bound)
     return LeaveOneOut(solution.scores - removed * (spans + falls), removed)
 
 
-def _bound(face: Face | Bordered, removed: FloatArray) -> npt.NDArray[np.intp]:
+def _bound(face: Face, removed: FloatArray) -> npt.NDArray[np.intp]:
     """Return the support vectors that are not on the face."""
     touched = removed != 0
     touched[face.samples] = False
@@ -177,7 +176,7 @@ def free_or_next(dual: Dual, solution: Solution) -> npt.NDArray[np.bool_]:
     return free
 
 
-def _of_free(face: Face | Bordered) -> tuple[FloatArray, FloatArray]:
+def _of_free(face: Face) -> tuple[FloatArray, FloatArray]:
     """Return S_i^2 and A_i'q_i of the free samples, each of shape (f,)."""
     diagonal, corner = face.inverse_diagonal()
     # A lone free sample can neither lose nor pass on its mass: its removal is beyond the closed form.
@@ -186,8 +185,8 @@ def _of_free(face: Face | Bordered) -> tuple[FloatArray, FloatArray]:
     return spans, -spans * np.einsum("ij,ji->i", face.memberships[face.samples], corner)
 
 
-def _of_bound(face: Face | Bordered, gram: Gram, bound: npt.NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
+def _of_bound(face: Face, gram: Gram, bound: npt.NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
     """Return S_i^2 and A_i'q_i of samples at their bounds, each of shape (b,)."""
-    members, rows = face.memberships[bound], np.asarray(gram.block(bound, face.known), dtype=np.float64)
+    members, rows = face.memberships[bound], np.asarray(gram.block(bound, face.samples), dtype=np.float64)
     squares, corner = face.beside(rows, members)
     return np.maximum(gram.diagonal[bound] - squares, 0.0), np.einsum("ij,ji->i", members, corner)

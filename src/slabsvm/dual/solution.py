@@ -5,9 +5,8 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, field
 
-from slabsvm.dual.active_set import Face
+from slabsvm.dual.face import Face
 from slabsvm.dual.program import Dual
-from slabsvm.dual.walk import Bordered
 from slabsvm.gram.precision import ROUNDING_GAP
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.cached import cached_property
@@ -63,6 +62,11 @@ class Status(enum.Enum):
         "the iteration limit was reached before the duality gap was within tol: raise max_iter (or set it to -1), "
         "or accept the gap that was reached by raising tol"
     )
+    SLOW = (
+        "the duality gap falls too slowly: it was not within tol after as many steps as so many samples are worth; "
+        "move epsilon away from 1, use a larger gamma, accept the gap that was reached by raising tol, or set max_iter "
+        "to go on for longer"
+    )
     CACHE_LIMIT = (
         "there are more samples strictly inside their bounds than cache_size has room for in one block, and taking "
         "turns they no longer reduce the duality gap: raise cache_size, use a smaller gamma, or accept the gap that "
@@ -103,7 +107,7 @@ class Solution:
     status : Status
     history : tuple of (int, float)
         After each round: samples worked on, and the relative gap.
-    face : Face, Bordered or None
+    face : Face or None
         The face that the solution lies on, with its factor, where the solver has it.
     """
 
@@ -116,7 +120,7 @@ class Solution:
     iterations: int
     status: Status
     history: tuple[tuple[int, float], ...] = field(default=(), repr=False)
-    face: Face | Bordered | None = field(default=None, repr=False)
+    face: Face | None = field(default=None, repr=False)
 
     @property
     def converged(self) -> bool:
@@ -134,7 +138,7 @@ def certified(
     resolution: float = ROUNDING_GAP,
     history: tuple[tuple[int, float], ...] = (),
     rounding: float = 0.0,
-    face: Face | Bordered | None = None,
+    face: Face | None = None,
 ) -> Solution:
     """Return the Solution at a point, and on a face where that is known; its status is read off the gap.
 

@@ -24,6 +24,16 @@ SEPARATORS = (",", ";", "\t", "|")
 NAMES_OF_SEPARATORS = {"\t": "tab", " ": "space"}
 BOM = b"\xef\xbb\xbf"
 BOMS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
+AS_CSV = "Save its sheet as CSV in UTF-8, and give that"
+# What files of other formats begin with, whatever their names are.
+OTHERS = {
+    b"PK\x03\x04": f"it is a spreadsheet's workbook (.xlsx, .ods) or another zip archive, and no text. {AS_CSV}",
+    b"\xd0\xcf\x11\xe0": f"it is an old workbook of a spreadsheet (.xls), and no text. {AS_CSV}",
+    b"%PDF": "it is a PDF document, and no text of separated values. Give the table that it was made of",
+    b"\x1f\x8b": "it is compressed by gzip. Let its name end in .gz",
+    b"PAR1": "it is a Parquet file. Say so (format), or let its name end in .parquet",
+    b"\x93NUMPY": "it is an NPY file. Say so (format), or let its name end in .npy",
+}
 
 
 @dataclass(frozen=True)
@@ -126,6 +136,7 @@ class Records:
             read = self._file.read(size)
             content += read
             if self._line == 1 and not self._rest:
+                _refuse_others(content)
                 content = content.removeprefix(BOM)
             if not content:
                 return None
@@ -243,6 +254,12 @@ class _Recoded:
             return self._text.read(size).encode()
         except UnicodeError as error:
             raise TableError(f"it is not in {self._encoding}: {error}. Say which encoding it has (encoding)") from error
+
+
+def _refuse_others(content: bytes) -> None:
+    for start, text in OTHERS.items():
+        if content.startswith(start):
+            raise TableError(text)
 
 
 def _count(content: bytes, character: str) -> int:

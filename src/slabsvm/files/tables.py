@@ -10,7 +10,7 @@ import gzip
 import io
 import sys
 import zlib
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,10 +18,11 @@ from typing import Any, BinaryIO, cast
 
 import numpy as np
 
+from slabsvm.data.files import named_errors
 from slabsvm.files.arrays import mapped, unpacked
-from slabsvm.files.records import AsItComes, Block, Records
+from slabsvm.files.records import AS_CSV, AsItComes, Block, Records
 from slabsvm.runtime.extras import load
-from slabsvm.tables.cells import TableError, repeated, shown
+from slabsvm.tables.cells import LAST_EXACT, TableError, repeated, shown
 
 STANDARD = Path("-")
 SUFFIXES = {
@@ -32,10 +33,14 @@ SUFFIXES = {
     "npz": (".npz",),
     "svmlight": (".svmlight", ".svm", ".libsvm"),
 }
+WORKBOOKS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods", ".numbers")
+TEXTS = ("csv", "tsv")
 # Formats that may be compressed by gzip, or come from the standard input.
-STREAMS = ("csv", "tsv", "svmlight")
+STREAMS = (*TEXTS, "svmlight")
 # So many cells of a table of numbers are in a piece.
 PIECE_CELLS = 2**19
+# Either is a decimal point.
+EITHER = ",."
 # Cells of a text that are gaps: those that pandas takes for gaps unless it is told otherwise.
 GAPS = (
     *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA"),
@@ -56,7 +61,7 @@ class Reading:
     separator : str or None
         What is between the cells of a text; None is a comma, and of TSV a tab.
     decimal : str
-        The decimal point of a text's numbers.
+        The decimal point of a text's numbers; ",." where some columns have points and others commas.
     encoding : str
     header : bool
         Whether the first line of a text has the columns' names.
@@ -94,6 +99,8 @@ class Reading:
         for name, known in SUFFIXES.items():
             if suffix in known:
                 return name
+        if suffix in WORKBOOKS:
+            raise TableError(f"it is a spreadsheet's workbook ({suffix}), which is not read. {AS_CSV}")
         raise TableError(f"its name does not say which format it has. Say so (format): {', '.join(SUFFIXES)}")
 
 
@@ -128,7 +135,7 @@ def whole(path: Path, how: Reading) -> Any:
     TableError, slabsvm.ExtraMissingError, OSError
         As of `pieces`; and the table has no rows.
     """
-    if how.named(path) in ("csv", "tsv"):
+    if how.named(path) in TEXTS:
         table = _whole_text(path, how)
     else:
         parts = list(pieces(path, how))
@@ -144,7 +151,7 @@ def whole(path: Path, how: Reading) -> Any:
 
 def names(path: Path, how: Reading) -> list[str] | None:
     """Return the names of a text's columns without reading on; None for other formats."""
-    if how.named(path) not in ("csv", "tsv") or path == STANDARD:
+    if how.named(path) not in TEXTS or path == STANDARD:
         return None
     with _records(path, how) as records:
         return records.names
@@ -165,17 +172,23 @@ def _whole_text(path: Path, how: Reading) -> Any:
         checked = _Checked(records)
         frame = _parsed(cast(BinaryIO, checked), records, how, checked.examine)
         checked.finish(frame)
-        return frame
+        return _with_all_digits(frame, records, checked.seen)
 
 
 class _Checked(io.RawIOBase):
-    """The blocks of a text as one file, counted."""
+    """The blocks of a text as one file, counted.
+
+    Attributes
+    ----------
+    seen : list of Block
+        Those that were read.
+    """
 
     def __init__(self, records: Records) -> None:
         self._records = records
         self._blocks = iter(records)
         self._rest = b""
-        self._seen: list[Block] = []
+        self.seen: list[Block] = []
 
     def readable(self) -> bool:
         """Return True."""
@@ -187,7 +200,7 @@ class _Checked(io.RawIOBase):
             block = next(self._blocks, None)
             if block is None:
                 return 0
-            self._seen.append(block)
+            self.seen.append(block)
             self._rest = block.content
         size = min(len(buffer), len(self._rest))
         buffer[:size], self._rest = self._rest[:size], self._rest[size:]
@@ -195,22 +208,37 @@ class _Checked(io.RawIOBase):
 
     def examine(self) -> None:
         """Refuse the first record that is not what it should be."""
-        self._records.examine(self._seen)
+        self._records.examine(self.seen)
 
     def finish(self, frame: Any) -> None:
         """Refuse the table where its records are not as many, or as long, as its rows."""
-        self._records.check(self._seen, len(frame))
+        self._records.check(self.seen, len(frame))
 
 
 def _frame(records: Records, block: Block, how: Reading) -> Any:
     frame = _parsed(io.BytesIO(block.content), records, how, lambda: records.examine([block]))
     records.check([block], len(frame))
+    return _with_all_digits(frame, records, [block])
+
+
+def _with_all_digits(frame: Any, records: Records, blocks: Sequence[Block]) -> Any:
+    """Return a table in which whole numbers beside gaps have all of their digits, of which pandas' floats have 16."""
+    long = [name for name, cells in frame.items() if cells.dtype.kind == "f" and (cells.abs() > LAST_EXACT).any()]
+    if long:
+        content = io.BytesIO(b"".join(block.content for block in blocks))
+        columns = records.names
+        how = {"sep": records.separator, "header": None, "names": columns, "skip_blank_lines": len(columns) > 1}
+        for name, texts in _pandas().read_csv(content, usecols=long, dtype=str, encoding="utf-8", **how).items():
+            if texts.dropna().str.fullmatch(r"\s*[+-]?\d{1,300}\s*").all():
+                digits = [int(text) if isinstance(text, str) else None for text in texts]
+                frame[name] = _pandas().Series(digits, index=frame.index, dtype=object)
     return frame
 
 
 def _parsed(file: BinaryIO, records: Records, how: Reading, examine: Callable[[], object]) -> Any:
     pandas = _pandas()
     columns = records.names
+    either = how.decimal == EITHER
     gaps: dict[str, Any] = {}
     if any(name in how.ids for name in columns):
         gaps = {"keep_default_na": False, "na_values": {name: GAPS for name in columns if name not in how.ids}}
@@ -222,7 +250,7 @@ def _parsed(file: BinaryIO, records: Records, how: Reading, examine: Callable[[]
             names=columns,
             dtype={name: str for name in columns if name in how.texts or name in how.ids},
             **gaps,
-            decimal=how.decimal,
+            decimal="." if either else how.decimal,
             low_memory=False,
             # A table of one column has gaps that look like empty lines.
             skip_blank_lines=len(columns) > 1,
@@ -237,7 +265,16 @@ def _parsed(file: BinaryIO, records: Records, how: Reading, examine: Callable[[]
         # pandas took the first cells of a record that is too long for the names of rows.
         examine()
         raise TableError("its rows are longer than its header")
+    for name in set(columns).difference(how.texts, how.ids) if either else ():
+        if frame[name].dtype.kind == "O":
+            frame[name] = _without_commas(frame[name])
     return frame
+
+
+def _without_commas(column: Any) -> Any:
+    """Return a column of texts as numbers, whose decimal points may be commas; as it is where one is no number."""
+    numbers = _pandas().to_numeric(column.astype(str).str.replace(",", "."), errors="coerce")
+    return numbers if (numbers.notna() | column.isna()).all() else column
 
 
 @contextmanager
@@ -245,6 +282,11 @@ def _records(path: Path, how: Reading) -> Iterator[Records]:
     separator = how.separator or ("\t" if how.named(path) == "tsv" else ",")
     if len(separator) != 1 or not separator.isascii():
         raise TableError(f"the separator is one character, not {shown(separator)}")
+    if how.decimal != EITHER and (len(how.decimal) != 1 or not how.decimal.isascii()):
+        raise TableError(
+            f"the decimal point is one character, or ,. where some columns have points and others commas, not "
+            f"{shown(how.decimal)} (decimal)"
+        )
     with _opened(path, live=how.live) as file:
         yield Records(
             file, separator=separator, encoding=how.encoding.lower().replace("utf8", "utf-8"), header=how.header
@@ -259,7 +301,8 @@ def _opened(path: Path, *, live: bool = False) -> Iterator[BinaryIO]:
     else:
         compressed = path.suffix.lower() == ".gz"
         opened = cast(BinaryIO, gzip.GzipFile(path)) if compressed else path.open("rb")
-    with opened as file:
+    # A disk that fails while a piece is read names no file, and a result is being written to another.
+    with opened as file, named_errors(path):
         try:
             yield file
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -267,6 +310,7 @@ def _opened(path: Path, *, live: bool = False) -> Iterator[BinaryIO]:
 
 
 def _parquet(path: Path, how: Reading) -> Iterator[Any]:
+    del how
     _pandas()
     load("A table of Parquet", "pyarrow", "slabsvm[parquet]")
     import pyarrow
@@ -278,19 +322,10 @@ def _parquet(path: Path, how: Reading) -> Iterator[Any]:
             names = table.schema_arrow.names
             _refuse_repeats(names)
             height = max(1, PIECE_CELLS // max(1, len(names)))
-            exact = [
-                field.name
-                for field in table.schema_arrow
-                if field.name in {*how.texts, *how.ids} and pyarrow.types.is_integer(field.type)
-            ]
             for batch in table.iter_batches(batch_size=height):
                 # Nobody else looks whether texts are in UTF-8.
                 batch.validate(full=True)
-                frame = _of_batch(batch)
-                for name in exact:
-                    # pandas makes floats of integers with gaps, which long ones do not survive.
-                    frame[name] = batch.column(name).cast(pyarrow.string()).to_pylist()
-                yield frame
+                yield _of_batch(batch)
         except UnicodeDecodeError as error:
             raise TableError("it is damaged: a name of a column, or of a type, is not in UTF-8") from error
         except pyarrow.ArrowInvalid as error:
@@ -302,7 +337,8 @@ def _parquet(path: Path, how: Reading) -> Iterator[Any]:
 def _of_batch(batch: Any) -> Any:
     """Return a frame, with the types and the index that pandas has noted in the file."""
     try:
-        return batch.to_pandas()
+        # Otherwise pandas makes floats of integers with gaps, which long ones do not survive.
+        return batch.to_pandas(integer_object_nulls=True)
     except MemoryError:
         raise
     # The notes are JSON that names types, of which pandas believes every word.

@@ -21,7 +21,7 @@ from slabsvm.monitoring.betting import EDGES, Betting
 from slabsvm.monitoring.course import GOOD, RATES, STRANGER, Course, Test, read
 from slabsvm.monitoring.ranks import Bag, rounded, unit_of_ties
 from slabsvm.monitoring.rates import Rate, rates
-from slabsvm.monitoring.scoring import HELD_OUT, Answered, answered, own_scores
+from slabsvm.monitoring.scoring import HELD_OUT, Answered, answered, own_scores, refuse_learned
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IntArray
 from slabsvm.runtime.atomic import atomic
 from slabsvm.runtime.counting import counted
@@ -112,8 +112,11 @@ class DriftMonitor(SignatureOnce, BaseEstimator):
     Notes
     -----
     The promise needs reference rows that the estimator has not learned, and is about exchangeability: rows that come in
-    an order, such as a season's, are a change, as they should be. What was raised stays raised: call `fit` for a new
-    beginning, with recent rows as the reference where these are the new normal.
+    an order, such as a season's, are a change, as they should be. Detectors of this package know the rows that they
+    have learned, but from files saved with training=False, and `fit` refuses such rows.
+
+    What was raised stays raised: call `fit` for a new beginning, with recent rows as the reference where these are the
+    new normal.
 
     Bounds of rates hold whatever happens, for the mean over the window of the probability of each row, given those
     before it.
@@ -171,13 +174,15 @@ class DriftMonitor(SignatureOnce, BaseEstimator):
         ----------
         X : rows as the estimator takes them, default=None
             Good rows that it has not learned. None takes what the estimator itself has held out: the calibration scores
-            of a `ConformalDetector`; or else the leave-one-out scores of its training rows.
+            of a `ConformalDetector`; or else the leave-one-out scores of its training rows. These must not repeat each
+            other, but for a few: new rows that repeat learned ones score higher than rows that were held out.
         y : ignored
 
         Raises
         ------
         ValueError
-            For parameters or rows that make no sense, and where X is None and the estimator has no such scores.
+            For parameters or rows that make no sense; where many rows of X are rows that the estimator has learned; and
+            where X is None and the estimator has no such scores, or its training rows repeat each other.
         sklearn.exceptions.NotFittedError
             For an estimator that is not fitted.
         """
@@ -189,6 +194,7 @@ class DriftMonitor(SignatureOnce, BaseEstimator):
             numbers = [scores]
         else:
             numbers, self.reference_ = _numbers(answered(self.estimator, X)), HELD_OUT
+            refuse_learned(self.estimator, X)
         self.n_reference_ = len(numbers[0])
         self._unit = unit_of_ties(numbers[0])
         numbers[0] = rounded(numbers[0], self._unit)

@@ -26,6 +26,7 @@ from sklearn.utils.validation import check_is_fitted
 from slabsvm.conformal.detector import ConformalDetector
 from slabsvm.conformal.doubts import CalibrationWarning
 from slabsvm.conformal.wrapping import Wrapping
+from slabsvm.detectors.answers import refuse_classifier
 from slabsvm.detectors.base import parameters
 from slabsvm.openset.classwise import NormalisedMargin, fitted_to_class, own_detector, refuse_other_estimators
 from slabsvm.openset.doubts import of_fits
@@ -166,7 +167,7 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
     # The estimator validates its own parameters.
     @atomic
     @_fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X: Any, y: Any, **fit_params: Any) -> Self:
+    def fit(self, X: Any, y: Any = None, **fit_params: Any) -> Self:
         """Learn each class from its own samples, and what tells them apart by the classifier, if there is one.
 
         Parameters
@@ -174,7 +175,7 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
         X : array-like, frame or sparse matrix of shape (n_samples, n_features)
             What the estimator takes.
         y : array-like of shape (n_samples,)
-            The class of each sample: words or whole numbers.
+            The class of each sample: words or whole numbers. Without it fit raises.
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative. A sample of weight 2 counts as two, in learning and in calibration (`ConformalDetector.fit`).
             A sample of weight 0 is left out. A classifier must take weights too.
@@ -192,10 +193,11 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
             Where classes have too few samples for alpha, where their models accept rows infinitely far away, and where
             they cannot tell more than alpha of their own samples from such rows.
         """
+        refuse_classifier(self._detector, self, "Give it as OpenSetClassifier(classifier=...).")
         if y is None:
             raise ValueError(
-                f"This {type(self).__name__} estimator requires y to be passed, but the target y is None. For a "
-                "single class use ConformalDetector."
+                f"This {type(self).__name__} estimator requires y to be passed, but the target y is None. Give the "
+                "class of each row: fit(X, y). For a single class use ConformalDetector."
             )
         if self.classifier is not None:
             refuse_other_than_held_out(self.calibration, self.method)

@@ -3,6 +3,8 @@
 pyproject.toml bounds the versions on both sides: ./scripts/matrix tests the oldest and the newest that it allows.
 """
 
+from typing import Any
+
 from sklearn.base import _fit_context
 from sklearn.utils import _safe_indexing
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions, validate_parameter_constraints
@@ -20,5 +22,14 @@ __all__ = [
     "_num_samples",
     "_safe_indexing",
     "_safe_split",
+    "nearest",
     "validate_parameter_constraints",
 ]
+
+
+def nearest(rows: Any, samples: Any, count: int) -> Any:
+    """Return the Euclidean distances of rows from their nearest samples, and which these are, (n, count) each."""
+    # It loads all metrics, and what draws progress bars.
+    from sklearn.metrics._pairwise_distances_reduction import ArgKmin
+
+    return ArgKmin.compute(rows, samples, count, metric="euclidean", strategy="parallel_on_X", return_distance=True)

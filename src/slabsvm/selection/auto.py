@@ -1,8 +1,8 @@
-"""The one-call default: slabs of several bandwidths that decide together, so that there is nothing to choose."""
+"""The one-call default: detectors that see different things in two views of the features, and decide together."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -11,84 +11,109 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 from joblib import effective_n_jobs
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.data.passes import Local
 from slabsvm.detectors.base import Detector, Fitted, SlabCollapseWarning, checked_rows, parameters, rounding_of
+from slabsvm.detectors.dependence import DependenceDetector
 from slabsvm.detectors.explanation import Explanation
 from slabsvm.detectors.grouped import GroupedDetector
-from slabsvm.detectors.path import fit_path
-from slabsvm.detectors.slab import OneClassSlabSVM
+from slabsvm.detectors.neighbours import NeighboursDetector
+from slabsvm.detectors.one_class_svm import OneClassSVM
 from slabsvm.detectors.sources import is_dask, rows_in_memory, rows_in_place, source_of
+from slabsvm.detectors.surprise import Shares, Surprise
 from slabsvm.detectors.training import Training
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.caller import silenced, warn
 from slabsvm.runtime.counting import counted
 from slabsvm.runtime.sklearn_private import Interval, _num_samples
+from slabsvm.selection.combination import Combination, Member, ranked, standardised, viewed
 from slabsvm.selection.criteria import RecallMissedWarning
-from slabsvm.selection.held_out import FOLDS, few_for_features, scores_by_folds
-from slabsvm.selection.mean_score import MeanScore, Shares, bandwidths, fitted_scaler, put_on_scale
+from slabsvm.selection.held_out import FOLDS, few_rows, scores_by_folds
 from slabsvm.selection.progress import Progress, Steps, WithProgress
 from slabsvm.selection.sampled import Drawn, Sample
-from slabsvm.selection.thresholds import accepting_learned, by_left_out, by_others
+from slabsvm.selection.thresholds import by_left_out, by_others
 
-# nu_upper of the members is SHARE_ABOVE of 1 - recall, or NU_UPPER if that is less; nu_lower is the rest.
-SHARE_ABOVE = 0.1
-NU_UPPER = 0.01
 # Fewer rows are refused.
 LEAST_ROWS = 10
+# How many distinct rows a one-class SVM, the neighbours, and the neighbours in some of the features learn at most. The
+# more the better; benchmarks/auto.py says by how much, and what it costs.
+SVM_ROWS = 2000
+NEIGHBOUR_ROWS = 4000
+BAG_ROWS = 500
+# In each view so many bags, of one in so many features.
+BAGS = 3
+ONE_IN = 3
 
 
 @dataclass(frozen=True, kw_only=True)
-class AveragedFit(Fitted):
-    """Fitted slabs, and what puts rows on their scale.
+class CombinedFit(Fitted):
+    """Fitted members, and what their mean was calibrated by.
 
     Attributes
     ----------
-    scaler : StandardScaler or None
-    members : list of OneClassSlabSVM
+    combination : Combination
     by_folds : bool
         Whether loo_scores are those of rows in folds that were not learned.
     weights : (n_samples,) array of float64, or None
         How much each row counts in p-values; None where all do alike.
     n_groups : int or None
     expected_recall : float
+    recall_error : float or None
+        Its standard error; None in models that were saved by version 0.1.
     sample : (n,) array of intp or None
+    one_point : bool
+        Whether all rows are equal.
     """
 
-    scaler: StandardScaler | None
-    members: list[OneClassSlabSVM]
+    combination: Combination
     by_folds: bool
     weights: FloatArray | None
     n_groups: int | None
     expected_recall: float
+    recall_error: float | None
     sample: IndexArray | None
+    one_point: bool
 
     def attributes(self) -> dict[str, Any]:
         """Return the public attributes, by their names."""
+        members = [member.detector for member in self.combination.members]
         return {
             **super().attributes(),
-            "members_": self.members,
-            "gammas_": np.array([member.gamma_ for member in self.members]),
+            "members_": members,
+            "gammas_": np.array([member.gamma_ for member in members if hasattr(member, "gamma_")]),
             "expected_recall_": self.expected_recall,
+            "expected_recall_error_": self.recall_error,
             "sample_": self.sample,
         }
 
 
+@dataclass(frozen=True)
+class Role:
+    """What a member is to be: an unfitted detector, its view, columns and weight, and which distinct rows it learns."""
+
+    detector: Detector
+    view: int
+    columns: IndexArray | None
+    weight: float
+    rows: IndexArray
+
+
 @parameters
 class AutoSlabSVM(WithProgress, GroupedDetector):
-    """One-class slab SVM without a parameter to choose: it scales the features, and averages over bandwidths.
+    """Detector without a parameter to choose: the mean of what one-class SVMs, neighbours and dependences say.
 
-    Up to four slabs (RBF) learn the standardised features, at 1, 4 and 16 times gamma "scale" and at the largest gamma
-    at which neighbours still reach each other. Their scores have no unit: 1 is the most normal, 0 is on a plane.
-    The mean score decides, with a threshold that keeps the recall by leave-one-out. No single bandwidth is right for
-    all data: on tables of few features the mean is better than the best one (docs/results/tabular.md). Where features
-    are many and rows few, a search decides better, at ten times the cost (docs/results/choosing-parameters.md).
+    Features are seen in two views: standardised, and as normal scores (`NormalScores`), which heavy tails and repeated
+    values do not distort. In each view a one-class SVM (the slab SVM with epsilon=0) and the nearest neighbours learn
+    all features, and three more neighbours a third of them each. In the view of normal scores, `DependenceDetector`
+    learns how features depend on each other. A member's score has a p-value among its left-out scores; minus its
+    logarithm is the member's surprise, and the mean surprise of all, with its sign changed, is the score: 0 is the
+    most normal, -1 is usual, and rows are rejected from some -2 on, by a threshold that keeps the recall. Members
+    count alike, the bags of a view together as one. docs/results/tabular.md has the measurements.
 
-    Sparse rows are learned as they are: a scaler gives rare words of a text the largest values. A feature that is
-    constant in what is learned keeps its own unit.
+    Sparse rows are learned as they are, by a one-class SVM and neighbours. A feature that is constant in what is
+    learned keeps its own unit.
 
     Parameters
     ----------
@@ -98,11 +123,13 @@ class AutoSlabSVM(WithProgress, GroupedDetector):
         Whose scores put the threshold, as for `OneClassSlabSVM`. With training scores the recall of new rows is less
         than asked for.
     max_fit_samples : int or None, default=10000
-        Of more rows the slabs learn so many, or half of them if that is less, and the threshold is put by all others,
+        Of more rows the members learn so many, or half of them if that is less, and the threshold is put by all others,
         which they have not learned: in two passes over arrays, memory-mapped arrays and CSR matrices where they are,
-        and over Dask arrays on their workers (docs/results/large-data.md). None: no limit.
+        and over Dask arrays on their workers (docs/results/large-data.md). None: no limit. Of these rows a one-class
+        SVM learns 2,000 at most, neighbours 4,000 or, of a third of the features, 500, and the dependences 250; all
+        others are scored, so that each row has a left-out score.
     random_state : int, RandomState or None, default=0
-        The seed by which rows are drawn. It has no part where all are learned.
+        The seed by which rows, thirds of the features, and targets of dependences are drawn.
     n_jobs : int or None, default=None
         Threads that compute large kernel blocks, and score rows a stretch at a time; None is 1 unless in a
         `joblib.parallel_config` context, -1 all.
@@ -114,25 +141,28 @@ class AutoSlabSVM(WithProgress, GroupedDetector):
 
     Attributes
     ----------
-    members_ : list of OneClassSlabSVM
-        The fitted slabs, of falling gamma; they take standardised rows.
-    gammas_ : (n_members,) array of float64
-        Their gammas, of standardised features.
+    members_ : list of detectors
+        The fitted members; they take rows of a view, or some features of these.
+    member_names_ : list of str
+        What each is.
+    gammas_ : (n_svms,) array of float64
+        The gammas of members with a kernel, of their view's features.
     offset_ : float
         ``decision_function = score_samples - offset_``.
     expected_recall_ : float
         The share of new positives that is expected to be accepted, by `loo_scores_`; with offsets="training" the share
         of training rows that is.
+    expected_recall_error_ : float or None
+        Its standard error, by the number of rows or groups that put the threshold; None in models that version 0.1
+        saved.
     loo_scores_ : (n_samples,) array of float64
-        The mean score of each training row without itself, which a row that was not drawn never was learned with; NaN
-        where its weight is 0. Where the slabs would reject most of what they learned (few discrete values), no more
-        than its score with itself, which new rows that repeat it have. Where rows are few for their features (fewer
-        than 1,000 samples, and five for each), by slabs of ten folds, which the rows' bits draw: other units,
-        other folds.
+        The score of each training row without itself, which a row that was not drawn never was learned with; NaN where
+        its weight is 0. A row that repeats is without one of its copies. Where rows are few (fewer than 200, or
+        than 1,000 and five for each feature), by members of ten folds, which the rows' ranks draw.
     loo_decisions_ : (n_samples,) array of float64
         ``loo_scores_ - offset_``: negative for the outliers among the training rows (`training_outliers`).
     sample_ : (n,) array of intp or None
-        The numbers of the rows that were learned, ascending; None where all were.
+        The numbers of the rows that were drawn, ascending; None where all were.
     n_samples_fit_, n_features_in_ : int
     feature_names_in_ : (n_features,) array of str
         Only when X has feature names that are all strings.
@@ -154,7 +184,7 @@ class AutoSlabSVM(WithProgress, GroupedDetector):
     progress: Progress | None = None
 
     expected_recall_: float = field(init=False)
-    _fitted: AveragedFit = field(init=False)
+    _fitted: CombinedFit = field(init=False)
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **Detector._parameter_constraints,
@@ -167,21 +197,71 @@ class AutoSlabSVM(WithProgress, GroupedDetector):
     }
 
     def score_samples(self, X: Any) -> Any:
-        """Return the mean of the members' scores of each row, shape (n_samples,): at most 1.
+        """Return minus the mean of the members' surprises at each row, shape (n_samples,): at most 0.
 
         A Dask array for a Dask array, with the scores of each stretch of rows computed where it is.
         """
         check_is_fitted(self)
-        score = MeanScore(self._fitted.scaler, self.members_)
+        score = self._fitted.combination
         if is_dask(X):
             from slabsvm.data.dask import scored
 
             return scored(X, self.n_features_in_, score, 8 * self.n_features_in_)
         return Local(rows_in_place(self, X, reset=False), None, effective_n_jobs(self.n_jobs)).scores(score)
 
+    @property
+    def member_names_(self) -> list[str]:
+        """What each of `members_` is."""
+        check_is_fitted(self)
+        return self._fitted.combination.names
+
+    def member_p_values(self, X: Any) -> FloatArray:
+        """Return the p-value of each row under each member, shape (n_samples, n_members): who finds it strange.
+
+        That is the share of training rows that the member finds no more normal, of rows beyond all of them continued
+        as an exponential tail.
+
+        Raises
+        ------
+        AttributeError
+            Of a model that was saved by version 0.1, whose members have scores alone.
+        """
+        return np.asarray(np.exp(self._surprising().by_member(rows_in_memory(self, X))))
+
+    def strange_to(self, X: Any) -> list[list[str]]:
+        """Return for each row which kinds of members would reject it by themselves, at the rate of 1 - recall.
+
+        Such as "one-class SVM", "neighbours", "neighbours in some features" and "dependence".
+
+        Raises
+        ------
+        AttributeError
+            Of a model that was saved by version 0.1, whose members have scores alone.
+        """
+        return self._surprising().strange_to(rows_in_memory(self, X), 1.0 - self.recall)
+
+    def _surprising(self) -> Combination:
+        """Return the members, whose scores have p-values."""
+        check_is_fitted(self)
+        combination = self._fitted.combination
+        if any(member.surprise is None for member in combination.members):
+            raise AttributeError(
+                "This model was saved by version 0.1, which kept no p-values of members. Fit it again to have them."
+            )
+        return combination
+
+    def expected(self, X: Any) -> FloatArray:
+        """Return what each feature is expected to be by the other features, shape (n_samples, n_features).
+
+        In the features' units. NaN for features that are no target of the member that learns dependences: at most ten
+        are, and none of sparse rows, of a single feature, and of models that were saved by version 0.1.
+        """
+        check_is_fitted(self)
+        return self._fitted.combination.expected(rows_in_memory(self, X))
+
     def _explanation(self, X: Any) -> Explanation:
         rows = rows_in_memory(self, X)
-        return MeanScore(self._fitted.scaler, self.members_).explanation(rows).less(self.offset_)
+        return self._fitted.combination.explanation(rows).less(self.offset_)
 
     def predict(self, X: Any, alpha: float | None = None) -> npt.NDArray[np.intp]:
         """Return +1 for each row that is accepted and -1 for each that is not, shape (n_samples,).
@@ -239,7 +319,7 @@ class AutoSlabSVM(WithProgress, GroupedDetector):
     def summary(self) -> str:
         """Return what was fitted, in a few lines for a person to read."""
         check_is_fitted(self)
-        scaled = "features as they are" if self._fitted.scaler is None else "features standardised"
+        combination = self._fitted.combination
         by = "by leave-one-out" if self.offsets == "leave-one-out" else "of training rows"
         by = f"by {FOLDS} folds" if self._fitted.by_folds else by
         by = by if self._fitted.n_groups is None else f"{by}, of {self._fitted.n_groups} groups each left out whole"
@@ -249,21 +329,19 @@ class AutoSlabSVM(WithProgress, GroupedDetector):
             by = "by rows that were not learned"
             learned = [f"  learned          {len(self.sample_):,} of {self.n_samples_fit_:,} rows"]
             learned[0] += f"; threshold by the other {rest:,}"
+        error = "" if self.expected_recall_error_ is None else f" (+- {self.expected_recall_error_:.1%})"
+        usual = "where 0 is the most normal and -1 usual"
+        if any(member.surprise is None for member in combination.members):
+            usual = "where 1 is the most normal and 0 on a plane"
         return "\n".join(
             (
-                f"AutoSlabSVM: the mean of {counted(len(self.members_), 'slab')}, {scaled}",
+                f"AutoSlabSVM: the mean of {counted(len(combination.members), 'member')}, {combination.statement}",
                 *learned,
-                f"  recall           {self.expected_recall_:.1%} expected, {by}, where {self.recall:.1%} is asked for",
-                f"  threshold        {self.offset_:.4g}, where 1 is the most normal and 0 on a plane",
-                *(self._member_statement(member) for member in self.members_),
+                f"  recall           {self.expected_recall_:.1%} expected{error}, {by}, "
+                f"where {self.recall:.1%} is asked for",
+                f"  threshold        {self.offset_:.4g}, {usual}",
+                *(f"  {member.statement(combination.views)}" for member in combination.members),
             )
-        )
-
-    def _member_statement(self, member: OneClassSlabSVM) -> str:
-        share = len(member.support_) / member.n_samples_fit_
-        return (
-            f"  gamma {member.gamma_:<10.4g} {share:.0%} support vectors, recall alone {member.expected_recall_:.1%}, "
-            f"{member.status_} (relative gap {member.relative_gap_:.2g})"
         )
 
     def _training(self, X: Any, sample_weight: Any, groups: Any = None) -> Training:
@@ -278,95 +356,110 @@ class AutoSlabSVM(WithProgress, GroupedDetector):
         source = source_of(self, X, sample_weight, n_jobs=self.n_jobs)
         if source.n_samples < LEAST_ROWS:
             raise ValueError(f"Found array with {source.n_samples} samples, where at least {LEAST_ROWS} are required.")
-        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-        sample = Sample.of(source, self.max_fit_samples or source.n_samples, seed)
+        sample = Sample.of(source, self.max_fit_samples or source.n_samples, self._seed())
         self._weight_unit = 1.0
         return Drawn(sample.rows, sample.weights, self._distinct(sample.rows, sample.weights), sample)
 
-    def _learn(self, training: Training) -> AveragedFit:
+    def _learn(self, training: Training) -> CombinedFit:
         sample = training.sample if isinstance(training, Drawn) else None
         alone = sample is None or sample.whole
-        n_folds = FOLDS if alone and self.offsets == "leave-one-out" and few_for_features(training) else 0
+        n_folds = FOLDS if alone and self.offsets == "leave-one-out" and few_rows(training) else 0
+        if alone:
+            self._warn_of_few(training)
         steps = Steps(self.progress, 0.0)
-        score = self._average(training, lambda done, each: steps.fitted(done, each * (1 + n_folds)))
-        scores: FloatArray
-        masses: FloatArray | None
+        combination, scores = self._combined(training, lambda done, each: steps.fitted(done, each * (1 + n_folds)))
+        (rows, masses), each = training.counted, len(combination.members)
+        if n_folds:
+            scores = scores_by_folds(
+                training,
+                lambda others: self._combined(others)[0],
+                lambda done: steps.fitted(each * (1 + done), each * (1 + n_folds)),
+            )
+        if self.offsets == "training":
+            scores = combination(training.X[rows])
         if sample is None or sample.whole:
-            scores, masses = self._scores_of_samples(training, score, n_folds, steps), training.counted[1]
-            offset = by_left_out(scores, masses, self.recall, training.n_alone)
+            n_judging = training.n_counted
+            offset = by_left_out(scores, masses, self.recall, n_judging)
             found = training.by_row(scores) if sample is None else sample.spread(training.by_row(scores))
         else:
-            found = sample.scores(self._scores_of_rows(training, score), score)
-            scores, masses = sample.of_others(found)
-            offset = by_others(scores, masses, self.recall)
+            found = sample.scores(training.by_row(scores), combination)
+            scores, others = sample.of_others(found)
+            offset = by_others(scores, others, self.recall)
+            n_judging, masses = float(len(scores)), np.ones(len(scores)) if others is None else others
         rounding = rounding_of(abs(offset) + 1.0)
         offset -= rounding
-        return AveragedFit(
+        expected = float(np.average(scores >= offset, weights=masses))
+        return CombinedFit(
             offset=offset,
             rounding=rounding,
             loo_scores=found if self.offsets == "leave-one-out" else None,
-            scaler=score.scaler,
-            members=score.members,
+            combination=combination,
             by_folds=n_folds > 0,
             weights=training.masses if sample is None else sample.source.weights,
             n_groups=None if training.groups is None else training.groups.count,
-            expected_recall=float(np.average(scores >= offset, weights=masses)),
+            expected_recall=expected,
+            # Of an order statistic of so many exchangeable scores.
+            recall_error=float(np.sqrt(expected * (1.0 - expected) / (n_judging + 2))),
             sample=None if alone or sample is None else sample.numbers,
+            one_point=len(training.distinct.weights) == 1,
         )
 
-    def _scores_of_rows(self, training: Training, score: MeanScore) -> FloatArray:
-        """Return the scores that put the threshold, of learned rows, (n,): each without itself, or as it is."""
-        if self.offsets == "training":
-            return score(training.X)
-        return np.asarray(np.mean([member.loo_decisions_ for member in score.members], axis=0))
+    def _combined(
+        self, training: Training, fitted: Callable[[int, int], object] | None = None
+    ) -> tuple[Combination, FloatArray]:
+        """Return the views and members that rows lead to, and the left-out scores of what is `counted`, (p,).
 
-    def _scores_of_samples(self, training: Training, score: MeanScore, n_folds: int, steps: Steps) -> FloatArray:
-        """Return the scores that put the threshold where all rows were learned, of distinct samples, (m,)."""
-        (rows, weights), each = training.counted, len(score.members)
-        self._warn_of_few(training)
-        if n_folds:
-            scores = scores_by_folds(
-                training, self._average, lambda done: steps.fitted(each * (1 + done), each * (1 + n_folds))
-            )
-        else:
-            scores = self._scores_of_rows(training, score)[rows]
-        # Rows of new groups repeat no row that was learned.
-        if self.offsets == "training" or training.groups is not None:
-            return scores
-        return accepting_learned(scores, score(training.samples), weights, self.recall)
+        fitted is told of each member, and of how many.
+        """
+        views = [None] if sp.issparse(training.X) else [standardised(training), ranked(training)]
+        # Without groups, a row of each distinct sample stands for all of its copies.
+        rows = [viewed(view, training.samples if training.groups is None else training.X) for view in views]
+        masses = training.counted[1]
+        roles = list(self._roles(training, len(views)))
+        members, total = [], np.zeros(len(masses))
+        for role in roles:
+            scores = _left_out(role, rows[role.view], training)
+            # Distances are in the unit of a view, in which a feature's deviation is 1 or, of its ranks, nearly so.
+            unit = 1.0 if isinstance(role.detector, NeighboursDetector) else 0.0
+            surprise = Surprise.of(scores, masses, training.n_counted, unit=unit)
+            members.append(Member(role.detector, role.view, role.columns, role.weight, surprise))
+            total -= role.weight * surprise.of_learned(scores)
+            if fitted is not None:
+                fitted(len(members), len(roles))
+        return Combination(views, members), total
 
-    def _average(self, training: Training, fitted: Callable[[int, int], object] | None = None) -> MeanScore:
-        """Return the scaler and the members that rows lead to; fitted is told of each member, and of how many."""
-        scaler = None if sp.issparse(training.X) else fitted_scaler(training)
-        rows = put_on_scale(scaler, training.X)
-        rejection = 1.0 - self.recall
-        nu_upper = min(NU_UPPER, SHARE_ABOVE * rejection)
-        slab = OneClassSlabSVM(
-            nu_lower=rejection - nu_upper,
-            nu_upper=nu_upper,
-            offsets=self.offsets,
-            cache_size=self.cache_size,
-            n_jobs=self.n_jobs,
-        )
-        gammas = bandwidths(rows, training)
-        members: list[OneClassSlabSVM] = []
-        # What all of them say, the diagnosis says.
-        with silenced(SlabCollapseWarning):
-            for member in fit_path(slab, rows, sample_weight=training.weights, groups=training.names, gamma=gammas):
-                members.append(member)
-                if fitted is not None:
-                    fitted(len(members), len(gammas))
-        return MeanScore(scaler, members)
+    def _roles(self, training: Training, n_views: int) -> Iterator[Role]:
+        """Give the members to be, with weights that sum to 1."""
+        generator = np.random.default_rng(self._seed())
+        samples, n_samples = training.samples, len(training.distinct.weights)
+        # Sparse rows have members of all features alone; a feature that is constant tells them nothing.
+        varying = np.flatnonzero((samples != samples[0]).any(axis=0)) if n_views > 1 else np.empty(0, dtype=np.intp)
+        n_bags, depends = (min(BAGS, len(varying)) if len(varying) > 1 else 0), len(varying) > 1
+        share = 1.0 / (n_views * (2 + (n_bags > 0)) + depends)
+        width = max(1, round(len(varying) / ONE_IN))
+        for view in range(n_views):
+            svm = OneClassSVM(cache_size=self.cache_size, n_jobs=self.n_jobs)
+            yield Role(svm, view, None, share, _some(n_samples, SVM_ROWS))
+            yield Role(NeighboursDetector(), view, None, share, _some(n_samples, NEIGHBOUR_ROWS))
+            order = generator.permutation(varying)
+            for bag in range(n_bags):
+                columns = np.sort(order[np.arange(bag * width, (bag + 1) * width) % len(order)])
+                rows = _some(n_samples, BAG_ROWS, n_bags * view + bag)
+                yield Role(NeighboursDetector(), view, columns, share / n_bags, rows)
+        if depends:
+            dependence = DependenceDetector(random_state=int(generator.integers(2**31)))
+            yield Role(dependence, n_views - 1, None, share, _some(n_samples, n_samples))
+
+    def _seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
 
     def _diagnosis(self) -> str:
-        # A member of a smaller gamma makes up for one whose neighbours are out of reach.
-        texts = [member._collapsed() or member._misplaced() for member in self.members_]
-        if not all(texts):
-            return ""
-        return (
-            f"{texts[-1]} (So says the slab of gamma {self.gammas_[-1]:.3g}, and any other of the average warns too. "
-            "AutoSlabSVM chooses gamma by itself; OneClassSlabSVM and LabelFreeSearchCV take others.)"
-        )
+        if self._fitted.one_point:
+            return (
+                "All rows are the same point, so that all others are rejected, however near they are. Check the "
+                "features for constants."
+            )
+        return ""
 
     def _nominal_recall(self) -> float:
         return self.recall
@@ -386,12 +479,47 @@ class AutoSlabSVM(WithProgress, GroupedDetector):
                 RecallMissedWarning,
             )
 
-    def _repeats_misjudged(self, training: Training) -> str:
-        # A threshold by rows that were not learned judges those that repeat as any others.
-        return super()._repeats_misjudged(training) if self.sample_ is None else ""
+    @property
+    def _takes_scale(self) -> bool:
+        # Of two views one has ranks, which no few rows make.
+        return False
 
-    def _scaled(self, X: Any) -> Any:
-        return put_on_scale(self._fitted.scaler, X)
+    def _repeats_misjudged(self, training: Training) -> str:
+        del training
+        # Left-out scores are those without one copy of a row that repeats, as new rows that repeat it have.
+        return ""
 
     def _checked(self, X: Any, *, reset: bool, accept_sparse: str | bool = "csr") -> Any:
         return checked_rows(self, X, reset=reset, least=LEAST_ROWS, accept_sparse=accept_sparse)
+
+
+def _left_out(role: Role, rows: Any, training: Training) -> FloatArray:
+    """Fit a member to a view's rows, and return what each of what is `counted` scores without itself, (p,)."""
+    detector = role.detector
+    rows = rows if role.columns is None else rows[:, role.columns]
+    # What all members say, the diagnosis says.
+    with silenced(SlabCollapseWarning):
+        if training.groups is not None:
+            detector.fit(rows, sample_weight=training.weights, groups=training.names)
+            return detector.loo_scores_[training.counted[0]]
+        # A single one is given twice, which is no other problem.
+        some = role.rows if len(role.rows) > 1 else np.zeros(2, dtype=np.intp)
+        weights = training.distinct.weights[some]
+        detector.fit(rows[some], sample_weight=weights)
+    left_out = detector.loo_scores_
+    if isinstance(detector, OneClassSVM):
+        # Its left-out scores are without all copies of a row; a new row that repeats one scores as this does.
+        left_out = np.where(training.counts[some] > 1, detector.score_samples(rows[some]), left_out)
+    scores = np.empty(rows.shape[0])
+    scores[some] = left_out
+    others = np.ones(len(scores), dtype=bool)
+    others[some] = False
+    if others.any():
+        scores[others] = detector.score_samples(rows[others])
+    return scores
+
+
+def _some(n_samples: int, most: int, turn: int = 0) -> IndexArray:
+    """Return which of distinct samples a member learns: most of them, others in each turn."""
+    # Their order is a hash, and as good as random.
+    return np.arange(n_samples) if n_samples <= most else np.arange(turn * most, (turn + 1) * most) % n_samples

@@ -12,6 +12,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from slabsvm.detectors.pipelines import predict_learned
 from slabsvm.runtime.arrays import FloatArray
 
 
@@ -57,6 +58,14 @@ class ChosenDetector(MetaEstimatorMixin, OutlierMixin, BaseEstimator):
         check_is_fitted(self)
         answers: npt.NDArray[np.intp] = self.best_estimator_.predict(X)
         return answers
+
+    @available_if(_refitted_has("predict"))
+    def fit_predict(self, X: Any, y: Any = None, **kwargs: Any) -> npt.NDArray[np.intp]:
+        """Search, and return -1 for each row of X that is an outlier among the others, +1 for the rest.
+
+        As the best detector's own fit_predict would: by its left-out decisions, where it has them.
+        """
+        return predict_learned(self.fit(X, y, **kwargs), X)
 
     @available_if(_refitted_has("decision_function"))
     def decision_function(self, X: Any) -> FloatArray:

@@ -86,7 +86,8 @@ class TightestAtRecall(WithSyntheticOutliers):
     n_strangers : int, default=1000
         The number of synthetic outliers in each fold.
     slack : float >= 0, default=1.0
-        By how many standard deviations of a binomial share the measured recall may be below `recall`.
+        By how many standard errors the measured recall may be below `recall`. Some rows put the threshold of a
+        candidate, and about as many judge it: the error is that of the difference between two binomial shares.
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -129,7 +130,7 @@ class TightestAtRecall(WithSyntheticOutliers):
         if recall < least:
             warn(
                 f"No candidate keeps the recall: {self.recall:.3g} is asked for, at least {least:.3g} with "
-                f"{self.slack:g} standard deviations of chance, and the chosen one accepts {recall:.3g} of the "
+                f"{self.slack:g} standard errors of chance, and the chosen one accepts {recall:.3g} of the "
                 "held-out positives. Add candidates that reject less to the grid, such as smaller nu and smaller "
                 "gamma; where the grid is fixed, ask for a smaller recall or give more samples.",
                 RecallMissedWarning,
@@ -137,7 +138,7 @@ class TightestAtRecall(WithSyntheticOutliers):
 
     def _least(self, n_held_out: int) -> float:
         """Return the smallest measured recall with which a candidate still keeps the recall asked for."""
-        return float(self.recall - self.slack * np.sqrt(self.recall * (1.0 - self.recall) / n_held_out))
+        return float(self.recall - self.slack * np.sqrt(2.0 * self.recall * (1.0 - self.recall) / n_held_out))
 
 
 class WithAcceptance(WithSyntheticOutliers):

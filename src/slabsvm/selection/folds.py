@@ -6,10 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
-from slabsvm.data.checks import canonical
-from slabsvm.data.distinct import distinct_rows
+from slabsvm.data.distinct import equal_rows
 from slabsvm.runtime.arrays import IndexArray
 from slabsvm.runtime.counting import counted
 
@@ -75,24 +73,3 @@ class DistinctKFold:
         fold = fold_of_group[group]
         for number in range(self.n_splits):
             yield np.flatnonzero(fold != number), np.flatnonzero(fold == number)
-
-
-def equal_rows(X: Any) -> IndexArray:
-    """Return for each row of X, a table of any kind, which distinct row it is equal to, (n_samples,).
-
-    The distinct rows are numbered in an order that depends on their content alone, if they are numbers.
-    """
-    if sp.issparse(X):
-        table = canonical(sp.csr_array(X))
-        return distinct_rows(table, np.ones(table.shape[0])).group
-    table = np.asarray(X)
-    try:
-        numbers = table.astype(np.float64)
-    except (TypeError, ValueError, OverflowError) as no_numbers:
-        keys = [tuple(row) for row in table] if table.ndim > 1 else list(table)
-        number: dict[Any, int] = {}
-        try:
-            return np.array([number.setdefault(key, len(number)) for key in keys], dtype=np.intp)
-        except TypeError:
-            raise no_numbers from None
-    return distinct_rows(numbers.reshape(len(numbers), -1), np.ones(len(numbers))).group

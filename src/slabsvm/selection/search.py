@@ -16,6 +16,7 @@ from sklearn.model_selection import ParameterGrid
 from sklearn.utils import check_array, check_random_state, get_tags, indexable
 
 from slabsvm.data.checks import reading
+from slabsvm.detectors.answers import refuse_classifier
 from slabsvm.detectors.weighting import checked_weights, routed
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.atomic import atomic
@@ -203,6 +204,7 @@ class LabelFreeSearchCV(WithProgress, ChosenDetector):
         slabsvm.selection.edges.GridEdgeWarning
             When the best candidate has the smallest or largest of three or more values of a parameter.
         """
+        refuse_classifier(self.estimator, self)
         with reading(X):
             X = indexable(X)[0]
         # The estimator checks the values: its first step may take text and missing values.

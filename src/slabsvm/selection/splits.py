@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.model_selection import check_cv
 
+from slabsvm.data.distinct import equal_rows
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.sklearn_private import _num_samples, _safe_indexing
 from slabsvm.selection.criterion import Criterion
-from slabsvm.selection.folds import DistinctKFold, equal_rows
+from slabsvm.selection.folds import DistinctKFold
 from slabsvm.selection.judging import Split
 from slabsvm.selection.leakage import warn_of_straddling
 from slabsvm.selection.proportion import in_proportion

@@ -9,11 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from slabsvm.conformal.p_values import WHOLE
-from slabsvm.detectors.recall import LOST_RECALL
 from slabsvm.runtime.arrays import FloatArray
 
 
-def by_left_out(scores: FloatArray, weights: FloatArray, recall: float, n: int | None = None) -> float:
+def by_left_out(scores: FloatArray, weights: FloatArray, recall: float, n: float | None = None) -> float:
     """Return the score that a share recall of new rows is expected to reach, by those of samples without themselves.
 
     scores and weights are (p,) arrays, n the number of what is in random order: of groups, or None for each by itself.
@@ -23,16 +22,6 @@ def by_left_out(scores: FloatArray, weights: FloatArray, recall: float, n: int |
     share = np.cumsum(weights[order]) / weights.sum()
     n = len(scores) if n is None else n
     return float(np.interp((1.0 - recall) * (n + 1) / n, share, scores[order]))
-
-
-def accepting_learned(scores: FloatArray, learned: FloatArray, weights: FloatArray, recall: float) -> FloatArray:
-    """Return the scores of samples without themselves, (n,), or the lesser of these and what they score once learned.
-
-    The lesser, where the threshold of the former would reject far more of the learned ones than recall allows: these
-    have raised their own scores beyond upper planes, and new rows that repeat them are there too.
-    """
-    accepted = np.average(learned >= by_left_out(scores, weights, recall), weights=weights)
-    return scores if accepted >= recall - LOST_RECALL else np.minimum(scores, learned)
 
 
 def by_others(scores: FloatArray, weights: FloatArray | None, recall: float) -> float:

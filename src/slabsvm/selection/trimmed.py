@@ -27,7 +27,7 @@ from sklearn.utils.validation import check_is_fitted
 from slabsvm.conformal.p_values import whole_up
 from slabsvm.conformal.remoteness import innermost
 from slabsvm.conformal.wrapping import Wrapping
-from slabsvm.detectors.answers import answer, left_out_decisions
+from slabsvm.detectors.answers import answer, left_out_decisions, refuse_classifier
 from slabsvm.detectors.base import SlabCollapseWarning, parameters, rounding_of
 from slabsvm.detectors.explained import explanation_of
 from slabsvm.detectors.one_class_svm import OneClassSVM
@@ -118,6 +118,7 @@ class TrimmedDetector(OutlierMixin, Wrapping):
             leave-one-out scores, or with kernel="precomputed"; the text says what to do.
         """
         del y
+        refuse_classifier(self._detector, self)
         if any(get_tags(one).input_tags.pairwise for one in (self._detector, self._judge)):
             raise ValueError(
                 "TrimmedDetector takes rows, and no kernel matrix. Give an estimator, and a judge, with another kernel "
@@ -145,7 +146,8 @@ class TrimmedDetector(OutlierMixin, Wrapping):
         self.estimator_, decisions = _without_themselves(clone(self._detector), X, learned)
         asked = float((decisions[learned] >= 0).mean())
         offset = weighted_quantile(decisions, np.ones(n), max(1.0 - asked, 1.0 / n))
-        self.offset_ = offset - rounding_of(float(np.abs(decisions).max()))
+        # One row that is far out does not make the others' rounding.
+        self.offset_ = offset - rounding_of(abs(offset) + float(np.median(np.abs(decisions))))
         self.decisions_: FloatArray = decisions - self.offset_
         return self
 
@@ -162,6 +164,13 @@ class TrimmedDetector(OutlierMixin, Wrapping):
     def predict(self, X: Any) -> npt.NDArray[np.intp]:
         """Return +1 for each row that is accepted and -1 for each that is not, shape (n_samples,)."""
         return np.where(self.decision_function(X) >= 0, 1, -1)
+
+    def fit_predict(self, X: Any, y: Any = None) -> npt.NDArray[np.intp]:
+        """Learn from X, and return -1 for each of its rows that is an outlier among the others: ``decisions_ < 0``.
+
+        `fit(X).predict(X)` differs: rows that were learned are known, and few or none of them are rejected.
+        """
+        return np.where(self.fit(X, y).decisions_ >= 0, 1, -1)
 
     @property
     def _judge(self) -> Any:

@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from slabsvm.dual.active_set import Face
+from slabsvm.dual.face import Face
 from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Point, Solution, Status, certified
 from slabsvm.dual.walk import Walk

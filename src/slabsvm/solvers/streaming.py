@@ -28,7 +28,7 @@ from slabsvm.gram.products import Thin
 from slabsvm.kernels.linear import Linear
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
-from slabsvm.solvers import smo
+from slabsvm.solvers import loop
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class _Near:
 
     def solve(self, tol: float, block_bytes: float) -> Solution:
         """Return a solution of relative gap tol; its blocks of K are small, however many rows are capped."""
-        return smo.solve(self.dual, self.gram, tol=tol, cache_bytes=block_bytes)
+        return loop.solve(self.dual, self.gram, tol=tol, cache_bytes=block_bytes)
 
     def w(self, solution: Solution) -> FloatArray:
         """Return the weight vector of these rows' multipliers and the capped rows."""

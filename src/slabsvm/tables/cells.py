@@ -18,8 +18,11 @@ from slabsvm.runtime.arrays import BoolArray, FloatArray
 
 # The letters of NumPy's types of numbers and booleans.
 NUMERIC = frozenset("fiub")
-# So much of a cell is shown in an error.
+# So much of a cell is shown in an error, and so many columns have a line of their own.
 MOST_SHOWN = 40
+MOST_LINES = 50
+# Of whole numbers beyond this some are no float64.
+LAST_EXACT = 2**53
 WORDS_OF_BOOLEANS = {"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0, "1.0": 1.0, "0.0": 0.0}
 DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[ T]|$)|\d{1,2}[./]\d{1,2}[./](?:\d{4}|\d{2})(?: |$)")
 
@@ -35,18 +38,41 @@ class TableError(ValueError):
         Where; None where it is wrong as a whole.
     row : int or None
         The row's place in the table, from 0.
+    remedy : {"drop", "id", "decimal", "points"} or None
+        What the table could be taken with as it is: the column is to be left out, names the rows, has decimal commas,
+        or has points where commas were read; None where a cell is to be mended.
+    errors : tuple of TableError
+        One for each column that is wrong; the error itself, unless it is of several.
     """
 
-    def __init__(self, what: str, *, column: str | None = None, row: int | None = None) -> None:
+    def __init__(
+        self, what: str, *, column: str | None = None, row: int | None = None, remedy: str | None = None
+    ) -> None:
         where = [] if row is None else [f"row {row + 1:,}"]
         where += [] if column is None else [f"column {shown(column)}"]
         place, what = ", ".join(where), plain(what)
         super().__init__(f"{place[0].upper()}{place[1:]}: {what}" if place else what)
-        self.what, self.column, self.row = what, column, row
+        self.what, self.column, self.row, self.remedy = what, column, row, remedy
+        self.errors: tuple[TableError, ...] = (self,)
+
+    @classmethod
+    def of(cls, errors: Sequence[TableError], what: str) -> TableError:
+        """Return the only error, or one of several columns: what is wrong with all, and a line for each."""
+        if len(errors) == 1:
+            return errors[0]
+        found = cls(what)
+        found.errors = tuple(errors)
+        more = [f"and {len(errors) - MOST_LINES:,} others"] if len(errors) > MOST_LINES else []
+        found.args = ("\n  ".join([f"{found.what}:", *map(str, errors[:MOST_LINES]), *more]),)
+        return found
 
     def below(self, rows: int) -> TableError:
         """Return the error as one of a table of which these rows are preceded by so many others."""
-        return self if self.row is None else TableError(self.what, column=self.column, row=self.row + rows)
+        if len(self.errors) > 1:
+            return TableError.of([error.below(rows) for error in self.errors], self.what)
+        if self.row is None:
+            return self
+        return TableError(self.what, column=self.column, row=self.row + rows, remedy=self.remedy)
 
 
 @dataclass(frozen=True)
@@ -83,11 +109,13 @@ class Cells:
         if "date" in kinds:
             raise self.error(
                 f"it holds dates, such as {shown(kinds['date'])}. Time goes on: every later date would be stranger "
-                "than all that were learned. Leave it out (drop), or make numbers of it, such as an hour or an age"
+                "than all that were learned. Leave it out (drop), or make numbers of it, such as an hour or an age",
+                remedy="drop",
             )
         if "other" in kinds:
             raise self.error(
-                f"it holds {type(kinds['other']).__name__}, neither numbers nor texts. Leave it out (drop)"
+                f"it holds {type(kinds['other']).__name__}, neither numbers nor texts. Leave it out (drop)",
+                remedy="drop",
             )
         if len(kinds) > 1:
             some, other = sorted(kinds)[:2]
@@ -124,9 +152,15 @@ class Cells:
             return self.values
         return np.array([_text(value) for value in self.values.tolist()], dtype=object)
 
-    def error(self, what: str, row: int | None = None) -> TableError:
+    def integers(self) -> list[int]:
+        """Return the whole numbers among the cells that are there, with all of their digits; none of floats."""
+        if self.values.dtype.kind not in "iuO":
+            return []
+        return [int(value) for value in self.present if isinstance(value, int | np.integer)]
+
+    def error(self, what: str, row: int | None = None, *, remedy: str | None = None) -> TableError:
         """Return the error of a cell, or of the column."""
-        return TableError(what, column=self.name, row=row)
+        return TableError(what, column=self.name, row=row, remedy=remedy)
 
     def _converted(self, boolean: bool) -> Any:
         try:
@@ -134,18 +168,24 @@ class Cells:
                 return self.present.astype(np.float64)
         except (ValueError, TypeError, OverflowError):
             pass
-        found = []
-        for row in np.flatnonzero(~self.missing):
-            value = self.values[row]
-            number = WORDS_OF_BOOLEANS.get(str(value).strip().lower()) if boolean else as_number(value)
-            if number is None:
-                raise self.error(_other(value, "booleans" if boolean else "numbers"), int(row))
-            found.append(number)
-        return found
+        read = _boolean if boolean else as_number
+        found = [read(value) for value in self.present]
+        wrong = [int(row) for row in np.flatnonzero(~self.missing) if read(self.values[row]) is None]
+        if not wrong:
+            return found
+        # Where commas are decimal points, the cell that is no number at all is the one to mend.
+        row = wrong[0] if boolean else next((row for row in wrong if with_point(self.values[row]) is None), wrong[0])
+        raise self.error(_other(self.values[row], "booleans" if boolean else "numbers"), row)
+
+
+def _boolean(value: Any) -> float | None:
+    return WORDS_OF_BOOLEANS.get(str(value).strip().lower())
 
 
 def _other(value: Any, learned: str) -> str:
-    return f"{shown(value)} stands where the model learned {learned}. Mend the cell"
+    comma = learned == "numbers" and as_number(value) is None and with_point(value) is not None
+    cure = "If its comma is a decimal point, say so (decimal)" if comma else "Mend the cell"
+    return f"{shown(value)} stands where the model learned {learned}. {cure}"
 
 
 def as_number(value: Any) -> float | None:
@@ -156,6 +196,11 @@ def as_number(value: Any) -> float | None:
         return float(value)
     except (TypeError, ValueError, OverflowError):
         return None
+
+
+def with_point(value: Any) -> float | None:
+    """Return the number of a text in which a comma may be the decimal point; None for anything else."""
+    return as_number(value.replace(",", ".")) if isinstance(value, str) else as_number(value)
 
 
 def shown(value: Any) -> str:
@@ -246,7 +291,11 @@ def cells_of(table: Any, places: Mapping[str, int], name: str) -> Cells:
     gaps = column.isna() if hasattr(column, "isna") else column.is_null()
     said = str(column.dtype)
     categorical = said.startswith(("category", "Categorical", "Enum"))
-    return _cells(name, np.asarray(column.to_numpy()), np.asarray(gaps.to_numpy()), categorical)
+    values = np.asarray(column.to_numpy())
+    if said.lower().startswith(("int", "uint")) and values.dtype.kind == "f" and (np.abs(values) > LAST_EXACT).any():
+        # Beside gaps integers have become floats, which have fewer digits.
+        values = np.array(column.to_list(), dtype=object)
+    return _cells(name, values, np.asarray(gaps.to_numpy()), categorical)
 
 
 def _cells(name: str, values: npt.NDArray[Any], gaps: BoolArray | None = None, categorical: bool = False) -> Cells:
@@ -270,7 +319,8 @@ def _cells(name: str, values: npt.NDArray[Any], gaps: BoolArray | None = None, c
         case "c":
             raise TableError("Complex data not supported: give real and imaginary parts", column=name)
         case _:
-            raise TableError(f"it holds {values.dtype}, neither numbers nor texts. Leave it out (drop)", column=name)
+            what = f"it holds {values.dtype}, neither numbers nor texts. Leave it out (drop)"
+            raise TableError(what, column=name, remedy="drop")
     return Cells(name, values, missing, categorical)
 
 

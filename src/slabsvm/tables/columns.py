@@ -10,12 +10,16 @@ import numpy as np
 
 from slabsvm.runtime.arrays import BoolArray, FloatArray
 from slabsvm.runtime.counting import counted
-from slabsvm.tables.cells import Cells, as_number, looks_like_a_date, shown
+from slabsvm.tables.cells import LAST_EXACT, Cells, as_number, looks_like_a_date, shown, with_point
 
 # Of new rows more than this share would have a text that was never seen: then texts are no categories.
 MOST_UNSEEN = 0.5
 # Each category is a coordinate of its own.
 MOST_LEVELS = 1000
+# Of categories with fewer rows, on average, little is learned: with fewer for each feature AutoSlabSVM does not trust
+# leave-one-out scores. So many categories of one row are no accident: a count, whose error is its root.
+ROWS_FOR_EACH = 5
+SURE_SINGLES = 5
 # A column of texts of which more than this share are numbers is a column of numbers with errors.
 MOST_NUMBERS = 0.5
 # So many categories are named in a statement.
@@ -85,8 +89,10 @@ class Numbers(Column):
 
     @classmethod
     def learned(cls, cells: Cells, *, boolean: bool) -> Numbers:
-        """Return what cells say, of which some are there."""
+        """Return what cells say, of which some are there; refuse identifiers, which float64 cannot tell apart."""
         found = cells.numbers(boolean=boolean)[~cells.missing]
+        if np.abs(found).max() > LAST_EXACT:
+            _refuse_identifiers(cells)
         return cls(
             name=cells.name,
             n_missing=int(cells.missing.sum()),
@@ -145,13 +151,15 @@ class Categories(Column):
         if any(looks_like_a_date(level) for level in levels[:FEW]):
             raise cells.error(
                 f"it holds dates, such as {shown(levels[0])}. Time goes on: every later date would be stranger than "
-                "all that were learned. Leave it out (drop), or make numbers of it, such as an hour or an age"
+                "all that were learned. Leave it out (drop), or make numbers of it, such as an hour or an age",
+                remedy="drop",
             )
         if singles > MOST_UNSEEN * len(texts) or len(levels) > MOST_LEVELS:
             raise cells.error(
                 f"it holds {len(levels):,} different texts in {counted(len(texts), 'row')}, such as "
                 f"{shown(texts[0])}: names or free text, and no categories. Leave it out (drop), or say that it names "
-                "the rows (id)"
+                "the rows (id)",
+                remedy="id" if singles == len(texts) else "drop",
             )
         usual = max(range(len(levels)), key=lambda place: (counts[levels[place]], -place))
         return cls(name=cells.name, n_missing=int(cells.missing.sum()), levels=levels, usual=usual, singles=singles)
@@ -179,6 +187,18 @@ class Categories(Column):
         once = f"; {self.singles:,} met once" if self.singles else ""
         return self._with_gaps(f"{len(self.levels):,} categories: {names}{once}")
 
+    def doubt(self, n_rows: int) -> str:
+        """Return what is doubtful where categories are nearly as many as rows; "" where it is not so."""
+        if len(self.levels) * ROWS_FOR_EACH <= n_rows or self.singles < SURE_SINGLES:
+            return ""
+        new = f"{self.singles / n_rows:.0%}"
+        return (
+            f"Column {shown(self.name)} has {len(self.levels):,} categories in {counted(n_rows, 'row')}, such as "
+            f"{shown(self.levels[0])}, and {self.singles:,} were met once: about {new} of new rows "
+            "will have one that was never met, and each is a coordinate, by which a model grows. If they are "
+            "quantities, make numbers of them; otherwise leave the column out (drop), or put categories together."
+        )
+
 
 def learned_column(cells: Cells, *, categorical: bool) -> Column:
     """Return what is learned of a column's cells.
@@ -189,30 +209,46 @@ def learned_column(cells: Cells, *, categorical: bool) -> Column:
         The column is empty, or holds what is neither numbers nor categories.
     """
     if cells.missing.all():
-        raise cells.error("it has no value at all. Leave it out (drop)")
+        raise cells.error("it has no value at all. Leave it out (drop)", remedy="drop")
     kind = cells.kind()
     if categorical or cells.categorical or kind == "text":
         return Categories.learned(replace(cells, categorical=categorical or cells.categorical))
     return Numbers.learned(cells, boolean=kind == "boolean")
 
 
+def _refuse_identifiers(cells: Cells) -> None:
+    """Refuse whole numbers of so many digits that float64 makes one of several, or changes most."""
+    whole = cells.integers()
+    as_floats = [int(float(number)) for number in whole]
+    changed = sum(number != rounded for number, rounded in zip(whole, as_floats, strict=True))
+    if len(set(as_floats)) < len(set(whole)) or changed > MOST_NUMBERS * len(cells.present):
+        raise cells.error(
+            f"it holds whole numbers of more digits than a float64 has, such as {max(whole, key=abs)}: identifiers, "
+            "and no quantity. Leave it out (drop), say that it names the rows (id), or that these are names "
+            "(categories); a quantity is to be divided by a power of ten",
+            remedy="id" if len(set(whole)) == len(cells.present) else "drop",
+        )
+
+
 def _refuse_numbers(cells: Cells, counts: Counter[str]) -> None:
     """Refuse texts most of which are numbers, and name the first that is none."""
-    n_texts = counts.total()
-    if sum(count for text, count in counts.items() if as_number(text) is not None) > MOST_NUMBERS * n_texts:
-        wrong = (row for row in np.flatnonzero(~cells.missing) if as_number(cells.values[row]) is None)
-        row = next(wrong, None)
-        if row is None:
-            raise cells.error("it holds numbers as texts. Make numbers of it, or say that they are names (categories)")
+    numbers = [text for text in counts if with_point(text) is not None]
+    if sum(counts[text] for text in numbers) <= MOST_NUMBERS * counts.total():
+        return
+    row = next((row for row in np.flatnonzero(~cells.missing) if with_point(cells.values[row]) is None), None)
+    if row is not None:
         raise cells.error(
             f"{shown(cells.values[row])} stands among numbers. Mend the cell, or say that these are names (categories)",
             int(row),
         )
-    with_point = (text.replace(",", ".", 1) for text in counts if "," in text)
-    if (
-        sum(counts[text.replace(".", ",", 1)] for text in with_point if as_number(text) is not None)
-        > MOST_NUMBERS * n_texts
-    ):
+    if (comma := next((text for text in numbers if as_number(text) is None), None)) is not None:
         raise cells.error(
-            f"it holds numbers with a decimal comma, such as {shown(next(iter(counts)))}. Say so (decimal)"
+            f"it holds numbers with a decimal comma, such as {shown(comma)}. Say so (decimal)", remedy="decimal"
         )
+    some = next((text for text in numbers if "." in text), None)
+    both = "" if some is None else ". If some columns have decimal points and others commas, say so (decimal)"
+    raise cells.error(
+        f"it holds numbers as texts, such as {shown(some or numbers[0])}{both}. Make numbers of it, or say that they "
+        "are names (categories)",
+        remedy=None if some is None else "points",
+    )

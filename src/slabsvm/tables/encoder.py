@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.exceptions import DataDimensionalityWarning
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
 from slabsvm.runtime.atomic import atomic
+from slabsvm.runtime.caller import warn
 from slabsvm.runtime.counting import counted
 from slabsvm.runtime.sklearn_private import StrOptions, _fit_context
 from slabsvm.tables.cells import Cells, TableError, cells_of, n_rows_of, places_of, shown, table_of
-from slabsvm.tables.columns import Coded, Column, learned_column
+from slabsvm.tables.columns import Categories, Coded, Column, Numbers, learned_column
 
 MISSING = ("indicate", "impute", "refuse")
+T = TypeVar("T")
 # The last coordinate, which is 0 for every row that was learned.
 STRANGE = "never met"
 
@@ -129,7 +132,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         Raises
         ------
         TableError
-            A ValueError that names the column, and the row where there is one, and says what to do.
+            A ValueError that names the columns, and the row where there is one, and says what to do. Its `errors` are
+            one for each column.
+
+        Warns
+        -----
+        DataDimensionalityWarning
+            Categories are many, with fewer than five rows each.
         """
         del y
         X = table_of(X)
@@ -138,24 +147,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             raise TableError(f"the table has {counted(n_rows_of(X), 'sample')}, and nothing can be learned from so few")
         if not names:
             raise TableError(f"0 feature(s) (shape={tuple(X.shape)}) while a minimum of 1 is required.")
-        asked = [
-            *(self.columns or ()),
-            *self.drop,
-            *self.categories,
-            *filter(None, (self.id_column, self.weight_column)),
-        ]
-        _require(names, asked)
+        require_columns(names, self._asked())
         left_out = {*self.drop, self.id_column, self.weight_column}
         taken = [name for name in names if name not in left_out and (self.columns is None or name in self.columns)]
         if not taken:
             raise TableError("no column is left to learn from")
-        learned = []
-        for name in taken:
-            cells = cells_of(X, names, name)
-            if self.missing == "refuse":
-                _refuse_gaps(cells)
-            learned.append(learned_column(cells, categorical=name in self.categories))
-        self.columns_ = tuple(learned)
+        self.columns_ = tuple(_of_each(taken, lambda name: self._learned(X, names, name), "cannot be learned from"))
         self.n_rows_ = n_rows_of(X)
         self.n_features_in_ = len(names)
         self.feature_names_in_ = np.array(list(names), dtype=object)
@@ -163,6 +160,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             raise TableError(
                 f"no column varies: {counted(len(taken), 'column')} of one value each. Nothing is to be learned"
             )
+        for column in self.columns_:
+            if isinstance(column, Categories) and (doubt := column.doubt(self.n_rows_)):
+                warn(doubt, DataDimensionalityWarning)
         return self
 
     def transform(self, X: Any) -> FloatArray:
@@ -175,7 +175,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         Raises
         ------
         TableError
-            A column that was learned is missing, or a cell is not of the kind that was learned.
+            Columns that were learned are missing, or cells are not of the kind that was learned.
         """
         check_is_fitted(self)
         X = table_of(X)
@@ -184,14 +184,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             raise TableError(
                 f"X has {len(names)} features, but TableEncoder is expecting {self.n_features_in_} features as input"
             )
-        _require(names, [column.name for column in self.columns_], learned=True)
-        parts, strange = [], np.zeros((n_rows_of(X), len(self.columns_)), dtype=bool)
-        for place, column in enumerate(self.columns_):
-            found = self._coded(column, X, names)
-            parts.append(found.values)
-            strange[:, place] = found.strange
-        parts.append(np.sqrt(self.n_rows_ * strange.sum(axis=1, keepdims=True)))
-        return Encoded(np.concatenate(parts, axis=1), strange)
+        by_name = {column.name: column for column in self.columns_}
+        require_columns(names, dict.fromkeys(by_name))
+        coded = _of_each(list(by_name), lambda name: self._coded(by_name[name], X, names), "cannot be taken")
+        strange = np.column_stack([one.strange for one in coded])
+        away = np.sqrt(self.n_rows_ * strange.sum(axis=1, keepdims=True))
+        return Encoded(np.concatenate([*(one.values for one in coded), away], axis=1), strange)
 
     def by_column(self, shares: FloatArray, strange: BoolArray) -> FloatArray:
         """Return the shares of rows' coordinates, (n, n_outputs), added up by column, (n, n_columns).
@@ -204,6 +202,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         found[:, self._wide()] = summed
         bearers = np.where(strange.any(axis=1, keepdims=True), strange, True)
         return np.asarray(found + shares[:, -1:] * bearers / bearers.sum(axis=1, keepdims=True))
+
+    def number_places(self) -> IndexArray:
+        """Return which coordinate is each column's number, (n_columns,); -1 for columns of another kind."""
+        numbers = [isinstance(column, Numbers) and not column.constant for column in self.columns_]
+        return np.where(numbers, self._starts(), -1)
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
         """Return the names of the coordinates; input_features, if given, are `feature_names_in_`."""
@@ -226,6 +229,19 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def _wide(self) -> BoolArray:
         """Return which columns have coordinates."""
         return np.array([len(self._outputs(column)) > 0 for column in self.columns_])
+
+    def _asked(self) -> dict[str, str | None]:
+        """Return the names that parameters ask for, each with the last parameter that does."""
+        lists = {"columns": self.columns or (), "drop": self.drop, "categories": self.categories}
+        asked: dict[str, str | None] = {name: parameter for parameter, names in lists.items() for name in names}
+        ones = {"id": self.id_column, "weight": self.weight_column}
+        return asked | {name: parameter for parameter, name in ones.items() if name is not None}
+
+    def _learned(self, X: Any, names: Mapping[str, int], name: str) -> Column:
+        cells = cells_of(X, names, name)
+        if self.missing == "refuse":
+            _refuse_gaps(cells)
+        return learned_column(cells, categorical=name in self.categories)
 
     def _coded(self, column: Column, X: Any, names: Mapping[str, int]) -> Coded:
         cells = cells_of(X, names, column.name)
@@ -253,19 +269,44 @@ def _refuse_gaps(cells: Cells) -> None:
         raise cells.error(text, int(cells.missing.argmax()))
 
 
-def _require(names: Mapping[str, int], asked: Iterable[str], *, learned: bool = False) -> None:
-    """Refuse a table without a column that is asked for, and say which one may be meant."""
-    absent = [name for name in asked if name not in names]
-    if not absent:
+def _of_each(names: Sequence[str], made: Callable[[str], T], wrong: str) -> list[T]:
+    """Return what is made of each column; the errors of all columns are one."""
+    found, errors = [], []
+    for name in names:
+        try:
+            found.append(made(name))
+        except TableError as error:
+            errors.append(error)
+    if errors:
+        raise TableError.of(errors, f"{counted(len(errors), 'column')} {wrong}")
+    return found
+
+
+def require_columns(names: Iterable[str], asked: Mapping[str, str | None]) -> None:
+    """Refuse a table without columns that are asked for, and say which of the others may be meant.
+
+    Each that is asked for has the parameter that names it, or None where a model has learned it.
+    """
+    names = list(names)
+    known = set(names)
+    if not (absent := [name for name in asked if name not in known]):
         return
-    name = absent[0]
-    by_lower = {other.strip().lower(): other for other in names}
-    near = get_close_matches(name.strip().lower(), list(by_lower), 1)
-    meant = f"Is it {shown(by_lower[near[0]])}? Then rename that" if near else "The table has " + _listed(list(names))
-    also = (
-        f", and {counted(len(absent) - 1, 'other')} of the model's are missing, too" if learned and absent[1:] else ""
-    )
-    raise TableError(f"the table has no column of this name{also}. {meant}", column=name)
+    # What is asked for and there is no misspelt name of something else.
+    others = [name for name in names if name not in asked]
+    by_lower = {other.strip().lower(): other for other in others}
+    errors = []
+    for name in absent:
+        near = get_close_matches(name.strip().lower(), list(by_lower), 1)
+        what = "the table has no column of this name" + ("" if asked[name] is None else f" ({asked[name]})")
+        if near:
+            cure = "Then rename that" if asked[name] is None else "Then name that"
+            what += f". Is it {shown(by_lower[near[0]])}? {cure}"
+        elif len(absent) == 1:
+            what += f". The table has {_listed(others or names)}"
+            what += "" if asked[name] is None else ". Name one of these, or none"
+        errors.append(TableError(what, column=name))
+    also = f", and its others are {_listed(others)}" if others else ""
+    raise TableError.of(errors, f"the table lacks {len(errors):,} columns{also}")
 
 
 def _listed(names: Sequence[str]) -> str:

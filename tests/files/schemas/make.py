@@ -11,19 +11,19 @@ import numpy as np
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from slabsvm import ConformalDetector, OneClassSlabSVM
+from slabsvm import AutoSlabSVM, ConformalDetector, NeighboursDetector, NormalScores, OneClassSlabSVM
 from slabsvm.files import save
 from slabsvm.files.models.saving import SCHEMA
 
 FOLDER = Path(__file__).parent
 
 if __name__ == "__main__":
-    rng = np.random.default_rng(0)
-    rows = rng.gamma(2.0, size=(30, 3)).round(2)
-    np.save(FOLDER / "rows.npy", rows)
+    rows = np.load(FOLDER / "rows.npy")
     models = {
         "rbf": OneClassSlabSVM(),
         "chi2": OneClassSlabSVM(kernel="chi2"),
+        "auto": AutoSlabSVM(),
+        "ranks": make_pipeline(NormalScores(), NeighboursDetector()),
         "calibrated": ConformalDetector(make_pipeline(StandardScaler(), OneClassSlabSVM(gamma="scale")), alpha=0.1),
     }
     for name, model in models.items():

@@ -3,8 +3,8 @@
 ((slab) => {
   const element = (id) => document.getElementById(id);
   const EPSILONS = 30;
-  /* The gamma slider has powers of ten of 1 / the view's squared size. */
-  const unit = ({ view }) => 1 / ((view.x[1] - view.x[0]) * (view.y[1] - view.y[0]));
+  /* The gamma slider has powers of ten of 1 / the view's squared size, as the slab has it. */
+  const unit = ({ view, scales }) => (scales[0] / (view.x[1] - view.x[0])) * (scales[1] / (view.y[1] - view.y[0]));
 
   const SLIDERS = {
     nu_lower: { to: Number, from: (v) => v, text: (v) => v.toFixed(2) },

@@ -20,11 +20,12 @@
   }
 
   /** @param {State} state */
-  function encode({ points, stranger, parameters, view, names }) {
+  function encode({ points, stranger, parameters, view, names, scales }) {
     const found = new URLSearchParams();
     for (const [key, name] of Object.entries(KEYS)) found.set(key, String(parameters[name]));
     found.set("v", [...view.x, ...view.y].join(" "));
     for (const name of names) found.append("n", name);
+    if (scales.some((scale) => scale !== 1)) found.set("d", scales.join(" "));
     found.set("s", packed([stranger]));
     found.set("p", packed(points));
     return `#${found}`;
@@ -48,11 +49,14 @@
     const [x0, x1, y0, y1] = (found.get("v") ?? "").split(" ").map(Number);
     const points = unpacked(found.get("p")), strangers = unpacked(found.get("s") ?? "0:0.0");
     const view = { x: [x0, x1], y: [y0, y1] };
+    const scales = (found.get("d") ?? "1 1").split(" ").map(Number);
     const isGood =
       points.length <= MOST_POINTS &&
       strangers.length === 1 &&
       [...points, ...strangers].every(isPlace) &&
       isView(view) &&
+      isPlace(scales) &&
+      scales.every((scale) => scale > 0) &&
       Object.hasOwn(slab.kernels.named, parameters.kernel) &&
       ["leave-one-out", "training"].includes(parameters.offsets) &&
       (parameters.gamma <= LARGEST || ["neighbours", "scale"].includes(parameters.gamma)) &&
@@ -60,7 +64,7 @@
       Number.isFinite(parameters.epsilon);
     if (!isGood) return null;
     const names = found.getAll("n");
-    return { points, stranger: strangers[0], parameters, view, names: names.length === 2 ? names : ["x", "y"] };
+    return { points, stranger: strangers[0], parameters, view, scales, names: names.length === 2 ? names : ["x", "y"] };
   }
 
   slab.link = { encode, decode };

@@ -18,12 +18,18 @@
     speaking = setTimeout(() => (element("summary").textContent = text), delay);
   }
 
-  const question = (pixels) => ({
-    points: session.state.points,
-    strangers: [session.state.stranger],
-    parameters: session.state.parameters,
-    grid: plot.grid(session.state, pixels),
-  });
+  /** What is asked of a grid of the picture: the slab has coordinates divided by their scales, the picture has not. */
+  function question(grid) {
+    const { points, stranger, parameters, scales } = session.state;
+    const scaled = (row) => row.map((value, j) => value / scales[j]);
+    const along = ([from, to, count], scale) => [from / scale, to / scale, count];
+    return {
+      points: points.map(scaled),
+      strangers: [scaled(stranger)],
+      parameters,
+      grid: { x: along(grid.x, scales[0]), y: along(grid.y, scales[1]) },
+    };
+  }
 
   /** The next frame, or soon, where frames are not drawn. */
   const frame = () => Promise.race([new Promise(requestAnimationFrame), new Promise((done) => setTimeout(done, 50))]);
@@ -61,12 +67,12 @@
   }
 
   async function answer(pixels) {
-    const state = session.state, asked = question(pixels);
+    const state = session.state, grid = plot.grid(state, pixels);
     try {
-      const found = await slab.client.ask(asked);
+      const found = await slab.client.ask(question(grid));
       const { rho_lower, rho_upper, points } = found, within = (s) => s >= rho_lower && (rho_upper === null || s <= rho_upper);
       points.normal = points.left_out ? points.left_out.map(within) : points.accepted;
-      plot.answer = { ...found, grid: asked.grid };
+      plot.answer = { ...found, grid };
       tell(state, plot.answer);
     } catch (error) {
       if (!(error instanceof slab.QuestionError)) throw error;
@@ -186,7 +192,8 @@
       if (nonNegative && isNegative) parameters.kernel = "rbf";
       plot.selected = plot.cursor = null;
       const names = [loaded.columns[first].name, loaded.columns[second].name];
-      session.set({ ...slab.state.framed(points, null, nonNegative && !isNegative), names, parameters });
+      const shown = slab.state.framed(points, null, nonNegative && !isNegative);
+      session.set({ ...shown, scales: slab.state.deviations(shown.points), names, parameters });
       element("table-note").textContent = said;
     } catch (error) {
       if (!(error instanceof slab.QuestionError)) throw error;

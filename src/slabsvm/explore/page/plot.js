@@ -164,9 +164,11 @@
         if (py > 30 && py < height - 26) pen.fillText(String(y), 8, py + 4);
       }
       pen.stroke();
-      pen.fillText(state.names[1], 8, 16);
+      const [across, up] = state.names.map((name, j) => slab.words.axis(name, state.scales[j]));
+      pen.fillText(up, 8, 16);
       pen.textAlign = "right";
-      pen.fillText(state.names[0], width - 8, height - 9);
+      /* Above the ticks' numbers. */
+      pen.fillText(across, width - 8, height - 25);
       pen.textAlign = "left";
     }
 

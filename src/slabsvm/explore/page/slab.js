@@ -137,7 +137,9 @@
     const share = (is) => weights.reduce((sum, w, i) => sum + (is(i) ? w : 0), 0) / total;
     const held = (i) => multipliers.some((values) => values[i] > 0);
     const bound = 1 - share(held);
-    const expectedRecall = training ? bound : share((i) => within(leftOut[i]));
+    const lightest = weights.reduce((least, w) => Math.min(least, w), Infinity);
+    const once = share((i) => weights[i] <= lightest);
+    const expectedRecall = training ? bound : share((i) => within(leftOut[i])) * (1 - once / (weights.length + 1));
     const nominal = 1 - parameters.nu_lower - (rho.length > 1 ? parameters.nu_upper : 0);
     const score =
       rho.length < 2
@@ -160,14 +162,15 @@
       if (training) {
         texts.push(slab.warnings.bounded(bound, share((i) => (weights[i] > 1 ? isIn(i) : !held(i))), nominal, remedy));
       } else {
-        const once = share((i) => weights[i] === 1);
-        const learned = once > 0 ? share((i) => weights[i] === 1 && isIn(i)) / once : 1;
+        const single = share((i) => weights[i] === 1);
+        const learned = single > 0 ? share((i) => weights[i] === 1 && isIn(i)) / single : 1;
         texts.push(slab.warnings.liftedOut(learned, expectedRecall, nominal, smoother));
       }
     }
     if (!training) {
       const decided = Array.from(scores, within), alone = Array.from(leftOut, within);
       texts.push(slab.warnings.misjudgedRepeats(weights, nominal, decided, alone));
+      texts.push(slab.warnings.tooFew(weights.length, once, nominal));
     }
     const warning = texts.filter(Boolean).join(" "), warnings = warning ? [warning] : [];
     if (solution.status === "stalled") {

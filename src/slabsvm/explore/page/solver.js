@@ -1,4 +1,4 @@
-/* solver.js: descent and Newton steps on the face take turns until the gap is small (slabsvm.solvers.small). */
+/* solver.js: descent and Newton steps on the face take turns until the gap is small. */
 "use strict";
 ((slab) => {
   const { Face } = slab;

@@ -20,6 +20,7 @@
    * @property {object} parameters
    * @property {{x: number[], y: number[]}} view from and to
    * @property {string[]} names of the coordinates
+   * @property {number[]} scales by which the slab has each coordinate divided: 1, or the deviation of a table's column
    */
 
   /** The decimals that a coordinate is kept with, so that a link can carry it: a hundred-thousandth of the span. */
@@ -43,6 +44,15 @@
     const outer = stranger ?? [x[1] - 0.1 * (x[1] - x[0]), y[0] + 0.12 * (y[1] - y[0])];
     const shown = { x: x.map((v) => rounded(v, dx)), y: y.map((v) => rounded(v, dy)) };
     return { points: points.map(kept), stranger: kept(outer), view: shown };
+  }
+
+  /** Each coordinate's standard deviation to three digits, 1 where it is constant: what features of two units ask for. */
+  function deviations(points) {
+    return [0, 1].map((j) => {
+      const values = points.map((row) => row[j]), mean = values.reduce((a, b) => a + b, 0) / values.length;
+      const variance = values.reduce((sum, v) => sum + (v - mean) ** 2, 0) / values.length;
+      return values.some((v) => v !== values[0]) ? Number(Math.sqrt(variance).toPrecision(3)) || 1 : 1;
+    });
   }
 
   /** A state and those before it; changes of one gesture are undone together. */
@@ -176,13 +186,13 @@
     });
 
   const view = { x: [-4, 4], y: [-3, 3] };
-  const names = ["x", "y"];
+  const names = ["x", "y"], scales = [1, 1];
   const around = { ...DEFAULTS, nu_lower: 0.08, nu_upper: 0.05, gamma: 0.05 };
   const SCENES = {
-    first: () => ({ points: ring(), stranger: [0.2, 0.1], parameters: around, view, names }),
-    planes: () => ({ points: ring(), stranger: [0.2, 0.1], parameters: { ...around, epsilon: 0 }, view, names }),
+    first: () => ({ points: ring(), stranger: [0.2, 0.1], parameters: around, view, names, scales }),
+    planes: () => ({ points: ring(), stranger: [0.2, 0.1], parameters: { ...around, epsilon: 0 }, view, names, scales }),
     islands: () => ({
-      points: crescent(), stranger: [0, -0.4], names, view,
+      points: crescent(), stranger: [0, -0.4], names, scales, view,
       parameters: { ...DEFAULTS, gamma: 12, offsets: "training" },
     }),
     intruders: () => ({
@@ -190,9 +200,9 @@
         ...drawn(3, 110, (next) => [-0.7 + 0.8 * next(), 0.3 + 0.6 * next()]),
         ...drawn(5, 14, (next) => [2.6 + 0.16 * next(), -1.9 + 0.16 * next()]),
       ],
-      stranger: [2.6, -1.3], names, view, parameters: { ...DEFAULTS, gamma: "scale", nu_lower: 0.05 },
+      stranger: [2.6, -1.3], names, scales, view, parameters: { ...DEFAULTS, gamma: "scale", nu_lower: 0.05 },
     }),
   };
 
-  slab.state = { MOST_POINTS, MOST_DECIMALS, LARGEST, DEFAULTS, SCENES, Session, framed, isPlace, isView, normal };
+  slab.state = { MOST_POINTS, MOST_DECIMALS, LARGEST, DEFAULTS, SCENES, Session, deviations, framed, isPlace, isView, normal };
 })((globalThis.slabsvm ??= {}));

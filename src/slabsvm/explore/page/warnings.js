@@ -64,6 +64,25 @@
     );
   }
 
+  /** The recall to expect of a threshold by m samples that accepts a share of them, and its standard error. */
+  function foretold(share, m) {
+    const expected = share * (1 - 1 / (m + 1));
+    return [expected, Math.sqrt((expected * (1 - expected)) / (m + 2))];
+  }
+
+  /** Where the recall of so many samples, of which this share do not repeat, may be LOST_RECALL too small. */
+  function tooFew(m, once, nominal) {
+    const lost = (count) => foretold(nominal, count)[0] - foretold(nominal, count)[1] < nominal - LOST_RECALL;
+    if (once < 0.5 || !lost(m)) return "";
+    let least = m;
+    while (lost(least)) least += 1;
+    const [expected, error] = foretold(nominal, m);
+    return (
+      `${m} distinct samples are few to put a threshold by: where ${percent(nominal)} of new positives are to be ` +
+      `accepted, expect ${percent(expected)}, with a standard error of ${percent(error)}. Give ${least} or more.`
+    );
+  }
+
   /** Where a threshold is kept above the limit, which this share of samples scores when alone. */
   const unreached = (alone, expected, nominal, remedy) =>
     `${percent(alone)} of the training samples score, without themselves, what a row infinitely far away scores: the ` +
@@ -118,8 +137,8 @@
       return (
         `${found}they score higher than rows that were left out, or tie on the threshold, which counts as inside. If ` +
         `new rows will repeat training rows as these do, expect ${percent(expected, 1)} of new positives to be ` +
-        "accepted, and novel rows that repeat these too. Hold rows out to put the threshold: " +
-        "ConformalDetector(model, method='split') does. Rows that score alike are accepted or rejected together, " +
+        "accepted, and novel rows that repeat these too. Hold rows out at random, and put the threshold by them: " +
+        "ConformalDetector(model, method='prefit') does. Rows that score alike are accepted or rejected together, " +
         "there too: where values are few, ask for more to be rejected."
       );
     }
@@ -128,6 +147,6 @@
 
   slab.warnings = {
     LOST_RECALL, smoother, collapsed, bounded, liftedOut, unreached, unlikeAll, beyondAll, ofOneLength,
-    misjudgedRepeats, general, percent,
+    misjudgedRepeats, tooFew, general, percent,
   };
 })((globalThis.slabsvm ??= {}));

@@ -5,6 +5,9 @@
   const counted = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
   const short = (value) => String(Number(value.toPrecision(3)));
 
+  /** What stands at an axis. */
+  const axis = (name, scale) => (scale === 1 ? name : `${name}, standardised (÷ ${short(scale)})`);
+
   /** The share of new points that the parameters ask for. */
   const nominal = ({ nu_lower, nu_upper, epsilon }) => 1 - nu_lower - (epsilon === 0 ? 0 : nu_upper);
 
@@ -40,5 +43,5 @@
     }[answer.status] ?? `Not solved (${answer.status}): ${of}.`;
   }
 
-  slab.words = { summary, verdict, recall, certificate, counted, percent, short };
+  slab.words = { axis, summary, verdict, recall, certificate, counted, percent, short };
 })((globalThis.slabsvm ??= {}));

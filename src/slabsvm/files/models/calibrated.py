@@ -13,7 +13,7 @@ from slabsvm.detectors.windowed import Window, WindowedDetector
 from slabsvm.files.models.arrays import FLOATS, Array, Labels, Places, Rows
 from slabsvm.files.models.at import At
 from slabsvm.files.models.estimators import Entry, Estimator, Values
-from slabsvm.files.models.kinds import ForTraining, Kind, Many, Maybe, Number, Record, Scalar, Whole
+from slabsvm.files.models.kinds import ForTraining, Kind, Later, Many, Maybe, Number, Record, Scalar, Whole
 from slabsvm.openset.classifier import OpenSetClassifier
 from slabsvm.openset.classwise import NormalisedMargin
 from slabsvm.openset.joint import ByClassifier, Detectors, Fold
@@ -42,8 +42,9 @@ CONFORMAL: dict[str, Kind] = {
     "out_of_reach": Number(),
     "offset": Number(),
     "far_p_value": Number(finite=False),
+    "repeats": Later(Number()),
 }
-_PRIVATE = {"rankings", "columns", "held_out"}
+_PRIVATE = {"rankings", "columns", "held_out", "repeats"}
 
 
 def _conformal_part(model: ConformalDetector, part: str) -> Any:

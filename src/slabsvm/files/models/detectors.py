@@ -4,20 +4,26 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from slabsvm.detectors.base import Detector
+from slabsvm.detectors.dependence import DependenceFit, Regressions
 from slabsvm.detectors.explanation import Usual
 from slabsvm.detectors.kernel_density import Density, DensityFit
 from slabsvm.detectors.kernel_pca import Subspace
+from slabsvm.detectors.neighbours import Neighbourhood, NeighboursFit
 from slabsvm.detectors.support_vector_fit import Support, SupportVectorFit
+from slabsvm.detectors.surprise import Shares, Surprise
 from slabsvm.detectors.two_sided import TwoSided
 from slabsvm.files.models.arrays import Array, Places, Rows
 from slabsvm.files.models.estimators import Entry, Estimator, Values
 from slabsvm.files.models.functions import RADIAL, SUM, SUMS, refuse_unlike
-from slabsvm.files.models.kinds import Flag, ForTraining, Kind, Many, Maybe, Number, Record, Text, Whole
+from slabsvm.files.models.kinds import Earlier, Flag, ForTraining, Kind, Later, Many, Maybe, Number, Record, Text, Whole
 from slabsvm.kernels.expansion import Expansion
 from slabsvm.kernels.landmarks import Landmarks
 from slabsvm.kernels.rbf import RBF
-from slabsvm.selection.auto import AveragedFit
+from slabsvm.selection.auto import CombinedFit
+from slabsvm.selection.combination import Combination, Member
 
 ANY = Number(finite=False)
 LOO_SCORES = Array("rows", holds="any")
@@ -99,7 +105,7 @@ def _support_vector_fit(**boundary: Kind) -> Record:
             "gap": ANY,
             "relative_gap": ANY,
             "iterations": Whole(),
-            "status": Text("converged", "degenerate", "iteration limit", "cache limit", "stalled"),
+            "status": Text("converged", "degenerate", "iteration limit", "slow", "cache limit", "stalled"),
             "usual": USUAL,
         },
         take=_with_function,
@@ -160,30 +166,126 @@ DENSITY = Record(
 )
 
 
-def _averaged(**parts: Any) -> AveragedFit:
-    if not all(isinstance(member._fitted.kernel, RBF) for member in parts["members"]):
-        raise ValueError("its members have the RBF kernel")
-    return AveragedFit(**parts)
-
-
-AVERAGED = Record(
-    _averaged,
+NEIGHBOURS = Record(
+    NeighboursFit,
     {
         **FOUND,
-        # p-values need them.
-        "loo_scores": Maybe(LOO_SCORES),
-        "scaler": Maybe(Estimator("sklearn.preprocessing.StandardScaler", fitted=True)),
-        "members": Many(Estimator("slabsvm.OneClassSlabSVM", fitted=True), least=1),
-        "by_folds": Flag(),
-        "weights": Maybe(Array("rows")),
-        "n_groups": Maybe(Whole(2)),
-        "expected_recall": Number(),
-        "sample": Maybe(Places("learned", below="rows")),
+        "neighbourhood": Record(
+            Neighbourhood,
+            {"samples": Rows("samples", "d", dtype=("f8",)), "counts": Array("samples"), "n_neighbours": Whole(1)},
+        ),
     },
 )
 
 
-def _detector(name: str, fit: Record, *further: str, left_out: tuple[str, ...] = ()) -> Entry:
+def _surprise(scores: Any, rows: Any, excess: float) -> Surprise:
+    if len(rows) != len(scores) + 1 or not len(scores) or (np.diff(scores) < 0).any() or (np.diff(rows) < 0).any():
+        raise ValueError("its scores and numbers of rows are not in order")
+    return Surprise(Shares(scores, rows), excess)
+
+
+def _surprise_part(surprise: Surprise, part: str) -> Any:
+    return surprise.excess if part == "excess" else getattr(surprise.shares, part)
+
+
+SURPRISE = Record(
+    _surprise,
+    {"scores": Array("references"), "rows": Array("numbers"), "excess": Number(above=0.0)},
+    take=_surprise_part,
+    apart=True,
+)
+
+
+def _dependence(**parts: Any) -> DependenceFit:
+    if (parts["regressions"].scale <= 0).any():
+        raise ValueError("a feature's deviation is not positive")
+    return DependenceFit(**parts)
+
+
+DEPENDENCE = Record(
+    _dependence,
+    {
+        **FOUND,
+        "regressions": Record(
+            Regressions,
+            {
+                "centre": Array("d"),
+                "scale": Array("d"),
+                "samples": Array("samples", "d"),
+                "targets": Places("targets", below="d"),
+                "gammas": Array("targets"),
+                "coefficients": Array("targets", "samples"),
+            },
+        ),
+        "surprises": Many(SURPRISE, names="targets", least=1),
+    },
+)
+# Which classes a member of AutoSlabSVM may be of.
+MEMBERS = ("slabsvm.OneClassSVM", "slabsvm.NeighboursDetector", "slabsvm.DependenceDetector", "slabsvm.OneClassSlabSVM")
+SCALER = Estimator("sklearn.preprocessing.StandardScaler", fitted=True)
+# What every version of AutoSlabSVM keeps.
+AUTO: dict[str, Kind] = {
+    **FOUND,
+    # p-values need them.
+    "loo_scores": Maybe(LOO_SCORES),
+    "by_folds": Flag(),
+    "weights": Maybe(Array("rows")),
+    "n_groups": Maybe(Whole(2)),
+    "expected_recall": Number(),
+    "sample": Maybe(Places("learned", below="rows")),
+}
+
+
+def _combined(views: list[Any], members: list[Member], **parts: Any) -> CombinedFit:
+    for member in members:
+        if member.view >= len(views):
+            raise ValueError("a member takes a view that there is not")
+        if not isinstance(getattr(member.detector._fitted, "kernel", RBF), RBF | type):
+            raise ValueError("its members have the RBF kernel")
+        if member.columns is not None and len(member.columns) != member.detector.n_features_in_:
+            raise ValueError("a member takes another number of features")
+    return CombinedFit(combination=Combination(views, members), **parts)
+
+
+def _combined_part(fit: CombinedFit, part: str) -> Any:
+    return getattr(fit.combination if part in {"views", "members"} else fit, part)
+
+
+def _averaged(scaler: Any, members: list[Any], **parts: Any) -> CombinedFit:
+    """Return the mean of slabs' decisions that AutoSlabSVM was in version 0.1."""
+    alike = [Member(member, 0, None, 1.0 / len(members), None) for member in members]
+    return _combined([scaler], alike, recall_error=None, one_point=False, **parts)
+
+
+VIEW = Maybe(Estimator("sklearn.preprocessing.StandardScaler", "slabsvm.NormalScores", fitted=True))
+MEMBER = Record(
+    Member,
+    {
+        # Its features are all of the view's, or as many as there are columns.
+        "columns": Maybe(Places("taken", below="d")),
+        "detector": Estimator(*MEMBERS, fitted=True, features="taken"),
+        "view": Whole(),
+        "weight": Number(above=0.0),
+        "surprise": Maybe(SURPRISE),
+    },
+    apart=True,
+)
+COMBINED = Record(
+    _combined,
+    {
+        "views": Many(VIEW, least=1),
+        "members": Many(MEMBER, least=1),
+        **AUTO,
+        "recall_error": Maybe(Number()),
+        "one_point": Flag(),
+    },
+    take=_combined_part,
+)
+SLABS = Many(Estimator("slabsvm.OneClassSlabSVM", fitted=True), least=1)
+AVERAGED = Record(_averaged, {**AUTO, "scaler": Maybe(SCALER), "members": SLABS})
+
+
+def _detector(name: str, fit: Kind, *further: str, left_out: tuple[str, ...] = ()) -> Entry:
     """Return how a `Detector` is kept, whose fit and further numbers are these."""
     return Entry(
         name,
@@ -191,6 +293,7 @@ def _detector(name: str, fit: Record, *further: str, left_out: tuple[str, ...] =
             "n_samples_fit": Whole(names="rows"),
             "warning": Text(),
             "fit": fit,
+            "learned": Later(ForTraining(Array("learned", dtype=("u8",)))),
             **{one: Number() for one in further},
         },
         take=_taken,
@@ -200,11 +303,13 @@ def _detector(name: str, fit: Record, *further: str, left_out: tuple[str, ...] =
 
 
 def _taken(model: Detector, part: str) -> Any:
+    if part == "learned":
+        return getattr(model, "_learned", None)
     return model._fitted if part == "fit" else getattr(model, f"{part}_")
 
 
 def _give(model: Detector, parts: Values) -> None:
-    model._fitted = parts.pop("fit")
+    model._fitted, model._learned = parts.pop("fit"), parts.pop("learned")
     model.__dict__.update(model._fitted.attributes())
     model.__dict__.update({f"{name}_": value for name, value in parts.items()})
 
@@ -268,6 +373,8 @@ DETECTORS = (
     ),
     _detector("slabsvm.KernelPCADetector", SUBSPACE),
     _detector("slabsvm.KernelDensityDetector", DENSITY),
-    _detector("slabsvm.AutoSlabSVM", AVERAGED, left_out=("progress",)),
+    _detector("slabsvm.NeighboursDetector", NEIGHBOURS),
+    _detector("slabsvm.DependenceDetector", DEPENDENCE),
+    _detector("slabsvm.AutoSlabSVM", Earlier(COMBINED, scaler=AVERAGED), left_out=("progress",)),
     Entry("slabsvm.LinearOneClassSlabSVM", LINEAR, take=_linear_part, give=_give_linear, doubt=_doubt_linear),
 )

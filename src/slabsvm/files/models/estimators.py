@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.files.models.arrays import Labels, Names
 from slabsvm.files.models.at import At, exactly, shown
-from slabsvm.files.models.kinds import Kind, Maybe, Scalar, Text, Whole
+from slabsvm.files.models.kinds import Kind, Later, Maybe, Scalar, Text, Whole
 from slabsvm.runtime.cached import cached_property
 
 # An estimator is inside of no more others.
@@ -251,6 +251,8 @@ class Estimator(Kind):
         """Set what a fit has found."""
         inner = at.inside("fitted")
         kinds: dict[str, Kind] = {"n_features_in": _FEATURES, "feature_names_in": _NAMES, **entry.fitted}
+        if isinstance(state, dict):
+            state = {name: None for name, kind in kinds.items() if isinstance(kind, Later)} | state
         nodes = exactly(state, tuple(kinds), inner)
         parts = {
             name: kind.read(one, inner.inside(name)) for (name, kind), one in zip(kinds.items(), nodes, strict=True)

@@ -196,6 +196,10 @@ class ForTraining(Maybe):
         return super().write(value, at) if at.training else None
 
 
+class Later(Maybe):
+    """A part of an estimator that files of earlier versions lack, which is None then."""
+
+
 class Scalar(Kind):
     """None, true or false, a text or a number; NumPy's numbers stay such."""
 
@@ -345,3 +349,28 @@ class Either(Kind):
             at.refuse(f"must be one of {', '.join(self.kinds)}")
         ((name, inner),) = node.items()
         return self.kinds[name].read(inner, at.inside(name))
+
+
+class Earlier(Kind):
+    """A value that files of earlier schemas hold in other parts.
+
+    Parameters
+    ----------
+    now : Kind
+        What is written, and read where no part says otherwise.
+    **before : Kind
+        The kind of a value that has a part of this name.
+    """
+
+    def __init__(self, now: Kind, **before: Kind) -> None:
+        self.now = now
+        self.before = before
+
+    def write(self, value: Any, at: At) -> Any:
+        """Return its JSON."""
+        return self.now.write(value, at)
+
+    def read(self, node: Any, at: At) -> Any:
+        """Return the value."""
+        found = [kind for part, kind in self.before.items() if isinstance(node, dict) and part in node]
+        return (found[0] if found else self.now).read(node, at)

@@ -22,7 +22,8 @@ FORMAT = "slabsvm model"
 LONGEST = 500
 # What makes a document of the next schema: the first takes one of schema 1.
 Migrations = Sequence[Callable[[dict[str, Any]], dict[str, Any]]]
-MIGRATIONS: Migrations = ()
+# Schema 2: AutoSlabSVM has views and other members, and there are more classes. It reads its earlier parts by itself.
+MIGRATIONS: Migrations = (lambda document: document,)
 # A file of another layout, or with other parts of a class, is of another schema.
 SCHEMA = len(MIGRATIONS) + 1
 
@@ -39,9 +40,10 @@ def save(model: Any, path: str | os.PathLike[str], *, training: bool = True) -> 
         the steps that docs/developers/model-files.md lists; a `DriftMonitor`, with all that it knows of its stream.
     path : path
     training : bool, default=True
-        Whether to keep what prediction does not need: leave-one-out scores of single detectors, the numbers of rows
-        that were held out, and the rows that an `OpenSetClassifier` with a classifier learns from again when a class
-        comes or goes. Support vectors, which are training rows, are needed and always kept.
+        Whether to keep what prediction does not need: leave-one-out scores of single detectors, fingerprints of the
+        rows that were learned, the numbers of rows that were held out, and the rows that an `OpenSetClassifier` with a
+        classifier learns from again when a class comes or goes. Support vectors, which are training rows, are needed
+        and always kept.
 
     Raises
     ------

@@ -166,6 +166,15 @@ def _doubt_regression(model: Any) -> str:
     return "" if k > 1 and len(model.coef_) == (1 if k == 2 else k) else "has no weights for each class"
 
 
+def _doubt_normal_scores(model: Any) -> str:
+    if "scale_" not in vars(model):
+        return ""
+    for values, scores in zip(model.values_, model.scores_, strict=True):
+        if len(values) != len(scores) or not len(values) or (np.diff(values) <= 0).any() or (np.diff(scores) < 0).any():
+            return "has values and scores that do not ascend together"
+    return "" if (model.scale_ > 0).all() else "has a scale that is not positive"
+
+
 MAP = {"sample_interval": Number(above=0.0), "error": Number()}
 
 STEPS = (
@@ -232,6 +241,15 @@ STEPS = (
             "noise_variance": Scalar(),
             "n_samples": Whole(),
         },
+    ),
+    Entry(
+        "slabsvm.NormalScores",
+        {
+            "values": Many(Array("values"), names="d"),
+            "scores": Many(Array("values"), names="d"),
+            "scale": Array("d"),
+        },
+        doubt=_doubt_normal_scores,
     ),
     Entry("slabsvm.features.HellingerMap", {}),
     Entry("slabsvm.features.IntersectionMap", MAP),

@@ -12,21 +12,52 @@ from sklearn.pipeline import Pipeline
 
 from slabsvm.conformal.detector import ConformalDetector
 from slabsvm.conformal.remoteness import least_mass, needs_reach
+from slabsvm.detectors.dependence import LARGEST, DependenceDetector
 from slabsvm.detectors.kernel_density import KernelDensityDetector
 from slabsvm.detectors.kernel_pca import KernelPCADetector
 from slabsvm.detectors.kernelized import KernelDetector
 from slabsvm.detectors.linear_slab import LinearOneClassSlabSVM
+from slabsvm.detectors.neighbours import FARTHEST, NeighboursDetector
 from slabsvm.detectors.one_class_svm import OneClassSVM
 from slabsvm.detectors.slab import OneClassSlabSVM
+from slabsvm.detectors.surprise import LARGEST as LARGEST_SURPRISE
+from slabsvm.detectors.surprise import TIE, Surprise
 from slabsvm.detectors.svdd import SVDD
 from slabsvm.detectors.two_sided import LOWEST, OUT_OF_REACH, TwoSided
 from slabsvm.files.onnx.answer import Answer
-from slabsvm.files.onnx.graph import Tensor, log, maximum, minimum, row_squares, where
+from slabsvm.files.onnx.graph import (
+    ImpreciseError,
+    Tensor,
+    exp,
+    log,
+    maximum,
+    minimum,
+    row_squares,
+    row_sums,
+    searched,
+    smallest,
+    sqrt,
+    take,
+    where,
+)
 from slabsvm.files.onnx.p_values import calibrated
-from slabsvm.files.onnx.steps import after, on_scale
-from slabsvm.files.onnx.sums import Position, Sums, image, position, product, refusal, share_samples, squared_lengths
+from slabsvm.files.onnx.steps import after, view_of
+from slabsvm.files.onnx.sums import (
+    Position,
+    Sums,
+    dense,
+    exponents,
+    image,
+    position,
+    product,
+    refusal,
+    share_samples,
+    squared_lengths,
+)
 from slabsvm.kernels.expansion import Expansion
+from slabsvm.kernels.rbf import RBF
 from slabsvm.kernels.tables import WeightVector
+from slabsvm.runtime.arrays import FloatArray
 from slabsvm.selection.auto import AutoSlabSVM
 from slabsvm.selection.chosen import ChosenDetector
 
@@ -62,13 +93,79 @@ def _(detector: ConformalDetector, rows: Tensor) -> Answer:
 
 @answer.register
 def _(detector: AutoSlabSVM, rows: Tensor) -> Answer:
-    scaled = on_scale(detector._fitted.scaler, rows)
-    share_samples([member._fitted.expansion for member in detector.members_], rows.graph)
-    total, *others = (answer(member, scaled).decision for member in detector.members_)
-    for other in others:
-        total = total + other
-    mean = total / float(len(detector.members_))
-    return _of_valid(rows, Answer(mean, mean - detector.offset_))
+    combination = detector._fitted.combination
+    views = [view_of(view, rows) for view in combination.views]
+    for number in range(len(views)):
+        samples = [member.detector._fitted.expansion for member in combination.members if member.is_kernel_of(number)]
+        share_samples(samples, rows.graph)
+    total = None
+    for member in combination.members:
+        view = views[member.view]
+        found = answer(member.detector, view if member.columns is None else take(view, member.columns, axis=1))
+        part = found.decision if member.surprise is None else -surprise(member.surprise, found.score)
+        total = part * member.weight if total is None else total + part * member.weight
+    assert total is not None
+    return _of_valid(rows, Answer(total, total - detector.offset_))
+
+
+@answer.register
+def _(detector: NeighboursDetector, rows: Tensor) -> Answer:
+    neighbourhood, graph = detector._fitted.neighbourhood, rows.graph
+    if graph.single:
+        raise ImpreciseError("distances of near rows are rounded as those of far ones are")
+    samples = dense(neighbourhood.samples)
+    _, near = smallest(_squares(samples, rows), min(neighbourhood.n_neighbours, len(samples)))
+    # From differences, which have all their digits.
+    apart = graph.node("Unsqueeze", rows, np.array([1])) - take(samples, near)
+    squares = graph.node("ReduceSumSquare", apart, np.array([2]), keepdims=0)
+    distances = minimum(sqrt(squares), FARTHEST)
+    passed = minimum(
+        graph.node("CumSum", take(neighbourhood.counts, near), np.array(1)), float(neighbourhood.n_neighbours)
+    )
+    before = graph.node("CumSum", take(neighbourhood.counts, near), np.array(1), exclusive=1)
+    taken = passed - minimum(before, float(neighbourhood.n_neighbours))
+    score = -row_sums(distances * taken) / row_sums(taken)
+    return _of_valid(rows, Answer(score, score - detector.offset_))
+
+
+@answer.register
+def _(detector: DependenceDetector, rows: Tensor) -> Answer:
+    fit, graph = detector._fitted, rows.graph
+    if graph.single:
+        raise ImpreciseError("residuals are ranked among others that may be equal")
+    regressions = fit.regressions
+    scaled = maximum(minimum((rows - regressions.centre) / regressions.scale, LARGEST), -LARGEST)
+    squares, products = _squares(regressions.samples, scaled), scaled @ regressions.samples.T
+    parts = []
+    for t, target in enumerate(regressions.targets):
+        own = take(scaled, np.array([target]), axis=1)
+        apart = own - regressions.samples[:, target]
+        gamma = float(regressions.gammas[t])
+        linear = products - own * regressions.samples[:, target]
+        values = exp(maximum(squares - apart * apart, 0.0) * -gamma) + (linear * gamma + 1.0)
+        residual = graph.node("Abs", own - values @ regressions.coefficients[t][:, None]).flat
+        parts.append(surprise(fit.surprises[t], -residual))
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    score = -total / float(len(parts))
+    return _of_valid(rows, Answer(score, score - detector.offset_))
+
+
+def surprise(found: Surprise, scores: Tensor) -> Tensor:
+    """Return what a `Surprise` gives scores, (n,)."""
+    known, rows = found.shares.scores, found.shares.rows
+    edges = scores.graph.constant(np.append(known, np.nan))
+    tied = scores + TIE * found.excess
+    place = searched(tied.column, np.zeros(1, dtype=np.int64), np.array([len(known)]), edges).flat
+    beyond = minimum(maximum(float(known[0]) - scores, 0.0) / found.excess, LARGEST_SURPRISE)
+    return beyond - take(np.log((1.0 + rows) / (1.0 + rows[-1])), place)
+
+
+def _squares(samples: FloatArray, rows: Tensor) -> Tensor:
+    """Return squared distances between rows and samples, (n, m)."""
+    ones = np.ones(len(samples))
+    return -exponents(Expansion(RBF.at(1.0, samples, ones), samples, ones), rows)
 
 
 @answer.register

@@ -276,6 +276,19 @@ def row_maxima(x: Tensor) -> Tensor:
     return x.graph.node("ReduceMax", x, np.array([1]), keepdims=0)
 
 
+def smallest(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """Return the smallest numbers of each row of (n, m) in ascending order, and their places, (n, count) each."""
+    from onnx import helper
+
+    graph = x.graph
+    values, places = Tensor(graph, graph.name()), Tensor(graph, graph.name())
+    inputs = [x.name, graph.tensor(np.array([count])).name]
+    graph.nodes.append(
+        helper.make_node("TopK", inputs, [values.name, places.name], name=f"n_{values.name}", axis=1, largest=0)
+    )
+    return values, places
+
+
 def zeros(rows: Tensor, width: int) -> Tensor:
     """Return zeros of the shape (n, width), for rows of the shape (n, d)."""
     graph = rows.graph

@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 
 from slabsvm.conformal.detector import ConformalDetector
+from slabsvm.detectors.dependence import DependenceDetector
 from slabsvm.detectors.kernel_density import KernelDensityDetector
 from slabsvm.detectors.kernel_pca import KernelPCADetector
 from slabsvm.detectors.linear_slab import LinearOneClassSlabSVM
+from slabsvm.detectors.neighbours import NeighboursDetector
 from slabsvm.detectors.one_class_svm import OneClassSVM
 from slabsvm.detectors.slab import OneClassSlabSVM
 from slabsvm.detectors.svdd import SVDD
@@ -23,10 +25,12 @@ from slabsvm.selection.search import LabelFreeSearchCV
 CONVERTED = (
     AutoSlabSVM,
     ConformalDetector,
+    DependenceDetector,
     KernelDensityDetector,
     KernelPCADetector,
     LabelFreeSearchCV,
     LinearOneClassSlabSVM,
+    NeighboursDetector,
     OneClassSVM,
     OneClassSlabSVM,
     SVDD,

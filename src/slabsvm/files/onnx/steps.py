@@ -12,6 +12,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, RobustScaler, StandardScaler
 
+from slabsvm.detectors.normal_scores import NormalScores
 from slabsvm.files.onnx.graph import (
     ImpreciseError,
     Tensor,
@@ -21,7 +22,9 @@ from slabsvm.files.onnx.graph import (
     row_maxima,
     row_squares,
     row_sums,
+    searched,
     sqrt,
+    take,
     where,
 )
 from slabsvm.kernels.features import HellingerMap
@@ -125,6 +128,25 @@ def _(step: HellingerMap, rows: Tensor) -> Tensor:
     return sqrt(rows)
 
 
+@transformed.register
+def _(step: NormalScores, rows: Tensor) -> Tensor:
+    _needs_doubles(rows)
+    counts = np.array([len(values) for values in step.values_])
+    starts = np.concatenate([[0], np.cumsum(counts + 1)[:-1]])
+    # Each piece from the value where it begins, and the first from the value where it ends.
+    begins = np.concatenate([np.append(values[:1], values) for values in step.values_])
+    heights = np.concatenate([np.append(scores[:1], scores) for scores in step.scores_])
+    slopes = np.concatenate(
+        [
+            np.concatenate([[1.0 / scale], np.diff(scores) / np.diff(values), [1.0 / scale]])
+            for values, scores, scale in zip(step.values_, step.scores_, step.scale_, strict=True)
+        ]
+    )
+    edges = np.concatenate([np.append(values, np.nan) for values in step.values_])
+    place = searched(rows, starts, counts, rows.graph.constant(edges)) + starts
+    return take(heights, place) + take(slopes, place) * (rows - take(begins, place))
+
+
 def width(model: Any) -> int:
     """Return the number of features that a fitted model takes."""
     while isinstance(model, Pipeline):
@@ -132,12 +154,12 @@ def width(model: Any) -> int:
     return int(model.n_features_in_)
 
 
-def on_scale(scaler: StandardScaler | None, rows: Tensor) -> Tensor:
-    """Return rows as `slabsvm.selection.mean_score.put_on_scale` does: what overflows becomes the largest number."""
-    if scaler is None:
+def view_of(view: Any, rows: Tensor) -> Tensor:
+    """Return rows as `slabsvm.selection.combination.viewed` does: what overflows becomes the largest number."""
+    if view is None:
         return rows
     largest = float(np.finfo(rows.graph.dtype).max)
-    return maximum(minimum(transformed(scaler, rows), largest), -largest)
+    return maximum(minimum(transformed(view, rows), largest), -largest)
 
 
 def _needs_doubles(rows: Tensor) -> None:

@@ -25,16 +25,10 @@ from slabsvm.runtime.arrays import AnyFloatArray, BoolArray, FloatArray, IndexAr
 
 # Added to K_FF's diagonal, relative to its mean: duplicates make K_FF singular, rounding makes it slightly indefinite.
 RIDGE: dict[Any, float] = {np.float64: 1e-13, np.float32: 1e-6}
-# A factor of less precision than K_FF is only for one that is well-conditioned.
-ROUNDED_RIDGE = 1e-7
-
 # K_FF is copied in pieces of so many bytes, between which an interruption is looked at.
 COPIED_BYTES = 2**26
-# The number of times that the sums' error is solved for,
+# The number of times that the sums' error is solved for.
 REFINEMENTS = 2
-# and at most that of a factor of float32, until a correction is no more than this share of the solution.
-SINGLE_REFINEMENTS = 10
-REFINED = 1e-13
 # Of (M^-1)_gg, relative to 1 / the diagonal of K: less is rounding, where none that stays can take what leaves.
 LEAST_SHARE = 1e-10
 
@@ -72,12 +66,11 @@ class Face:
     def factor(
         self,
         gram_block: AnyFloatArray,
-        precision: type[np.floating[Any]] | None = None,
         *,
         regular: bool = False,
         divide: Callable[..., None] = in_turn,
     ) -> None:
-        """Factor M, given K_FF, shape (f, f), in the given precision, or in its own; f^3/3 multiplications.
+        """Factor M, given K_FF, shape (f, f), in its precision; f^3/3 multiplications.
 
         Because A'x is given, K may be replaced by K + lift A A' without changing any answer. That makes it regular
         where M is and K_FF is not: with a linear kernel there are often more free samples than features. Where rounding
@@ -88,7 +81,7 @@ class Face:
         border = self.memberships[self.samples]
         diagonal = float(np.diagonal(gram_block).mean())
         self.lift = diagonal if diagonal > 0 else 1.0
-        dtype = np.dtype(gram_block.dtype if precision is None else precision)
+        dtype = gram_block.dtype
         (add_square,) = get_blas_funcs(("syr",), dtype=dtype)
 
         def lifted() -> AnyFloatArray:
@@ -100,12 +93,12 @@ class Face:
                 matrix = add_square(self.lift, members, lower=True, a=matrix, overwrite_a=True)
             return matrix
 
-        ridge = RIDGE[dtype.type] if dtype == gram_block.dtype else ROUNDED_RIDGE
+        ridge = RIDGE[dtype.type]
         self._cholesky = cholesky(lifted, self.lift, ridge=ridge, most=ridge if regular else 1.0, divide=divide)
         self.border = self.half_solve(border)
         square = self.border.T @ self.border
         self.schur = 1.0 / square if len(square) == 1 else np.linalg.inv(square)
-        self._of_sums, self._shift_of_sums = self._solve_once(np.zeros(border.shape), np.eye(border.shape[1]))
+        self._of_sums = self._solve_once(np.zeros(border.shape), np.eye(border.shape[1]))
 
     @property
     def least_pivot(self) -> float:
@@ -124,31 +117,13 @@ class Face:
         """Return x with K_FF x + A q = right and A'x = sums; right is (f, k), sums (c, k).
 
         An ill-conditioned K_FF leaves the sums off by more than rounding, and a certificate holds for the right sums
-        only: what they are off by is solved for in turn, and with a factor of less precision than K_FF all that is.
+        only: what they are off by is solved for in turn.
         """
         members = self.memberships[self.samples]
-        if self._cholesky.dtype == self.gram_block.dtype:
-            return self.solve_with_shifts(right, sums)[0]
-        x = self._solve_once(right, sums)[0]
-        for _ in range(SINGLE_REFINEMENTS):
-            rest = right - self.gram_block @ x
-            # A q is no error, and next to it rounding would hide what is.
-            rest -= members @ ((members.T @ rest) / members.sum(axis=0)[:, None])
-            change = self._solve_once(rest, sums - members.T @ x)[0]
-            x += change
-            if np.abs(change).max(initial=0.0) <= REFINED * np.abs(x).max(initial=0.0):
-                break
-        return x
-
-    def solve_with_shifts(self, right: FloatArray, sums: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return x and q of `solve`, (f, k) and (c, k), by a factor that is as precise as K_FF."""
-        members = self.memberships[self.samples]
-        x, q = self._solve_once(right, sums)
+        x = self._solve_once(right, sums)
         for _ in range(REFINEMENTS):
-            missing = sums - members.T @ x
-            x += self._of_sums @ missing
-            q += self._shift_of_sums @ missing
-        return x, q
+            x += self._of_sums @ (sums - members.T @ x)
+        return x
 
     def inverse_diagonal(self) -> tuple[FloatArray, FloatArray]:
         """Return M^-1's diagonal over F, shape (f,), and its part of A and F, (c, f)."""
@@ -157,11 +132,6 @@ class Face:
         corner = self.schur @ coupling
         diagonal = np.asarray(np.einsum("ij,ij->j", inverse_root, inverse_root), dtype=np.float64)
         return diagonal - np.einsum("ij,ij->j", coupling, corner), corner
-
-    @property
-    def known(self) -> IndexArray:
-        """The samples that `beside` asks for others' kernel values with: F."""
-        return self.samples
 
     def beside(self, rows: FloatArray, members: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return k'M^-1 k, (b,), and (M^-1 k)_A, (c, b), of other samples: k' is (rows, members), (b, f) and (b, c)."""
@@ -200,11 +170,11 @@ class Face:
         """Return L'x, shape (f, k), of the x whose sums A'x are these, (c, k), for L^-1 of the right-hand side."""
         return np.asarray(half - self.border @ (self.schur @ (self.border.T @ half - sums)))
 
-    def _solve_once(self, right: FloatArray, sums: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _solve_once(self, right: FloatArray, sums: FloatArray) -> FloatArray:
         half = self.half_solve(right + self.lift * self.memberships[self.samples] @ sums)
         shifts = self.schur @ (self.border.T @ half - sums)
         half -= self.border @ shifts
-        return np.asarray(solve_lower(self._cholesky, half, transposed=True), dtype=np.float64), shifts
+        return np.asarray(solve_lower(self._cholesky, half, transposed=True), dtype=np.float64)
 
     def to_optimum(self, scores: FloatArray) -> FloatArray:
         """Return the change of beta_F, shape (f,), from where samples have these scores to the face's optimum."""

@@ -1,0 +1,345 @@
+"""Dependence between features: accept rows whose features are what the other features say that they are.
+
+Each of some features, the target, is predicted from all others by kernel ridge regression, and a row is as strange as
+its residuals are large. With c_i the number of copies of sample i, y the target's values, lambda the ridge, and x
+and z the other features of two rows,
+
+    k(x, z) = exp(-gamma |x - z|^2) + gamma x'z + 1,   A = K + lambda diag(1 / c),   a = A^-1 y
+
+and the prediction at x is sum_i a_i k(x_i, x). Its linear part goes on where there are no samples near.
+
+The residual of sample i had one of its copies not been learned is, with C = A^-1,
+
+    r_i = lambda a_i / (c_i - 1 + lambda C_ii / c_i)
+
+which is a_i / C_ii for a sample that is there once. Without a group G of samples it is C_GG^-1 a_G. Both are exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.linalg import lapack
+from scipy.spatial.distance import cdist
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from slabsvm.data.groups import Groups
+from slabsvm.data.pieces import pieces
+from slabsvm.detectors.base import Detector, Fitted, checked_rows, parameters, rounding_of
+from slabsvm.detectors.explanation import Explanation, of_distances
+from slabsvm.detectors.grouped import GroupedDetector
+from slabsvm.detectors.surprise import Surprise
+from slabsvm.detectors.training import Training
+from slabsvm.dual.program import weighted_quantile
+from slabsvm.runtime.arrays import FloatArray, IndexArray
+from slabsvm.runtime.blas import ONE_BLAS_THREAD
+from slabsvm.runtime.sklearn_private import Interval
+
+# lambda, and gamma as a multiple of 1 over the number of other features, which are standardised: on the 81 tables of
+# benchmarks/tabular.py gammas of a quarter and of four times rank as well, and without the linear part .001 worse.
+RIDGE = 0.1
+MULTIPLE = 4.0
+# Kernel values that are held at once, in bytes.
+BLOCK_BYTES = 2**21
+# Standardised values are no larger, so that sums of their squares are finite.
+LARGEST = 1e100
+
+
+@dataclass(frozen=True)
+class Regressions:
+    """Kernel ridge regressions of some features, each on all others.
+
+    Attributes
+    ----------
+    centre, scale : (d,) arrays
+        What features are standardised by.
+    samples : (m, d) array
+        Standardised.
+    targets : (t,) array of intp
+    gammas : (t,) array
+    coefficients : (t, m) array
+        a of each target.
+    """
+
+    centre: FloatArray
+    scale: FloatArray
+    samples: FloatArray
+    targets: IndexArray
+    gammas: FloatArray
+    coefficients: FloatArray
+
+    def standardised(self, X: FloatArray) -> FloatArray:
+        """Return rows in standard deviations."""
+        with np.errstate(over="ignore"):
+            return np.clip((X - self.centre) / self.scale, -LARGEST, LARGEST)
+
+    def expected(self, X: FloatArray) -> FloatArray:
+        """Return what each target is expected to be in rows, (n, t), in the features' units."""
+        return self._predicted(self.standardised(X)) * self.scale[self.targets] + self.centre[self.targets]
+
+    def residuals(self, X: FloatArray) -> FloatArray:
+        """Return by how many standard deviations each target differs from what is expected, (n, t)."""
+        Z = self.standardised(X)
+        return np.asarray(Z[:, self.targets] - self._predicted(Z))
+
+    @ONE_BLAS_THREAD
+    def _predicted(self, Z: FloatArray) -> FloatArray:
+        found = np.empty((len(Z), len(self.targets)))
+        for rows in pieces(len(Z), 16 * len(self.samples), BLOCK_BYTES):
+            some = Z[rows]
+            for t, kernel in enumerate(_kernels(some, self.samples, self.targets, self.gammas)):
+                # A row at a time: what a product is rounded to depends on its shape.
+                found[rows, t] = np.einsum("ij,j->i", kernel, self.coefficients[t])
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class DependenceFit(Fitted):
+    """Regressions, the surprise of each one's residuals, and the threshold on their mean."""
+
+    regressions: Regressions
+    surprises: list[Surprise]
+
+    def surprise(self, residuals: FloatArray) -> FloatArray:
+        """Return the surprise of each target's residuals, (n, t)."""
+        return np.column_stack([f(-np.abs(r)) for f, r in zip(self.surprises, residuals.T, strict=True)])
+
+    def attributes(self) -> dict[str, Any]:
+        """Return the public attributes, by their names."""
+        return {**super().attributes(), "targets_": self.regressions.targets}
+
+
+@parameters
+class DependenceDetector(GroupedDetector):
+    """Dependence detector: accept rows whose features are what the other features say that they are.
+
+    Up to ten features, the targets, are each predicted from all others by kernel ridge regression. A target's residual
+    has a p-value among the left-out residuals of the training rows, and a row's score is minus the mean of minus the
+    logarithms of these. It sees rows that are usual in every feature and unusual together, and `expected` says what a
+    feature should have been. It does not see rows that are far away in a direction along which all features agree.
+
+    Features are standardised. Where tails are heavy, put `slabsvm.NormalScores` before it.
+
+    Parameters
+    ----------
+    n_targets : int, default=10
+        How many features are predicted; of more, so many are drawn.
+    max_samples : int, default=250
+        How many distinct training rows the regressions learn; residuals of all others are those of new rows.
+    nu : float in (0, 1], default=0.1
+        The share of samples that may be rejected.
+    offsets : {"leave-one-out", "training"}, default="leave-one-out"
+        Where the threshold is put: at the nu-quantile of the training samples' scores, each without itself, so that
+        the share of *new* positives that is accepted is near 1 - nu; or with it.
+    random_state : int, RandomState or None, default=0
+        The seed by which targets are drawn.
+
+    Attributes
+    ----------
+    targets_ : (n_targets,) array of intp
+        The features that are predicted, ascending; constants are not.
+    offset_ : float
+        The least score that is accepted.
+    loo_scores_ : (n_samples,) array of float64
+        The score of each training sample by regressions that have not learned it, in closed form; NaN where its
+        weight is 0. A sample that repeats is without one of its copies. Only with offsets="leave-one-out".
+    n_samples_fit_, n_features_in_ : int
+    feature_names_in_ : (n_features,) array of str
+
+    References
+    ----------
+    .. [1] K. Noto, C. Brodley, D. Slonim, "FRaC: a feature-modeling approach for semi-supervised and unsupervised
+       anomaly detection", Data Mining and Knowledge Discovery 25, 2012.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from slabsvm import DependenceDetector
+    >>> x = np.random.default_rng(0).normal(size=200)
+    >>> X = np.column_stack([x, 2.0 * x])
+    >>> model = DependenceDetector().fit(X)
+    >>> model.predict([[1.0, 2.0], [1.0, -2.0]])
+    array([ 1, -1])
+    >>> model.expected([[1.0, -2.0]]).round(1)[:, 1]
+    array([2.])
+    """
+
+    n_targets: int = 10
+    max_samples: int = 250
+    nu: float = 0.1
+    random_state: Any = 0
+
+    targets_: IndexArray = field(init=False)
+    _fitted: DependenceFit = field(init=False)
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **Detector._parameter_constraints,
+        "n_targets": [Interval(Integral, 1, None, closed="left")],
+        "max_samples": [Interval(Integral, 2, None, closed="left")],
+        "nu": [Interval(Real, 0.0, 1.0, closed="right")],
+        "random_state": ["random_state"],
+    }
+
+    def expected(self, X: Any) -> FloatArray:
+        """Return what each feature is expected to be by the others, shape (n_samples, n_features).
+
+        In the features' units; NaN for features that are no target.
+        """
+        check_is_fitted(self)
+        X = self._checked(X, reset=False)
+        found = np.full(X.shape, np.nan)
+        found[:, self.targets_] = self._fitted.regressions.expected(X)
+        return found
+
+    def score_samples(self, X: Any) -> FloatArray:
+        """Return minus the mean surprise of the targets' residuals, shape (n_samples,): 0 is the most normal."""
+        check_is_fitted(self)
+        return np.asarray(-self._surprise(self._checked(X, reset=False)).mean(axis=1))
+
+    def _surprise(self, X: FloatArray) -> FloatArray:
+        """Return the surprise of each target in validated rows, (n, t)."""
+        return self._fitted.surprise(self._fitted.regressions.residuals(X))
+
+    def _explanation(self, X: Any) -> Explanation:
+        found = self._surprise(self._checked(X, reset=False))
+        by_feature = np.zeros((len(found), self.n_features_in_))
+        by_feature[:, self.targets_] = found
+        usual = np.zeros(self.n_features_in_)
+        usual[self.targets_] = 1.0
+        decisions = -found.mean(axis=1) - self.offset_
+        return of_distances(by_feature, usual, decisions, reference=self._typical_decision())
+
+    @ONE_BLAS_THREAD
+    def _learn(self, training: Training) -> DependenceFit:
+        X = training.samples.astype(np.float64, copy=False)
+        regressions, inverses = self._regressions(X, training)
+        rows, weights = training.counted
+        if self.offsets == "training" or training.groups is None:
+            residuals = regressions.residuals(X)
+            if self.offsets == "leave-one-out":
+                learned = slice(len(regressions.samples))
+                residuals[learned] = _left_out(regressions, inverses, training.counts[learned])
+        else:
+            Z = regressions.standardised(training.X[rows].astype(np.float64, copy=False))
+            residuals = _without_groups(regressions, inverses, Z, training.groups)
+        if self.offsets == "training" and training.groups is not None:
+            residuals = residuals[training.groups.samples]
+        n = training.n_counted
+        surprises = [Surprise.of(-np.abs(one), weights, n, unit=1.0) for one in residuals.T]
+        each = [f.of_learned(-np.abs(one)) for f, one in zip(surprises, residuals.T, strict=True)]
+        scores = -np.mean(each, axis=0)
+        offset = weighted_quantile(scores, weights, self.nu)
+        rounding = rounding_of(1.0 + abs(offset))
+        return DependenceFit(
+            offset=offset - rounding,
+            rounding=rounding,
+            loo_scores=training.by_row(scores) if self.offsets == "leave-one-out" else None,
+            regressions=regressions,
+            surprises=surprises,
+        )
+
+    def _regressions(self, X: FloatArray, training: Training) -> tuple[Regressions, list[FloatArray]]:
+        """Return the regressions that distinct samples lead to, and C of each target."""
+        shares = training.distinct.weights / training.distinct.weights.sum()
+        centre = shares @ X
+        with np.errstate(over="ignore"):
+            variance = shares @ np.square(X - centre)
+        if not np.isfinite(variance).all():
+            raise ValueError(
+                "Squares of features as large as these overflow float64. Divide them by powers of ten, or use "
+                "slabsvm.NormalScores before this detector."
+            )
+        # What rounding leaves of a constant is none of its deviation.
+        varies = variance > (16 * np.finfo(np.float64).eps * np.abs(X).max(axis=0)) ** 2
+        targets = np.flatnonzero(varies)
+        if X.shape[1] < 2 or not len(targets):
+            raise ValueError(
+                f"A dependence needs at least 2 features, one of which varies; there are {X.shape[1]}, of which "
+                f"{len(targets)} vary. Use another detector."
+            )
+        if len(targets) > self.n_targets:
+            targets = np.sort(check_random_state(self.random_state).choice(targets, self.n_targets, replace=False))
+        scale = np.where(varies, np.sqrt(variance), 1.0)
+        # Their order is a hash, and as good as random.
+        samples = (X[: self.max_samples] - centre) / scale
+        others = np.maximum(varies.sum() - 1, 1)
+        gammas = np.full(len(targets), MULTIPLE / others)
+        penalty = RIDGE / training.counts[: self.max_samples]
+        coefficients, inverses = [], []
+        for target, A in zip(targets, _kernels(samples, samples, targets, gammas), strict=True):
+            A[np.diag_indices_from(A)] += penalty
+            inverses.append(_inverse(A))
+            coefficients.append(inverses[-1] @ samples[:, target])
+        return Regressions(centre, scale, samples, targets, gammas, np.array(coefficients)), inverses
+
+    def _nominal_recall(self) -> float:
+        return 1.0 - self.nu
+
+    def _diagnosis(self) -> str:
+        return ""
+
+    def _checked(self, X: Any, *, reset: bool, accept_sparse: str | bool = "csr") -> Any:
+        del accept_sparse
+        return checked_rows(self, X, reset=reset, least=2, accept_sparse=False)
+
+    def __sklearn_tags__(self) -> Any:
+        """Return what scikit-learn wants to know about the input."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = False
+        return tags
+
+
+def _kernels(left: FloatArray, right: FloatArray, targets: IndexArray, gammas: FloatArray) -> Iterator[FloatArray]:
+    """Give the kernel values between rows, (n, m), of all features but each target in turn."""
+    squares = cdist(left, right, "sqeuclidean")
+    # Not by BLAS, where a value's rounding depends on what is computed with it.
+    products = np.einsum("ij,kj->ik", left, right)
+    for target, gamma in zip(targets, gammas, strict=True):
+        x, z = left[:, target], right[:, target]
+        values = np.subtract.outer(x, z)
+        np.square(values, out=values)
+        np.subtract(squares, values, out=values)
+        np.maximum(values, 0.0, out=values)
+        values *= -gamma
+        with np.errstate(under="ignore"):
+            np.exp(values, out=values)
+        values += gamma * (products - np.multiply.outer(x, z))
+        values += 1.0
+        yield values
+
+
+def _inverse(A: FloatArray) -> FloatArray:
+    """Return the inverse of a positive definite matrix, which is overwritten."""
+    factor, failed = lapack.dpotrf(A, overwrite_a=True, lower=False)
+    assert not failed, "the ridge makes the matrix positive definite"
+    inverse, _ = lapack.dpotri(factor, lower=False, overwrite_c=True)
+    return np.asarray(np.triu(inverse) + np.triu(inverse, 1).T)
+
+
+def _left_out(regressions: Regressions, inverses: list[FloatArray], counts: FloatArray) -> FloatArray:
+    """Return the residuals of learned samples without one of their copies, (m, t)."""
+    return np.column_stack(
+        [
+            RIDGE * a / (counts - 1.0 + RIDGE * np.diagonal(C) / counts)
+            for a, C in zip(regressions.coefficients, inverses, strict=True)
+        ]
+    )
+
+
+def _without_groups(regressions: Regressions, inverses: list[FloatArray], Z: FloatArray, groups: Groups) -> FloatArray:
+    """Return the residuals of members of groups, standardised, by regressions without their groups, (p, t)."""
+    samples, targets = regressions.samples, regressions.targets
+    found = np.empty((len(Z), len(targets)))
+    members = [slice(*ends) for ends in zip(groups.starts[:-1], groups.starts[1:], strict=True)]
+    leaving = [left[left < len(samples)] for _, left in groups]
+    kernels = _kernels(Z, samples, targets, regressions.gammas)
+    for t, (kernel, a, C) in enumerate(zip(kernels, regressions.coefficients, inverses, strict=True)):
+        for rows, left in zip(members, leaving, strict=True):
+            without = a - C[:, left] @ np.linalg.solve(C[np.ix_(left, left)], a[left])
+            found[rows, t] = Z[rows, targets[t]] - kernel[rows] @ without
+    return found

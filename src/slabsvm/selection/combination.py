@@ -1,0 +1,199 @@
+"""What `AutoSlabSVM` gives rows, wherever they are: the mean of what several detectors say of several views of them.
+
+A view is the rows as they are, their standardised features, or the normal scores of these. A member is a detector of
+one view, or of some features of it. Each member's score becomes a surprise, minus the logarithm of its p-value among
+left-out scores, which has no unit; the mean of these, with its sign changed, is the score.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.preprocessing import StandardScaler
+
+from slabsvm.detectors.base import Detector
+from slabsvm.detectors.dependence import DependenceDetector
+from slabsvm.detectors.explanation import Explanation
+from slabsvm.detectors.neighbours import NeighboursDetector
+from slabsvm.detectors.normal_scores import NormalScores
+from slabsvm.detectors.one_class_svm import OneClassSVM
+from slabsvm.detectors.slab import OneClassSlabSVM
+from slabsvm.detectors.sources import refuse_what_is_not_finite
+from slabsvm.detectors.support_vectors import SupportVectorDetector
+from slabsvm.detectors.surprise import Surprise
+from slabsvm.detectors.training import Training
+from slabsvm.runtime.arrays import FloatArray, IndexArray
+from slabsvm.runtime.counting import counted
+
+# The half range of a feature must be between these: then its square, and a sum of a million squares, are in float64.
+SQUARED = (1e-150, 1e150)
+NAMES: dict[type, str] = {
+    OneClassSVM: "one-class SVM",
+    OneClassSlabSVM: "slab",
+    NeighboursDetector: "neighbours",
+    DependenceDetector: "dependence",
+}
+
+
+@dataclass(frozen=True)
+class Member:
+    """A detector that takes part in a mean.
+
+    Attributes
+    ----------
+    detector : Detector
+        Fitted.
+    view : int
+        The number of the view that it takes.
+    columns : (k,) array of intp or None
+        The features that it takes; None for all.
+    weight : float
+        All members' weights sum to 1.
+    surprise : Surprise or None
+        What turns its score into a surprise. None: its decision counts as it is, as in models of version 0.1.
+    """
+
+    detector: Detector
+    view: int
+    columns: IndexArray | None
+    weight: float
+    surprise: Surprise | None
+
+    @property
+    def kind(self) -> str:
+        """What it asks of a row, whatever the view."""
+        return NAMES[type(self.detector)] if self.columns is None else f"{NAMES[type(self.detector)]} in some features"
+
+    def statement(self, views: list[Any]) -> str:
+        """Return what it is, for a person to read."""
+        of_some = "" if self.columns is None else f" in {counted(len(self.columns), 'feature')}"
+        name = f"{NAMES[type(self.detector)]}{of_some}, {_called(views[self.view])}"
+        gamma = getattr(self.detector, "gamma_", None)
+        return name if gamma is None else f"{name} (gamma {gamma:.4g})"
+
+    def is_kernel_of(self, view: int) -> bool:
+        """Return whether it is a support vector machine of all features of a view."""
+        return self.view == view and isinstance(self.detector, SupportVectorDetector)
+
+    def taken(self, rows: Any) -> Any:
+        """Return the features of a view's rows that the detector takes."""
+        return rows if self.columns is None else rows[:, self.columns]
+
+    def score(self, rows: Any) -> FloatArray:
+        """Return what it adds to the mean for a view's rows, (n,), but for its weight."""
+        if self.surprise is None:
+            return self.detector.decision_function(rows)
+        return -self.surprise(self.detector.score_samples(self.taken(rows)))
+
+    def explanation(self, rows: Any) -> Explanation:
+        """Return what each feature of a view's rows adds to its score."""
+        found = self.detector._explanation(self.taken(rows))
+        if self.surprise is None:
+            return found
+        offset = self.detector.offset_
+        reference = -float(self.surprise(np.array([found.reference + offset]))[0])
+        found = found.carried_over(-self.surprise(found.decisions + offset), reference)
+        return found if self.columns is None else found.among(self.columns, rows.shape[1])
+
+
+@dataclass(frozen=True)
+class Combination:
+    """The function that gives validated rows the weighted mean of what members say of them, (n,).
+
+    Attributes
+    ----------
+    views : list of None, StandardScaler or NormalScores
+        What makes a view of rows; None leaves them as they are.
+    members : list of Member
+    """
+
+    views: list[Any]
+    members: list[Member]
+
+    @property
+    def names(self) -> list[str]:
+        """What each member is."""
+        return [member.statement(self.views) for member in self.members]
+
+    @property
+    def statement(self) -> str:
+        """The views, for a person to read."""
+        return "features " + " and ".join(_called(view) for view in self.views)
+
+    def __call__(self, X: Any) -> FloatArray:
+        """Return the scores; rows that are not finite are refused."""
+        refuse_what_is_not_finite(X)
+        rows = [viewed(view, X) for view in self.views]
+        return np.asarray(sum(member.weight * member.score(rows[member.view]) for member in self.members))
+
+    def by_member(self, X: Any) -> FloatArray:
+        """Return each member's score of rows, (n, n_members)."""
+        rows = [viewed(view, X) for view in self.views]
+        return np.column_stack([member.score(rows[member.view]) for member in self.members])
+
+    def strange_to(self, X: Any, alpha: float) -> list[list[str]]:
+        """Return for each row the kinds of members that give it a p-value of at most alpha."""
+        kinds = list(dict.fromkeys(member.kind for member in self.members))
+        by_member = self.by_member(X) <= np.log(alpha)
+        of_kind = [[member.kind == kind for member in self.members] for kind in kinds]
+        found = np.column_stack([by_member[:, some].any(axis=1) for some in of_kind])
+        return [[kind for kind, strange in zip(kinds, row, strict=True) if strange] for row in found]
+
+    def explanation(self, X: Any) -> Explanation:
+        """Return what each feature adds to the scores; a view takes each feature by itself."""
+        rows = [viewed(view, X) for view in self.views]
+        return reduce(
+            Explanation.plus,
+            (member.explanation(rows[member.view]).times(member.weight) for member in self.members),
+        )
+
+    def expected(self, X: Any) -> FloatArray:
+        """Return what each feature is expected to be by the others, (n, d), in its own unit; NaN where nobody says."""
+        for member in self.members:
+            if isinstance(member.detector, DependenceDetector):
+                view = self.views[member.view]
+                found = member.detector.expected(viewed(view, X))
+                return np.asarray(view.inverse_transform(found))
+        return np.full(X.shape, np.nan)
+
+
+def _called(view: Any) -> str:
+    if view is None:
+        return "as they are"
+    return "as normal scores" if isinstance(view, NormalScores) else "standardised"
+
+
+def standardised(training: Training) -> StandardScaler:
+    """Return a scaler of dense rows; refuse features that cannot be standardised."""
+    low, high = training.samples.min(axis=0).astype(np.float64), training.samples.max(axis=0).astype(np.float64)
+    spread = high / 2 - low / 2
+    varying = spread > 0
+    if varying.any() and not (SQUARED[0] < spread[varying].min() and spread.max() < SQUARED[1]):
+        raise ValueError(
+            f"Features vary by {2 * spread[varying].min():.3g} to {2 * np.minimum(spread.max(), 8e307):.3g}, of which "
+            "the square is no number of float64, so that they cannot be standardised. Divide them by powers of ten."
+        )
+    return StandardScaler().fit(training.samples, sample_weight=training.distinct.weights)
+
+
+def ranked(training: Training) -> NormalScores:
+    """Return the normal scores of dense rows."""
+    return NormalScores().fit(training.samples, sample_weight=training.distinct.weights)
+
+
+def viewed(view: Any, X: Any) -> Any:
+    """Return a view of rows; values that overflow become the largest of their type."""
+    if view is None:
+        return X
+    if sp.issparse(X):
+        X = X.toarray()
+    if isinstance(view, NormalScores):
+        return view.transform(X)
+    with np.errstate(over="ignore", invalid="ignore"):
+        rows = view.transform(X)
+    largest = np.finfo(rows.dtype).max
+    return np.clip(rows, -largest, largest, out=rows)

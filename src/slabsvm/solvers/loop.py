@@ -1,0 +1,374 @@
+"""The loop: descend on a working set, step on its face, update all scores, until the gap is small enough.
+
+The problem is the Dual. A large one is first solved over a sample of the data; its scores tell which samples can become
+support vectors. These candidates are solved next, and then rounds over all samples close the gap. In a round, the
+working set is every variable strictly inside its box and the samples that violate optimality most, or come nearest to
+it. (With fewer variables, convergence is 2 to 20 times slower, or fails.) The compiled descent solves the working set's
+block of K; where it has cost as much as a Cholesky factor of the free samples, a step on their face follows; and one
+product updates the scores of all samples. The promise: the multipliers are feasible, and the reported gap is that of
+the scores of all samples.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from slabsvm.data.pieces import pieces
+from slabsvm.dual.face import Face
+from slabsvm.dual.leave_one_out import LARGE
+from slabsvm.dual.program import Dual
+from slabsvm.dual.solution import Point, Solution, Status, certified
+from slabsvm.dual.walk import Walk
+from slabsvm.gram.base import SMALL, Gram, refuse_negative_curvature
+from slabsvm.runtime.arrays import FloatArray, IndexArray
+from slabsvm.runtime.blas import ONE_BLAS_THREAD
+from slabsvm.solvers.equal_scores import equal_scores, equal_scores_by_products
+from slabsvm.solvers.pool import LEAST_SPACE, Pool, padded
+from slabsvm.solvers.tuning import TUNING, Tuning
+from slabsvm.solvers.working_set import NEWCOMERS, WorkingSets, candidates_of
+
+# Scores are computed in float64 in pieces of so many bytes.
+RESOLVED_BYTES = 2**25
+
+
+@ONE_BLAS_THREAD
+def solve(
+    dual: Dual,
+    gram: Gram,
+    *,
+    tol: float = 1e-3,
+    max_iter: int = -1,
+    cache_bytes: float = 1e9,
+    start: FloatArray | None = None,
+    tuning: Tuning = TUNING,
+) -> Solution:
+    """Solve the Dual to a relative gap of tol.
+
+    Parameters
+    ----------
+    dual : Dual
+    gram : Gram
+        K over the same m samples, which are in no particular order: the first quarter is taken for a random one.
+    tol : float
+        The relative duality gap to reach, > 0.
+    max_iter : int
+        Limit on the descent's steps in all; -1 for one that follows from the number of samples (`Tuning.work`).
+    cache_bytes : float
+        What the working set's rows of K may take; beyond it they are computed again when needed.
+    start : (P, m) array or None
+        Feasible multipliers to start from; the sample and the candidates are then skipped.
+    tuning : Tuning, default=TUNING
+
+    Raises
+    ------
+    ValueError
+        When K is found to be indefinite.
+    """
+    gram.check()
+    left = float(np.abs(dual.signs @ dual.totals)) / dual.total
+    work = max(tuning.work, tuning.work_per_pair * dual.n_samples**2 * left) if max_iter < 0 else np.inf
+    steps = max_iter if max_iter >= 0 else np.iinfo(np.int64).max
+    limits = Limits(tol, steps, cache_bytes, work=work)
+    if start is None:
+        return _solve(dual, gram, limits, tuning)
+    return _Rounds(dual, gram, limits, tuning).run(start)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When to stop: the relative gap to reach, steps, memory, and steps times members.
+
+    A rough solution, which is only a start for another, may be off by float32's rounding.
+    """
+
+    tol: float
+    steps: int
+    cache_bytes: float
+    rough: bool = False
+    work: float = np.inf
+
+
+def _solve(dual: Dual, gram: Gram, limits: Limits, tuning: Tuning) -> Solution:
+    """Return the solution by way of one over a sample, and one over the candidates that it names."""
+    if dual.n_samples <= SMALL:
+        return _Rounds(dual, gram, limits, tuning).run(None)
+    part = np.arange(-(-dual.n_samples // tuning.ratio))
+    loose = replace(limits, tol=tuning.slack * limits.tol, rough=True, work=tuning.part_work * limits.work)
+    rough = _solve(dual.restrict(part), gram.subset(part), loose, tuning)
+    rounds = _Rounds(dual, gram, limits, tuning, rough.iterations)
+    if (rough.multipliers > 0).any(axis=0).mean() > tuning.whole and rounds.pool.could_hold_everything:
+        rounds.pool.admit_everything()
+    free = ((rough.multipliers > 0) & (rough.multipliers < dual.restrict(part).caps)).any(axis=0).mean()
+    if dual.n_planes > 1 and free > tuning.equal:
+        rounds.tried = True
+        start = rounds.equal_scores()
+        if start is not None:
+            return rounds.run_from(start)
+    return rounds.run(rounds.start_from_candidates(rough, loose))
+
+
+class _Rounds:
+    """The rounds over all samples."""
+
+    def __init__(
+        self,
+        dual: Dual,
+        gram: Gram,
+        limits: Limits,
+        tuning: Tuning = TUNING,
+        steps: int = 0,
+        *,
+        dtype: type[np.floating[Any]] | None = None,
+    ) -> None:
+        self.dual, self.gram, self.limits, self.tuning, self.steps = dual, gram, limits, tuning, steps
+        self.mean_diagonal = float(gram.diagonal.mean())
+        cheapest = np.float32 if gram.single_precision_error < np.inf else np.float64
+        self.pool = Pool(gram, dtype or cheapest, limits.cache_bytes)
+        if dual.n_samples <= SMALL:
+            self.pool.admit_everything()
+        self.working_sets = WorkingSets(dual.n_samples)
+        self.history: list[tuple[int, float]] = []
+        self.face: Face | None = None
+        # Steps times members: in all, and what steps on faces may still cost.
+        self.work = self.credit = 0.0
+        self.tried = False
+
+    def run(self, start: FloatArray | None) -> Solution:
+        """Return the solution that the rounds from a start lead to; from the scores of the mean, if None."""
+        return self.run_from(self._at(self._start_from_mean() if start is None else start))
+
+    def run_from(self, point: Point) -> Solution:
+        """Return the solution that the rounds from a point lead to."""
+        self.point, tuning = point, self.tuning
+        mark, rounds_since, doubt, status = np.inf, 0, 0.0, Status.STALLED
+        while True:
+            gap, target = self.point.gap, self._gap_target(self.point)
+            relative = self.dual.relative(gap, self.point.objective, self.mean_diagonal)
+            self.history.append((len(self.pool.members), relative))
+            mark, rounds_since = (gap, 0) if gap < tuning.progress * mark else (mark, rounds_since + 1)
+            stalled = rounds_since >= tuning.patience * self.working_sets.rounds
+            if gap + min(self._rounding(), tuning.hidden * target) <= target:
+                settled, doubt = self._settled()
+                if settled.gap + doubt <= target or self.limits.rough:
+                    self.point = settled
+                    doubt = doubt if self.limits.rough else self._polish(doubt)
+                    break
+            if self._needs_double_precision(gap, target, stalled=stalled):
+                self._refine()
+                mark, rounds_since = np.inf, 0
+                continue
+            if stalled or self.steps >= self.limits.steps or self.work >= self.limits.work:
+                self.point, doubt = self._settled()
+                status = self._why_stopped(stalled=stalled)
+                break
+            if not self.pool.holds_everything:
+                self.pool.admit(self.working_sets.at(self.point, self.pool.largest))
+            self._descend()
+            self._on_face()
+        return certified(
+            self.point,
+            mean_diagonal=self.mean_diagonal,
+            resolution=self.gram.resolution,
+            tol=self.limits.tol,
+            iterations=self.steps,
+            unfinished=status,
+            history=tuple(self.history),
+            rounding=doubt,
+            face=self.face,
+        )
+
+    def _at(self, multipliers: FloatArray) -> Point:
+        return Point(self.dual, multipliers, self.dual.linear + self.pool.product(self.dual.beta(multipliers)))
+
+    def _moved(self, members: IndexArray, values: FloatArray) -> Point:
+        """Return the point at which some samples have other multipliers, shape (P, k), by a product with the change."""
+        multipliers = self.point.multipliers.copy()
+        multipliers[:, members] = values
+        beta = self.dual.beta(multipliers)
+        return Point(self.dual, multipliers, self.point.scores + self.pool.product(beta - self.point.beta))
+
+    def _start_from_mean(self) -> FloatArray:
+        mean = np.full(self.dual.n_samples, self.dual.signs @ self.dual.totals / self.dual.n_samples)
+        return self.dual.linear_minimiser(self.dual.linear + self.pool.product(mean))
+
+    def start_from_candidates(self, rough: Solution, limits: Limits) -> FloatArray:
+        """Return multipliers that are optimal over the candidates that the first samples' rough solution names."""
+        dual, beta = self.dual, np.zeros(self.dual.n_samples)
+        beta[: rough.multipliers.shape[1]] = dual.beta(rough.multipliers)
+        scores = dual.linear + self.pool.product(beta, self.tuning.first_share)
+        candidates = candidates_of(dual, scores, rough)
+        if len(candidates) > self.tuning.whole * dual.n_samples:
+            return dual.linear_minimiser(scores)
+        few = dual.part(candidates)
+        limits = replace(limits, cache_bytes=self.pool.free_bytes)
+        start = few.linear_minimiser(scores[candidates])
+        nearer = _Rounds(few, self.gram.subset(candidates), limits, self.tuning, self.steps).run(start)
+        self.steps = nearer.iterations
+        start = np.zeros_like(dual.caps)
+        start[:, candidates] = nearer.multipliers
+        return start
+
+    def equal_scores(self) -> Point | None:
+        """Return the point of equal scores if it can be had; keep its face where it is the optimum."""
+        if self.dual.n_samples > self.tuning.equal_most or not self.pool.holds_everything:
+            by_products = not (self.gram.cheap_products or self.dual.linear.any())
+            return equal_scores_by_products(self.dual, self.pool.blocks) if by_products else None
+        self.credit -= self.dual.n_samples**3 / self.tuning.face_cost
+        found = equal_scores(self.dual, self.pool.matrix)
+        if found is None:
+            return None
+        point, self.face = found
+        return point
+
+    def _gap_target(self, point: Point) -> float:
+        return self.dual.gap_target(point.objective, self.mean_diagonal, self.limits.tol, self.gram.resolution)
+
+    def _needs_double_precision(self, gap: float, gap_target: float, *, stalled: bool) -> bool:
+        if self.pool.dtype is np.float64:
+            return False
+        return (
+            stalled
+            or gap + self._rounding() <= gap_target
+            or (gap_target < 2 * self._rounding() and gap <= 4 * self._rounding())
+        )
+
+    def _refine(self) -> None:
+        """Go on in float64."""
+        self.pool = Pool(self.gram, np.float64, self.limits.cache_bytes)
+        self.point = self._at(self.point.multipliers)
+
+    def _rounding(self) -> float:
+        """Return the gap that float32 scores can hide; float64 scores hide nothing that matters."""
+        if self.pool.dtype is np.float64:
+            return 0.0
+        return self.tuning.single_gap * self.dual.largest_objective(self.mean_diagonal)
+
+    def _descend(self) -> None:
+        """Improve the members' multipliers, by the compiled descent on their block of K."""
+        from slabsvm.compiled import descent
+
+        tuning, members, block = self.tuning, self.pool.members, self.pool.block
+        whole = self.pool.holds_everything
+        values = np.ascontiguousarray(self.point.multipliers[:, members])
+        scores = self.point.scores[members]
+        # Scores matter up to a constant; near their middle, float32 resolves the differences best.
+        shifted = np.zeros(padded(len(members)), dtype=block.dtype)
+        shifted[: len(members)] = scores - np.median(scores)
+        steps, curvature = descent.descend(
+            block,
+            shifted,
+            values,
+            np.ascontiguousarray(self.dual.caps[:, members]),
+            self.dual.signs.astype(block.dtype),
+            self.point.objective,
+            self.dual.scale(0.0, self.mean_diagonal),
+            (tuning.whole_goal if whole else tuning.part_goal) * self.limits.tol,
+            0.0 if whole else tuning.turn_goal if self.working_sets.take_turns else tuning.gap_goal,
+            max(tuning.curvature_floor * self.mean_diagonal, np.finfo(np.float64).tiny),
+            min(self.limits.steps - self.steps, self._steps_at_once()),
+        )
+        self.steps += steps
+        self.work += steps * len(members)
+        self.credit += steps * len(members)
+        rounding = 0.0 if self.pool.dtype is np.float64 else 10 * self.gram.single_precision_error
+        refuse_negative_curvature(curvature, self.mean_diagonal, rounding)
+        self.point = self._moved(members, values)
+
+    def _steps_at_once(self) -> int:
+        if self.pool.holds_everything and not self.tried:
+            return len(self.pool.members)
+        return self.tuning.steps * (len(self.pool.members) + NEWCOMERS)
+
+    def _free(self) -> Any:
+        return ((self.point.multipliers > 0) & (self.point.multipliers < self.dual.caps)).any(axis=0)
+
+    def _on_face(self) -> None:
+        """Go to the optimum of the free samples' face, or some way towards it, if its factor is worth its cost.
+
+        Where a bound blocks the way, the variable stays there; the descent picks it up again.
+        """
+        if self.pool.holds_everything and not self.tried:
+            self.tried = True
+            collapsed = self.dual.n_planes > 1 and self._free().mean() > self.tuning.equal
+            equal = self.equal_scores() if collapsed else None
+            self.point = min(self.point, equal or self.point, key=lambda point: point.gap)
+            return
+        members, block = self.pool.members, self.pool.block
+        values = self.point.multipliers[:, members]
+        face = Face(self.dual.part(members), values)
+        n_free, turns = len(face.samples), self.working_sets.take_turns
+        cost = (n_free**3 + self.tuning.bounds * (20 * n_free**2 + 5e5)) / self.tuning.face_cost
+        if n_free < 2 or cost > self.credit or self.pool.dtype is np.float32 or (turns and len(members) > LEAST_SPACE):
+            return
+        self.credit, self.work = 0.0, self.work + cost
+        face.factor(block[np.ix_(face.samples, face.samples)], divide=self.gram.divide)
+        walk = Walk(face, values, self.point.scores[members])
+        walk.go(self.tuning.bounds)
+        self._keep_better(self._moved(members, walk.multipliers))
+
+    def _keep_better(self, other: Point) -> bool:
+        """Take a point that is better than the present one, and return whether it is.
+
+        Far from the optimum a lower objective may come with a larger gap, and near it they differ by rounding.
+        """
+        better = other.gap < self.point.gap or other.objective < self.point.objective
+        self.point = other if better else self.point
+        return better
+
+    def _polish(self, doubt: float) -> float:
+        """Go to the optimum of the face at last: leave-one-out scores are exact there alone; return what is in doubt.
+
+        The face is kept with its factor, which these scores are made of.
+        """
+        settled = self.point
+        if self.face is not None and ((settled.multipliers > 0) & (settled.multipliers < self.dual.caps)).all():
+            return doubt
+        face = Face(self.dual, settled.multipliers)
+        if not 2 <= len(face.samples) <= LARGE:
+            return doubt
+        face.factor(self.gram.block(face.samples, face.samples), divide=self.gram.divide)
+        walk = Walk(face, settled.multipliers, settled.scores)
+        arrived = walk.go(self.tuning.bounds)
+        self.point = self._moved(np.arange(self.dual.n_samples), walk.multipliers)
+        polished, rest = self._settled()
+        if polished.gap + rest < settled.gap + doubt:
+            self.point, doubt = polished, rest
+            self.face = face if arrived and not walk.met else None
+        else:
+            self.point = settled
+        return doubt
+
+    def _why_stopped(self, *, stalled: bool) -> Status:
+        if not stalled:
+            return Status.ITERATION_LIMIT if self.steps >= self.limits.steps else Status.SLOW
+        free = int(self._free().sum())
+        return Status.CACHE_LIMIT if free >= self.pool.largest < self.dual.n_samples else Status.STALLED
+
+    def _settled(self) -> tuple[Point, float]:
+        """Return the point with the scores of samples near a plane in float64, and the gap that the others can hide.
+
+        The offsets then part those samples as predictions will. Of the others, whose scores are off by the rounding of
+        the kernel, independent from one support vector to the next, and of sums, only what is on the wrong side of its
+        plane counts.
+        """
+        if self.pool.dtype is np.float64:
+            return self.point, 0.0
+        dual, multipliers, beta = self.dual, self.point.multipliers, self.point.beta
+        scores = self.point.scores.copy()
+        size = self.mean_diagonal * float(np.abs(beta).sum())
+        reach = self.tuning.resolved * float(np.finfo(np.float32).eps) * size
+        near = np.abs(self.point.distances).min(axis=0) <= reach
+        support, resolved = np.flatnonzero(beta), np.flatnonzero(near)
+        for piece in pieces(len(resolved), 8 * len(support), RESOLVED_BYTES):
+            some = resolved[piece]
+            scores[some] = dual.linear[some] + self.gram.block(some, support) @ beta[support]
+        point = Point(dual, multipliers, scores)
+        deviation = 4 * self.mean_diagonal * float(np.linalg.norm(beta)) + float(np.abs(scores - dual.linear).max())
+        error = self.gram.single_precision_error * deviation + 2 * float(np.finfo(np.float32).eps) * size
+        if near.all():
+            return point, 0.0
+        misplaced = float(np.where(point.distances > 0, multipliers, dual.caps - multipliers)[:, ~near].sum())
+        return point, self._rounding() + error * misplaced

@@ -1,0 +1,112 @@
+"""fit_predict answers each row as the model without it does: outliers among the rows are found, whatever wraps it."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.ensemble import IsolationForest
+from sklearn.neighbors import LocalOutlierFactor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import problems
+from slabsvm import (
+    AutoSlabSVM,
+    CalibrationWarning,
+    ConformalDetector,
+    LabelFreeSearchCV,
+    LinearOneClassSlabSVM,
+    OneClassSlabSVM,
+    OneClassSVM,
+    TrimmedDetector,
+    WindowedDetector,
+)
+
+pytestmark = pytest.mark.numeric
+
+RNG = np.random.default_rng(0)
+PLANTED = np.arange(0, 200, 20)
+ROWS = RNG.normal(size=(200, 3))
+# Each by itself, a long way out.
+ROWS[PLANTED] = 12.0 * np.linalg.qr(RNG.normal(size=(10, 10)))[0][:, :3] + 9.0 * RNG.choice([-1.0, 1.0], (10, 3))
+METHODS = ("split", "cross", "leave-one-out")
+LEAVING_OUT = {
+    **{name: make() for name, make in problems.FAMILY.items()},
+    "average": AutoSlabSVM(),
+    "average of drawn rows": AutoSlabSVM(max_fit_samples=120),
+    "pipeline": make_pipeline(StandardScaler(), OneClassSVM()),
+    "window": WindowedDetector(OneClassSVM()),
+    "trimmed": TrimmedDetector(),
+    "search": LabelFreeSearchCV(make_pipeline(StandardScaler(), OneClassSVM()), {"oneclasssvm__nu": [0.1]}, cv=2),
+    **{f"calibrated, {method}": ConformalDetector(OneClassSVM(), alpha=0.1, method=method) for method in METHODS},
+    "calibrated pipeline": ConformalDetector(make_pipeline(StandardScaler(), AutoSlabSVM()), alpha=0.1),
+    "calibrated forest": ConformalDetector(IsolationForest(random_state=0), alpha=0.1, method="cross"),
+}
+by_name = pytest.mark.parametrize("name", LEAVING_OUT)
+
+
+@by_name
+@pytest.mark.parametrize("form", [np.asarray, lambda X: pd.DataFrame(X, columns=list("abc"))], ids=["array", "frame"])
+@pytest.mark.filterwarnings("ignore::slabsvm.selection.criteria.NothingToldApartWarning")
+def test_outliers_among_the_learned_rows_are_named_and_few_others(name, form):
+    labels = LEAVING_OUT[name].fit_predict(form(ROWS))
+    assert labels.shape == (200,)
+    assert labels.dtype.kind == "i"
+    assert set(labels) == {-1, 1}
+    theirs = LocalOutlierFactor(contamination=0.1).fit_predict(ROWS)
+    assert (labels[PLANTED] == -1).mean() >= (theirs[PLANTED] == -1).mean() - 0.1
+    assert (labels == -1).mean() < 0.17
+
+
+@pytest.mark.parametrize("name", [*problems.FAMILY, "average"])
+def test_they_are_the_sign_of_the_left_out_decisions_and_predict_stays_what_it_is(name):
+    model = LEAVING_OUT[name]
+    weights = np.ones(len(ROWS))
+    weights[[0, 1]] = 0.0
+    labels = model.fit_predict(ROWS, sample_weight=weights)
+    np.testing.assert_array_equal(labels[2:] == 1, model.loo_decisions_[2:] >= 0)
+    # Rows of no weight are new ones.
+    np.testing.assert_array_equal(labels[:2], model.predict(ROWS[:2]))
+    np.testing.assert_array_equal(model.predict(ROWS), np.where(model.decision_function(ROWS) >= 0, 1, -1))
+    if name != "kernel PCA":
+        assert (model.predict(ROWS[2:]) == 1).sum() > (labels[2:] == 1).sum()
+
+
+def test_with_groups_each_row_is_answered_without_its_group():
+    groups = np.arange(200) // 2
+    model = OneClassSVM()
+    np.testing.assert_array_equal(model.fit_predict(ROWS, groups=groups) == 1, model.loo_decisions_ >= 0)
+
+
+@pytest.mark.parametrize("model", [OneClassSlabSVM(offsets="training"), LinearOneClassSlabSVM(feature_map="nystroem")])
+@pytest.mark.filterwarnings("ignore::slabsvm.SlabCollapseWarning")
+def test_without_left_out_scores_the_answer_is_that_of_predict(model):
+    np.testing.assert_array_equal(model.fit_predict(ROWS), model.fit(ROWS).predict(ROWS))
+
+
+def test_a_window_answers_the_rows_that_it_forgot_as_new_ones():
+    model = WindowedDetector(OneClassSVM(), n_rows=150)
+    labels = model.fit_predict(ROWS)
+    np.testing.assert_array_equal(labels[:50], model.predict(ROWS[:50]))
+    np.testing.assert_array_equal(labels[50:] == 1, model.estimator_.loo_decisions_ >= 0)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_calibrated_detector_compares_the_scores_of_models_that_have_not_learned_the_row(method):
+    weights = np.ones(len(ROWS))
+    weights[:5] = 0.0
+    model = ConformalDetector(OneClassSVM(), alpha=0.1, method=method)
+    labels = model.fit_predict(ROWS, sample_weight=weights)
+    np.testing.assert_array_equal(labels[:5], model.predict(ROWS[:5]))
+    held = model._held_out
+    if method == "split":
+        np.testing.assert_array_equal(labels[held[0]], model.predict(ROWS[held[0]]))
+    # By the rate, which a p-value reaches in whole steps and with one row more.
+    kept = np.sort(np.concatenate(held))
+    assert (labels[kept] == -1).mean() == pytest.approx(0.1, abs=2.0 / len(kept))
+
+
+def test_a_calibrated_detector_of_few_rows_warns_once():
+    with pytest.warns(CalibrationWarning, match="Nothing will be rejected") as warned:
+        labels = ConformalDetector().fit_predict(ROWS[1:13])
+    assert (labels == 1).all()
+    assert len(warned) == 1

@@ -1,0 +1,123 @@
+"""A few rows that make the scale are warned of, by every model that takes its scale from the rows, and by no other."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import QuantileTransformer
+
+from slabsvm import (
+    SVDD,
+    AutoSlabSVM,
+    ConformalDetector,
+    KernelDensityDetector,
+    KernelPCADetector,
+    LabelFreeSearchCV,
+    LinearOneClassSlabSVM,
+    OneClassSlabSVM,
+    OneClassSVM,
+    OpenSetClassifier,
+    SlabCollapseWarning,
+    TrimmedDetector,
+    WindowedDetector,
+)
+
+pytestmark = pytest.mark.numeric
+
+RNG = np.random.default_rng(0)
+USUAL = RNG.normal(size=(300, 3))
+FAR = np.array([[50.0, 50.0, 50.0], [1e5, 1e5, 0.0]])
+TAKING_SCALE = {
+    "slab": OneClassSlabSVM(),
+    "one plane": OneClassSVM(gamma="scale"),
+    "ball": SVDD(),
+    "linear ball": SVDD(kernel="linear"),
+    "components": KernelPCADetector(),
+    "density": KernelDensityDetector(),
+    "passes": LinearOneClassSlabSVM(feature_map="nystroem"),
+    "window": WindowedDetector(),
+    "calibrated": ConformalDetector(KernelDensityDetector()),
+    "calibrated, in folds": ConformalDetector(OneClassSVM(), method="cross"),
+    "search": LabelFreeSearchCV(OneClassSVM(gamma="scale"), {"nu": [0.1]}, cv=2),
+}
+GIVEN = {
+    "gamma": OneClassSlabSVM(gamma=1.0),
+    "bandwidth": KernelDensityDetector(bandwidth=1.0),
+    "additive": SVDD(kernel="intersection"),
+}
+
+
+def with_outliers(n_out: int = 3, size: float = 1e9) -> np.ndarray:
+    X = USUAL.copy()
+    X[:n_out] *= size
+    return X
+
+
+def scale_warnings(model, X) -> list[str]:
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        model.fit(X)
+    return [str(one.message) for one in warned if "make the scale" in str(one.message)]
+
+
+@pytest.mark.parametrize("name", TAKING_SCALE)
+def test_a_few_rows_that_make_the_scale_are_warned_of_once(name):
+    assert len(scale_warnings(TAKING_SCALE[name], with_outliers())) == 1
+    assert scale_warnings(TAKING_SCALE[name], USUAL) == []
+
+
+@pytest.mark.parametrize("name", GIVEN)
+def test_a_scale_that_was_given_is_not_warned_of(name):
+    assert scale_warnings(GIVEN[name], np.abs(with_outliers(size=1e3))) == []
+
+
+def test_an_accepted_stranger_is_warned_of_and_rejected_once_the_remedy_is_taken():
+    X = with_outliers()
+    for model in (KernelDensityDetector(), SVDD(kernel="linear")):
+        with pytest.warns(SlabCollapseWarning, match="In column x[012] and 2 others a few rows make the scale"):
+            assert (model.fit(X).predict(FAR) == 1).any()
+        assert scale_warnings(model, X[3:]) == []
+        assert (model.predict(FAR) == -1).all()
+    spread = make_pipeline(QuantileTransformer(n_quantiles=300, output_distribution="normal"), KernelDensityDetector())
+    assert scale_warnings(spread, X) == []
+    assert (spread.predict(FAR[:1]) == -1).all()
+
+
+def test_the_column_is_named_and_one_is_enough():
+    X = pd.DataFrame(USUAL, columns=["width", "height", "price"])
+    X.loc[7, "price"] = 1e6
+    assert "In column 'price' a few rows" in scale_warnings(OneClassSVM(), X)[0]
+    # A view of ranks is made by no few rows.
+    assert not scale_warnings(AutoSlabSVM(), X)
+    with pytest.warns(SlabCollapseWarning, match=r"Class 1.*column 'price' a few rows make the scale"):
+        OpenSetClassifier().fit(X, np.arange(300) % 2)
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        RNG.standard_t(2, (300, 3)),
+        RNG.lognormal(sigma=2.0, size=(300, 3)),
+        RNG.poisson(0.02, (300, 4)).astype(float),
+        np.where(RNG.random((300, 40)) < 0.02, 9.0, 0.0) + np.eye(300, 40),
+        sp.random_array((300, 50), density=0.05, rng=RNG, format="csr"),
+        np.ones((30, 3)) + 1e-9 * np.eye(30, 3),
+        with_outliers()[:15],
+        np.vstack([USUAL, USUAL + 1e9]),
+    ],
+    ids=["t", "log-normal", "counts", "rare", "sparse", "constant", "few", "two clouds"],
+)
+def test_tails_rare_values_and_clouds_are_no_few_rows(X):
+    assert scale_warnings(KernelDensityDetector(), X) == []
+
+
+def test_rows_that_are_trimmed_do_not_move_the_threshold_by_their_rounding():
+    X = with_outliers()
+    model = TrimmedDetector(KernelDensityDetector())
+    assert scale_warnings(model, X) == []
+    assert set(model.trimmed_) >= {0, 1, 2}
+    assert (model.predict(FAR) == -1).all()
+    assert (model.predict(RNG.normal(size=(1000, 3))) == 1).mean() == pytest.approx(0.9, abs=0.05)
