@@ -119,11 +119,25 @@ class Face:
         An ill-conditioned K_FF leaves the sums off by more than rounding, and a certificate holds for the right sums
         only: what they are off by is solved for in turn.
         """
+        return self.response(right, sums)[0]
+
+    def response(self, right: FloatArray, sums: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return x and q with K_FF x + A q = right and A'x = sums; x is (f, k), q and sums (c, k)."""
         members = self.memberships[self.samples]
-        x = self._solve_once(right, sums)
+        half = self.half_solve(right + self.lift * members @ sums)
+        q = self.schur @ (self.border.T @ half - sums)
+        half -= self.border @ q
+        x = np.asarray(solve_lower(self._cholesky, half, transposed=True), dtype=np.float64)
         for _ in range(REFINEMENTS):
             x += self._of_sums @ (sums - members.T @ x)
-        return x
+        return x, q
+
+    def inverse(self) -> tuple[FloatArray, FloatArray]:
+        """Return M^-1's part of F and F, shape (f, f), and its part of A and F, (c, f)."""
+        root = self.inverse_root()
+        coupling = self.border.T @ root
+        corner = self.schur @ coupling
+        return np.asarray(root.T @ root - coupling.T @ corner, dtype=np.float64), np.asarray(corner, dtype=np.float64)
 
     def inverse_diagonal(self) -> tuple[FloatArray, FloatArray]:
         """Return M^-1's diagonal over F, shape (f,), and its part of A and F, (c, f)."""

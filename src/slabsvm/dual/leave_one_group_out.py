@@ -1,4 +1,4 @@
-"""Closed-form leave-one-group-out scores: what the samples of a group would score under the model without all of them.
+"""Leave-one-group-out scores: what the samples of a group would score under the model without all of them.
 
 Near equals hold each other's place: where samples come in groups that are alike, the model without one of them is the
 model with it, and leave-one-out scores (`slabsvm.dual.leave_one_out`) are those of samples that were seen. So a group G
@@ -15,8 +15,9 @@ With L L' the Cholesky factor of the lifted K_FF, and P the projection off the c
 W = P (L^-1)_.g, so that (N_gg)^-1 comes from a factor of W: N itself would have squared its condition, which near
 equals make large.
 
-As for single samples this is exact as long as the face stays what it is. A group is more than a sample, and what it
-held often takes another from or to its bound: docs/results/groups.md says how near the closed form is then.
+As for single samples this closed form is exact as long as the face stays what it is. A group is more than a sample, and
+what it held often takes another from or to its bound: docs/results/groups.md says how near it is then. Up to
+`unlearning.EXACT` samples, groups are left out exactly, as single samples are: a sample is a group of one.
 
 A plane whose free samples are all in G is given the next sample outside G to take what they held; where there is none
 (at nu = 1 all samples are at their caps), all others grow in proportion.
@@ -32,6 +33,7 @@ from slabsvm.dual.face import Face
 from slabsvm.dual.leave_one_out import AT_BOUND, free_or_next
 from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Solution
+from slabsvm.dual.unlearning import EXACT, Unlearning
 from slabsvm.gram.base import Gram
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
@@ -39,7 +41,12 @@ from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
 @ONE_BLAS_THREAD
 def leave_one_group_out(
-    dual: Dual, gram: Gram, solution: Solution, groups: Iterable[tuple[IndexArray, IndexArray]]
+    dual: Dual,
+    gram: Gram,
+    solution: Solution,
+    groups: Iterable[tuple[IndexArray, IndexArray]],
+    *,
+    exact: int = EXACT,
 ) -> list[FloatArray]:
     """Return the scores of each group's samples under the model without it, and the change of c'beta.
 
@@ -49,7 +56,31 @@ def leave_one_group_out(
     solution : its optimum, to within its gap
     groups : pairs of arrays
         The samples of a group, and those of them that are left out: all but those that other groups have too.
+    exact : int, default=EXACT
+        Up to so many samples groups are left out exactly; of more, by the closed form.
     """
+    groups = list(groups)
+    if dual.n_samples > exact:
+        return closed_form(dual, gram, solution, groups)
+    unlearning = Unlearning(dual, gram, solution, free_or_next(dual, solution))
+    without = unlearning.without([leaving for _, leaving in groups])
+    found = [
+        scores[samples] + dual.linear @ change
+        for (samples, _), scores, change in zip(groups, without.scores, without.changes, strict=True)
+    ]
+    impossible = np.flatnonzero(np.isnan(without.gaps))
+    if len(impossible):
+        # Where the boxes of the others cannot take what a group leaves, all others grow in proportion.
+        closed = closed_form(dual, gram, solution, [groups[place] for place in impossible])
+        for place, scores in zip(impossible.tolist(), closed, strict=True):
+            found[place] = scores
+    return found
+
+
+def closed_form(
+    dual: Dual, gram: Gram, solution: Solution, groups: Iterable[tuple[IndexArray, IndexArray]]
+) -> list[FloatArray]:
+    """Return the scores by the closed form alone; parameters as in `leave_one_group_out`."""
     face = Face(dual, solution.multipliers, free_or_next(dual, solution))
     if len(face.samples):
         face.factor(gram.block(face.samples, face.samples), divide=gram.divide)

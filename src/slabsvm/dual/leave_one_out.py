@@ -1,4 +1,4 @@
-"""Closed-form leave-one-out scores: what each training sample would score under the model trained without it.
+"""Leave-one-out scores: what each training sample would score under the model trained without it.
 
 A training sample has pulled its own score towards the planes, so planes put at quantiles of training scores reject too
 many new samples. Let r_i = beta_i be taken away, while the other free multipliers stay optimal: with M the bordered
@@ -11,9 +11,13 @@ r_i (S_i^2 + A_i'q_i), where
 r_i S_i^2 is the fall measured from the sample's own plane, S_i being the distance of Phi(x_i) from the span of the
 free samples (Vapnik and Chapelle 2000, the span bound; Opper and Winther 2000); r_i A_i'q_i is how far that plane falls
 itself. Both count: the model without the sample is longer by about 1/m, which where K is close to the identity is more
-than all the spread of new samples' scores. This is exact as long as the removal leaves the face what it is: every free
-multiplier inside its box, and every other sample on its side of its plane. A sample that is no support vector changes
-nothing.
+than all the spread of new samples' scores. This closed form is exact as long as the removal leaves the face what it is:
+every free multiplier inside its box, and every other sample on its side of its plane. A sample that is no support
+vector changes nothing.
+
+On a ring or a line, or among tiny clusters, the face changes, and the closed form can be off by more than the scores'
+spread. So up to `unlearning.EXACT` samples are left out exactly (`slabsvm.dual.unlearning`); of more, those next to a
+plane are, until the planes settle.
 
 Where the program has a linear term c (the hypersphere), its change c'(beta without i - beta) is added to the score. A
 squared distance from the centre a is k(x, x) - 2 <Phi(x), a> + |a|^2, and with |a|^2 = -2 c'beta - V, where V is the
@@ -40,22 +44,26 @@ from slabsvm.dual.face import Face
 from slabsvm.dual.neighbour_spans import THOROUGH, neighbour_spans
 from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Solution
+from slabsvm.dual.unlearning import EXACT, Unlearning
 from slabsvm.gram.base import Gram
 from slabsvm.gram.blocks import Blocks
-from slabsvm.runtime.arrays import FloatArray
+from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
 # A face of more samples is factored in float32, at half the time and memory, where the kernel allows such blocks.
 LARGE = 500
 # A face of more samples that the solver has not factored is not, where its neighbours tell enough.
 VAST = 2000
+# Of more samples than are left out exactly, so many next to each plane are, in so many rounds at most, until a plane
+# moves by no more than this share of what chance moves it by.
+AROUND, ROUNDS, SETTLED = 32, 8, 0.25
 # A multiplier so near a bound, as a share of its cap, is at it: sums of caps leave rounding behind.
 AT_BOUND = 1e-12
 
 
 @dataclass(frozen=True)
 class LeaveOneOut:
-    """What leaving each sample out does, by the closed form.
+    """What leaving each sample out does.
 
     Attributes
     ----------
@@ -65,8 +73,8 @@ class LeaveOneOut:
     removed : (m,) array
         beta_i: what is left out.
     error : float
-        About how far the planes can be off because scores are estimates; 0 where all are exact, infinite where nobody
-        knows.
+        About how far the planes can be off because scores are no more than estimates; 0 where all are exact to within
+        the solution's gap, infinite where nobody knows.
     """
 
     scores: FloatArray
@@ -83,8 +91,9 @@ def leave_one_out(
     cache_bytes: float = 1e9,
     large: int = LARGE,
     vast: int = VAST,
+    exact: int = EXACT,
 ) -> LeaveOneOut:
-    """Return the leave-one-out scores of a solution; the nearer it is to the optimum, the better the closed form.
+    """Return the leave-one-out scores of a solution; they are as good as its gap is small.
 
     Parameters
     ----------
@@ -97,7 +106,84 @@ def leave_one_out(
     vast : int, default=VAST
         Of a face of more samples, the scores are estimates from neighbours and some exact ones, if these are good, and
         if the solution comes without the face's factor.
+    exact : int, default=EXACT
+        Up to so many samples all are left out exactly; of more, those near the planes.
     """
+    removed = dual.beta(solution.multipliers)
+    held = np.flatnonzero(removed)
+    free = free_or_next(dual, solution)
+    if dual.n_samples > exact:
+        closed = closed_form(dual, gram, solution, cache_bytes=cache_bytes, large=large, vast=vast)
+        if closed.error > 0 or free.any(axis=0).sum() > vast:
+            return closed
+        return _exact_near_planes(Unlearning(dual, gram, solution, free), closed, held)
+    unlearning = Unlearning(dual, gram, solution, free)
+    found = unlearning.without([held[place : place + 1] for place in range(len(held))])
+    scores = solution.scores.copy()
+    scores[held] = found.scores[np.arange(len(held)), held] + found.changes @ dual.linear
+    impossible = held[np.isnan(found.gaps)]
+    if len(impossible):
+        # Where the boxes of the others cannot take what a sample leaves, no problem without it has a solution.
+        scores[impossible] = closed_form(dual, gram, solution).scores[impossible]
+    doubtful = ~found.exact & ~np.isnan(found.gaps)
+    error = _error(dual, scores, held[doubtful], np.sqrt(2.0 * found.gaps[doubtful] * gram.diagonal[held[doubtful]]))
+    return LeaveOneOut(scores, removed, error)
+
+
+def _error(dual: Dual, scores: FloatArray, samples: IndexArray, errors: FloatArray) -> float:
+    """Return by how much the planes move as the scores of some samples do, by so much up or down."""
+    if not len(samples):
+        return 0.0
+    moved = np.repeat(scores[None], 2, axis=0)
+    moved[:, samples] += [errors, -errors]
+    return float(np.abs(dual.offsets(moved[0]) - dual.offsets(moved[1])).max()) / 2.0
+
+
+def _exact_near_planes(unlearning: Unlearning, closed: LeaveOneOut, held: IndexArray) -> LeaveOneOut:
+    """Return closed-form scores with exact ones next to the planes, which these put."""
+    dual, scores = unlearning.dual, closed.scores.copy()
+    todo = np.zeros(dual.n_samples, dtype=bool)
+    todo[held] = True
+    offsets = dual.offsets(scores)
+    error = 0.0
+    for _ in range(ROUNDS):
+        near = np.zeros(dual.n_samples, dtype=bool)
+        for distances in np.abs(scores - offsets[:, None]):
+            near[np.argsort(np.where(todo, distances, np.inf), kind="stable")[:AROUND]] = True
+        some = np.flatnonzero(near & todo)
+        if not len(some):
+            break
+        found = unlearning.without([some[place : place + 1] for place in range(len(some))])
+        good = found.exact
+        scores[some[good]] = (found.scores[np.arange(len(some)), some] + found.changes @ dual.linear)[good]
+        todo[some] = False
+        moved = np.abs(dual.offsets(scores) - offsets)
+        offsets, error = dual.offsets(scores), float(moved.max())
+        if (moved <= SETTLED * _standard_errors(dual, scores)).all():
+            break
+    return LeaveOneOut(scores, closed.removed, error)
+
+
+def _standard_errors(dual: Dual, scores: FloatArray) -> FloatArray:
+    """Return what chance moves each plane by, (P,): a standard error of its quantile."""
+    errors = []
+    for nu, sign in zip(dual.nus, dual.signs, strict=True):
+        share = np.sqrt(nu * (1.0 - nu) / dual.n_samples)
+        low, high = np.quantile(sign * scores, np.clip([nu - share, nu + share], 0.0, 1.0))
+        errors.append((high - low) / 2.0)
+    return np.array(errors)
+
+
+def closed_form(
+    dual: Dual,
+    gram: Gram,
+    solution: Solution,
+    *,
+    cache_bytes: float = 1e9,
+    large: int = LARGE,
+    vast: int = VAST,
+) -> LeaveOneOut:
+    """Return the scores by the closed form alone; parameters as in `leave_one_out`."""
     free = free_or_next(dual, solution)
     known = solution.face
     if known is not None and (free == known.free).all():

@@ -1,0 +1,328 @@
+"""The compiled path from the optimum of a program to its optimum without some samples.
+
+Cauwenberghs and Poggio (2001) and Diehl and Cauwenberghs (2003): the multipliers of what leaves go to 0 together, and
+all other samples stay optimal on the way. An event ends each straight piece of the path: a free multiplier meets its
+bound, or a sample at its bound meets its plane. Few events lie on a path, so a piece is solved for relative to the face
+of the optimum: with P the pivoted matrix of that face (`slabsvm.dual.pivoted`), a set of k samples whose status has
+changed costs a system of k equations and k columns of P.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from slabsvm.runtime.compilation import compiler
+
+# What a sample is: 2p + 1 where it is free in plane p, 2p + 2 where it is at its cap there.
+IDLE = 0
+# How a path ends.
+ARRIVED, FAILED, MISSING = 0, 1, 2
+# A multiplier or a distance this small, relative to what it can be, is no reason for another event.
+TINY = 1e-12
+
+_compiled = compiler()
+# For what compiled code calls: a second copy, compiled on its own, may round otherwise (docs/developers/method.md).
+_inlined = compiler(forceinline=True)
+
+
+@_inlined
+def _plane(status: int) -> int:
+    return (status - 1) // 2
+
+
+@_inlined
+def _is_free(status: int) -> bool:
+    return status % 2 == 1
+
+
+@_inlined
+def _next(status: Any, leaves: Any, distances: Any, sign: float, plane: int, takes: bool) -> int:
+    """Return the sample that takes mass in a plane, or sheds it, with the least change of the offset; -1 for none."""
+    wanted, found, least = (IDLE if takes else 2 * plane + 2), -1, np.inf
+    for j in range(status.shape[0]):
+        if status[j] == wanted and not leaves[j]:
+            distance = abs(distances[plane, j])
+            if distance < least:
+                least, found = distance, j
+    return found
+
+
+@_compiled
+def unlearn(
+    columns: Any,
+    place: Any,
+    on_face: Any,
+    base: Any,
+    signs: Any,
+    caps: Any,
+    floor: Any,
+    beta: Any,
+    distances: Any,
+    leaving: Any,
+    most: int,
+    change: Any,
+    moved: Any,
+    shift: Any,
+) -> tuple[int, int]:
+    """Follow the path along which some samples leave; return how it ends, and its events or the column it is short of.
+
+    columns : (m + c, k), columns of P; place : (m + c,), where each is in there, or -1.
+    on_face : (m,), which samples are free at the base. base : (m,), what they are there.
+    signs : (c,). caps : (c, m). floor : (m,), the least beta where there is one plane. beta : (m,). distances : (c, m),
+    s - rho_p. leaving : (g,). most : the largest number of events.
+    change, moved : (m,) and shift : (c,), out: the change of beta, of the scores and of the offsets; of beta, where the
+    path fails, along its last piece to the end, whatever bounds it meets there.
+    """
+    m, n_planes = beta.shape[0], signs.shape[0]
+    status, now, beside = base.copy(), beta.copy(), distances.copy()
+    leaves = np.zeros(m, dtype=np.bool_)
+    for i in leaving:
+        leaves[i] = True
+    differs = np.zeros(m, dtype=np.bool_)
+    for i in leaving:
+        if on_face[i]:
+            differs[i] = True
+            status[i] = IDLE
+    change[:] = 0.0
+    moved[:] = 0.0
+    shift[:] = 0.0
+    # How beta and the scores change along a piece.
+    velocity, slope = np.zeros(m), np.zeros(m)
+    known = np.empty(m + n_planes)
+    left, events, last = 1.0, 0, -1
+    for _ in range(most + 1):
+        for p in range(n_planes):
+            held = False
+            for j in range(m):
+                if status[j] == 2 * p + 1:
+                    held = True
+                    break
+            if not held:
+                takes = last < 0 or status[last] != IDLE
+                j = _next(status, leaves, beside, signs[p], p, takes)
+                if j < 0:
+                    return FAILED, events
+                # The last one met its bound: the offset moves on to the next, and nothing else moves.
+                step = beside[p, j]
+                shift[p] += step
+                for k in range(m):
+                    beside[p, k] -= step
+                status[j] = 2 * p + 1
+                differs[j] = not (on_face[j] and base[j] == status[j])
+        # The unknowns: of a sample of the face that is fixed, its residual; of one that has become free, its beta; of
+        # one of the face that is free in the other plane, both.
+        size = 0
+        for j in range(m):
+            if differs[j]:
+                if on_face[j]:
+                    size += 2 if _is_free(status[j]) else 1
+                elif _is_free(status[j]) and not leaves[j]:
+                    size += 1
+        owner = np.empty(size, dtype=np.intp)
+        second = np.zeros(size, dtype=np.bool_)
+        at = 0
+        for j in range(m):
+            if differs[j]:
+                if place[j] < 0:
+                    return MISSING, j
+                if on_face[j] or (_is_free(status[j]) and not leaves[j]):
+                    owner[at] = j
+                    at += 1
+                    if on_face[j] and _is_free(status[j]):
+                        owner[at] = j
+                        second[at] = True
+                        at += 1
+        directions = np.empty((size, m + n_planes))
+        for b in range(size):
+            j = owner[b]
+            p = _plane(status[j])
+            if second[b]:
+                home = _plane(base[j])
+                directions[b] = columns[:, place[m + p]] - columns[:, place[m + home]]
+            else:
+                directions[b] = columns[:, place[j]]
+                if not on_face[j]:
+                    directions[b] += columns[:, place[m + p]]
+        known[:] = 0.0
+        for i in leaving:
+            if not on_face[i] and beta[i] != 0.0:
+                if place[i] < 0:
+                    return MISSING, i
+                p = _plane(base[i]) if base[i] != IDLE else 0
+                known -= beta[i] * (columns[:, place[i]] + columns[:, place[m + p]])
+        system = np.zeros((size, size))
+        right = np.zeros((size, 1))
+        for a in range(size):
+            j = owner[a]
+            p = _plane(status[j])
+            home = _plane(base[j])
+            for b in range(size):
+                row = directions[b]
+                if second[a]:
+                    system[a, b] = row[m + p] - row[m + home]
+                elif on_face[j]:
+                    system[a, b] = row[j]
+                else:
+                    system[a, b] = row[j] + row[m + p]
+            if second[a]:
+                # r_j - q_home + q_p = 0; the residual's own unknown stands before this one.
+                system[a, a - 1] += 1.0
+                right[a, 0] = known[m + home] - known[m + p]
+            elif on_face[j]:
+                right[a, 0] = -known[j] - (beta[j] if leaves[j] else 0.0)
+                if a + 1 < size and second[a + 1]:
+                    system[a, a + 1] -= 1.0
+            else:
+                right[a, 0] = -known[j] - known[m + p]
+        if size:
+            solved = _solved(system, right)
+            for b in range(size):
+                if not np.isfinite(solved[b, 0]):
+                    return FAILED, events
+                for k in range(m + n_planes):
+                    known[k] += solved[b, 0] * directions[b, k]
+        else:
+            solved = right
+        for j in range(m):
+            if on_face[j]:
+                velocity[j] = known[j]
+                slope[j] = -known[m + _plane(base[j])]
+            else:
+                velocity[j] = 0.0
+                slope[j] = known[j]
+        for b in range(size):
+            j = owner[b]
+            if on_face[j]:
+                if not second[b]:
+                    slope[j] += solved[b, 0]
+            else:
+                velocity[j] = solved[b, 0]
+        for i in leaving:
+            if not on_face[i]:
+                velocity[i] = -beta[i]
+        # The first event on this piece.
+        step, first, becomes = left, -1, 0
+        for j in range(m):
+            if leaves[j]:
+                continue
+            if _is_free(status[j]):
+                p = _plane(status[j])
+                speed = velocity[j] * signs[p]
+                value = now[j] * signs[p]
+                if speed < 0.0:
+                    low = floor[j]
+                    room = (value - low) / -speed
+                    if room < step:
+                        step, first, becomes = max(room, 0.0), j, IDLE
+                elif speed > 0.0:
+                    room = (caps[p, j] - value) / speed
+                    if room < step:
+                        step, first, becomes = max(room, 0.0), j, 2 * p + 2
+            elif status[j] == IDLE:
+                for p in range(n_planes):
+                    speed = signs[p] * (slope[j] + known[m + p])
+                    if speed < 0.0:
+                        room = signs[p] * beside[p, j] / -speed
+                        if room < step and not (j == last and room <= TINY):
+                            step, first, becomes = max(room, 0.0), j, 2 * p + 1
+            else:
+                p = _plane(status[j])
+                speed = signs[p] * (slope[j] + known[m + p])
+                if speed > 0.0:
+                    room = -signs[p] * beside[p, j] / speed
+                    if room < step and not (j == last and room <= TINY):
+                        step, first, becomes = max(room, 0.0), j, 2 * p + 1
+        for j in range(m):
+            now[j] += step * velocity[j]
+            moved[j] += step * slope[j]
+            for p in range(n_planes):
+                beside[p, j] += step * (slope[j] + known[m + p])
+        for p in range(n_planes):
+            shift[p] -= step * known[m + p]
+        left -= step
+        for j in range(m):
+            change[j] = now[j] - beta[j] + left * velocity[j]
+        for i in leaving:
+            change[i] = -beta[i]
+        if first < 0 or left <= 0.0:
+            return ARRIVED, events
+        if becomes == IDLE:
+            now[first] = floor[first] * signs[_plane(status[first])]
+        elif not _is_free(becomes):
+            now[first] = caps[_plane(becomes), first] * signs[_plane(becomes)]
+        else:
+            beside[_plane(becomes), first] = 0.0
+        status[first] = becomes
+        differs[first] = becomes != base[first]
+        if _is_free(becomes) and place[first] < 0:
+            return MISSING, first
+        last = first
+        events += 1
+    return FAILED, events
+
+
+@_compiled
+def certify(
+    signs: Any, caps: Any, totals: Any, tied: bool, beta: Any, scores: Any, offsets: Any, leaving: Any, held: Any
+) -> tuple[float, float]:
+    """Return the duality gap of a point without some samples, and by how much it misses sums and boxes.
+
+    beta, scores : (m,), there. offsets : (c,). held : (m,), which samples have room for what both planes hold alike,
+    where the planes are tied.
+    """
+    m, n_planes = beta.shape[0], signs.shape[0]
+    stays = np.ones(m)
+    for i in leaving:
+        stays[i] = 0.0
+    gap = off = missing = 0.0
+    for p in range(n_planes):
+        sign, offset, total = signs[p], offsets[0 if tied else p], 0.0
+        for j in range(m):
+            value = max(sign * beta[j], 0.0)
+            room = value - caps[p, j] * stays[j]
+            distance = sign * (scores[j] - offset)
+            gap += (value if distance > 0.0 else min(room, 0.0)) * distance
+            off = max(off, room)
+            total += value
+        off = max(off, total - totals[p] if tied else abs(total - totals[p]))
+        missing = max(missing, totals[p] - total)
+    if tied:
+        room = 0.0
+        for j in range(m):
+            if held[j]:
+                free = caps[0, j] - beta[j] if beta[j] > 0.0 else caps[0, j]
+                room += min(free, caps[1, j] + beta[j] if beta[j] < 0.0 else caps[1, j]) * stays[j]
+        off = max(off, missing - room)
+    return gap, off
+
+
+@_inlined
+def _solved(system: Any, right: Any) -> Any:
+    """Return the solution of a small system, by elimination with partial pivoting; NaN where it is singular."""
+    n = system.shape[0]
+    for k in range(n):
+        pivot = k
+        for i in range(k + 1, n):
+            if abs(system[i, k]) > abs(system[pivot, k]):
+                pivot = i
+        if system[pivot, k] == 0.0:
+            right[:] = np.nan
+            return right
+        if pivot != k:
+            for j in range(n):
+                system[k, j], system[pivot, j] = system[pivot, j], system[k, j]
+            right[k, 0], right[pivot, 0] = right[pivot, 0], right[k, 0]
+        for i in range(k + 1, n):
+            factor = system[i, k] / system[k, k]
+            if factor != 0.0:
+                for j in range(k, n):
+                    system[i, j] -= factor * system[k, j]
+                right[i, 0] -= factor * right[k, 0]
+    for k in range(n - 1, -1, -1):
+        value = right[k, 0]
+        for j in range(k + 1, n):
+            value -= system[k, j] * right[j, 0]
+        right[k, 0] = value / system[k, k]
+    return right

@@ -1,0 +1,350 @@
+"""Leaving samples out exactly: from the optimum of a program to its optimum without them, with a certificate.
+
+The path (`slabsvm.compiled.unlearning`) starts from the solution and ends where all that stays is optimal. It runs in
+terms of the pivoted matrix of the solution's face: with F the free samples, B the others and N the inverse of the
+face's bordered matrix (`slabsvm.dual.face`),
+
+    change of [beta_F, q, s_B] = P [r_F, sums, change of beta_B],      P_FF = N_FF,     P_BB = K_BB - K_BF N_FF K_FB
+
+for residuals r_F, and so on: s_B are scores and -q the change of the offsets. Only the columns of what leaves, and of
+what meets a bound or a plane on the way, are computed.
+
+A nearly singular K lets mass move back and forth between near equals, at no gain, from bound to bound. The path is
+therefore that of the program with d |beta - beta now|^2 / 2 added, where d is so small that it cannot make the gap
+larger than a small part of what is allowed. The duality gap of the program without the samples says how good the end
+is. Where that is more than twice the solution's own gap and more than GAP, what the path comes to is clipped to its
+boxes, and if that is not good enough either, the compiled descent goes on from there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from slabsvm.data.pieces import pieces
+from slabsvm.dual.face import Face
+from slabsvm.dual.program import Dual
+from slabsvm.dual.solution import Point, Solution
+from slabsvm.gram.base import Gram
+from slabsvm.gram.dense import Dense
+from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
+from slabsvm.runtime.cached import cached_property
+
+# A gap that is no reason to go on, as a share of the objective's scale; errors of scores are within its square root.
+GAP = 1e-7
+# The share of it that the added term may make.
+ADDED = 0.01
+# What is added is at least this share of K's diagonal, and at most that: rounding, and no other problem.
+LEAST, MOST = 1e-12, 1e-2
+# Up to so many samples all are left out exactly, by a descent where a path does not arrive.
+EXACT = 1000
+# Events on a path: most have less than five. Where there are more, what is clipped to its boxes is often good enough;
+# else a longer path, and then a descent are tried.
+EVENTS = (10, 60)
+# The scores of so many sets are computed from K; those of all are, where they are off by more than this share.
+CHECKED, OFF = 16, 1e-9
+# Sums and boxes are kept to within this share of the multipliers' sum.
+FEASIBLE = 1e-9
+# Samples nearest to a plane whose columns are computed at first, beside those that leave; and steps of a descent for
+# each sample.
+NEAR = 32
+STEPS = 4
+# Bytes of K that are held at once.
+BLOCK_BYTES = 2**26
+
+
+@dataclass(frozen=True)
+class Unlearned:
+    """The optima of a program without each of some sets of samples.
+
+    Attributes
+    ----------
+    changes, scores : (r, m) arrays
+        The change of beta, and the scores of all samples there.
+    gaps : (r,) array
+        The duality gap of the program without the set; NaN where nothing that stays can take what leaves.
+    exact : (r,) array of bool
+        Whether the gap is within twice the solution's own, or GAP.
+    """
+
+    changes: FloatArray
+    scores: FloatArray
+    gaps: FloatArray
+    exact: BoolArray
+
+
+class Unlearning:
+    """What leads from a solution to the solutions without some samples.
+
+    Parameters
+    ----------
+    dual, gram : the program
+    solution : Solution
+    free : (P, m) bool array
+        Which multipliers are taken for free: at least one in each plane.
+    """
+
+    def __init__(self, dual: Dual, gram: Gram, solution: Solution, free: BoolArray) -> None:
+        self.dual, self.gram, self.solution = dual, gram.held() if dual.n_samples <= EXACT else gram, solution
+        self.beta = dual.beta(solution.multipliers)
+        diagonal = float(gram.diagonal.mean())
+        allowed = max(2.0 * solution.gap, GAP * dual.scale(solution.objective, diagonal))
+        added = ADDED * allowed / (2.0 * float(np.max(self.beta**2)))
+        self.added = float(np.clip(added, LEAST * diagonal, MOST * diagonal))
+        self.face = face = Face(dual, solution.multipliers, free)
+        block = np.array(gram.block(face.samples, face.samples), dtype=np.float64)
+        block.flat[:: len(block) + 1] += self.added
+        face.factor(block, divide=gram.divide)
+        self.on_face = free.any(axis=0)
+        tied = bool((free.sum(axis=0) > 1).any())
+        m, self.n_columns = dual.n_samples, face.memberships.shape[1]
+        self.possible = tied or self.n_columns == dual.n_planes
+        # A sample that ties both planes makes one of them, in which beta may be negative.
+        self.signs = np.ones(1) if tied else dual.signs.astype(np.float64)
+        self.caps = np.ascontiguousarray(dual.caps[: self.n_columns], dtype=np.float64)
+        self.floor = -dual.caps[1] if tied else np.zeros(m)
+        self.tied = tied
+        of_plane = [self.on_face] if tied else list(free)
+        self.offsets = solution.offsets.mean(keepdims=True) if tied else solution.offsets
+        self.distances = np.ascontiguousarray(solution.scores - self.offsets[:, None])
+        self.base = np.zeros(m, dtype=np.int64)
+        for p, (some, sign) in enumerate(zip(of_plane, self.signs, strict=True)):
+            self.base[sign * self.beta > (0.0 if not tied else np.inf)] = 2 * p + 2
+            self.base[some] = 2 * p + 1
+        if tied:
+            self.base[~self.on_face & (self.beta > 0)] = 2
+        self.place = np.full(m + self.n_columns, -1, dtype=np.int64)
+        self.columns = np.zeros((m + self.n_columns, 0), order="F")
+        # Where two planes are one, what both hold of the same samples is not told from beta, and the gap is larger.
+        nothing = [np.zeros(0, dtype=np.intp)]
+        own = (
+            self._gaps(nothing, self.beta[None], solution.scores[None], self.offsets[None])[0] if self.possible else 0.0
+        )
+        self.allowed = max(allowed, 2.0 * own) if own < np.inf else allowed
+
+    def without(self, sets: list[IndexArray]) -> Unlearned:
+        """Return the optima without each set of samples."""
+        m, n_sets = self.dual.n_samples, len(sets)
+        found = Unlearned(
+            np.zeros((n_sets, m)),
+            np.repeat(self.solution.scores[None], n_sets, axis=0),
+            np.full(n_sets, np.inf),
+            np.zeros(n_sets, dtype=bool),
+        )
+        rest = np.array([row for row, leaving in enumerate(sets) if self.beta[leaving].any()], dtype=np.intp)
+        found.gaps[np.setdiff1d(np.arange(n_sets), rest)] = self.solution.gap
+        for most in EVENTS if self.possible else ():
+            rest = self._along_paths(sets, rest, most, found)
+        for row in rest:
+            self._descended(sets[row], row, found)
+        found.exact[:] = found.gaps <= self.allowed
+        return found
+
+    def _along_paths(self, sets: list[IndexArray], rows: IndexArray, most: int, found: Unlearned) -> IndexArray:
+        """Follow paths of at most so many events, and return of which sets the gap is still too large."""
+        if not len(rows):
+            return rows
+        some = [sets[row] for row in rows]
+        changes, moves = np.zeros((2, len(rows), self.dual.n_samples))
+        shifts = np.zeros((len(rows), self.n_columns))
+        self._follow(some, most, changes, moves, shifts)
+        # What was added to K's diagonal is no part of the scores.
+        moves -= self.added * changes
+        checked = slice(CHECKED)
+        true = self._scores(changes[checked])
+        off = np.abs(true - self.solution.scores - moves[checked]).max()
+        if off <= OFF * np.abs(self.solution.scores).max():
+            scores = self.solution.scores + moves
+        else:
+            scores = self._scores(changes)
+        gaps = self._gaps(some, self.beta + changes, scores, self.offsets + shifts)
+        found.changes[rows], found.scores[rows], found.gaps[rows] = changes, scores, gaps
+        for row in rows[~(gaps <= self.allowed)]:
+            self._clipped(sets[row], row, found)
+        return rows[~(found.gaps[rows] <= self.allowed)]
+
+    def _follow(
+        self, sets: list[IndexArray], most: int, changes: FloatArray, moves: FloatArray, shifts: FloatArray
+    ) -> None:
+        """Fill in what the paths change."""
+        from slabsvm.compiled import unlearning
+
+        m = self.dual.n_samples
+        leaving = np.unique(np.concatenate(sets)) if sets else np.zeros(0, dtype=np.intp)
+        near = np.argsort(np.abs(self.distances).min(axis=0) + 1e300 * self.on_face, kind="stable")[:NEAR]
+        self._compute(np.concatenate([leaving, near, np.arange(m, m + self.n_columns)]))
+        todo = list(range(n)) if (n := len(sets)) else []
+        while todo:
+            missing: set[int] = set()
+            rest = []
+            for row in todo:
+                end, number = unlearning.unlearn(
+                    self.columns,
+                    self.place,
+                    self.on_face,
+                    self.base,
+                    self.signs,
+                    self.caps,
+                    self.floor,
+                    self.beta,
+                    self.distances,
+                    sets[row],
+                    most,
+                    changes[row],
+                    moves[row],
+                    shifts[row],
+                )
+                if end == unlearning.MISSING:
+                    missing.add(number)
+                    rest.append(row)
+            todo = rest
+            self._compute(np.array(sorted(missing), dtype=np.intp))
+
+    def _compute(self, wanted: IndexArray) -> None:
+        """Compute the columns of P of some samples, and of planes, from m on."""
+        wanted = np.unique(wanted)
+        wanted = wanted[self.place[wanted] < 0]
+        if not len(wanted):
+            return
+        face, m = self.face, self.dual.n_samples
+        others = np.flatnonzero(~self.on_face)
+        place_on_face = np.full(m, -1)
+        place_on_face[face.samples] = np.arange(len(face.samples))
+        columns = np.zeros((m + self.n_columns, len(wanted)), order="F")
+        samples = wanted[wanted < m]
+        own = self.on_face[samples]
+        at = np.arange(len(samples))
+        beside = samples[~own]
+        if len(wanted) >= len(face.samples) // 2:
+            # All columns of N at once cost no more than half of them by solves.
+            inverse, corner = face.inverse()
+            x, q = np.empty((len(face.samples), len(wanted))), np.empty((self.n_columns, len(wanted)))
+            x[:, at[own]], q[:, at[own]] = (
+                inverse[:, place_on_face[samples[own]]],
+                corner[:, place_on_face[samples[own]]],
+            )
+            rest = np.concatenate([at[~own], np.arange(len(samples), len(wanted))])
+        else:
+            x, q, rest = *np.empty((2, 0, 0)), np.arange(len(wanted))
+        right, sums = np.zeros((len(face.samples), len(rest))), np.zeros((self.n_columns, len(rest)))
+        place = np.searchsorted(rest, at)
+        if len(rest) == len(wanted):
+            right[place_on_face[samples[own]], at[own]] = 1.0
+        if len(beside):
+            right[:, place[~own]] = -np.asarray(self.gram.block(beside, face.samples), dtype=np.float64).T
+        # What a plane's sum changes by, the face must make up for.
+        planes = wanted[rest] >= m
+        sums[wanted[rest][planes] - m, planes] = -1.0
+        solved = face.response(right, sums)
+        if len(rest) == len(wanted):
+            x, q = solved
+        else:
+            x[:, rest], q[:, rest] = solved
+        columns[face.samples], columns[m:] = x, q
+        each = max(1, BLOCK_BYTES // (8 * max(1, len(face.samples))))
+        for rows in pieces(len(others), 1, each):
+            some = others[rows]
+            columns[some] = np.asarray(self.gram.block(some, face.samples), dtype=np.float64) @ x
+        if len(beside):
+            block = np.array(self.gram.block(beside, others), dtype=np.float64)
+            block[np.arange(len(beside)), np.searchsorted(others, beside)] += self.added
+            columns[np.ix_(others, at[~own])] += block.T
+        self.place[wanted] = self.columns.shape[1] + np.arange(len(wanted))
+        self.columns = np.asfortranarray(np.hstack([self.columns, columns]))
+
+    def _scores(self, changes: FloatArray) -> FloatArray:
+        """Return the scores of all samples after each change, (r, m)."""
+        touched = np.flatnonzero(changes.any(axis=0))
+        if isinstance(self.gram, Dense):
+            few = len(changes) == 1 and len(touched) < self.dual.n_samples // 2
+            return self.solution.scores + (
+                changes[:, touched] @ self.gram.matrix[touched] if few else changes @ self.gram.matrix
+            )
+        scores = np.repeat(self.solution.scores[None], len(changes), axis=0)
+        for rows in pieces(len(touched), 8 * self.dual.n_samples, BLOCK_BYTES):
+            some = touched[rows]
+            scores += changes[:, some] @ np.asarray(self.gram.block(some, None), dtype=np.float64)
+        return scores
+
+    def _gaps(self, sets: list[IndexArray], beta: FloatArray, scores: FloatArray, offsets: FloatArray) -> FloatArray:
+        """Return the gaps without each set, (r,), at beta and scores, (r, m); infinite where that is not feasible."""
+        from slabsvm.compiled.unlearning import certify
+
+        dual, gaps = self.dual, np.empty(len(sets))
+        for row, leaving in enumerate(sets):
+            gap, off = certify(
+                dual.signs.astype(np.float64),
+                dual.caps,
+                dual.totals,
+                self.tied,
+                beta[row],
+                scores[row],
+                offsets[row],
+                leaving,
+                self.on_face,
+            )
+            gaps[row] = gap if off <= FEASIBLE * dual.total else np.inf
+        return gaps
+
+    def _clipped(self, leaving: IndexArray, row: int, found: Unlearned) -> tuple[Dual, Point] | None:
+        """Bring a change into the boxes; return the program without what leaves, and the point; None if it has none."""
+        dual = self.dual
+        caps = dual.caps.copy()
+        caps[:, leaving] = 0.0
+        if (caps.sum(axis=1) < dual.totals).any():
+            found.gaps[row] = np.nan
+            return None
+        rest = Dual(dual.signs, caps, dual.totals, dual.linear)
+        beta = self.beta + np.where(np.isfinite(found.changes[row]), found.changes[row], 0.0)
+        shared = self.solution.multipliers.min(axis=0) if dual.n_planes > 1 else 0.0
+        values = np.stack([np.maximum(sign * beta, 0.0) + shared for sign in dual.signs])
+        point = self._point(rest, rest.adjust_sums(np.clip(values, 0.0, caps), self.solution.scores))
+        self._keep(point, row, found)
+        return rest, point
+
+    def _descended(self, leaving: IndexArray, row: int, found: Unlearned) -> None:
+        """Go on from a change by the compiled descent."""
+        from slabsvm.compiled import descent
+
+        clipped = self._clipped(leaving, row, found)
+        if clipped is None or self.dual.n_samples > EXACT or found.gaps[row] <= self.allowed:
+            return
+        (rest, point), m = clipped, self.dual.n_samples
+        values = np.ascontiguousarray(point.multipliers)
+        scores = np.zeros(self._padded.shape[1])
+        scores[:m] = point.scores - np.median(point.scores)
+        diagonal = float(self.gram.diagonal.mean())
+        least = rest.scale(0.0, diagonal)
+        descent.descend(
+            self._padded,
+            scores,
+            values,
+            rest.caps,
+            rest.signs.astype(np.float64),
+            point.objective,
+            least,
+            0.5 * self.allowed / max(abs(point.objective), least),
+            0.0,
+            LEAST * diagonal,
+            STEPS * m,
+        )
+        self._keep(self._point(rest, values), row, found)
+
+    def _keep(self, point: Point, row: int, found: Unlearned) -> None:
+        """Take a point if its gap is less than what was found."""
+        if not found.gaps[row] <= point.gap:
+            found.changes[row], found.scores[row], found.gaps[row] = point.beta - self.beta, point.scores, point.gap
+
+    def _point(self, rest: Dual, multipliers: FloatArray) -> Point:
+        return Point(rest, multipliers, self._scores((rest.beta(multipliers) - self.beta)[None])[0])
+
+    @cached_property
+    def _padded(self) -> FloatArray:
+        """K in the rows that the descent wants, (m, padded)."""
+        from slabsvm.compiled.descent import LANES
+
+        m = self.dual.n_samples
+        padded = np.zeros((m, -(-m // LANES) * LANES))
+        padded[:, :m] = self.gram.block(np.arange(m), None)
+        return padded
