@@ -9,7 +9,7 @@ from sklearn.datasets import load_digits
 import problems
 from slabsvm import OneClassSlabSVM
 from slabsvm.dual import leave_one_out as loo
-from slabsvm.dual.leave_one_out import leave_one_out
+from slabsvm.dual.leave_one_out import closed_form, leave_one_out
 from slabsvm.dual.program import Dual, one_class_slab
 from slabsvm.dual.solution import Solution, Status
 from slabsvm.gram.computed import Computed
@@ -211,7 +211,7 @@ def test_large_faces_of_any_scale_have_planes_of_that_scale(size):
         gram = gram_of(Linear(), rows, 1)
         solution = loop.solve(dual, gram, tol=1e-10)
         supports.append(np.flatnonzero((solution.multipliers > 0).any(axis=0)))
-        planes.append(dual.offsets(leave_one_out(dual, gram, solution, large=500).scores))
+        planes.append(dual.offsets(closed_form(dual, gram, solution, large=500).scores))
     assert len(supports[0]) > 500
     np.testing.assert_array_equal(*supports)
     # On one face the scores are solutions with K of the free samples, which are right to rounding times its condition.

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from slabsvm.dual.face import Face
-from slabsvm.dual.leave_one_out import free_or_next, leave_one_out
+from slabsvm.dual.leave_one_out import closed_form, free_or_next
 from slabsvm.dual.neighbour_spans import MANY, TUNING, _Estimate, usual
 from slabsvm.dual.program import one_class, one_class_slab
 from slabsvm.gram.blocks import Blocks
@@ -30,7 +30,7 @@ def problem(d, gamma, epsilon):
     dual = one_class_slab(np.ones(M), 0.1, 0.05, epsilon)
     gram = Computed(RBF(gamma / d, X.mean(axis=0)), X)
     solution = replace(loop.solve(dual, gram, tol=1e-6), face=None)
-    return dual, gram, solution, leave_one_out(dual, gram, solution)
+    return dual, gram, solution, closed_form(dual, gram, solution)
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def compared():
     rows = []
     for parameters in PROBLEMS:
         dual, gram, solution, exact = problem(*parameters)
-        estimated = leave_one_out(dual, gram, solution, vast=10)
+        estimated = closed_form(dual, gram, solution, vast=10)
         if estimated.error == 0.0:
             np.testing.assert_array_equal(estimated.scores, exact.scores)
             continue
@@ -75,7 +75,7 @@ def test_threads_change_no_bit(epsilon):
     for n_threads in (1, 2, 3):
         gram = Computed(kernel, X, n_threads)
         solution = replace(loop.solve(dual, gram), face=None)
-        scores.append(leave_one_out(dual, gram, solution, vast=10).scores)
+        scores.append(closed_form(dual, gram, solution, vast=10).scores)
     np.testing.assert_array_equal(scores[0], scores[1])
     np.testing.assert_array_equal(scores[0], scores[2])
 
@@ -85,7 +85,7 @@ def test_where_no_sample_has_a_neighbour_the_estimate_is_exact():
     dual = one_class(np.ones(200), 0.1)
     gram = Computed(RBF(1e4, X.mean(axis=0)), X)
     solution = replace(loop.solve(dual, gram), face=None)
-    exact, estimated = leave_one_out(dual, gram, solution), leave_one_out(dual, gram, solution, vast=10)
+    exact, estimated = closed_form(dual, gram, solution), closed_form(dual, gram, solution, vast=10)
     np.testing.assert_allclose(estimated.scores, exact.scores, atol=1e-6 / 200)
 
 
@@ -95,7 +95,7 @@ def test_scores_are_estimates_where_no_memory_is_there_for_a_factor_and_say_how_
         dual, gram, solution, exact = problem(*parameters)
         if free_or_next(dual, solution).any(axis=0).sum() <= 100:
             continue
-        estimated = leave_one_out(dual, gram, solution, vast=100, cache_bytes=0.0)
+        estimated = closed_form(dual, gram, solution, vast=100, cache_bytes=0.0)
         assert np.isfinite(estimated.scores).all()
         # Exact ones would have no error.
         assert estimated.error > 0
@@ -167,9 +167,9 @@ def test_a_program_with_a_linear_term_has_exact_scores_though_some_of_its_coeffi
     dual = replace(one_class(np.ones(60), 0.1), linear=np.where(np.arange(60) % 2, 0.01, 0.0))
     gram = Computed(RBF(1e4, X.mean(axis=0)), X)
     solution = replace(loop.solve(dual, gram), face=None)
-    exact, asked = leave_one_out(dual, gram, solution), leave_one_out(dual, gram, solution, vast=10)
+    exact, asked = closed_form(dual, gram, solution), closed_form(dual, gram, solution, vast=10)
     assert asked.error == 0.0
     np.testing.assert_array_equal(asked.scores, exact.scores)
     # What is left out others take over: a linear term that is larger by 1 for all raises all scores by 1.
     moved = replace(dual, linear=dual.linear + 1.0), gram, replace(solution, scores=solution.scores + 1.0)
-    np.testing.assert_allclose(leave_one_out(*moved).scores, exact.scores + 1.0, rtol=1e-12)
+    np.testing.assert_allclose(closed_form(*moved).scores, exact.scores + 1.0, rtol=1e-12)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from slabsvm.dual.face import Face
-from slabsvm.dual.leave_one_out import _of_bound, _of_free, free_or_next, leave_one_out
+from slabsvm.dual.leave_one_out import _of_bound, _of_free, closed_form, free_or_next
 from slabsvm.dual.neighbour_spans import Tuning, neighbour_spans
 from slabsvm.dual.program import hypersphere, one_class, one_class_slab
 from slabsvm.dual.solution import Point, Status, certified
@@ -67,7 +67,7 @@ def test_spans_are_those_of_the_inverse(name):
     scores = solution.scores.copy()
     scores[face.samples] -= beta[face.samples] * (spans + falls)
     scores[bound] -= beta[bound] * (of_bound + falls_of_bound)
-    found = leave_one_out(dual, Dense(K), solution)
+    found = closed_form(dual, Dense(K), solution)
     np.testing.assert_allclose(found.scores, scores, atol=1e-9)
     np.testing.assert_array_equal(found.removed, beta)
     assert found.error == 0.0
@@ -111,7 +111,7 @@ def on(dual, K, multipliers):
 def test_where_samples_share_no_score_each_has_none_without_itself():
     dual = one_class(np.ones(4), 0.5)
     solution = on(dual, np.eye(4), [0.2, 0.2, 0.2, 0.4])
-    np.testing.assert_allclose(leave_one_out(dual, Dense(np.eye(4)), solution).scores, 0.0, atol=1e-12)
+    np.testing.assert_allclose(closed_form(dual, Dense(np.eye(4)), solution).scores, 0.0, atol=1e-12)
 
 
 def test_where_no_multiplier_is_free_the_next_sample_takes_what_is_left_out():
@@ -122,7 +122,7 @@ def test_where_no_multiplier_is_free_the_next_sample_takes_what_is_left_out():
     solution = on(dual, K, [0.5, 0.5, 0.0, 0.0])
     np.testing.assert_array_equal(free_or_next(dual, solution), [[False, False, False, True]])
     # Sample 0 goes, 3 gets what it had: 0 then scores 0, and 1 does as well without itself.
-    found = leave_one_out(dual, Dense(K), solution)
+    found = closed_form(dual, Dense(K), solution)
     np.testing.assert_allclose(found.scores, [0.0, 0.0, 0.25, 0.0], atol=1e-12)
 
 
@@ -130,7 +130,7 @@ def test_a_sample_that_has_all_the_mass_passes_it_on_to_the_next():
     K = np.eye(4)
     K[0] = K[:, 0] = [1.0, 0.5, 0.25, 0.5]
     dual = one_class(np.ones(4), 0.25)
-    found = leave_one_out(dual, Dense(K), on(dual, K, [1.0, 0.0, 0.0, 0.0]))
+    found = closed_form(dual, Dense(K), on(dual, K, [1.0, 0.0, 0.0, 0.0]))
     np.testing.assert_allclose(found.scores, [0.25, 0.5, 0.25, 0.5], atol=1e-12)
 
 
@@ -146,7 +146,7 @@ def test_where_all_samples_are_at_their_caps_none_is_next():
     dual = one_class(np.ones(4), 1.0)
     solution = on(dual, np.eye(4), np.full(4, 0.25))
     assert not free_or_next(dual, solution).any()
-    np.testing.assert_array_equal(leave_one_out(dual, Dense(np.eye(4)), solution).scores, solution.scores)
+    np.testing.assert_array_equal(closed_form(dual, Dense(np.eye(4)), solution).scores, solution.scores)
 
 
 def test_the_change_of_a_linear_term_is_that_of_the_others_that_make_up_for_a_sample():
@@ -155,7 +155,7 @@ def test_the_change_of_a_linear_term_is_that_of_the_others_that_make_up_for_a_sa
     K = RBF(0.3)(rows(), rows()) * np.outer(*[np.append(0.0, np.linspace(1.0, 1.3, M - 1))] * 2)
     dual = hypersphere(np.ones(M), 0.3, np.diagonal(K).copy())
     solution = loop.solve(dual, Dense(K), tol=1e-12)
-    found = leave_one_out(dual, Dense(K), solution)
+    found = closed_form(dual, Dense(K), solution)
     beta, free = dual.beta(solution.multipliers), free_or_next(dual, solution)[0]
     for i in np.flatnonzero(beta):
         others = np.flatnonzero(free & (np.arange(M) != i))
@@ -173,4 +173,4 @@ def test_what_supports_nothing_scores_what_it_scored():
     dual, K, solution = solved("one plane")
     idle = dual.beta(solution.multipliers) == 0
     assert idle.any()
-    np.testing.assert_array_equal(leave_one_out(dual, Dense(K), solution).scores[idle], solution.scores[idle])
+    np.testing.assert_array_equal(closed_form(dual, Dense(K), solution).scores[idle], solution.scores[idle])

@@ -19,6 +19,8 @@ from slabsvm.runtime.compilation import compiler
 IDLE = 0
 # How a path ends.
 ARRIVED, FAILED, MISSING = 0, 1, 2
+# What ends a piece, where it is no sample: nothing, or that the planes meet.
+NONE, MEET = -1, -2
 # A multiplier or a distance this small, relative to what it can be, is no reason for another event.
 TINY = 1e-12
 
@@ -65,6 +67,7 @@ def unlearn(
     change: Any,
     moved: Any,
     shift: Any,
+    status: Any,
 ) -> tuple[int, int]:
     """Follow the path along which some samples leave; return how it ends, and its events or the column it is short of.
 
@@ -73,10 +76,12 @@ def unlearn(
     signs : (c,). caps : (c, m). floor : (m,), the least beta where there is one plane. beta : (m,). distances : (c, m),
     s - rho_p. leaving : (g,). most : the largest number of events.
     change, moved : (m,) and shift : (c,), out: the change of beta, of the scores and of the offsets; of beta, where the
-    path fails, along its last piece to the end, whatever bounds it meets there.
+    path fails, along its last piece to the end, whatever bounds it meets there. status : (m,), out: what samples are at
+    the end; where the planes have met, they are one from then on, and a free sample is in the first.
     """
     m, n_planes = beta.shape[0], signs.shape[0]
-    status, now, beside = base.copy(), beta.copy(), distances.copy()
+    status[:] = base
+    now, beside = beta.copy(), distances.copy()
     leaves = np.zeros(m, dtype=np.bool_)
     for i in leaving:
         leaves[i] = True
@@ -92,13 +97,17 @@ def unlearn(
     velocity, slope = np.zeros(m), np.zeros(m)
     known = np.empty(m + n_planes)
     left, events, last = 1.0, 0, -1
+    # How far the planes are apart; once they have met, beta alone matters, between minus the one cap and the other.
+    width, merged = (beside[0, 0] - beside[1, 0] if n_planes > 1 else np.inf), False
     for _ in range(most + 1):
         for p in range(n_planes):
             held = False
             for j in range(m):
-                if status[j] == 2 * p + 1:
+                if status[j] == 2 * p + 1 or (merged and p > 0):
                     held = True
                     break
+            if not held and merged:
+                return FAILED, events
             if not held:
                 takes = last < 0 or status[last] != IDLE
                 j = _next(status, leaves, beside, signs[p], p, takes)
@@ -109,6 +118,7 @@ def unlearn(
                 shift[p] += step
                 for k in range(m):
                     beside[p, k] -= step
+                width += step if p > 0 else -step
                 status[j] = 2 * p + 1
                 differs[j] = not (on_face[j] and base[j] == status[j])
         # The unknowns: of a sample of the face that is fixed, its residual; of one that has become free, its beta; of
@@ -120,7 +130,9 @@ def unlearn(
                     size += 2 if _is_free(status[j]) else 1
                 elif _is_free(status[j]) and not leaves[j]:
                     size += 1
-        owner = np.empty(size, dtype=np.intp)
+        # Of planes that have met, how much mass goes from one to the other.
+        size += merged
+        owner = np.full(size, -1)
         second = np.zeros(size, dtype=np.bool_)
         at = 0
         for j in range(m):
@@ -137,6 +149,9 @@ def unlearn(
         directions = np.empty((size, m + n_planes))
         for b in range(size):
             j = owner[b]
+            if j < 0:
+                directions[b] = columns[:, place[m]] - columns[:, place[m + 1]]
+                continue
             p = _plane(status[j])
             if second[b]:
                 home = _plane(base[j])
@@ -156,6 +171,11 @@ def unlearn(
         right = np.zeros((size, 1))
         for a in range(size):
             j = owner[a]
+            if j < 0:
+                for b in range(size):
+                    system[a, b] = directions[b, m] - directions[b, m + 1]
+                right[a, 0] = known[m + 1] - known[m]
+                continue
             p = _plane(status[j])
             home = _plane(base[j])
             for b in range(size):
@@ -194,6 +214,8 @@ def unlearn(
                 slope[j] = known[j]
         for b in range(size):
             j = owner[b]
+            if j < 0:
+                continue
             if on_face[j]:
                 if not second[b]:
                     slope[j] += solved[b, 0]
@@ -203,7 +225,7 @@ def unlearn(
             if not on_face[i]:
                 velocity[i] = -beta[i]
         # The first event on this piece.
-        step, first, becomes = left, -1, 0
+        step, first, becomes = left, NONE, 0
         for j in range(m):
             if leaves[j]:
                 continue
@@ -212,10 +234,10 @@ def unlearn(
                 speed = velocity[j] * signs[p]
                 value = now[j] * signs[p]
                 if speed < 0.0:
-                    low = floor[j]
+                    low = -caps[1, j] if merged else floor[j]
                     room = (value - low) / -speed
                     if room < step:
-                        step, first, becomes = max(room, 0.0), j, IDLE
+                        step, first, becomes = max(room, 0.0), j, 4 if merged else IDLE
                 elif speed > 0.0:
                     room = (caps[p, j] - value) / speed
                     if room < step:
@@ -234,6 +256,11 @@ def unlearn(
                     room = -signs[p] * beside[p, j] / speed
                     if room < step and not (j == last and room <= TINY):
                         step, first, becomes = max(room, 0.0), j, 2 * p + 1
+        if n_planes > 1 and not merged:
+            speed = known[m] - known[m + 1]
+            if speed < 0.0 and max(width, 0.0) < -speed * step:
+                step, first = max(width, 0.0) / -speed, MEET
+            width += step * speed
         for j in range(m):
             now[j] += step * velocity[j]
             moved[j] += step * slope[j]
@@ -246,8 +273,18 @@ def unlearn(
             change[j] = now[j] - beta[j] + left * velocity[j]
         for i in leaving:
             change[i] = -beta[i]
-        if first < 0 or left <= 0.0:
+        if first == NONE or left <= 0.0:
             return ARRIVED, events
+        if first == MEET:
+            merged = True
+            for j in range(m):
+                if not leaves[j] and (_is_free(status[j]) or status[j] == IDLE):
+                    status[j] = 1
+                    differs[j] = not on_face[j]
+                    if place[j] < 0:
+                        return MISSING, j
+            events += 1
+            continue
         if becomes == IDLE:
             now[first] = floor[first] * signs[_plane(status[first])]
         elif not _is_free(becomes):
@@ -255,7 +292,7 @@ def unlearn(
         else:
             beside[_plane(becomes), first] = 0.0
         status[first] = becomes
-        differs[first] = becomes != base[first]
+        differs[first] = not on_face[first] if merged and _is_free(becomes) else becomes != base[first]
         if _is_free(becomes) and place[first] < 0:
             return MISSING, first
         last = first
@@ -265,36 +302,38 @@ def unlearn(
 
 @_compiled
 def certify(
-    signs: Any, caps: Any, totals: Any, tied: bool, beta: Any, scores: Any, offsets: Any, leaving: Any, held: Any
+    signs: Any, caps: Any, totals: Any, beta: Any, scores: Any, offsets: Any, leaving: Any, free: Any
 ) -> tuple[float, float]:
     """Return the duality gap of a point without some samples, and by how much it misses sums and boxes.
 
-    beta, scores : (m,), there. offsets : (c,). held : (m,), which samples have room for what both planes hold alike,
-    where the planes are tied.
+    beta, scores : (m,), there. offsets : (P,). free : (m,), the samples between their bounds. What beta lacks of the
+    sums both planes hold of the same samples: free ones have the room for it, at the price of the planes' distance.
     """
     m, n_planes = beta.shape[0], signs.shape[0]
     stays = np.ones(m)
     for i in leaving:
         stays[i] = 0.0
-    gap = off = missing = 0.0
+    gap = off = most = 0.0
+    least = np.inf
     for p in range(n_planes):
-        sign, offset, total = signs[p], offsets[0 if tied else p], 0.0
+        total = 0.0
         for j in range(m):
-            value = max(sign * beta[j], 0.0)
+            value = max(signs[p] * beta[j], 0.0)
             room = value - caps[p, j] * stays[j]
-            distance = sign * (scores[j] - offset)
+            distance = signs[p] * (scores[j] - offsets[p])
             gap += (value if distance > 0.0 else min(room, 0.0)) * distance
             off = max(off, room)
             total += value
-        off = max(off, total - totals[p] if tied else abs(total - totals[p]))
-        missing = max(missing, totals[p] - total)
-    if tied:
+        most, least = max(most, totals[p] - total), min(least, totals[p] - total)
+    off = max(off, abs(most) if n_planes == 1 else most - least)
+    off = max(off, -least)
+    if n_planes > 1 and most > 0.0:
         room = 0.0
         for j in range(m):
-            if held[j]:
-                free = caps[0, j] - beta[j] if beta[j] > 0.0 else caps[0, j]
-                room += min(free, caps[1, j] + beta[j] if beta[j] < 0.0 else caps[1, j]) * stays[j]
-        off = max(off, missing - room)
+            if free[j]:
+                room += min(caps[0, j] - max(beta[j], 0.0), caps[1, j] - max(-beta[j], 0.0)) * stays[j]
+        gap += most * abs(offsets[1] - offsets[0])
+        off = max(off, most - room)
     return gap, off
 
 

@@ -88,18 +88,22 @@ class Unlearning:
     def __init__(self, dual: Dual, gram: Gram, solution: Solution, free: BoolArray) -> None:
         self.dual, self.gram, self.solution = dual, gram.held() if dual.n_samples <= EXACT else gram, solution
         self.beta = dual.beta(solution.multipliers)
-        diagonal = float(gram.diagonal.mean())
+        # The systems along a path are solved in units of K's diagonal, which all else that they hold is near to.
+        self.unit = diagonal = float(gram.diagonal.mean())
         allowed = max(2.0 * solution.gap, GAP * dual.scale(solution.objective, diagonal))
         added = ADDED * allowed / (2.0 * float(np.max(self.beta**2)))
         self.added = float(np.clip(added, LEAST * diagonal, MOST * diagonal))
         self.face = face = Face(dual, solution.multipliers, free)
-        block = np.array(gram.block(face.samples, face.samples), dtype=np.float64)
-        block.flat[:: len(block) + 1] += self.added
-        face.factor(block, divide=gram.divide)
+        if len(face.samples):
+            block = np.array(gram.block(face.samples, face.samples), dtype=np.float64)
+            block.flat[:: len(block) + 1] += self.added
+            face.factor(block, divide=gram.divide)
         self.on_face = free.any(axis=0)
         tied = bool((free.sum(axis=0) > 1).any())
         m, self.n_columns = dual.n_samples, face.memberships.shape[1]
-        self.possible = tied or self.n_columns == dual.n_planes
+        # What both planes hold of a sample, but where they are one, beta does not tell.
+        shared = (solution.multipliers > 0).all(axis=0).any() and dual.n_planes > 1
+        self.possible = tied or (len(face.samples) > 0 and self.n_columns == dual.n_planes and not shared)
         # A sample that ties both planes makes one of them, in which beta may be negative.
         self.signs = np.ones(1) if tied else dual.signs.astype(np.float64)
         self.caps = np.ascontiguousarray(dual.caps[: self.n_columns], dtype=np.float64)
@@ -107,7 +111,7 @@ class Unlearning:
         self.tied = tied
         of_plane = [self.on_face] if tied else list(free)
         self.offsets = solution.offsets.mean(keepdims=True) if tied else solution.offsets
-        self.distances = np.ascontiguousarray(solution.scores - self.offsets[:, None])
+        self.distances = np.ascontiguousarray((solution.scores - self.offsets[:, None]) / self.unit)
         self.base = np.zeros(m, dtype=np.int64)
         for p, (some, sign) in enumerate(zip(of_plane, self.signs, strict=True)):
             self.base[sign * self.beta > (0.0 if not tied else np.inf)] = 2 * p + 2
@@ -118,9 +122,10 @@ class Unlearning:
         self.columns = np.zeros((m + self.n_columns, 0), order="F")
         # Where two planes are one, what both hold of the same samples is not told from beta, and the gap is larger.
         nothing = [np.zeros(0, dtype=np.intp)]
-        own = (
-            self._gaps(nothing, self.beta[None], solution.scores[None], self.offsets[None])[0] if self.possible else 0.0
-        )
+        own = 0.0
+        if self.possible:
+            at = self.beta[None], solution.scores[None], self.offsets[None], self.on_face[None]
+            own = float(self._gaps(nothing, *at)[0])
         self.allowed = max(allowed, 2.0 * own) if own < np.inf else allowed
 
     def without(self, sets: list[IndexArray]) -> Unlearned:
@@ -148,7 +153,10 @@ class Unlearning:
         some = [sets[row] for row in rows]
         changes, moves = np.zeros((2, len(rows), self.dual.n_samples))
         shifts = np.zeros((len(rows), self.n_columns))
-        self._follow(some, most, changes, moves, shifts)
+        ends = np.zeros(changes.shape, dtype=np.int64)
+        self._follow(some, most, changes, moves, shifts, ends)
+        moves *= self.unit
+        shifts *= self.unit
         # What was added to K's diagonal is no part of the scores.
         moves -= self.added * changes
         checked = slice(CHECKED)
@@ -158,14 +166,20 @@ class Unlearning:
             scores = self.solution.scores + moves
         else:
             scores = self._scores(changes)
-        gaps = self._gaps(some, self.beta + changes, scores, self.offsets + shifts)
+        gaps = self._gaps(some, self.beta + changes, scores, self.offsets + shifts, ends % 2 == 1)
         found.changes[rows], found.scores[rows], found.gaps[rows] = changes, scores, gaps
         for row in rows[~(gaps <= self.allowed)]:
             self._clipped(sets[row], row, found)
         return rows[~(found.gaps[rows] <= self.allowed)]
 
     def _follow(
-        self, sets: list[IndexArray], most: int, changes: FloatArray, moves: FloatArray, shifts: FloatArray
+        self,
+        sets: list[IndexArray],
+        most: int,
+        changes: FloatArray,
+        moves: FloatArray,
+        shifts: FloatArray,
+        ends: IndexArray,
     ) -> None:
         """Fill in what the paths change."""
         from slabsvm.compiled import unlearning
@@ -194,6 +208,7 @@ class Unlearning:
                     changes[row],
                     moves[row],
                     shifts[row],
+                    ends[row],
                 )
                 if end == unlearning.MISSING:
                     missing.add(number)
@@ -250,6 +265,9 @@ class Unlearning:
             block = np.array(self.gram.block(beside, others), dtype=np.float64)
             block[np.arange(len(beside)), np.searchsorted(others, beside)] += self.added
             columns[np.ix_(others, at[~own])] += block.T
+        columns[:, at[own]] *= self.unit
+        columns[others] /= self.unit
+        columns[m:] /= self.unit
         self.place[wanted] = self.columns.shape[1] + np.arange(len(wanted))
         self.columns = np.asfortranarray(np.hstack([self.columns, columns]))
 
@@ -267,7 +285,9 @@ class Unlearning:
             scores += changes[:, some] @ np.asarray(self.gram.block(some, None), dtype=np.float64)
         return scores
 
-    def _gaps(self, sets: list[IndexArray], beta: FloatArray, scores: FloatArray, offsets: FloatArray) -> FloatArray:
+    def _gaps(
+        self, sets: list[IndexArray], beta: FloatArray, scores: FloatArray, offsets: FloatArray, free: BoolArray
+    ) -> FloatArray:
         """Return the gaps without each set, (r,), at beta and scores, (r, m); infinite where that is not feasible."""
         from slabsvm.compiled.unlearning import certify
 
@@ -277,12 +297,11 @@ class Unlearning:
                 dual.signs.astype(np.float64),
                 dual.caps,
                 dual.totals,
-                self.tied,
                 beta[row],
                 scores[row],
-                offsets[row],
+                np.resize(offsets[row], dual.n_planes),
                 leaving,
-                self.on_face,
+                free[row],
             )
             gaps[row] = gap if off <= FEASIBLE * dual.total else np.inf
         return gaps
