@@ -40,7 +40,7 @@ def _is_free(status: int) -> bool:
 
 
 @_inlined
-def _next(status: Any, leaves: Any, distances: Any, sign: float, plane: int, takes: bool) -> int:
+def _next(status: Any, leaves: Any, distances: Any, plane: int, takes: bool) -> int:
     """Return the sample that takes mass in a plane, or sheds it, with the least change of the offset; -1 for none."""
     wanted, found, least = (IDLE if takes else 2 * plane + 2), -1, np.inf
     for j in range(status.shape[0]):
@@ -52,7 +52,7 @@ def _next(status: Any, leaves: Any, distances: Any, sign: float, plane: int, tak
 
 
 @_compiled
-def unlearn(
+def unlearn(  # noqa: PLR0911 - a path ends where it ends
     columns: Any,
     place: Any,
     on_face: Any,
@@ -95,7 +95,7 @@ def unlearn(
     shift[:] = 0.0
     # How beta and the scores change along a piece.
     velocity, slope = np.zeros(m), np.zeros(m)
-    known = np.empty(m + n_planes)
+    known, by_plane = np.empty(m + n_planes), np.empty(n_planes)
     left, events, last = 1.0, 0, -1
     # How far the planes are apart; once they have met, beta alone matters, between minus the one cap and the other.
     width, merged = (beside[0, 0] - beside[1, 0] if n_planes > 1 else np.inf), False
@@ -110,7 +110,7 @@ def unlearn(
                 return FAILED, events
             if not held:
                 takes = last < 0 or status[last] != IDLE
-                j = _next(status, leaves, beside, signs[p], p, takes)
+                j = _next(status, leaves, beside, p, takes)
                 if j < 0:
                     return FAILED, events
                 # The last one met its bound: the offset moves on to the next, and nothing else moves.
@@ -146,63 +146,70 @@ def unlearn(
                         owner[at] = j
                         second[at] = True
                         at += 1
-        directions = np.empty((size, m + n_planes))
+        # An unknown moves along one column of P, and along another, or against it.
+        one, other, sign = np.empty(size, dtype=np.intp), np.empty(size, dtype=np.intp), np.zeros(size)
         for b in range(size):
             j = owner[b]
             if j < 0:
-                directions[b] = columns[:, place[m]] - columns[:, place[m + 1]]
+                one[b], other[b], sign[b] = place[m], place[m + 1], -1.0
                 continue
             p = _plane(status[j])
+            one[b], other[b] = place[j], place[m + p]
             if second[b]:
-                home = _plane(base[j])
-                directions[b] = columns[:, place[m + p]] - columns[:, place[m + home]]
-            else:
-                directions[b] = columns[:, place[j]]
-                if not on_face[j]:
-                    directions[b] += columns[:, place[m + p]]
+                one[b], other[b], sign[b] = place[m + p], place[m + _plane(base[j])], -1.0
+            elif not on_face[j]:
+                sign[b] = 1.0
         known[:] = 0.0
         for i in leaving:
             if not on_face[i] and beta[i] != 0.0:
                 if place[i] < 0:
                     return MISSING, i
                 p = _plane(base[i]) if base[i] != IDLE else 0
-                known -= beta[i] * (columns[:, place[i]] + columns[:, place[m + p]])
+                for k in range(m + n_planes):
+                    known[k] -= beta[i] * (columns[k, place[i]] + columns[k, place[m + p]])
         system = np.zeros((size, size))
         right = np.zeros((size, 1))
         for a in range(size):
             j = owner[a]
+            # What an equation is about: a row of P, and another, or less it.
             if j < 0:
-                for b in range(size):
-                    system[a, b] = directions[b, m] - directions[b, m + 1]
-                right[a, 0] = known[m + 1] - known[m]
-                continue
-            p = _plane(status[j])
-            home = _plane(base[j])
-            for b in range(size):
-                row = directions[b]
+                row, beside_it, weight = m, m + 1, -1.0
+            else:
+                p = _plane(status[j])
+                row, beside_it, weight = j, m + p, 0.0
                 if second[a]:
-                    system[a, b] = row[m + p] - row[m + home]
-                elif on_face[j]:
-                    system[a, b] = row[j]
-                else:
-                    system[a, b] = row[j] + row[m + p]
-            if second[a]:
+                    row, beside_it, weight = m + p, m + _plane(base[j]), -1.0
+                elif not on_face[j]:
+                    weight = 1.0
+            for b in range(size):
+                value = columns[row, one[b]] + sign[b] * columns[row, other[b]]
+                if weight != 0.0:
+                    value += weight * (columns[beside_it, one[b]] + sign[b] * columns[beside_it, other[b]])
+                system[a, b] = value
+            right[a, 0] = -known[row] - weight * known[beside_it]
+            if j >= 0 and second[a]:
                 # r_j - q_home + q_p = 0; the residual's own unknown stands before this one.
                 system[a, a - 1] += 1.0
-                right[a, 0] = known[m + home] - known[m + p]
-            elif on_face[j]:
-                right[a, 0] = -known[j] - (beta[j] if leaves[j] else 0.0)
+            elif j >= 0 and on_face[j]:
+                right[a, 0] -= beta[j] if leaves[j] else 0.0
                 if a + 1 < size and second[a + 1]:
                     system[a, a + 1] -= 1.0
-            else:
-                right[a, 0] = -known[j] - known[m + p]
         if size:
             solved = _solved(system, right)
+            by_plane[:] = 0.0
             for b in range(size):
                 if not np.isfinite(solved[b, 0]):
                     return FAILED, events
+                amount, at = solved[b, 0], one[b]
                 for k in range(m + n_planes):
-                    known[k] += solved[b, 0] * directions[b, k]
+                    known[k] += amount * columns[k, at]
+                for p in range(n_planes):
+                    if other[b] == place[m + p]:
+                        by_plane[p] += sign[b] * amount
+            for p in range(n_planes):
+                if by_plane[p] != 0.0:
+                    for k in range(m + n_planes):
+                        known[k] += by_plane[p] * columns[k, place[m + p]]
         else:
             solved = right
         for j in range(m):

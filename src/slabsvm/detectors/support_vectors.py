@@ -33,6 +33,7 @@ from slabsvm.dual.leave_one_group_out import leave_one_group_out
 from slabsvm.dual.leave_one_out import LeaveOneOut, leave_one_out
 from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Solution
+from slabsvm.dual.unlearning import EXACT, POLISHED
 from slabsvm.gram.base import SMALL, Gram
 from slabsvm.gram.products import gram_of
 from slabsvm.kernels.base import Kernel
@@ -45,6 +46,9 @@ from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.caller import warn
 from slabsvm.runtime.counting import counted
 from slabsvm.runtime.sklearn_private import Interval, StrOptions
+
+# Steps that a solution is polished with at most, for each sample.
+STEPS_TO_POLISH = 50
 
 
 @parameters
@@ -207,6 +211,9 @@ class SupportVectorDetector(GroupedDetector, KernelDetector):
         gram = gram.held() if gram.n_samples <= SMALL else gram
         dual = self._dual(training.distinct.weights, kernel, gram)
         solution = self._solve(training, dual, gram, start)
+        if self.offsets == "leave-one-out" and gram.n_samples <= EXACT:
+            gram = gram.held()
+            solution = self._polished(dual, gram, solution)
         left_out = start.left_out_of(dual, gram, solution) if start else None
         return self._read_off(training, Solved(kernel, gram, dual, solution, left_out))
 
@@ -248,6 +255,24 @@ class SupportVectorDetector(GroupedDetector, KernelDetector):
         elif text := unresolved(dual, gram, solution, model=type(self).__name__, tol=self.tol, kernel=self.kernel):
             warn(text, ConvergenceWarning)
         return solution
+
+    def _polished(self, dual: Dual, gram: Gram, solution: Solution) -> Solution:
+        """Return the solution at a gap that leave-one-out scores are exact for, or as near as so many steps lead."""
+        if self.max_iter >= 0 or not solution.converged or solution.relative_gap <= POLISHED:
+            return solution
+        from slabsvm.solvers import loop
+
+        nearer = loop.solve(
+            dual,
+            gram,
+            tol=POLISHED,
+            max_iter=STEPS_TO_POLISH * gram.n_samples,
+            cache_bytes=float(self.cache_size) * 1e6,
+            start=solution.multipliers,
+        )
+        if nearer.gap > solution.gap:
+            return solution
+        return replace(nearer, iterations=solution.iterations + nearer.iterations, status=solution.status)
 
     def _read_off(self, training: Training, solved: Solved) -> SupportVectorFit:
         """Return what follows from a solution."""
