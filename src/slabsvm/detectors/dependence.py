@@ -29,7 +29,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.data.groups import Groups
-from slabsvm.data.pieces import pieces
 from slabsvm.detectors.base import Detector, Fitted, checked_rows, parameters, rounding_of
 from slabsvm.detectors.explanation import Explanation, of_distances
 from slabsvm.detectors.grouped import GroupedDetector
@@ -38,14 +37,13 @@ from slabsvm.detectors.training import Training
 from slabsvm.dual.program import weighted_quantile
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
+from slabsvm.runtime.cached import cached_property
 from slabsvm.runtime.sklearn_private import Interval
 
 # lambda, and gamma as a multiple of 1 over the number of other features, which are standardised: on the 81 tables of
 # benchmarks/tabular.py gammas of a quarter and of four times rank as well, and without the linear part .001 worse.
 RIDGE = 0.1
 MULTIPLE = 4.0
-# Kernel values that are held at once, in bytes.
-BLOCK_BYTES = 2**21
 # Standardised values are no larger, so that sums of their squares are finite.
 LARGEST = 1e100
 
@@ -87,15 +85,29 @@ class Regressions:
         Z = self.standardised(X)
         return np.asarray(Z[:, self.targets] - self._predicted(Z))
 
-    @ONE_BLAS_THREAD
     def _predicted(self, Z: FloatArray) -> FloatArray:
-        found = np.empty((len(Z), len(self.targets)))
-        for rows in pieces(len(Z), 16 * len(self.samples), BLOCK_BYTES):
-            some = Z[rows]
-            for t, kernel in enumerate(_kernels(some, self.samples, self.targets, self.gammas)):
-                # A row at a time: what a product is rounded to depends on its shape.
-                found[rows, t] = np.einsum("ij,j->i", kernel, self.coefficients[t])
+        """Return what each target is expected to be in standardised rows, (n, t), in standard deviations."""
+        # numba is imported for the first row that is scored.
+        from slabsvm.kernels.exponentials import sums_without
+
+        slopes, constants = self._linear
+        found = np.asarray(sums_without(Z, self._columns, self.targets, self.gammas, self.coefficients))
+        # Not by BLAS, where a value's rounding depends on what is computed with it.
+        found += np.einsum("ij,tj->it", Z, slopes)
+        found += constants
         return found
+
+    @cached_property
+    def _columns(self) -> FloatArray:
+        """The samples, each in a column, (d, m)."""
+        return np.ascontiguousarray(self.samples.T)
+
+    @cached_property
+    def _linear(self) -> tuple[FloatArray, FloatArray]:
+        """The kernels' linear part, by which predictions grow with each feature, (t, d), and their constants, (t,)."""
+        slopes = self.gammas[:, None] * np.einsum("tj,jk->tk", self.coefficients, self.samples)
+        slopes[np.arange(len(self.targets)), self.targets] = 0.0
+        return slopes, self.coefficients.sum(axis=1)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -143,6 +143,9 @@ class RBF(Kernel):
         """Return the sums, from tiles that are used while they are in the cache."""
         if sp.issparse(left) or sp.issparse(right) or self.differences or left.shape[0] < FEW_ROWS:
             return super().sums(left, right, coefficients)
+        # numba is imported for the first rows that are scored.
+        from slabsvm.kernels.exponentials import exponentials
+
         left = _ends_exchanged(left)
         columns = np.ascontiguousarray(right.T)
         side = math.isqrt(SMALL_PRODUCT // len(columns))
@@ -154,7 +157,7 @@ class RBF(Kernel):
             for first in range(0, columns.shape[1], side):
                 others = columns[:, first : first + side]
                 tile = scratch[: len(some) * others.shape[1]].reshape(len(some), -1)
-                np.exp(self._bounded(np.matmul(some, others, out=tile)), out=tile)
+                exponentials(self._bounded(np.matmul(some, others, out=tile)).ravel())
                 sums += tile @ coefficients[first : first + side]
         return totals
 

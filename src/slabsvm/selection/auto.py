@@ -496,7 +496,7 @@ class AutoSlabSVM(WithProgress, GroupedDetector):
 def _left_out(role: Role, rows: Any, training: Training) -> FloatArray:
     """Fit a member to a view's rows, and return what each of what is `counted` scores without itself, (p,)."""
     detector = role.detector
-    rows = rows if role.columns is None else rows[:, role.columns]
+    rows = rows if role.columns is None else np.take(rows, role.columns, axis=1)
     # What all members say, the diagnosis says.
     with silenced(SlabCollapseWarning):
         if training.groups is not None:

@@ -1,0 +1,91 @@
+"""Compiled exponentials of numbers that are not positive, and their sums.
+
+Without AVX-512, NumPy's exponential of float64 takes one number at a time; this one is a polynomial, and takes as many
+as a register holds: with AVX2, six to ten times as many in the same time. It is exact to a few units of 1's rounding.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from slabsvm.runtime.compilation import compiler
+
+_compiled = compiler(error_model="numpy")
+_inlined = compiler(error_model="numpy", forceinline=True)
+
+LOG2 = 0.6931471805599453
+PER_LOG2 = 1.0 / LOG2
+# exp(LEAST) is 1e-304. What is less would be no normal number, and is 0.
+LEAST = -700.0
+
+
+@_inlined
+def _exponential(x: Any) -> Any:
+    """Return exp(x) of x <= 0, which is 2^k exp(r) with |r| <= log(2) / 2: of exp(r) the first terms of its series."""
+    bounded = max(x, LEAST)
+    k = np.rint(bounded * PER_LOG2)
+    r = bounded - k * LOG2
+    p = 1.0 / 479001600.0
+    p = p * r + 1.0 / 39916800.0
+    p = p * r + 1.0 / 3628800.0
+    p = p * r + 1.0 / 362880.0
+    p = p * r + 1.0 / 40320.0
+    p = p * r + 1.0 / 5040.0
+    p = p * r + 1.0 / 720.0
+    p = p * r + 1.0 / 120.0
+    p = p * r + 1.0 / 24.0
+    p = p * r + 1.0 / 6.0
+    p = p * r + 0.5
+    p = p * r + 1.0
+    p = p * r + 1.0
+    # The bits of 2^k.
+    power = np.int64((np.int64(np.int32(k)) + 1023) << 52).view(np.float64)
+    return p * power if x >= LEAST else 0.0
+
+
+@_compiled
+def exponentials(values: Any) -> None:
+    """Replace values, (n,), none of them positive, by their exponentials."""
+    for i in range(len(values)):
+        values[i] = _exponential(values[i])
+
+
+@_compiled
+def sums_without(rows: Any, samples: Any, targets: Any, gammas: Any, coefficients: Any) -> Any:
+    """Return sum_j a_tj exp(-gamma_t s_ij), (n, q), s_ij the squared distance without feature targets[t].
+
+    Parameters
+    ----------
+    rows : (n, d) array
+    samples : (d, m) array
+        A sample in each column.
+    targets : (q,) array of intp
+    gammas : (q,) array
+    coefficients : (q, m) array
+        a.
+    """
+    m = samples.shape[1]
+    squares, terms = np.empty(m), np.empty(m)
+    found = np.empty((len(rows), len(targets)))
+    for i in range(len(rows)):
+        squares[:] = 0.0
+        for k in range(samples.shape[0]):
+            x = rows[i, k]
+            z = samples[k]
+            for j in range(m):
+                squares[j] += (x - z[j]) * (x - z[j])
+        for t in range(len(targets)):
+            x = rows[i, targets[t]]
+            z = samples[targets[t]]
+            a = coefficients[t]
+            gamma = gammas[t]
+            for j in range(m):
+                without = max(squares[j] - (x - z[j]) * (x - z[j]), 0.0)
+                terms[j] = a[j] * _exponential(-gamma * without)
+            total = 0.0
+            for j in range(m):
+                total += terms[j]
+            found[i, t] = total
+    return found
