@@ -249,6 +249,15 @@ class Detector(Scored):
         self._publish(training, fitted)
         return self
 
+    def _fit_as_part(self, X: Any, sample_weight: Any, groups: Any = None) -> Self:
+        """Learn as a part of a model that looks itself for what is odd about its rows: of this one none are sought."""
+        training = self._training(X, sample_weight, groups)
+        with ONE_BLAS_THREAD:
+            fitted = self._learn(training)
+        self._take(training, fitted)
+        self.warning_ = ""
+        return self
+
     def _training(self, X: Any, sample_weight: Any, groups: Any = None) -> Training:
         """Return rows and weights, validated, and which rows are equal or of one group."""
         X = self._checked(X, reset=True)
@@ -264,12 +273,12 @@ class Detector(Scored):
                 delattr(self, name)
         self._fitted = fitted
         self.n_samples_fit_ = training.n_rows
-        self._learned = fingerprints(training.X)[training.weights > 0]
         self.__dict__.update(fitted.attributes())
 
     def _publish(self, training: Training, fitted: Fitted) -> None:
         """Put what was found on the detector, and warn of what is odd about it."""
         self._take(training, fitted)
+        self._learned = fingerprints(training.X)[training.weights > 0]
         doubts = (
             self._diagnosis(),
             self._repeats_misjudged(training),

@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.data.passes import Local
-from slabsvm.detectors.base import Detector, Fitted, SlabCollapseWarning, checked_rows, parameters, rounding_of
+from slabsvm.detectors.base import Detector, Fitted, checked_rows, parameters, rounding_of
 from slabsvm.detectors.dependence import DependenceDetector
 from slabsvm.detectors.explanation import Explanation
 from slabsvm.detectors.grouped import GroupedDetector
@@ -25,7 +25,7 @@ from slabsvm.detectors.sources import is_dask, rows_in_memory, rows_in_place, so
 from slabsvm.detectors.surprise import Shares, Surprise
 from slabsvm.detectors.training import Training
 from slabsvm.runtime.arrays import FloatArray, IndexArray
-from slabsvm.runtime.caller import silenced, warn
+from slabsvm.runtime.caller import warn
 from slabsvm.runtime.counting import counted
 from slabsvm.runtime.sklearn_private import Interval, _num_samples
 from slabsvm.selection.combination import Combination, Member, ranked, standardised, viewed
@@ -497,15 +497,13 @@ def _left_out(role: Role, rows: Any, training: Training) -> FloatArray:
     """Fit a member to a view's rows, and return what each of what is `counted` scores without itself, (p,)."""
     detector = role.detector
     rows = rows if role.columns is None else np.take(rows, role.columns, axis=1)
-    # What all members say, the diagnosis says.
-    with silenced(SlabCollapseWarning):
-        if training.groups is not None:
-            detector.fit(rows, sample_weight=training.weights, groups=training.names)
-            return detector.loo_scores_[training.counted[0]]
-        # A single one is given twice, which is no other problem.
-        some = role.rows if len(role.rows) > 1 else np.zeros(2, dtype=np.intp)
-        weights = training.distinct.weights[some]
-        detector.fit(rows[some], sample_weight=weights)
+    if training.groups is not None:
+        detector._fit_as_part(rows, training.weights, training.names)
+        return detector.loo_scores_[training.counted[0]]
+    # A single one is given twice, which is no other problem.
+    some = role.rows if len(role.rows) > 1 else np.zeros(2, dtype=np.intp)
+    weights = training.distinct.weights[some]
+    detector._fit_as_part(rows[some], weights)
     left_out = detector.loo_scores_
     if isinstance(detector, OneClassSVM):
         # Its left-out scores are without all copies of a row; a new row that repeats one scores as this does.
