@@ -384,3 +384,37 @@ def test_folds_depend_on_neither_the_order_of_rows_nor_their_copies_and_are_repo
     assert len(set(total)) == 1
     # What is told at the end: nothing is left to do.
     assert left[-1] == 0
+
+
+def grouped(n_groups, size, spread, seed):
+    """Return rows near the centres of their groups, of five features, and the groups' numbers."""
+    generator = np.random.default_rng(seed)
+    numbers = np.repeat(np.arange(n_groups), size)
+    rows = generator.normal(size=(n_groups, 5))[numbers]
+    return rows + spread * generator.normal(size=rows.shape), numbers
+
+
+@pytest.mark.parametrize("spread", [0.02, 0.2, 1.0])
+def test_of_many_rows_in_groups_whole_groups_are_learned_and_the_recall_of_new_groups_is_as_foretold(spread):
+    X, groups = grouped(250, 18, spread, seed=1)
+    model = AutoSlabSVM().fit(X, groups=groups)
+    # Of 4,500 rows 2,000, 4,000 and 500 at most, or of 30 groups 540.
+    n_learned = {member.kind: member.detector.n_samples_fit_ for member in model._fitted.combination.members}
+    limits = {"one-class SVM": 1998, "neighbours": 3996, "neighbours in some features": 540, "dependence": 4500}
+    assert n_learned == limits
+    new, _ = grouped(4000, 1, spread, seed=2)
+    found = (model.predict(new) == 1).mean()
+    assert abs(found - model.expected_recall_) < 3 * model.expected_recall_error_
+    # Single rows left out know their groups: the more alike these are, the more of the recall is lost.
+    if spread < 1.0:
+        assert (AutoSlabSVM().fit(X).predict(new) == 1).mean() < found - 0.1
+
+
+def test_members_learn_different_groups_by_the_seed_whatever_the_groups_names_and_the_order_of_rows():
+    X, groups = grouped(220, 12, 0.2, seed=1)
+    order = np.random.default_rng(3).permutation(len(X))
+    one = AutoSlabSVM().fit(X, groups=groups)
+    same = AutoSlabSVM().fit(X[order], groups=[f"machine {7 * number % 220}" for number in groups[order]])
+    np.testing.assert_allclose(same.decision_function(X), one.decision_function(X), atol=1e-6)
+    other = AutoSlabSVM(random_state=1).fit(X, groups=groups)
+    assert not np.allclose(other.decision_function(X), one.decision_function(X), atol=1e-6)

@@ -75,8 +75,11 @@ class Neighbourhood:
         for rows in pieces(X.shape[0], 8 * self.samples.shape[0], BLOCK_BYTES):
             distances = _all_distances(X[rows], self.samples)
             distances[of_rows[rows, None] == of_samples] = np.inf
-            near = np.argsort(distances, axis=1, kind="stable")[:, : self.n_neighbours]
+            count = min(self.n_neighbours, distances.shape[1])
+            near = np.argpartition(distances, count - 1, axis=1)[:, :count]
             distances = np.take_along_axis(distances, near, axis=1)
+            order = np.argsort(distances, axis=1, kind="stable")
+            near, distances = np.take_along_axis(near, order, axis=1), np.take_along_axis(distances, order, axis=1)
             found[rows] = self._mean(distances, np.where(np.isfinite(distances), self.counts[near], 0.0))
         return found
 

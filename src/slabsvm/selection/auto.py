@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -14,6 +15,7 @@ from joblib import effective_n_jobs
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from slabsvm.data.groups import Groups
 from slabsvm.data.passes import Local
 from slabsvm.detectors.base import Detector, Fitted, checked_rows, parameters, rounding_of
 from slabsvm.detectors.dependence import DependenceDetector
@@ -42,6 +44,8 @@ LEAST_ROWS = 10
 SVM_ROWS = 2000
 NEIGHBOUR_ROWS = 4000
 BAG_ROWS = 500
+# Of rows in groups whole groups are learned, until these are so many rows, and so many groups where there are.
+LEAST_GROUPS = 30
 # In each view so many bags, of one in so many features.
 BAGS = 3
 ONE_IN = 3
@@ -91,7 +95,10 @@ class CombinedFit(Fitted):
 
 @dataclass(frozen=True)
 class Role:
-    """What a member is to be: an unfitted detector, its view, columns and weight, and which distinct rows it learns."""
+    """What a member is to be: an unfitted detector, its view, columns and weight, and what it learns.
+
+    rows are the numbers of distinct samples, or of groups where rows come in groups.
+    """
 
     detector: Detector
     view: int
@@ -127,7 +134,8 @@ class AutoSlabSVM(WithProgress, GroupedDetector):
         which they have not learned: in two passes over arrays, memory-mapped arrays and CSR matrices where they are,
         and over Dask arrays on their workers (docs/results/large-data.md). None: no limit. Of these rows a one-class
         SVM learns 2,000 at most, neighbours 4,000 or, of a third of the features, 500, and the dependences 250; all
-        others are scored, so that each row has a left-out score.
+        others are scored, so that each row has a left-out score. Of rows in groups whole groups are drawn, of about so
+        many rows, and 30 groups at least; all rows of the others are scored as those of new groups are.
     random_state : int, RandomState or None, default=0
         The seed by which rows, thirds of the features, and targets of dependences are drawn.
     n_jobs : int or None, default=None
@@ -436,19 +444,24 @@ class AutoSlabSVM(WithProgress, GroupedDetector):
         varying = np.flatnonzero((samples != samples[0]).any(axis=0)) if n_views > 1 else np.empty(0, dtype=np.intp)
         n_bags, depends = (min(BAGS, len(varying)) if len(varying) > 1 else 0), len(varying) > 1
         share = 1.0 / (n_views * (2 + (n_bags > 0)) + depends)
+        if training.groups is None:
+            some = partial(_some, n_samples)
+        else:
+            order = np.random.default_rng(self._seed()).permutation(training.groups.count)
+            some = partial(_some_groups, training.groups, order)
         width = max(1, round(len(varying) / ONE_IN))
         for view in range(n_views):
             svm = OneClassSVM(cache_size=self.cache_size, n_jobs=self.n_jobs)
-            yield Role(svm, view, None, share, _some(n_samples, SVM_ROWS))
-            yield Role(NeighboursDetector(), view, None, share, _some(n_samples, NEIGHBOUR_ROWS))
+            yield Role(svm, view, None, share, some(SVM_ROWS))
+            yield Role(NeighboursDetector(), view, None, share, some(NEIGHBOUR_ROWS))
             order = generator.permutation(varying)
             for bag in range(n_bags):
                 columns = np.sort(order[np.arange(bag * width, (bag + 1) * width) % len(order)])
-                rows = _some(n_samples, BAG_ROWS, n_bags * view + bag)
+                rows = some(BAG_ROWS, n_bags * view + bag)
                 yield Role(NeighboursDetector(), view, columns, share / n_bags, rows)
         if depends:
             dependence = DependenceDetector(random_state=int(generator.integers(2**31)))
-            yield Role(dependence, n_views - 1, None, share, _some(n_samples, n_samples))
+            yield Role(dependence, n_views - 1, None, share, some(len(training.weights)))
 
     def _seed(self) -> int:
         return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
@@ -498,8 +511,7 @@ def _left_out(role: Role, rows: Any, training: Training) -> FloatArray:
     detector = role.detector
     rows = rows if role.columns is None else np.take(rows, role.columns, axis=1)
     if training.groups is not None:
-        detector._fit_as_part(rows, training.weights, training.names)
-        return detector.loo_scores_[training.counted[0]]
+        return _left_out_groups(detector, rows, training, training.groups, role.rows)
     # A single one is given twice, which is no other problem.
     some = role.rows if len(role.rows) > 1 else np.zeros(2, dtype=np.intp)
     weights = training.distinct.weights[some]
@@ -515,6 +527,30 @@ def _left_out(role: Role, rows: Any, training: Training) -> FloatArray:
     if others.any():
         scores[others] = detector.score_samples(rows[others])
     return scores
+
+
+def _left_out_groups(
+    detector: Detector, rows: Any, training: Training, groups: Groups, learned: IndexArray
+) -> FloatArray:
+    """Fit a detector to some groups, and return what each of what is `counted` scores without its own, (p,)."""
+    names = training.names
+    assert names is not None
+    some = np.flatnonzero(np.isin(names, learned))
+    detector._fit_as_part(rows[some], training.weights[some], names[some])
+    left_out = np.full(len(names), np.nan)
+    left_out[some] = detector.loo_scores_
+    scores = left_out[groups.representatives]
+    others = np.flatnonzero(~np.isin(groups.numbers, learned))
+    if len(others):
+        scores[others] = detector.score_samples(rows[groups.representatives[others]])
+    return scores
+
+
+def _some_groups(groups: Groups, order: IndexArray, most: int, turn: int = 0) -> IndexArray:
+    """Return the numbers of the groups that a member learns: of about so many samples, others in each turn."""
+    n_samples = np.cumsum(np.diff(groups.starts)[order])
+    n_groups = max(int(np.searchsorted(n_samples, most, side="right")), LEAST_GROUPS)
+    return order if n_groups >= len(order) else order[np.arange(turn * n_groups, (turn + 1) * n_groups) % len(order)]
 
 
 def _some(n_samples: int, most: int, turn: int = 0) -> IndexArray:
