@@ -55,6 +55,7 @@ class Benchmark:
     keys : tuple of str
         Fields that name a record. Where there are any, --only replaces its records in the file and keeps the others.
     whole : function of the options, whether these measure all that is published
+    part : function of the options, whether these measure a part of it, whose records replace those in the file
     arguments : mapping of further arguments to what `ArgumentParser.add_argument` takes
     packages : tuple of str, what is needed besides the tests' packages
     picture : function of the document and a file that draws the one into the other, or None
@@ -67,6 +68,7 @@ class Benchmark:
     document: Callable[[list[Record]], Document] = lambda records: {"records": records}
     keys: tuple[str, ...] = ()
     whole: Callable[[Options], bool] = lambda _: True
+    part: Callable[[Options], bool] = lambda _: False
     arguments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     packages: tuple[str, ...] = ()
     picture: Callable[[Document, Path], None] | None = None
@@ -112,7 +114,7 @@ class Benchmark:
             sys.exit(f"No case was measured: no label contains {options.only!r}, or its data are missing.")
         head = {"date": date.today().isoformat(), "machine": machine, "seconds": round(time.perf_counter() - begin)}
         written = found = head | self.document(records)
-        if options.only and self.keys and options.file.exists():
+        if (options.only or self.part(options)) and self.keys and options.file.exists():
             earlier = read(options.file)
             written = head | {"records": merged(earlier["records"], records, self.keys)}
             written["seconds"] += earlier.get("seconds", 0)

@@ -119,6 +119,20 @@ class TestHarness:
         assert run("--read") == ["| first | 3 |", "| second | 2 |"]
         assert json.loads(published.read_text())["seconds"] == 100
 
+    def test_arguments_of_a_benchmarks_own_name_a_part_as_only_does(self, run, tmp_path):
+        run(keys=("name",))
+        published = tmp_path / "results" / "counted.json"
+        text = published.read_text().replace("first", "earlier")
+        published.write_text(text)
+        run(keys=("name",), part=lambda _: True)
+        assert [record["name"] for record in json.loads(published.read_text())["records"]] == [
+            "earlier",
+            "second",
+            "first",
+        ]
+        run(keys=("name",))
+        assert [record["name"] for record in json.loads(published.read_text())["records"]] == ["first", "second"]
+
     @pytest.mark.parametrize(("arguments", "settings"), [(["--only", "first"], {}), ([], {"whole": lambda _: False})])
     def test_a_part_is_written_only_where_it_is_asked_for(self, run, tmp_path, arguments, settings):
         run(*arguments, **settings)

@@ -20,7 +20,7 @@ from slabsvm.selection.combination import Combination
 
 FOLDS = 10
 # Rows are few where there are fewer than this for each feature, and fewer than LEAST; ENOUGH are enough for any number.
-# At 300 rows of 20 features the recall is .015 too small where tails are heavy (docs/developers/tabular.md).
+# At 300 rows of 20 features the recall is .015 too small where tails are heavy (benchmarks/layouts.py has such rows).
 ROWS_PER_FEATURE = 5
 LEAST = 200
 ENOUGH = 1000

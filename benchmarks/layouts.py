@@ -1,0 +1,300 @@
+"""Awkward rows: how far the recall that new rows find is from the one foretold, and what a fit costs.
+
+    python benchmarks/layouts.py [--kind recall|time] [--model auto|one-class|slab] [--rows N ...] [--draws N]
+    python benchmarks/layouts.py --read --page docs/developers/layouts.md
+
+Each layout is a function that draws rows of one kind: drawn again they are new rows of the same kind. Recall: of each
+of some draws a model learns 50, 100 or 300 rows, and its `expected_recall_` is taken from the share that it accepts of
+4,000 fresh ones. Time: processor time of one thread to learn 4,000 rows and to score 4,000 others, the lesser of two
+turns. Models are at their defaults; OneClassSVM and OneClassSlabSVM stand behind a StandardScaler.
+
+A run with --kind, --model or --rows replaces its records in the file, and keeps the others. Times of several --jobs at
+once are those of a busy machine.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from threadpoolctl import threadpool_limits
+
+from harness import JOBS, Benchmark, Case, Document, Options, Record, table
+from slabsvm import AutoSlabSVM, OneClassSlabSVM, OneClassSVM
+
+Array = np.ndarray
+Layout = Callable[[np.random.Generator, int], Array]
+
+N_DRAWS, N_NEW = 16, 4000
+RECALL_ROWS, TIME_ROWS = (50, 100, 300), (4000,)
+# What is foretold is off where it is further than this, and than twice its standard error.
+OFF = 0.02
+MODELS: dict[str, tuple[str, Callable[[], Any]]] = {
+    "auto": ("AutoSlabSVM", AutoSlabSVM),
+    "one-class": ("OneClassSVM", OneClassSVM),
+    "slab": ("OneClassSlabSVM", OneClassSlabSVM),
+}
+# Centres, directions and topics are the same in each draw.
+FIXED = 20
+WORDS, TOPICS = 800, 6
+
+
+def fixed(shape: tuple[int, ...]) -> Array:
+    """Return normal numbers that are the same each time."""
+    return np.random.default_rng(FIXED).normal(size=shape)
+
+
+def ring(generator: np.random.Generator, n: int) -> Array:
+    angle, radius = generator.uniform(0, 2 * np.pi, n), generator.normal(1, 0.03, n)
+    return np.column_stack([radius * np.cos(angle), radius * np.sin(angle)])
+
+
+def spirals(generator: np.random.Generator, n: int) -> Array:
+    turn, arm = 3 * np.pi * np.sqrt(generator.random(n)), np.pi * generator.integers(0, 2, n)
+    rows = np.column_stack([turn * np.cos(turn + arm), turn * np.sin(turn + arm)])
+    return rows + generator.normal(scale=0.2, size=rows.shape)
+
+
+def tiny_clusters(generator: np.random.Generator, n: int) -> Array:
+    centres = 10 * fixed((20, 3))
+    return centres[generator.integers(0, len(centres), n)] + generator.normal(scale=1e-3, size=(n, 3))
+
+
+def uneven_clusters(generator: np.random.Generator, n: int) -> Array:
+    which = generator.choice(4, n, p=[0.8, 0.15, 0.04, 0.01])
+    centres, widths = 6 * fixed((4, 4)), np.array([1.0, 0.1, 0.5, 0.01])
+    return centres[which] + widths[which, None] * generator.normal(size=(n, 4))
+
+
+def correlated(generator: np.random.Generator, n: int) -> Array:
+    return generator.normal(size=(n, 2)) @ fixed((2, 30)) + generator.normal(scale=0.1, size=(n, 30))
+
+
+def booleans(generator: np.random.Generator, n: int, *, count: int) -> Array:
+    return (generator.random((n, count)) < np.linspace(0.03, 0.5, count)).astype(float)
+
+
+def one_hot(generator: np.random.Generator, n: int) -> Array:
+    shares = np.arange(1, 9) / 36
+    return np.hstack([np.eye(8)[generator.choice(8, n, p=shares)], generator.normal(size=(n, 4))])
+
+
+def many_zeros(generator: np.random.Generator, n: int) -> Array:
+    return np.where(generator.random((n, 5)) < 0.8, 0.0, generator.exponential(size=(n, 5)))
+
+
+def word_counts(generator: np.random.Generator, n: int) -> Array:
+    usual = 1.0 / np.arange(1, WORDS + 1)
+    of_topics = usual * np.exp(2 * fixed((TOPICS, WORDS)))
+    of_topics /= of_topics.sum(axis=1, keepdims=True)
+    topics, lengths = generator.integers(0, TOPICS, n), generator.integers(20, 80, n)
+    return generator.multinomial(lengths, of_topics[topics]).astype(float)
+
+
+def unit_vectors(generator: np.random.Generator, n: int) -> Array:
+    rows = fixed((6, 100))[generator.integers(0, 6, n)] + generator.normal(size=(n, 100))
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def half_repeats(generator: np.random.Generator, n: int) -> Array:
+    rows, known = generator.normal(size=(n, 4)), fixed((8, 4))
+    repeats = generator.random(n) < 0.5
+    rows[repeats] = known[generator.integers(0, len(known), repeats.sum())]
+    return rows
+
+
+def three_times(generator: np.random.Generator, n: int) -> Array:
+    return np.repeat(generator.normal(size=(-(-n // 3), 4)), 3, axis=0)[:n]
+
+
+def time_stamps(generator: np.random.Generator, n: int) -> Array:
+    hours = generator.integers(0, 24 * 365, n)
+    return np.column_stack([3600 * hours, hours % 24, hours // 24 % 7]).astype(float)
+
+
+def constants(generator: np.random.Generator, n: int) -> Array:
+    rare = generator.random(n) < 0.005
+    return np.column_stack([generator.normal(size=(n, 3)), np.zeros(n), np.full(n, 7.3), rare])
+
+
+LAYOUTS: dict[str, Layout] = {
+    "normal, 5 features": lambda generator, n: generator.normal(size=(n, 5)),
+    "normal, 50 features": lambda generator, n: generator.normal(size=(n, 50)),
+    "normal, 300 features": lambda generator, n: generator.normal(size=(n, 300)),
+    "one feature": lambda generator, n: generator.normal(size=(n, 1)),
+    "uniform cube": lambda generator, n: generator.random((n, 6)),
+    "correlated": correlated,
+    "ring": ring,
+    "spirals": spirals,
+    "tiny clusters": tiny_clusters,
+    "clusters of different size": uneven_clusters,
+    "log-normal": lambda generator, n: generator.lognormal(0, 1.5, (n, 10)),
+    "t, 2 degrees": lambda generator, n: generator.standard_t(2, (n, 8)),
+    "Cauchy": lambda generator, n: generator.standard_cauchy((n, 4)),
+    "counts": lambda generator, n: generator.poisson(np.geomspace(0.2, 40, 6), (n, 6)).astype(float),
+    "Zipf": lambda generator, n: generator.zipf(2.0, (n, 3)).astype(float),
+    "booleans, 10": partial(booleans, count=10),
+    "booleans, 40": partial(booleans, count=40),
+    "one-hot and numbers": one_hot,
+    "many zeros": many_zeros,
+    "word counts": word_counts,
+    "unit vectors": unit_vectors,
+    "mixed scales": lambda generator, n: generator.normal(size=(n, 7)) * 10.0 ** np.arange(-6, 8, 2),
+    "extreme units": lambda generator, n: generator.normal(size=(n, 4)) * [1e-80, 1e-6, 1e12, 1e80],
+    "half of the rows repeat": half_repeats,
+    "each row three times": three_times,
+    "rounded to a grid": lambda generator, n: np.round(2 * generator.normal(size=(n, 3))) / 2,
+    "time stamps": time_stamps,
+    "constant columns": constants,
+}
+
+
+def made(model: str) -> Any:
+    """Return an unfitted detector."""
+    detector = MODELS[model][1]()
+    return detector if model == "auto" else make_pipeline(StandardScaler(), detector)
+
+
+def recall(layout: str, model: str, n_rows: int, n_draws: int) -> Record:
+    """Return what new rows found and what was foretold, the means over draws."""
+    found, foretold = [], []
+    with threadpool_limits(limits=1):
+        for seed in range(n_draws):
+            generator = np.random.default_rng(seed)
+            rows, new = LAYOUTS[layout](generator, n_rows), LAYOUTS[layout](generator, N_NEW)
+            detector = made(model).fit(rows)
+            found.append(float((detector.predict(new) == 1).mean()))
+            last = detector if model == "auto" else detector[-1]
+            foretold.append(float(last.expected_recall_))
+    less = np.subtract(found, foretold)
+    return {
+        "kind": "recall",
+        "layout": layout,
+        "model": model,
+        "rows": n_rows,
+        "draws": n_draws,
+        "found": round(float(np.mean(found)), 4),
+        "foretold": round(float(np.mean(foretold)), 4),
+        "less": round(float(less.mean()), 4),
+        "error": round(float(less.std(ddof=1) / np.sqrt(n_draws)), 4),
+    }
+
+
+def cost(layout: str, model: str, n_rows: int) -> Record:
+    """Return the seconds of processor time to learn some rows, and to score as many others."""
+    generator = np.random.default_rng(0)
+    rows, new = LAYOUTS[layout](generator, n_rows), LAYOUTS[layout](generator, n_rows)
+    taken = []
+    with threadpool_limits(limits=1):
+        # The first turn compiles.
+        for _ in range(2):
+            begin = time.process_time()
+            detector = made(model).fit(rows)
+            fitted = time.process_time()
+            detector.predict(new)
+            taken.append((fitted - begin, time.process_time() - fitted))
+    fit, score = np.min(taken, axis=0)
+    return {
+        "kind": "time",
+        "layout": layout,
+        "model": model,
+        "rows": n_rows,
+        "features": rows.shape[1],
+        "fit": float(f"{fit:.3g}"),
+        "score": float(f"{score:.3g}"),
+    }
+
+
+def cases(options: Options) -> Iterator[Case]:
+    models = [options.model] if options.model else list(MODELS)
+    for kind, default in (("recall", RECALL_ROWS), ("time", TIME_ROWS)):
+        if options.kind not in (None, kind):
+            continue
+        for model in models:
+            for n_rows in options.rows or default:
+                for layout in LAYOUTS:
+                    label = f"{kind}, {MODELS[model][0]}, {n_rows} rows: {layout}"
+                    if kind == "recall":
+                        yield label, partial(recall, layout, model, n_rows, options.draws)
+                    else:
+                        yield label, partial(cost, layout, model, n_rows)
+
+
+def report(document: Document) -> str:
+    records = document["records"]
+    recalls = [record for record in records if record["kind"] == "recall"]
+    times = [record for record in records if record["kind"] == "time"]
+    parts = [summary(recalls), by_layout(recalls, "new rows found less foretold", difference)] if recalls else []
+    if times:
+        parts += [by_layout(times, "seconds to learn", seconds("fit")), by_layout(times, "to score", seconds("score"))]
+    return "\n\n".join(parts)
+
+
+def columns(records: list[Record]) -> dict[tuple[str, int], dict[str, Record]]:
+    """Return the records of each model and number of rows, by layout."""
+    found: dict[tuple[str, int], dict[str, Record]] = {}
+    for model in MODELS:
+        for n_rows in sorted({record["rows"] for record in records}):
+            some = [record for record in records if (record["model"], record["rows"]) == (model, n_rows)]
+            if some:
+                found[model, n_rows] = {record["layout"]: record for record in some}
+    return found
+
+
+def summary(records: list[Record]) -> str:
+    """Return for each model and number of rows how many layouts are off, and which the most."""
+    rows = []
+    for (model, n_rows), of_layouts in columns(records).items():
+        less = {layout: record["less"] for layout, record in of_layouts.items()}
+        off = sum(abs(record["less"]) > max(OFF, 2 * record["error"]) for record in of_layouts.values())
+        least, most = min(less, key=less.__getitem__), max(less, key=less.__getitem__)
+        rows.append(
+            f"{MODELS[model][0]} | {n_rows:,} | {np.mean(list(less.values())):+.3f} | {off} of {len(less)} "
+            f"| {least} ({less[least]:+.3f}) | {most} ({less[most]:+.3f})"
+        )
+    head = f"model | rows | found less foretold, mean | off by more than {OFF} and two errors | least | most"
+    return table(head, rows, align="lrrrll")
+
+
+def by_layout(records: list[Record], title: str, cell: Callable[[Record], str]) -> str:
+    """Return a row of cells for each layout, with a column for each model and number of rows."""
+    shown = columns(records)
+    rows = [
+        f"{layout} | {' | '.join(cell(some[layout]) if layout in some else '' for some in shown.values())}"
+        for layout in LAYOUTS
+        if any(layout in some for some in shown.values())
+    ]
+    names = " | ".join(f"{MODELS[model][0]}, {n_rows:,} rows" for model, n_rows in shown)
+    return table(f"{title} | {names}", rows)
+
+
+def difference(record: Record) -> str:
+    return f"{record['less']:+.3f} (+- {record['error']:.3f})"
+
+
+def seconds(what: str) -> Callable[[Record], str]:
+    return lambda record: f"{record[what]:.2f} s"
+
+
+if __name__ == "__main__":
+    Benchmark(
+        __file__,
+        __doc__,
+        cases,
+        report,
+        keys=("kind", "layout", "model", "rows"),
+        whole=lambda options: options.draws == N_DRAWS,
+        part=lambda options: bool(options.kind or options.model or options.rows),
+        arguments={
+            "--kind": {"choices": ("recall", "time"), "help": "measure this alone"},
+            "--model": {"choices": tuple(MODELS), "help": "measure this one alone"},
+            "--rows": {"type": int, "nargs": "+", "metavar": "N", "help": "learn so many rows"},
+            "--draws": {"type": int, "default": N_DRAWS, "help": "for recall, at least 2 [%(default)s]"},
+            "--jobs": {**JOBS["--jobs"], "default": 1},
+        },
+    ).main()
