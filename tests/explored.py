@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from slabsvm.explore.scripts import FOLDER
+from slabsvm.explore.html import FOLDER
 
 MOST_SECONDS = 60
 WIDE = {"width": 1280, "height": 900}

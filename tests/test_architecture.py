@@ -43,8 +43,6 @@ HOMES = {
     "matplotlib": {"display"},
     "click": {"command"},
     "rich": {"command"},
-    "starlette": {"explore"},
-    "uvicorn": {"explore"},
     "pandas": {"files"},
     "pyarrow": {"files"},
     "dask": {"data", "detectors"},

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import sys
 import warnings
@@ -42,23 +41,6 @@ def model(content: bytes, most: int, seed: int) -> bytes:
             changed = damage.written(members)
         else:
             changed = rng.choice(KEEPING)(content, np.random.default_rng(seed))
-    return changed if 0 < len(changed) <= most else blind(content, most)
-
-
-def question(content: bytes, most: int, seed: int) -> bytes:
-    """Change a JSON document: a value, a name or a part of it, or any byte."""
-    rng = random.Random(seed)
-    changed = b""
-    # What is no document of parts is changed blindly.
-    with suppress(Exception):
-        if rng.random() < 0.2:
-            found = json.loads(content)
-            places = list(damage.places_in(found))
-            (parent, key), (other, other_key) = rng.choice(places), rng.choice(places)
-            parent[key] = rng.choice((*damage.STRANGE, *damage.EXTREME, other[other_key]))
-            if rng.random() < 0.2:
-                del parent[key]
-            changed = json.dumps(found).encode()
     return changed if 0 < len(changed) <= most else blind(content, most)
 
 

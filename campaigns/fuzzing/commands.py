@@ -1,7 +1,7 @@
 """Command lines of `slabsvm`, its own subcommands and the reproduction's: parsed alone, or carried out on tiny files.
 
 An input is a word a line. Carried out, a command ends with one of its exit statuses and a text that fits on a screen,
-leaves nothing half-written, and writes no file but those that its words name. What would serve a page, or compute for
+leaves nothing half-written, and writes no file but those that its words name. What would open a browser, or compute for
 minutes whatever its words are (`explore`, `demo`, `reproduce toy`), is parsed and not carried out.
 """
 
@@ -38,7 +38,7 @@ LINES = (
     "monitor model.slab good.csv -o out.csv --state state.slab --fail-on-alarm",
     "monitor model.slab good.csv -o out.csv --reference good.csv --run-length 9 --window 5 --json",
     "tune good.csv --detector svdd --criterion recall --folds 2 --drop c --jobs 1",
-    "explore good.csv --port 0 --no-browser",
+    "explore good.csv -o page.html --no-browser",
     "reproduce letter --data data --output made --offsets training --jobs 1 --no-figures --fresh",
     "reproduce voc --data data --output made --classes cat,dog --backgrounds 10 --objects 30 --seed 1 --no-figures",
     "reproduce voc --data data --year 2012 --image-set train --difficult --no-truncated --strict --output made",

@@ -14,7 +14,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from fuzzing import changes, commands, models, served
+from fuzzing import changes, commands, models
 
 Read = Callable[[bytes], object]
 
@@ -323,10 +323,6 @@ READERS: tuple[Reader, ...] = (
         "letters", ("slabsvm_reproduction.letter.data",), _letters, _letter_seeds, (b",", b"15", b"PK\1\2"), None, 8192
     ),
     Reader("records", ("slabsvm.files.records",), _records, _text_seeds(3), TEXT_WORDS),
-    Reader(
-        "questions", ("slabsvm.explore.question",), served.questions, served.seeds, served.WORDS, changes.question, 4096
-    ),
-    Reader("requests", ("slabsvm.explore.server",), served.requests, served.request_seeds, served.REQUEST_WORDS),
     Reader("texts", ("slabsvm.files.tables", "slabsvm.tables.encoder"), _texts, _text_seeds(6), TEXT_WORDS, None, 1024),
     Reader(
         "svmlight",

@@ -1,4 +1,4 @@
-"""The page to play with a slab on, copied into the site as it is: it needs no server."""
+"""The page to play with a slab on, copied into the site as it is."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slabsvm.explore.scripts import FOLDER
+from slabsvm.explore.html import FOLDER
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx

@@ -15,7 +15,6 @@ from sklearn.random_projection import GaussianRandomProjection
 from slabsvm import ExtraMissingError, OneClassSlabSVM
 from slabsvm.command import start
 from slabsvm.display import figure
-from slabsvm.explore.server import require_server
 from slabsvm.files import to_onnx
 from slabsvm.files.tables import Reading, whole
 
@@ -55,8 +54,6 @@ NEEDS = [
     ("onnx", "onnx", lambda _: to_onnx(OneClassSlabSVM().fit(X))),
     ("onnx", "skl2onnx", projected),
     ("pyod", "pyod", pyod_detector),
-    ("explore", "starlette", lambda _: require_server()),
-    ("explore", "uvicorn", lambda _: require_server()),
     ("command", "click", lambda _: start.main()),
     ("command", "rich", lambda _: start.main()),
 ]

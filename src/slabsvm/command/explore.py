@@ -8,42 +8,43 @@ from typing import Any
 
 import click
 
-from slabsvm.command.options import TABLE, reading_of, reading_options
-from slabsvm.command.terminal import STATUSES, about, plain_errors, say
+from slabsvm.command.options import FILE, TABLE, reading_of, reading_options
+from slabsvm.command.terminal import STATUSES, about, distinct_files, named, plain_errors, say, writable
+
+
+def _no_server(context: click.Context, parameter: click.Parameter, port: str | None) -> None:
+    if port is not None:
+        raise click.BadParameter(
+            "nothing is served any more: the page is one file, which --output names.", context, parameter
+        )
 
 
 @click.command(short_help="Play with a slab in a browser.", epilog=STATUSES)
 @click.argument("table", type=TABLE, required=False)
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=0,
-    show_default=True,
-    help="Of 127.0.0.1, where the page is served; 0 is any that is free.",
-)
-@click.option("--no-browser", is_flag=True, help="Open no browser: say where the page is, and no more.")
+@click.option("-o", "--output", type=FILE, default=Path("slab.html"), show_default=True, help="The page to write.")
+@click.option("--no-browser", is_flag=True, help="Open no browser: write the page, and no more.")
+@click.option("--port", hidden=True, expose_value=False, callback=_no_server)
 @reading_options
-def explore(*, table: Path | None, port: int, no_browser: bool, **options: Any) -> None:
-    """Serve a page to play with a slab on: points are added, dragged and painted, and the planes follow.
+def explore(*, table: Path | None, output: Path, no_browser: bool, **options: Any) -> None:
+    """Write a page to play with a slab on, and open it: points are added, dragged and painted, and the planes follow.
 
-    With TABLE, two of its columns are the points. Only this computer can reach the page. Ctrl-C ends it.
+    With TABLE, two of its columns are the points. The page holds up to 500 of its rows; it is one file, which needs
+    no other and sends nothing anywhere.
 
     \b
-    slabsvm explore measurements.csv
+    slabsvm explore measurements.csv -o measurements.html
     """
     with plain_errors():
-        from slabsvm.explore.server import address, bound, require_server, serve
+        distinct_files(table=table, page=output)
+        writable(output)
+        from slabsvm.data.files import write_whole
+        from slabsvm.explore.html import columns_of, page
 
-        require_server()
         columns = None
         if table is not None:
-            from slabsvm.explore.table import columns_of
-
             with about(table):
                 columns = columns_of(table, reading_of(options))
-        listening = bound(port)
-        say(f"The page is at {address(listening)} (Ctrl-C ends it).")
+        write_whole(output, page(columns))
+        say(f"Wrote {named(output)}.")
         if not no_browser:
-            webbrowser.open(address(listening))
-        serve(listening, columns)
-        say("\nStopped.")
+            webbrowser.open(output.absolute().as_uri())

@@ -1,4 +1,4 @@
-/* main.js: the page: a session, who answers, what is shown, and what the buttons do. */
+/* main.js: the page: a session, its answers, what is shown, and what the buttons do. */
 "use strict";
 ((slab) => {
   const element = (id) => document.getElementById(id);
@@ -10,6 +10,8 @@
 
   const session = new slab.state.Session(slab.link.decode(location.hash) ?? slab.state.SCENES.first());
   const plot = new slab.Plot(element("plot"));
+  /* What a fit starts from: the last one's solution. */
+  const memory = new Map();
   let pointed = null, loaded = null, version = 0, shown = 0, isBusy = false, changed = 0, resting = 0, speaking = 0;
 
   /** Say something to those who listen; later news overtakes it. */
@@ -52,7 +54,7 @@
       while (shown !== version) {
         await frame();
         const asked = version, since = changed;
-        await answer(COARSE);
+        answer(COARSE);
         shown = asked;
         performance.measure("answer", { start: since, end: performance.now() });
       }
@@ -60,16 +62,16 @@
     document.documentElement.dataset.answered = String(shown);
     resting = setTimeout(async () => {
       if (isBusy || session.state.points.length < 2) return;
-      await alone(() => answer(FINE));
+      await alone(async () => answer(FINE));
       document.documentElement.dataset.rested = String(shown);
       refresh();
     }, REST);
   }
 
-  async function answer(pixels) {
+  function answer(pixels) {
     const state = session.state, grid = plot.grid(state, pixels);
     try {
-      const found = await slab.client.ask(question(grid));
+      const found = slab.answer(question(grid), memory);
       const { rho_lower, rho_upper, points } = found, within = (s) => s >= rho_lower && (rho_upper === null || s <= rho_upper);
       points.normal = points.left_out ? points.left_out.map(within) : points.accepted;
       plot.answer = { ...found, grid };
@@ -100,8 +102,7 @@
     element("density-note").textContent = isNew
       ? "Each point by its score without itself: where new points will fall. The star is the stranger."
       : "Each point by its training score: it has pulled itself inside, as new points will not. The star is the stranger.";
-    const who = slab.client.isServed ? "slabsvm, in Python," : "This page, without a server,";
-    element("who").textContent = `${who} solved it in ${found.milliseconds.toFixed(0)} ms. No data leave this computer.`;
+    element("who").textContent = `This page solved it in ${found.milliseconds.toFixed(0)} ms. No data leave this computer.`;
     if (document.activeElement !== plot.canvas) say(words.summary(state, found), QUIET);
   }
 
@@ -235,5 +236,7 @@
   slab.plot = plot;
   colour();
   whenChanged();
-  if (!location.hash) slab.client.table().then((table) => table && offer(table));
+  /* A page of `slabsvm explore TABLE` holds the table; a link says what else is to be shown. */
+  const held = JSON.parse(element("table")?.textContent ?? "null");
+  if (held && !location.hash) offer(held);
 })((globalThis.slabsvm ??= {}));

@@ -1,4 +1,4 @@
-/* slab.js: the answer to a question, as `slabsvm explore` gives it, without a server (slabsvm.explore.answer). */
+/* slab.js: the answer to a question: a slab fitted to its points, and where its grid lies along w. */
 "use strict";
 ((slab) => {
   const { Point, accepts, adjustSums, offsets, program } = slab.program;
@@ -183,6 +183,5 @@
   }
 
   slab.answer = answer;
-  slab.check = check;
   slab.QuestionError = QuestionError;
 })((globalThis.slabsvm ??= {}));

@@ -3,7 +3,7 @@
 ((slab) => {
   const MOST_POINTS = 500;
   const MOST_STEPS_BACK = 200;
-  /* Coordinates are no larger, as for the server. */
+  /* Coordinates are no larger: products of them stay numbers. */
   const LARGEST = 1e100;
   /* A range is no narrower, by itself and as a share of its ends: rounding keeps its parts apart. */
   const NARROWEST = 1e-45;
