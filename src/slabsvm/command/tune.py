@@ -16,19 +16,7 @@ MULTIPLES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 # nu for all of 1 - recall, or for half of it, where a plane beyond all rows may be tighter.
 SHARES = (1.0, 0.5)
 DETECTORS = ("slab", "one-class-svm", "svdd")
-CRITERIA = (
-    "marginals",
-    "volume",
-    "swaps",
-    "filled",
-    "recall",
-    "shifting",
-    "balanced-swaps",
-    "lee-liu",
-    "mass-volume",
-    "excess-mass",
-    "consistency",
-)
+CRITERIA = ("marginals", "volume", "recall")
 MEASURED = "mean_"
 
 
@@ -139,13 +127,11 @@ def _criterion(name: str, recall: float) -> Any:
     """Return a criterion, which asks for this recall where it asks for one."""
     from copy import copy
 
-    from slabsvm.command.learning import rejected_by
-    from slabsvm.selection.named import NAMED
+    from slabsvm.selection.criteria import NAMED
 
     found: Any = copy(NAMED[name])
-    for parameter, value in (("recall", recall), ("rejection", rejected_by(recall))):
-        if hasattr(found, parameter):
-            setattr(found, parameter, value)
+    if hasattr(found, "recall"):
+        found.recall = recall
     return found
 
 

@@ -1,8 +1,7 @@
 """Choosing a detector and its parameters with positives alone: search, criteria, synthetic outliers, journal."""
 
 from slabsvm.detectors.answers import Answer, answer
-from slabsvm.selection.criteria import TightestAtRecall
-from slabsvm.selection.criterion import Criterion, Measured
+from slabsvm.selection.criteria import Criterion, Measured, TightestAtRecall
 from slabsvm.selection.journal import Journal, Record
 from slabsvm.selection.synthetic_outliers import MAKERS, SyntheticOutliers
 

@@ -1,13 +1,18 @@
 """Criteria that choose a detector's parameters with positives alone.
 
-`slabsvm.selection.criterion` says what a criterion is. No criterion sees a negative sample: each rests on an assumption
-about the negatives, which its class states, and fails where it does not hold.
+For each candidate and each fold, a criterion is shown how the detector answers the held-out positives and the synthetic
+outliers made from them (`slabsvm.selection.synthetic_outliers`). `measure` turns these answers into numbers. `scores`
+turns the numbers' means over the folds into a score for each candidate, the larger the better.
+
+No criterion sees a negative sample: each rests on an assumption about the negatives, which its class states, and fails
+where it does not hold.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,28 +22,32 @@ from scipy.special import logsumexp
 from slabsvm.detectors.answers import Answer
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.caller import warn
-from slabsvm.runtime.sklearn_private import Interval, StrOptions
-from slabsvm.selection.consistency import Consistency
-from slabsvm.selection.criterion import Criterion, Measured, WithSyntheticOutliers
-from slabsvm.selection.curves import ExcessMass, MassVolume
+from slabsvm.runtime.sklearn_private import Interval, StrOptions, validate_parameter_constraints
 from slabsvm.selection.synthetic_outliers import MAKERS, SyntheticOutliers
 
 __all__ = [
+    "NAMED",
     "Answer",
-    "BalancedAccuracy",
-    "Consistency",
     "Criterion",
-    "ExcessMass",
-    "MassVolume",
     "Measured",
     "NothingToldApartWarning",
     "Recall",
     "RecallMissedWarning",
-    "RecallSquaredOverAcceptance",
     "TightestAtRecall",
-    "WithSyntheticOutliers",
     "log_volume_of",
 ]
+
+Measured = dict[str, float]
+
+# What to do where synthetic outliers of a kind are accepted as often as positives.
+REMEDIES = {
+    "volume": "Check the features for outliers, which stretch them, and add larger gammas to the grid.",
+    "marginals": (
+        "Where the features do not depend on each other that is as it must be: search by 'volume'. Otherwise they are "
+        "scaled so that rare or noisy ones drown the rest, or there are too many for so few rows: leave the scaler out "
+        "where all have one unit (words, counts), drop rare features (min_df), or take fewer (TruncatedSVD)."
+    ),
+}
 
 
 class RecallMissedWarning(UserWarning):
@@ -47,6 +56,78 @@ class RecallMissedWarning(UserWarning):
 
 class NothingToldApartWarning(UserWarning):
     """The chosen candidate tells positives from synthetic outliers no better than chance, or all have one score."""
+
+
+class Criterion(ABC):
+    """What makes one candidate better than another, where only positives are known."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
+
+    def validate(self) -> None:
+        """Refuse parameters that make no sense.
+
+        Raises
+        ------
+        ValueError
+            The text names the parameter and what it may be.
+        """
+        validate_parameter_constraints(self._parameter_constraints, vars(self), caller_name=type(self).__name__)
+
+    def warn_of(self, recall: float, n_held_out: int) -> None:
+        """Warn if the chosen candidate, of this recall on so many held-out positives, misses the recall asked for."""
+        del recall, n_held_out
+
+    def doubt(self, measured: Mapping[str, float], n_held_out: int) -> str:
+        """Return why the chosen candidate tells nothing apart, and what to do; an empty text where it does."""
+        del measured, n_held_out
+        return ""
+
+    @property
+    def makes_synthetic_outliers(self) -> bool:
+        """Whether it makes synthetic outliers; they are made of features, and a precomputed kernel matrix has none."""
+        return type(self).strangers is not Criterion.strangers
+
+    def strangers(self, positives: Any, generator: np.random.Generator) -> SyntheticOutliers | None:
+        """Return synthetic outliers made from a fold's held-out positives, for each candidate to answer, or None."""
+        del positives, generator
+        return None
+
+    def measure(self, positives: Answer, outliers: Answer | None, made: SyntheticOutliers | None) -> Measured:
+        """Return numbers by name for one candidate in one fold; "recall" is always among them, and here the only one.
+
+        Parameters
+        ----------
+        positives, synthetic outliers : how the detector answers the held-out positives, and the synthetic outliers
+        made : the synthetic outliers, with their volumes where these have a meaning
+        """
+        del outliers, made
+        return {"recall": positives.share}
+
+    @abstractmethod
+    def scores(
+        self, measured: Mapping[str, FloatArray], candidates: Sequence[Mapping[str, Any]], n_held_out: int
+    ) -> FloatArray:
+        """Return the score of each of c candidates, the larger the better.
+
+        Parameters
+        ----------
+        measured : what `measure` returned, by name, each (c,): the means over the folds
+        candidates : their parameters
+        n_held_out : how many positives recall was measured on, over all folds
+        """
+
+    def __repr__(self) -> str:
+        """Return the class and its parameters."""
+        given = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
+        return f"{type(self).__name__}({given})"
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether the other is of the same class and parameters."""
+        return type(self) is type(other) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        """Return a hash of the class and the parameters."""
+        return hash(repr(self))
 
 
 class Recall(Criterion):
@@ -63,7 +144,7 @@ class Recall(Criterion):
         return measured["recall"]
 
 
-class TightestAtRecall(WithSyntheticOutliers):
+class TightestAtRecall(Criterion):
     """The smallest acceptance of synthetic outliers among the candidates that keep a recall.
 
     With synthetic outliers that carry volume this is the classical rule: the smallest volume that holds a given share
@@ -79,7 +160,7 @@ class TightestAtRecall(WithSyntheticOutliers):
 
     Parameters
     ----------
-    kind : {"marginals", "filled", "swaps", "volume", "shifting"}, default="marginals"
+    kind : {"marginals", "volume"}, default="marginals"
         How synthetic outliers are made, see `slabsvm.selection.synthetic_outliers`.
     recall : float in (0, 1], default=0.9
         The share of new positives that must be accepted.
@@ -91,7 +172,8 @@ class TightestAtRecall(WithSyntheticOutliers):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **WithSyntheticOutliers._parameter_constraints,
+        "kind": [StrOptions(set(MAKERS))],
+        "n_strangers": [Interval(Integral, 1, None, closed="left")],
         "recall": [Interval(Real, 0.0, 1.0, closed="right")],
         "slack": [Interval(Real, 0.0, None, closed="left")],
     }
@@ -103,6 +185,10 @@ class TightestAtRecall(WithSyntheticOutliers):
         self.recall = recall
         self.n_strangers = n_strangers
         self.slack = slack
+
+    def strangers(self, positives: Any, generator: np.random.Generator) -> SyntheticOutliers | None:
+        """Return synthetic outliers made from the positives."""
+        return MAKERS[self.kind](positives, self.n_strangers, generator)
 
     def measure(self, positives: Answer, outliers: Answer | None, made: SyntheticOutliers | None) -> Measured:
         """Return the recall, the accepted share of synthetic outliers, and the logarithm of their volume, if any."""
@@ -136,87 +222,27 @@ class TightestAtRecall(WithSyntheticOutliers):
                 RecallMissedWarning,
             )
 
+    def doubt(self, measured: Mapping[str, float], n_held_out: int) -> str:
+        """Return a warning where synthetic outliers are accepted as often as positives, within chance."""
+        if "acceptance" not in measured:
+            return ""
+        accepted, recall = measured["acceptance"], measured["recall"]
+        if self.kind == "volume":
+            alike = accepted == 1.0
+        else:
+            chance = recall * (1.0 - recall) / n_held_out + accepted * (1.0 - accepted) / self.n_strangers
+            alike = accepted >= recall - np.sqrt(chance)
+        if not alike:
+            return ""
+        return (
+            f"The search has learned nothing that tells synthetic outliers from positives: by {self!r} the best "
+            f"candidate accepts {accepted:.1%} of the synthetic outliers, made of the positives' features, and "
+            f"{recall:.1%} of the positives. {REMEDIES[self.kind]}"
+        )
+
     def _least(self, n_held_out: int) -> float:
         """Return the smallest measured recall with which a candidate still keeps the recall asked for."""
         return float(self.recall - self.slack * np.sqrt(2.0 * self.recall * (1.0 - self.recall) / n_held_out))
-
-
-class WithAcceptance(WithSyntheticOutliers):
-    """A criterion of the accepted share of synthetic outliers; points that sample volume have no meaningful share."""
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **WithSyntheticOutliers._parameter_constraints,
-        "kind": [StrOptions(set(MAKERS) - {"volume"})],
-    }
-
-    def measure(self, positives: Answer, outliers: Answer | None, made: SyntheticOutliers | None) -> Measured:
-        """Return the recall and the share of synthetic outliers that are accepted."""
-        assert outliers is not None
-        del made
-        return {"recall": positives.share, "acceptance": outliers.share}
-
-
-class BalancedAccuracy(WithAcceptance):
-    """The largest mean of recall and of the share of synthetic outliers that are rejected (Wang et al. 2018).
-
-    The paper measures errors on positives shifted outwards and on positives moved inwards; here held-out positives take
-    the place of the latter. The criterion fails where its synthetic outliers do, and where a false alarm costs more or
-    less than a miss.
-
-    Parameters
-    ----------
-    kind : {"shifting", "swaps", "marginals", "filled"}, default="shifting"
-    n_strangers : int, default=1000
-        The number of synthetic outliers in each fold; "shifting" makes as many as there are positives at the edge, if
-        these are fewer.
-
-    References
-    ----------
-    S. Wang, Q. Liu, E. Zhu, F. Porikli, J. Yin, "Hyperparameter selection of one-class support vector machine by
-    self-adaptive data shifting", Pattern Recognition 74, 2018.
-    """
-
-    def __init__(self, kind: str = "shifting", n_strangers: int = 1000) -> None:
-        self.kind = kind
-        self.n_strangers = n_strangers
-
-    def scores(
-        self, measured: Mapping[str, FloatArray], candidates: Sequence[Mapping[str, Any]], n_held_out: int
-    ) -> FloatArray:
-        """Return the mean of recall and rejection."""
-        del candidates, n_held_out
-        return np.asarray(0.5 * (measured["recall"] + 1.0 - measured["acceptance"]))
-
-
-class RecallSquaredOverAcceptance(WithAcceptance):
-    """The largest recall^2 / accepted share of synthetic outliers (Lee, Liu 2003).
-
-    With unlabelled data in place of synthetic outliers it behaves like the squared F1 score, and needs no recall to aim
-    at. It fails where its synthetic outliers do, and favours candidates that accept next to none of them, whatever
-    their recall.
-
-    Parameters
-    ----------
-    kind : {"marginals", "filled", "swaps", "shifting"}, default="marginals"
-    n_strangers : int, default=1000
-        The number of synthetic outliers in each fold. No acceptance counts as less than half
-        of one of them.
-
-    References
-    ----------
-    W. S. Lee, B. Liu, "Learning with positive and unlabeled examples using weighted logistic regression", ICML 2003.
-    """
-
-    def __init__(self, kind: str = "marginals", n_strangers: int = 1000) -> None:
-        self.kind = kind
-        self.n_strangers = n_strangers
-
-    def scores(
-        self, measured: Mapping[str, FloatArray], candidates: Sequence[Mapping[str, Any]], n_held_out: int
-    ) -> FloatArray:
-        """Return recall^2 / acceptance."""
-        del candidates, n_held_out
-        return np.asarray(measured["recall"] ** 2 / np.maximum(measured["acceptance"], 0.5 / self.n_strangers))
 
 
 def log_volume_of(accepted: npt.NDArray[np.bool_], log_volume: FloatArray) -> float:
@@ -224,3 +250,11 @@ def log_volume_of(accepted: npt.NDArray[np.bool_], log_volume: FloatArray) -> fl
     if not accepted.any():
         return float(log_volume.min() - np.log(2.0))
     return float(logsumexp(log_volume[accepted]))
+
+
+# Every criterion by the name that a search takes for it.
+NAMED: dict[str, Criterion] = {
+    "recall": Recall(),
+    "marginals": TightestAtRecall("marginals"),
+    "volume": TightestAtRecall("volume", n_strangers=2000),
+}

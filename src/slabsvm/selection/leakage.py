@@ -11,7 +11,8 @@ import scipy.sparse as sp
 from slabsvm.data.distinct import equal_rows
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.caller import warn
-from slabsvm.selection.folds import TrainAndTest
+
+TrainAndTest = tuple[IndexArray, IndexArray]
 
 # Means and deviations this near to 0 and 1 in every feature are no chance, which leaves differences of 1 / sqrt(n). The
 # rounding of float32 is below it.

@@ -3,15 +3,10 @@
 A detector that accepts few of them, and still most new positives, is tight where it matters. Each maker takes the
 positives X, of shape (n, d), the number of synthetic outliers, and a generator, and returns `SyntheticOutliers`.
 
-``swaps``, ``marginals``
+``marginals``
     Every feature of such a row is a value that this feature takes in some positive, but the combination is new. Only
-    how features depend on each other tells positives from these rows. Neither maker needs a scale, distances or a
-    density; both work in any number of features, on sparse and on categorical tables.
-``filled``
-    As marginals, but each row is as full as a positive, and as long where all positives have one length: for sparse
-    rows, such as the words of texts.
-``shifting``
-    Positives at the edge of the cloud, moved outwards (Wang et al. 2018).
+    how features depend on each other tells positives from these rows. It needs no scale, distances or density, and
+    works in any number of features, on sparse and on categorical tables.
 ``volume``
     Points of known density around the positives: their weights measure volume (importance sampling).
 """
@@ -25,15 +20,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from scipy.special import logsumexp
-from sklearn.neighbors import NearestNeighbors
 
 from slabsvm.data.pieces import pieces
-from slabsvm.runtime.arrays import FloatArray
+from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
-from slabsvm.selection.tables import masked, numbers, of_kind, of_their_length, recombined, shape_of, standardised
+from slabsvm.runtime.sklearn_private import _safe_indexing
 
-# A positive is at the edge if at least this share of its neighbours is on one side of it.
-EDGE_SHARE = 0.95
 # Volume is sampled from Gaussians around the positives, of these widths in standard deviations, and around their mean:
 # the former reach tight regions near the positives, the latter what they enclose and what lies around them.
 WIDTHS_AROUND_POSITIVES = (0.1, 0.2, 0.4, 0.8)
@@ -59,82 +51,21 @@ class SyntheticOutliers:
     log_volume: FloatArray | None = None
 
 
-def swaps(X: Any, n_outliers: int, generator: np.random.Generator) -> SyntheticOutliers:
-    """Return rows with half of their features, drawn anew for each, from one positive and half from another.
-
-    Dependences within either half survive, so that these rows are near the positives. Where the features are
-    independent, they are no outliers but positives.
-    """
-    n_samples, n_features = shape_of(X, "swaps")
-    first = generator.integers(n_samples, size=n_outliers)
-    second = (first + generator.integers(1, n_samples, size=n_outliers)) % n_samples
-    order = np.argsort(generator.random((n_outliers, n_features)), axis=1)
-    from_first = np.zeros((n_outliers, n_features), dtype=bool)
-    np.put_along_axis(from_first, order[:, : n_features // 2], True, axis=1)
-    if sp.issparse(X):
-        table = sp.csr_array(X)
-        return SyntheticOutliers(masked(table[first], from_first) + masked(table[second], ~from_first))
-    return SyntheticOutliers(recombined(X, np.where(from_first, first[:, None], second[:, None])))
-
-
 def marginals(X: Any, n_outliers: int, generator: np.random.Generator) -> SyntheticOutliers:
     """Return rows whose every feature is that of another positive, drawn independently (Breiman, Cutler 2003).
 
     All dependence between features is gone. Where the features are independent, they are no outliers but positives.
     Where there are many features, they are easy to reject.
     """
-    n_samples, n_features = shape_of(X, "marginals")
+    n_samples, n_features = _shape_of(X)
+    if n_features < 2:
+        raise ValueError(
+            f"Synthetic outliers by marginals are new combinations of features, and here n_features = {n_features}, 1 "
+            "feature(s) that cannot be combined. Use criterion='volume'."
+        )
     if not sp.issparse(X):
-        return SyntheticOutliers(recombined(X, generator.integers(n_samples, size=(n_outliers, n_features))))
-    return SyntheticOutliers(_drawn(sp.csc_array(X), np.ones(n_outliers), generator))
-
-
-def filled(X: Any, n_outliers: int, generator: np.random.Generator) -> SyntheticOutliers:
-    """Return rows as full as a positive, each entry that of another positive: marginals for sparse rows.
-
-    The number of entries that are not zero is, but for chance, that of a positive. Marginals have nearly the same
-    number in all rows: of texts of many lengths they make texts of the mean length, which lie in the middle, so that
-    any detector accepts them. Where all positives have one Euclidean length, as after `TfidfVectorizer`, these rows
-    have it too: real negatives go through the same normalisation, and cannot be told by their length. The rows fail as
-    marginals do.
-    """
-    n_samples, _ = shape_of(X, "filled")
-    table = sp.csc_array(X if sp.issparse(X) else numbers(X, "filled"))
-    entries = np.bincount(table.indices, minlength=n_samples)
-    fullness = entries[generator.integers(n_samples, size=n_outliers)] / max(float(entries.mean()), 1.0 / n_samples)
-    made = of_their_length(_drawn(table, fullness, generator), table)
-    return SyntheticOutliers(made if sp.issparse(X) else of_kind(X, made.toarray()))
-
-
-@ONE_BLAS_THREAD
-def shifting(X: Any, n_outliers: int, generator: np.random.Generator) -> SyntheticOutliers:
-    """Return the positives at the edge of the cloud, each moved outwards along its normal (Wang et al. 2018).
-
-    The normal of a positive points away from its k = ceil(5 log10 n) nearest neighbours; it is at the edge where nearly
-    all of them lie behind it. It moves by the mean distance to them, over all edge positives: the data set its own
-    scale. Distances are taken in standardised features. As many rows are made as there are positives at the edge, at
-    most n_outliers.
-
-    It fails in many features, where every positive is at the edge and distances are alike, and where clusters lie
-    nearer to each other than the shift.
-    """
-    standard = standardised(X, "shifting")
-    scaled, n_samples = standard.values, len(standard.values)
-    n_neighbours = min(int(np.ceil(5 * np.log10(n_samples))), n_samples - 1)
-    distances, places = NearestNeighbors(n_neighbors=n_neighbours).fit(scaled).kneighbors()
-    away = scaled[:, None, :] - scaled[places]
-    away /= np.maximum(distances, np.finfo(float).tiny)[:, :, None]
-    normals = away.sum(axis=1)
-    lengths = np.linalg.norm(normals, axis=1)
-    normals /= np.maximum(lengths, np.finfo(float).tiny)[:, None]
-    behind = (np.einsum("ijk,ik->ij", away, normals) >= 0).mean(axis=1)
-    edge = np.flatnonzero((behind >= EDGE_SHARE) & (lengths > 0))
-    if len(edge) == 0:
-        edge = np.argsort(-behind, kind="stable")[: max(1, n_samples // 20)]
-    if len(edge) > n_outliers:
-        edge = np.sort(generator.choice(edge, n_outliers, replace=False))
-    shift = float(distances[edge].mean())
-    return SyntheticOutliers(of_kind(X, standard.back(scaled[edge] + shift * normals[edge])))
+        return SyntheticOutliers(_recombined(X, generator.integers(n_samples, size=(n_outliers, n_features))))
+    return SyntheticOutliers(_drawn(sp.csc_array(X), n_outliers, generator))
 
 
 @ONE_BLAS_THREAD
@@ -150,8 +81,18 @@ def volume(X: Any, n_outliers: int, generator: np.random.Generator) -> Synthetic
     them. Features that are constant are left out of it. The variance grows with the number of features, most for loose
     detectors, which reach where points are rare: benchmarks/volumes.py measures it.
     """
-    standard = standardised(X, "volume")
-    inner = standard.values[:, standard.varying]
+    _shape_of(X)
+    table = _numbers(X)
+    varying = table.min(axis=0) < table.max(axis=0)
+    if not varying.any():
+        raise ValueError(
+            "All positives are the same, so that nothing shows what an outlier is. Check how the data were read."
+        )
+    # In units of the largest, squares neither overflow nor vanish.
+    largest = np.abs(table[:, varying]).max(axis=0)
+    shares = table[:, varying] / largest
+    means, deviations = shares.mean(axis=0), shares.std(axis=0)
+    inner = (shares - means) / deviations
     root = np.linalg.cholesky(_shrunk_correlation(inner))
     white = np.linalg.solve(root, inner.T).T
     n_features = white.shape[1]
@@ -160,34 +101,32 @@ def volume(X: Any, n_outliers: int, generator: np.random.Generator) -> Synthetic
     points = widths[:, None] * generator.standard_normal((n_outliers, n_features))
     near = number < len(WIDTHS_AROUND_POSITIVES)
     points[near] += white[generator.integers(len(white), size=int(near.sum()))]
-    made = np.zeros((n_outliers, len(standard.varying)))
-    made[:, standard.varying] = points @ root.T
-    return SyntheticOutliers(of_kind(X, standard.back(made)), -np.log(n_outliers) - _log_density(points, white))
+    made = np.tile(table[0], (n_outliers, 1))
+    with np.errstate(over="ignore"):
+        made[:, varying] = points @ root.T * (deviations * largest) + means * largest
+    return SyntheticOutliers(_of_kind(X, made), -np.log(n_outliers) - _log_density(points, white))
 
 
 MAKERS: dict[str, Callable[[Any, int, np.random.Generator], SyntheticOutliers]] = {
-    "swaps": swaps,
     "marginals": marginals,
-    "filled": filled,
-    "shifting": shifting,
     "volume": volume,
 }
 
 
-def _drawn(table: Any, fullness: FloatArray, generator: np.random.Generator) -> Any:
+def _drawn(table: Any, n_outliers: int, generator: np.random.Generator) -> Any:
     """Return a CSR matrix of rows whose entries are those of a CSC one, each drawn from its own feature.
 
-    Each row has each feature with the feature's share of filled rows times the row's fullness, (k,).
+    Each row has each feature with the feature's share of filled rows.
     """
     n_samples, n_features = table.shape
-    pieces = []
+    parts = []
     for feature, share in enumerate(np.diff(table.indptr) / n_samples):
-        rows = np.flatnonzero(generator.random(len(fullness)) < share * fullness)
+        rows = np.flatnonzero(generator.random(n_outliers) < share)
         values = table.data[table.indptr[feature] : table.indptr[feature + 1]]
         drawn = values[generator.integers(len(values), size=len(rows))] if len(rows) else values[:0]
-        pieces.append((drawn, rows, np.full(len(rows), feature)))
-    values, rows, columns = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
-    return sp.csr_array((values, (rows, columns)), shape=(len(fullness), n_features))
+        parts.append((drawn, rows, np.full(len(rows), feature)))
+    values, rows, columns = (np.concatenate(some) for some in zip(*parts, strict=True))
+    return sp.csr_array((values, (rows, columns)), shape=(n_outliers, n_features))
 
 
 def _log_density(points: FloatArray, centres: FloatArray) -> FloatArray:
@@ -209,3 +148,63 @@ def _log_density(points: FloatArray, centres: FloatArray) -> FloatArray:
 def _shrunk_correlation(standard: FloatArray) -> FloatArray:
     correlation = standard.T @ standard / len(standard)
     return np.asarray((1 - SHRINKAGE) * correlation + SHRINKAGE * np.eye(len(correlation)))
+
+
+def _shape_of(X: Any) -> tuple[int, int]:
+    """Return the shape of a table of which synthetic outliers can be made, or refuse it."""
+    shape = X.shape if hasattr(X, "shape") else np.shape(X)
+    if len(shape) != 2:
+        raise ValueError(
+            f"Synthetic outliers are made from a table of samples and features; X has the shape {tuple(shape)}. For "
+            "other data use criterion='recall', or make features first and search over what follows."
+        )
+    n_samples, n_features = shape
+    if n_samples < 2:
+        raise ValueError(
+            f"Synthetic outliers are made from at least two positives, and here there is {n_samples} sample: use fewer "
+            "folds, or more samples."
+        )
+    return n_samples, n_features
+
+
+def _numbers(X: Any) -> FloatArray:
+    """Return a dense table as finite numbers, or refuse it."""
+    if sp.issparse(X):
+        raise ValueError("Synthetic outliers by volume need a dense table, and X is sparse. Use criterion='marginals'.")
+    try:
+        table = np.asarray(X, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"Synthetic outliers by volume need features that are numbers ({error}). Use criterion='marginals', which "
+            "takes any."
+        ) from error
+    if not np.isfinite(table).all():
+        raise ValueError(
+            "Synthetic outliers by volume need finite numbers; X holds NaN or infinity. Use criterion='marginals'."
+        )
+    return table
+
+
+def _recombined(X: Any, rows: IndexArray) -> Any:
+    """Return the table whose entry (i, j) is X[rows[i, j], j], of the kind of X."""
+    if not hasattr(X, "columns"):
+        return np.take_along_axis(np.asarray(X), rows, axis=0)
+    columns = [_safe_indexing(X, place, axis=1) for place in range(rows.shape[1])]
+    return type(X)(
+        {name: np.asarray(column)[chosen] for name, column, chosen in zip(X.columns, columns, rows.T, strict=True)}
+    )
+
+
+def _of_kind(X: Any, values: FloatArray) -> Any:
+    """Return values as a table with the names and the type of X."""
+    if not hasattr(X, "columns") and np.asarray(X).dtype == np.float32:
+        with np.errstate(over="ignore"):
+            values = values.astype(np.float32)
+    if not np.isfinite(values).all():
+        raise ValueError(
+            f"Synthetic outliers of features as large as these overflow {values.dtype}. Scale the features before the "
+            "search, by a power of ten for example, or use criterion='marginals'."
+        )
+    if not hasattr(X, "columns"):
+        return values
+    return type(X)(dict(zip(X.columns, values.T, strict=True)))

@@ -36,7 +36,8 @@ Grid = Mapping[str, tuple[Any, ...]]
 
 NU, NU_UPPER, N_FOLDS, SEED = 0.1, 0.01, 5, 0
 N_OUTLIERS = 1000
-# How a candidate is chosen. The first is the table's own; synthetic outliers by swaps are nearer to the positives.
+# How a candidate is chosen. The first is the table's own; synthetic outliers by swaps, which are made here, are nearer
+# to the positives.
 RULES = {
     "marginals": TightestAtRecall("marginals", 0.9, N_OUTLIERS),
     "swaps": TightestAtRecall("swaps", 0.8, N_OUTLIERS),
@@ -166,7 +167,8 @@ class EveryRule(Criterion):
 
     def strangers(self, positives: Any, generator: np.random.Generator) -> SyntheticOutliers:
         """Return the synthetic outliers of the rules, one rule's below the other's."""
-        made = [MAKERS[rule.kind](positives, N_OUTLIERS, generator).X for rule in RULES.values()]
+        makers = {**MAKERS, "swaps": _swaps}
+        made = [makers[rule.kind](positives, N_OUTLIERS, generator).X for rule in RULES.values()]
         return SyntheticOutliers(np.vstack(made))
 
     def measure(self, positives: Answer, outliers: Answer | None, made: SyntheticOutliers | None) -> Measured:
@@ -186,6 +188,18 @@ class EveryRule(Criterion):
     ) -> NDArray[np.float64]:
         """Return the first rule's scores."""
         return rule_scores(next(iter(RULES)), measured, candidates, n_held_out)
+
+
+def _swaps(X: Any, n_outliers: int, generator: np.random.Generator) -> SyntheticOutliers:
+    """Return rows with half of their features, drawn anew for each, from one positive and half from another."""
+    n_samples, n_features = X.shape
+    first = generator.integers(n_samples, size=n_outliers)
+    second = (first + generator.integers(1, n_samples, size=n_outliers)) % n_samples
+    order = np.argsort(generator.random((n_outliers, n_features)), axis=1)
+    from_first = np.zeros((n_outliers, n_features), dtype=bool)
+    np.put_along_axis(from_first, order[:, : n_features // 2], True, axis=1)
+    rows = np.where(from_first, first[:, None], second[:, None])
+    return SyntheticOutliers(np.take_along_axis(X, rows, axis=0))
 
 
 def rule_scores(

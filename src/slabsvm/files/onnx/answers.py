@@ -59,7 +59,7 @@ from slabsvm.kernels.rbf import RBF
 from slabsvm.kernels.tables import WeightVector
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.selection.auto import AutoSlabSVM
-from slabsvm.selection.chosen import ChosenDetector
+from slabsvm.selection.search import LabelFreeSearchCV
 
 # The score of rows whose distances overflow; a mean of some such numbers is one, too.
 LEAST = {np.dtype(np.float32): -1e37, np.dtype(np.float64): LOWEST}
@@ -82,7 +82,7 @@ def _(detector: Pipeline, rows: Tensor) -> Answer:
 
 
 @answer.register
-def _(detector: ChosenDetector, rows: Tensor) -> Answer:
+def _(detector: LabelFreeSearchCV, rows: Tensor) -> Answer:
     return answer(detector.best_estimator_, rows)
 
 
