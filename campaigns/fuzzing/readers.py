@@ -333,7 +333,7 @@ READERS: tuple[Reader, ...] = (
     ),
     Reader(
         "npy",
-        ("slabsvm.files.arrays",),
+        ("slabsvm.files.arrays", "slabsvm.files.archives"),
         _table_file("table.npy"),
         _npy_seeds,
         (b"'descr'", b"'|O'", b"'<f8'", b"(1,)", b"((((", b"----", b"1e999", b"None", b"True", b"'fortran_order': "),

@@ -1,12 +1,23 @@
-"""Zip archives of any origin: how many members a directory may name, and what zipfile raises of a damaged one."""
+"""Zip archives and NumPy's arrays of any origin: sizes are compared before anything is allocated.
+
+NumPy reads an array's header as Python, warns of old ones, and fails as any wrong Python does. Here the header is
+matched with patterns and never evaluated.
+"""
 
 from __future__ import annotations
 
+import math
 import os
+import re
 import struct
 import zipfile
 import zlib
-from typing import BinaryIO
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
 
 # Before each entry of a directory.
 ENTRY = b"PK\x01\x02"
@@ -16,6 +27,24 @@ DAMAGED = (
     *(zipfile.BadZipFile, zlib.error, struct.error, EOFError, ValueError, OverflowError),
     *(NotImplementedError, RuntimeError),
 )
+MAGIC = b"\x93NUMPY"
+# How the header's length is written, by the version of the format.
+LENGTHS = {1: "<H", 2: "<I", 3: "<I"}
+LONGEST_HEADER = 10_000
+# Their order is free.
+FIELDS = (
+    re.compile(rb"'descr' *: *'([^']{1,40})'"),
+    re.compile(rb"'fortran_order' *: *(True|False)"),
+    re.compile(rb"'shape' *: *\(((?:\d{1,19}L?, *)*(?:\d{1,19}L?)?) *\)"),
+)
+NUMBERS = re.compile(r"[<>|=]?(b1|[iu][1248]|f(2|4|8|12|16))")
+# NumPy has arrays of 32 or 64 dimensions, by its version, whose shape would fill a screen.
+MOST_DIMENSIONS = 8
+AT_ONCE = 2**22
+
+
+class ArrayError(ValueError):
+    """What should be an array of numbers is not, or has not the bytes that it claims."""
 
 
 def opened(file: BinaryIO, bytes_by_member: int, most: int) -> zipfile.ZipFile:
@@ -62,3 +91,84 @@ class _Counted:
         if self.most is not None and (found := content.count(ENTRY)) > self.most:
             raise zipfile.BadZipFile(f"it holds {found:,} members, where one of its size has at most {self.most:,}")
         return content
+
+
+@dataclass(frozen=True)
+class Header:
+    """What stands before an array.
+
+    Attributes
+    ----------
+    name : str
+        What the array is called in errors.
+    dtype : dtype of bool, int, unsigned int or float
+    shape : tuple of int
+    by_columns : bool
+        Whether the values are in Fortran's order.
+    start : int
+        Where the values begin.
+    """
+
+    name: str
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    by_columns: bool
+    start: int
+
+    @classmethod
+    def of(cls, file: Any, name: str) -> Header:
+        """Read what stands before an array; raise ArrayError where it is not one of numbers."""
+        start = file.read(len(MAGIC) + 2)
+        if start[: len(MAGIC)] != MAGIC or len(start) < len(MAGIC) + 2 or start[-2] not in LENGTHS:
+            raise ArrayError(f"{name} begins as nothing that NumPy writes")
+        form = LENGTHS[start[-2]]
+        size = file.read(struct.calcsize(form))
+        length = struct.unpack(form, size)[0] if len(size) == struct.calcsize(form) else 0
+        text = file.read(min(length, LONGEST_HEADER))
+        found = [pattern.findall(text) for pattern in FIELDS]
+        if len(text) != length or any(len(one) != 1 for one in found):
+            raise ArrayError(f"{name} begins with no header of an array of numbers")
+        shape = tuple(int(number) for number in re.findall(rb"\d+", found[2][0]))
+        if len(shape) > MOST_DIMENSIONS:
+            raise ArrayError(f"{name} claims {len(shape)} dimensions")
+        dtype = _dtype(found[0][0].decode("latin-1"), name)
+        return cls(name, dtype, shape, found[1][0] == b"True", len(start) + len(size) + length)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the array."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    @property
+    def order(self) -> Any:
+        """The order of the values, as NumPy calls it."""
+        return "F" if self.by_columns else "C"
+
+    def empty(self) -> npt.NDArray[Any]:
+        """Return an array of any values; raise ArrayError where there is none of this shape."""
+        try:
+            return np.empty(self.shape, self.dtype, order=self.order)
+        except (ValueError, OverflowError) as error:
+            raise ArrayError(f"{self.name} claims the shape {self.shape}") from error
+
+    def values(self, member: Any) -> npt.NDArray[Any]:
+        """Read the array, whose bytes come next; raise ArrayError where they end too early."""
+        array = self.empty()
+        target = (array.T if self.by_columns else array).reshape(-1).view(np.uint8).data
+        filled = 0
+        while piece := member.read(min(AT_ONCE, len(target) - filled) or 1):
+            target[filled : filled + len(piece)] = piece
+            filled += len(piece)
+        if filled < len(target):
+            raise ArrayError(f"{self.name} ends before its last value")
+        return array
+
+
+def _dtype(descr: str, name: str) -> np.dtype[Any]:
+    if descr == "|O":
+        raise ArrayError(f"{name} holds Python objects")
+    if NUMBERS.fullmatch(descr):
+        # Long floats have 12 bytes on some platforms, 16 on others, and there are none on the rest.
+        with suppress(TypeError):
+            return np.dtype(descr)
+    raise ArrayError(f"{name} holds values of the type {descr!r}")

@@ -1,28 +1,24 @@
 """The container of a model file: a zip of `.npy` members and one JSON document, none of them compressed.
 
 `numpy.load(path)` reads the arrays too. What is read here is believed in no detail: a member's size is compared with
-the file's before anything is allocated, so that a file takes no more memory than it has bytes, and an array's header is
-matched with one pattern, and never evaluated.
+the file's before anything is allocated, so that a file takes no more memory than it has bytes.
 """
 
 from __future__ import annotations
 
 import errno
 import json
-import math
 import os
 import re
 import stat
-import struct
 import zipfile
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, BinaryIO, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from slabsvm.files.archives import DAMAGED, opened
+from slabsvm.files.archives import DAMAGED, ArrayError, Header, opened
 
 DOCUMENT = "model.json"
 # What the document of a small file may take: bytes of text, and values, each of some 80 bytes once it is read. Of a
@@ -39,14 +35,6 @@ DATE = (1980, 1, 1, 0, 0, 0)
 NAME = re.compile(r"model(\.[A-Za-z0-9_]+)*\.npy", re.ASCII)
 # Members from this size on get fields of 64 bits.
 LARGE = 2**30
-AT_ONCE = 2**22
-# The start of a member's data in version 1 or 2 of NumPy's format: magic string, version, and the header's length.
-MAGIC = b"\x93NUMPY"
-HEADER = re.compile(
-    rb"\{'descr': '([<|][biuf][1248])', 'fortran_order': (True|False), "
-    rb"'shape': \(((?:\d{1,19}, ?)*(?:\d{1,19})?)\), ?\} *\n"
-)
-LONGEST_HEADER = 1024
 # zlib's flag for a UTF-8 name is harmless; encryption, patches and sizes that follow the data are not read.
 ALLOWED_FLAGS = 0x800
 KINDS = {stat.S_IFLNK: "a link", stat.S_IFDIR: "a folder"}
@@ -100,28 +88,6 @@ class Outgoing:
         info = zipfile.ZipInfo(name, DATE)
         info.external_attr = (stat.S_IFREG | 0o644) << 16
         return self._zip.open(info, "w", force_zip64=size >= LARGE)
-
-
-@dataclass(frozen=True)
-class Header:
-    """What a member says of its array.
-
-    Attributes
-    ----------
-    name : str
-    dtype : dtype of bool, int, unsigned int or float
-    shape : tuple of int
-    by_columns : bool
-        Whether the values are in Fortran's order.
-    start : int
-        Where the values begin in the member.
-    """
-
-    name: str
-    dtype: np.dtype[Any]
-    shape: tuple[int, ...]
-    by_columns: bool
-    start: int
 
 
 class Incoming:
@@ -180,38 +146,18 @@ class Incoming:
         if crc != info.CRC:
             raise ModelFileError(f"{name} is not what its {DOCUMENT} says: another content was put in its place")
         with self._open(info) as member:
-            start = _read(member.read, 10)
-            if start[:6] != MAGIC or start[6:8] != b"\x01\x00" or len(start) < 10:
-                raise ModelFileError(f"{name} is no array in version 1.0 of NumPy's format")
-            length = struct.unpack("<H", start[8:])[0]
-            text = _read(member.read, min(length, LONGEST_HEADER))
-        matched = HEADER.fullmatch(text)
-        if matched is None or len(text) != length:
-            raise ModelFileError(f"{name} begins with no header of an array of numbers")
-        dtype = np.dtype(matched[1].decode())
-        shape = tuple(int(number) for number in re.findall(rb"\d+", matched[3]))
-        found = Header(name, dtype, shape, matched[2] == b"True", 10 + length)
-        if found.start + math.prod(shape) * dtype.itemsize != info.file_size:
-            raise ModelFileError(f"{name} claims the shape {shape} of {dtype}, and has {info.file_size:,} bytes")
+            found: Header = _read(Header.of, member, name)
+        if found.start + found.nbytes != info.file_size:
+            raise ModelFileError(
+                f"{name} claims the shape {found.shape} of {found.dtype}, and has {info.file_size:,} bytes"
+            )
         return found
 
     def array(self, header: Header) -> npt.NDArray[Any]:
         """Return the array of a header, in the byte order of this machine."""
-        try:
-            array = np.empty(header.shape, dtype=header.dtype, order="F" if header.by_columns else "C")
-        except (ValueError, OverflowError) as error:
-            raise ModelFileError(f"{header.name} claims the shape {header.shape}: {error}") from error
-        target = (array.T if header.by_columns else array).reshape(-1).view(np.uint8).data
         with self._open(self._zip.getinfo(header.name)) as member:
             _read(member.read, header.start)
-            filled = 0
-            while filled < len(target):
-                piece = _read(member.read, min(AT_ONCE, len(target) - filled))
-                if not piece:
-                    raise ModelFileError(f"{header.name} ends before its last value")
-                target[filled : filled + len(piece)] = piece
-                filled += len(piece)
-            _read(member.read, 1)
+            array: npt.NDArray[Any] = _read(header.values, member)
         return array.astype(header.dtype.newbyteorder("="), copy=False)
 
     def finish(self) -> None:
@@ -241,6 +187,8 @@ def _read(action: Any, *args: Any) -> Any:
     """Return what an action of zipfile returns, or say that the archive is damaged."""
     try:
         return action(*args)
+    except ArrayError as error:
+        raise ModelFileError(str(error)) from error
     except OSError as error:
         # A damaged archive may ask to read before the file's beginning.
         if error.errno != errno.EINVAL:

@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from slabsvm.files.models.archive import Header, Incoming, Outgoing
+from slabsvm.files.archives import Header
+from slabsvm.files.models.archive import Incoming, Outgoing
 from slabsvm.files.models.at import At, exactly, shown
 from slabsvm.files.models.kinds import Flag, Kind, Scalar, Whole
 
