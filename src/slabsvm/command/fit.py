@@ -8,19 +8,7 @@ from typing import Any
 import click
 
 from slabsvm.command.options import FILE, column_options, reading_options, recall_option, table_argument
-from slabsvm.command.terminal import (
-    STATUSES,
-    distinct_files,
-    heard,
-    named,
-    plain_errors,
-    printable,
-    say,
-    say_json,
-    steps,
-    warn,
-    writable,
-)
+from slabsvm.command.terminal import STATUSES, named, printable, steps
 
 DETECTORS = ("auto", "calibrated", "slab", "one-class-svm", "svdd", "kernel-density", "kernel-pca")
 
@@ -49,41 +37,29 @@ def fit(*, table: Path, output: Path, detector: str, recall: float, seed: int, a
     \b
     slabsvm fit good.csv -o model.slab --id serial
     """
-    with plain_errors():
-        distinct_files(table=table, output=output)
-        writable(output)
-        from slabsvm.command import learning
-        from slabsvm.files import save
+    from slabsvm.command import learning
 
-        with heard() as doubts:
-            good = learning.good_rows(table, options)
-            with steps("Learning") as progress:
-                model = learning.learned(good, learning.detector_of(detector, recall, seed, progress))
+    def learn(good: learning.GoodRows) -> tuple[Any, dict[str, Any], list[str]]:
+        with steps("Learning") as progress:
+            model = learning.learned(good, learning.detector_of(detector, recall, seed, progress))
         found = model[-1]
-        strange = learning.outliers(found)
-        save(model, output)
-        if as_json:
-            say_json(
-                {
-                    "model": str(output),
-                    "detector": type(found).__name__,
-                    "rows": len(good.rows),
-                    "columns": {column.name: column.statement() for column in good.encoder.columns_},
-                    "left_out": learning.left_out(good.encoder),
-                    "recall": recall,
-                    "expected_recall": learning.expected_recall(found),
-                    "outliers": [good.names[place] for place in strange],
-                    "warnings": doubts,
-                }
-            )
-            return
-        say(f"Learned {len(good.rows):,} rows of {named(table)} by {type(found).__name__}:")
-        for line in learning.columns_said(good.encoder):
-            say(line)
-        if omitted := learning.left_out(good.encoder):
-            say(f"Left out: {', '.join(printable(omitted))}")
-        say(learning.recall_said(found, recall))
-        for line in learning.outliers_said(strange, good.names):
-            say(line)
-        warn(doubts)
-        say(learning.model_said(model, output))
+        strange, omitted = learning.outliers(found), learning.left_out(good.encoder)
+        facts = {
+            "detector": type(found).__name__,
+            "rows": len(good.rows),
+            "columns": {column.name: column.statement() for column in good.encoder.columns_},
+            "left_out": omitted,
+            "recall": recall,
+            "expected_recall": learning.expected_recall(found),
+            "outliers": [good.names[place] for place in strange],
+        }
+        lines = [
+            f"Learned {len(good.rows):,} rows of {named(table)} by {type(found).__name__}:",
+            *learning.columns_said(good.encoder),
+            *([f"Left out: {', '.join(printable(omitted))}"] if omitted else []),
+            learning.recall_said(found, recall),
+            *learning.outliers_said(strange, good.names),
+        ]
+        return model, facts, lines
+
+    learning.carried_out(table, output, options, learn, as_json=as_json)

@@ -11,7 +11,20 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from slabsvm.command.options import encoder_of, listed, reading_of, unlisted
-from slabsvm.command.terminal import WORDS, about, named, printable, with_options
+from slabsvm.command.terminal import (
+    WORDS,
+    about,
+    distinct_files,
+    heard,
+    named,
+    plain_errors,
+    printable,
+    say,
+    say_json,
+    warn,
+    with_options,
+    writable,
+)
 from slabsvm.runtime.counting import counted
 
 if TYPE_CHECKING:
@@ -78,6 +91,37 @@ def good_rows(path: Path, options: dict[str, Any]) -> GoodRows:
         if options["id"]:
             names = cells_of(table, columns, options["id"]).texts().astype(str).tolist()
     return GoodRows(table, encoder, rows, weights, names)
+
+
+def carried_out(
+    table: Path,
+    output: Path | None,
+    options: dict[str, Any],
+    learn: Callable[[GoodRows], tuple[Pipeline, dict[str, Any], list[str]]],
+    *,
+    as_json: bool,
+) -> None:
+    """Read a table of good rows, learn it, keep the model, and say what was learned: as JSON, or in lines.
+
+    learn returns the model, facts for JSON, and lines.
+    """
+    with plain_errors():
+        distinct_files(table=table, output=output)
+        writable(output)
+        from slabsvm.files import save
+
+        with heard() as doubts:
+            model, facts, lines = learn(good_rows(table, options))
+        if output is not None:
+            save(model, output)
+        if as_json:
+            say_json({"model": None if output is None else str(output), **facts, "warnings": doubts})
+            return
+        for line in lines:
+            say(line)
+        warn(doubts)
+        if output is not None:
+            say(model_said(model, output))
 
 
 def ready_line(error: TableError, table: Any, options: dict[str, Any], *, text: bool) -> str:

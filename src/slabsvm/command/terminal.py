@@ -17,7 +17,7 @@ import click
 
 from slabsvm.command.stopping import INTERRUPTED
 from slabsvm.data.files import is_stream
-from slabsvm.runtime.counting import counted
+from slabsvm.runtime.counting import counted, escaped
 from slabsvm.runtime.extras import ExtraMissingError
 
 # Where a click context keeps the words of the command line.
@@ -107,14 +107,6 @@ def about(path: Path) -> Iterator[None]:
 def named(path: Path) -> str:
     """Return what a file is called, as a terminal may show it."""
     return "the standard input" if str(path) == "-" else escaped(str(path))
-
-
-def escaped(text: str) -> str:
-    """Return a text in one line, in which nothing means anything to a terminal.
-
-    Whoever has named a file or a column may be another than who reads of it.
-    """
-    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
 
 
 def harmless(text: str) -> str:

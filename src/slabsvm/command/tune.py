@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from slabsvm.command.options import FILE, column_options, reading_options, recall_option, table_argument
-from slabsvm.command.terminal import STATUSES, distinct_files, heard, plain_errors, say, say_json, steps, warn, writable
+from slabsvm.command.terminal import STATUSES, steps
 
 # gamma, as multiples of one over the number of coordinates that vary.
 MULTIPLES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
@@ -60,60 +60,48 @@ def tune(
     \b
     slabsvm tune good.csv -o model.slab --id serial
     """
-    with plain_errors():
-        distinct_files(table=table, output=output)
-        writable(output)
+    from slabsvm.command import learning
+
+    def learn(good: learning.GoodRows) -> tuple[Any, dict[str, Any], list[str]]:
         import numpy as np
         from sklearn.pipeline import Pipeline
 
         from slabsvm import LabelFreeSearchCV
-        from slabsvm.command import learning
-        from slabsvm.files import save
 
-        with heard() as doubts:
-            good = learning.good_rows(table, options)
         unfitted = Pipeline(learning.detector_of(detector, recall, seed, None))
         varying = int(np.count_nonzero(np.ptp(good.rows, axis=0)))
         gammas = [multiple / varying for multiple in MULTIPLES]
-        grid = {"detector__gamma": gammas, **_nus(unfitted[-1], learning.rejected_by(recall))}
-        with steps("Searching") as progress, heard() as further:
+        with steps("Searching") as progress:
             search = LabelFreeSearchCV(
                 unfitted,
-                grid,
+                {"detector__gamma": gammas, **_nus(unfitted[-1], learning.rejected_by(recall))},
                 criterion=_criterion(criterion, recall),
                 cv="leave-one-out" if folds is None else folds,
                 random_state=seed,
                 n_jobs=jobs,
                 progress=progress,
                 widen="gamma",
-            )
-            weights = {} if good.weights is None else {"sample_weight": good.weights}
-            search.fit(good.rows, **weights)
-        doubts += [text for text in further if text not in doubts]
-        seen = _seen(search.cv_results_)
-        best = Pipeline([("columns", good.encoder), *search.best_estimator_.steps])
-        if output is not None:
-            save(best, output)
-        if as_json:
-            say_json(
-                {
-                    "model": None if output is None else str(output),
-                    "criterion": criterion,
-                    "best": _short_names(search.best_params_),
-                    "expected_recall": learning.expected_recall(best[-1]),
-                    "candidates": seen,
-                    "warnings": doubts,
-                }
-            )
-            return
-        for line in _shown(seen):
-            say(line)
-        chosen = ", ".join(f"{name} {value:.4g}" for name, value in _short_names(search.best_params_).items())
-        say(f"Best by {criterion}: {chosen}.")
-        say(learning.recall_said(best[-1], recall))
-        warn(doubts)
-        if output is not None:
-            say(learning.model_said(best, output))
+            ).fit(good.rows, **({} if good.weights is None else {"sample_weight": good.weights}))
+        seen, best = _seen(search.cv_results_), _short_names(search.best_params_)
+        model = Pipeline([("columns", good.encoder), *search.best_estimator_.steps])
+        facts = {
+            "criterion": criterion,
+            "best": best,
+            "expected_recall": learning.expected_recall(model[-1]),
+            "candidates": seen,
+        }
+        chosen = ", ".join(f"{name} {value:.4g}" for name, value in best.items())
+        return (
+            model,
+            facts,
+            [
+                *_shown(seen),
+                f"Best by {criterion}: {chosen}.",
+                learning.recall_said(model[-1], recall),
+            ],
+        )
+
+    learning.carried_out(table, output, options, learn, as_json=as_json)
 
 
 def _nus(detector: Any, rejection: float) -> dict[str, list[float]]:

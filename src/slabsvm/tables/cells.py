@@ -15,6 +15,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from slabsvm.runtime.arrays import BoolArray, FloatArray
+from slabsvm.runtime.counting import escaped
 
 # The letters of NumPy's types of numbers and booleans.
 NUMERIC = frozenset("fiub")
@@ -50,7 +51,7 @@ class TableError(ValueError):
     ) -> None:
         where = [] if row is None else [f"row {row + 1:,}"]
         where += [] if column is None else [f"column {shown(column)}"]
-        place, what = ", ".join(where), plain(what)
+        place, what = ", ".join(where), escaped(" ".join(what.splitlines()))
         super().__init__(f"{place[0].upper()}{place[1:]}: {what}" if place else what)
         self.what, self.column, self.row, self.remedy = what, column, row, remedy
         self.errors: tuple[TableError, ...] = (self,)
@@ -212,11 +213,6 @@ def shown(value: Any) -> str:
         text = "a moment outside the years 1 to 9999"
     written = repr(text)
     return written if len(written) <= MOST_SHOWN else f"{written[:MOST_SHOWN]}... ({len(text):,} characters)"
-
-
-def plain(text: str) -> str:
-    """Return a text in one line, in which nothing means anything to a terminal."""
-    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in " ".join(text.splitlines()))
 
 
 def looks_like_a_date(text: str) -> bool:

@@ -16,6 +16,7 @@ from slabsvm.files.models.archive import Incoming, ModelFileError, Outgoing
 from slabsvm.files.models.at import At
 from slabsvm.files.models.estimators import Estimator
 from slabsvm.files.models.registry import CLASSES
+from slabsvm.runtime.counting import escaped
 
 FORMAT = "slabsvm model"
 # Letters of an error's text.
@@ -88,9 +89,9 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 def _unreadable(path: str | os.PathLike[str], text: str) -> ModelFileError:
     """Return the error of a file, of which the text may repeat what is long, or means something to a terminal."""
+    text = escaped(text[: LONGEST + 1])
     short = text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
-    plain = "".join(letter if letter.isprintable() else "?" for letter in short)
-    return ModelFileError(f"{os.fspath(path)} is not a model that can be read: {plain}")
+    return ModelFileError(f"{os.fspath(path)} is not a model that can be read: {short}")
 
 
 def _loaded(file: Any, migrations: Migrations = MIGRATIONS) -> Any:
