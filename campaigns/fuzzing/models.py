@@ -18,7 +18,6 @@ MODULES = (
     "slabsvm.files.models.calibrated",
     "slabsvm.files.models.detectors",
     "slabsvm.files.models.monitors",
-    "slabsvm.files.models.columns",
     "slabsvm.files.models.steps",
 )
 # Rows of more features are not made for a model that claims to take them.

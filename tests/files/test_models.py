@@ -52,8 +52,7 @@ from slabsvm.files.models.archive import Outgoing
 from slabsvm.files.models.at import At
 from slabsvm.files.models.estimators import Estimator
 from slabsvm.files.models.kinds import Record
-from slabsvm.files.models.registry import CLASSES
-from slabsvm.files.models.saving import FORMAT, SCHEMA, _loaded
+from slabsvm.files.models.saving import CLASSES, FORMAT, SCHEMA, _loaded
 
 pytestmark = [pytest.mark.numeric, pytest.mark.filterwarnings("ignore::UserWarning")]
 

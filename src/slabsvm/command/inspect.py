@@ -25,7 +25,7 @@ def inspect(*, model: Path, as_json: bool, html: Path | None) -> None:
     with plain_errors():
         distinct_files(model=model, page=html)
         writable(html)
-        from slabsvm.command.facts import facts, said, warnings_of
+        from slabsvm.command.facts import facts, page, said, warnings_of
         from slabsvm.command.scoring import loaded
         from slabsvm.command.watching import facts_of, state_of
 
@@ -39,7 +39,6 @@ def inspect(*, model: Path, as_json: bool, html: Path | None) -> None:
             return
         found = loaded(model)
         if html is not None:
-            from slabsvm.command.page import page
             from slabsvm.data.files import write_whole
             from slabsvm.display import require_matplotlib
 

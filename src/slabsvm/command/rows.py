@@ -93,7 +93,7 @@ class Lines:
     def __init__(self, file: Any, separator: str, head: Sequence[str], forms: Sequence[str]) -> None:
         self._file = file
         self._special = ('"', separator, "\n", "\r")
-        # csv.writer puts no quotes around a carriage return where lines end in a line feed, and takes up to twice as long.
+        # csv.writer puts no quotes around a carriage return where lines end in a line feed, and takes longer.
         self._line = separator.join(forms) + "\n"
         file.write(separator.join(self.quoted(list(head))) + "\n")
 

@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from slabsvm.data.passes import Planes, Rows, Source, Surveyed, Sweep, Swept
-from slabsvm.data.wide_sums import product
+from slabsvm.data.pieces import product
 from slabsvm.runtime.arrays import FloatArray
 
 Result = TypeVar("Result")

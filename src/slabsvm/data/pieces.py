@@ -1,9 +1,31 @@
-"""Consecutive pieces of rows, of a bounded number of bytes: how everything that is large is gone through."""
+"""Rows in pieces of bounded size, and sums whose terms are beyond the range of float64."""
 
 from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from slabsvm.runtime.arrays import FloatArray
+
+# Terms are multiplied by this power of two, and their sum divided by it: terms that underflow are negligible in it.
+UNIT = 2.0**-600
 
 
 def pieces(n_rows: int, bytes_per_row: int, budget: int) -> list[slice]:
     """Return consecutive slices over n_rows, each of at most about budget bytes, and of one row at least."""
     height = max(1, budget // max(1, bytes_per_row))
     return [slice(first, min(first + height, n_rows)) for first in range(0, n_rows, height)]
+
+
+def product(rows: Any, coefficients: FloatArray) -> FloatArray:
+    """Return rows @ coefficients, (n, d) dense or CSR by (d,) or (d, q): never NaN, infinite only where the sum is.
+
+    All rows and coefficients are finite, and the latter at most 1e60.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        sums = np.asarray(rows @ coefficients)
+        far = np.flatnonzero(~np.isfinite(sums.reshape(len(sums), -1)).all(axis=1))
+        if len(far):
+            sums[far] = ((rows[far] * UNIT) @ coefficients) / UNIT
+    return sums

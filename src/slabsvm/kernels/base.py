@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 import numpy.typing as npt
 
-from slabsvm.data.wide_sums import product
+from slabsvm.data.pieces import product
 from slabsvm.kernels.rows import Rows
 from slabsvm.kernels.tables import Projection, WeightVector
 from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray

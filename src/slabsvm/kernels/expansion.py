@@ -9,8 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from slabsvm.data.pieces import pieces
-from slabsvm.data.wide_sums import product
+from slabsvm.data.pieces import pieces, product
 from slabsvm.kernels.base import Kernel, NotFiniteError
 from slabsvm.kernels.rbf import RBF
 from slabsvm.kernels.rows import Rows

@@ -28,8 +28,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from slabsvm.data.pieces import pieces
-from slabsvm.data.wide_sums import product
+from slabsvm.data.pieces import pieces, product
 from slabsvm.kernels.rows import Rows
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from slabsvm.monitoring.betting import Betting, Wealth
-from slabsvm.monitoring.history import History
 from slabsvm.monitoring.ranks import Bag, PValues
 from slabsvm.monitoring.rates import Tally
 from slabsvm.runtime.arrays import FloatArray, IntArray
@@ -17,6 +16,36 @@ from slabsvm.runtime.arrays import FloatArray, IntArray
 # known to be a stranger, whether it is rejected.
 RATES = ("rejection", "recall", "detection")
 GOOD, STRANGER = 1, -1
+# Points of the history kept: when there are so many, every second stays, and new ones come half as often.
+MOST_POINTS = 1024
+
+
+@dataclass(frozen=True)
+class History:
+    """Values at every `stride`-th row.
+
+    Attributes
+    ----------
+    stride : int
+    points : (n, n_values) array of float64
+    """
+
+    stride: int
+    points: FloatArray
+
+    @classmethod
+    def begun(cls, n_values: int) -> History:
+        """Return the history before the first row."""
+        return cls(1, np.empty((0, n_values)))
+
+    def after(self, row: int, values: tuple[float, ...]) -> History:
+        """Return the history after a row, counted from 1."""
+        if row % self.stride:
+            return self
+        points = np.concatenate([self.points, [values]])
+        if len(points) < MOST_POINTS:
+            return History(self.stride, points)
+        return History(2 * self.stride, points[1::2])
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,7 @@ from slabsvm.files.models.arrays import Array
 from slabsvm.files.models.estimators import Entry, Values
 from slabsvm.files.models.kinds import Flag, Kind, Many, Maybe, Number, Record, Text, Whole
 from slabsvm.monitoring.betting import MEMORIES, Betting, Wealth
-from slabsvm.monitoring.course import RATES, Course, Test
-from slabsvm.monitoring.history import MOST_POINTS, History
+from slabsvm.monitoring.course import MOST_POINTS, RATES, Course, History, Test
 from slabsvm.monitoring.ranks import Bag
 from slabsvm.monitoring.rates import Tally
 from slabsvm.monitoring.scoring import HELD_OUT, LEFT_OUT

@@ -14,11 +14,16 @@ import slabsvm
 from slabsvm.data.files import open_regular, replacing
 from slabsvm.files.models.archive import Incoming, ModelFileError, Outgoing
 from slabsvm.files.models.at import At
-from slabsvm.files.models.estimators import Estimator
-from slabsvm.files.models.registry import CLASSES
+from slabsvm.files.models.calibrated import CALIBRATED
+from slabsvm.files.models.detectors import DETECTORS
+from slabsvm.files.models.estimators import Entry, Estimator
+from slabsvm.files.models.monitors import MONITORS
+from slabsvm.files.models.steps import STEPS
 from slabsvm.runtime.counting import escaped
 
 FORMAT = "slabsvm model"
+# Every class that a file may hold. A class is added by an `Entry`, in one of these tuples.
+CLASSES: dict[str, Entry] = {entry.name: entry for entry in (*DETECTORS, *CALIBRATED, *MONITORS, *STEPS)}
 # Letters of an error's text.
 LONGEST = 500
 # What makes a document of the next schema: the first takes one of schema 1.

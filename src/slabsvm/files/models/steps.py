@@ -13,7 +13,8 @@ import numpy as np
 from slabsvm.files.models.arrays import FLOATS, Array, Labels, Places
 from slabsvm.files.models.at import At
 from slabsvm.files.models.estimators import Entry, Estimator, Values
-from slabsvm.files.models.kinds import Flag, Kind, Many, Maybe, Number, Scalar, Text, Whole
+from slabsvm.files.models.kinds import Either, Flag, Kind, Many, Maybe, Number, Record, Scalar, Text, Whole
+from slabsvm.tables.columns import Categories, Numbers
 
 INTEGERS = ("i8", "i4")
 
@@ -177,7 +178,54 @@ def _doubt_normal_scores(model: Any) -> str:
 
 MAP = {"sample_interval": Number(above=0.0), "error": Number()}
 
+NUMBERS = {"name": Text(), "n_missing": Whole(), "median": Number(), "constant": Flag(), "boolean": Flag()}
+CATEGORIES = {
+    "name": Text(),
+    "n_missing": Whole(),
+    "levels": Many(Text(), least=1),
+    "usual": Whole(),
+    "singles": Whole(),
+}
+
+
+def _categories(**parts: Any) -> Categories:
+    levels = tuple(parts.pop("levels"))
+    if list(levels) != sorted(set(levels)) or parts["usual"] >= len(levels):
+        raise ValueError("its levels are not in order, or the usual one is none of them")
+    return Categories(levels=levels, **parts)
+
+
+def _give_table(model: Any, parts: Values) -> None:
+    model.columns_, model.n_rows_ = tuple(parts["columns"]), parts["n_rows"]
+
+
+def _doubt_table(model: Any) -> str:
+    if not hasattr(model, "columns_"):
+        return ""
+    names = [column.name for column in model.columns_]
+    known = set(getattr(model, "feature_names_in_", ()))
+    return "" if len(set(names)) == len(names) and set(names) <= known else "has columns that its table has not"
+
+
 STEPS = (
+    Entry(
+        "slabsvm.TableEncoder",
+        {
+            "n_rows": Whole(2),
+            "columns": Many(
+                Either(
+                    {
+                        "numbers": Record(Numbers, NUMBERS),
+                        "categories": Record(_categories, CATEGORIES),
+                    },
+                    which=lambda column: type(column).__name__.lower(),
+                ),
+                least=1,
+            ),
+        },
+        give=_give_table,
+        doubt=_doubt_table,
+    ),
     Entry(
         "sklearn.preprocessing.StandardScaler",
         {"mean": PER_FEATURE, "var": PER_FEATURE, "scale": PER_FEATURE, "n_samples_seen": COUNTED},

@@ -24,8 +24,9 @@ from slabsvm.detectors.surprise import LARGEST as LARGEST_SURPRISE
 from slabsvm.detectors.surprise import TIE, Surprise
 from slabsvm.detectors.svdd import SVDD
 from slabsvm.detectors.two_sided import LOWEST, OUT_OF_REACH, TwoSided
-from slabsvm.files.onnx.answer import Answer
 from slabsvm.files.onnx.graph import (
+    Answer,
+    Graph,
     ImpreciseError,
     Tensor,
     exp,
@@ -40,6 +41,7 @@ from slabsvm.files.onnx.graph import (
     take,
     where,
 )
+from slabsvm.files.onnx.inputs import Inputs
 from slabsvm.files.onnx.p_values import calibrated
 from slabsvm.files.onnx.steps import after, view_of
 from slabsvm.files.onnx.sums import (
@@ -323,3 +325,30 @@ def _of_valid(rows: Tensor, found: Answer, *, non_negative: bool = False, missin
 
     p_values = None if found.p_values is None else of_valid(found.p_values)
     return replace(found, score=of_valid(found.score), decision=of_valid(found.decision), p_values=p_values)
+
+
+def computed(model: Any, inputs: Inputs, prefix: str = "") -> tuple[Graph, dict[str, Tensor]]:
+    """Return a fitted model's graph and its outputs by their names, numbers among them of the inputs' type.
+
+    Parameters
+    ----------
+    model : fitted detector, of the rows that the inputs make
+    inputs : Inputs
+    prefix : str
+        Begins the names of the graph's values.
+    """
+    dtype = inputs.dtype
+    graph = Graph(dtype, prefix)
+    try:
+        return graph, answer(model, inputs.rows(graph)).outputs()
+    except ImpreciseError:
+        graph = Graph(np.float64, prefix)
+    found = answer(model, inputs.rows(graph)).outputs()
+    return graph, {name: value if name == "label" else _narrowed(value, dtype) for name, value in found.items()}
+
+
+def _narrowed(values: Tensor, dtype: np.dtype[Any]) -> Tensor:
+    """Return numbers in a type, which are at most its largest one."""
+    largest = float(np.finfo(dtype).max)
+    bounded = where(values.graph.node("IsNaN", values), values, maximum(minimum(values, largest), -largest))
+    return values.graph.node("Cast", bounded, to=Graph(dtype).element_type)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.files.onnx.computed import computed
+from slabsvm.files.onnx.answers import computed
 from slabsvm.files.onnx.graph import NEWEST_OPSET, OLDEST_OPSET
 from slabsvm.files.onnx.inputs import Inputs, Matrix, Table
 from slabsvm.files.onnx.pipelines import converted

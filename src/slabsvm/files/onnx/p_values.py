@@ -14,8 +14,7 @@ import numpy as np
 from slabsvm.conformal.detector import ConformalDetector
 from slabsvm.conformal.p_values import LARGEST_SHARE, WHOLE, WITHOUT_NEXT, Ranking, Segment, unit_of, usual_size
 from slabsvm.detectors.base import ROUNDING_UNITS
-from slabsvm.files.onnx.answer import Answer
-from slabsvm.files.onnx.graph import ImpreciseError, Tensor, maximum, minimum, searched, take, where
+from slabsvm.files.onnx.graph import Answer, ImpreciseError, Tensor, maximum, minimum, searched, take, where
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from slabsvm.detectors.neighbours import NeighboursDetector
 from slabsvm.detectors.one_class_svm import OneClassSVM
 from slabsvm.detectors.slab import OneClassSlabSVM
 from slabsvm.detectors.svdd import SVDD
-from slabsvm.files.onnx.computed import computed
+from slabsvm.files.onnx.answers import computed
 from slabsvm.files.onnx.inputs import Matrix
 from slabsvm.files.onnx.steps import width
 from slabsvm.runtime.extras import load
