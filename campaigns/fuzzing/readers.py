@@ -333,14 +333,14 @@ READERS: tuple[Reader, ...] = (
     ),
     Reader(
         "npy",
-        ("slabsvm.files.arrays", "slabsvm.files.archives"),
+        ("slabsvm.files.arrays",),
         _table_file("table.npy"),
         _npy_seeds,
         (b"'descr'", b"'|O'", b"'<f8'", b"(1,)", b"((((", b"----", b"1e999", b"None", b"True", b"'fortran_order': "),
     ),
     Reader(
         "npz",
-        ("slabsvm.files.arrays", "slabsvm.files.archives"),
+        ("slabsvm.files.arrays",),
         _table_file("table.npz"),
         _npz_seeds,
         (b"PK\1\2", b"PK\5\6", b".npy"),

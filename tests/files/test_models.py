@@ -48,8 +48,7 @@ from slabsvm import (
 )
 from slabsvm.features import Chi2Map, HellingerMap, IntersectionMap
 from slabsvm.files import ModelFileError, load, save
-from slabsvm.files.models.archive import Outgoing
-from slabsvm.files.models.at import At
+from slabsvm.files.models.archive import At, Outgoing
 from slabsvm.files.models.estimators import Estimator
 from slabsvm.files.models.kinds import Record
 from slabsvm.files.models.saving import CLASSES, FORMAT, SCHEMA, _loaded

@@ -1,20 +1,51 @@
-"""Tables of numbers in NPY and NPZ files of any origin."""
+"""Zip archives and NumPy's arrays of any origin: sizes are compared before anything is allocated.
+
+NumPy reads an array's header as Python, warns of old ones, and fails as any wrong Python does. Here the header is
+matched with patterns and never evaluated.
+"""
 
 from __future__ import annotations
 
 import errno
+import math
 import os
+import re
+import struct
 import zipfile
+import zlib
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
-from slabsvm.files.archives import DAMAGED, MAGIC, ArrayError, Header, opened
 from slabsvm.runtime.counting import counted
 from slabsvm.tables.cells import TableError, shown
 
+# Before each entry of a directory.
+ENTRY = b"PK\x01\x02"
+# What zipfile raises where bytes are not what they should be. An OSError may be of the system, or of a place before the
+# file's beginning (EINVAL).
+DAMAGED = (
+    *(zipfile.BadZipFile, zlib.error, struct.error, EOFError, ValueError, OverflowError),
+    *(NotImplementedError, RuntimeError),
+)
+MAGIC = b"\x93NUMPY"
+# How the header's length is written, by the version of the format.
+LENGTHS = {1: "<H", 2: "<I", 3: "<I"}
+LONGEST_HEADER = 10_000
+# Their order is free.
+FIELDS = (
+    re.compile(rb"'descr' *: *'([^']{1,40})'"),
+    re.compile(rb"'fortran_order' *: *(True|False)"),
+    re.compile(rb"'shape' *: *\(((?:\d{1,19}L?, *)*(?:\d{1,19}L?)?) *\)"),
+)
+NUMBERS = re.compile(r"[<>|=]?(b1|[iu][1248]|f(2|4|8|12|16))")
+# NumPy has arrays of 32 or 64 dimensions, by its version, whose shape would fill a screen.
+MOST_DIMENSIONS = 8
+AT_ONCE = 2**22
 # A member of an archive, its entry in the directory and its header, deflated.
 BYTES_BY_MEMBER = 150
 MOST_MEMBERS = 100_000
@@ -22,6 +53,137 @@ MOST_MEMBERS = 100_000
 MOST_DEFLATED = 1100
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 EXTENSION = ".npy"
+
+
+class ArrayError(ValueError):
+    """What should be an array of numbers is not, or has not the bytes that it claims."""
+
+
+def opened(file: BinaryIO, bytes_by_member: int, most: int) -> zipfile.ZipFile:
+    """Return an archive, whose directory is counted before zipfile makes an object of some 300 bytes of each entry.
+
+    Parameters
+    ----------
+    file : binary file, open for reading
+    bytes_by_member : int
+        What a member takes at least, in the archive and in its directory.
+    most : int
+        Of members, in a file of any size.
+
+    Raises
+    ------
+    zipfile.BadZipFile
+        It is no archive, or names more members; and all of DAMAGED.
+    """
+    size = file.seek(0, os.SEEK_END)
+    inner = _Counted(file, min(most, 1 + size // bytes_by_member))
+    archive = zipfile.ZipFile(inner)
+    inner.most = None
+    return archive
+
+
+class _Counted:
+    """A file for zipfile, which reads an archive's directory in one piece.
+
+    Parameters
+    ----------
+    file : binary file, open for reading
+    most : int or None
+        The entries that a piece may hold.
+    """
+
+    def __init__(self, file: BinaryIO, most: int | None) -> None:
+        self._file = file
+        self.most = most
+        self.seek, self.tell, self.seekable = file.seek, file.tell, file.seekable
+
+    def read(self, size: int = -1) -> bytes:
+        """Return as many bytes, unless these are a directory of too many entries."""
+        content = self._file.read(size)
+        if self.most is not None and (found := content.count(ENTRY)) > self.most:
+            raise zipfile.BadZipFile(f"it holds {found:,} members, where one of its size has at most {self.most:,}")
+        return content
+
+
+@dataclass(frozen=True)
+class Header:
+    """What stands before an array.
+
+    Attributes
+    ----------
+    name : str
+        What the array is called in errors.
+    dtype : dtype of bool, int, unsigned int or float
+    shape : tuple of int
+    by_columns : bool
+        Whether the values are in Fortran's order.
+    start : int
+        Where the values begin.
+    """
+
+    name: str
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    by_columns: bool
+    start: int
+
+    @classmethod
+    def of(cls, file: Any, name: str) -> Header:
+        """Read what stands before an array; raise ArrayError where it is not one of numbers."""
+        start = file.read(len(MAGIC) + 2)
+        if start[: len(MAGIC)] != MAGIC or len(start) < len(MAGIC) + 2 or start[-2] not in LENGTHS:
+            raise ArrayError(f"{name} begins as nothing that NumPy writes")
+        form = LENGTHS[start[-2]]
+        size = file.read(struct.calcsize(form))
+        length = struct.unpack(form, size)[0] if len(size) == struct.calcsize(form) else 0
+        text = file.read(min(length, LONGEST_HEADER))
+        found = [pattern.findall(text) for pattern in FIELDS]
+        if len(text) != length or any(len(one) != 1 for one in found):
+            raise ArrayError(f"{name} begins with no header of an array of numbers")
+        shape = tuple(int(number) for number in re.findall(rb"\d+", found[2][0]))
+        if len(shape) > MOST_DIMENSIONS:
+            raise ArrayError(f"{name} claims {len(shape)} dimensions")
+        dtype = _dtype(found[0][0].decode("latin-1"), name)
+        return cls(name, dtype, shape, found[1][0] == b"True", len(start) + len(size) + length)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the array."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    @property
+    def order(self) -> Any:
+        """The order of the values, as NumPy calls it."""
+        return "F" if self.by_columns else "C"
+
+    def empty(self) -> npt.NDArray[Any]:
+        """Return an array of any values; raise ArrayError where there is none of this shape."""
+        try:
+            return np.empty(self.shape, self.dtype, order=self.order)
+        except (ValueError, OverflowError) as error:
+            raise ArrayError(f"{self.name} claims the shape {self.shape}") from error
+
+    def values(self, member: Any) -> npt.NDArray[Any]:
+        """Read the array, whose bytes come next; raise ArrayError where they end too early."""
+        array = self.empty()
+        target = (array.T if self.by_columns else array).reshape(-1).view(np.uint8).data
+        filled = 0
+        while piece := member.read(min(AT_ONCE, len(target) - filled) or 1):
+            target[filled : filled + len(piece)] = piece
+            filled += len(piece)
+        if filled < len(target):
+            raise ArrayError(f"{self.name} ends before its last value")
+        return array
+
+
+def _dtype(descr: str, name: str) -> np.dtype[Any]:
+    if descr == "|O":
+        raise ArrayError(f"{name} holds Python objects")
+    if NUMBERS.fullmatch(descr):
+        # Long floats have 12 bytes on some platforms, 16 on others, and there are none on the rest.
+        with suppress(TypeError):
+            return np.dtype(descr)
+    raise ArrayError(f"{name} holds values of the type {descr!r}")
 
 
 def mapped(path: Path) -> npt.NDArray[Any]:

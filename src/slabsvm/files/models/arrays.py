@@ -8,9 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from slabsvm.files.archives import Header
-from slabsvm.files.models.archive import Incoming, Outgoing
-from slabsvm.files.models.at import At, exactly, shown
+from slabsvm.files.arrays import Header
+from slabsvm.files.models.archive import At, Incoming, Outgoing, exactly, shown
 from slabsvm.files.models.kinds import Flag, Kind, Scalar, Whole
 
 FLOATS = ("f8", "f4")

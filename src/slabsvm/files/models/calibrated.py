@@ -10,8 +10,8 @@ import scipy.sparse as sp
 from slabsvm.conformal.detector import ConformalDetector
 from slabsvm.conformal.p_values import Ranking, Segment
 from slabsvm.detectors.windowed import Window, WindowedDetector
+from slabsvm.files.models.archive import At
 from slabsvm.files.models.arrays import FLOATS, Array, Labels, Places, Rows
-from slabsvm.files.models.at import At
 from slabsvm.files.models.estimators import Entry, Estimator, Values
 from slabsvm.files.models.kinds import ForTraining, Kind, Later, Many, Maybe, Number, Record, Scalar, Whole
 from slabsvm.openset.classifier import OpenSetClassifier

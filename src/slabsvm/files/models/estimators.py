@@ -15,8 +15,8 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from slabsvm.files.models.archive import At, exactly, shown
 from slabsvm.files.models.arrays import Labels, Names
-from slabsvm.files.models.at import At, exactly, shown
 from slabsvm.files.models.kinds import Kind, Later, Maybe, Scalar, Text, Whole
 from slabsvm.runtime.cached import cached_property
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from slabsvm.files.models.at import At, exactly, shown
+from slabsvm.files.models.archive import At, exactly, shown
 
 # Floats that JSON has no number for.
 NOT_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}

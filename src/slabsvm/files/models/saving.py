@@ -12,8 +12,7 @@ import sklearn
 
 import slabsvm
 from slabsvm.data.files import open_regular, replacing
-from slabsvm.files.models.archive import Incoming, ModelFileError, Outgoing
-from slabsvm.files.models.at import At
+from slabsvm.files.models.archive import At, Incoming, ModelFileError, Outgoing
 from slabsvm.files.models.calibrated import CALIBRATED
 from slabsvm.files.models.detectors import DETECTORS
 from slabsvm.files.models.estimators import Entry, Estimator

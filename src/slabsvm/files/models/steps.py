@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from slabsvm.files.models.archive import At
 from slabsvm.files.models.arrays import FLOATS, Array, Labels, Places
-from slabsvm.files.models.at import At
 from slabsvm.files.models.estimators import Entry, Estimator, Values
 from slabsvm.files.models.kinds import Either, Flag, Kind, Many, Maybe, Number, Record, Scalar, Text, Whole
 from slabsvm.tables.columns import Categories, Numbers
