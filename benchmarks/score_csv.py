@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from harness import Benchmark, Case, Options, Record, Table, in_own_process, interleaved, tables
-from slabsvm.command.learning import detector_of
+from slabsvm.command.fit import detector_of
 from slabsvm.command.scoring import Run, Scorer, loaded, output_file
 from slabsvm.files import save
 from slabsvm.files.tables import Reading, pieces

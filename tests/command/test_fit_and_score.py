@@ -18,7 +18,7 @@ from sklearn.datasets import dump_svmlight_file
 
 from parts import N_GOOD, parts
 from slabsvm.command import fit as fit_command
-from slabsvm.command.learning import detector_of
+from slabsvm.command.fit import detector_of
 from slabsvm.files import load, records
 from slabsvm.tables import TableEncoder
 

@@ -1,16 +1,55 @@
-"""The subcommand `fit`: learn a table of good rows, and write a model."""
+"""The subcommand `fit`, and how tables of good rows are read, encoded and learned, here and by `tune`."""
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from slabsvm.command.options import FILE, column_options, reading_options, recall_option, table_argument
-from slabsvm.command.terminal import STATUSES, named, printable, steps
+from slabsvm.command.options import (
+    FILE,
+    column_options,
+    encoder_of,
+    listed,
+    reading_of,
+    reading_options,
+    recall_option,
+    table_argument,
+    unlisted,
+)
+from slabsvm.command.terminal import (
+    STATUSES,
+    WORDS,
+    about,
+    distinct_files,
+    heard,
+    named,
+    plain_errors,
+    printable,
+    say,
+    say_json,
+    steps,
+    warn,
+    with_options,
+    writable,
+)
+from slabsvm.runtime.counting import counted
+
+if TYPE_CHECKING:
+    from sklearn.pipeline import Pipeline
+
+    from slabsvm.runtime.arrays import FloatArray
+    from slabsvm.tables import TableEncoder, TableError
 
 DETECTORS = ("auto", "calibrated", "slab", "one-class-svm", "svdd", "kernel-density", "kernel-pca")
+LEAST_ROWS = 10
+# So many columns, and rows, are named in what is said.
+MOST_LINES = 20
+FEW = 5
 
 
 @click.command(short_help="Learn a table of good rows.", epilog=STATUSES)
@@ -37,29 +76,255 @@ def fit(*, table: Path, output: Path, detector: str, recall: float, seed: int, a
     \b
     slabsvm fit good.csv -o model.slab --id serial
     """
-    from slabsvm.command import learning
 
-    def learn(good: learning.GoodRows) -> tuple[Any, dict[str, Any], list[str]]:
+    def learn(good: GoodRows) -> tuple[Any, dict[str, Any], list[str]]:
         with steps("Learning") as progress:
-            model = learning.learned(good, learning.detector_of(detector, recall, seed, progress))
+            model = learned(good, detector_of(detector, recall, seed, progress))
         found = model[-1]
-        strange, omitted = learning.outliers(found), learning.left_out(good.encoder)
+        strange, omitted = outliers(found), left_out(good.encoder)
         facts = {
             "detector": type(found).__name__,
             "rows": len(good.rows),
             "columns": {column.name: column.statement() for column in good.encoder.columns_},
             "left_out": omitted,
             "recall": recall,
-            "expected_recall": learning.expected_recall(found),
+            "expected_recall": expected_recall(found),
             "outliers": [good.names[place] for place in strange],
         }
         lines = [
             f"Learned {len(good.rows):,} rows of {named(table)} by {type(found).__name__}:",
-            *learning.columns_said(good.encoder),
+            *columns_said(good.encoder),
             *([f"Left out: {', '.join(printable(omitted))}"] if omitted else []),
-            learning.recall_said(found, recall),
-            *learning.outliers_said(strange, good.names),
+            recall_said(found, recall),
+            *outliers_said(strange, good.names),
         ]
         return model, facts, lines
 
-    learning.carried_out(table, output, options, learn, as_json=as_json)
+    carried_out(table, output, options, learn, as_json=as_json)
+
+
+@dataclass(frozen=True)
+class GoodRows:
+    """A table to learn from.
+
+    Attributes
+    ----------
+    table : DataFrame or array
+    encoder : TableEncoder
+        Fitted.
+    rows : (n, d) array of float64
+    weights : (n,) array of float64, or None
+    names : sequence of str
+        What the rows are called.
+    """
+
+    table: Any
+    encoder: TableEncoder
+    rows: FloatArray
+    weights: FloatArray | None
+    names: list[str]
+
+
+def good_rows(path: Path, options: dict[str, Any]) -> GoodRows:
+    """Return the table of a file, encoded."""
+    from slabsvm.files.tables import TEXTS, whole
+    from slabsvm.tables.cells import TableError, cells_of, places_of
+
+    encoder = encoder_of(options)
+    ids = [*filter(None, [options["id"]])]
+    how = reading_of(options, texts=listed(options["categories"]), ids=ids)
+    with about(path):
+        table = whole(path, how)
+        if len(table) < LEAST_ROWS:
+            raise TableError(f"it has {counted(len(table), 'row')}, and at least {LEAST_ROWS} are needed to learn from")
+        try:
+            rows = encoder.fit_transform(table)
+        except TableError as error:
+            line = ready_line(error, table, options, text=how.named(path) in TEXTS)
+            raise click.ClickException(f"{named(path)}: {with_options(str(error))}{line}") from error
+        columns, weights = places_of(table), None
+        if options["weight"]:
+            cells = cells_of(table, columns, options["weight"])
+            weights = cells.numbers()
+            wrong = cells.missing | ~(weights >= 0)
+            if wrong.any():
+                raise cells.error("a weight is a number, and not negative", int(wrong.argmax()))
+            if not weights.any():
+                raise cells.error("all weights are 0, so that no row counts")
+        names = [str(number + 1) for number in range(len(table))]
+        if options["id"]:
+            names = cells_of(table, columns, options["id"]).texts().astype(str).tolist()
+    return GoodRows(table, encoder, rows, weights, names)
+
+
+def carried_out(
+    table: Path,
+    output: Path | None,
+    options: dict[str, Any],
+    learn: Callable[[GoodRows], tuple[Pipeline, dict[str, Any], list[str]]],
+    *,
+    as_json: bool,
+) -> None:
+    """Read a table of good rows, learn it, keep the model, and say what was learned: as JSON, or in lines.
+
+    learn returns the model, facts for JSON, and lines.
+    """
+    with plain_errors():
+        distinct_files(table=table, output=output)
+        writable(output)
+        from slabsvm.files import save
+
+        with heard() as doubts:
+            model, facts, lines = learn(good_rows(table, options))
+        if output is not None:
+            save(model, output)
+        if as_json:
+            say_json({"model": None if output is None else str(output), **facts, "warnings": doubts})
+            return
+        for line in lines:
+            say(line)
+        warn(doubts)
+        if output is not None:
+            say(model_said(model, output))
+
+
+def ready_line(error: TableError, table: Any, options: dict[str, Any], *, text: bool) -> str:
+    """Return the command line that takes a table, a text or not, whose columns were refused; "" where there is none."""
+    from slabsvm.files.tables import EITHER
+
+    by_remedy: dict[str | None, list[str]] = {}
+    for one in error.errors:
+        by_remedy.setdefault(one.remedy, []).append(str(one.column))
+    decimals = {"decimal", "points"} & set(by_remedy) if text and options["decimal"] != EITHER else set()
+    naming, dropped = by_remedy.get("id", []), by_remedy.get("drop", [])
+    words = ["--id", naming.pop(0)] if naming and options["id"] is None else []
+    if dropped := [*dropped, *naming]:
+        words += ["--drop", unlisted(dropped)]
+    if decimals:
+        points = "points" in decimals or any(kind.kind == "f" for kind in table.dtypes)
+        words += ["--decimal", EITHER if points else ","]
+    # A subcommand that is called by itself, as from Python, has no command line.
+    given = click.get_current_context().meta.get(WORDS)
+    if not words or not given or len(dropped) == table.shape[1]:
+        return ""
+    line = shlex.join([*given, *words])
+    mended = ", once the other columns are mended" if set(by_remedy) - {"id", "drop", *decimals} else ""
+    return f"\nThis command line takes it{mended}:\n  {line}"
+
+
+def detector_of(name: str, recall: float, seed: int, progress: Callable[[int, int, float], None] | None) -> list[Any]:
+    """Return the steps after the encoder: a scaler, unless the detector scales itself, and the detector."""
+    from sklearn.preprocessing import StandardScaler
+
+    import slabsvm
+
+    rejection = rejected_by(recall)
+    auto = slabsvm.AutoSlabSVM(recall=recall, random_state=seed, progress=progress)
+    if name == "auto":
+        return [("detector", auto)]
+    if name == "calibrated":
+        return [("detector", slabsvm.ConformalDetector(auto, alpha=rejection, random_state=seed))]
+    above = min(0.01, 0.1 * rejection)
+    models = {
+        "slab": slabsvm.OneClassSlabSVM(nu_lower=rejection - above, nu_upper=above),
+        "one-class-svm": slabsvm.OneClassSVM(nu=rejection),
+        "svdd": slabsvm.SVDD(nu=rejection),
+        "kernel-density": slabsvm.KernelDensityDetector(nu=rejection),
+        "kernel-pca": slabsvm.KernelPCADetector(nu=rejection),
+    }
+    return [("scale", StandardScaler()), ("detector", models[name])]
+
+
+def rejected_by(recall: float) -> float:
+    """Return 1 - recall as a person writes it: of .9 it is .1, without the rounding."""
+    return round(1.0 - recall, 12)
+
+
+def learned(good: GoodRows, after: list[Any]) -> Pipeline:
+    """Return the pipeline of the encoder and these steps, fitted."""
+    import numpy as np
+    from sklearn.pipeline import Pipeline
+
+    rows, weights = good.rows, good.weights
+    for _, step in after[:-1]:
+        rows = step.fit_transform(rows, **({} if weights is None else {"sample_weight": weights}))
+        strange = ~np.isfinite(rows).all(axis=0)
+        if strange.any():
+            (name,) = printable([good.encoder.get_feature_names_out()[strange.argmax()]])
+            heavy = "" if weights is None else ", or the weights are"
+            raise click.ClickException(
+                f"{name} cannot be standardised: its values are too large for float64{heavy}. Divide by a power of ten."
+            )
+    after[-1][1].fit(rows, **({} if weights is None else {"sample_weight": weights}))
+    return Pipeline([("columns", good.encoder), *after])
+
+
+def columns_said(encoder: TableEncoder, most: int = MOST_LINES) -> list[str]:
+    """Return a line for each column, and how it is taken."""
+    some = encoder.columns_[:most]
+    names = list(printable(column.name for column in some))
+    width = max(map(len, names))
+    lines = [f"  {name:<{width}}  {column.statement()}" for name, column in zip(names, some, strict=True)]
+    if len(encoder.columns_) > most:
+        lines.append(f"  and {counted(len(encoder.columns_) - most, 'other column')}: `slabsvm inspect` lists all")
+    return lines
+
+
+def left_out(encoder: TableEncoder) -> list[str]:
+    """Return the names of columns that are not learned from, with the reason where it has one."""
+    taken = {column.name for column in encoder.columns_}
+    reasons = {encoder.id_column: " (names the rows)", encoder.weight_column: " (weighs the rows)"}
+    return [f"{name}{reasons.get(name, '')}" for name in encoder.feature_names_in_ if name not in taken]
+
+
+def expected_recall(detector: Any) -> float | None:
+    """Return the share of new good rows that a fitted detector is expected to accept; None where it does not say."""
+    import numpy as np
+
+    if hasattr(detector, "expected_recall_"):
+        return float(detector.expected_recall_)
+    if hasattr(detector, "n_calibration_"):
+        return 1.0 - float(detector.alpha)
+    decisions = getattr(detector, "loo_decisions_", None)
+    return None if decisions is None else float(np.mean(decisions[~np.isnan(decisions)] >= 0))
+
+
+def recall_said(detector: Any, asked: float) -> str:
+    """Return what recall is expected."""
+    share = expected_recall(detector)
+    if share is None:
+        return f"Recall: {asked:.1%} asked for."
+    if hasattr(detector, "n_calibration_"):
+        by = f"calibrated on {counted(detector.n_calibration_, 'row')} that were held out"
+    else:
+        by = "by what each row scores without itself"
+    return f"Expected recall: {share:.1%} of new good rows are accepted, {by} ({asked:.1%} asked for)."
+
+
+def outliers(detector: Any) -> list[int]:
+    """Return the places of the learned rows that would be rejected as new ones, the least normal first."""
+    import numpy as np
+
+    decisions = getattr(detector, "loo_decisions_", None)
+    if decisions is None:
+        return []
+    order = np.argsort(decisions, kind="stable")
+    return [int(place) for place in order[: int(np.count_nonzero(decisions < 0))]]
+
+
+def outliers_said(places: list[int], names: list[str]) -> list[str]:
+    """Return a line on the learned rows that would be rejected, or none."""
+    if not places:
+        return []
+    few = ", ".join(printable(names[place] for place in places[:FEW]))
+    verb = "would be rejected if it were new" if len(places) == 1 else "would be rejected if they were new"
+    return [f"Of the rows that were learned, {len(places):,} {verb}; the least normal: {few}"]
+
+
+def model_said(model: Pipeline, path: Path) -> str:
+    """Return that a model was written, and what it holds."""
+    from slabsvm import KernelDensityDetector, KernelPCADetector
+
+    keeps_all = isinstance(model[-1], KernelDensityDetector | KernelPCADetector)
+    rows = "all that differ" if keeps_all else "its support vectors"
+    return f"Wrote {named(path)} ({path.stat().st_size / 1e3:,.0f} kB). It holds rows of the table: {rows}."

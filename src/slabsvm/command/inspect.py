@@ -1,13 +1,45 @@
-"""The subcommand `inspect`: what a model file holds."""
+"""The subcommand `inspect`: what a model file holds, for a person, for a program, and as one page."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import asdict
+from html import escape
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from slabsvm import __version__
+from slabsvm.command.fit import columns_said, expected_recall, left_out
 from slabsvm.command.options import FILE
-from slabsvm.command.terminal import STATUSES, distinct_files, named, plain_errors, say, say_json, warn, writable
+from slabsvm.command.terminal import (
+    STATUSES,
+    distinct_files,
+    named,
+    plain_errors,
+    printable,
+    say,
+    say_json,
+    warn,
+    writable,
+)
+from slabsvm.runtime.counting import counted
+
+if TYPE_CHECKING:
+    from sklearn.pipeline import Pipeline
+
+# What a kernel model says of itself, by its attributes.
+OF_A_SLAB = ("gamma_", "nu_", "radius_", "bandwidth_", "n_components_", "rho_", "rho_lower_", "rho_upper_")
+CERTIFICATE = ("status_", "n_iter_", "dual_objective_", "duality_gap_", "relative_gap_")
+STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222 }
+h1 { font-size: 1.5rem } h2 { font-size: 1.1rem; margin-top: 2rem }
+table { border-collapse: collapse }
+th, td { text-align: left; padding: .2rem 1rem .2rem 0; border-bottom: 1px solid #ddd }
+pre { background: #f6f6f6; padding: 1rem; overflow-x: auto }
+.warning { border-left: 4px solid #b30; padding-left: 1rem } svg { max-width: 100%; height: auto }
+"""
 
 
 @click.command(short_help="Say what a model has learned.", epilog=STATUSES)
@@ -25,7 +57,6 @@ def inspect(*, model: Path, as_json: bool, html: Path | None) -> None:
     with plain_errors():
         distinct_files(model=model, page=html)
         writable(html)
-        from slabsvm.command.facts import facts, page, said, warnings_of
         from slabsvm.command.scoring import loaded
         from slabsvm.command.watching import facts_of, state_of
 
@@ -47,8 +78,169 @@ def inspect(*, model: Path, as_json: bool, html: Path | None) -> None:
         if as_json:
             say_json(facts(found, model))
             return
-        for line in said(found, model):
+        for line in lines_of(found, model):
             say(line)
         warn(warnings_of(found[-1]))
         if html is not None:
             say(f"Wrote {named(html)}.")
+
+
+def facts(model: Pipeline, path: Path) -> dict[str, Any]:
+    """Return what `inspect --json` says."""
+    encoder, detector = model[0], model[-1]
+    return {
+        "model": str(path),
+        "detector": type(detector).__name__,
+        "parameters": {name: _plain(value) for name, value in detector.get_params(deep=False).items()},
+        "rows": encoder.n_rows_,
+        "columns": [
+            {"kind": type(column).__name__.lower(), **asdict(column), "statement": column.statement()}
+            for column in encoder.columns_
+        ],
+        "left_out": left_out(encoder),
+        "missing": encoder.missing,
+        "expected_recall": expected_recall(detector),
+        "threshold": detector.offset_,
+        "parts": [_part(part) for part in parts(detector)],
+        "warnings": warnings_of(detector),
+    }
+
+
+def parts(detector: Any) -> list[Any]:
+    """Return the models that a detector asks, itself if it asks no others."""
+    from slabsvm.detectors.pipelines import final_detector
+
+    inner = getattr(detector, "members_", None) or getattr(detector, "estimators_", None)
+    return [part for one in inner for part in parts(final_detector(one))] if inner else [detector]
+
+
+def warnings_of(detector: Any) -> list[str]:
+    """Return what the fits of a detector and its parts have warned of and kept, each once."""
+    from slabsvm.detectors.pipelines import final_detector
+
+    inner = map(final_detector, getattr(detector, "estimators_", None) or ())
+    texts = [getattr(one, "warning_", "") for one in (detector, *inner)]
+    return list(dict.fromkeys(text for text in texts if text))
+
+
+def lines_of(model: Pipeline, path: Path) -> list[str]:
+    """Return the lines that `inspect` prints."""
+    encoder, detector = model[0], model[-1]
+    lines = [f"{named(path)}: {type(detector).__name__}, learned from {counted(encoder.n_rows_, 'row')}", ""]
+    lines += ["Columns", *columns_said(encoder, len(encoder.columns_))]
+    lines += [f"  left out: {', '.join(printable(left_out(encoder)))}"] if left_out(encoder) else []
+    lines += [f"  empty cells: {encoder.missing}", ""]
+    lines += [*summary(detector), ""]
+    changed = [
+        f"{name}={value!r}" for name, value in detector.get_params(deep=False).items() if _is_set(detector, name)
+    ]
+    lines.append(f"Parameters that are not the default: {', '.join(changed) or 'none'}")
+    return lines
+
+
+def summary(detector: Any) -> list[str]:
+    """Return what a detector says of its fit, or what its attributes say."""
+    from slabsvm.detectors.pipelines import final_detector
+
+    if hasattr(detector, "summary"):
+        return str(detector.summary()).splitlines()
+    lines = [f"{type(detector).__name__}: rows with a score of at least {detector.offset_:.4g} are accepted"]
+    if hasattr(detector, "n_calibration_"):
+        held = counted(detector.n_calibration_, "row")
+        lines.append(
+            f"  calibrated on {held} that were held out; the smallest p-value is {detector.smallest_p_value_:.3g}"
+        )
+    share = expected_recall(detector)
+    lines += [] if share is None else [f"  recall           {share:.1%} expected"]
+    found = list(_part(detector).items())[1:]
+    lines += [f"  {name.replace('_', ' '):<16} {short(value)}" for name, value in found]
+    for inner in getattr(detector, "estimators_", ()):
+        lines += [f"  {line}" for line in summary(final_detector(inner))]
+    return lines
+
+
+def _part(part: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {"model": type(part).__name__}
+    if hasattr(part, "support_"):
+        found["support_vectors"] = len(part.support_)
+    if hasattr(part, "kernel"):
+        found["kernel"] = _plain(part.kernel)
+    for name in (*OF_A_SLAB, *CERTIFICATE):
+        if hasattr(part, name):
+            found[name.removesuffix("_")] = _plain(getattr(part, name))
+    return found
+
+
+def short(value: Any) -> str:
+    """Return a fact with four digits; what a part does not have is empty."""
+    return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _is_set(detector: Any, name: str) -> bool:
+    """Return whether a parameter is not its class's default."""
+    import inspect
+
+    default = inspect.signature(type(detector).__init__).parameters[name].default
+    value = getattr(detector, name)
+    return bool(value is not None and repr(value) != repr(default))
+
+
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    return value.item() if hasattr(value, "item") else repr(value)
+
+
+def page(model: Pipeline, path: Path) -> str:
+    """Return the page as HTML."""
+    found = facts(model, path)
+    rows = f"{found['rows']:,} rows"
+    share = found["expected_recall"]
+    lead = "" if share is None else f" It is expected to accept {share:.1%} of new good rows."
+    columns = [(column["name"], column["statement"]) for column in found["columns"]]
+    body = [
+        f"<h1>{escape(path.name)}</h1>",
+        f"<p>{escape(found['detector'])}, learned from {rows}.{lead}</p>",
+        *(f'<p class="warning">{escape(text)}</p>' for text in found["warnings"]),
+        *_pictures(model[-1]),
+        "<h2>Columns</h2>",
+        _table(("column", "how it is taken"), columns),
+        f"<p>Left out: {escape(', '.join(found['left_out']) or 'none')}. Empty cells: {escape(found['missing'])}.</p>",
+        "<h2>Fit</h2>",
+        f"<pre>{escape(chr(10).join(summary(model[-1])))}</pre>",
+        "<h2>Support vectors, planes and certificates</h2>",
+        _table_of_parts(found["parts"]),
+        "<h2>Parameters</h2>",
+        _table(("parameter", "value"), [(name, repr(value)) for name, value in found["parameters"].items()]),
+        f"<p><small>Made by slabsvm {escape(__version__)}.</small></p>",
+    ]
+    return (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(path.name)}</title>'
+        f"<style>{STYLE}</style></head>\n<body>\n" + "\n".join(body) + "\n</body></html>\n"
+    )
+
+
+def _pictures(detector: Any) -> list[str]:
+    """Return the pictures of what has leave-one-out scores."""
+    from slabsvm.detectors.pipelines import final_detector
+    from slabsvm.display.scores import scores_svg
+
+    drawn: list[str] = []
+    for one in map(final_detector, (detector, *getattr(detector, "estimators_", ()))):
+        if hasattr(one, "loo_scores_"):
+            drawn.append(scores_svg(one, str(len(drawn))))
+    title = "<h2>Where the learned rows are, each without itself, and what is accepted</h2>"
+    return [title, *drawn] if drawn else []
+
+
+def _table_of_parts(parts: list[dict[str, Any]]) -> str:
+    """Return a table with a column for each part."""
+    names = list(dict.fromkeys(name for part in parts for name in part))
+    rows = [(name.replace("_", " "), *(short(part.get(name)) for part in parts)) for name in names]
+    return _table(("", *(str(number + 1) for number in range(len(parts)))), rows)
+
+
+def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    lines = ["<tr>" + "".join(f"<th>{escape(name)}</th>" for name in head) + "</tr>"]
+    lines += ["<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows]
+    return "<table>" + "\n".join(lines) + "</table>"

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from slabsvm.command.fit import GoodRows, carried_out, detector_of, expected_recall, recall_said, rejected_by
 from slabsvm.command.options import FILE, column_options, reading_options, recall_option, table_argument
 from slabsvm.command.terminal import STATUSES, steps
 
@@ -60,21 +61,20 @@ def tune(
     \b
     slabsvm tune good.csv -o model.slab --id serial
     """
-    from slabsvm.command import learning
 
-    def learn(good: learning.GoodRows) -> tuple[Any, dict[str, Any], list[str]]:
+    def learn(good: GoodRows) -> tuple[Any, dict[str, Any], list[str]]:
         import numpy as np
         from sklearn.pipeline import Pipeline
 
         from slabsvm import LabelFreeSearchCV
 
-        unfitted = Pipeline(learning.detector_of(detector, recall, seed, None))
+        unfitted = Pipeline(detector_of(detector, recall, seed, None))
         varying = int(np.count_nonzero(np.ptp(good.rows, axis=0)))
         gammas = [multiple / varying for multiple in MULTIPLES]
         with steps("Searching") as progress:
             search = LabelFreeSearchCV(
                 unfitted,
-                {"detector__gamma": gammas, **_nus(unfitted[-1], learning.rejected_by(recall))},
+                {"detector__gamma": gammas, **_nus(unfitted[-1], rejected_by(recall))},
                 criterion=_criterion(criterion, recall),
                 cv="leave-one-out" if folds is None else folds,
                 random_state=seed,
@@ -87,7 +87,7 @@ def tune(
         facts = {
             "criterion": criterion,
             "best": best,
-            "expected_recall": learning.expected_recall(model[-1]),
+            "expected_recall": expected_recall(model[-1]),
             "candidates": seen,
         }
         chosen = ", ".join(f"{name} {value:.4g}" for name, value in best.items())
@@ -97,11 +97,11 @@ def tune(
             [
                 *_shown(seen),
                 f"Best by {criterion}: {chosen}.",
-                learning.recall_said(model[-1], recall),
+                recall_said(model[-1], recall),
             ],
         )
 
-    learning.carried_out(table, output, options, learn, as_json=as_json)
+    carried_out(table, output, options, learn, as_json=as_json)
 
 
 def _nus(detector: Any, rejection: float) -> dict[str, list[float]]:
