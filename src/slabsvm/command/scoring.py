@@ -246,14 +246,14 @@ class Run:
         TableError
             There are no rows, or one is not what the model takes.
         """
-        from slabsvm.command.rows import NUMBERED
+        from slabsvm.command.rows import NUMBERED, Lines
         from slabsvm.tables.cells import TableError
 
-        writer = None
+        lines = None
         for piece in pieces:
-            if writer is None:
+            if lines is None:
                 self.names.look_at(piece)
-                writer = Writer(file, separator, self.names.column or NUMBERED)
+                lines = Lines(file, separator, [self.names.column or NUMBERED, *WRITTEN], FORMS)
             try:
                 answers = self.scorer.answers(piece)
             except TableError as error:
@@ -261,7 +261,15 @@ class Run:
             called, reasons = self.names.of(piece, self.rows + 1), self._reasons(piece, answers)
             self.rows += len(answers.accepted)
             self.rejected += int(np.count_nonzero(~answers.accepted))
-            writer.write(called, answers, reasons)
+            p_values = answers.p_value
+            lines.write(
+                lines.names(called),
+                answers.decision.tolist(),
+                np.where(answers.accepted, "true", "false").tolist(),
+                answers.score.tolist(),
+                [""] * len(reasons) if p_values is None else map(DIGITS.__mod__, p_values.tolist()),
+                lines.quoted(reasons),
+            )
             progress(self.rows)
         if self.rows == 0:
             raise TableError("it has a header and no rows")
@@ -309,35 +317,6 @@ class Run:
             ]
             found[row] = "; ".join(reasons) + ends[number]
         return found
-
-
-class Writer:
-    """Answers as lines of separated values.
-
-    Parameters
-    ----------
-    file : text file
-    separator : str
-    id_name : str
-        What stands above the names of the rows.
-    """
-
-    def __init__(self, file: Any, separator: str, id_name: str) -> None:
-        from slabsvm.command.rows import Lines
-
-        self._lines = Lines(file, separator, [id_name, *WRITTEN], FORMS)
-
-    def write(self, names: Iterable[Any], answers: Answers, reasons: list[str]) -> None:
-        """Write a line for each row."""
-        no_values = [""] * len(reasons)
-        self._lines.write(
-            self._lines.names(names),
-            answers.decision.tolist(),
-            np.where(answers.accepted, "true", "false").tolist(),
-            answers.score.tolist(),
-            no_values if answers.p_value is None else map(DIGITS.__mod__, answers.p_value.tolist()),
-            self._lines.quoted(reasons),
-        )
 
 
 def separator_of(path: Path) -> str:

@@ -168,27 +168,25 @@ def _texts(path: Path, how: Reading) -> Iterator[Any]:
 
 def _whole_text(path: Path, how: Reading) -> Any:
     """Return a table of text; each block is checked as it is read."""
+    seen: list[Block] = []
+
+    def contents() -> Iterator[bytes]:
+        for block in records:
+            seen.append(block)
+            yield block.content
+
     with _records(path, how) as records:
-        checked = _Checked(records)
-        frame = _parsed(cast(BinaryIO, checked), records, how, checked.examine)
-        checked.finish(frame)
-        return _with_all_digits(frame, records, checked.seen)
+        frame = _parsed(cast(BinaryIO, _Joined(contents())), records, how, lambda: records.examine(seen))
+        records.check(seen, len(frame))
+        return _with_all_digits(frame, records, seen)
 
 
-class _Checked(io.RawIOBase):
-    """The blocks of a text as one file, counted.
+class _Joined(io.RawIOBase):
+    """Pieces of bytes, none of them empty, as one file."""
 
-    Attributes
-    ----------
-    seen : list of Block
-        Those that were read.
-    """
-
-    def __init__(self, records: Records) -> None:
-        self._records = records
-        self._blocks = iter(records)
+    def __init__(self, parts: Iterator[bytes]) -> None:
+        self._parts = parts
         self._rest = b""
-        self.seen: list[Block] = []
 
     def readable(self) -> bool:
         """Return True."""
@@ -196,23 +194,10 @@ class _Checked(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         """Fill the buffer, or a part of it."""
-        while not self._rest:
-            block = next(self._blocks, None)
-            if block is None:
-                return 0
-            self.seen.append(block)
-            self._rest = block.content
-        size = min(len(buffer), len(self._rest))
-        buffer[:size], self._rest = self._rest[:size], self._rest[size:]
+        content = self._rest or next(self._parts, b"")
+        size = min(len(buffer), len(content))
+        buffer[:size], self._rest = content[:size], content[size:]
         return size
-
-    def examine(self) -> None:
-        """Refuse the first record that is not what it should be."""
-        self._records.examine(self.seen)
-
-    def finish(self, frame: Any) -> None:
-        """Refuse the table where its records are not as many, or as long, as its rows."""
-        self._records.check(self.seen, len(frame))
 
 
 def _frame(records: Records, block: Block, how: Reading) -> Any:
