@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.model_selection import check_cv
@@ -19,7 +19,6 @@ from slabsvm.runtime.sklearn_private import _num_samples, _safe_indexing
 from slabsvm.selection.criteria import Criterion
 from slabsvm.selection.judging import Split
 from slabsvm.selection.leakage import TrainAndTest, warn_of_straddling
-from slabsvm.selection.synthetic_outliers import SyntheticOutliers
 
 LEAVE_ONE_OUT = "leave-one-out"
 # Where rows differ in weight, synthetic outliers are made of so many rows, or of all distinct ones if these are more.
@@ -113,37 +112,30 @@ def splits_of(
     ValueError
         The criterion needs synthetic outliers and X is pairwise, or there are fewer distinct rows than folds.
     """
-    if pairwise:
-        _refuse_outliers_of_a_matrix(criterion)
-    everything = np.arange(_num_samples(X))
-    group = everything if pairwise else equal_rows(X)
-    weights = np.ones(len(everything)) if weights is None else weights
-    if isinstance(cv, str):
-        made = _outliers(X, everything, _Weighed(group, weights), criterion, (seed, 0))
-        return [Split(everything, None, made, len(np.unique(group)))]
-    if isinstance(cv, Integral):
-        folds = list(DistinctKFold(int(cv)).split_groups(group))
-    else:
-        folds = list(check_cv(cv).split(X, groups=groups))
-        warn_of_straddling(folds, group)
-    return [
-        Split(
-            train,
-            test,
-            _outliers(X, test, _Weighed(group, weights), criterion, (seed, number)),
-            len(np.unique(group[test])),
-        )
-        for number, (train, test) in enumerate(folds)
-    ]
-
-
-def _refuse_outliers_of_a_matrix(criterion: Criterion) -> None:
-    if criterion.makes_synthetic_outliers:
+    if pairwise and criterion.makes_synthetic_outliers:
         raise ValueError(
             f"{criterion!r} makes synthetic outliers of features, and a precomputed kernel matrix holds none. Use "
             "criterion='recall' or one of your own that makes none, or search over the kernel as a function, "
             "kernel=..., and the features."
         )
+    everything = np.arange(_num_samples(X))
+    group = everything if pairwise else equal_rows(X)
+    weights = np.ones(len(everything)) if weights is None else weights
+    if isinstance(cv, str):
+        folds = [(everything, everything)]
+    elif isinstance(cv, Integral):
+        folds = list(DistinctKFold(int(cv)).split_groups(group))
+    else:
+        folds = list(check_cv(cv).split(X, groups=groups))
+        warn_of_straddling(folds, group)
+    splits = []
+    for number, (train, judged) in enumerate(folds):
+        made = None
+        if criterion.makes_synthetic_outliers:
+            table = _safe_indexing(X, _typical(judged, group, weights))
+            made = criterion.strangers(table, np.random.default_rng((seed, number)))
+        splits.append(Split(train, None if isinstance(cv, str) else judged, made, len(np.unique(group[judged]))))
+    return splits
 
 
 def n_held_out(splits: Sequence[Split]) -> int:
@@ -151,23 +143,11 @@ def n_held_out(splits: Sequence[Split]) -> int:
     return sum(split.n_trials for split in splits)
 
 
-class _Weighed(NamedTuple):
-    """The number of the distinct row that each of n rows is equal to, (n,), and each row's weight, (n,)."""
+def _typical(rows: IndexArray, group: IndexArray, weights: FloatArray) -> IndexArray:
+    """Return which rows stand for some, or for all rows if these are equal, in an order by their content alone.
 
-    group: IndexArray
-    weights: FloatArray
-
-
-def _outliers(
-    X: Any, rows: IndexArray, weighed: _Weighed, criterion: Criterion, seed: tuple[int, int]
-) -> SyntheticOutliers | None:
-    """Return synthetic outliers made of some rows, or of all rows if these are equal.
-
-    The rows are taken in an order that depends on their content alone.
+    group is the number of the distinct row that each row of the table is equal to.
     """
-    group, weights = weighed
-    if not criterion.makes_synthetic_outliers:
-        return None
     if len(rows) > 1 and len(np.unique(group[rows])) == 1:
         # Equal rows do not show how features vary; all positives do.
         rows = np.arange(len(group))
@@ -176,7 +156,7 @@ def _outliers(
     if len(distinct) > 1:
         sums = np.bincount(group[rows], weights=weights[rows]).astype(np.float64)[distinct]
         rows = rows[first[in_proportion(sums)]]
-    return criterion.strangers(_safe_indexing(X, rows), np.random.default_rng(seed))
+    return rows
 
 
 def in_proportion(weights: FloatArray) -> IndexArray:
