@@ -277,6 +277,7 @@ def test_reach_is_the_log_kernel_mass_and_ends_where_scores_are_those_of_infinit
     assert reach[4] == -np.inf
 
 
+@pytest.mark.warns("nothing that tells synthetic outliers from positives")
 def test_reach_is_found_at_the_end_of_pipelines_and_searches():
     X = np.random.default_rng(6).normal(size=(60, 2))
     far = np.full((1, 2), 1e3)

@@ -111,13 +111,14 @@ class OneClassSlabSVM(Slab, SupportVectorDetector):
         The decision_function of each training sample under the model trained without it, or without its group:
         negative for the outliers among them, to which `fit_predict` gives -1. Only with offsets="leave-one-out".
     loo_scores_ : (n_samples,) array of float64
-        What each training sample scores under the model trained without it, or without its group, in closed form; NaN
-        where its weight is 0.
-        Only with offsets="leave-one-out".
+        What each training sample scores under the model trained without it, or without its group; NaN where its weight
+        is 0. Exact to within the duality gap of up to 1,000 distinct rows, and near the planes of more; else in closed
+        form (docs/developers/leave-one-out.md). Only with offsets="leave-one-out".
     loo_error_ : float
-        About how far the planes can be off because the leave-one-out scores are estimates, in their unit: 0 where
-        these are exact, as they are of up to 2,000 free support vectors and of up to 3,000 where all samples are free;
-        infinite where K does not fit `cache_size` and nobody knows. Only with offsets="leave-one-out".
+        About how far the planes can be off because leave-one-out scores are no more than estimates, in their unit: 0
+        where all are exact to within the duality gap, as they nearly always are of up to 1,000 distinct rows; of more,
+        how far the planes moved as the scores next to them became exact; infinite where K does not fit `cache_size` and
+        nobody knows. Only with offsets="leave-one-out".
     gamma_ : float
         gamma as a number. Only with kernel="rbf".
     n_samples_fit_ : int

@@ -1,5 +1,6 @@
-"""The quadratic program that every support vector model is, its solutions, and what follows from one in closed form.
+"""The quadratic program that every support vector model is, its solutions, and what follows from one.
 
 `program` states the problem and its certificate; `face` solves on the free variables; `leave_one_out` gives each
-sample's score without itself. Nothing here knows of a model's name.
+sample's score without itself, and `unlearning` the solutions without some samples. Nothing here knows of
+a model's name.
 """

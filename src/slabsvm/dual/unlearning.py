@@ -97,16 +97,18 @@ class Unlearning:
         added = ADDED * allowed / (2.0 * float(np.max(self.beta**2)))
         self.added = float(np.clip(added, LEAST * diagonal, MOST * diagonal))
         self.face = face = Face(dual, solution.multipliers, free)
-        if len(face.samples):
-            block = np.array(gram.block(face.samples, face.samples), dtype=np.float64)
-            block.flat[:: len(block) + 1] += self.added
+        if len(face.samples) and self.unit > 0:
+            block = self._block(face.samples, face.samples)
+            block.flat[:: len(block) + 1] += self.added / self.unit
             face.factor(block, divide=gram.divide)
         self.on_face: BoolArray = np.asarray(free.any(axis=0))
         tied = bool((free.sum(axis=0) > 1).any())
         m, self.n_columns = dual.n_samples, face.memberships.shape[1]
         # What both planes hold of a sample, but where they are one, beta does not tell.
         shared = (solution.multipliers > 0).all(axis=0).any() and dual.n_planes > 1
-        self.possible = tied or (len(face.samples) > 0 and self.n_columns == dual.n_planes and not shared)
+        self.possible = self.unit > 0 and (
+            tied or (len(face.samples) > 0 and self.n_columns == dual.n_planes and not shared)
+        )
         # A sample that ties both planes makes one of them, in which beta may be negative.
         self.signs = np.ones(1) if tied else dual.signs.astype(np.float64)
         self.caps = np.ascontiguousarray(dual.caps[: self.n_columns], dtype=np.float64)
@@ -114,7 +116,7 @@ class Unlearning:
         self.tied = tied
         of_plane = [self.on_face] if tied else list(free)
         self.offsets = solution.offsets.mean(keepdims=True) if tied else solution.offsets
-        self.distances = np.ascontiguousarray((solution.scores - self.offsets[:, None]) / self.unit)
+        self.distances = np.ascontiguousarray((solution.scores - self.offsets[:, None]) / (self.unit or 1.0))
         self.base = np.zeros(m, dtype=np.int64)
         for p, (some, sign) in enumerate(zip(of_plane, self.signs, strict=True)):
             self.base[sign * self.beta > (0.0 if not tied else np.inf)] = 2 * p + 2
@@ -243,7 +245,7 @@ class Unlearning:
         if len(rest) == len(wanted):
             right[place_on_face[samples[own]], at[own]] = 1.0
         if len(beside):
-            right[:, place[~own]] = -np.asarray(self.gram.block(beside, face.samples), dtype=np.float64).T
+            right[:, place[~own]] = -self._block(beside, face.samples).T
         # What a plane's sum changes by, the face must make up for.
         planes = wanted[rest] >= m
         sums[wanted[rest][planes] - m, planes] = -1.0
@@ -256,19 +258,20 @@ class Unlearning:
         each = max(1, BLOCK_BYTES // (8 * max(1, len(face.samples))))
         for rows in pieces(len(others), 1, each):
             some = others[rows]
-            columns[some] = np.asarray(self.gram.block(some, face.samples), dtype=np.float64) @ x
+            columns[some] = self._block(some, face.samples) @ x
         if len(beside):
-            block = np.array(self.gram.block(beside, others), dtype=np.float64)
-            block[np.arange(len(beside)), np.searchsorted(others, beside)] += self.added
+            block = self._block(beside, others)
+            block[np.arange(len(beside)), np.searchsorted(others, beside)] += self.added / self.unit
             columns[np.ix_(others, at[~own])] += block.T
-        columns[:, at[own]] *= self.unit
-        columns[others] /= self.unit
-        columns[m:] /= self.unit
         self.place[wanted] = self.columns.shape[1] + np.arange(len(wanted))
         before, self.columns = self.columns, columns
         if before.shape[1]:
             self.columns = np.empty((m + self.n_columns, before.shape[1] + len(wanted)), order="F")
             self.columns[:, : before.shape[1]], self.columns[:, before.shape[1] :] = before, columns
+
+    def _block(self, rows: IndexArray, columns: IndexArray) -> FloatArray:
+        """Return a block of K in its unit."""
+        return np.array(self.gram.block(rows, columns), dtype=np.float64) / self.unit
 
     def _scores(self, changes: FloatArray) -> FloatArray:
         """Return the scores of all samples after each change, (r, m)."""
