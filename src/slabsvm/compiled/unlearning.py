@@ -3,7 +3,7 @@
 Cauwenberghs and Poggio (2001) and Diehl and Cauwenberghs (2003): the multipliers of what leaves go to 0 together, and
 all other samples stay optimal on the way. An event ends each straight piece of the path: a free multiplier meets its
 bound, or a sample at its bound meets its plane. Few events lie on a path, so a piece is solved for relative to the face
-of the optimum: with P the pivoted matrix of that face (`slabsvm.dual.pivoted`), a set of k samples whose status has
+of the optimum: with P the pivoted matrix of that face (`slabsvm.dual.unlearning`), a set of k samples whose status has
 changed costs a system of k equations and k columns of P.
 """
 
@@ -313,8 +313,10 @@ def certify(
 ) -> tuple[float, float]:
     """Return the duality gap of a point without some samples, and by how much it misses sums and boxes.
 
-    beta, scores : (m,), there. offsets : (P,). free : (m,), the samples between their bounds. What beta lacks of the
-    sums both planes hold of the same samples: free ones have the room for it, at the price of the planes' distance.
+    beta, scores : (m,), there. offsets : (P,). free : (m,), the samples between their bounds.
+
+    beta does not show mass that both planes hold of the same sample. What the sums of beta lack is such mass: free
+    samples have the room for it, and it adds the planes' distance, times itself, to the gap.
     """
     m, n_planes = beta.shape[0], signs.shape[0]
     stays = np.ones(m)

@@ -77,8 +77,12 @@ class Regressions:
             return np.clip((X - self.centre) / self.scale, -LARGEST, LARGEST)
 
     def expected(self, X: FloatArray) -> FloatArray:
-        """Return what each target is expected to be in rows, (n, t), in the features' units."""
-        return self._predicted(self.standardised(X)) * self.scale[self.targets] + self.centre[self.targets]
+        """Return what each target is expected to be in rows, (n, t), in the features' units.
+
+        Features are taken to be within the range that was learned: of one that is far outside, the others say nothing.
+        """
+        Z = np.clip(self.standardised(X), self.samples.min(axis=0), self.samples.max(axis=0))
+        return self._predicted(Z) * self.scale[self.targets] + self.centre[self.targets]
 
     def residuals(self, X: FloatArray) -> FloatArray:
         """Return by how many standard deviations each target differs from what is expected, (n, t)."""

@@ -90,7 +90,9 @@ class NormalScores(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         X = self._checked(X, reset=False)
         found = np.empty(X.shape)
         for j, (values, scores, scale) in enumerate(zip(self.values_, self.scores_, self.scale_, strict=True)):
-            found[:, j] = _continued(X[:, j], values, scores, 1.0 / scale)
+            with np.errstate(over="ignore"):
+                slope = np.float64(1.0) / np.float64(scale)
+            found[:, j] = _continued(X[:, j], values, scores, float(slope))
         return found
 
     def inverse_transform(self, X: Any) -> FloatArray:
@@ -142,6 +144,8 @@ def _continued(x: FloatArray, given: FloatArray, found: FloatArray, slope: float
     """Return the piecewise linear function of x through ascending points, continued beyond its ends with a slope."""
     inside = np.interp(x, given, found)
     with np.errstate(over="ignore"):
-        beyond = (np.maximum(x - given[-1], 0.0) - np.maximum(given[0] - x, 0.0)) * slope
+        beyond = np.maximum(x - given[-1], 0.0) - np.maximum(given[0] - x, 0.0)
+        # A slope may be infinite, where a unit is subnormal.
+        beyond = np.multiply(beyond, slope, out=np.zeros_like(beyond), where=beyond != 0)
     largest = np.finfo(np.float64).max
     return np.asarray(np.clip(inside + beyond, -largest, largest))

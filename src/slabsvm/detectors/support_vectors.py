@@ -29,8 +29,8 @@ from slabsvm.detectors.repeats import beside_repeats
 from slabsvm.detectors.resolution import unresolved
 from slabsvm.detectors.support_vector_fit import Solved, Start, Support, SupportVectorFit, Unseen
 from slabsvm.detectors.training import Training
-from slabsvm.dual.leave_one_group_out import leave_one_group_out
-from slabsvm.dual.leave_one_out import LeaveOneOut, leave_one_out
+from slabsvm.dual.leave_one_group_out import groups_left_out
+from slabsvm.dual.leave_one_out import LeaveOneOut, error_of, leave_one_out
 from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Solution
 from slabsvm.dual.unlearning import EXACT, POLISHED
@@ -337,8 +337,11 @@ class SupportVectorDetector(GroupedDetector, KernelDetector):
         """
         dual, gram, solution, groups = solved.dual, solved.gram, solved.solution, training.groups
         if groups is not None:
-            scores = np.concatenate(leave_one_group_out(dual, gram, solution, groups))
-            return Unseen(scores, groups.weights, groups), 0.0, None
+            found, off = groups_left_out(dual, gram, solution, groups)
+            scores = np.concatenate(found)
+            doubts = np.repeat(off, [len(each) for each in found])
+            error = error_of(dual.over(groups.weights), scores, np.flatnonzero(doubts), doubts[doubts > 0])
+            return Unseen(scores, groups.weights, groups), error, None
         closed = solved.left_out
         if closed is None:
             closed = leave_one_out(dual, gram, solution, cache_bytes=float(self.cache_size) * 1e6)

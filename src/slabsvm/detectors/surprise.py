@@ -14,8 +14,13 @@ import numpy as np
 
 from slabsvm.runtime.arrays import FloatArray
 
-# The share of the lowest scores that give the tail its mean excess.
+# The share of the lowest scores that give the tail its mean excess, and of few scores their number: the lowest two of
+# twenty can be one by chance, and then they say of any row below that it is beyond measure.
 TAIL = 0.1
+FEWEST = 5
+# A tail's mean excess is at least this share of the scores' usual size. A support vector machine scores all patterns
+# that it has learned alike.
+SHORTEST = 0.05
 # Scores nearer to each other than this share of the tail's mean excess are one: rows that repeat a learned one score
 # as it does but for rounding.
 TIE = 1e-4
@@ -84,10 +89,11 @@ class Surprise:
         """
         shares = Shares.of(scores, weights, n)
         ordered = shares.scores
-        n_low = max(1, int(TAIL * len(ordered)))
+        n_low = max(1, int(TAIL * len(ordered)), min(FEWEST, len(ordered) // 3))
         excess = float(np.mean(ordered[min(n_low, len(ordered) - 1)] - ordered[:n_low]))
         # Scores that are alike have no tail to read.
         least = ALIKE * max(unit, float(np.abs(ordered).max()), float(np.finfo(np.float32).tiny))
+        least = max(least, SHORTEST * float(np.median(np.abs(ordered))))
         return cls(shares, max(excess, least))
 
     def __call__(self, scores: FloatArray) -> FloatArray:

@@ -43,7 +43,7 @@ import numpy.typing as npt
 from slabsvm.dual.face import Face
 from slabsvm.dual.neighbour_spans import THOROUGH, neighbour_spans
 from slabsvm.dual.program import Dual
-from slabsvm.dual.solution import Solution
+from slabsvm.dual.solution import Solution, Status
 from slabsvm.dual.unlearning import EXACT, Unlearning
 from slabsvm.gram.base import Gram
 from slabsvm.gram.blocks import Blocks
@@ -112,6 +112,9 @@ def leave_one_out(
     removed = dual.beta(solution.multipliers)
     held = np.flatnonzero(removed)
     free = free_or_next(dual, solution)
+    if solution.status is Status.DEGENERATE:
+        # w is 0 to within rounding, and so is what a sample does to it.
+        return closed_form(dual, gram, solution, cache_bytes=cache_bytes, large=large, vast=vast)
     if dual.n_samples > exact:
         closed = closed_form(dual, gram, solution, cache_bytes=cache_bytes, large=large, vast=vast)
         if closed.error > 0 or free.any(axis=0).sum() > vast:
@@ -126,11 +129,11 @@ def leave_one_out(
         # Where the boxes of the others cannot take what a sample leaves, no problem without it has a solution.
         scores[impossible] = closed_form(dual, gram, solution).scores[impossible]
     doubtful = ~found.exact & ~np.isnan(found.gaps)
-    error = _error(dual, scores, held[doubtful], np.sqrt(2.0 * found.gaps[doubtful] * gram.diagonal[held[doubtful]]))
+    error = error_of(dual, scores, held[doubtful], np.sqrt(2.0 * found.gaps[doubtful] * gram.diagonal[held[doubtful]]))
     return LeaveOneOut(scores, removed, error)
 
 
-def _error(dual: Dual, scores: FloatArray, samples: IndexArray, errors: FloatArray) -> float:
+def error_of(dual: Dual, scores: FloatArray, samples: IndexArray, errors: FloatArray) -> float:
     """Return by how much the planes move as the scores of some samples do, by so much up or down."""
     if not len(samples):
         return 0.0
@@ -145,7 +148,7 @@ def _exact_near_planes(unlearning: Unlearning, closed: LeaveOneOut, held: IndexA
     todo = np.zeros(dual.n_samples, dtype=bool)
     todo[held] = True
     offsets = dual.offsets(scores)
-    error = 0.0
+    error, doubts = 0.0, np.zeros(dual.n_samples)
     for _ in range(ROUNDS):
         near = np.zeros(dual.n_samples, dtype=bool)
         for distances in np.abs(scores - offsets[:, None]):
@@ -155,13 +158,16 @@ def _exact_near_planes(unlearning: Unlearning, closed: LeaveOneOut, held: IndexA
             break
         found = unlearning.without([some[place : place + 1] for place in range(len(some))])
         good = found.exact
+        doubtful = ~good & ~np.isnan(found.gaps)
+        doubts[some[doubtful]] = np.sqrt(2.0 * found.gaps[doubtful] * unlearning.gram.diagonal[some[doubtful]])
         scores[some[good]] = (found.scores[np.arange(len(some)), some] + found.changes @ dual.linear)[good]
         todo[some] = False
         moved = np.abs(dual.offsets(scores) - offsets)
         offsets, error = dual.offsets(scores), float(moved.max())
         if (moved <= SETTLED * _standard_errors(dual, scores)).all():
             break
-    return LeaveOneOut(scores, closed.removed, error)
+    off = np.flatnonzero(doubts)
+    return LeaveOneOut(scores, closed.removed, error + error_of(dual, scores, off, doubts[off]))
 
 
 def _standard_errors(dual: Dual, scores: FloatArray) -> FloatArray:

@@ -47,6 +47,9 @@ LEAST, MOST = 1e-12, 1e-2
 EVENTS = (20, 60)
 # The scores of so many sets are computed from K; those of all are, where they are off by more than this share.
 CHECKED, OFF = 16, 1e-9
+# Where more than this share of paths does not arrive, longer ones are not tried; descents are, for so many steps times
+# samples in all, which take some half a second.
+HOPELESS, WORK = 0.8, 300_000_000
 # Sums and boxes are kept to within this share of the multipliers' sum.
 FEASIBLE = 1e-9
 # Samples nearest to a plane whose columns are computed at first, beside those that leave; and steps of a descent for
@@ -78,7 +81,7 @@ class Unlearned:
 
 
 class Unlearning:
-    """What leads from a solution to the solutions without some samples.
+    """The solutions of a program without some samples, from its own.
 
     Parameters
     ----------
@@ -94,7 +97,8 @@ class Unlearning:
         # The systems along a path are solved in units of K's diagonal, which all else that they hold is near to.
         self.unit = diagonal = float(gram.diagonal.mean())
         allowed = max(2.0 * solution.gap, GAP * dual.scale(solution.objective, diagonal))
-        added = ADDED * allowed / (2.0 * float(np.max(self.beta**2)))
+        largest = float(np.max(self.beta**2))
+        added = ADDED * allowed / (2.0 * largest) if largest > 0 else np.inf
         self.added = float(np.clip(added, LEAST * diagonal, MOST * diagonal))
         self.face = face = Face(dual, solution.multipliers, free)
         if len(face.samples) and self.unit > 0:
@@ -142,12 +146,20 @@ class Unlearning:
             np.full(n_sets, np.inf),
             np.zeros(n_sets, dtype=bool),
         )
-        rest = np.array([row for row, leaving in enumerate(sets) if self.beta[leaving].any()], dtype=np.intp)
+        held: BoolArray = np.asarray((self.solution.multipliers > 0).any(axis=0))
+        rest = np.array([row for row, leaving in enumerate(sets) if held[leaving].any()], dtype=np.intp)
         found.gaps[np.setdiff1d(np.arange(n_sets), rest)] = self.solution.gap
         for most in EVENTS if self.possible else ():
-            rest = self._along_paths(sets, rest, most, found)
-        for row in rest:
+            before, rest = len(rest), self._along_paths(sets, rest, most, found)
+            if len(rest) > HOPELESS * before:
+                break
+        # What a descent is worth trying for: after so many steps, what was clipped to its boxes stays.
+        most_descents = WORK // max(1, STEPS * m * m)
+        for row in rest[:most_descents]:
             self._descended(sets[row], row, found)
+        for row in rest[most_descents:]:
+            if not np.isfinite(found.gaps[row]):
+                self._clipped(sets[row], row, found)
         found.exact[:] = found.gaps <= self.allowed
         return found
 
@@ -185,7 +197,7 @@ class Unlearning:
         near = np.argsort(np.abs(self.distances).min(axis=0) + 1e300 * self.on_face, kind="stable")
         near = near[: max(NEAR, len(leaving) // 2)]
         self._compute(np.concatenate([leaving, near, np.arange(m, m + self.n_columns)]))
-        todo = list(range(n)) if (n := len(sets)) else []
+        todo = list(range(len(sets)))
         while todo:
             missing: set[int] = set()
             rest = []

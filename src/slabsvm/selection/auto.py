@@ -25,7 +25,7 @@ from slabsvm.detectors.neighbours import NeighboursDetector
 from slabsvm.detectors.one_class_svm import OneClassSVM
 from slabsvm.detectors.sources import is_dask, rows_in_memory, rows_in_place, source_of
 from slabsvm.detectors.surprise import Shares, Surprise
-from slabsvm.detectors.training import Training
+from slabsvm.detectors.training import Training, whole_multiples
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.caller import warn
 from slabsvm.runtime.counting import counted
@@ -307,7 +307,11 @@ class AutoSlabSVM(WithProgress, GroupedDetector):
         """Return the function that gives scores their p-values."""
         if "loo_scores_" not in self.__dict__:
             raise AttributeError("p_values needs a fit with offsets='leave-one-out'.")
-        return Shares.of(self.loo_scores_, self._fitted.weights, self._fitted.n_groups)
+        weights, n = self._fitted.weights, self._fitted.n_groups
+        if n is None and weights is not None:
+            # A row of weight 3 is three rows, as a learned one is in thresholds.
+            n = whole_multiples(weights[weights > 0]).sum()
+        return Shares.of(self.loo_scores_, weights, n)
 
     def training_outliers(self) -> IndexArray:
         """Return the numbers of the training rows that the model would reject had it not learned them.
@@ -396,7 +400,8 @@ class AutoSlabSVM(WithProgress, GroupedDetector):
             n_judging, masses = float(len(scores)), np.ones(len(scores)) if others is None else others
         rounding = rounding_of(abs(offset) + 1.0)
         offset -= rounding
-        expected = float(np.average(scores >= offset, weights=masses))
+        # Of n + 1 rows in random order, a new one may be the lowest.
+        expected = min(float(np.average(scores >= offset, weights=masses)), n_judging / (n_judging + 1.0))
         return CombinedFit(
             offset=offset,
             rounding=rounding,

@@ -48,10 +48,15 @@ def scores_by_folds(
         fold = distinct_rows(np.column_stack(ranks).astype(np.float64), np.ones(len(rows))).group % FOLDS
     else:
         fold = training.groups.numbers % FOLDS
-    scores = np.empty(len(rows))
+    # One of c equal rows leaves c - 1 behind: between none, which its own fold says, and all, which another fold does.
+    kept = 1.0 - 1.0 / training.counts if training.groups is None else np.zeros(len(rows))
+    scores = np.zeros(len(rows))
     for number in range(FOLDS):
-        inside = fold == number
-        scores[inside] = learned(_of_the_others(training, inside))(training.X[rows[inside]])
+        answer = learned(_of_the_others(training, fold == number))
+        for some, share in ((fold == number, 1.0 - kept), ((fold + 1) % FOLDS == number, kept)):
+            scored = some & (share > 0)
+            if scored.any():
+                scores[scored] += share[scored] * answer(training.X[rows[scored]])
         done(number + 1)
     return scores
 

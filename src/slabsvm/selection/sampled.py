@@ -18,6 +18,9 @@ from slabsvm.detectors.sources import refuse_what_is_not_finite
 from slabsvm.detectors.training import Training
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
 
+# Of fewer rows none are left for the threshold: half of them would be too few to learn from.
+FEWEST_SAMPLED = 20
+
 
 @dataclass(frozen=True)
 class Sample:
@@ -45,7 +48,7 @@ class Sample:
         is not finite.
         """
         n_counted = source.n_samples if source.weights is None else int(np.count_nonzero(source.weights))
-        numbers = source.drawn(n_counted if n_counted <= most else min(most, n_counted // 2), seed)
+        numbers = source.drawn(n_counted if n_counted <= max(most, FEWEST_SAMPLED) else min(most, n_counted // 2), seed)
         survey = source.survey(numbers, refuse_what_is_not_finite)
         return cls(source, numbers, survey.rows, survey.weights)
 
