@@ -168,8 +168,8 @@ def test_importing_the_package_or_its_estimator_loads_neither_numba_nor_matplotl
 
 def test_the_interior_point_on_a_named_kernel_does_without_numba():
     code = (
-        "import numpy as np; from slabsvm import OneClassSlabSVM; "
-        "OneClassSlabSVM(solver='interior-point').fit(np.random.default_rng(0).normal(size=(50, 2)))"
+        "import numpy as np; from slabsvm import OneClassSlabSVM as Slab; "
+        "Slab(solver='interior-point', offsets='training').fit(np.random.default_rng(0).normal(size=(50, 2)))"
     )
     assert "numba" not in loaded_after(code)
 

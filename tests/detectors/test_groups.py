@@ -126,7 +126,7 @@ def test_groups_far_out_are_told_apart_by_their_distance():
         rest = OneClassSlabSVM(gamma=model.gamma_).fit(X[groups != group], groups=groups[groups != group])
         own = groups == group
         # The same scale as new rows, but for what the planes move by as a group of 32 leaves.
-        np.testing.assert_allclose(model.loo_decisions_[own], rest.decision_function(X[own]), rtol=0.2)
+        np.testing.assert_allclose(model.loo_decisions_[own], rest.decision_function(X[own]), rtol=0.25)
 
 
 def test_sparse_rows_and_matrices_have_groups_too():

@@ -216,7 +216,6 @@ def test_grid_search_with_a_scorer_of_the_same_criterion_chooses_the_same(X):
     assert naive.best_params_ == search.best_params_
 
 
-@pytest.mark.warns("that was tried, and a better one may lie beyond")
 def test_rows_in_another_order_choose_the_same(X):
     search = LabelFreeSearchCV(OneClassSlabSVM(), {"gamma": [0.02, 0.2, 2.0], "nu_lower": [0.05, 0.2]}, cv=4)
     first = clone(search).fit(X)
@@ -307,6 +306,7 @@ def test_sparse_and_dense_rows_are_searched_alike():
     np.testing.assert_allclose(dense["mean_acceptance"], sparse["mean_acceptance"], atol=chance)
 
 
+@pytest.mark.warns("No candidate keeps the recall")
 def test_text_and_missing_values_reach_the_pipelines_first_step(X):
     table = pd.DataFrame(X, columns=list("abcd")).assign(kind=np.where(X[:, 0] > 0, "high", "low"))
     table.loc[3, "b"] = np.nan
@@ -557,6 +557,7 @@ def test_rows_in_proportion_to_their_weights_do_not_depend_on_the_weights_unit()
 # --- journal and progress
 
 
+@pytest.mark.warns("that was tried, and a better one may lie beyond")
 def test_pickles_of_a_search_leave_the_progress_out_and_clones_keep_it(X):
     search = LabelFreeSearchCV(OneClassSVM(), GRID, cv=2, progress=lambda *counts: counts)
     for state in (search, search.fit(X)):
@@ -566,6 +567,7 @@ def test_pickles_of_a_search_leave_the_progress_out_and_clones_keep_it(X):
     np.testing.assert_array_equal(again.predict(X), search.predict(X))
 
 
+@pytest.mark.warns("that was tried, and a better one may lie beyond")
 def test_the_time_left_counts_the_refit(X):
     told = []
     LabelFreeSearchCV(OneClassSVM(), GRID, cv=2, progress=lambda *counts: told.append(counts)).fit(X)
@@ -576,6 +578,8 @@ def test_the_time_left_counts_the_refit(X):
     assert refit_cost(8000, 2000, 2) == 64.0
 
 
+@pytest.mark.warns("that was tried, and a better one may lie beyond")
+@pytest.mark.warns("No candidate keeps the recall")
 def test_a_search_that_is_killed_loses_no_finished_cell(tmp_path, X):
     journal, fits = tmp_path / "runs" / "search.jsonl", []
 

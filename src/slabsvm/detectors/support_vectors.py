@@ -211,11 +211,12 @@ class SupportVectorDetector(GroupedDetector, KernelDetector):
         gram = gram.held() if gram.n_samples <= SMALL else gram
         dual = self._dual(training.distinct.weights, kernel, gram)
         solution = self._solve(training, dual, gram, start)
+        held = gram
         if self.offsets == "leave-one-out" and gram.n_samples <= EXACT:
-            gram = gram.held()
-            solution = self._polished(dual, gram, solution)
+            held = gram.held()
+            solution = self._polished(dual, held, solution)
         left_out = start.left_out_of(dual, gram, solution) if start else None
-        return self._read_off(training, Solved(kernel, gram, dual, solution, left_out))
+        return self._read_off(training, Solved(kernel, held, dual, solution, left_out), gram)
 
     def _fit_from(self, training: Training, *, gram_of: GramFactory, start: Start | None) -> Start | None:
         """Fit with access to K made by gram_of, from an earlier fit's solution; return what the next may start from."""
@@ -274,8 +275,8 @@ class SupportVectorDetector(GroupedDetector, KernelDetector):
             return solution
         return replace(nearer, iterations=solution.iterations + nearer.iterations, status=solution.status)
 
-    def _read_off(self, training: Training, solved: Solved) -> SupportVectorFit:
-        """Return what follows from a solution."""
+    def _read_off(self, training: Training, solved: Solved, given: Gram) -> SupportVectorFit:
+        """Return what follows from a solution; K as it was given is what a later fit may share."""
         gram, dual, solution = solved.gram, solved.dual, solved.solution
         support, expansion = self._held(training, solved)
         unseen, offsets = Unseen(solution.scores, training.distinct.weights, None), solution.offsets
@@ -327,7 +328,7 @@ class SupportVectorDetector(GroupedDetector, KernelDetector):
             iterations=solution.iterations,
             status=solution.status.name.lower().replace("_", " "),
             usual=self._usual(training, solved, expansion),
-            start=Start(training.distinct.keys, dual, replace(solution, face=None), gram, closed),
+            start=Start(training.distinct.keys, dual, replace(solution, face=None), given, closed),
         )
 
     def _left_out(self, training: Training, solved: Solved) -> tuple[Unseen, float, LeaveOneOut | None]:

@@ -120,10 +120,10 @@ class SVDD(SupportVectorDetector):
         constant = common_length(kernel, gram, type(self).__name__) is not None
         return hypersphere(weights, nu, np.zeros_like(gram.diagonal) if constant else gram.diagonal)
 
-    def _read_off(self, training: Training, solved: Solved) -> SupportVectorFit:
+    def _read_off(self, training: Training, solved: Solved, given: Gram) -> SupportVectorFit:
         if solved.solution.status is Status.DEGENERATE:
             refuse_remote_cloud(2 * abs(solved.solution.objective), solved.gram)
-        fit = super()._read_off(training, solved)
+        fit = super()._read_off(training, solved, given)
         taken_off = self._taken_off(solved)
         loo_scores = None if fit.loo_scores is None else 2.0 * fit.loo_scores - taken_off - fit.squared_norm
         nu = self._share_outside(float(training.distinct.weights.sum()))

@@ -40,6 +40,8 @@ POLISHED = 1e-6
 GAP = 1e-7
 # The share of it that the added term may make.
 ADDED = 0.01
+# What is added may move scores by this share of their spread.
+TOLD_APART = 1e-2
 # What is added is at least this share of K's diagonal, and at most that: rounding, and no other problem.
 LEAST, MOST = 1e-12, 1e-2
 # Events on a path: most have less than five. Where there are more, what is clipped to its boxes is often good enough;
@@ -98,7 +100,9 @@ class Unlearning:
         self.unit = diagonal = float(gram.diagonal.mean())
         allowed = max(2.0 * solution.gap, GAP * dual.scale(solution.objective, diagonal))
         largest = float(np.max(self.beta**2))
-        added = ADDED * allowed / (2.0 * largest) if largest > 0 else np.inf
+        # Where scores differ by little, as of a tiny gamma, less may be added than their size would allow.
+        told_apart = (TOLD_APART * float(solution.scores.std())) ** 2 / diagonal if diagonal > 0 else 0.0
+        added = ADDED * min(allowed, told_apart) / (2.0 * largest) if largest > 0 else np.inf
         self.added = float(np.clip(added, LEAST * diagonal, MOST * diagonal))
         self.face = face = Face(dual, solution.multipliers, free)
         if len(face.samples) and self.unit > 0:

@@ -21,9 +21,10 @@ import numpy as np
 
 from slabsvm.data.distinct import Distinct, distinct_rows, each_its_own
 from slabsvm.data.passes import STRETCH_BYTES, Planes, Source, Surveyed, Swept
-from slabsvm.dual.leave_one_out import leave_one_out
+from slabsvm.dual.leave_one_out import closed_form, leave_one_out
 from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Solution, Status
+from slabsvm.dual.unlearning import EXACT
 from slabsvm.gram.products import Thin
 from slabsvm.kernels.linear import Linear
 from slabsvm.runtime.arrays import FloatArray
@@ -343,7 +344,9 @@ class _Bands:
             or self._status(0.5 * float(near.w(solution) @ near.w(solution)), solution.gap) is Status.DEGENERATE
         ):
             return np.zeros(len(self.unit.signs))
-        return near.dual.offsets(leave_one_out(near.dual, near.gram, solution).scores) - solution.offsets
+        # A wide band is left to the closed form, which holds no more of it than the free samples.
+        of = leave_one_out if near.dual.n_samples <= EXACT else closed_form
+        return near.dual.offsets(of(near.dual, near.gram, solution).scores) - solution.offsets
 
     def _status(self, objective: float, gap: float) -> Status:
         if gap > self.unit.gap_target(objective, self.mean_diagonal, self.tol):
