@@ -5,8 +5,8 @@
 For 20 problems with each of five kernels (scikit-learn's bundled data, and a cloud; m <= 200; epsilon 0, .2, 2/3 and
 1.5) every support vector is left out in turn and the model refitted to a relative gap of 1e-11, with the boxes of the
 others unchanged; and for a ring, a line and thirty tiny clusters of 100 and 300 rows, one-class SVMs at gamma 1, nu .1.
-What is compared is the score of the sample left out; errors are in units of the standard deviation of all refits' scores
-of the same model. Samples that support nothing are exact and are not counted, nor are models whose w is zero.
+What is compared is the score of the sample left out; errors are in units of the standard deviation of all refits'
+scores of the same model. Samples that support nothing are exact and are not counted, nor are models whose w is zero.
 """
 
 from __future__ import annotations
