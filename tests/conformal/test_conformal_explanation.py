@@ -54,9 +54,6 @@ def asked(X) -> np.ndarray:
 @pytest.mark.warns(
     "Rows infinitely far away are accepted",
     cases=[
-        # Of some folds w is nearly 0, and the slab takes in what is far.
-        "linear slab-cross-False",
-        "linear slab-cross-True",
         "linear one-class SVM-cross-False",
         "linear one-class SVM-leave-one-out-False",
         "linear one-class SVM-split-False",
