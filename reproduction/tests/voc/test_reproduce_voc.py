@@ -81,7 +81,8 @@ class TestCoordinates:
             there = METHODS[method](kernel=name, **({"gamma": GAMMA} if name == "rbf" else {}), **parameters, **exact)
             expected = there.fit(X[train]).decision_function(X[others])
             found = METHODS[method](kernel=shown_as, **parameters).fit(seen).decision_function(asked)
-        assert np.abs(found - expected).max() <= 1e-9 * np.ptp(expected)
+        # Left-out scores, which put the thresholds, are exact to within a gap of 1e-7, and not to rounding.
+        assert np.abs(found - expected).max() <= 1e-8 * np.ptp(expected)
 
     def test_equal_rows_and_rows_of_zeros_keep_their_products(self, rows):
         X = rows[:40].copy()
