@@ -401,7 +401,7 @@ class AutoSlabSVM(WithProgress, GroupedDetector):
         rounding = rounding_of(abs(offset) + 1.0)
         offset -= rounding
         # Of n + 1 rows in random order, a new one may be the lowest; equal rows are rows, too.
-        n = n_judging if training.groups is not None else max(n_judging, np.count_nonzero(training.weights))
+        n = n_judging if training.groups is not None else max(n_judging, float(np.count_nonzero(training.weights)))
         expected = min(float(np.average(scores >= offset, weights=masses)), n / (n + 1.0))
         return CombinedFit(
             offset=offset,
