@@ -74,12 +74,13 @@ def refit(dual, K, leaving):
 
 def assert_near(found, expected, K, samples, gap):
     """Assert that scores agree to what gaps allow: half of |w - w'|^2 is at most the gap of each."""
-    rounding = 1e-9 * np.abs(expected).max()
+    # Where w is 0, scores are the rounding of sums of terms of the size of K's diagonal.
+    rounding = 1e-9 * np.abs(expected).max() + 1e-11 * np.diagonal(K).max()
     allowed = np.sqrt(np.diagonal(K)[samples]) * gap + rounding
     assert (np.abs(found - expected) <= allowed).all(), np.abs(found - expected) / allowed
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60, deadline=None, derandomize=True)
 @given(programs())
 def test_scores_without_a_sample_are_those_of_a_refit_to_within_the_gaps(program):
     dual, K = program
@@ -96,7 +97,7 @@ def test_scores_without_a_sample_are_those_of_a_refit_to_within_the_gaps(program
         assert_near(found.scores[place], scores, K, np.arange(len(K)), reach)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40, deadline=None, derandomize=True)
 @given(programs(), st.integers(2, 8))
 def test_scores_without_a_group_are_those_of_a_refit_to_within_the_gaps(program, n_groups):
     dual, K = program
