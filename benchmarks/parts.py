@@ -79,7 +79,7 @@ def prediction(models: list[tuple[OneClassSlabSVM, OneClassSVM]], n_rows: int, o
         models.append((ours, OneClassSVM(gamma=gamma, nu=0.5, cache_size=1000).fit(X)))
     ours, peer = models[0]
     rows = clouds(30_000, 16)[-n_rows:]
-    kernel, vectors = ours._fitted.kernel, ours.support_vectors_
+    kernel, vectors = ours.model_.kernel, ours.support_vectors_
     left, right = (kernel.prepare(some, np.float32) for some in (rows, vectors))
     height = max(1, min(n_rows, LIMIT_BYTES // (4 * len(vectors))))
     memory = np.empty((height, len(vectors)), dtype=np.float32)

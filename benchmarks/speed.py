@@ -238,7 +238,7 @@ def measure(fit: Fit, options: Options) -> list[Record]:
     first = seconds(lambda: ours.fit(X), clock, large=large)
     distinct = np.unique(X, axis=0)
     n_columns = len(np.unique(X[ours.support_], axis=0))
-    limit = columns_once(ours._fitted.kernel, distinct, n_columns, N_JOBS if large else 1)
+    limit = columns_once(ours.model_.kernel, distinct, n_columns, N_JOBS if large else 1)
 
     times: dict[str, list[float]] = {"limit": [], "ours": [], "peer": []}
     for _ in range(repeats):
@@ -269,7 +269,7 @@ def measure(fit: Fit, options: Options) -> list[Record]:
         if fit.parameters.get("epsilon") == 0.0:
             # libsvm scales its coefficients by nu m; its objective in our unit, from its own scores.
             beta = peer.dual_coef_[0] / (nu * len(X))
-            scores = ours._fitted.kernel(peer.support_vectors_, peer.support_vectors_) @ beta
+            scores = ours.model_.kernel(peer.support_vectors_, peer.support_vectors_) @ beta
             record["peer_objective_over_ours"] = float(0.5 * beta @ scores / ours.dual_objective_)
     return [record]
 

@@ -15,7 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 
 import slabsvm
 from slabsvm import LabelFreeSearchCV, OneClassSVM, SlabCollapseWarning
-from slabsvm.detectors.base import Detector, Fitted, nu_quantile, parameters, rounding_of
+from slabsvm.detectors.base import Detector, nu_quantile, parameters, rounding_of
+from slabsvm.detectors.model import Model
 from slabsvm.detectors.training import Training
 from slabsvm.selection import Criterion
 
@@ -60,7 +61,7 @@ def test_a_kernel_is_a_class_and_a_line(tmp_path):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ellipsoid(Fitted):
+class Ellipsoid(Model):
     """Where the samples' standardised distances from their mean are small."""
 
     mean: np.ndarray
@@ -76,11 +77,11 @@ class EllipsoidDetector(Detector):
 
     nu: float = 0.1
 
-    _fitted: Ellipsoid = field(init=False)
+    model_: Ellipsoid = field(init=False)
 
     def score_samples(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
-        return self._fitted.scores(self._checked(X, reset=False))
+        return self.model_.scores(self._checked(X, reset=False))
 
     def _learn(self, training: Training) -> Ellipsoid:
         rows, weights = training.samples.astype(np.float64), training.distinct.weights
@@ -92,7 +93,7 @@ class EllipsoidDetector(Detector):
         return replace(found, offset=nu_quantile(scores, training.distinct, self.nu) - rounding, rounding=rounding)
 
     def _diagnosis(self) -> str:
-        return "All samples are one point." if self._fitted.variance.max() <= 1e-12 else ""
+        return "All samples are one point." if self.model_.variance.max() <= 1e-12 else ""
 
     def _nominal_recall(self) -> float:
         return 1.0 - self.nu

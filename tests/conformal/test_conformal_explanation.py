@@ -142,9 +142,9 @@ def test_what_cannot_be_explained_is_refused_with_what_to_do(X):
     with pytest.raises(ValueError, match=r"'normalizer' \(Normalizer\) makes other features"):
         explain(make_pipeline(Normalizer(), OneClassSVM()).fit(X), X)
     with pytest.raises(ValueError, match="IsolationForest is no detector of this package"):
-        explain(IsolationForest(n_estimators=5).fit(X), X)
+        explain(IsolationForest(n_estimators=5, random_state=0).fit(X), X)
     with pytest.raises(ValueError, match="IsolationForest is no detector of this package"):
-        ConformalDetector(IsolationForest(n_estimators=5)).fit(X).explain(X)
+        ConformalDetector(IsolationForest(n_estimators=5, random_state=0)).fit(X).explain(X)
     for kernel, what in (
         (lambda left, right: left @ right.T, "This kernel takes"),
         ("precomputed", "precomputed"),

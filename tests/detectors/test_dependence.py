@@ -51,7 +51,7 @@ def test_left_out_residuals_are_those_of_refits_without_one_copy(monkeypatch):
     X = rows(40)
     times = np.r_[3, 2, 2, np.ones(37, dtype=int)]
     model, residuals = fitted_parts(np.repeat(X, times, axis=0), monkeypatch)
-    regressions = model._fitted.regressions
+    regressions = model.model_.regressions
     Z = regressions.standardised(X)
     assert regressions.gammas == pytest.approx(MULTIPLE / 2)
     expected = np.empty((40, 3))
@@ -69,7 +69,7 @@ def test_left_out_residuals_are_those_of_refits_without_one_copy(monkeypatch):
 def test_left_out_groups_are_those_of_refits(monkeypatch):
     X, groups = rows(40), np.arange(40) // 4
     model, residuals = fitted_parts(X, monkeypatch, groups=groups)
-    Z = model._fitted.regressions.standardised(X)
+    Z = model.model_.regressions.standardised(X)
     expected = []
     for i in range(40):
         others = groups != groups[i]
@@ -106,7 +106,7 @@ def test_many_features_and_rows_are_sampled():
     X = np.random.default_rng(0).normal(size=(700, 30))
     model = DependenceDetector().fit(X)
     assert len(model.targets_) == 10
-    assert len(model._fitted.regressions.samples) == model.max_samples
+    assert len(model.model_.regressions.samples) == model.max_samples
     assert (model.predict(np.random.default_rng(1).normal(size=(500, 30))) == 1).mean() == pytest.approx(0.9, abs=0.04)
     assert not np.array_equal(DependenceDetector(random_state=1).fit(X).targets_, model.targets_)
 

@@ -76,9 +76,9 @@ def unit_of(model, new) -> np.ndarray:
     if isinstance(model, KernelDensityDetector | NeighboursDetector | DependenceDetector | AutoSlabSVM):
         return 1.0 + np.abs(model.score_samples(new))
     if isinstance(model, KernelPCADetector):
-        kernel = model._fitted.kernel
-        return np.abs(model._fitted.expansion.coefficients).sum() ** 2 * np.maximum(
-            kernel.diagonal(new), kernel.diagonal(model._fitted.expansion.samples).max()
+        kernel = model.model_.kernel
+        return np.abs(model.model_.expansion.coefficients).sum() ** 2 * np.maximum(
+            kernel.diagonal(new), kernel.diagonal(model.model_.expansion.samples).max()
         )
     if isinstance(model, LinearOneClassSlabSVM):
         size = (
@@ -87,8 +87,8 @@ def unit_of(model, new) -> np.ndarray:
             else np.abs(model._map.lifted(model.coef_[0])).sum()
         )
     else:
-        size = np.full(len(new), model._fitted.rounding / (ROUNDING_UNITS * EPS))
-        size = size + np.abs(model.project(new)) + model._fitted.squared_lengths(new)
+        size = np.full(len(new), model.model_.rounding / (ROUNDING_UNITS * EPS))
+        size = size + np.abs(model.project(new)) + model.model_.squared_lengths(new)
     score = getattr(model, "_two_sided", None)
     size = size + abs(getattr(model, "rho_lower_", 0.0))
     return size / min(score.unit, score.outer - score.peak) + np.abs(model.decision_function(new)) if score else size
@@ -190,7 +190,7 @@ def test_a_training_row_beyond_the_upper_plane_is_near_in_all_features(X):
     assert len(above) >= 5
     decisions = model.decision_function(above)
     assert (decisions < 0).all()
-    typical = model._fitted.expansion.surroundings.typical
+    typical = model.model_.expansion.surroundings.typical
     assert model.explain(above) == pytest.approx(np.outer(decisions, typical / typical.sum()), rel=1e-9)
 
 

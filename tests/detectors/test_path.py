@@ -130,7 +130,7 @@ def test_nothing_of_the_way_stays_in_a_model(n_features, X):
     first, second = fit_path(model, X, gamma=[0.1, 0.2])
     assert not hasattr(model, "support_")
     for one in (first, second):
-        assert one._fitted.start is None
+        assert one.model_.start is None
         assert one.get_params() == {**model.get_params(), "gamma": one.gamma}
         assert set(vars(one)) == set(vars(OneClassSlabSVM().fit(X)))
         kept = pickle.loads(pickle.dumps(one))  # bytes that this line made, and no stranger's

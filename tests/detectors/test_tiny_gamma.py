@@ -47,8 +47,8 @@ def gap_in_extended_precision(detector: object, X: np.ndarray) -> float:
 
     Sums of multipliers are fixed, so that what is taken off K moves all scores and offsets alike.
     """
-    dual: Dual = detector._fitted.start.dual
-    solution: Solution = detector._fitted.start.solution
+    dual: Dual = detector.model_.start.dual
+    solution: Solution = detector.model_.start.solution
     X = X[distinct_rows(X, np.ones(len(X))).representatives].astype(np.longdouble)
     squared = sum((column[:, None] - column[None]) ** 2 for column in X.T)
     multipliers = solution.multipliers.astype(np.longdouble)

@@ -97,7 +97,7 @@ class Known:
         planes = [model.rho_lower_] if np.isinf(model.rho_upper_) else [model.rho_lower_, model.rho_upper_]
         # Positions that differ by rounding alone (the planes' margin for it is 1024 units of it) have no unit.
         unit = float(np.ptp(positions))
-        unit = unit if unit > model._fitted.rounding / ALLOWED else 0.0
+        unit = unit if unit > model.model_.rounding / ALLOWED else 0.0
         return cls(
             model,
             [str(one.message) for one in caught],

@@ -272,10 +272,10 @@ def test_a_loaded_model_is_cloned_and_fitted_as_any_other(path):
     fresh = clone(loaded).fit(NEW)
     np.testing.assert_array_equal(fresh.decision_function(X), clone(model).fit(NEW).decision_function(X))
     # The solution that a warm start begins from is not kept: the next fit starts anew.
-    assert loaded._fitted.start is None
+    assert loaded.model_.start is None
     loaded.fit(NEW)
     np.testing.assert_array_equal(loaded.decision_function(X), fresh.decision_function(X))
-    assert loaded._fitted.start is not None
+    assert loaded.model_.start is not None
 
 
 def test_what_only_training_needs_can_be_left_out(path):
@@ -348,7 +348,7 @@ def test_numpy_reads_the_arrays_and_json_the_rest(path):
     save(model, path)
     with np.load(path, allow_pickle=False) as arrays:
         kept = arrays["model.fitted.fit.function.samples.samples"]
-    np.testing.assert_array_equal(kept, model.support_vectors_[np.argsort(model._fitted.support.samples)])
+    np.testing.assert_array_equal(kept, model.support_vectors_[np.argsort(model.model_.support.samples)])
     with zipfile.ZipFile(path) as archive:
         document = json.loads(archive.read("model.json"))
     assert document["schema"] == SCHEMA

@@ -51,7 +51,7 @@ def test_left_out_planes_are_quantiles_of_left_out_scores(problem: Problem) -> N
     assert least * (shares @ accepted) - SHARES <= slab.expected_recall_ <= shares @ accepted + SHARES
     assert slab.training_recall_bound_ == pytest.approx(1.0 - problem.shares[slab.support_].sum(), abs=SHARES)
     # A plane that faces the limit of a local kernel is kept off it, which is said.
-    if not slab._fitted.infinity_warning:
+    if not slab.model_.infinity_warning:
         assert shares[left_out < slab.rho_lower_].sum() <= lower + SHARES
         assert shares[left_out > slab.rho_upper_].sum() <= upper + SHARES
 
@@ -69,7 +69,7 @@ RIVALS = (OneClassSVM, SVDD, KernelPCADetector, KernelDensityDetector)
 def test_a_rivals_threshold_is_a_quantile_of_left_out_scores(problem: Problem, model: Any, nu: float) -> None:
     kernel = {} if model is KernelDensityDetector else problem.of_kernel
     one = attempted(lambda: model(nu=nu, **kernel).fit(problem.X, sample_weight=problem.sample_weight))
-    if isinstance(one, str) or one._fitted.infinity_warning:
+    if isinstance(one, str) or one.model_.infinity_warning:
         return
     counted = problem.shares > 0
     assert problem.shares[counted & (one.loo_scores_ < one.offset_)].sum() <= nu + SHARES

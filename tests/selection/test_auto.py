@@ -400,7 +400,7 @@ def test_of_many_rows_in_groups_whole_groups_are_learned_and_the_recall_of_new_g
     X, groups = grouped(250, 18, spread, seed=1)
     model = AutoSlabSVM().fit(X, groups=groups)
     # Of 4,500 rows 2,000, 4,000 and 500 at most, or of 30 groups 540.
-    n_learned = {member.kind: member.detector.n_samples_fit_ for member in model._fitted.combination.members}
+    n_learned = {member.kind: member.detector.n_samples_fit_ for member in model.model_.combination.members}
     limits = {"one-class SVM": 1998, "neighbours": 3996, "neighbours in some features": 540, "dependence": 4500}
     assert n_learned == limits
     new, _ = grouped(4000, 1, spread, seed=2)

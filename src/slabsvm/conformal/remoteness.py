@@ -25,8 +25,8 @@ from sklearn.pipeline import Pipeline
 from slabsvm.data.checks import canonical
 from slabsvm.detectors.base import nameless
 from slabsvm.detectors.kernelized import KernelDetector
+from slabsvm.detectors.model import SupportVectorModel
 from slabsvm.detectors.slab_planes import Slab
-from slabsvm.detectors.support_vector_fit import SupportVectorFit
 from slabsvm.kernels.rbf import RBF
 from slabsvm.runtime.arrays import BoolArray, FloatArray
 from slabsvm.runtime.sklearn_private import _safe_indexing
@@ -88,8 +88,8 @@ def reach_without_own(detector: Any, X: Any) -> FloatArray:
     model, rows = innermost(detector, X)
     if not _has_mass(model):
         return np.full(len(model.loo_scores_), np.inf)
-    if isinstance(model._fitted, SupportVectorFit) and model._fitted.loo_log_mass is not None:
-        return _where_little(model._fitted.loo_log_mass, least_mass(model))
+    if isinstance(model.model_, SupportVectorModel) and model.model_.loo_log_mass is not None:
+        return _where_little(model.model_.loo_log_mass, least_mass(model))
     own = np.zeros(len(model.loo_scores_), dtype=bool)
     own[getattr(model, "support_", slice(None))] = True
     return _where_little(_log_mass(model, rows, own), least_mass(model))
@@ -103,7 +103,7 @@ def limit_of(detector: Any) -> float:
     model, _ = innermost(detector)
     if not needs_reach(model):
         return -np.inf
-    samples = model._fitted.expansion.samples
+    samples = model.model_.expansion.samples
     row = np.zeros((1, samples.shape[1]))
     row[0, 0] = samples[:, [0]].max() + BANDWIDTHS / np.sqrt(model.gamma_)
     return float(nameless(model).decision_function(row)[0])
@@ -131,7 +131,7 @@ def _transformed(steps: Pipeline, X: Any) -> Any:
 
 
 def _has_mass(model: Any) -> bool:
-    return isinstance(model, KernelDetector) and isinstance(model._fitted.kernel, RBF)
+    return isinstance(model, KernelDetector) and isinstance(model.model_.kernel, RBF)
 
 
 def _ranks_by_mass(model: Any) -> bool:
@@ -150,7 +150,7 @@ def _may_be_out_of_reach(model: Any, decisions: FloatArray, least: float) -> Boo
 def least_mass(model: Any) -> float:
     """Return the mass below which a row is out of reach."""
     plane = model.rho_lower_ if isinstance(model, Slab) else 0.0
-    return float(max(SHARE_OF_PLANE * plane, UNITS_OF_ROUNDING * model._fitted.rounding))
+    return float(max(SHARE_OF_PLANE * plane, UNITS_OF_ROUNDING * model.model_.rounding))
 
 
 def _where_little(mass: FloatArray, least: float) -> FloatArray:
@@ -159,7 +159,7 @@ def _where_little(mass: FloatArray, least: float) -> FloatArray:
 
 def _log_mass(model: Any, X: Any, own: BoolArray | None = None) -> FloatArray:
     """Return the log kernel mass of each row; of the rows `own`, which are samples, without themselves."""
-    mass: FloatArray = model._fitted.expansion.log_mass(model._checked(X, reset=False), own)
+    mass: FloatArray = model.model_.expansion.log_mass(model._checked(X, reset=False), own)
     return mass
 
 

@@ -1,7 +1,7 @@
 """The abstract detector: scikit-learn's outlier contract, and what every fit goes through.
 
 A fit is a pipeline of values. Rows and weights become a `Training`, validated once; a model learns from it and returns
-a frozen `Fitted`; `fit` puts that and its public attributes on the detector, in one place, and warns of what the model
+a frozen `Model`; `fit` puts that and its public attributes on the detector, in one place, and warns of what the model
 finds odd about it. A model states how it learns, how it scores, and its diagnosis.
 """
 
@@ -23,6 +23,7 @@ from slabsvm.data.distinct import Distinct, distinct_rows, fingerprints, near_co
 from slabsvm.data.groups import groups_of
 from slabsvm.detectors import recall
 from slabsvm.detectors.explanation import Explanation
+from slabsvm.detectors.model import Model
 from slabsvm.detectors.scale import made_by_few
 from slabsvm.detectors.training import Training
 from slabsvm.detectors.weighting import checked_weights
@@ -136,41 +137,6 @@ class Scored(SignatureOnce, OutlierMixin, BaseEstimator, ABC):
         return tags
 
 
-@dataclass(frozen=True, kw_only=True)
-class Fitted:
-    """What a fit found: all that predictions, summaries and warnings read.
-
-    Attributes
-    ----------
-    offset : float
-        The score from which on rows are accepted.
-    rounding : float
-        By how much it was moved outwards, so that what lies on the boundary is inside.
-    loo_scores : (n_samples,) array of float64 or None
-        What each training row scores without itself; None with offsets="training".
-    infinity_warning : str
-        What is wrong where a row infinitely far away would be accepted, or is kept outside at a cost; or nothing.
-    """
-
-    offset: float
-    rounding: float
-    loo_scores: FloatArray | None
-    infinity_warning: str = ""
-
-    @property
-    def loo_spread(self) -> float:
-        """By how much leave-one-out scores differ; infinite with offsets="training"."""
-        if self.loo_scores is None:
-            return np.inf
-        # fmax and fmin pass over the NaN of rows without weight.
-        return float(np.fmax.reduce(self.loo_scores) - np.fmin.reduce(self.loo_scores))
-
-    def attributes(self) -> dict[str, Any]:
-        """Return the public attributes, by their names."""
-        found: dict[str, Any] = {"offset_": self.offset}
-        return found if self.loo_scores is None else {**found, "loo_scores_": self.loo_scores}
-
-
 @parameters
 class Detector(Scored):
     """A detector that learns from distinct positive samples and their weights."""
@@ -180,7 +146,7 @@ class Detector(Scored):
     n_samples_fit_: int = field(init=False)
     loo_scores_: FloatArray = field(init=False)
     warning_: str = field(init=False)
-    _fitted: Any = field(init=False)
+    model_: Model = field(init=False)
     # The fingerprint of each row of positive weight, by which it is known again.
     _learned: npt.NDArray[np.uint64] | None = field(init=False)
     # What weights were divided by.
@@ -191,7 +157,7 @@ class Detector(Scored):
     }
 
     @abstractmethod
-    def _learn(self, training: Training) -> Fitted:
+    def _learn(self, training: Training) -> Model:
         """Return what there is to find; nothing is put on the detector."""
 
     @abstractmethod
@@ -266,16 +232,16 @@ class Detector(Scored):
         distinct = self._distinct(X, weights)
         return Training(X, weights, distinct, groups=None if groups is None else groups_of(groups, distinct, weights))
 
-    def _take(self, training: Training, fitted: Fitted) -> None:
+    def _take(self, training: Training, fitted: Model) -> None:
         """Put what was found on the detector, in place of what an earlier fit found."""
-        if hasattr(self, "_fitted"):
-            for name in self._fitted.attributes():
+        if hasattr(self, "model_"):
+            for name in self.model_.attributes():
                 delattr(self, name)
-        self._fitted = fitted
+        self.model_ = fitted
         self.n_samples_fit_ = training.n_rows
         self.__dict__.update(fitted.attributes())
 
-    def _publish(self, training: Training, fitted: Fitted) -> None:
+    def _publish(self, training: Training, fitted: Model) -> None:
         """Put what was found on the detector, and warn of what is odd about it."""
         self._take(training, fitted)
         self._learned = fingerprints(training.X)[training.weights > 0]

@@ -29,9 +29,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.data.groups import Groups
-from slabsvm.detectors.base import Detector, Fitted, checked_rows, parameters, rounding_of
+from slabsvm.detectors.base import Detector, checked_rows, parameters, rounding_of
 from slabsvm.detectors.explanation import Explanation, of_distances
 from slabsvm.detectors.grouped import GroupedDetector
+from slabsvm.detectors.model import Model
 from slabsvm.detectors.surprise import Surprise
 from slabsvm.detectors.training import Training
 from slabsvm.dual.program import weighted_quantile
@@ -115,7 +116,7 @@ class Regressions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DependenceFit(Fitted):
+class DependenceModel(Model):
     """Regressions, the surprise of each one's residuals, and the threshold on their mean."""
 
     regressions: Regressions
@@ -191,7 +192,7 @@ class DependenceDetector(GroupedDetector):
     random_state: Any = 0
 
     targets_: IndexArray = field(init=False)
-    _fitted: DependenceFit = field(init=False)
+    model_: DependenceModel = field(init=False)
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **Detector._parameter_constraints,
@@ -209,7 +210,7 @@ class DependenceDetector(GroupedDetector):
         check_is_fitted(self)
         X = self._checked(X, reset=False)
         found = np.full(X.shape, np.nan)
-        found[:, self.targets_] = self._fitted.regressions.expected(X)
+        found[:, self.targets_] = self.model_.regressions.expected(X)
         return found
 
     def score_samples(self, X: Any) -> FloatArray:
@@ -219,7 +220,7 @@ class DependenceDetector(GroupedDetector):
 
     def _surprise(self, X: FloatArray) -> FloatArray:
         """Return the surprise of each target in validated rows, (n, t)."""
-        return self._fitted.surprise(self._fitted.regressions.residuals(X))
+        return self.model_.surprise(self.model_.regressions.residuals(X))
 
     def _explanation(self, X: Any) -> Explanation:
         found = self._surprise(self._checked(X, reset=False))
@@ -231,7 +232,7 @@ class DependenceDetector(GroupedDetector):
         return of_distances(by_feature, usual, decisions, reference=self._typical_decision())
 
     @ONE_BLAS_THREAD
-    def _learn(self, training: Training) -> DependenceFit:
+    def _learn(self, training: Training) -> DependenceModel:
         X = training.samples.astype(np.float64, copy=False)
         regressions, inverses = self._regressions(X, training)
         rows, weights = training.counted
@@ -251,7 +252,7 @@ class DependenceDetector(GroupedDetector):
         scores = -np.mean(each, axis=0)
         offset = weighted_quantile(scores, weights, self.nu)
         rounding = rounding_of(1.0 + abs(offset))
-        return DependenceFit(
+        return DependenceModel(
             offset=offset - rounding,
             rounding=rounding,
             loo_scores=training.by_row(scores) if self.offsets == "leave-one-out" else None,

@@ -15,7 +15,6 @@ from slabsvm.data.pieces import pieces
 from slabsvm.detectors import infinity
 from slabsvm.detectors.base import (
     Detector,
-    Fitted,
     accepted_share,
     parameters,
     rounding_of,
@@ -23,6 +22,7 @@ from slabsvm.detectors.base import (
 from slabsvm.detectors.constraints import FiniteReal
 from slabsvm.detectors.explanation import Explanation, of_distances
 from slabsvm.detectors.grouped import GroupedDetector
+from slabsvm.detectors.model import Model
 from slabsvm.detectors.training import Training
 from slabsvm.dual.program import weighted_quantile
 from slabsvm.kernels.bandwidth import feature_variance, normal_reference
@@ -100,7 +100,7 @@ class Density:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DensityFit(Fitted):
+class DensityModel(Model):
     """A density with its threshold.
 
     Attributes
@@ -174,7 +174,7 @@ class KernelDensityDetector(GroupedDetector):
     nu: float = 0.1
 
     bandwidth_: float = field(init=False)
-    _fitted: DensityFit = field(init=False)
+    model_: DensityModel = field(init=False)
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **Detector._parameter_constraints,
@@ -185,17 +185,17 @@ class KernelDensityDetector(GroupedDetector):
     def score_samples(self, X: Any) -> FloatArray:
         """Return the logarithm of the density at each row, shape (n_samples,); -inf where it underflows even so."""
         check_is_fitted(self)
-        return self._fitted.density.logarithm(self._checked(X, reset=False))
+        return self.model_.density.logarithm(self._checked(X, reset=False))
 
     def _explanation(self, X: Any) -> Explanation:
-        density = self._fitted.density
+        density = self.model_.density
         around = density.surroundings.around(self._checked(X, reset=False))
         decisions = around.log_mass - density.log_height - self.offset_
         return of_distances(
             around.distances, density.surroundings.typical, decisions, reference=self._typical_decision()
         )
 
-    def _learn(self, training: Training) -> DensityFit:
+    def _learn(self, training: Training) -> DensityModel:
         shares = training.distinct.weights / training.distinct.weights.sum()
         scale = _mean_deviation(training.samples, shares)
         density = _density(training.samples, shares, self._bandwidth(scale, shares, training.X.shape[1]))
@@ -212,7 +212,7 @@ class KernelDensityDetector(GroupedDetector):
         expected = 1.0
         if self.offsets == "training" and len(shares) > 1:
             expected = accepted_share(density.without_own(scores), shares, offset - rounding)
-        return DensityFit(
+        return DensityModel(
             offset=offset - rounding,
             rounding=rounding,
             loo_scores=training.by_row(scores) if self.offsets == "leave-one-out" else None,
@@ -236,12 +236,12 @@ class KernelDensityDetector(GroupedDetector):
         return 1.0 - self.nu
 
     def _diagnosis(self) -> str:
-        if self._fitted.one_point:
+        if self.model_.one_point:
             return (
                 "All samples are the same point, so that the features have no scale to take a bandwidth from. Check "
                 "the features for constants."
             )
-        return self._fitted.infinity_warning or self._flattered(self._fitted.expected_recall)
+        return self.model_.infinity_warning or self._flattered(self.model_.expected_recall)
 
 
 def _density(samples: Any, shares: FloatArray, bandwidth: float) -> Density:

@@ -15,12 +15,12 @@ from slabsvm.detectors.base import accepted_share, nu_quantile, parameters, roun
 from slabsvm.detectors.explanation import Explanation, Usual, of_parts, summed
 from slabsvm.detectors.kernelized import (
     KernelDetector,
-    KernelFit,
     common_length,
     refuse_remote_cloud,
     samples_of,
     surroundings_of,
 )
+from slabsvm.detectors.model import KernelModel
 from slabsvm.detectors.principal_components import (
     Centred,
     Components,
@@ -50,7 +50,7 @@ USUAL_ROWS = 64
 
 
 @dataclass(frozen=True, kw_only=True)
-class Subspace(KernelFit):
+class Subspace(KernelModel):
     """The subspace that the leading components span through the mean mu.
 
     Attributes
@@ -219,7 +219,7 @@ class KernelPCADetector(KernelDetector):
     n_components_: int = field(init=False)
     explained_variance_ratio_: FloatArray = field(init=False)
     gamma_: float = field(init=False)
-    _fitted: Subspace = field(init=False)
+    model_: Subspace = field(init=False)
 
     _needs_no_origin = True
 
@@ -233,14 +233,14 @@ class KernelPCADetector(KernelDetector):
         """Return minus each row's squared distance from the subspace, shape (n_samples,), in the kernel's unit."""
         check_is_fitted(self)
         X = self._checked(X, reset=False)
-        found = self._fitted
+        found = self.model_
         scores = np.empty(X.shape[0])
         for rows, sums in found.expansion.chunks(X):
             scores[rows] = found.scores(X[rows], sums)
         return scores
 
     def _explanation(self, X: Any) -> Explanation:
-        X, fit = self._checked(X, reset=False), self._fitted
+        X, fit = self._checked(X, reset=False), self.model_
         if fit.kernel is None or not fit.kernel.additive:
             surroundings = surroundings_of(self, fit.expansion)
             decisions = fit.scores(X, surroundings.around(X).sums) - self.offset_
@@ -331,15 +331,15 @@ class KernelPCADetector(KernelDetector):
         return 1.0 - self.nu
 
     def _diagnosis(self) -> str:
-        if self._fitted.without_error:
+        if self.model_.without_error:
             cure = "offsets='leave-one-out', " if self.offsets == "training" else ""
             return (
                 f"The components reconstruct every training sample without error ({self.offsets} scores), so that no "
                 f"threshold for new samples can be read off them. Use {cure}fewer components, or a kernel of more "
                 "dimensions than the samples fill, and check the features for constants."
             )
-        warning_text = self._indistinct() or self._fitted.infinity_warning
-        return warning_text or self._flattered(self._fitted.expected_recall)
+        warning_text = self._indistinct() or self.model_.infinity_warning
+        return warning_text or self._flattered(self.model_.expected_recall)
 
 
 def _expected_recall(cloud: Centred, found: Components, q: int, offset: float) -> float:

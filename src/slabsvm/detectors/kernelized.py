@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import field
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -15,8 +15,9 @@ from joblib import effective_n_jobs
 from slabsvm.data.checks import SMALLEST_SQUARE
 from slabsvm.data.distinct import Distinct, distinct_rows, near_copies, same_points
 from slabsvm.data.pieces import pieces
-from slabsvm.detectors.base import Detector, Fitted, parameters
+from slabsvm.detectors.base import Detector, parameters
 from slabsvm.detectors.constraints import FiniteReal
+from slabsvm.detectors.model import KernelModel
 from slabsvm.detectors.training import Training
 from slabsvm.gram.base import Gram
 from slabsvm.gram.dense import Dense
@@ -26,7 +27,6 @@ from slabsvm.kernels.base import LARGEST_KERNEL_VALUE, Kernel
 from slabsvm.kernels.expansion import Expansion
 from slabsvm.kernels.function import FromFunction
 from slabsvm.kernels.named import NAMED
-from slabsvm.kernels.rbf import RBF
 from slabsvm.kernels.surroundings import Surroundings
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.sklearn_private import StrOptions
@@ -42,31 +42,6 @@ COMPARED_BYTES = 2**24
 GramFactory = Callable[[Kernel, Any, int], Gram]
 
 
-@dataclass(frozen=True, kw_only=True)
-class KernelFit(Fitted):
-    """What a detector of a kernel is once it is fitted.
-
-    Attributes
-    ----------
-    kernel : Kernel or None
-        None for a precomputed one.
-    length : float or None
-        k(x, x) of new samples, where the kernel is precomputed and the model needs it.
-    """
-
-    kernel: Kernel | None
-    length: float | None
-
-    def squared_lengths(self, X: Any) -> FloatArray:
-        """Return k(x, x) of each validated row, shape (n_samples,)."""
-        return np.full(X.shape[0], self.length) if self.kernel is None else self.kernel.diagonal(X)
-
-    def attributes(self) -> dict[str, Any]:
-        """Return the public attributes, by their names."""
-        found = super().attributes()
-        return {**found, "gamma_": self.kernel.gamma} if isinstance(self.kernel, RBF) else found
-
-
 @parameters
 class KernelDetector(Detector):
     """A detector that knows its samples by a kernel alone."""
@@ -74,6 +49,8 @@ class KernelDetector(Detector):
     kernel: str | Callable[[Any, Any], Any] = "rbf"
     gamma: str | float = "neighbours"
     n_jobs: int | None = None
+
+    model_: KernelModel = field(init=False)
 
     # Whether the model is the same wherever the origin of the features is, so that a linear kernel's may be moved.
     _needs_no_origin: ClassVar[bool] = False
@@ -132,7 +109,7 @@ class KernelDetector(Detector):
 
     def _indistinct(self) -> str:
         """Return a warning where no sample scores differently from any other without itself, or nothing."""
-        if self._fitted.loo_spread <= 4 * self._fitted.rounding:
+        if self.model_.loo_spread <= 4 * self.model_.rounding:
             return (
                 "Without itself, every training sample scores the same to within rounding, and so may all new ones. "
                 "Either all samples are (nearly) the same point of feature space, or the kernel matrix is the identity "

@@ -15,9 +15,10 @@ from scipy.spatial.distance import cdist
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.data.pieces import pieces
-from slabsvm.detectors.base import Detector, Fitted, parameters, rounding_of
+from slabsvm.detectors.base import Detector, parameters, rounding_of
 from slabsvm.detectors.explanation import Explanation, of_distances
 from slabsvm.detectors.grouped import GroupedDetector
+from slabsvm.detectors.model import Model
 from slabsvm.detectors.training import Training
 from slabsvm.dual.program import weighted_quantile
 from slabsvm.runtime.arrays import FloatArray, IndexArray
@@ -156,7 +157,7 @@ class Neighbourhood:
 
 
 @dataclass(frozen=True, kw_only=True)
-class NeighboursFit(Fitted):
+class NeighboursModel(Model):
     """A neighbourhood with its threshold."""
 
     neighbourhood: Neighbourhood
@@ -205,7 +206,7 @@ class NeighboursDetector(GroupedDetector):
     n_neighbours: int = 5
     nu: float = 0.1
 
-    _fitted: NeighboursFit = field(init=False)
+    model_: NeighboursModel = field(init=False)
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **Detector._parameter_constraints,
@@ -216,16 +217,16 @@ class NeighboursDetector(GroupedDetector):
     def score_samples(self, X: Any) -> FloatArray:
         """Return minus the mean distance of each row from its nearest training samples, shape (n_samples,)."""
         check_is_fitted(self)
-        return -self._fitted.neighbourhood.distances(self._checked(X, reset=False))
+        return -self.model_.neighbourhood.distances(self._checked(X, reset=False))
 
     def _explanation(self, X: Any) -> Explanation:
-        X, neighbourhood = self._checked(X, reset=False), self._fitted.neighbourhood
+        X, neighbourhood = self._checked(X, reset=False), self.model_.neighbourhood
         decisions = -neighbourhood.distances(X) - self.offset_
         return of_distances(
             neighbourhood.by_feature(X), neighbourhood.typical, decisions, reference=self._typical_decision()
         )
 
-    def _learn(self, training: Training) -> NeighboursFit:
+    def _learn(self, training: Training) -> NeighboursModel:
         samples = training.samples
         samples = (samples if sp.issparse(samples) else np.ascontiguousarray(samples)).astype(np.float64, copy=False)
         neighbourhood = Neighbourhood(samples, training.counts, self.n_neighbours)
@@ -238,7 +239,7 @@ class NeighboursDetector(GroupedDetector):
             scores = -neighbourhood.of_groups(training.X[rows], training.groups.numbers, training.groups.of_samples)
         offset = weighted_quantile(scores, weights, self.nu)
         rounding = rounding_of(abs(offset))
-        return NeighboursFit(
+        return NeighboursModel(
             offset=offset - rounding,
             rounding=rounding,
             loo_scores=training.by_row(scores) if self.offsets == "leave-one-out" else None,
@@ -249,7 +250,7 @@ class NeighboursDetector(GroupedDetector):
         return 1.0 - self.nu
 
     def _diagnosis(self) -> str:
-        if self._fitted.neighbourhood.samples.shape[0] == 1:
+        if self.model_.neighbourhood.samples.shape[0] == 1:
             return "All samples are the same point, and all other rows are rejected. Check the features for constants."
         return ""
 

@@ -7,7 +7,7 @@ from numbers import Real
 from typing import Any, ClassVar
 
 from slabsvm.detectors.base import parameters
-from slabsvm.detectors.support_vector_fit import Solved, Unseen
+from slabsvm.detectors.model import Solved, Unseen
 from slabsvm.detectors.support_vectors import SupportVectorDetector
 from slabsvm.dual.program import Dual, one_class
 from slabsvm.gram.base import Gram

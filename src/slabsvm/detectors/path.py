@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from sklearn.base import clone
 
-from slabsvm.detectors.support_vector_fit import Start
+from slabsvm.detectors.model import Start
 from slabsvm.detectors.support_vectors import SupportVectorDetector
 from slabsvm.detectors.training import Training
 from slabsvm.gram.distances import SharedDistances

@@ -10,8 +10,8 @@ import numpy as np
 from slabsvm.detectors import recall
 from slabsvm.detectors.base import parameters
 from slabsvm.detectors.explanation import Explanation, Usual, summed
+from slabsvm.detectors.model import Solved, Unseen
 from slabsvm.detectors.slab_planes import Slab
-from slabsvm.detectors.support_vector_fit import Solved, Unseen
 from slabsvm.detectors.support_vectors import SupportVectorDetector
 from slabsvm.dual.program import Dual, one_class_slab
 from slabsvm.gram.base import Gram
@@ -165,7 +165,7 @@ class OneClassSlabSVM(Slab, SupportVectorDetector):
 
     def _log_mass(self, X: Any, some: BoolArray) -> FloatArray:
         """Return the log kernel mass of some rows, given by a mask, under a local kernel."""
-        expansion = self._fitted.expansion
+        expansion = self.model_.expansion
         assert isinstance(expansion, Expansion)
         return expansion.log_mass(X[some])
 
@@ -183,7 +183,7 @@ class OneClassSlabSVM(Slab, SupportVectorDetector):
 
     def _decisions(self, scores: FloatArray) -> FloatArray:
         if self._two_sided is not None:
-            return self._two_sided(scores, self._fitted.log_mass_of_others)
+            return self._two_sided(scores, self.model_.log_mass_of_others)
         return np.asarray(np.minimum(scores - self.rho_lower_, self.rho_upper_ - scores))
 
     def _accepts_left_out(self) -> BoolArray:
@@ -197,15 +197,15 @@ class OneClassSlabSVM(Slab, SupportVectorDetector):
     def _collapsed(self) -> str:
         """Return what is wrong where w is zero or the slab has no width, and what to do, or nothing."""
         return self._without_width(
-            self._fitted.rounding,
+            self.model_.rounding,
             cause="the kernel matrix is so close to the identity",
             remedy=self._remedy(),
-            spread=self._fitted.loo_spread,
+            spread=self.model_.loo_spread,
         )
 
     def _lifted_out(self) -> str:
         """Return what is wrong where the slab rejects the rows that it learned, and what to do, or nothing."""
         if self.offsets == "training":
             return ""
-        learned = self._fitted.recall_of_learned
+        learned = self.model_.recall_of_learned
         return recall.lifted_out(learned, self.expected_recall_, self._nominal_recall(), self._smoother())

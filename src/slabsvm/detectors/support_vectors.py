@@ -20,14 +20,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.data.groups import Groups
 from slabsvm.detectors import infinity, recall
-from slabsvm.detectors.base import Fitted, parameters, rounding_of
+from slabsvm.detectors.base import parameters, rounding_of
 from slabsvm.detectors.constraints import FiniteReal
 from slabsvm.detectors.explanation import Explanation, Usual, of_distances, of_parts, summed
 from slabsvm.detectors.grouped import GroupedDetector
 from slabsvm.detectors.kernelized import GramFactory, KernelDetector, samples_of, surroundings_of
+from slabsvm.detectors.model import Model, Solved, Start, Support, SupportVectorModel, Unseen
 from slabsvm.detectors.repeats import beside_repeats
 from slabsvm.detectors.resolution import unresolved
-from slabsvm.detectors.support_vector_fit import Solved, Start, Support, SupportVectorFit, Unseen
 from slabsvm.detectors.training import Training
 from slabsvm.dual.leave_one_group_out import groups_left_out
 from slabsvm.dual.leave_one_out import LeaveOneOut, error_of, leave_one_out
@@ -74,7 +74,7 @@ class SupportVectorDetector(GroupedDetector, KernelDetector):
     training_recall_bound_: float = field(init=False)
     loo_error_: float = field(init=False)
     gamma_: float = field(init=False)
-    _fitted: SupportVectorFit = field(init=False)
+    model_: SupportVectorModel = field(init=False)
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **KernelDetector._parameter_constraints,
@@ -112,14 +112,14 @@ class SupportVectorDetector(GroupedDetector, KernelDetector):
         With a linear or an additive kernel the model needs and keeps none of them: ``X[model.support_]`` are they.
         """
         check_is_fitted(self)
-        if self._fitted.kernel is None:
+        if self.model_.kernel is None:
             return np.empty((0, 0))
-        if not isinstance(self._fitted.expansion, Expansion):
+        if not isinstance(self.model_.expansion, Expansion):
             raise AttributeError(
                 f"A model with kernel={self.kernel!r} does not keep its support vectors: it predicts from a weight "
                 "vector, or from a table for each feature. They are X[model.support_], with X the training data."
             )
-        return self._fitted.expansion.samples[self._fitted.support.samples]
+        return self.model_.expansion.samples[self.model_.support.samples]
 
     def project(self, X: Any) -> FloatArray:
         """Return s(x) = sum_i beta_i k(x_i, x) of each row, shape (n_samples,): its position along w.
@@ -136,16 +136,16 @@ class SupportVectorDetector(GroupedDetector, KernelDetector):
             In the unit of the kernel.
         """
         check_is_fitted(self)
-        return self._fitted.expansion(self._checked(X, reset=False))
+        return self.model_.expansion(self._checked(X, reset=False))
 
     def score_samples(self, X: Any) -> FloatArray:
         """Return how normal each row is, shape (n_samples,): the larger the more normal."""
         check_is_fitted(self)
         X = self._checked(X, reset=False)
-        return self._score(self._fitted.expansion(X), X)
+        return self._score(self.model_.expansion(X), X)
 
     def _explanation(self, X: Any) -> Explanation:
-        X, fit = self._checked(X, reset=False), self._fitted
+        X, fit = self._checked(X, reset=False), self.model_
         if isinstance(fit.expansion, Projection):
             assert fit.kernel is not None
             assert fit.usual is not None
@@ -203,9 +203,9 @@ class SupportVectorDetector(GroupedDetector, KernelDetector):
 
     def _learn(
         self, training: Training, *, gram_of: GramFactory = gram_of, start: Start | None = None
-    ) -> SupportVectorFit:
-        if start is None and self.warm_start and hasattr(self, "_fitted"):
-            start = self._fitted.start
+    ) -> SupportVectorModel:
+        if start is None and self.warm_start and hasattr(self, "model_"):
+            start = self.model_.start
         kernel, gram = self._known(training, gram_of)
         # The solver, leave-one-out scores and warnings then read the same values.
         gram = gram.held() if gram.n_samples <= SMALL else gram
@@ -225,15 +225,15 @@ class SupportVectorDetector(GroupedDetector, KernelDetector):
         self._publish(training, fitted)
         return fitted.start
 
-    def _take(self, training: Training, fitted: Fitted) -> None:
+    def _take(self, training: Training, fitted: Model) -> None:
         super()._take(training, fitted)
         if self.offsets == "leave-one-out":
             rows, weights = training.counted
             self.expected_recall_ = float(weights @ self._accepts_left_out()[rows] / weights.sum())
             if training.groups is None:
                 self.expected_recall_ = recall.foretold(self.expected_recall_, weights)[0]
-        start = self._fitted.start
-        self._fitted = replace(self._fitted, start=start.without_gram if start and self.warm_start else None)
+        start = self.model_.start
+        self.model_ = replace(self.model_, start=start.without_gram if start and self.warm_start else None)
 
     def _solve(self, training: Training, dual: Dual, gram: Gram, start: Start | None) -> Solution:
         solution = start.solution_of(dual, gram, float(self.tol)) if start else None
@@ -275,7 +275,7 @@ class SupportVectorDetector(GroupedDetector, KernelDetector):
             return solution
         return replace(nearer, iterations=solution.iterations + nearer.iterations, status=solution.status)
 
-    def _read_off(self, training: Training, solved: Solved, given: Gram) -> SupportVectorFit:
+    def _read_off(self, training: Training, solved: Solved, given: Gram) -> SupportVectorModel:
         """Return what follows from a solution; K as it was given is what a later fit may share."""
         gram, dual, solution = solved.gram, solved.dual, solved.solution
         support, expansion = self._held(training, solved)
@@ -306,7 +306,7 @@ class SupportVectorDetector(GroupedDetector, KernelDetector):
         )
         boundary = self._boundary(solved, replace(unseen, scores=lying), offsets, rounding)
         learned = dual.accepts(solution.scores, offsets, rounding)
-        return SupportVectorFit(
+        return SupportVectorModel(
             kernel=solved.kernel,
             expansion=expansion,
             support=support,
@@ -390,9 +390,9 @@ class SupportVectorDetector(GroupedDetector, KernelDetector):
 
     def _misplaced(self) -> str:
         """Return what is wrong with where the planes are, and what to do, or nothing."""
-        texts = [self._fitted.infinity_warning]
+        texts = [self.model_.infinity_warning]
         if self.offsets == "training":
-            fit, nominal = self._fitted, self._nominal_recall()
+            fit, nominal = self.model_, self._nominal_recall()
             texts.append(recall.bounded(fit.training_recall_bound, fit.recall_of_repeats, nominal, self._remedy()))
         return " ".join(text for text in texts if text)
 

@@ -12,7 +12,7 @@ from slabsvm.detectors.base import parameters
 from slabsvm.detectors.constraints import FiniteReal
 from slabsvm.detectors.explanation import Explanation, Usual
 from slabsvm.detectors.kernelized import common_length, refuse_remote_cloud
-from slabsvm.detectors.support_vector_fit import Solved, SupportVectorFit, Unseen
+from slabsvm.detectors.model import Solved, SupportVectorModel, Unseen
 from slabsvm.detectors.support_vectors import SupportVectorDetector
 from slabsvm.detectors.training import Training
 from slabsvm.dual.program import Dual, hypersphere
@@ -120,7 +120,7 @@ class SVDD(SupportVectorDetector):
         constant = common_length(kernel, gram, type(self).__name__) is not None
         return hypersphere(weights, nu, np.zeros_like(gram.diagonal) if constant else gram.diagonal)
 
-    def _read_off(self, training: Training, solved: Solved, given: Gram) -> SupportVectorFit:
+    def _read_off(self, training: Training, solved: Solved, given: Gram) -> SupportVectorModel:
         if solved.solution.status is Status.DEGENERATE:
             refuse_remote_cloud(2 * abs(solved.solution.objective), solved.gram)
         fit = super()._read_off(training, solved, given)
@@ -153,9 +153,9 @@ class SVDD(SupportVectorDetector):
         return {"offset_": -squared_radius, "radius_": float(np.sqrt(max(squared_radius, 0.0)))}
 
     def _score(self, along: FloatArray, X: Any) -> FloatArray:
-        lengths = self._fitted.squared_lengths(X)
+        lengths = self.model_.squared_lengths(X)
         with np.errstate(over="ignore", invalid="ignore"):
-            scores: FloatArray = 2 * along - lengths - self._fitted.squared_norm
+            scores: FloatArray = 2 * along - lengths - self.model_.squared_norm
         # What is so long that its square overflows is infinitely far, whatever the product is.
         scores[~np.isfinite(lengths)] = -np.inf
         return scores
@@ -166,7 +166,7 @@ class SVDD(SupportVectorDetector):
             return 2.0 * position.by_feature(X) - kernel.diagonal_by_feature(X)
 
     def _explained_by_parts(self, parts: FloatArray, usual: Usual) -> Explanation:
-        return super()._explained_by_parts(parts, usual).less(self._fitted.squared_norm)
+        return super()._explained_by_parts(parts, usual).less(self.model_.squared_norm)
 
     def _share_outside(self, total: float) -> float:
         """Return the nu that C stands for where weights sum to total, or nu."""

@@ -20,8 +20,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.detectors.base import Scored, checked_rows, parameters
 from slabsvm.detectors.explanation import Explanation
+from slabsvm.detectors.model import Start
 from slabsvm.detectors.slab import OneClassSlabSVM
-from slabsvm.detectors.support_vector_fit import Start
 from slabsvm.detectors.support_vectors import SupportVectorDetector
 from slabsvm.detectors.weighting import checked_weights
 from slabsvm.gram.products import gram_of

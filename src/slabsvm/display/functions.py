@@ -97,7 +97,7 @@ def _parts(model: Any, X: Any) -> FloatArray:
     final, rows = last_step(model, X)
     if isinstance(final, LinearOneClassSlabSVM) and final.feature_map is None:
         return np.asarray(np.asarray(rows, dtype=np.float64) * final.coef_[0])
-    fit = getattr(final, "_fitted", None)
+    fit = getattr(final, "model_", None)
     if not isinstance(final, SupportVectorDetector) or fit is None or not isinstance(fit.expansion, Projection):
         raise ValueError(
             f"This {type(final).__name__} is no sum of functions of one feature each: slabs, one-class SVMs and SVDDs "

@@ -155,7 +155,7 @@ def _hill(model: Any, X: Any, *, title: str | None = None) -> Hill:
 
 
 def _mean_hill(model: AutoSlabSVM, X: Any) -> Hill:
-    old = any(member.surprise is None for member in model._fitted.combination.members)
+    old = any(member.surprise is None for member in model.model_.combination.members)
     return Hill(
         title=f"AutoSlabSVM: the mean of {counted(len(model.members_), 'member')}",
         unit=f"mean score: {'1 is the most normal, 0 on a plane' if old else '0 is the most normal, -1 usual'}",
@@ -167,7 +167,7 @@ def _mean_hill(model: AutoSlabSVM, X: Any) -> Hill:
 
 def _member_hills(model: AutoSlabSVM, X: Any) -> list[Hill]:
     """Return the hills of members that see all features, and have kept their left-out scores."""
-    combination = model._fitted.combination
+    combination = model.model_.combination
     rows = [None if X is None else viewed(view, rows_in_memory(model, X)) for view in combination.views]
     return [
         _hill(member.detector, rows[member.view], title=statement.replace(", ", "\n").replace(" (", "\n("))

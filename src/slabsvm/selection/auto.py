@@ -17,10 +17,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.data.groups import Groups
 from slabsvm.data.passes import Local
-from slabsvm.detectors.base import Detector, Fitted, checked_rows, parameters, rounding_of
+from slabsvm.detectors.base import Detector, checked_rows, parameters, rounding_of
 from slabsvm.detectors.dependence import DependenceDetector
 from slabsvm.detectors.explanation import Explanation
 from slabsvm.detectors.grouped import GroupedDetector
+from slabsvm.detectors.model import Model
 from slabsvm.detectors.neighbours import NeighboursDetector
 from slabsvm.detectors.one_class_svm import OneClassSVM
 from slabsvm.detectors.sources import is_dask, rows_in_memory, rows_in_place, source_of
@@ -52,7 +53,7 @@ ONE_IN = 3
 
 
 @dataclass(frozen=True, kw_only=True)
-class CombinedFit(Fitted):
+class CombinedModel(Model):
     """Fitted members, and what their mean was calibrated by.
 
     Attributes
@@ -192,7 +193,7 @@ class AutoSlabSVM(WithProgress, GroupedDetector):
     progress: Progress | None = None
 
     expected_recall_: float = field(init=False)
-    _fitted: CombinedFit = field(init=False)
+    model_: CombinedModel = field(init=False)
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **Detector._parameter_constraints,
@@ -210,7 +211,7 @@ class AutoSlabSVM(WithProgress, GroupedDetector):
         A Dask array for a Dask array, with the scores of each stretch of rows computed where it is.
         """
         check_is_fitted(self)
-        score = self._fitted.combination
+        score = self.model_.combination
         if is_dask(X):
             from slabsvm.data.dask import scored
 
@@ -221,7 +222,7 @@ class AutoSlabSVM(WithProgress, GroupedDetector):
     def member_names_(self) -> list[str]:
         """What each of `members_` is."""
         check_is_fitted(self)
-        return self._fitted.combination.names
+        return self.model_.combination.names
 
     def member_p_values(self, X: Any) -> FloatArray:
         """Return the p-value of each row under each member, shape (n_samples, n_members): who finds it strange.
@@ -251,7 +252,7 @@ class AutoSlabSVM(WithProgress, GroupedDetector):
     def _surprising(self) -> Combination:
         """Return the members, whose scores have p-values."""
         check_is_fitted(self)
-        combination = self._fitted.combination
+        combination = self.model_.combination
         if any(member.surprise is None for member in combination.members):
             raise AttributeError(
                 "This model was saved by version 0.1, which kept no p-values of members. Fit it again to have them."
@@ -265,11 +266,11 @@ class AutoSlabSVM(WithProgress, GroupedDetector):
         are, and none of sparse rows, of a single feature, and of models that were saved by version 0.1.
         """
         check_is_fitted(self)
-        return self._fitted.combination.expected(rows_in_memory(self, X))
+        return self.model_.combination.expected(rows_in_memory(self, X))
 
     def _explanation(self, X: Any) -> Explanation:
         rows = rows_in_memory(self, X)
-        return self._fitted.combination.explanation(rows).less(self.offset_)
+        return self.model_.combination.explanation(rows).less(self.offset_)
 
     def predict(self, X: Any, alpha: float | None = None) -> npt.NDArray[np.intp]:
         """Return +1 for each row that is accepted and -1 for each that is not, shape (n_samples,).
@@ -307,7 +308,7 @@ class AutoSlabSVM(WithProgress, GroupedDetector):
         """Return the function that gives scores their p-values."""
         if "loo_scores_" not in self.__dict__:
             raise AttributeError("p_values needs a fit with offsets='leave-one-out'.")
-        weights, n = self._fitted.weights, self._fitted.n_groups
+        weights, n = self.model_.weights, self.model_.n_groups
         if n is None and weights is not None:
             # A row of weight 3 is three rows, as a learned one is in thresholds.
             n = whole_multiples(weights[weights > 0]).sum()
@@ -331,10 +332,10 @@ class AutoSlabSVM(WithProgress, GroupedDetector):
     def summary(self) -> str:
         """Return what was fitted, in a few lines for a person to read."""
         check_is_fitted(self)
-        combination = self._fitted.combination
+        combination = self.model_.combination
         by = "by leave-one-out" if self.offsets == "leave-one-out" else "of training rows"
-        by = f"by {FOLDS} folds" if self._fitted.by_folds else by
-        by = by if self._fitted.n_groups is None else f"{by}, of {self._fitted.n_groups} groups each left out whole"
+        by = f"by {FOLDS} folds" if self.model_.by_folds else by
+        by = by if self.model_.n_groups is None else f"{by}, of {self.model_.n_groups} groups each left out whole"
         learned = []
         if self.sample_ is not None:
             rest = self.n_samples_fit_ - len(self.sample_)
@@ -372,7 +373,7 @@ class AutoSlabSVM(WithProgress, GroupedDetector):
         self._weight_unit = 1.0
         return Drawn(sample.rows, sample.weights, self._distinct(sample.rows, sample.weights), sample)
 
-    def _learn(self, training: Training) -> CombinedFit:
+    def _learn(self, training: Training) -> CombinedModel:
         sample = training.sample if isinstance(training, Drawn) else None
         alone = sample is None or sample.whole
         n_folds = FOLDS if alone and self.offsets == "leave-one-out" and few_rows(training) else 0
@@ -403,7 +404,7 @@ class AutoSlabSVM(WithProgress, GroupedDetector):
         # Of n + 1 rows in random order, a new one may be the lowest; equal rows are rows, too.
         n = n_judging if training.groups is not None else max(n_judging, float(np.count_nonzero(training.weights)))
         expected = min(float(np.average(scores >= offset, weights=masses)), n / (n + 1.0))
-        return CombinedFit(
+        return CombinedModel(
             offset=offset,
             rounding=rounding,
             loo_scores=found if self.offsets == "leave-one-out" else None,
@@ -473,7 +474,7 @@ class AutoSlabSVM(WithProgress, GroupedDetector):
         return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
 
     def _diagnosis(self) -> str:
-        if self._fitted.one_point:
+        if self.model_.one_point:
             return (
                 "All rows are the same point, so that all others are rejected, however near they are. Check the "
                 "features for constants."

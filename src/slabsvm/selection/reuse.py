@@ -24,7 +24,7 @@ from sklearn.pipeline import Pipeline
 
 from slabsvm.data.distinct import Distinct, distinct_rows
 from slabsvm.detectors.answers import Answer, left_out_answer
-from slabsvm.detectors.support_vector_fit import Start
+from slabsvm.detectors.model import Start
 from slabsvm.detectors.support_vectors import SupportVectorDetector
 from slabsvm.detectors.training import Training
 from slabsvm.detectors.weighting import routed_before
@@ -158,7 +158,7 @@ def _left_out(detector: SupportVectorDetector, group: IndexArray) -> Answer:
 
 def _answer(detector: SupportVectorDetector, X: Any, values: FloatArray) -> Answer:
     """Return how a detector answers validated rows whose kernel values with its training rows, (n, m), are known."""
-    support = detector._fitted.support
+    support = detector.model_.support
     beta = np.zeros(values.shape[1])
     beta[support.rows] = support.coefficients
     scores = detector._score(values @ beta, X)

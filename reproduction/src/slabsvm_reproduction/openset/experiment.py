@@ -82,13 +82,13 @@ class ClosedSet:
             held_out = np.arange(len(X)) % 4 == 0
             seen = self._fit(X[~held_out], y[~held_out])
             self.threshold_ = float(np.quantile(seen.predict_proba(X[held_out]).max(axis=1), self.rejected))
-        self._fitted = self._fit(X, y)
-        self.classes_ = self._fitted.classes_
+        self.model_ = self._fit(X, y)
+        self.classes_ = self.model_.classes_
         return self
 
     def decisions(self, X: NDArray[Any]) -> NDArray[np.float64]:
         """Return each class's probability less the threshold, shape (n_samples, n_classes)."""
-        return np.asarray(self._fitted.predict_proba(X) - self.threshold_)
+        return np.asarray(self.model_.predict_proba(X) - self.threshold_)
 
     def _fit(self, X: NDArray[Any], y: NDArray[Any]) -> Any:
         with warnings.catch_warnings():

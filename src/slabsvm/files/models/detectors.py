@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from slabsvm.detectors.base import Detector
-from slabsvm.detectors.dependence import DependenceFit, Regressions
+from slabsvm.detectors.dependence import DependenceModel, Regressions
 from slabsvm.detectors.explanation import Usual
-from slabsvm.detectors.kernel_density import Density, DensityFit
+from slabsvm.detectors.kernel_density import Density, DensityModel
 from slabsvm.detectors.kernel_pca import Subspace
-from slabsvm.detectors.neighbours import Neighbourhood, NeighboursFit
-from slabsvm.detectors.support_vector_fit import Support, SupportVectorFit
+from slabsvm.detectors.model import Support, SupportVectorModel
+from slabsvm.detectors.neighbours import Neighbourhood, NeighboursModel
 from slabsvm.detectors.surprise import Shares, Surprise
 from slabsvm.detectors.two_sided import TwoSided
 from slabsvm.files.models.arrays import Array, Places, Rows
@@ -22,7 +22,7 @@ from slabsvm.files.models.kinds import Earlier, Flag, ForTraining, Kind, Later, 
 from slabsvm.kernels.expansion import Expansion
 from slabsvm.kernels.landmarks import Landmarks
 from slabsvm.kernels.rbf import RBF
-from slabsvm.selection.auto import CombinedFit
+from slabsvm.selection.auto import CombinedModel
 from slabsvm.selection.combination import Combination, Member
 
 ANY = Number(finite=False)
@@ -77,7 +77,7 @@ PLANES = {"rho_lower": Number(), "rho_upper": ANY, "offset": Number(), "two_side
 
 
 def _support_vector_fit(**boundary: Kind) -> Record:
-    def make(function: Any, **parts: Any) -> SupportVectorFit:
+    def make(function: Any, **parts: Any) -> SupportVectorModel:
         kernel, expansion = function
         two_sided = parts["boundary"].get("_two_sided")
         by_mass = isinstance(expansion, Expansion) and kernel is not None and kernel.local
@@ -85,7 +85,7 @@ def _support_vector_fit(**boundary: Kind) -> Record:
             raise ValueError("its score is that of a local kernel, and its kernel is another")
         if isinstance(expansion, Expansion) and parts["support"].samples.max(initial=0) >= len(expansion.coefficients):
             raise ValueError("a support vector is not among its samples")
-        return SupportVectorFit(kernel=kernel, expansion=expansion, start=None, **parts)
+        return SupportVectorModel(kernel=kernel, expansion=expansion, start=None, **parts)
 
     return Record(
         make,
@@ -148,7 +148,7 @@ def _density(kernel: RBF, samples: Any, log_shares: Any, bandwidth: float) -> De
 
 
 DENSITY = Record(
-    DensityFit,
+    DensityModel,
     {
         "density": Record(
             _density,
@@ -167,7 +167,7 @@ DENSITY = Record(
 
 
 NEIGHBOURS = Record(
-    NeighboursFit,
+    NeighboursModel,
     {
         **FOUND,
         "neighbourhood": Record(
@@ -196,10 +196,10 @@ SURPRISE = Record(
 )
 
 
-def _dependence(**parts: Any) -> DependenceFit:
+def _dependence(**parts: Any) -> DependenceModel:
     if (parts["regressions"].scale <= 0).any():
         raise ValueError("a feature's deviation is not positive")
-    return DependenceFit(**parts)
+    return DependenceModel(**parts)
 
 
 DEPENDENCE = Record(
@@ -236,22 +236,22 @@ AUTO: dict[str, Kind] = {
 }
 
 
-def _combined(views: list[Any], members: list[Member], **parts: Any) -> CombinedFit:
+def _combined(views: list[Any], members: list[Member], **parts: Any) -> CombinedModel:
     for member in members:
         if member.view >= len(views):
             raise ValueError("a member takes a view that there is not")
-        if not isinstance(getattr(member.detector._fitted, "kernel", RBF), RBF | type):
+        if not isinstance(getattr(member.detector.model_, "kernel", RBF), RBF | type):
             raise ValueError("its members have the RBF kernel")
         if member.columns is not None and len(member.columns) != member.detector.n_features_in_:
             raise ValueError("a member takes another number of features")
-    return CombinedFit(combination=Combination(views, members), **parts)
+    return CombinedModel(combination=Combination(views, members), **parts)
 
 
-def _combined_part(fit: CombinedFit, part: str) -> Any:
+def _combined_part(fit: CombinedModel, part: str) -> Any:
     return getattr(fit.combination if part in {"views", "members"} else fit, part)
 
 
-def _averaged(scaler: Any, members: list[Any], **parts: Any) -> CombinedFit:
+def _averaged(scaler: Any, members: list[Any], **parts: Any) -> CombinedModel:
     """Return the mean of slabs' decisions that AutoSlabSVM was in version 0.1."""
     alike = [Member(member, 0, None, 1.0 / len(members), None) for member in members]
     return _combined([scaler], alike, recall_error=None, one_point=False, **parts)
@@ -305,12 +305,12 @@ def _detector(name: str, fit: Kind, *further: str, left_out: tuple[str, ...] = (
 def _taken(model: Detector, part: str) -> Any:
     if part == "learned":
         return getattr(model, "_learned", None)
-    return model._fitted if part == "fit" else getattr(model, f"{part}_")
+    return model.model_ if part == "fit" else getattr(model, f"{part}_")
 
 
 def _give(model: Detector, parts: Values) -> None:
-    model._fitted, model._learned = parts.pop("fit"), parts.pop("learned")
-    model.__dict__.update(model._fitted.attributes())
+    model.model_, model._learned = parts.pop("fit"), parts.pop("learned")
+    model.__dict__.update(model.model_.attributes())
     model.__dict__.update({f"{name}_": value for name, value in parts.items()})
 
 

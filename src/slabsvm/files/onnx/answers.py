@@ -95,11 +95,11 @@ def _(detector: ConformalDetector, rows: Tensor) -> Answer:
 
 @answer.register
 def _(detector: AutoSlabSVM, rows: Tensor) -> Answer:
-    combination = detector._fitted.combination
+    combination = detector.model_.combination
     views = [view_of(view, rows) for view in combination.views]
     for number in range(len(views)):
-        samples = [member.detector._fitted.expansion for member in combination.members if member.is_kernel_of(number)]
-        share_samples(samples, rows.graph)
+        models: list[Any] = [member.detector.model_ for member in combination.members if member.is_kernel_of(number)]
+        share_samples([model.expansion for model in models if isinstance(model.expansion, Expansion)], rows.graph)
     total = None
     for member in combination.members:
         view = views[member.view]
@@ -112,7 +112,7 @@ def _(detector: AutoSlabSVM, rows: Tensor) -> Answer:
 
 @answer.register
 def _(detector: NeighboursDetector, rows: Tensor) -> Answer:
-    neighbourhood, graph = detector._fitted.neighbourhood, rows.graph
+    neighbourhood, graph = detector.model_.neighbourhood, rows.graph
     if graph.single:
         raise ImpreciseError("distances of near rows are rounded as those of far ones are")
     samples = dense(neighbourhood.samples)
@@ -132,7 +132,7 @@ def _(detector: NeighboursDetector, rows: Tensor) -> Answer:
 
 @answer.register
 def _(detector: DependenceDetector, rows: Tensor) -> Answer:
-    fit, graph = detector._fitted, rows.graph
+    fit, graph = detector.model_, rows.graph
     if graph.single:
         raise ImpreciseError("residuals are ranked among others that may be equal")
     regressions = fit.regressions
@@ -172,13 +172,13 @@ def _squares(samples: FloatArray, rows: Tensor) -> Tensor:
 
 @answer.register
 def _(detector: OneClassSVM, rows: Tensor) -> Answer:
-    along = position(detector._fitted.expansion, rows)
+    along = position(detector.model_.expansion, rows)
     return _with_reach(detector, rows, _offset(along, detector))
 
 
 @answer.register
 def _(detector: OneClassSlabSVM, rows: Tensor) -> Answer:
-    along = position(detector._fitted.expansion, rows)
+    along = position(detector.model_.expansion, rows)
     two_sided = detector._two_sided
     log_mass = _log_mass(detector, rows) if two_sided is not None and two_sided.local else None
     return _with_reach(detector, rows, _between(detector, along, log_mass))
@@ -196,7 +196,7 @@ def _(detector: LinearOneClassSlabSVM, rows: Tensor) -> Answer:
 
 @answer.register
 def _(detector: SVDD, rows: Tensor) -> Answer:
-    fit = detector._fitted
+    fit = detector.model_
     kernel, expansion = fit.kernel, fit.expansion
     if kernel is None:
         raise refusal(None)
@@ -216,7 +216,7 @@ def _(detector: SVDD, rows: Tensor) -> Answer:
 
 @answer.register
 def _(detector: KernelPCADetector, rows: Tensor) -> Answer:
-    fit = detector._fitted
+    fit = detector.model_
     if fit.kernel is None:
         raise refusal(None)
     sums, coefficients = Sums(fit.expansion, rows), fit.expansion.coefficients
@@ -236,7 +236,7 @@ def _(detector: KernelPCADetector, rows: Tensor) -> Answer:
 
 @answer.register
 def _(detector: KernelDensityDetector, rows: Tensor) -> Answer:
-    density = detector._fitted.density
+    density = detector.model_.density
     sums = Sums(Expansion(density.kernel, density.samples, density.log_shares), rows)
     score = Position(sums.log(np.exp(density.log_shares)), -density.log_height)
     offset = max(detector.offset_, LEAST_LOG_DENSITY * float(np.finfo(rows.graph.dtype).max))
@@ -289,14 +289,15 @@ def _between(detector: Any, along: Position, log_mass: Tensor | None) -> Answer:
 
 def _offset(score: Position, detector: Any) -> Answer:
     """Return scores, and the decisions that follow from the detector's offset."""
-    fit = getattr(detector, "_fitted", None)
+    fit = getattr(detector, "model_", None)
     spread = fit.loo_spread if fit is not None and np.isfinite(fit.loo_spread) else abs(detector.offset_)
     score.varying.graph.needs(score.size, spread)
     return Answer(score.over(0.0), score.over(detector.offset_))
 
 
 def _log_mass(detector: KernelDetector, rows: Tensor) -> Tensor:
-    expansion = detector._fitted.expansion
+    expansion = detector.model_.expansion
+    assert isinstance(expansion, Expansion)
     return Sums(expansion, rows).log(np.abs(expansion.coefficients.reshape(len(expansion.coefficients), -1)[:, -1]))
 
 
@@ -304,7 +305,7 @@ def _with_reach(detector: Any, rows: Tensor, found: Answer) -> Answer:
     """Return an answer with the kernel mass where scores alone do not order rows, and NaN for rows that are refused."""
     if needs_reach(detector):
         found = replace(found, log_mass=_log_mass(detector, rows), least=float(np.log(least_mass(detector))))
-    kernel = detector._fitted.kernel
+    kernel = detector.model_.kernel
     return _of_valid(rows, found, non_negative=kernel is not None and kernel.non_negative)
 
 

@@ -1,4 +1,7 @@
-"""The values of a support vector detector's fit: the program with its solution, and all that follows from it."""
+"""The fitted model: a frozen value that predictions, conformal wrappers, files, ONNX, displays and monitors read.
+
+A support vector detector's is read off a program and its solution, which are here, too.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +15,79 @@ from slabsvm.data.distinct import Distinct
 from slabsvm.data.groups import Groups
 from slabsvm.data.pieces import pieces
 from slabsvm.detectors.explanation import Usual
-from slabsvm.detectors.kernelized import KernelFit
 from slabsvm.dual.leave_one_out import LeaveOneOut, free_or_next
 from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Point, Solution, Status, certified
 from slabsvm.gram.base import Gram
 from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.expansion import BLOCK_BYTES, Expansion
+from slabsvm.kernels.rbf import RBF
 from slabsvm.kernels.tables import Projection
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
 from slabsvm.runtime.cached import cached_property
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    """A fitted model: what predictions, summaries, files and warnings read, and nothing changes.
+
+    Attributes
+    ----------
+    offset : float
+        The score from which on rows are accepted.
+    rounding : float
+        By how much it was moved outwards, so that what lies on the boundary is inside.
+    loo_scores : (n_samples,) array of float64 or None
+        What each training row scores without itself; None with offsets="training".
+    infinity_warning : str
+        What is wrong where a row infinitely far away would be accepted, or is kept outside at a cost; or nothing.
+    """
+
+    offset: float
+    rounding: float
+    loo_scores: FloatArray | None
+    infinity_warning: str = ""
+
+    @property
+    def loo_spread(self) -> float:
+        """By how much leave-one-out scores differ; infinite with offsets="training"."""
+        if self.loo_scores is None:
+            return np.inf
+        # fmax and fmin pass over the NaN of rows without weight.
+        return float(np.fmax.reduce(self.loo_scores) - np.fmin.reduce(self.loo_scores))
+
+    def attributes(self) -> dict[str, Any]:
+        """Return the public attributes, by their names."""
+        found: dict[str, Any] = {"offset_": self.offset}
+        return found if self.loo_scores is None else {**found, "loo_scores_": self.loo_scores}
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelModel(Model):
+    """What a detector of a kernel is once it is fitted.
+
+    Attributes
+    ----------
+    kernel : Kernel or None
+        None for a precomputed one.
+    length : float or None
+        k(x, x) of new samples, where the kernel is precomputed and the model needs it.
+    expansion : Expansion or Projection
+        Sums of kernel values that a row's score is made of.
+    """
+
+    kernel: Kernel | None
+    length: float | None
+    expansion: Expansion | Projection
+
+    def squared_lengths(self, X: Any) -> FloatArray:
+        """Return k(x, x) of each validated row, shape (n_samples,)."""
+        return np.full(X.shape[0], self.length) if self.kernel is None else self.kernel.diagonal(X)
+
+    def attributes(self) -> dict[str, Any]:
+        """Return the public attributes, by their names."""
+        found = super().attributes()
+        return {**found, "gamma_": self.kernel.gamma} if isinstance(self.kernel, RBF) else found
 
 
 @dataclass(frozen=True)
@@ -232,13 +298,13 @@ class Support:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SupportVectorFit(KernelFit):
+class SupportVectorModel(KernelModel):
     """What a support vector detector is once it is fitted.
+
+    Its expansion is s(x), the position of rows along w.
 
     Attributes
     ----------
-    expansion : Expansion or Projection
-        s(x), the position of rows along w.
     support : Support
     boundary : dict
         The attributes that say where the boundary is, by their names.
@@ -263,7 +329,6 @@ class SupportVectorFit(KernelFit):
         What each feature adds to training rows' positions, under a linear or an additive kernel.
     """
 
-    expansion: Expansion | Projection
     support: Support
     boundary: dict[str, Any]
     loo_error: float | None
