@@ -83,13 +83,13 @@ def unit_of(model, new) -> np.ndarray:
     if isinstance(model, LinearOneClassSlabSVM):
         size = (
             np.abs(new) @ np.abs(model.coef_[0])
-            if model._map is None
-            else np.abs(model._map.lifted(model.coef_[0])).sum()
+            if model.map_ is None
+            else np.abs(model.map_.lifted(model.coef_[0])).sum()
         )
     else:
         size = np.full(len(new), model.model_.rounding / (ROUNDING_UNITS * EPS))
         size = size + np.abs(model.project(new)) + model.model_.squared_lengths(new)
-    score = getattr(model, "_two_sided", None)
+    score = model.planes_.two_sided if hasattr(model, "planes_") else None
     size = size + abs(getattr(model, "rho_lower_", 0.0))
     return size / min(score.unit, score.outer - score.peak) + np.abs(model.decision_function(new)) if score else size
 
@@ -248,8 +248,8 @@ def test_what_is_usual_is_not_that_of_the_first_rows():
     rows = rows[rows[:, 0].argsort()]
     weights = np.ones(len(rows))
     weights[::2] = 0.0
-    usual = LinearOneClassSlabSVM().fit(rows, sample_weight=weights)._usual
-    shuffled = LinearOneClassSlabSVM().fit(np.random.default_rng(1).permutation(rows[1::2]))._usual
+    usual = LinearOneClassSlabSVM().fit(rows, sample_weight=weights).usual_
+    shuffled = LinearOneClassSlabSVM().fit(np.random.default_rng(1).permutation(rows[1::2])).usual_
     # Of 500 rows a mean is off by a twentieth of a deviation.
     assert usual.means / shuffled.means == pytest.approx(1.0, abs=0.02)
     assert usual.spreads / shuffled.spreads == pytest.approx(1.0, abs=0.2)

@@ -3,14 +3,13 @@
 import numpy as np
 import pytest
 
-from slabsvm.detectors.slab_planes import NO_WIDTH, Slab
+from slabsvm.detectors.planes import NO_WIDTH, SlabPlanes
 
 
 def told(lower: float, upper: float, rounding: float = 0.0, status: str = "converged", spread: float = np.inf) -> str:
     """Return what a slab with these planes says of its width."""
-    slab = Slab()
-    slab.rho_lower_, slab.rho_upper_, slab.status_ = lower, upper, status
-    return slab._without_width(rounding, cause="the kernel is so narrow", remedy="a smaller gamma", spread=spread)
+    planes, cause = SlabPlanes(lower, upper, None), "the kernel is so narrow"
+    return planes.without_width(status, rounding, cause=cause, remedy="a smaller gamma", spread=spread)
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
 from slabsvm import LinearOneClassSlabSVM, OneClassSlabSVM, OneClassSVM
-from slabsvm.detectors.two_sided import TwoSided
+from slabsvm.detectors.planes import TwoSided
 
 ROUNDING = 64 * np.finfo(np.float64).eps
 
@@ -192,7 +192,7 @@ def test_left_out_rows_out_of_reach_are_told_apart_by_their_distance() -> None:
     # Each is what a model of the other rows says of it, but for what leaving it out changes in these.
     others = OneClassSlabSVM(gamma=1.0).fit(X[:-3])
     found, expected = (
-        found * model._two_sided.unit / model._two_sided.inner
+        found * model.planes_.two_sided.unit / model.planes_.two_sided.inner
         for model, found in ((model, decisions), (others, others.decision_function(X[-3:])))
     )
     np.testing.assert_allclose(found, expected, rtol=0.01)

@@ -26,7 +26,6 @@ from slabsvm.data.checks import canonical
 from slabsvm.detectors.base import nameless
 from slabsvm.detectors.kernelized import KernelDetector
 from slabsvm.detectors.model import SupportVectorModel
-from slabsvm.detectors.slab_planes import Slab
 from slabsvm.kernels.rbf import RBF
 from slabsvm.runtime.arrays import BoolArray, FloatArray
 from slabsvm.runtime.sklearn_private import _safe_indexing
@@ -135,21 +134,22 @@ def _has_mass(model: Any) -> bool:
 
 
 def _ranks_by_mass(model: Any) -> bool:
-    return isinstance(model, Slab) and model._two_sided is not None and model._two_sided.local
+    return hasattr(model, "planes_") and bool(model.planes_.scores_by_mass)
 
 
 def _may_be_out_of_reach(model: Any, decisions: FloatArray, least: float) -> BoolArray:
     """Return which rows of these decisions may have less mass than the least."""
     if _ranks_by_mass(model):
         # The mass is never less than the position along w.
-        return np.asarray(decisions <= model._two_sided(np.array([model._two_sided.side * least])))
+        score = model.planes_.two_sided
+        return np.asarray(decisions <= score(np.array([score.side * least])))
     # A row of little mass has nearly the score of one infinitely far away.
     return np.asarray(np.abs(decisions - limit_of(model)) <= 2 * least)
 
 
 def least_mass(model: Any) -> float:
     """Return the mass below which a row is out of reach."""
-    plane = model.rho_lower_ if isinstance(model, Slab) else 0.0
+    plane = getattr(model, "rho_lower_", 0.0)
     return float(max(SHARE_OF_PLANE * plane, UNITS_OF_ROUNDING * model.model_.rounding))
 
 

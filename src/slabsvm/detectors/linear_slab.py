@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import copy
 from dataclasses import field
 from functools import partial
 from numbers import Integral
@@ -24,9 +23,9 @@ from slabsvm.detectors import infinity
 from slabsvm.detectors.base import Scored, SlabCollapseWarning, parameters, rounding_of
 from slabsvm.detectors.constraints import FiniteReal
 from slabsvm.detectors.explanation import Explanation, Usual, summed
+from slabsvm.detectors.planes import SLAB_CONSTRAINTS, SlabPlanes, nominal_recall, planes_at, refuse_impossible
 from slabsvm.detectors.recall import LOST_RECALL
 from slabsvm.detectors.repeats import beside_repeats
-from slabsvm.detectors.slab_planes import Slab
 from slabsvm.detectors.sources import is_dask, refuse_what_is_not_finite, rows_in_memory, rows_in_place, source_of
 from slabsvm.dual.program import one_class_slab
 from slabsvm.kernels.base import LARGEST_KERNEL_VALUE
@@ -66,7 +65,7 @@ LIFTED_OUT = (
 
 
 @parameters
-class LinearOneClassSlabSVM(Slab, Scored):
+class LinearOneClassSlabSVM(Scored):
     """One-class slab support vector machine with a linear kernel, for data of any length.
 
     The slab rho_lower <= <w, x> <= rho_upper, as `OneClassSlabSVM(kernel="linear")` finds it, from passes over the
@@ -156,6 +155,10 @@ class LinearOneClassSlabSVM(Slab, Scored):
     array([ 1, -1])
     """
 
+    nu_lower: float = 0.1
+    nu_upper: float = 0.01
+    epsilon: float = 2 / 3
+    ranking: str = "two-sided"
     offsets: str = "leave-one-out"
     tol: float = 1e-3
     n_jobs: int | None = None
@@ -164,15 +167,19 @@ class LinearOneClassSlabSVM(Slab, Scored):
     n_components: int = 100
     random_state: Any = 0
 
-    _map: Landmarks | None = field(init=False)
+    status_: str = field(init=False)
+    rho_lower_: float = field(init=False)
+    rho_upper_: float = field(init=False)
+    planes_: SlabPlanes = field(init=False)
+    map_: Landmarks | None = field(init=False)
     # What each feature adds to rows' positions; None with a feature map.
-    _usual: Usual | None = field(init=False)
+    usual_: Usual | None = field(init=False)
 
     # The constants of the passes; None for the solver's own.
     _tuning: ClassVar[Tuning | None] = None
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **Slab._parameter_constraints,
+        **SLAB_CONSTRAINTS,
         "offsets": [StrOptions({"leave-one-out", "training"})],
         "tol": [FiniteReal(0.0, closed="neither")],
         "n_jobs": [Integral, None],
@@ -216,7 +223,7 @@ class LinearOneClassSlabSVM(Slab, Scored):
         from slabsvm.solvers import streaming
 
         del y
-        self._refuse_impossible_parameters()
+        refuse_impossible(self.nu_lower, self.nu_upper, self.epsilon)
         tuning = self._tuning or streaming.USUAL
         unit = one_class_slab(np.ones(1), self.nu_lower, self.nu_upper, float(self.epsilon))
         source = source_of(self, X, sample_weight, n_jobs=self.n_jobs, stretch_bytes=tuning.stretch_bytes)
@@ -234,17 +241,16 @@ class LinearOneClassSlabSVM(Slab, Scored):
         self.dual_objective_ = found.objective
         self.status_ = found.status.name.lower()
         self.n_passes_ = source.n_passes
-        self._usual = None if self._map else Usual.of(partial(_parts, found.w), survey.rows, survey.weights)
+        self.usual_ = None if self.map_ else Usual.of(partial(_parts, found.w), survey.rows, survey.weights)
         self.n_samples_fit_ = source.n_samples
         rounding = rounding_of(found.size)
         # The sample's scores stand for all.
         scores = np.asarray(survey.rows @ found.w, dtype=np.float64)
         wanted = self._beside_repeats(survey, scores, found.loo_offsets, rounding) if leave_out else found.loo_offsets
-        offsets = wanted if self._map is None else unit.outside_zero(wanted, 2 * rounding)
-        planes = self._planes_at(offsets, rounding, scores=scores, weights=survey.weights, local=False)
-        self.__dict__.update(planes)
-        accepted = (scores >= self.rho_lower_) & (scores <= self.rho_upper_)
-        learned = float(np.average(accepted, weights=survey.weights))
+        offsets = wanted if self.map_ is None else unit.outside_zero(wanted, 2 * rounding)
+        planes = planes_at(offsets, rounding, self, scores=scores, weights=survey.weights, local=False)
+        self.__dict__.update(planes.attributes)
+        learned = float(np.average(planes.between(scores), weights=survey.weights))
         self._warn(rows, rounding, learned, moved=bool((offsets != wanted).any()))
         return self
 
@@ -255,12 +261,12 @@ class LinearOneClassSlabSVM(Slab, Scored):
         """
         check_is_fitted(self)
         w = self.coef_[0]
-        if self._map is None:
+        if self.map_ is None:
             score: Callable[[Any], FloatArray] = Along(w, refuse_what_is_not_finite)
             bytes_per_row = 8 * len(w)
         else:
-            score = AlongImage(self._map.lift, self._map.lifted(w), refuse_what_is_not_finite)
-            bytes_per_row = 8 * self._map.n_lifted
+            score = AlongImage(self.map_.lift, self.map_.lifted(w), refuse_what_is_not_finite)
+            bytes_per_row = 8 * self.map_.n_lifted
         if is_dask(X):
             from slabsvm.data.dask import scored
 
@@ -272,25 +278,26 @@ class LinearOneClassSlabSVM(Slab, Scored):
         """Return how normal each row is, shape (n_samples,), by `ranking`; at epsilon = 0 what `project` returns."""
         along = self.project(X)
         # What is computed later is ranked by the planes of now, whatever this model has learned by then.
-        return along.map_blocks(copy(self)._ranked, dtype=np.float64) if is_dask(along) else self._ranked(along)
+        score = self.planes_.score
+        return along.map_blocks(score, dtype=np.float64) if is_dask(along) else score(along)
 
     def _explanation(self, X: Any) -> Explanation:
         X = rows_in_memory(self, X)
-        if self._map is None:
-            assert self._usual is not None
+        if self.map_ is None:
+            assert self.usual_ is not None
             parts = _parts(self.coef_[0], X)
-            return self._explained_along(summed(parts), parts, self._usual)
-        surroundings = Surroundings(self._map.kernel, self._map.rows, self._map.lifted(self.coef_[0]))
+            return self.planes_.explained_along(summed(parts), parts, self.usual_)
+        surroundings = Surroundings(self.map_.kernel, self.map_.rows, self.map_.lifted(self.coef_[0]))
         parts = surroundings.along_lines(X, np.ones_like)
-        return self._explained_along(surroundings.around(X).sums, parts, Usual.none(surroundings.typical))
+        return self.planes_.explained_along(surroundings.around(X).sums, parts, Usual.none(surroundings.typical))
 
     def _mapped(self, source: Source, survey: Surveyed) -> tuple[Source, Surveyed]:
         """Return a source and its survey as the feature map makes them, which a sample of the rows makes."""
-        self._map = None
+        self.map_ = None
         self.__dict__.pop("gamma_", None)
         if self.feature_map is None:
             return source, survey
-        self._map = landmarks(
+        self.map_ = landmarks(
             self.gamma,
             survey.rows,
             survey.weights,
@@ -298,8 +305,8 @@ class LinearOneClassSlabSVM(Slab, Scored):
             out_of_reach=self.nu_lower if self.epsilon < 1 else self.nu_upper,
             seed=check_random_state(self.random_state).randint(np.iinfo(np.int32).max),
         )
-        self.gamma_ = self._map.gamma
-        mapped = Mapped(source, self._map)
+        self.gamma_ = self.map_.gamma
+        mapped = Mapped(source, self.map_)
         return mapped, mapped.mapped(survey)
 
     def _beside_repeats(self, survey: Surveyed, scores: FloatArray, offsets: FloatArray, rounding: float) -> FloatArray:
@@ -330,18 +337,21 @@ class LinearOneClassSlabSVM(Slab, Scored):
 
         learned is the share of the drawn rows that it accepts, and moved says that a plane is kept above 0.
         """
-        w, image = self.coef_[0], self._map
+        w, image = self.coef_[0], self.map_
         if self.status_ == "degenerate":
             return NEAR_THE_ORIGIN if image is None else OUT_OF_REACH.format(n=len(w), gamma=image.gamma)
-        without_width = self._without_width(
-            rounding, cause="there are so few samples for so many features", remedy="more samples or fewer features"
+        without_width = self.planes_.without_width(
+            self.status_,
+            rounding,
+            cause="there are so few samples for so many features",
+            remedy="more samples or fewer features",
         )
         if without_width:
             return without_width
         # The row of zeros is what a row far from all landmarks becomes in a Nystroem map.
         if image is None and self.rho_lower_ <= 0.0 <= self.rho_upper_:
             return infinity.zero_accepted()
-        nominal = self._nominal_recall()
+        nominal = nominal_recall(self.nu_lower, self.nu_upper, self.epsilon)
         if moved:
             return infinity.out_of_reach(learned, nominal)
         return LIFTED_OUT.format(learned=learned, nominal=nominal) if learned < nominal - LOST_RECALL else ""

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from slabsvm.detectors.planes import LEAST_SIDE
 from slabsvm.detectors.recall import LOST_RECALL, SAME_WEIGHT
-from slabsvm.detectors.two_sided import LEAST_SIDE
 from slabsvm.dual.program import MOST_PLANES, Dual
 from slabsvm.runtime.arrays import FloatArray
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from functools import partial
 from typing import Any, ClassVar
 
@@ -11,7 +12,7 @@ from slabsvm.detectors import recall
 from slabsvm.detectors.base import parameters
 from slabsvm.detectors.explanation import Explanation, Usual, summed
 from slabsvm.detectors.model import Solved, Unseen
-from slabsvm.detectors.slab_planes import Slab
+from slabsvm.detectors.planes import SLAB_CONSTRAINTS, SlabPlanes, nominal_recall, planes_at, refuse_impossible
 from slabsvm.detectors.support_vectors import SupportVectorDetector
 from slabsvm.dual.program import Dual, one_class_slab
 from slabsvm.gram.base import Gram
@@ -22,7 +23,7 @@ from slabsvm.runtime.arrays import BoolArray, FloatArray
 
 
 @parameters
-class OneClassSlabSVM(Slab, SupportVectorDetector):
+class OneClassSlabSVM(SupportVectorDetector):
     """One-class slab support vector machine: accept what lies between two parallel planes.
 
     In the kernel's feature space, the slab rho_lower <= <w, Phi(x)> <= rho_upper holds most of the training samples,
@@ -146,9 +147,18 @@ class OneClassSlabSVM(Slab, SupportVectorDetector):
     array([ 1, -1])
     """
 
+    nu_lower: float = 0.1
+    nu_upper: float = 0.01
+    epsilon: float = 2 / 3
+    ranking: str = "two-sided"
+
+    rho_lower_: float = field(init=False)
+    rho_upper_: float = field(init=False)
+    planes_: SlabPlanes = field(init=False)
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SupportVectorDetector._parameter_constraints,
-        **Slab._parameter_constraints,
+        **SLAB_CONSTRAINTS,
     }
 
     def score_samples(self, X: Any) -> FloatArray:
@@ -157,11 +167,11 @@ class OneClassSlabSVM(Slab, SupportVectorDetector):
 
     def _dual(self, weights: FloatArray, kernel: Kernel | None, gram: Gram) -> Dual:
         del kernel, gram
-        self._refuse_impossible_parameters()
+        refuse_impossible(self.nu_lower, self.nu_upper, self.epsilon)
         return one_class_slab(weights, self.nu_lower, self.nu_upper, float(self.epsilon))
 
     def _score(self, along: FloatArray, X: Any) -> FloatArray:
-        return self._ranked(along, partial(self._log_mass, X))
+        return self.planes_.score(along, partial(self._log_mass, X))
 
     def _log_mass(self, X: Any, some: BoolArray) -> FloatArray:
         """Return the log kernel mass of some rows, given by a mask, under a local kernel."""
@@ -170,33 +180,39 @@ class OneClassSlabSVM(Slab, SupportVectorDetector):
         return expansion.log_mass(X[some])
 
     def _explained_by_parts(self, parts: FloatArray, usual: Usual) -> Explanation:
-        return self._explained_along(summed(parts), parts, usual)
+        return self.planes_.explained_along(summed(parts), parts, usual)
 
     def _explained_by_distances(self, surroundings: Surroundings, X: Any) -> Explanation:
         if np.isinf(self.rho_upper_):
             return super()._explained_by_distances(surroundings, X)
-        return self._explained_around(surroundings, X)
+        return self.planes_.explained_around(surroundings, X, self.epsilon)
 
     def _boundary(self, solved: Solved, unseen: Unseen, offsets: FloatArray, rounding: float) -> dict[str, Any]:
         local = solved.kernel is not None and solved.kernel.local
-        return self._planes_at(offsets, rounding, scores=unseen.scores, weights=unseen.weights, local=local)
+        return planes_at(offsets, rounding, self, scores=unseen.scores, weights=unseen.weights, local=local).attributes
 
     def _decisions(self, scores: FloatArray) -> FloatArray:
-        if self._two_sided is not None:
-            return self._two_sided(scores, self.model_.log_mass_of_others)
+        if self.planes_.two_sided is not None:
+            return self.planes_.two_sided(scores, self.model_.log_mass_of_others)
         return np.asarray(np.minimum(scores - self.rho_lower_, self.rho_upper_ - scores))
 
     def _accepts_left_out(self) -> BoolArray:
         # Leave-one-out scores are those of `project`.
-        within: BoolArray = (self.loo_scores_ >= self.rho_lower_) & (self.loo_scores_ <= self.rho_upper_)
-        return within
+        return self.planes_.between(self.loo_scores_)
+
+    def _nominal_recall(self) -> float:
+        return nominal_recall(self.nu_lower, self.nu_upper, self.epsilon)
+
+    def _statement(self) -> tuple[str, str]:
+        return self.planes_.statement(self.nu_lower, self.nu_upper, self.epsilon)
 
     def _diagnosis(self) -> str:
         return self._collapsed() or " ".join(text for text in (self._misplaced(), self._lifted_out()) if text)
 
     def _collapsed(self) -> str:
         """Return what is wrong where w is zero or the slab has no width, and what to do, or nothing."""
-        return self._without_width(
+        return self.planes_.without_width(
+            self.status_,
             self.model_.rounding,
             cause="the kernel matrix is so close to the identity",
             remedy=self._remedy(),

@@ -12,7 +12,6 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.detectors.pipelines import as_taken, final_detector
-from slabsvm.detectors.slab_planes import Slab
 from slabsvm.display.explanation import as_table, names_of
 from slabsvm.display.figures import axes_of, lighten, require_matplotlib
 from slabsvm.display.palette import INK, KNOWN, NOVEL, SEQUENCE, SOFT
@@ -105,7 +104,7 @@ class SlabBoundaryDisplay:
         sides = [np.linspace(low[j] - room[j], high[j] + room[j], grid_resolution) for j in range(2)]
         xx0, xx1 = np.meshgrid(*sides)
         final = final_detector(estimator)
-        slab = isinstance(final, Slab)
+        slab = hasattr(final, "planes_")
         grid = as_table(np.column_stack([xx0.ravel(), xx1.ravel()]), X)
         support = np.zeros(len(rows), dtype=bool)
         if getattr(final, "n_samples_fit_", None) == len(rows):

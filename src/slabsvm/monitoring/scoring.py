@@ -134,9 +134,9 @@ def _learned(estimator: Any, X: Any) -> Iterator[tuple[Fingerprints, Fingerprint
     elif hasattr(model, "estimator_"):
         yield from _learned(model.estimator_, rows)
     elif isinstance(model, LinearOneClassSlabSVM):
-        if model._map is not None:
+        if model.map_ is not None:
             # Its landmarks are learned rows.
-            yield fingerprints(model._map.rows), fingerprints(checked_rows(model, rows, reset=False, least=1))
+            yield fingerprints(model.map_.rows), fingerprints(checked_rows(model, rows, reset=False, least=1))
     elif getattr(model, "_learned", None) is not None:
         yield model._learned, fingerprints(model._checked(rows, reset=False))
 

@@ -13,8 +13,8 @@ from slabsvm.detectors.kernel_density import Density, DensityModel
 from slabsvm.detectors.kernel_pca import Subspace
 from slabsvm.detectors.model import Support, SupportVectorModel
 from slabsvm.detectors.neighbours import Neighbourhood, NeighboursModel
+from slabsvm.detectors.planes import SlabPlanes, TwoSided
 from slabsvm.detectors.surprise import Shares, Surprise
-from slabsvm.detectors.two_sided import TwoSided
 from slabsvm.files.models.arrays import Array, Places, Rows
 from slabsvm.files.models.estimators import Entry, Estimator, Values
 from slabsvm.files.models.functions import RADIAL, SUM, SUMS, refuse_unlike
@@ -63,14 +63,18 @@ SUPPORT = Record(
 def _attributes(**parts: Kind) -> Record:
     """Return the kind of attributes, by their names with "_" behind them, that a fit keeps together."""
 
-    def make(**found: Any) -> dict[str, Any]:
-        return {_attribute(name): value for name, value in found.items()}
+    def take(found: dict[str, Any], name: str) -> Any:
+        return found["planes_"].two_sided if name == "two_sided" else found[f"{name}_"]
 
-    return Record(make, parts, take=lambda found, name: found[_attribute(name)])
+    return Record(_as_attributes, parts, take=take)
 
 
-def _attribute(name: str) -> str:
-    return f"_{name}" if name in {"two_sided", "usual", "map"} else f"{name}_"
+def _as_attributes(**found: Any) -> dict[str, Any]:
+    """Return a fit's attributes by their names; planes and their score are one."""
+    attributes = {f"{name}_": value for name, value in found.items() if name != "two_sided"}
+    if "two_sided" in found:
+        attributes["planes_"] = SlabPlanes(found["rho_lower"], found["rho_upper"], found["two_sided"])
+    return attributes
 
 
 PLANES = {"rho_lower": Number(), "rho_upper": ANY, "offset": Number(), "two_sided": TWO_SIDED}
@@ -79,9 +83,9 @@ PLANES = {"rho_lower": Number(), "rho_upper": ANY, "offset": Number(), "two_side
 def _support_vector_fit(**boundary: Kind) -> Record:
     def make(function: Any, **parts: Any) -> SupportVectorModel:
         kernel, expansion = function
-        two_sided = parts["boundary"].get("_two_sided")
+        planes = parts["boundary"].get("planes_")
         by_mass = isinstance(expansion, Expansion) and kernel is not None and kernel.local
-        if two_sided is not None and two_sided.local and not by_mass:
+        if planes is not None and planes.scores_by_mass and not by_mass:
             raise ValueError("its score is that of a local kernel, and its kernel is another")
         if isinstance(expansion, Expansion) and parts["support"].samples.max(initial=0) >= len(expansion.coefficients):
             raise ValueError("a support vector is not among its samples")
@@ -345,21 +349,21 @@ LINEAR: dict[str, Kind] = {
 
 
 def _linear_part(model: Any, part: str) -> Any:
-    return getattr(model, _attribute(part))
+    return model.planes_.two_sided if part == "two_sided" else getattr(model, f"{part}_")
 
 
 def _give_linear(model: Any, parts: Values) -> None:
-    model.__dict__.update({_attribute(name): value for name, value in parts.items()})
-    if model._map is not None:
-        model.gamma_ = model._map.gamma
+    model.__dict__.update(_as_attributes(**parts))
+    if model.map_ is not None:
+        model.gamma_ = model.map_.gamma
 
 
 def _doubt_linear(model: Any) -> str:
     if "coef_" not in vars(model):
         return ""
-    if model._two_sided is not None and model._two_sided.local:
+    if model.planes_.scores_by_mass:
         return "has a score of local kernels, which it has none of"
-    length = model.n_features_in_ if model._map is None else model._map.n_features
+    length = model.n_features_in_ if model.map_ is None else model.map_.n_features
     return "" if model.coef_.shape == (1, length) else f"has no weight for each of {length:,} features"
 
 

@@ -19,11 +19,11 @@ from slabsvm.detectors.kernelized import KernelDetector
 from slabsvm.detectors.linear_slab import LinearOneClassSlabSVM
 from slabsvm.detectors.neighbours import FARTHEST, NeighboursDetector
 from slabsvm.detectors.one_class_svm import OneClassSVM
+from slabsvm.detectors.planes import LOWEST, OUT_OF_REACH, TwoSided
 from slabsvm.detectors.slab import OneClassSlabSVM
 from slabsvm.detectors.surprise import LARGEST as LARGEST_SURPRISE
 from slabsvm.detectors.surprise import TIE, Surprise
 from slabsvm.detectors.svdd import SVDD
-from slabsvm.detectors.two_sided import LOWEST, OUT_OF_REACH, TwoSided
 from slabsvm.files.onnx.graph import (
     Answer,
     Graph,
@@ -179,14 +179,13 @@ def _(detector: OneClassSVM, rows: Tensor) -> Answer:
 @answer.register
 def _(detector: OneClassSlabSVM, rows: Tensor) -> Answer:
     along = position(detector.model_.expansion, rows)
-    two_sided = detector._two_sided
-    log_mass = _log_mass(detector, rows) if two_sided is not None and two_sided.local else None
+    log_mass = _log_mass(detector, rows) if detector.planes_.scores_by_mass else None
     return _with_reach(detector, rows, _between(detector, along, log_mass))
 
 
 @answer.register
 def _(detector: LinearOneClassSlabSVM, rows: Tensor) -> Answer:
-    w, landmarks = detector.coef_[0], detector._map
+    w, landmarks = detector.coef_[0], detector.map_
     if landmarks is None:
         along = Position(product(rows, w[:, None]).flat)
     else:
@@ -277,14 +276,15 @@ def _between(detector: Any, along: Position, log_mass: Tensor | None) -> Answer:
     """Return how a slab answers rows at these positions along w."""
     if np.isinf(detector.rho_upper_):
         return _offset(along, detector)
-    if detector._two_sided is None:
+    score = detector.planes_.two_sided
+    if score is None:
         middle = 0.5 * (detector.rho_lower_ + detector.rho_upper_)
         distance = along.varying.graph.node("Abs", along.over(middle))
         half = 0.5 * (detector.rho_upper_ - detector.rho_lower_)
         along.varying.graph.needs(max(along.size, abs(middle - along.constant)), half)
         return _offset(Position(-distance), detector)
-    score = two_sided_score(detector._two_sided, along, log_mass)
-    return Answer(score, score)
+    found = two_sided_score(score, along, log_mass)
+    return Answer(found, found)
 
 
 def _offset(score: Position, detector: Any) -> Answer:
