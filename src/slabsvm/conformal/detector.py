@@ -58,7 +58,7 @@ from slabsvm.conformal.p_values import (
 from slabsvm.conformal.remoteness import deciding_reach, far_rows, innermost, largest_answer, limit_of
 from slabsvm.conformal.wrapping import Wrapping
 from slabsvm.detectors.answers import answer, refuse_classifier
-from slabsvm.detectors.base import Detector, SlabCollapseWarning, parameters
+from slabsvm.detectors.base import Detector, SlabCollapseWarning, parameters, rows_of, scale_by_few
 from slabsvm.detectors.explained import explanation_of
 from slabsvm.detectors.explanation import Explanation, mean_of
 from slabsvm.detectors.recall import misjudged_repeats, nearly_copied
@@ -338,9 +338,9 @@ class ConformalDetector(OutlierMixin, Wrapping):
     def _scale_by_few(self, X: Any) -> str:
         """Return a warning where a few rows make the scale, which a fit that was given has said itself, or nothing."""
         model, rows = innermost(self.estimators_[0], X)
-        if self.method == "prefit" or not isinstance(model, Detector) or not model._takes_scale:
+        if self.method == "prefit" or not isinstance(model, Detector):
             return ""
-        return model._scale_by_few(model._checked(rows, reset=False))
+        return scale_by_few(model, rows_of(model, rows))
 
     def _accepts(self, scores: FloatArray, reach: FloatArray) -> BoolArray:
         """Return whether rows are accepted, (n,), of these scores by models that have not learned them."""

@@ -20,7 +20,7 @@ from slabsvm.data.checks import canonical
 from slabsvm.data.distinct import Distinct, equal_rows, near_copies
 from slabsvm.data.groups import numbered
 from slabsvm.detectors.answers import answer, left_out_decisions, refuse_other_polarity
-from slabsvm.detectors.base import SlabCollapseWarning
+from slabsvm.detectors.base import SlabCollapseWarning, distinct_of
 from slabsvm.detectors.weighting import checked_weights, fit_with, takes_groups
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.cached import cached_property
@@ -187,7 +187,7 @@ def by_leave_one_out(detector: Any, given: Given) -> Calibrated:
     # A weight may vanish beside the largest.
     weights = np.where(np.isnan(scores), 0.0, given.weights)
     model, rows = innermost(fitted, given.X)
-    distinct = model._distinct(model._checked(rows, reset=False), weights) if given.groups is None else None
+    distinct = distinct_of(model, rows, weights) if given.groups is None else None
     reach, every = reach_without_own(fitted, given.X), np.arange(len(weights))
     return Calibrated(fitted, scores, reach, weights, every, distinct=distinct).counted
 

@@ -23,7 +23,7 @@ import scipy.sparse as sp
 from sklearn.pipeline import Pipeline
 
 from slabsvm.data.checks import canonical
-from slabsvm.detectors.base import nameless
+from slabsvm.detectors.base import nameless, rows_of
 from slabsvm.detectors.kernelized import KernelDetector
 from slabsvm.detectors.model import SupportVectorModel
 from slabsvm.kernels.rbf import RBF
@@ -159,7 +159,7 @@ def _where_little(mass: FloatArray, least: float) -> FloatArray:
 
 def _log_mass(model: Any, X: Any, own: BoolArray | None = None) -> FloatArray:
     """Return the log kernel mass of each row; of the rows `own`, which are samples, without themselves."""
-    mass: FloatArray = model.model_.expansion.log_mass(model._checked(X, reset=False), own)
+    mass: FloatArray = model.model_.expansion.log_mass(rows_of(model, X), own)
     return mass
 
 

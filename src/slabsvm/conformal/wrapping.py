@@ -14,10 +14,9 @@ from slabsvm.data.checks import reading
 from slabsvm.detectors.base import takes_unnamed
 from slabsvm.detectors.slab import OneClassSlabSVM
 from slabsvm.runtime.arrays import FloatArray
-from slabsvm.runtime.signature import SignatureOnce
 
 
-class Wrapping(SignatureOnce, BaseEstimator):
+class Wrapping(BaseEstimator):
     """An estimator whose parameter `estimator` is a detector, or None for `OneClassSlabSVM()`."""
 
     estimator: Any

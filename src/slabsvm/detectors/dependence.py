@@ -29,9 +29,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.data.groups import Groups
+from slabsvm.detectors import grouped
 from slabsvm.detectors.base import Detector, checked_rows, parameters, rounding_of
 from slabsvm.detectors.explanation import Explanation, of_distances
-from slabsvm.detectors.grouped import GroupedDetector
 from slabsvm.detectors.model import Model
 from slabsvm.detectors.surprise import Surprise
 from slabsvm.detectors.training import Training
@@ -132,7 +132,7 @@ class DependenceModel(Model):
 
 
 @parameters
-class DependenceDetector(GroupedDetector):
+class DependenceDetector(Detector):
     """Dependence detector: accept rows whose features are what the other features say that they are.
 
     Up to ten features, the targets, are each predicted from all others by kernel ridge regression. A target's residual
@@ -195,12 +195,13 @@ class DependenceDetector(GroupedDetector):
     model_: DependenceModel = field(init=False)
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **Detector._parameter_constraints,
         "n_targets": [Interval(Integral, 1, None, closed="left")],
         "max_samples": [Interval(Integral, 2, None, closed="left")],
         "nu": [Interval(Real, 0.0, 1.0, closed="right")],
         "random_state": ["random_state"],
     }
+
+    fit = grouped.fit
 
     def expected(self, X: Any) -> FloatArray:
         """Return what each feature is expected to be by the others, shape (n_samples, n_features).

@@ -12,7 +12,7 @@ from scipy.special import logsumexp
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.data.pieces import pieces
-from slabsvm.detectors import infinity
+from slabsvm.detectors import grouped, infinity
 from slabsvm.detectors.base import (
     Detector,
     accepted_share,
@@ -21,7 +21,6 @@ from slabsvm.detectors.base import (
 )
 from slabsvm.detectors.constraints import FiniteReal
 from slabsvm.detectors.explanation import Explanation, of_distances
-from slabsvm.detectors.grouped import GroupedDetector
 from slabsvm.detectors.model import Model
 from slabsvm.detectors.training import Training
 from slabsvm.dual.program import weighted_quantile
@@ -122,7 +121,7 @@ class DensityModel(Model):
 
 
 @parameters
-class KernelDensityDetector(GroupedDetector):
+class KernelDensityDetector(Detector):
     """Kernel density detector: accept where the training samples lie densely.
 
     The density is the mean of Gaussians of one bandwidth around the training samples, which are all of the target
@@ -177,10 +176,11 @@ class KernelDensityDetector(GroupedDetector):
     model_: DensityModel = field(init=False)
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **Detector._parameter_constraints,
         "bandwidth": [StrOptions({"scott", "silverman"}), FiniteReal(0.0, closed="neither")],
         "nu": [Interval(Real, 0.0, 1.0, closed="right")],
     }
+
+    fit = grouped.fit
 
     def score_samples(self, X: Any) -> FloatArray:
         """Return the logarithm of the density at each row, shape (n_samples,); -inf where it underflows even so."""

@@ -224,7 +224,6 @@ class KernelPCADetector(KernelDetector):
     _needs_no_origin = True
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **KernelDetector._parameter_constraints,
         "n_components": [Interval(Integral, 1, None, closed="left"), Interval(Real, 0.0, 1.0, closed="neither")],
         "nu": [Interval(Real, 0.0, 1.0, closed="right")],
     }

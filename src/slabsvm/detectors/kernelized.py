@@ -56,7 +56,6 @@ class KernelDetector(Detector):
     _needs_no_origin: ClassVar[bool] = False
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **Detector._parameter_constraints,
         "kernel": [StrOptions({*NAMED, "precomputed"}), callable],
         "gamma": [StrOptions({"neighbours", "scale", "auto"}), FiniteReal(0.0, closed="neither")],
         "n_jobs": [Integral, None],

@@ -20,7 +20,7 @@ from slabsvm.data.distinct import distinct_rows
 from slabsvm.data.mapped import AlongImage, Mapped
 from slabsvm.data.passes import Along, Local, Source, Surveyed
 from slabsvm.detectors import infinity
-from slabsvm.detectors.base import Scored, SlabCollapseWarning, parameters, rounding_of
+from slabsvm.detectors.base import Scored, SlabCollapseWarning, parameters, rounding_of, scale_by_few
 from slabsvm.detectors.constraints import FiniteReal
 from slabsvm.detectors.explanation import Explanation, Usual, summed
 from slabsvm.detectors.planes import SLAB_CONSTRAINTS, SlabPlanes, nominal_recall, planes_at, refuse_impossible
@@ -327,7 +327,7 @@ class LinearOneClassSlabSVM(Scored):
                 f"for {self.tol:.2g}, after {self.n_passes_} passes: {STOPPED_EARLY}",
                 ConvergenceWarning,
             )
-        doubts = (self._diagnosis(rounding, learned, moved=moved), self._scale_by_few(rows))
+        doubts = (self._diagnosis(rounding, learned, moved=moved), scale_by_few(self, rows))
         self.warning_ = " ".join(text for text in doubts if text)
         if self.warning_:
             warn(self.warning_, SlabCollapseWarning)

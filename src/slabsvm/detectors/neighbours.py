@@ -15,9 +15,9 @@ from scipy.spatial.distance import cdist
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.data.pieces import pieces
+from slabsvm.detectors import grouped
 from slabsvm.detectors.base import Detector, parameters, rounding_of
 from slabsvm.detectors.explanation import Explanation, of_distances
-from slabsvm.detectors.grouped import GroupedDetector
 from slabsvm.detectors.model import Model
 from slabsvm.detectors.training import Training
 from slabsvm.dual.program import weighted_quantile
@@ -164,7 +164,7 @@ class NeighboursModel(Model):
 
 
 @parameters
-class NeighboursDetector(GroupedDetector):
+class NeighboursDetector(Detector):
     """Nearest neighbours detector: accept where the nearest training samples are near.
 
     A row's score is minus the mean of its Euclidean distances from the nearest training samples. Features should have
@@ -209,10 +209,11 @@ class NeighboursDetector(GroupedDetector):
     model_: NeighboursModel = field(init=False)
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **Detector._parameter_constraints,
         "n_neighbours": [Interval(Integral, 1, None, closed="left")],
         "nu": [Interval(Real, 0.0, 1.0, closed="right")],
     }
+
+    fit = grouped.fit
 
     def score_samples(self, X: Any) -> FloatArray:
         """Return minus the mean distance of each row from its nearest training samples, shape (n_samples,)."""

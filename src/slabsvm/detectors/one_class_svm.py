@@ -72,7 +72,6 @@ class OneClassSVM(SupportVectorDetector):
     rho_: float = field(init=False)
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **SupportVectorDetector._parameter_constraints,
         "nu": [Interval(Real, 0.0, 1.0, closed="right")],
     }
 

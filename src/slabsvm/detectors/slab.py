@@ -156,10 +156,7 @@ class OneClassSlabSVM(SupportVectorDetector):
     rho_upper_: float = field(init=False)
     planes_: SlabPlanes = field(init=False)
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **SupportVectorDetector._parameter_constraints,
-        **SLAB_CONSTRAINTS,
-    }
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = SLAB_CONSTRAINTS
 
     def score_samples(self, X: Any) -> FloatArray:
         """Return how normal each row is, shape (n_samples,), by `ranking`; at epsilon = 0 what `project` returns."""

@@ -19,11 +19,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.data.groups import Groups
-from slabsvm.detectors import infinity, recall
-from slabsvm.detectors.base import parameters, rounding_of
+from slabsvm.detectors import grouped, infinity, recall
+from slabsvm.detectors.base import parameters, rounding_of, rows_of
 from slabsvm.detectors.constraints import FiniteReal
 from slabsvm.detectors.explanation import Explanation, Usual, of_distances, of_parts, summed
-from slabsvm.detectors.grouped import GroupedDetector
 from slabsvm.detectors.kernelized import GramFactory, KernelDetector, samples_of, surroundings_of
 from slabsvm.detectors.model import Model, Solved, Start, Support, SupportVectorModel, Unseen
 from slabsvm.detectors.repeats import beside_repeats
@@ -52,7 +51,7 @@ STEPS_TO_POLISH = 50
 
 
 @parameters
-class SupportVectorDetector(GroupedDetector, KernelDetector):
+class SupportVectorDetector(KernelDetector):
     """A detector whose scores are made of s(x) = sum_i beta_i k(x_i, x), with beta from a Dual."""
 
     solver: str = "smo"
@@ -77,7 +76,6 @@ class SupportVectorDetector(GroupedDetector, KernelDetector):
     model_: SupportVectorModel = field(init=False)
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **KernelDetector._parameter_constraints,
         "solver": [StrOptions({"smo", "interior-point"})],
         "tol": [FiniteReal(0.0, closed="neither")],
         "max_iter": [Interval(Integral, -1, None, closed="left")],
@@ -85,6 +83,8 @@ class SupportVectorDetector(GroupedDetector, KernelDetector):
         "prediction_tol": [Interval(Real, 0.0, 1.0, closed="left")],
         "warm_start": ["boolean"],
     }
+
+    fit = grouped.fit
 
     @abstractmethod
     def _dual(self, weights: FloatArray, kernel: Kernel | None, gram: Gram) -> Dual:
@@ -149,10 +149,10 @@ class SupportVectorDetector(GroupedDetector, KernelDetector):
         if isinstance(fit.expansion, Projection):
             assert fit.kernel is not None
             assert fit.usual is not None
-            return self._explained_by_parts(self._parts(fit.kernel, fit.expansion, X), fit.usual)
+            return self._explained_by_parts(self._by_feature(fit.kernel, fit.expansion, X), fit.usual)
         return self._explained_by_distances(surroundings_of(self, fit.expansion), X)
 
-    def _parts(self, kernel: Kernel, position: Projection, X: Any) -> FloatArray:
+    def _by_feature(self, kernel: Kernel, position: Projection, X: Any) -> FloatArray:
         """Return what each feature of rows adds to what the score is made of, (n, d), by an additive kernel."""
         del kernel
         return position.by_feature(X)
@@ -424,3 +424,11 @@ def _solver(name: str) -> Callable[..., Solution]:
     from slabsvm.solvers import interior, loop
 
     return {"smo": loop.solve, "interior-point": interior.solve}[name]
+
+
+def parts_of(detector: SupportVectorDetector, X: Any) -> FloatArray:
+    """Return what each feature of rows adds to what their score is made of, (n, d), by an additive kernel."""
+    kernel, position = detector.model_.kernel, detector.model_.expansion
+    assert kernel is not None
+    assert isinstance(position, Projection)
+    return detector._by_feature(kernel, position, rows_of(detector, X))

@@ -104,7 +104,6 @@ class SVDD(SupportVectorDetector):
     _needs_no_origin = True
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **SupportVectorDetector._parameter_constraints,
         "nu": [Interval(Real, 0.0, 1.0, closed="right")],
         "C": [FiniteReal(0.0, closed="neither"), None],
     }
@@ -160,7 +159,7 @@ class SVDD(SupportVectorDetector):
         scores[~np.isfinite(lengths)] = -np.inf
         return scores
 
-    def _parts(self, kernel: Kernel, position: Projection, X: Any) -> FloatArray:
+    def _by_feature(self, kernel: Kernel, position: Projection, X: Any) -> FloatArray:
         # |Phi(x) - a|^2 is a sum over features, too.
         with np.errstate(over="ignore", invalid="ignore"):
             return 2.0 * position.by_feature(X) - kernel.diagonal_by_feature(X)

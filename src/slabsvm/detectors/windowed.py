@@ -19,8 +19,10 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.detectors.base import Scored, checked_rows, parameters
+from slabsvm.detectors.explained import explanation_of
 from slabsvm.detectors.explanation import Explanation
 from slabsvm.detectors.model import Start
+from slabsvm.detectors.pipelines import predict_learned
 from slabsvm.detectors.slab import OneClassSlabSVM
 from slabsvm.detectors.support_vectors import SupportVectorDetector
 from slabsvm.detectors.weighting import checked_weights
@@ -251,11 +253,11 @@ class WindowedDetector(Scored):
 
     def _explanation(self, X: Any) -> Explanation:
         check_is_fitted(self)
-        return self.estimator_._explanation(self._checked(X, reset=False))
+        return explanation_of(self.estimator_, self._checked(X, reset=False))
 
     def _predict_learned(self, X: Any) -> npt.NDArray[np.intp]:
         answers, kept = self.predict(X), self._kept()
-        answers[kept.numbers] = self.estimator_._predict_learned(kept.X)
+        answers[kept.numbers] = predict_learned(self.estimator_, kept.X)
         return answers
 
     def _asked(self, X: Any, answer: Callable[[SupportVectorDetector, Any], FloatArray]) -> FloatArray:

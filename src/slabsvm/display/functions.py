@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.detectors.explained import last_step
 from slabsvm.detectors.linear_slab import LinearOneClassSlabSVM
-from slabsvm.detectors.support_vectors import SupportVectorDetector
+from slabsvm.detectors.support_vectors import SupportVectorDetector, parts_of
 from slabsvm.display.explanation import as_table, cut_name, names_of
 from slabsvm.display.figures import lighten, require_matplotlib, shown_figure
 from slabsvm.display.palette import INK, KNOWN, LINE, SOFT
@@ -97,10 +97,9 @@ def _parts(model: Any, X: Any) -> FloatArray:
     final, rows = last_step(model, X)
     if isinstance(final, LinearOneClassSlabSVM) and final.feature_map is None:
         return np.asarray(np.asarray(rows, dtype=np.float64) * final.coef_[0])
-    fit = getattr(final, "model_", None)
-    if not isinstance(final, SupportVectorDetector) or fit is None or not isinstance(fit.expansion, Projection):
+    if not isinstance(final, SupportVectorDetector) or not isinstance(final.model_.expansion, Projection):
         raise ValueError(
             f"This {type(final).__name__} is no sum of functions of one feature each: slabs, one-class SVMs and SVDDs "
             "are, with kernel='linear', 'intersection', 'hellinger' or 'chi2'. draw_explanations draws the others."
         )
-    return np.asarray(final._parts(fit.kernel, fit.expansion, final._checked(rows, reset=False)))
+    return parts_of(final, rows)

@@ -25,7 +25,6 @@ from slabsvm.monitoring.scoring import HELD_OUT, Answered, answered, own_scores,
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IntArray
 from slabsvm.runtime.atomic import atomic
 from slabsvm.runtime.counting import counted
-from slabsvm.runtime.signature import SignatureOnce
 from slabsvm.runtime.sklearn_private import HasMethods, Interval, _fit_context
 
 # With two tests, each of which has reached c by row t with probability at most t/c, the first alarm comes after c/4
@@ -67,7 +66,7 @@ class Readings:
 
 
 @parameters
-class DriftMonitor(SignatureOnce, BaseEstimator):
+class DriftMonitor(BaseEstimator):
     """A monitor that says when the rows of a stream are no longer what a detector has learned.
 
     It bets that new rows are not exchangeable with the reference rows. The wealth of its bets, a conformal test

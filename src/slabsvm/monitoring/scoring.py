@@ -14,7 +14,7 @@ from slabsvm.conformal.p_values import combined_graded
 from slabsvm.conformal.remoteness import innermost
 from slabsvm.data.distinct import fingerprints
 from slabsvm.detectors.answers import answer, left_out_decisions
-from slabsvm.detectors.base import checked_rows
+from slabsvm.detectors.base import checked_rows, rows_of
 from slabsvm.detectors.linear_slab import LinearOneClassSlabSVM
 from slabsvm.openset.classifier import OpenSetClassifier
 from slabsvm.openset.naming import names
@@ -86,7 +86,7 @@ def own_scores(estimator: Any) -> tuple[FloatArray, str]:
         needed_by = "A monitor without rows to compare with"
         scores = left_out_decisions(estimator, needed_by=needed_by, remedy=REMEDY)
         scores = scores[np.isfinite(scores)]
-        learned = getattr(model, "_learned", None)
+        learned = getattr(model, "learned_", None)
         n_repeats = 0 if learned is None else len(learned) - int((np.unique(learned, return_counts=True)[1] == 1).sum())
         _refuse_repeats(n_repeats / len(scores), len(scores))
         return scores, LEFT_OUT
@@ -137,8 +137,8 @@ def _learned(estimator: Any, X: Any) -> Iterator[tuple[Fingerprints, Fingerprint
         if model.map_ is not None:
             # Its landmarks are learned rows.
             yield fingerprints(model.map_.rows), fingerprints(checked_rows(model, rows, reset=False, least=1))
-    elif getattr(model, "_learned", None) is not None:
-        yield model._learned, fingerprints(model._checked(rows, reset=False))
+    elif getattr(model, "learned_", None) is not None:
+        yield model.learned_, fingerprints(rows_of(model, rows))
 
 
 def _chance_of_repeats(learned: Fingerprints, rows: Fingerprints) -> float:

@@ -17,6 +17,7 @@ from sklearn.utils.parallel import delayed
 
 from slabsvm.conformal.doubts import found_no_direction
 from slabsvm.conformal.p_values import WHOLE
+from slabsvm.detectors.explained import explanation_of
 from slabsvm.openset.classwise import call_method
 from slabsvm.openset.doubts import far_accepted, out_of_reach, too_few, without_direction
 from slabsvm.runtime.arrays import FloatArray, IndexArray
@@ -60,7 +61,7 @@ class Naming(ABC):
         found: list[tuple[IndexArray, FloatArray]] = []
         for k in np.unique(nearest):
             rows = np.flatnonzero(nearest == k)
-            of_model = self.models[k]._explanation(_safe_indexing(X, rows))
+            of_model = explanation_of(self.models[k], _safe_indexing(X, rows))
             # The model's own level may be another.
             found.append((rows, of_model.less(of_model.decisions[0] - table[rows[0], k]).shares))
         shares = np.empty((len(table), found[0][1].shape[1]))

@@ -10,8 +10,8 @@ from each other underflow, and nothing is lost.
 
 from __future__ import annotations
 
+import inspect
 import os
-import sys
 import threading
 from contextlib import ContextDecorator
 from dataclasses import dataclass
@@ -83,7 +83,7 @@ class _OneBlasThread(ContextDecorator):
         self._restore()
 
     def __enter__(self) -> None:
-        frame = sys._getframe(1)
+        frame = _caller()
         try:
             self._join(frame)
         except BaseException:
@@ -92,10 +92,10 @@ class _OneBlasThread(ContextDecorator):
 
     def __exit__(self, *exception: object) -> None:
         try:
-            self._leave(sys._getframe(1))
+            self._leave(_caller())
         except BaseException:
             # An interrupt goes on when the number of threads is right.
-            self._leave(sys._getframe(1))
+            self._leave(_caller())
             raise
 
     def _join(self, frame: FrameType) -> None:
@@ -142,6 +142,15 @@ if hasattr(os, "register_at_fork"):  # there is no fork on Windows
         after_in_parent=ONE_BLAS_THREAD.let_go,
         after_in_child=ONE_BLAS_THREAD.begin_anew,
     )
+
+
+def _caller() -> FrameType:
+    """Return the frame that entered or left: that which called what calls this."""
+    here = inspect.currentframe()
+    assert here is not None
+    assert here.f_back is not None
+    assert here.f_back.f_back is not None
+    return here.f_back.f_back
 
 
 @cache

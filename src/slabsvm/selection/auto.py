@@ -17,10 +17,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.data.groups import Groups
 from slabsvm.data.passes import Local
+from slabsvm.detectors import grouped
 from slabsvm.detectors.base import Detector, checked_rows, parameters, rounding_of
 from slabsvm.detectors.dependence import DependenceDetector
 from slabsvm.detectors.explanation import Explanation
-from slabsvm.detectors.grouped import GroupedDetector
 from slabsvm.detectors.model import Model
 from slabsvm.detectors.neighbours import NeighboursDetector
 from slabsvm.detectors.one_class_svm import OneClassSVM
@@ -109,7 +109,7 @@ class Role:
 
 
 @parameters
-class AutoSlabSVM(WithProgress, GroupedDetector):
+class AutoSlabSVM(WithProgress, Detector):
     """Detector without a parameter to choose: the mean of what one-class SVMs, neighbours and dependences say.
 
     Features are seen in two views: standardised, and as normal scores (`NormalScores`), which heavy tails and repeated
@@ -196,7 +196,6 @@ class AutoSlabSVM(WithProgress, GroupedDetector):
     model_: CombinedModel = field(init=False)
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **Detector._parameter_constraints,
         "recall": [Interval(Real, 0.0, 1.0, closed="neither")],
         "max_fit_samples": [Interval(Integral, LEAST_ROWS, None, closed="left"), None],
         "random_state": ["random_state"],
@@ -204,6 +203,8 @@ class AutoSlabSVM(WithProgress, GroupedDetector):
         "cache_size": [Interval(Real, 0.0, None, closed="neither")],
         "progress": [callable, None],
     }
+
+    fit = grouped.fit
 
     def score_samples(self, X: Any) -> Any:
         """Return minus the mean of the members' surprises at each row, shape (n_samples,): at most 0.

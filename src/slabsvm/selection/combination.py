@@ -18,6 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from slabsvm.data.checks import is_plain
 from slabsvm.detectors.base import Detector, takes_unnamed
 from slabsvm.detectors.dependence import DependenceDetector
+from slabsvm.detectors.explained import explanation_of
 from slabsvm.detectors.explanation import Explanation
 from slabsvm.detectors.neighbours import NeighboursDetector
 from slabsvm.detectors.normal_scores import NormalScores
@@ -92,7 +93,7 @@ class Member:
 
     def explanation(self, rows: Any) -> Explanation:
         """Return what each feature of a view's rows adds to its score."""
-        found = self.detector._explanation(self.taken(rows))
+        found = explanation_of(self.detector, self.taken(rows))
         if self.surprise is None:
             return found
         offset = self.detector.offset_

@@ -28,7 +28,7 @@ from slabsvm.conformal.p_values import whole_up
 from slabsvm.conformal.remoteness import innermost
 from slabsvm.conformal.wrapping import Wrapping
 from slabsvm.detectors.answers import answer, left_out_decisions, refuse_classifier
-from slabsvm.detectors.base import SlabCollapseWarning, parameters, rounding_of
+from slabsvm.detectors.base import SlabCollapseWarning, distinct_of, parameters, rounding_of
 from slabsvm.detectors.explained import explanation_of
 from slabsvm.detectors.one_class_svm import OneClassSVM
 from slabsvm.dual.program import weighted_quantile
@@ -199,5 +199,5 @@ def _without_themselves(detector: Any, X: Any, learned: BoolArray) -> tuple[Any,
 def _by_content(detector: Any, X: Any) -> IndexArray:
     """Return numbers by which rows that score alike are ordered, (n,), equal for equal rows: by what is in them."""
     model, rows = innermost(detector, X)
-    numbers: IndexArray = model._distinct(model._checked(rows, reset=False), np.ones(_num_samples(X))).group
+    numbers: IndexArray = distinct_of(model, rows, np.ones(_num_samples(X))).group
     return numbers

@@ -308,12 +308,12 @@ def _detector(name: str, fit: Kind, *further: str, left_out: tuple[str, ...] = (
 
 def _taken(model: Detector, part: str) -> Any:
     if part == "learned":
-        return getattr(model, "_learned", None)
+        return getattr(model, "learned_", None)
     return model.model_ if part == "fit" else getattr(model, f"{part}_")
 
 
 def _give(model: Detector, parts: Values) -> None:
-    model.model_, model._learned = parts.pop("fit"), parts.pop("learned")
+    model.model_, model.learned_ = parts.pop("fit"), parts.pop("learned")
     model.__dict__.update(model.model_.attributes())
     model.__dict__.update({f"{name}_": value for name, value in parts.items()})
 
