@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from slabsvm import AutoSlabSVM
 from slabsvm.data.passes import Local
-from slabsvm.selection.sampled import Sample
+from slabsvm.ensemble.sampled import Sample
 from slabsvm.selection.thresholds import by_others
 
 pytestmark = pytest.mark.numeric

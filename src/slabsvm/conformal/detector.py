@@ -60,8 +60,8 @@ from slabsvm.conformal.wrapping import Wrapping
 from slabsvm.detectors.answers import answer, refuse_classifier
 from slabsvm.detectors.base import Detector, SlabCollapseWarning, parameters, rows_of, scale_by_few
 from slabsvm.detectors.explained import explanation_of
-from slabsvm.detectors.explanation import Explanation, mean_of
-from slabsvm.detectors.recall import misjudged_repeats, nearly_copied
+from slabsvm.fitted.explanation import Explanation, mean_of
+from slabsvm.fitted.recall import misjudged_repeats, nearly_copied
 from slabsvm.runtime.arrays import BoolArray, FloatArray
 from slabsvm.runtime.atomic import atomic
 from slabsvm.runtime.caller import warn

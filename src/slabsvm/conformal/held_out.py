@@ -21,7 +21,7 @@ from slabsvm.data.distinct import Distinct, equal_rows, near_copies
 from slabsvm.data.groups import numbered
 from slabsvm.detectors.answers import answer, left_out_decisions, refuse_other_polarity
 from slabsvm.detectors.base import SlabCollapseWarning, distinct_of
-from slabsvm.detectors.weighting import checked_weights, fit_with, takes_groups
+from slabsvm.fitted.weighting import checked_weights, fit_with, takes_groups
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.cached import cached_property
 from slabsvm.runtime.caller import silenced

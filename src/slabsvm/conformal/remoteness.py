@@ -25,7 +25,7 @@ from sklearn.pipeline import Pipeline
 from slabsvm.data.checks import canonical
 from slabsvm.detectors.base import nameless, rows_of
 from slabsvm.detectors.kernelized import KernelDetector
-from slabsvm.detectors.model import SupportVectorModel
+from slabsvm.fitted.model import SupportVectorModel
 from slabsvm.kernels.rbf import RBF
 from slabsvm.runtime.arrays import BoolArray, FloatArray
 from slabsvm.runtime.sklearn_private import _safe_indexing

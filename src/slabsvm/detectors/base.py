@@ -21,23 +21,18 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from slabsvm.data.checks import canonical, is_plain, reading, without_unit
 from slabsvm.data.distinct import Distinct, distinct_rows, fingerprints, near_copies
 from slabsvm.data.groups import groups_of
-from slabsvm.detectors import recall
-from slabsvm.detectors.explanation import Explanation
-from slabsvm.detectors.model import Model
-from slabsvm.detectors.pipelines import predict_learned
-from slabsvm.detectors.scale import made_by_few
-from slabsvm.detectors.training import Training
-from slabsvm.detectors.weighting import checked_weights
 from slabsvm.dual.program import weighted_quantile
+from slabsvm.fitted import recall
+from slabsvm.fitted.explanation import Explanation
+from slabsvm.fitted.model import Model
+from slabsvm.fitted.scale import made_by_few
+from slabsvm.fitted.training import Training
+from slabsvm.fitted.weighting import checked_weights
 from slabsvm.runtime.arrays import BoolArray, FloatArray
 from slabsvm.runtime.atomic import atomic
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.caller import warn
 from slabsvm.runtime.sklearn_private import StrOptions, _fit_context, _safe_indexing, validate_parameter_constraints
-
-# Offsets are moved outwards by this many units of rounding, so that a sample on a boundary counts as inside, as it
-# should, whatever rounding does to its score.
-ROUNDING_UNITS = 1024
 
 # Types of which a value that was valid stays so.
 UNCHANGING = frozenset({bool, float, int, np.float64, str, type(None)})
@@ -125,7 +120,8 @@ class Scored(OutlierMixin, BaseEstimator, ABC):
         X, y, **kwargs
             As for `fit`.
         """
-        return predict_learned(self.fit(X, y, **kwargs), X)
+        self.fit(X, y, **kwargs)
+        return self._predict_learned(X)
 
     def _predict_learned(self, X: Any) -> npt.NDArray[np.intp]:
         """Return what `fit_predict` answers the rows that were given to `fit`."""
@@ -343,6 +339,59 @@ class Detector(Scored):
             super()._validate_params()
 
 
+D = TypeVar("D", bound=Detector)
+
+
+@atomic
+@_fit_context(prefer_skip_nested_validation=True)
+def fit_with_groups(self: D, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> D:
+    """Learn from positive samples, and leave whole groups out where thresholds are put.
+
+    Parameters
+    ----------
+    X : array-like or CSR matrix of shape (n_samples, n_features)
+        float32 or float64; other types become float64. With kernel="precomputed" the symmetric matrix of kernel
+        values, of shape (n_samples, n_samples).
+    y : ignored
+    sample_weight : array-like of shape (n_samples,), default=None
+        Non-negative; a weight of 2 means what two identical samples mean, and a weight of 0 leaves the sample out.
+        Only the ratios of weights count (but for SVDD's C, which is a bound for a weight of 1).
+    groups : array-like of shape (n_samples,), default=None
+        The name of each row's group, such as its patient, machine or video; numbers or words, none missing. Give
+        them where new rows come from new groups, of which all rows are alike. Thresholds are then put by what rows
+        score under the model without all of their group: the share of rows *of new groups* that is accepted is
+        near what nu asks for. All groups count alike there, however many rows they have, and rows within a group
+        by their weights; what the model learns from is its rows, as without groups. gamma="neighbours" looks at
+        neighbours of other groups. A row that several groups have stays when one of them is left out.
+
+    Returns
+    -------
+    self
+
+    Raises
+    ------
+    ValueError
+        For parameters, shapes or values that make no sense, and where all rows are of one group; the text says what
+        to do. After this or any other exception, an interrupt among them, the model is what it was.
+
+    Warns
+    -----
+    sklearn.exceptions.ConvergenceWarning
+        When a solver stopped before its duality gap was within tol.
+    slabsvm.SlabCollapseWarning
+        When the model has no width, when a row infinitely far away would be accepted or is kept outside at the
+        cost of new positives, when offsets="training" will reject far more new positives than the parameters ask
+        for, when many rows repeat and far more or fewer of those are accepted, when a few rows make the scale of a
+        feature, or when a slab rejects the rows that it learned. The text stays in `warning_`.
+    """
+    del y
+    return self._fit(X, sample_weight, groups)
+
+
+# What scikit-learn and tracebacks name it.
+fit_with_groups.__name__ = "fit"
+
+
 @lru_cache
 def _parameters_of(model: type[Scored]) -> tuple[str, ...]:
     """Return the names of a class's parameters, which take .05 ms to be read off its signature."""
@@ -406,11 +455,6 @@ def nameless(model: T) -> T:
     asked = object.__new__(type(model))
     asked.__dict__.update({name: value for name, value in vars(model).items() if name != "feature_names_in_"})
     return asked
-
-
-def rounding_of(size: float) -> float:
-    """Return how far an offset is moved outwards for scores that are sums of terms of this size."""
-    return ROUNDING_UNITS * float(np.finfo(np.float64).eps) * size
 
 
 def nu_quantile(scores: FloatArray, distinct: Distinct, nu: float) -> float:

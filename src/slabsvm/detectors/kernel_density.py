@@ -12,18 +12,12 @@ from scipy.special import logsumexp
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.data.pieces import pieces
-from slabsvm.detectors import grouped, infinity
-from slabsvm.detectors.base import (
-    Detector,
-    accepted_share,
-    parameters,
-    rounding_of,
-)
-from slabsvm.detectors.constraints import FiniteReal
-from slabsvm.detectors.explanation import Explanation, of_distances
-from slabsvm.detectors.model import Model
-from slabsvm.detectors.training import Training
+from slabsvm.detectors.base import Detector, accepted_share, fit_with_groups, parameters
 from slabsvm.dual.program import weighted_quantile
+from slabsvm.fitted import infinity
+from slabsvm.fitted.explanation import Explanation, of_distances
+from slabsvm.fitted.model import Model, rounding_of
+from slabsvm.fitted.training import Training
 from slabsvm.kernels.bandwidth import feature_variance, normal_reference
 from slabsvm.kernels.base import LARGEST_KERNEL_VALUE
 from slabsvm.kernels.expansion import BLOCK_BYTES
@@ -32,7 +26,7 @@ from slabsvm.kernels.surroundings import Surroundings
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.cached import cached_property
-from slabsvm.runtime.sklearn_private import Interval, StrOptions
+from slabsvm.runtime.sklearn_private import FiniteReal, Interval, StrOptions
 
 # Half of the least finite number: what is below is outside.
 LEAST_LOG_DENSITY = -0.5 * float(np.finfo(np.float64).max)
@@ -180,7 +174,7 @@ class KernelDensityDetector(Detector):
         "nu": [Interval(Real, 0.0, 1.0, closed="right")],
     }
 
-    fit = grouped.fit
+    fit = fit_with_groups
 
     def score_samples(self, X: Any) -> FloatArray:
         """Return the logarithm of the density at each row, shape (n_samples,); -inf where it underflows even so."""

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from slabsvm.detectors.explained import shares_and_names
-from slabsvm.detectors.pipelines import as_taken, final_detector
 from slabsvm.display.figures import axes_of, lighten, require_matplotlib
 from slabsvm.display.palette import INK, KNOWN, LINE, NOVEL, SOFT
+from slabsvm.fitted.pipelines import as_taken, final_detector
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.counting import counted
 

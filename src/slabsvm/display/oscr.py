@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from slabsvm.detectors.pipelines import as_taken, final_detector
 from slabsvm.display.figures import axes_of, lighten, next_colour, require_matplotlib
 from slabsvm.display.palette import INK, LINE, SOFT
+from slabsvm.fitted.pipelines import as_taken, final_detector
 from slabsvm.openset.metrics import OSCR, open_auc, oscr_curve
 
 

@@ -14,8 +14,8 @@ from slabsvm.conformal.doubts import CalibrationWarning
 from slabsvm.conformal.remoteness import far_rows, largest_answer
 from slabsvm.detectors.answers import answer, refuse_other_polarity
 from slabsvm.detectors.explained import explanation_of
-from slabsvm.detectors.explanation import Explanation
-from slabsvm.detectors.weighting import fit_with
+from slabsvm.fitted.explanation import Explanation
+from slabsvm.fitted.weighting import fit_with
 from slabsvm.openset.labels import listed
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.atomic import atomic

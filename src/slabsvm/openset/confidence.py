@@ -11,7 +11,7 @@ import numpy.typing as npt
 from sklearn.base import clone
 
 from slabsvm.conformal.remoteness import innermost
-from slabsvm.detectors.weighting import routed
+from slabsvm.fitted.weighting import routed
 from slabsvm.runtime.arrays import BoolArray, FloatArray
 from slabsvm.runtime.sklearn_private import _safe_indexing
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from slabsvm.conformal.detector import ConformalDetector
-from slabsvm.detectors.weighting import checked_weights
+from slabsvm.fitted.weighting import checked_weights
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.sklearn_private import _check_method_params, _num_samples, _safe_indexing
 

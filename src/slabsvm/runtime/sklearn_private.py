@@ -1,10 +1,13 @@
 """Every private name of scikit-learn that slabsvm uses, in one place: these may change from one version to the next.
 
-pyproject.toml bounds the versions on both sides: ./scripts/matrix tests the oldest and the newest that it allows.
+What parameters may be beyond its constraints is here, too. pyproject.toml bounds the versions on both sides:
+./scripts/matrix tests the oldest and the newest that it allows.
 """
 
+from numbers import Real
 from typing import Any
 
+import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils import _safe_indexing
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions, validate_parameter_constraints
@@ -12,6 +15,7 @@ from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import _check_feature_names_in, _check_method_params, _check_sample_weight, _num_samples
 
 __all__ = [
+    "FiniteReal",
     "HasMethods",
     "Interval",
     "StrOptions",
@@ -33,3 +37,21 @@ def nearest(rows: Any, samples: Any, count: int) -> Any:
     from sklearn.metrics._pairwise_distances_reduction import ArgKmin
 
     return ArgKmin.compute(rows, samples, count, metric="euclidean", strategy="parallel_on_X", return_distance=True)
+
+
+class FiniteReal(Interval):
+    """Real numbers from `least` on that are numbers of float64: 10**400 is none, though finite."""
+
+    def __init__(self, least: float, *, closed: str) -> None:
+        super().__init__(Real, least, None, closed=closed)
+
+    def is_satisfied_by(self, val: Any) -> bool:
+        """Return whether val is such a number."""
+        try:
+            return bool(super().is_satisfied_by(val)) and float(val) < np.inf
+        except OverflowError:
+            return False
+
+    def __str__(self) -> str:
+        """Say so in the text of a refusal."""
+        return f"{super().__str__()} that float64 holds"

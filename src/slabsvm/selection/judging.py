@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.exceptions import FitFailedWarning
 
 from slabsvm.detectors.answers import answer, left_out_answer, refuse_other_polarity
-from slabsvm.detectors.weighting import routed
+from slabsvm.fitted.weighting import routed
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.caller import warn
 from slabsvm.runtime.sklearn_private import _check_method_params, _safe_split

@@ -24,10 +24,10 @@ from sklearn.pipeline import Pipeline
 
 from slabsvm.data.distinct import Distinct, distinct_rows
 from slabsvm.detectors.answers import Answer, left_out_answer
-from slabsvm.detectors.model import Start
 from slabsvm.detectors.support_vectors import SupportVectorDetector
-from slabsvm.detectors.training import Training
-from slabsvm.detectors.weighting import routed_before
+from slabsvm.fitted.model import Start
+from slabsvm.fitted.training import Training
+from slabsvm.fitted.weighting import routed_before
 from slabsvm.gram.distances import SharedDistances
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.sklearn_private import _safe_indexing

@@ -26,8 +26,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.data.checks import reading
 from slabsvm.detectors.answers import refuse_classifier
-from slabsvm.detectors.pipelines import predict_learned
-from slabsvm.detectors.weighting import checked_weights, routed
+from slabsvm.fitted.pipelines import predict_learned
+from slabsvm.fitted.weighting import checked_weights, routed
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.atomic import atomic
 from slabsvm.runtime.caller import warn

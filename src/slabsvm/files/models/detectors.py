@@ -7,23 +7,23 @@ from typing import Any
 import numpy as np
 
 from slabsvm.detectors.base import Detector
-from slabsvm.detectors.dependence import DependenceModel, Regressions
-from slabsvm.detectors.explanation import Usual
 from slabsvm.detectors.kernel_density import Density, DensityModel
 from slabsvm.detectors.kernel_pca import Subspace
-from slabsvm.detectors.model import Support, SupportVectorModel
-from slabsvm.detectors.neighbours import Neighbourhood, NeighboursModel
-from slabsvm.detectors.planes import SlabPlanes, TwoSided
-from slabsvm.detectors.surprise import Shares, Surprise
+from slabsvm.ensemble.auto import CombinedModel
+from slabsvm.ensemble.combination import Combination, Member
+from slabsvm.ensemble.dependence import DependenceModel, Regressions
+from slabsvm.ensemble.neighbours import Neighbourhood, NeighboursModel
+from slabsvm.ensemble.surprise import Shares, Surprise
 from slabsvm.files.models.arrays import Array, Places, Rows
 from slabsvm.files.models.estimators import Entry, Estimator, Values
 from slabsvm.files.models.functions import RADIAL, SUM, SUMS, refuse_unlike
 from slabsvm.files.models.kinds import Earlier, Flag, ForTraining, Kind, Later, Many, Maybe, Number, Record, Text, Whole
+from slabsvm.fitted.explanation import Usual
+from slabsvm.fitted.model import Support, SupportVectorModel
+from slabsvm.fitted.planes import SlabPlanes, TwoSided
 from slabsvm.kernels.expansion import Expansion
 from slabsvm.kernels.landmarks import Landmarks
 from slabsvm.kernels.rbf import RBF
-from slabsvm.selection.auto import CombinedModel
-from slabsvm.selection.combination import Combination, Member
 
 ANY = Number(finite=False)
 LOO_SCORES = Array("rows", holds="any")

@@ -13,8 +13,8 @@ import numpy as np
 
 from slabsvm.conformal.detector import ConformalDetector
 from slabsvm.conformal.p_values import LARGEST_SHARE, WHOLE, WITHOUT_NEXT, Ranking, Segment, unit_of, usual_size
-from slabsvm.detectors.base import ROUNDING_UNITS
 from slabsvm.files.onnx.graph import Answer, ImpreciseError, Tensor, maximum, minimum, searched, take, where
+from slabsvm.fitted.model import ROUNDING_UNITS
 
 
 @dataclass(frozen=True)

@@ -7,19 +7,19 @@ from typing import Any
 import numpy as np
 
 from slabsvm.conformal.detector import ConformalDetector
-from slabsvm.detectors.dependence import DependenceDetector
 from slabsvm.detectors.kernel_density import KernelDensityDetector
 from slabsvm.detectors.kernel_pca import KernelPCADetector
 from slabsvm.detectors.linear_slab import LinearOneClassSlabSVM
-from slabsvm.detectors.neighbours import NeighboursDetector
 from slabsvm.detectors.one_class_svm import OneClassSVM
 from slabsvm.detectors.slab import OneClassSlabSVM
 from slabsvm.detectors.svdd import SVDD
+from slabsvm.ensemble.auto import AutoSlabSVM
+from slabsvm.ensemble.dependence import DependenceDetector
+from slabsvm.ensemble.neighbours import NeighboursDetector
 from slabsvm.files.onnx.answers import computed
 from slabsvm.files.onnx.inputs import Matrix
 from slabsvm.files.onnx.steps import width
 from slabsvm.runtime.extras import load
-from slabsvm.selection.auto import AutoSlabSVM
 from slabsvm.selection.search import LabelFreeSearchCV
 
 CONVERTED = (

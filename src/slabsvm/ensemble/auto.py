@@ -17,25 +17,24 @@ from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.data.groups import Groups
 from slabsvm.data.passes import Local
-from slabsvm.detectors import grouped
-from slabsvm.detectors.base import Detector, checked_rows, parameters, rounding_of
-from slabsvm.detectors.dependence import DependenceDetector
-from slabsvm.detectors.explanation import Explanation
-from slabsvm.detectors.model import Model
-from slabsvm.detectors.neighbours import NeighboursDetector
+from slabsvm.detectors.base import Detector, checked_rows, fit_with_groups, parameters
 from slabsvm.detectors.one_class_svm import OneClassSVM
-from slabsvm.detectors.sources import is_dask, rows_in_memory, rows_in_place, source_of
-from slabsvm.detectors.surprise import Shares, Surprise
-from slabsvm.detectors.training import Training, whole_multiples
+from slabsvm.ensemble.combination import Combination, Member, ranked, standardised, viewed
+from slabsvm.ensemble.dependence import DependenceDetector
+from slabsvm.ensemble.held_out import FOLDS, few_rows, scores_by_folds
+from slabsvm.ensemble.neighbours import NeighboursDetector
+from slabsvm.ensemble.sampled import Drawn, Sample
+from slabsvm.ensemble.surprise import Shares, Surprise
+from slabsvm.fitted.explanation import Explanation
+from slabsvm.fitted.model import Model, rounding_of
+from slabsvm.fitted.sources import is_dask, rows_in_memory, rows_in_place, source_of
+from slabsvm.fitted.training import Training, whole_multiples
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.caller import warn
 from slabsvm.runtime.counting import counted
 from slabsvm.runtime.sklearn_private import Interval, _num_samples
-from slabsvm.selection.combination import Combination, Member, ranked, standardised, viewed
 from slabsvm.selection.criteria import RecallMissedWarning
-from slabsvm.selection.held_out import FOLDS, few_rows, scores_by_folds
 from slabsvm.selection.progress import Progress, Steps, WithProgress
-from slabsvm.selection.sampled import Drawn, Sample
 from slabsvm.selection.thresholds import by_left_out, by_others
 
 # Fewer rows are refused.
@@ -204,7 +203,7 @@ class AutoSlabSVM(WithProgress, Detector):
         "progress": [callable, None],
     }
 
-    fit = grouped.fit
+    fit = fit_with_groups
 
     def score_samples(self, X: Any) -> Any:
         """Return minus the mean of the members' surprises at each row, shape (n_samples,): at most 0.

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from slabsvm.data.passes import Rows, Source
-from slabsvm.detectors.sources import refuse_what_is_not_finite
-from slabsvm.detectors.training import Training
+from slabsvm.fitted.sources import refuse_what_is_not_finite
+from slabsvm.fitted.training import Training
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
 
 # Of fewer rows none are left for the threshold: half of them would be too few to learn from.

@@ -14,9 +14,9 @@ import scipy.sparse as sp
 
 from slabsvm.data.distinct import distinct_rows
 from slabsvm.data.groups import groups_of
-from slabsvm.detectors.training import Training
+from slabsvm.ensemble.combination import Combination
+from slabsvm.fitted.training import Training
 from slabsvm.runtime.arrays import BoolArray, FloatArray
-from slabsvm.selection.combination import Combination
 
 FOLDS = 10
 # Rows are few where there are fewer than this for each feature, and fewer than LEAST; ENOUGH are enough for any number.

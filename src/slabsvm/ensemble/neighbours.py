@@ -15,12 +15,11 @@ from scipy.spatial.distance import cdist
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.data.pieces import pieces
-from slabsvm.detectors import grouped
-from slabsvm.detectors.base import Detector, parameters, rounding_of
-from slabsvm.detectors.explanation import Explanation, of_distances
-from slabsvm.detectors.model import Model
-from slabsvm.detectors.training import Training
+from slabsvm.detectors.base import Detector, fit_with_groups, parameters
 from slabsvm.dual.program import weighted_quantile
+from slabsvm.fitted.explanation import Explanation, of_distances
+from slabsvm.fitted.model import Model, rounding_of
+from slabsvm.fitted.training import Training
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.cached import cached_property
@@ -213,7 +212,7 @@ class NeighboursDetector(Detector):
         "nu": [Interval(Real, 0.0, 1.0, closed="right")],
     }
 
-    fit = grouped.fit
+    fit = fit_with_groups
 
     def score_samples(self, X: Any) -> FloatArray:
         """Return minus the mean distance of each row from its nearest training samples, shape (n_samples,)."""
