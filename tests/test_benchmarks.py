@@ -20,7 +20,7 @@ PAGES = {
     "groups": "results/groups.md",
     "model_files": "developers/model-files.md",
     "monitor": "developers/monitoring.md",
-    "offsets": "developers/offsets.md",
+    "offsets": "results/offsets.md",
     "openset": "developers/open-set.md",
     "score_csv": "how-to/command-line.md",
     "tabular": "developers/tabular.md",
