@@ -19,7 +19,7 @@ PAGES = {
     "family": "results/family.md",
     "groups": "results/groups.md",
     "model_files": "developers/model-files.md",
-    "monitor": "developers/monitoring.md",
+    "monitor": "results/monitoring.md",
     "offsets": "results/offsets.md",
     "openset": "results/open-set.md",
     "score_csv": "how-to/command-line.md",
