@@ -55,6 +55,7 @@ html_copy_source = False
 MOVED = {
     "developers/additive-kernels": "results/additive-kernels",
     "developers/family": "results/family",
+    "developers/model-files": "reference/model-files",
     "developers/pascal-voc": "results/pascal-voc",
     "developers/reproduction": "results/reproduction",
 }

@@ -18,7 +18,7 @@ PAGES = {
     "exported": "how-to/onnx.md",
     "family": "results/family.md",
     "groups": "results/groups.md",
-    "model_files": "developers/model-files.md",
+    "model_files": "reference/model-files.md",
     "monitor": "results/monitoring.md",
     "offsets": "results/offsets.md",
     "openset": "results/open-set.md",
