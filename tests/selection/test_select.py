@@ -306,7 +306,6 @@ def test_sparse_and_dense_rows_are_searched_alike():
     np.testing.assert_allclose(dense["mean_acceptance"], sparse["mean_acceptance"], atol=chance)
 
 
-@pytest.mark.warns("No candidate keeps the recall")
 def test_text_and_missing_values_reach_the_pipelines_first_step(X):
     table = pd.DataFrame(X, columns=list("abcd")).assign(kind=np.where(X[:, 0] > 0, "high", "low"))
     table.loc[3, "b"] = np.nan
@@ -618,11 +617,12 @@ def test_records_of_another_shape_are_passed_over(tmp_path, X):
     search = LabelFreeSearchCV(OneClassSVM(), {"nu": [0.1]}, cv=3, journal=journal)
     search.set_params(progress=lambda done, *_: fits.append(done)).fit(X)
     cells = [json.loads(line)["cell"] for line in journal.read_text().splitlines()]
-    times = {"fit_time": 0.1, "score_time": 0.1}
+    times = {"nominal_recall": 0.9, "fit_time": 0.1, "score_time": 0.1}
     wrong = [
         {"cell": cells[0]},
         {"cell": cells[1], "measured": {"recall": 0.9}, **times},
-        {"cell": cells[2], "measured": {"recall": "much"}, **times},
+        {"cell": cells[2], "measured": {"recall": "much", "acceptance": 0.1}, **times},
+        {"cell": cells[2], "measured": {"recall": 0.9, "acceptance": 0.1}, **times, "nominal_recall": None},
         {"cell": [1], "measured": {"recall": 1.0}, **times},
         {"other": 1},
     ]

@@ -73,9 +73,12 @@ class Criterion(ABC):
         """
         validate_parameter_constraints(self._parameter_constraints, vars(self), caller_name=type(self).__name__)
 
-    def warn_of(self, recall: float, n_held_out: int) -> None:
-        """Warn if the chosen candidate, of this recall on so many held-out positives, misses the recall asked for."""
-        del recall, n_held_out
+    def warn_of(self, recall: float, n_held_out: int, nominal_recall: float = np.nan) -> None:
+        """Warn if the chosen candidate, of this recall on so many held-out positives, misses the recall asked for.
+
+        nominal_recall is what its parameters ask for, NaN where they do not say.
+        """
+        del recall, n_held_out, nominal_recall
 
     def doubt(self, measured: Mapping[str, float], n_held_out: int) -> str:
         """Return why the chosen candidate tells nothing apart, and what to do; an empty text where it does."""
@@ -111,7 +114,8 @@ class Criterion(ABC):
 
         Parameters
         ----------
-        measured : what `measure` returned, by name, each (c,): the means over the folds
+        measured : what `measure` returned, by name, each (c,): the means over the folds; and "nominal_recall", what the
+            candidates' parameters ask for, NaN where they do not say
         candidates : their parameters
         n_held_out : how many positives recall was measured on, over all folds
         """
@@ -151,8 +155,10 @@ class TightestAtRecall(Criterion):
     of the positives (the minimum volume set; Polonik 1997, Scott and Nowak 2006).
 
     A candidate keeps the recall unless the measured recall is below it by more than chance explains. Without this
-    slack, of candidates whose true recall is exactly the one asked for, luck would choose. Candidates that miss the
-    recall rank below all that keep it, by how much they miss it.
+    slack, of candidates whose true recall is exactly the one asked for, luck would choose. A candidate whose parameters
+    ask for a little less, as .89 for .9, is measured against what they ask for: where .89 itself counts as kept, a
+    recall that is below .89 by chance does, too. Candidates that miss the recall rank below all that keep it, by how
+    much they miss it.
 
     The criterion fails where no candidate keeps the recall, where candidates that differ all reject every synthetic
     outlier of this kind (the largest recall then decides), and where the negatives differ from positives in a way that
@@ -167,7 +173,7 @@ class TightestAtRecall(Criterion):
     n_strangers : int, default=1000
         The number of synthetic outliers in each fold.
     slack : float >= 0, default=1.0
-        By how many standard errors the measured recall may be below `recall`. Some rows put the threshold of a
+        By how many standard errors the measured recall may be below what is asked for. Some rows put the threshold of a
         candidate, and about as many judge it: the error is that of the difference between two binomial shares.
     """
 
@@ -205,14 +211,15 @@ class TightestAtRecall(Criterion):
         """Return minus the acceptance of candidates that keep the recall; the others are below, by what they miss."""
         del candidates
         tightness = -measured["log_volume" if "log_volume" in measured else "acceptance"]
-        missing = np.maximum(self._least(n_held_out) - measured["recall"], 0.0)
+        least = self._least(n_held_out, measured.get("nominal_recall", np.nan))
+        missing = np.maximum(least - measured["recall"], 0.0)
         kept = missing == 0
         floor = tightness[kept].min() if kept.any() else 0.0
         return np.asarray(np.where(kept, tightness, floor - 1.0 - missing))
 
-    def warn_of(self, recall: float, n_held_out: int) -> None:
+    def warn_of(self, recall: float, n_held_out: int, nominal_recall: float = np.nan) -> None:
         """Warn if the chosen candidate does not keep the recall."""
-        least = self._least(n_held_out)
+        least = float(self._least(n_held_out, nominal_recall))
         if recall < least:
             warn(
                 f"No candidate keeps the recall: {self.recall:.3g} is asked for, at least {least:.3g} with "
@@ -240,9 +247,16 @@ class TightestAtRecall(Criterion):
             f"{recall:.1%} of the positives. {REMEDIES[self.kind]}"
         )
 
-    def _least(self, n_held_out: int) -> float:
-        """Return the smallest measured recall with which a candidate still keeps the recall asked for."""
-        return float(self.recall - self.slack * np.sqrt(2.0 * self.recall * (1.0 - self.recall) / n_held_out))
+    def _least(self, n_held_out: int, nominal: npt.ArrayLike = np.nan) -> FloatArray:
+        """Return the smallest measured recall with which candidates of these nominal recalls keep the recall asked for.
+
+        The nominal recall is what a candidate is asked for where it is less than `recall` by no more than chance.
+        """
+        asked = np.where(np.asarray(nominal) >= self._less_chance(self.recall, n_held_out), nominal, self.recall)
+        return np.asarray(self._less_chance(np.minimum(asked, self.recall), n_held_out))
+
+    def _less_chance(self, recall: Any, n_held_out: int) -> Any:
+        return recall - self.slack * np.sqrt(2.0 * recall * (1.0 - recall) / n_held_out)
 
 
 def log_volume_of(accepted: npt.NDArray[np.bool_], log_volume: FloatArray) -> float:

@@ -13,7 +13,7 @@ from scipy.stats import rankdata
 from sklearn.base import clone
 from sklearn.exceptions import FitFailedWarning
 
-from slabsvm.detectors.answers import answer, left_out_answer, refuse_other_polarity
+from slabsvm.detectors.answers import answer, left_out_answer, nominal_recall, refuse_other_polarity
 from slabsvm.detectors.weighting import routed
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.caller import warn
@@ -49,9 +49,10 @@ class Split:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of one run: what the criterion measured, and seconds; or why the fit failed."""
+    """The result of one run: what the criterion measured, the nominal recall, and seconds; or why the fit failed."""
 
     measured: Measured
+    nominal_recall: float = np.nan
     fit_time: float = np.nan
     score_time: float = np.nan
     failure: str = ""
@@ -95,7 +96,7 @@ def fit_and_judge(search: Search, candidate: int, number: int) -> Outcome:
         refuse_other_polarity(detector, held_out, positives.values)
     outliers = None if split.outliers is None else answer(detector, split.outliers.X)
     measured = search.criterion.measure(positives, outliers, split.outliers)
-    return Outcome(measured, fitted - begin, perf_counter() - fitted)
+    return Outcome(measured, nominal_recall(detector), fitted - begin, perf_counter() - fitted)
 
 
 def results_of(
@@ -117,13 +118,14 @@ def results_of(
     measured = {
         name: np.array([[outcome.measured.get(name, np.nan) for outcome in row] for row in outcomes]) for name in names
     }
+    nominal = {"nominal_recall": np.array([row[0].nominal_recall for row in outcomes])}
     n_splits = len(outcomes[0])
     by_split = [
-        _scores(criterion, {n: v[:, p] for n, v in measured.items()}, candidates, n_held_out // n_splits)
+        _scores(criterion, {n: v[:, p] for n, v in measured.items()} | nominal, candidates, n_held_out // n_splits)
         for p in range(n_splits)
     ]
     means = {name: values.mean(axis=1) for name, values in measured.items()}
-    scores = _scores(criterion, means, candidates, n_held_out)
+    scores = _scores(criterion, means | nominal, candidates, n_held_out)
     failed = np.isnan(scores)
     if failed.all():
         raise ValueError("Every candidate's score is NaN, so that none can be chosen. Check the grid and the data.")
@@ -136,7 +138,7 @@ def results_of(
     for name, values in measured.items():
         results |= {f"split{split}_{name}": values[:, split] for split in range(n_splits)}
         results |= {f"mean_{name}": means[name], f"std_{name}": values.std(axis=1)}
-    return results
+    return results | nominal
 
 
 def _scores(

@@ -23,7 +23,7 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
 from slabsvm.data.distinct import Distinct, distinct_rows
-from slabsvm.detectors.answers import Answer, left_out_answer
+from slabsvm.detectors.answers import Answer, left_out_answer, nominal_recall
 from slabsvm.detectors.support_vector_fit import Start
 from slabsvm.detectors.support_vectors import SupportVectorDetector
 from slabsvm.detectors.training import Training
@@ -127,7 +127,8 @@ class Chain:
             positives = replace(positives, weights=self.search.weights_of(split.judged))
             outliers = None if split.outliers is None else answers[-1]
             measured = criterion.measure(positives, outliers, split.outliers)
-            yield link.candidate, Outcome(measured, shared + fitted - begin, perf_counter() - fitted)
+            seconds = shared + fitted - begin, perf_counter() - fitted
+            yield link.candidate, Outcome(measured, nominal_recall(detector), *seconds)
 
     def _tables(self) -> _Tables:
         """Return the split's rows as the steps before the detector pass them on."""

@@ -135,12 +135,15 @@ def _wanted(search: Search) -> set[str]:
 
 def _recorded(record: Mapping[str, Any], wanted: set[str]) -> Outcome | None:
     """Return the outcome that a record holds, None where it holds none."""
-    measured, seconds = record.get("measured"), [record.get("fit_time"), record.get("score_time")]
+    measured, others = (
+        record.get("measured"),
+        [record.get(name) for name in ("nominal_recall", "fit_time", "score_time")],
+    )
     if not isinstance(measured, dict) or not wanted <= set(measured):
         return None
-    if not all(isinstance(number, float | int) for number in [*measured.values(), *seconds]):
+    if not all(isinstance(number, float | int) for number in [*measured.values(), *others]):
         return None
-    return Outcome(measured, record["fit_time"], record["score_time"])
+    return Outcome(measured, record["nominal_recall"], record["fit_time"], record["score_time"])
 
 
 def _keys(search: Search) -> dict[Run, str]:

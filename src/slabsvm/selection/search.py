@@ -118,8 +118,8 @@ class LabelFreeSearchCV(WithProgress, MetaEstimatorMixin, OutlierMixin, BaseEsti
     cv_results_ : dict of str to array of shape (n_candidates,)
         As `GridSearchCV`'s: ``params``, ``param_*``, ``mean_test_score`` (the criterion's score, of means over the
         folds), ``split*_test_score``, ``std_test_score``, ``rank_test_score``, ``mean_fit_time``, ``mean_score_time``
-        and their ``std_*``; and what the criterion measured, as ``split*_recall``, ``mean_recall``, ``std_recall``, and
-        so on.
+        and their ``std_*``; what the criterion measured, as ``split*_recall``, ``mean_recall``, ``std_recall``, and so
+        on; and ``nominal_recall``, what each candidate's parameters ask for, NaN where they do not say.
     criterion_ : Criterion
     n_splits_ : int
         Number of folds; 1 for cv="leave-one-out".
@@ -305,7 +305,8 @@ class LabelFreeSearchCV(WithProgress, MetaEstimatorMixin, OutlierMixin, BaseEsti
             for name, values in self.cv_results_.items()
             if name.startswith("mean_")
         }
-        self.criterion_.warn_of(measured["recall"], n_asked)
+        nominal = float(self.cv_results_["nominal_recall"][self.best_index_])
+        self.criterion_.warn_of(measured["recall"], n_asked, nominal)
         scores = self.cv_results_["mean_test_score"]
         doubt = self.criterion_.doubt(measured, n_asked)
         if len(candidates) > 1 and (scores == scores[0]).all():
