@@ -32,9 +32,8 @@ from harness import Benchmark, Case, Document, Options, Record, table
 from samples import DATA, bundled, has_letter, letters
 from slabsvm import LabelFreeSearchCV, OneClassSlabSVM, OneClassSVM
 from slabsvm.kernels import bandwidth
-from slabsvm.selection.criteria import Answer, Criterion, Recall, TightestAtRecall
+from slabsvm.selection.criteria import MAKERS, Answer, Criterion, Recall, SyntheticOutliers, TightestAtRecall
 from slabsvm.selection.journal import Journal
-from slabsvm.selection.synthetic_outliers import MAKERS, SyntheticOutliers
 
 EVERY = {"--every": {"type": int, "default": 1, "metavar": "N", "help": "take every N-th of Letter's letters"}}
 KINDS = {"marginals": 1000, "volume": 2000}

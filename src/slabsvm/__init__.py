@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from slabsvm.openset.classifier import OpenSetClassifier
     from slabsvm.runtime.extras import ExtraMissingError
     from slabsvm.selection.auto import AutoSlabSVM
-    from slabsvm.selection.folds import DistinctKFold
-    from slabsvm.selection.leakage import LeakageWarning
+    from slabsvm.selection.folds import DistinctKFold, LeakageWarning
     from slabsvm.selection.search import LabelFreeSearchCV
     from slabsvm.selection.trimmed import TrimmedDetector
     from slabsvm.tables.encoder import TableEncoder
@@ -86,7 +85,7 @@ _HOMES = {
     "KernelDensityDetector": "detectors.kernel_density",
     "KernelPCADetector": "detectors.kernel_pca",
     "LabelFreeSearchCV": "selection.search",
-    "LeakageWarning": "selection.leakage",
+    "LeakageWarning": "selection.folds",
     "LinearOneClassSlabSVM": "detectors.linear_slab",
     "NeighboursDetector": "detectors.neighbours",
     "NormalScores": "detectors.normal_scores",

@@ -18,8 +18,7 @@ from positives import correlated_rows
 from slabsvm import SVDD, LabelFreeSearchCV, OneClassSlabSVM, OneClassSVM
 from slabsvm.detectors.answers import left_out_answer
 from slabsvm.kernels import bandwidth
-from slabsvm.selection.criteria import NAMED, RecallMissedWarning, TightestAtRecall, log_volume_of
-from slabsvm.selection.synthetic_outliers import MAKERS, SHRINKAGE
+from slabsvm.selection.criteria import MAKERS, NAMED, SHRINKAGE, RecallMissedWarning, TightestAtRecall, log_volume_of
 
 LETTER = Path(os.environ.get("SLABSVM_DATA", "")) / "letter" / "letter-recognition.data"
 GRID = {"gamma": [0.01, 0.1, 1.0]}

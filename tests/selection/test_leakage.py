@@ -13,7 +13,7 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from positives import correlated_rows
 from slabsvm import AutoSlabSVM, DistinctKFold, LabelFreeSearchCV, LeakageWarning, OneClassSlabSVM, OneClassSVM
-from slabsvm.selection.leakage import warn_of_scaling
+from slabsvm.selection.folds import warn_of_scaling
 
 GRID = {"gamma": [0.01, 0.1, 1.0]}
 

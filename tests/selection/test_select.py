@@ -36,12 +36,12 @@ from slabsvm import (
     OneClassSVM,
 )
 from slabsvm.detectors.answers import answer
-from slabsvm.selection import Journal, reuse
-from slabsvm.selection.criteria import Criterion, NothingToldApartWarning, TightestAtRecall
-from slabsvm.selection.edges import GridEdgeWarning, at_edge, beyond
+from slabsvm.selection import Journal, runs
+from slabsvm.selection.criteria import Criterion, GridEdgeWarning, NothingToldApartWarning, TightestAtRecall
 from slabsvm.selection.folds import in_proportion
-from slabsvm.selection.judging import Search
 from slabsvm.selection.progress import refit_cost
+from slabsvm.selection.runs import Search
+from slabsvm.selection.search import at_edge, beyond
 
 GRID = {"gamma": [0.01, 0.1, 1.0]}
 OURS = [
@@ -184,12 +184,12 @@ def test_what_the_journal_raises_is_raised(reuse, n_jobs, tmp_path, X):
 @pytest.mark.warns("that was tried, and a better one may lie beyond")
 def test_distances_that_take_too_much_memory_are_not_kept(X, monkeypatch):
     alone = LabelFreeSearchCV(OneClassSVM(), GRID, cv=3, reuse=False).fit(X)
-    monkeypatch.setattr(reuse, "MOST_BYTES", 8 * 80 * 80)
+    monkeypatch.setattr(runs, "MOST_BYTES", 8 * 80 * 80)
     linked = LabelFreeSearchCV(OneClassSVM(), GRID, cv=3, reuse=True).fit(X)
     np.testing.assert_array_equal(linked.cv_results_["split0_acceptance"], alone.cv_results_["split0_acceptance"])
     search = Search(OneClassSVM(), [{"gamma": 0.1}], linked._splits(X), X, {}, linked.criterion_)
     with pytest.raises(MemoryError, match="not kept"):
-        next(reuse.chains(search, [(0, 0)])[0].run())
+        next(runs.chains(search, [(0, 0)])[0].run())
 
 
 def test_grid_search_with_a_scorer_of_the_same_criterion_chooses_the_same(X):
