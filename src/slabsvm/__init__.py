@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from slabsvm.monitoring.monitor import DriftMonitor
     from slabsvm.openset.classifier import OpenSetClassifier
     from slabsvm.runtime.extras import ExtraMissingError
-    from slabsvm.selection.folds import DistinctKFold
-    from slabsvm.selection.leakage import LeakageWarning
+    from slabsvm.selection.folds import DistinctKFold, LeakageWarning
     from slabsvm.selection.search import LabelFreeSearchCV
     from slabsvm.tables.encoder import TableEncoder
 
@@ -86,7 +85,7 @@ _HOMES = {
     "KernelDensityDetector": "detectors.kernel_density",
     "KernelPCADetector": "detectors.kernel_pca",
     "LabelFreeSearchCV": "selection.search",
-    "LeakageWarning": "selection.leakage",
+    "LeakageWarning": "selection.folds",
     "LinearOneClassSlabSVM": "detectors.linear_slab",
     "NeighboursDetector": "ensemble.neighbours",
     "NormalScores": "ensemble.normal_scores",
