@@ -193,6 +193,8 @@ class DependenceDetector(GroupedDetector):
     targets_: IndexArray = field(init=False)
     _fitted: DependenceFit = field(init=False)
 
+    _leaves_one_copy: ClassVar[bool] = True
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **Detector._parameter_constraints,
         "n_targets": [Interval(Integral, 1, None, closed="left")],

@@ -25,7 +25,10 @@ class GroupedDetector(Detector):
         y : ignored
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative; a weight of 2 means what two identical samples mean, and a weight of 0 leaves the sample out.
-            Only the ratios of weights count (but for SVDD's C, which is a bound for a weight of 1).
+            Only the ratios of weights count (but for SVDD's C, which is a bound for a weight of 1). Whole multiples of
+            the least weight are counts, and `AutoSlabSVM`, neighbours and dependences expect new rows to repeat the
+            samples as often: where such weights say how much a sample matters, rows that repeat none are rejected too
+            often, and `ConformalDetector` puts the threshold by rows that were held out.
         groups : array-like of shape (n_samples,), default=None
             The name of each row's group, such as its patient, machine or video; numbers or words, none missing. Give
             them where new rows come from new groups, of which all rows are alike. Thresholds are then put by what rows
@@ -52,7 +55,8 @@ class GroupedDetector(Detector):
             When the model has no width, when a row infinitely far away would be accepted or is kept outside at the
             cost of new positives, when offsets="training" will reject far more new positives than the parameters ask
             for, when many rows repeat and far more or fewer of those are accepted, when a few rows make the scale of a
-            feature, or when a slab rejects the rows that it learned. The text stays in `warning_`.
+            feature, when a slab rejects the rows that it learned, when samples are few by number or by their uneven
+            weights, or when such weights are taken for copies. The text stays in `warning_`.
         """
         del y
         return self._fit(X, sample_weight, groups)

@@ -23,6 +23,7 @@ from slabsvm.detectors.base import (
 from slabsvm.detectors.constraints import FiniteReal
 from slabsvm.detectors.explanation import Explanation, of_distances
 from slabsvm.detectors.grouped import GroupedDetector
+from slabsvm.detectors.recall import effective
 from slabsvm.detectors.training import Training
 from slabsvm.dual.program import weighted_quantile
 from slabsvm.kernels.bandwidth import feature_variance, normal_reference
@@ -225,8 +226,7 @@ class KernelDensityDetector(GroupedDetector):
     def _bandwidth(self, scale: float, shares: FloatArray, n_features: int) -> float:
         if not isinstance(self.bandwidth, str):
             return float(self.bandwidth)
-        n = 1.0 / float(shares @ shares)
-        return (scale if scale > 0 else 1.0) * normal_reference(self.bandwidth, n, n_features)
+        return (scale if scale > 0 else 1.0) * normal_reference(self.bandwidth, effective(shares), n_features)
 
     @property
     def _takes_scale(self) -> bool:

@@ -207,6 +207,8 @@ class NeighboursDetector(GroupedDetector):
 
     _fitted: NeighboursFit = field(init=False)
 
+    _leaves_one_copy: ClassVar[bool] = True
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **Detector._parameter_constraints,
         "n_neighbours": [Interval(Integral, 1, None, closed="left")],

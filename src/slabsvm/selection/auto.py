@@ -23,6 +23,7 @@ from slabsvm.detectors.explanation import Explanation
 from slabsvm.detectors.grouped import GroupedDetector
 from slabsvm.detectors.neighbours import NeighboursDetector
 from slabsvm.detectors.one_class_svm import OneClassSVM
+from slabsvm.detectors.recall import too_uneven
 from slabsvm.detectors.sources import is_dask, rows_in_memory, rows_in_place, source_of
 from slabsvm.detectors.surprise import Shares, Surprise
 from slabsvm.detectors.training import Training, whole_multiples
@@ -193,6 +194,8 @@ class AutoSlabSVM(WithProgress, GroupedDetector):
 
     expected_recall_: float = field(init=False)
     _fitted: CombinedFit = field(init=False)
+
+    _leaves_one_copy: ClassVar[bool] = True
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **Detector._parameter_constraints,
@@ -395,9 +398,9 @@ class AutoSlabSVM(WithProgress, GroupedDetector):
             found = training.by_row(scores) if sample is None else sample.spread(training.by_row(scores))
         else:
             found = sample.scores(training.by_row(scores), combination)
-            scores, others = sample.of_others(found)
-            offset = by_others(scores, others, self.recall)
-            n_judging, masses = float(len(scores)), np.ones(len(scores)) if others is None else others
+            scores, weights = found[sample.others], sample.weights_of_others
+            offset = by_others(scores, weights, self.recall)
+            n_judging, masses = float(len(scores)), np.ones(len(scores)) if weights is None else weights
         rounding = rounding_of(abs(offset) + 1.0)
         offset -= rounding
         # Of n + 1 rows in random order, a new one may be the lowest; equal rows are rows, too.
@@ -502,6 +505,14 @@ class AutoSlabSVM(WithProgress, GroupedDetector):
     def _takes_scale(self) -> bool:
         # Of two views one has ranks, which no few rows make.
         return False
+
+    def _few(self, training: Training) -> str:
+        if not isinstance(training, Drawn) or training.sample.whole:
+            return super()._few(training)
+        # The others put the threshold.
+        weights = training.sample.weights_of_others
+        doubt = "" if weights is None else too_uneven(weights, self.recall)
+        return doubt if doubt and not training.may_be_counts else ""
 
     def _repeats_misjudged(self, training: Training) -> str:
         del training
