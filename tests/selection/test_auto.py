@@ -412,6 +412,18 @@ def test_of_many_rows_in_groups_whole_groups_are_learned_and_the_recall_of_new_g
         assert (AutoSlabSVM().fit(X).predict(new) == 1).mean() < found - 0.1
 
 
+def test_of_few_large_groups_some_rows_of_each_are_learned_and_all_are_judged():
+    X, groups = grouped(40, 120, 0.2, seed=1)
+    model = AutoSlabSVM().fit(X, groups=groups)
+    # 50 of each group's 120 rows; neighbours in thirds have 30 groups of these.
+    assert {member.detector.n_samples_fit_ for member in model._fitted.combination.members} == {2000, 1500}
+    assert len(model.loo_scores_) == len(X)
+    assert np.isfinite(model.loo_scores_).all()
+    assert model.n_samples_fit_ == len(X)
+    new, _ = grouped(4000, 1, 0.2, seed=2)
+    assert abs((model.predict(new) == 1).mean() - model.expected_recall_) < 3 * model.expected_recall_error_
+
+
 def test_members_learn_different_groups_by_the_seed_whatever_the_groups_names_and_the_order_of_rows():
     X, groups = grouped(220, 12, 0.2, seed=1)
     order = np.random.default_rng(3).permutation(len(X))

@@ -33,7 +33,7 @@ from slabsvm.runtime.counting import counted
 from slabsvm.runtime.sklearn_private import Interval, _num_samples
 from slabsvm.selection.combination import Combination, Member, ranked, standardised, viewed
 from slabsvm.selection.criteria import RecallMissedWarning
-from slabsvm.selection.held_out import FOLDS, few_rows, scores_by_folds
+from slabsvm.selection.held_out import FOLDS, few_rows, scores_by_folds, thinned
 from slabsvm.selection.progress import Progress, Steps, WithProgress
 from slabsvm.selection.sampled import Drawn, Sample
 from slabsvm.selection.thresholds import by_left_out, by_others
@@ -136,7 +136,8 @@ class AutoSlabSVM(WithProgress, GroupedDetector):
         and over Dask arrays on their workers (docs/results/large-data.md). None: no limit. Of these rows a one-class
         SVM learns 2,000 at most, neighbours 4,000 or, of a third of the features, 500, and the dependences 250; all
         others are scored, so that each row has a left-out score. Of rows in groups whole groups are drawn, of about so
-        many rows, and 30 groups at least; all rows of the others are scored as those of new groups are.
+        many rows, and 30 groups at least; all rows of the others are scored as those of new groups are. Of fewer than
+        200 groups (or than five for each feature), which folds leave out, 2,000 rows are learned, a share of each.
     random_state : int, RandomState or None, default=0
         The seed by which rows, thirds of the features, and targets of dependences are drawn.
     n_jobs : int or None, default=None
@@ -382,12 +383,14 @@ class AutoSlabSVM(WithProgress, GroupedDetector):
         if alone:
             self._warn_of_few(training)
         steps = Steps(self.progress, 0.0)
-        combination, scores = self._combined(training, lambda done, each: steps.fitted(done, each * (1 + n_folds)))
+        # Of few groups, which folds leave out, some rows are learned: folds score all.
+        learned = thinned(training, SVM_ROWS) if n_folds else training
+        combination, scores = self._combined(learned, lambda done, each: steps.fitted(done, each * (1 + n_folds)))
         (rows, masses), each = training.counted, len(combination.members)
         if n_folds:
             scores = scores_by_folds(
                 training,
-                lambda others: self._combined(others)[0],
+                lambda others: self._combined(thinned(others, SVM_ROWS))[0],
                 lambda done: steps.fitted(each * (1 + done), each * (1 + n_folds)),
             )
         if self.offsets == "training":
