@@ -45,6 +45,9 @@ LEAST_ROWS = 10
 SVM_ROWS = 2000
 NEIGHBOUR_ROWS = 4000
 BAG_ROWS = 500
+# Of more features than these, neighbours learn as many rows as a one-class SVM: with m rows in d dimensions the nearest
+# is at a distance that falls as m^(-1/d), which of half the rows is less than .2 % more.
+MANY_FEATURES = 400
 # Of rows in groups whole groups are learned, until these are so many rows, and so many groups where there are.
 LEAST_GROUPS = 30
 # In each view so many bags, of one in so many features.
@@ -134,10 +137,11 @@ class AutoSlabSVM(WithProgress, GroupedDetector):
         Of more rows the members learn so many, or half of them if that is less, and the threshold is put by all others,
         which they have not learned: in two passes over arrays, memory-mapped arrays and CSR matrices where they are,
         and over Dask arrays on their workers (docs/results/large-data.md). None: no limit. Of these rows a one-class
-        SVM learns 2,000 at most, neighbours 4,000 or, of a third of the features, 500, and the dependences 250; all
-        others are scored, so that each row has a left-out score. Of rows in groups whole groups are drawn, of about so
-        many rows, and 30 groups at least; all rows of the others are scored as those of new groups are. Of fewer than
-        200 groups (or than five for each feature), which folds leave out, 2,000 rows are learned, a share of each.
+        SVM learns 2,000 at most, neighbours 4,000 (2,000 of more than 400 features) or, of a third of the features,
+        500, and the dependences 250; all others are scored, so that each row has a left-out score. Of rows in groups
+        whole groups are drawn, of about so many rows, and 30 groups at least; all rows of the others are scored as
+        those of new groups are. Of fewer than 200 groups (or than five for each feature), which folds leave out, 2,000
+        rows are learned, a share of each.
     random_state : int, RandomState or None, default=0
         The seed by which rows, thirds of the features, and targets of dependences are drawn.
     n_jobs : int or None, default=None
@@ -462,10 +466,11 @@ class AutoSlabSVM(WithProgress, GroupedDetector):
             order = np.random.default_rng(self._seed()).permutation(training.groups.count)
             some = partial(_some_groups, training.groups, order)
         width = max(1, round(len(varying) / ONE_IN))
+        neighbour_rows = NEIGHBOUR_ROWS if samples.shape[1] <= MANY_FEATURES else SVM_ROWS
         for view in range(n_views):
             svm = OneClassSVM(cache_size=self.cache_size, n_jobs=self.n_jobs)
             yield Role(svm, view, None, share, some(SVM_ROWS))
-            yield Role(NeighboursDetector(), view, None, share, some(NEIGHBOUR_ROWS))
+            yield Role(NeighboursDetector(), view, None, share, some(neighbour_rows))
             order = generator.permutation(varying)
             for bag in range(n_bags):
                 columns = np.sort(order[np.arange(bag * width, (bag + 1) * width) % len(order)])
