@@ -140,6 +140,9 @@ class Detector(Scored):
 
     offsets: str = "leave-one-out"
 
+    # Whether a sample that repeats is left out by one copy; else by all.
+    _leaves_one_copy: ClassVar[bool] = False
+
     n_samples_fit_: int = field(init=False)
     loo_scores_: FloatArray = field(init=False)
     warning_: str = field(init=False)
@@ -178,7 +181,10 @@ class Detector(Scored):
         y : ignored
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative; a weight of 2 means what two identical samples mean, and a weight of 0 leaves the sample out.
-            Only the ratios of weights count (but for SVDD's C, which is a bound for a weight of 1).
+            Only the ratios of weights count (but for SVDD's C, which is a bound for a weight of 1). Whole multiples of
+            the least weight are counts, and `AutoSlabSVM`, neighbours and dependences expect new rows to repeat the
+            samples as often: where such weights say how much a sample matters, rows that repeat none are rejected too
+            often, and `ConformalDetector` puts the threshold by rows that were held out.
 
         Returns
         -------
@@ -198,8 +204,8 @@ class Detector(Scored):
             When the model has no width, when a row infinitely far away would be accepted or is kept outside at the
             cost of new positives, when offsets="training" will reject far more new positives than the parameters ask
             for, when many rows repeat and far more or fewer of those are accepted, when many have near copies, when a
-            few rows make the scale of a feature, or when a slab rejects the rows that it learned. The text stays in
-            `warning_`.
+            few rows make the scale of a feature, when a slab rejects the rows that it learned, when samples are few by
+            number or by their uneven weights, or when such weights are taken for copies. The text stays in `warning_`.
         """
         del y
         return self._fit(X, sample_weight)
@@ -315,9 +321,16 @@ class Detector(Scored):
         """Return a warning where left-out scores of so few samples say little of the recall, or nothing."""
         if self.offsets != "leave-one-out":
             return ""
-        groups = training.groups
-        weights = training.distinct.weights if groups is None else np.ones(groups.count)
-        return recall.too_few(weights, self._nominal_recall(), "distinct samples" if groups is None else "groups")
+        nominal, groups = self._nominal_recall(), training.groups
+        if groups is not None:
+            return recall.too_few(groups.count, nominal, f"{groups.count} groups are few")
+        if not recall.alike(training.weights):
+            doubt = recall.too_uneven(training.weights, nominal)
+            if not doubt and self._leaves_one_copy:
+                doubt = recall.taken_for_copies(training.counts, nominal)
+            if doubt and not training.may_be_counts:
+                return doubt
+        return recall.too_few_distinct(training.distinct.weights, nominal)
 
     def _accepts_left_out(self) -> BoolArray:
         """Return which training samples are accepted by their leave-one-out scores, shape (n_samples,)."""
@@ -355,7 +368,10 @@ def fit_with_groups(self: D, X: Any, y: Any = None, sample_weight: Any = None, g
     y : ignored
     sample_weight : array-like of shape (n_samples,), default=None
         Non-negative; a weight of 2 means what two identical samples mean, and a weight of 0 leaves the sample out.
-        Only the ratios of weights count (but for SVDD's C, which is a bound for a weight of 1).
+        Only the ratios of weights count (but for SVDD's C, which is a bound for a weight of 1). Whole multiples of
+        the least weight are counts, and `AutoSlabSVM`, neighbours and dependences expect new rows to repeat the
+        samples as often: where such weights say how much a sample matters, rows that repeat none are rejected too
+        often, and `ConformalDetector` puts the threshold by rows that were held out.
     groups : array-like of shape (n_samples,), default=None
         The name of each row's group, such as its patient, machine or video; numbers or words, none missing. Give
         them where new rows come from new groups, of which all rows are alike. Thresholds are then put by what rows
@@ -382,7 +398,8 @@ def fit_with_groups(self: D, X: Any, y: Any = None, sample_weight: Any = None, g
         When the model has no width, when a row infinitely far away would be accepted or is kept outside at the
         cost of new positives, when offsets="training" will reject far more new positives than the parameters ask
         for, when many rows repeat and far more or fewer of those are accepted, when a few rows make the scale of a
-        feature, or when a slab rejects the rows that it learned. The text stays in `warning_`.
+        feature, when a slab rejects the rows that it learned, when samples are few by number or by their uneven
+        weights, or when such weights are taken for copies. The text stays in `warning_`.
     """
     del y
     return self._fit(X, sample_weight, groups)

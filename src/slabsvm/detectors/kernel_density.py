@@ -12,11 +12,17 @@ from scipy.special import logsumexp
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.data.pieces import pieces
-from slabsvm.detectors.base import Detector, accepted_share, fit_with_groups, parameters
+from slabsvm.detectors.base import (
+    Detector,
+    accepted_share,
+    fit_with_groups,
+    parameters,
+)
 from slabsvm.dual.program import weighted_quantile
 from slabsvm.fitted import infinity
 from slabsvm.fitted.explanation import Explanation, of_distances
 from slabsvm.fitted.model import Model, rounding_of
+from slabsvm.fitted.recall import effective
 from slabsvm.fitted.training import Training
 from slabsvm.kernels.bandwidth import feature_variance, normal_reference
 from slabsvm.kernels.base import LARGEST_KERNEL_VALUE
@@ -219,8 +225,7 @@ class KernelDensityDetector(Detector):
     def _bandwidth(self, scale: float, shares: FloatArray, n_features: int) -> float:
         if not isinstance(self.bandwidth, str):
             return float(self.bandwidth)
-        n = 1.0 / float(shares @ shares)
-        return (scale if scale > 0 else 1.0) * normal_reference(self.bandwidth, n, n_features)
+        return (scale if scale > 0 else 1.0) * normal_reference(self.bandwidth, effective(shares), n_features)
 
     @property
     def _takes_scale(self) -> bool:

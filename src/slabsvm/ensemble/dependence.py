@@ -92,7 +92,7 @@ class Regressions:
     def _predicted(self, Z: FloatArray) -> FloatArray:
         """Return what each target is expected to be in standardised rows, (n, t), in standard deviations."""
         # numba is imported for the first row that is scored.
-        from slabsvm.kernels.exponentials import sums_without
+        from slabsvm.compiled.exponentials import sums_without
 
         slopes, constants = self._linear
         found = np.asarray(sums_without(Z, self._columns, self.targets, self.gammas, self.coefficients))
@@ -192,6 +192,8 @@ class DependenceDetector(Detector):
 
     targets_: IndexArray = field(init=False)
     model_: DependenceModel = field(init=False)
+
+    _leaves_one_copy: ClassVar[bool] = True
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_targets": [Interval(Integral, 1, None, closed="left")],

@@ -61,6 +61,20 @@ def scores_by_folds(
     return scores
 
 
+def thinned(training: Training, most: int) -> Training:
+    """Return what there is to learn with no more than about so many rows of groups, the same share of each.
+
+    Rows of a group are more alike than groups are, and some of them say nearly what all say.
+    """
+    groups = training.groups
+    if groups is None or len(groups.numbers) <= most:
+        return training
+    # Which samples of a group come first is as good as random.
+    place = np.arange(len(groups.numbers)) - groups.starts[groups.numbers]
+    kept = np.ceil(np.diff(groups.starts) * most / len(groups.numbers))
+    return _of_the_others(training, place >= kept[groups.numbers])
+
+
 def _of_the_others(training: Training, inside: BoolArray) -> Training:
     """Return what there is to learn from without some of what is `counted`, by a mask (p,)."""
     groups = training.groups
