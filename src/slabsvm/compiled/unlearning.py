@@ -433,6 +433,32 @@ def _solve(system: Any, right: Any) -> bool:
 
 
 @_compiled
+def all_stay(inverse: Any, beta: Any, floor: Any, caps: Any, total: float, share: float) -> bool:
+    """Return whether all samples of a face stay within their boxes as each leaves in turn, by more than a share.
+
+    inverse : (m, m), the part of the bordered matrix's inverse that belongs to samples. beta, floor, caps : (m,), beta
+    within its box. total : of what is above 0; the rest of that sum is held by both planes, and finds room where beta
+    leaves some on both sides.
+    """
+    m = beta.shape[0]
+    for i in range(m):
+        above, room = 0.0, 0.0
+        amount = -beta[i] / inverse[i, i]
+        for j in range(m):
+            if j == i:
+                continue
+            moves = amount * inverse[j, i]
+            value, margin = beta[j] + moves, share * abs(moves)
+            if value - margin < floor[j] or value + margin > caps[j]:
+                return False
+            above += max(value, 0.0)
+            room += min(caps[j] - max(value, 0.0), max(-floor[j] - max(-value, 0.0), 0.0))
+        if above > (1.0 + 1e-9) * total or above + room < (1.0 - 1e-9) * total:
+            return False
+    return True
+
+
+@_compiled
 def certify(
     signs: Any,
     caps: Any,

@@ -205,7 +205,7 @@ class Unlearning:
 
         m, n_sets = self.dual.n_samples, len(begins) - 1
         near = np.argsort(np.abs(self.distances).min(axis=0) + 1e300 * self.on_face, kind="stable")
-        near = near[: max(NEAR, len(leaving) // 2)]
+        near = near[: max(NEAR, len(leaving) // 4)]
         self._compute(np.concatenate([leaving, near, np.arange(m, m + self.n_columns)]))
         ends = Ends(
             np.empty((n_sets, m)),
