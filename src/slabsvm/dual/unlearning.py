@@ -257,18 +257,15 @@ class Unlearning:
         own = self.on_face[samples]
         at = np.arange(len(samples))
         beside = samples[~own]
+        x, q = np.empty((len(face.samples), len(wanted)), order="F"), np.empty((self.n_columns, len(wanted)))
+        rest = np.arange(len(wanted))
         if len(wanted) >= len(face.samples) // 2:
-            # All columns of N at once cost no more than half of them by solves.
+            # All columns of N at once cost no more than half of them by solves. It is symmetric.
             inverse, corner = face.inverse()
-            x, q = np.empty((len(face.samples), len(wanted))), np.empty((self.n_columns, len(wanted)))
-            x[:, at[own]], q[:, at[own]] = (
-                inverse[:, place_on_face[samples[own]]],
-                corner[:, place_on_face[samples[own]]],
-            )
+            x.T[at[own]] = inverse[place_on_face[samples[own]]]
+            q[:, at[own]] = corner[:, place_on_face[samples[own]]]
             rest = np.concatenate([at[~own], np.arange(len(samples), len(wanted))])
-        else:
-            x, q, rest = *np.empty((2, 0, 0)), np.arange(len(wanted))
-        right, sums = np.zeros((len(face.samples), len(rest))), np.zeros((self.n_columns, len(rest)))
+        right, sums = np.zeros((len(face.samples), len(rest)), order="F"), np.zeros((self.n_columns, len(rest)))
         place = np.searchsorted(rest, at)
         if len(rest) == len(wanted):
             right[place_on_face[samples[own]], at[own]] = 1.0
@@ -277,16 +274,13 @@ class Unlearning:
         # What a plane's sum changes by, the face must make up for.
         planes = wanted[rest] >= m
         sums[wanted[rest][planes] - m, planes] = -1.0
-        solved = face.response(right, sums)
-        if len(rest) == len(wanted):
-            x, q = solved
-        else:
-            x[:, rest], q[:, rest] = solved
+        x[:, rest], q[:, rest] = face.response(right, sums)
         columns[face.samples], columns[m:] = x, q
         each = max(1, BLOCK_BYTES // (8 * max(1, len(face.samples))))
         for rows in pieces(len(others), 1, each):
             some = others[rows]
-            columns[some] = self._block(some, face.samples) @ x
+            # In the order in which the columns lie.
+            columns[some] = (x.T @ self._block(face.samples, some)).T
         if len(beside):
             block = self._block(beside, others)
             block[np.arange(len(beside)), np.searchsorted(others, beside)] += self.added / self.unit
