@@ -211,7 +211,9 @@ class SupportVectorDetector(KernelDetector):
         dual = self._dual(training.distinct.weights, kernel, gram)
         solution = self._solve(training, dual, gram, start)
         held = gram
-        if self.offsets == "leave-one-out" and gram.n_samples <= EXACT:
+        # Where all samples are free, as of a slab that collapsed, a path has no bounds to make detours at.
+        bounded = not ((solution.multipliers > 0) & (solution.multipliers < dual.caps)).any(axis=0).all()
+        if self.offsets == "leave-one-out" and gram.n_samples <= EXACT and bounded:
             held = gram.held()
             solution = self._polished(dual, held, solution)
         left_out = start.left_out_of(dual, gram, solution) if start else None
