@@ -105,24 +105,13 @@ def fit(*, table: Path, output: Path, detector: str, recall: float, seed: int, a
 
 @dataclass(frozen=True)
 class GoodRows:
-    """A table to learn from.
+    """A table to learn from."""
 
-    Attributes
-    ----------
-    table : DataFrame or array
-    encoder : TableEncoder
-        Fitted.
-    rows : (n, d) array of float64
-    weights : (n,) array of float64, or None
-    names : sequence of str
-        What the rows are called.
-    """
-
-    table: Any
-    encoder: TableEncoder
-    rows: FloatArray
-    weights: FloatArray | None
-    names: list[str]
+    table: Any  # DataFrame or array
+    encoder: TableEncoder  # fitted
+    rows: FloatArray  # (n, d)
+    weights: FloatArray | None  # (n,), or None
+    names: list[str]  # what the rows are called
 
 
 def good_rows(path: Path, options: dict[str, Any]) -> GoodRows:

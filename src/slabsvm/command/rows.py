@@ -19,24 +19,13 @@ NUMBERED = "row"
 
 @dataclass
 class RowNames:
-    """What rows are called.
+    """What rows are called."""
 
-    Attributes
-    ----------
-    encoder : TableEncoder
-        Of the model that reads them.
-    asked : str or None
-        The column that must be there to name the rows. None is the model's, or numbers where that is not there.
-    further : list of str
-        Columns that the model did not learn.
-    unnamed : bool
-        Whether the model's column that names the rows is not there.
-    """
-
-    encoder: TableEncoder
+    encoder: TableEncoder  # of the model that reads them
+    # The column that must be there to name the rows. None is the model's, or numbers where that is not there.
     asked: str | None
-    further: list[str] = field(default_factory=list)
-    unnamed: bool = False
+    further: list[str] = field(default_factory=list)  # columns that the model did not learn
+    unnamed: bool = False  # whether the model's column that names the rows is not there
 
     @property
     def column(self) -> str | None:

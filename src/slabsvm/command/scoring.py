@@ -44,45 +44,26 @@ MOST = np.finfo(np.float64).max
 
 @dataclass(frozen=True)
 class Answers:
-    """What a model says of some rows.
+    """What a model says of some rows."""
 
-    Attributes
-    ----------
-    decision, score : (n,) array of float64
-    p_value : (n,) array of float64, or None where the model has none
-    accepted : (n,) array of bool
-    encoded : Encoded
-    rows : (n, d) array of float64
-        As the detector takes them.
-    """
-
+    # (n,)
     decision: FloatArray
     score: FloatArray
-    p_value: FloatArray | None
-    accepted: BoolArray
+    p_value: FloatArray | None  # (n,), or None where the model has none
+    accepted: BoolArray  # (n,)
     encoded: Encoded
-    rows: FloatArray
+    rows: FloatArray  # (n, d): as the detector takes them
 
 
 @dataclass(frozen=True)
 class Scorer:
-    """A model that answers tables.
-
-    Attributes
-    ----------
-    encoder : TableEncoder
-    between : list of transformers with their names
-    detector : fitted detector
-    p_values : function of rows and their scores that gives p-values, or None
-    alpha : float or None
-        Reject p-values of at most this; None is the model's own threshold.
-    """
+    """A model that answers tables."""
 
     encoder: TableEncoder
-    between: list[tuple[str, Any]]
-    detector: Any
-    p_values: PValues | None
-    alpha: float | None
+    between: list[tuple[str, Any]]  # with their names
+    detector: Any  # fitted detector
+    p_values: PValues | None  # function of rows and their scores that gives p-values, or None
+    alpha: float | None  # reject p-values of at most this; None is the model's own threshold
 
     @classmethod
     def of(cls, model: Pipeline, alpha: float | None) -> Scorer:
@@ -179,20 +160,11 @@ def _shown(cells: Any, row: int) -> str:
 
 @dataclass(frozen=True)
 class Driver:
-    """The column that speaks most against rejected rows.
-
-    Attributes
-    ----------
-    column : Column
-    part : float
-        Its part in what speaks against them.
-    cell : str
-        A cell that spoke most against its row, with the row's number; "" where there is none.
-    """
+    """The column that speaks most against rejected rows."""
 
     column: Column
-    part: float
-    cell: str
+    part: float  # its part in what speaks against them
+    cell: str  # a cell that spoke most against its row, with the row's number; "" where there is none
 
     def said(self) -> str:
         """Return this in one line."""
@@ -206,31 +178,17 @@ class Driver:
 
 @dataclass
 class Run:
-    """Pieces of a table, scored and written one after the other.
-
-    Attributes
-    ----------
-    scorer : Scorer
-    reasons : int
-        How many columns say why a row is rejected.
-    names : RowNames
-    rows, rejected : int
-        How many rows were scored and rejected so far.
-    ended : bool
-        Whether these are all rows.
-    blame : (n_columns,) array of float64
-        What speaks against the rejected rows that were asked, a part for each column.
-    worst : dict of str
-        The first cell of each column that spoke most against its row, with the row's number.
-    """
+    """Pieces of a table, scored and written one after the other."""
 
     scorer: Scorer
-    reasons: int
+    reasons: int  # how many columns say why a row is rejected
     names: RowNames
+    # How many rows were scored and rejected so far
     rows: int = 0
     rejected: int = 0
-    ended: bool = False
-    blame: Any = 0.0
+    ended: bool = False  # whether these are all rows
+    blame: Any = 0.0  # (n_columns,): what speaks against the rejected rows that were asked, a part for each column
+    # The first cell of each column that spoke most against its row, with the row's number
     worst: dict[int, str] = field(default_factory=dict)
 
     @property

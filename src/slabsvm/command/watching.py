@@ -36,33 +36,18 @@ KEPT_EVERY = 10_000
 
 @dataclass
 class Watch:
-    """A stream that is read on from where its state says.
-
-    Attributes
-    ----------
-    monitor : DriftMonitor
-    names : RowNames
-    state : Path or None
-        Where the monitor is kept.
-    streams : bool
-        Whether lines are there as soon as they are written.
-    rows : int
-        How many rows were read in this run.
-    ended : bool
-        Whether these are all rows.
-    """
+    """A stream that is read on from where its state says."""
 
     monitor: DriftMonitor
     names: RowNames
-    state: Path | None
-    streams: bool
-    rows: int = 0
-    ended: bool = False
+    state: Path | None  # where the monitor is kept
+    streams: bool  # whether lines are there as soon as they are written
+    rows: int = 0  # how many rows were read in this run
+    ended: bool = False  # whether these are all rows
     _kept: int = 0
     _written: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
-        """Remember the state as it is now."""
         self._written = _which_file(self.state)
 
     def read(self, pieces: Iterable[Any], file: Any, separator: str, progress: Callable[[int], None]) -> None:

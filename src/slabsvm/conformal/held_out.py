@@ -31,27 +31,16 @@ from slabsvm.runtime.sklearn_private import _check_method_params, _num_samples, 
 
 @dataclass(frozen=True)
 class Calibrated:
-    """A fitted detector, and positives that it has not learned.
+    """A fitted detector, and positives that it has not learned."""
 
-    Attributes
-    ----------
-    detector : fitted detector
-    scores, weights : (n,) arrays of these positives
-    reach : (n,) array
-        The log kernel mass of those out of the detector's reach, and infinity for the others.
-    held_out : (n,) array
-        Which of the rows that were given they are.
-    learned : the rows that the detector has learned, or None where these are all of its rows
-    distinct : Distinct or None
-        Which of the rows that it has learned are the same sample; of "leave-one-out" without groups alone.
-    """
-
-    detector: Any
+    detector: Any  # fitted detector
+    # (n,) of these positives
     scores: FloatArray
-    reach: FloatArray
+    reach: FloatArray  # (n,): the log kernel mass of those out of the detector's reach, and infinity for the others
     weights: FloatArray
-    held_out: IndexArray
-    learned: IndexArray | None = None
+    held_out: IndexArray  # (n,): which of the rows that were given they are
+    learned: IndexArray | None = None  # the rows that the detector has learned, or None where these are all of its rows
+    # Which of the rows that it has learned are the same sample; of "leave-one-out" without groups alone
     distinct: Distinct | None = None
 
     @property
@@ -90,22 +79,13 @@ Divide = Callable[[Any, IndexArray | None, IndexArray | None], Iterable[tuple[In
 
 @dataclass(frozen=True)
 class Given:
-    """The arguments of fit.
+    """The arguments of fit."""
 
-    Attributes
-    ----------
-    X : rows
-    parameters : parameters of the detector's fit
-    weights : (n_samples,) array
-        How many calibration rows each row is; with groups, the share of its group that it is.
-    groups : (n_samples,) array of intp, or None
-        The number of each row's group.
-    """
-
-    X: Any
-    parameters: Mapping[str, Any]
+    X: Any  # rows
+    parameters: Mapping[str, Any]  # parameters of the detector's fit
+    # (n_samples,): how many calibration rows each row is; with groups, the share of its group that it is
     weights: FloatArray
-    groups: IndexArray | None = None
+    groups: IndexArray | None = None  # (n_samples,), or None: the number of each row's group
 
     @cached_property
     def distinct(self) -> IndexArray:

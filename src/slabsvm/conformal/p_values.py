@@ -116,29 +116,17 @@ def benjamini_hochberg(p_values: Any, fdr: float = 0.1) -> npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Tail:
-    """Where new samples stand among held-out positives, counted from one end.
+    """Where new samples stand among held-out positives, counted from one end."""
 
-    Attributes
-    ----------
-    passed : (n,) array
-        How many held-out positives a new sample has reached or passed, by weight.
-    share : (n,) array in [0, 1)
-        The share of the way to the next one; beyond the last, of the way to infinity.
-    """
-
-    passed: FloatArray
-    share: FloatArray
+    passed: FloatArray  # (n,): how many held-out positives a new sample has reached or passed, by weight
+    share: FloatArray  # (n,) in [0, 1): the share of the way to the next one; beyond the last, of the way to infinity
 
 
 @dataclass(frozen=True)
 class Segment:
-    """Numbers in increasing order, and the weight of the held-out positives at each.
+    """Numbers in increasing order, and the weight of the held-out positives at each."""
 
-    Attributes
-    ----------
-    values, weights : (n,) arrays
-    """
-
+    # (n,)
     values: FloatArray
     weights: FloatArray
 
@@ -161,18 +149,10 @@ class Segment:
 
 @dataclass(frozen=True)
 class Ranking:
-    """Held-out positives in order: those out of the detector's reach first, and then those within it.
+    """Held-out positives in order: those out of the detector's reach first, and then those within it."""
 
-    Attributes
-    ----------
-    far : Segment
-        The reach of those out of it.
-    near : Segment
-        The scores of the others.
-    """
-
-    far: Segment
-    near: Segment
+    far: Segment  # the reach of those out of it
+    near: Segment  # the scores of the others
 
     @property
     def total(self) -> float:

@@ -61,7 +61,6 @@ class Wrapping(BaseEstimator):
         return X
 
     def __sklearn_tags__(self) -> Any:
-        """Return scikit-learn's tags of the input, which are the detector's."""
         tags = super().__sklearn_tags__()
         tags.input_tags = get_tags(self._detector).input_tags
         return tags

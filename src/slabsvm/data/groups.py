@@ -29,27 +29,16 @@ class Groups:
 
     Groups are numbered by the first sample of each, so that their names and the order of rows have no part in it, and
     members are in the order of groups, and of samples in each.
-
-    Attributes
-    ----------
-    samples, numbers : (p,) arrays of intp
-        The sample and the group of each member.
-    weights : (p,) array of float64
-        How much each counts: all groups count alike, and within a group rows do by their weights. They sum to 1.
-    representatives : (p,) array of intp
-        A row of each member.
-    of_rows : (n,) array of intp
-        The member that each row is; NO_MEMBER for a row of weight 0.
-    of_samples : (m,) array of intp
-        The group of each sample; SHARED for one that several groups have.
     """
 
+    # (p,): the sample and the group of each member
     samples: IndexArray
     numbers: IndexArray
+    # (p,): how much each counts: all groups count alike, and within a group rows do by their weights. They sum to 1.
     weights: FloatArray
-    representatives: IndexArray
-    of_rows: IndexArray
-    of_samples: IndexArray
+    representatives: IndexArray  # (p,): a row of each member
+    of_rows: IndexArray  # (n,): the member that each row is; NO_MEMBER for a row of weight 0
+    of_samples: IndexArray  # (m,): the group of each sample; SHARED for one that several groups have
 
     @property
     def count(self) -> int:

@@ -30,90 +30,50 @@ STRETCH_BYTES = 2**20
 
 @dataclass(frozen=True)
 class Planes:
-    """The planes of a pass, and which rows are near each.
+    """The planes of a pass, and which rows are near each."""
 
-    Attributes
-    ----------
-    signs : (P,) array of +1 and -1
-        sigma_p.
-    nears, fars : (P,) arrays
-        Rows with nears <= sigma_p s <= fars are near plane p; those with sigma_p s < nears are beyond it.
-    caps : (P,) array
-        The multiplier of a row beyond the plane, for each unit of its weight.
-    """
-
-    signs: FloatArray
+    signs: FloatArray  # (P,) of +1 and -1: sigma_p
+    # (P,): rows with nears <= sigma_p s <= fars are near plane p; those with sigma_p s < nears are beyond it
     nears: FloatArray
     fars: FloatArray
-    caps: FloatArray
+    caps: FloatArray  # (P,): the multiplier of a row beyond the plane, for each unit of its weight
 
 
 @dataclass(frozen=True)
 class Swept:
-    """The result of a pass.
+    """The result of a pass."""
 
-    Attributes
-    ----------
-    rows, weights : (n, d) array or CSR matrix, (n,) array
-        The rows near a plane, and their weights.
-    masses : (P,) array
-        The sum of the multipliers of the rows beyond each plane.
-    tails : (P,) array
-        The sum of their sigma_p s, each times its multiplier.
-    pull : (d,) array
-        The sum over planes p and rows beyond them of sigma_p times multiplier times row.
-    """
-
+    # (n, d) or CSR matrix, (n,): the rows near a plane, and their weights
     rows: Rows
     weights: FloatArray
-    masses: FloatArray
-    tails: FloatArray
-    pull: FloatArray
+    masses: FloatArray  # (P,): the sum of the multipliers of the rows beyond each plane
+    tails: FloatArray  # (P,): the sum of their sigma_p s, each times its multiplier
+    pull: FloatArray  # (d,): the sum over planes p and rows beyond them of sigma_p times multiplier times row
 
 
 @dataclass(frozen=True)
 class Surveyed:
-    """The result of a first pass: a sample of the rows with its weights, and the sizes of the problem.
+    """The result of a first pass: a sample of the rows with its weights, and the sizes of the problem."""
 
-    Attributes
-    ----------
-    rows, weights : (n, d) array or CSR matrix, (n,) array
-    total_weight : float
-    n_weighted : int
-        The number of rows of positive weight.
-    sum_of_squares, largest_square : float
-        Of the Euclidean lengths of rows of positive weight.
-    """
-
+    # (n, d) or CSR matrix, (n,)
     rows: Rows
     weights: FloatArray
     total_weight: float
-    n_weighted: int
+    n_weighted: int  # the number of rows of positive weight
+    # Of the Euclidean lengths of rows of positive weight
     sum_of_squares: float
     largest_square: float
 
 
 class Source(ABC):
-    """Rows in stretches, in a fixed order.
-
-    Attributes
-    ----------
-    n_samples, n_features : int
-    weights : (n_samples,) array or None
-        None for ones.
-    bytes_per_row : int
-        The average size of a row in float64.
-    stretch_bytes : int
-    n_passes : int
-        The number of passes so far.
-    """
+    """Rows in stretches, in a fixed order."""
 
     n_samples: int
     n_features: int
-    weights: FloatArray | None
-    bytes_per_row: int
+    weights: FloatArray | None  # (n_samples,) or None: None for ones
+    bytes_per_row: int  # the average size of a row in float64
     stretch_bytes: int
-    n_passes: int = 0
+    n_passes: int = 0  # the number of passes so far
 
     @abstractmethod
     def _visit(self, visitor: Callable[[Rows, FloatArray, int], Result], bytes_per_row: int) -> list[Result]:
@@ -255,18 +215,11 @@ def _float64(rows: Rows) -> Rows:
 
 @dataclass(frozen=True)
 class Sweep:
-    """The visitor that finds which rows are near planes, and sums those beyond them.
+    """The visitor that finds which rows are near planes, and sums those beyond them."""
 
-    Attributes
-    ----------
-    w : (k,) array
-    planes : Planes
-    lift : function of rows, (n, d), that gives what w is a direction of, (n, k)
-    """
-
-    w: FloatArray
+    w: FloatArray  # (k,)
     planes: Planes
-    lift: Callable[[Rows], Rows] = _float64
+    lift: Callable[[Rows], Rows] = _float64  # function of rows, (n, d), that gives what w is a direction of, (n, k)
 
     def __call__(self, rows: Rows, weights: FloatArray, first: int) -> Swept:
         """Return the rows near a plane, as they are, and the sums of the others, lifted."""

@@ -31,23 +31,14 @@ REACH = 1.0
 
 @dataclass(frozen=True)
 class Hill:
-    """Scores of training rows without themselves, and what is accepted.
+    """Scores of training rows without themselves, and what is accepted."""
 
-    Attributes
-    ----------
-    title, unit : str
-        What stands above, and what is measured.
-    learned : (n,) array of float64
-    planes : (lower, upper)
-        Accepted is what lies between; either may be infinite.
-    new : (n_new,) array of float64 or None
-    """
-
+    # What stands above, and what is measured
     title: str
     unit: str
-    learned: FloatArray
-    planes: tuple[float, float]
-    new: FloatArray | None
+    learned: FloatArray  # (n,)
+    planes: tuple[float, float]  # (lower, upper): Accepted is what lies between; either may be infinite
+    new: FloatArray | None  # (n_new,) or None
 
     def accepted(self, scores: FloatArray) -> float:
         """Return the share of scores between the planes."""

@@ -107,25 +107,13 @@ class _Counted:
 
 @dataclass(frozen=True)
 class Header:
-    """What stands before an array.
+    """What stands before an array."""
 
-    Attributes
-    ----------
-    name : str
-        What the array is called in errors.
-    dtype : dtype of bool, int, unsigned int or float
-    shape : tuple of int
-    by_columns : bool
-        Whether the values are in Fortran's order.
-    start : int
-        Where the values begin.
-    """
-
-    name: str
-    dtype: np.dtype[Any]
+    name: str  # what the array is called in errors
+    dtype: np.dtype[Any]  # dtype of bool, int, unsigned int or float
     shape: tuple[int, ...]
-    by_columns: bool
-    start: int
+    by_columns: bool  # whether the values are in Fortran's order
+    start: int  # where the values begin
 
     @classmethod
     def of(cls, file: Any, name: str) -> Header:

@@ -39,17 +39,10 @@ OTHERS = {
 
 @dataclass(frozen=True)
 class Block:
-    """Whole records.
+    """Whole records."""
 
-    Attributes
-    ----------
-    content : bytes, in UTF-8
-    line : int
-        The number of its first line in the file, from 1.
-    """
-
-    content: bytes
-    line: int
+    content: bytes  # in UTF-8
+    line: int  # the number of its first line in the file, from 1
 
 
 class Records:

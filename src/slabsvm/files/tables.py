@@ -52,41 +52,19 @@ MOST_COLUMNS = 100_000
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """How a table is read.
+    """How a table is read."""
 
-    Attributes
-    ----------
-    format : str or None
-        One of SUFFIXES; None goes by the file's name.
-    separator : str or None
-        What is between the cells of a text; None is a comma, and of TSV a tab.
-    decimal : str
-        The decimal point of a text's numbers; ",." where some columns have points and others commas.
-    encoding : str
-    header : bool
-        Whether the first line of a text has the columns' names.
-    array : str or None
-        Which array of an NPZ file.
-    texts : collection of str
-        Columns whose cells are texts, whatever they look like.
-    ids : collection of str
-        Columns of texts that name rows: "NA" is a name, and only an empty cell is none.
-    n_columns : int or None
-        How many columns an svmlight file has, which states only those that are not 0.
-    live : bool
-        Whether the standard input is read as it comes, each line when it is there; in UTF-8 alone.
-    """
-
-    format: str | None = None
-    separator: str | None = None
-    decimal: str = "."
+    format: str | None = None  # one of SUFFIXES; None goes by the file's name
+    separator: str | None = None  # what is between the cells of a text; None is a comma, and of TSV a tab
+    decimal: str = "."  # the decimal point of a text's numbers; ",." where some columns have points and others commas
     encoding: str = "utf-8"
-    header: bool = True
-    array: str | None = None
-    texts: Collection[str] = ()
+    header: bool = True  # whether the first line of a text has the columns' names
+    array: str | None = None  # which array of an NPZ file
+    texts: Collection[str] = ()  # columns whose cells are texts, whatever they look like
+    # Columns of texts that name rows: "NA" is a name, and only an empty cell is none
     ids: Collection[str] = ()
-    n_columns: int | None = None
-    live: bool = False
+    n_columns: int | None = None  # how many columns an svmlight file has, which states only those that are not 0
+    live: bool = False  # whether the standard input is read as it comes, each line when it is there; in UTF-8 alone
 
     def named(self, path: Path) -> str:
         """Return the format of a file."""

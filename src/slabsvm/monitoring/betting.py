@@ -62,40 +62,20 @@ PRIOR = 20.0
 
 @dataclass(frozen=True)
 class Wealth:
-    """What bets have made so far, of one stream or of several at once, whose number is the leading shape "...".
+    """What bets have made so far, of one stream or of several at once, whose number is the leading shape "..."."""
 
-    Attributes
-    ----------
-    n_rows : int
-        Since stakes were first laid.
-    log_wealth : (..., n_bets) array
-        log A_k.
-    counts : (..., n_memories, n_bins) array
-        The histograms.
-    log_value : (...) array
-        log S.
-    """
-
-    n_rows: int
-    log_wealth: FloatArray
-    counts: FloatArray
-    log_value: FloatArray
+    n_rows: int  # since stakes were first laid
+    log_wealth: FloatArray  # (..., n_bets): log A_k
+    counts: FloatArray  # (..., n_memories, n_bins): the histograms
+    log_value: FloatArray  # (...): log S
 
 
 @dataclass(frozen=True)
 class Betting:
-    """The bets and their stakes.
+    """The bets and their stakes."""
 
-    Attributes
-    ----------
-    edges : (n_bins + 1,) array
-        Of the histograms, from 0 to 1, in strictly increasing order.
-    proper : bool
-        Whether stakes sum to 1; otherwise each is 1.
-    """
-
-    edges: FloatArray
-    proper: bool
+    edges: FloatArray  # (n_bins + 1,): of the histograms, from 0 to 1, in strictly increasing order
+    proper: bool  # whether stakes sum to 1; otherwise each is 1
 
     @property
     def n_bets(self) -> int:

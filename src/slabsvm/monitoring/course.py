@@ -22,16 +22,10 @@ MOST_POINTS = 1024
 
 @dataclass(frozen=True)
 class History:
-    """Values at every `stride`-th row.
-
-    Attributes
-    ----------
-    stride : int
-    points : (n, n_values) array of float64
-    """
+    """Values at every `stride`-th row."""
 
     stride: int
-    points: FloatArray
+    points: FloatArray  # (n, n_values)
 
     @classmethod
     def begun(cls, n_values: int) -> History:
@@ -50,14 +44,7 @@ class History:
 
 @dataclass(frozen=True)
 class Test:
-    """A test of one number of each row: ranks, and bets on them.
-
-    Attributes
-    ----------
-    bag : Bag
-    betting : Betting
-    wealth : Wealth
-    """
+    """A test of one number of each row: ranks, and bets on them."""
 
     __test__ = False  # to pytest
 
@@ -74,25 +61,14 @@ class Test:
 
 @dataclass(frozen=True)
 class Course:
-    """What is known after a row.
-
-    Attributes
-    ----------
-    tests : tuple of Test
-    log_level : float
-        The log wealth at which a test raises an alarm.
-    tallies : tuple of Tally, one for each of RATES
-    history : History
-        Of each point the row's number, each test's log wealth, and each tally's counts.
-    n_rows, n_alarms, alarm_row : int
-        The number of rows and of alarms, and the row, from 1, of the first alarm, or of the last one where tests start
-        anew after each; 0 where there is none.
-    """
+    """What is known after a row."""
 
     tests: tuple[Test, ...]
-    log_level: float
-    tallies: tuple[Tally, ...]
-    history: History
+    log_level: float  # the log wealth at which a test raises an alarm
+    tallies: tuple[Tally, ...]  # one for each of RATES
+    history: History  # of each point the row's number, each test's log wealth, and each tally's counts
+    # The number of rows and of alarms, and the row, from 1, of the first alarm, or of the last one where tests start
+    # anew after each; 0 where there is none
     n_rows: int = 0
     n_alarms: int = 0
     alarm_row: int = 0
@@ -140,21 +116,12 @@ class Course:
 
 @dataclass(frozen=True)
 class Read:
-    """What was read of some rows, one after the other.
+    """What was read of some rows, one after the other."""
 
-    Attributes
-    ----------
-    p_values : (n, n_tests) array
-    log_values : (n, n_tests) array
-    counts : (n, 3) array
-        `Tally.counts` of rejected rows.
-    n_alarms : (n,) array
-    """
-
-    p_values: FloatArray
-    log_values: FloatArray
-    counts: IntArray
-    n_alarms: IntArray
+    p_values: FloatArray  # (n, n_tests)
+    log_values: FloatArray  # (n, n_tests)
+    counts: IntArray  # (n, 3): `Tally.counts` of rejected rows
+    n_alarms: IntArray  # (n,)
 
 
 def read(

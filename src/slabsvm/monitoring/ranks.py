@@ -39,38 +39,20 @@ LEAST_EXPONENT = -1000
 
 @dataclass(frozen=True)
 class PValues:
-    """p-values of successive rows.
+    """p-values of successive rows."""
 
-    Attributes
-    ----------
-    below : (n,) array in (0, 1)
-        The p-values.
-    above : (n,) array in (0, 1)
-        One less these, without what subtraction would lose of small ones.
-    """
-
-    below: FloatArray
-    above: FloatArray
+    below: FloatArray  # (n,) in (0, 1): the p-values
+    above: FloatArray  # (n,) in (0, 1): one less these, without what subtraction would lose of small ones
 
 
 @dataclass(frozen=True)
 class Bag:
-    """Scores to rank new ones among.
+    """Scores to rank new ones among."""
 
-    Attributes
-    ----------
-    scores : (m,) array of float64, in increasing order
-    most : int or None
-        The most scores that it holds; None is all.
-    seed : int
-    n_ranked : int
-        How many scores were ranked so far.
-    """
-
-    scores: FloatArray
-    most: int | None
+    scores: FloatArray  # (m,), in increasing order
+    most: int | None  # the most scores that it holds; None is all
     seed: int
-    n_ranked: int = 0
+    n_ranked: int = 0  # how many scores were ranked so far
 
     @classmethod
     def of(cls, scores: FloatArray, most: int | None, seed: int) -> Bag:

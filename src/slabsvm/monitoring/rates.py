@@ -54,7 +54,6 @@ class Rate:
     n_rows: Any
 
     def __str__(self) -> str:
-        """Return it in words."""
         if not self.n_rows:
             return "no rows yet"
         return f"{self.share:.1%} ({self.low:.1%} to {self.high:.1%})"
@@ -62,24 +61,14 @@ class Rate:
 
 @dataclass(frozen=True)
 class Tally:
-    """Yes and no in the blocks of a window.
+    """Yes and no in the blocks of a window."""
 
-    Attributes
-    ----------
-    width : int
-        Rows of a block.
-    block : int
-        The number, from 0, of the block that the window begins with.
-    rows, yes : int
-        In the window, but for the current block.
-    new_rows, new_yes : int
-        In the current block.
-    """
-
-    width: int
-    block: int = 0
+    width: int  # rows of a block
+    block: int = 0  # the number, from 0, of the block that the window begins with
+    # In the window, but for the current block
     rows: int = 0
     yes: int = 0
+    # In the current block
     new_rows: int = 0
     new_yes: int = 0
 

@@ -34,19 +34,11 @@ HIDDEN_REPEATS = 1 / 3
 
 @dataclass(frozen=True)
 class Answered:
-    """How a detector answers rows.
+    """How a detector answers rows."""
 
-    Attributes
-    ----------
-    scores : (n,) array of float64
-        The larger the more normal.
-    accepted : (n,) array of bool
-    classes : (n,) array of float64, or None
-        Of a classifier: 0 for unknown, and the place of the class that is named, from 1.
-    """
-
-    scores: FloatArray
-    accepted: BoolArray
+    scores: FloatArray  # (n,): the larger the more normal
+    accepted: BoolArray  # (n,)
+    # (n,), or None: of a classifier: 0 for unknown, and the place of the class that is named, from 1
     classes: FloatArray | None = None
 
 

@@ -65,13 +65,7 @@ LEAST_SHARE = 1.0 - LARGEST_SHARE
 
 @dataclass(frozen=True, eq=False)
 class Detectors:
-    """The detectors of one class, one or one for each fold, and the order of all its held-out rows.
-
-    Attributes
-    ----------
-    model : ConformalDetector
-    held_out : Ranking
-    """
+    """The detectors of one class, one or one for each fold, and the order of all its held-out rows."""
 
     model: ConformalDetector
     held_out: Ranking
@@ -98,20 +92,12 @@ class Detectors:
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """A classifier and detectors that have not learned the rows that a fold holds out.
+    """A classifier and detectors that have not learned the rows that a fold holds out."""
 
-    Attributes
-    ----------
-    place : int, which fold it is
-    classifier : fitted classifier
-    detectors : sequence of Detectors, one for each class
-    classes : (n_classes,) array
-    """
-
-    place: int
-    classifier: Any
-    detectors: Sequence[Detectors]
-    classes: npt.NDArray[Any]
+    place: int  # which fold it is
+    classifier: Any  # fitted classifier
+    detectors: Sequence[Detectors]  # one for each class
+    classes: npt.NDArray[Any]  # (n_classes,)
 
     def judged(self, X: Any, n_jobs: int | None) -> Judged:
         """Return what the classifier and the detectors of all classes say of rows."""
@@ -124,38 +110,22 @@ class Fold:
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """What a fold's classifier and detectors say of rows, in arrays of shape (n, n_classes).
+    """What a fold's classifier and detectors say of rows, in arrays of shape (n, n_classes)."""
 
-    Attributes
-    ----------
-    confidence : how sure the classifier is of each class
-    normal, graded : p-values and graded ones by each class's detector
-    """
-
-    confidence: FloatArray
+    confidence: FloatArray  # how sure the classifier is of each class
+    # p-values and graded ones by each class's detector
     normal: FloatArray
     graded: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
 class ByClassifier(Naming):
-    """The name is the class of which a classifier and the class's detector together are surest.
+    """The name is the class of which a classifier and the class's detector together are surest."""
 
-    Attributes
-    ----------
-    rows : sequence of ClassRows
-        What is learned anew when classes come or go.
-    folds : sequence of Fold
-    confidence : Ranking
-        The confidences in the names that the classifiers give to held-out rows, of all folds.
-    held_out : sequence of Ranking
-        The held-out rows of each fold in the order of s.
-    """
-
-    rows: Sequence[ClassRows]
+    rows: Sequence[ClassRows]  # what is learned anew when classes come or go
     folds: Sequence[Fold]
-    confidence: Ranking
-    held_out: Sequence[Ranking]
+    confidence: Ranking  # the confidences in the names that the classifiers give to held-out rows, of all folds
+    held_out: Sequence[Ranking]  # the held-out rows of each fold in the order of s
 
     @classmethod
     def learned(

@@ -27,16 +27,10 @@ from slabsvm.runtime.sklearn_private import _safe_indexing
 
 @dataclass(frozen=True, eq=False)
 class Naming(ABC):
-    """What names samples.
+    """What names samples."""
 
-    Attributes
-    ----------
-    models : sequence of fitted models, one for each class
-    classes : (n_classes,) array
-    """
-
-    models: Sequence[Any]
-    classes: npt.NDArray[Any]
+    models: Sequence[Any]  # one for each class
+    classes: npt.NDArray[Any]  # (n_classes,)
 
     @abstractmethod
     def scores(self, X: Any, n_jobs: int | None) -> FloatArray:

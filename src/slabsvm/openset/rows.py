@@ -19,18 +19,11 @@ from slabsvm.runtime.sklearn_private import _check_method_params, _num_samples, 
 
 @dataclass(frozen=True, eq=False)
 class ClassRows:
-    """The training rows of one class.
+    """The training rows of one class."""
 
-    Attributes
-    ----------
-    X : table of n rows
-    weights : (n,) array, or None where all weigh alike
-    held_out : sequence of arrays
-        The rows that each fold holds out. A class that is too small to hold any out has no fold.
-    """
-
-    X: Any
-    weights: FloatArray | None
+    X: Any  # table of n rows
+    weights: FloatArray | None  # (n,), or None where all weigh alike
+    # The rows that each fold holds out. A class that is too small to hold any out has no fold.
     held_out: Sequence[IndexArray]
 
     def of(self, fold: int) -> IndexArray:
@@ -58,19 +51,11 @@ def kept_of(model: ConformalDetector, X: Any, parameters: Mapping[str, Any]) -> 
 
 @dataclass(frozen=True, eq=False)
 class Stack:
-    """Rows of several classes, one class after the other.
+    """Rows of several classes, one class after the other."""
 
-    Attributes
-    ----------
-    X : table of n rows
-    place : (n,) array
-        The place of each row's class.
-    weights : (n,) array, or None where all weigh alike
-    """
-
-    X: Any
-    place: IndexArray
-    weights: FloatArray | None
+    X: Any  # table of n rows
+    place: IndexArray  # (n,): the place of each row's class
+    weights: FloatArray | None  # (n,), or None where all weigh alike
 
     @property
     def counts(self) -> FloatArray:

@@ -78,22 +78,13 @@ class TableError(ValueError):
 
 @dataclass(frozen=True)
 class Cells:
-    """A column as it was found.
-
-    Attributes
-    ----------
-    name : str
-    values : (n,) array
-        Floats, integers, booleans, or objects as they are, of which those that are missing mean nothing.
-    missing : (n,) array of bool
-    categorical : bool
-        Whether the table says that these are categories, whatever they look like.
-    """
+    """A column as it was found."""
 
     name: str
+    # (n,): floats, integers, booleans, or objects as they are, of which those that are missing mean nothing
     values: npt.NDArray[Any]
-    missing: BoolArray
-    categorical: bool = False
+    missing: BoolArray  # (n,)
+    categorical: bool = False  # whether the table says that these are categories, whatever they look like
 
     @property
     def present(self) -> npt.NDArray[Any]:

@@ -28,32 +28,18 @@ FEW = 5
 
 @dataclass(frozen=True)
 class Coded:
-    """The cells of a column as coordinates.
+    """The cells of a column as coordinates."""
 
-    Attributes
-    ----------
-    values : (n, width) array of float64
-    strange : (n,) array of bool
-        Cells like no cell that was learned, which no coordinate shows.
-    """
-
-    values: FloatArray
-    strange: BoolArray
+    values: FloatArray  # (n, width)
+    strange: BoolArray  # (n,): cells like no cell that was learned, which no coordinate shows
 
 
 @dataclass(frozen=True, kw_only=True)
 class Column(ABC):
-    """A column that was learned.
-
-    Attributes
-    ----------
-    name : str
-    n_missing : int
-        How many of its cells were missing.
-    """
+    """A column that was learned."""
 
     name: str
-    n_missing: int
+    n_missing: int  # how many of its cells were missing
 
     @abstractmethod
     def outputs(self) -> list[str]:
@@ -73,18 +59,10 @@ class Column(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class Numbers(Column):
-    """A column of numbers or booleans.
-
-    Attributes
-    ----------
-    median : float
-    constant : bool
-        Whether all cells were the same; then there is no coordinate, and any other value is strange.
-    boolean : bool
-    """
+    """A column of numbers or booleans."""
 
     median: float
-    constant: bool
+    constant: bool  # whether all cells were the same; then there is no coordinate, and any other value is strange
     boolean: bool
 
     @classmethod
@@ -123,20 +101,11 @@ class Numbers(Column):
 
 @dataclass(frozen=True, kw_only=True)
 class Categories(Column):
-    """A column of texts, each of which is a coordinate.
+    """A column of texts, each of which is a coordinate."""
 
-    Attributes
-    ----------
-    levels : tuple of str
-        In alphabetical order.
-    usual : int
-        The place of the most frequent one; of several the first.
-    singles : int
-        How many were met once. Of new rows a share of about singles / n has one that was never met (Good and Turing).
-    """
-
-    levels: tuple[str, ...]
-    usual: int
+    levels: tuple[str, ...]  # in alphabetical order
+    usual: int  # the place of the most frequent one; of several the first
+    # How many were met once. Of new rows a share of about singles / n has one that was never met (Good and Turing).
     singles: int
 
     @classmethod

@@ -29,17 +29,11 @@ STRANGE = "never met"
 
 @dataclass(frozen=True)
 class Encoded:
-    """Rows for a detector.
+    """Rows for a detector."""
 
-    Attributes
-    ----------
-    values : (n, n_outputs) array of float64
-    strange : (n, n_columns) array of bool
-        Cells like no cell that was learned: another value of a constant column, a category that was never met, or a
-        gap where there was none.
-    """
-
-    values: FloatArray
+    values: FloatArray  # (n, n_outputs)
+    # (n, n_columns): cells like no cell that was learned: another value of a constant column, a category that
+    # was never met, or a gap where there was none
     strange: BoolArray
 
 
@@ -255,7 +249,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return found
 
     def __sklearn_tags__(self) -> Any:
-        """Return what scikit-learn wants to know about the input."""
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.missing != "refuse"
         tags.input_tags.string = True

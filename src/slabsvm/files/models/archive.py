@@ -59,11 +59,10 @@ class Outgoing:
         self._zip = zipfile.ZipFile(file, "w", zipfile.ZIP_STORED)
 
     def __enter__(self) -> Self:
-        """Return itself."""
         return self
 
     def __exit__(self, *error: object) -> None:
-        """End the archive, of which nothing is left where there was an error."""
+        # Nothing is left of the archive where there was an error.
         with suppress(OSError, ValueError):
             self._zip.close()
 
@@ -228,29 +227,14 @@ def _refuse_constant(name: str) -> Any:
 
 @dataclass(frozen=True)
 class At:
-    """Where in a model a value is, and what is known of its estimator.
+    """Where in a model a value is, and what is known of its estimator."""
 
-    Attributes
-    ----------
-    place : str
-        The names that lead there, joined by points: the name of an array's member.
-    store : Outgoing or Incoming
-    classes : mapping
-        From the name of a class in files to how it is kept.
-    training : bool
-        Whether what prediction does not need is kept too.
-    sizes : dict
-        The sizes that have names.
-    depth : int
-        How many estimators this is inside of.
-    """
-
-    place: str
-    store: Any
-    classes: Mapping[str, Any]
-    training: bool
-    sizes: dict[str, int]
-    depth: int = 0
+    place: str  # the names that lead there, joined by points: the name of an array's member
+    store: Any  # Outgoing or Incoming
+    classes: Mapping[str, Any]  # From the name of a class in files to how it is kept
+    training: bool  # whether what prediction does not need is kept too
+    sizes: dict[str, int]  # the sizes that have names
+    depth: int = 0  # how many estimators this is inside of
 
     def inside(self, name: str | int) -> At:
         """Return the place of a part."""

@@ -44,36 +44,23 @@ def _nothing(model: Any) -> str:
 
 @dataclass(frozen=True)
 class Entry:
-    """How a class is kept.
+    """How a class is kept."""
 
-    Attributes
-    ----------
-    name : str
-        The class's public name: its module and its own, joined by a point.
-    fitted : mapping from names to Kind
-        The parts of its fitted state, besides the number and names of features.
-    take : callable
-        It takes a fitted model and the name of a part and returns the part. By default the attribute of the name with
-        "_" behind it.
-    give : callable
-        It takes an unfitted model and all parts by their names and sets what a fit sets. By default these attributes.
-    doubt : callable
-        It takes a model that was read and returns what is wrong with it as a whole, or nothing.
-    left_out : tuple of str
-        Parameters that are not kept, and are None in a file.
-    features : bool, default=True
-        Whether a fitted model knows its number of features.
-    """
-
-    name: str
+    name: str  # the class's public name: its module and its own, joined by a point
+    # The parts of its fitted state, besides the number and names of features
     fitted: Mapping[str, Kind]
+    # It takes a fitted model and the name of a part and returns the part. By default the attribute of the
+    # name with "_" behind it.
     take: Callable[[Any, str], Any] = lambda model, name: getattr(model, f"{name}_")
+    # It takes an unfitted model and all parts by their names and sets what a fit sets. By default these
+    # attributes.
     give: Callable[[Any, Values], None] = lambda model, parts: model.__dict__.update(
         {f"{name}_": value for name, value in parts.items()}
     )
+    # It takes a model that was read and returns what is wrong with it as a whole, or nothing
     doubt: Callable[[Any], str] = _nothing
-    left_out: tuple[str, ...] = field(default=())
-    features: bool = True
+    left_out: tuple[str, ...] = field(default=())  # parameters that are not kept, and are None in a file
+    features: bool = True  # whether a fitted model knows its number of features
 
     @cached_property
     def model(self) -> type[Any]:

@@ -68,7 +68,6 @@ class Flag(_Plain):
         return isinstance(value, bool)
 
     def __str__(self) -> str:
-        """Return the kind in words."""
         return "true or false"
 
 
@@ -89,7 +88,6 @@ class Text(_Plain):
         return isinstance(value, str) and (not self.choices or value in self.choices)
 
     def __str__(self) -> str:
-        """Return the kind in words."""
         return "a text" if not self.choices else f"one of {', '.join(self.choices)}"
 
 
@@ -124,7 +122,6 @@ class Whole(_Plain):
         return isinstance(value, int) and not isinstance(value, bool) and self.least <= value <= self.most
 
     def __str__(self) -> str:
-        """Return the kind in words."""
         return f"a whole number from {self.least} to {self.most}"
 
 

@@ -139,6 +139,13 @@ class Graph:
         return int(helper.np_dtype_to_tensor_dtype(self.dtype))
 
 
+def _binary(operator: str, *, reflected: bool = False) -> Callable[[Tensor, Any], Tensor]:
+    """Return the method of a tensor that is an operator of two, of which it is the second where reflected."""
+    if reflected:
+        return lambda second, first: second.graph.node(operator, first, second)
+    return lambda first, second: first.graph.node(operator, first, second)
+
+
 @dataclass(frozen=True, eq=False)
 class Tensor:
     """A value of a graph, by its name there."""
@@ -146,72 +153,19 @@ class Tensor:
     graph: Graph
     name: str
 
-    def __add__(self, other: Any) -> Tensor:
-        """Return the sum."""
-        return self.graph.node("Add", self, other)
-
-    def __radd__(self, other: Any) -> Tensor:
-        """Return the sum."""
-        return self.graph.node("Add", other, self)
-
-    def __sub__(self, other: Any) -> Tensor:
-        """Return the difference."""
-        return self.graph.node("Sub", self, other)
-
-    def __rsub__(self, other: Any) -> Tensor:
-        """Return the difference."""
-        return self.graph.node("Sub", other, self)
-
-    def __mul__(self, other: Any) -> Tensor:
-        """Return the product by elements."""
-        return self.graph.node("Mul", self, other)
-
-    def __rmul__(self, other: Any) -> Tensor:
-        """Return the product by elements."""
-        return self.graph.node("Mul", other, self)
-
-    def __truediv__(self, other: Any) -> Tensor:
-        """Return the quotient."""
-        return self.graph.node("Div", self, other)
-
-    def __rtruediv__(self, other: Any) -> Tensor:
-        """Return the quotient."""
-        return self.graph.node("Div", other, self)
-
-    def __matmul__(self, other: Any) -> Tensor:
-        """Return the matrix product."""
-        return self.graph.node("MatMul", self, other)
+    __add__, __radd__ = _binary("Add"), _binary("Add", reflected=True)
+    __sub__, __rsub__ = _binary("Sub"), _binary("Sub", reflected=True)
+    __mul__, __rmul__ = _binary("Mul"), _binary("Mul", reflected=True)
+    __truediv__, __rtruediv__ = _binary("Div"), _binary("Div", reflected=True)
+    __matmul__ = _binary("MatMul")
+    __lt__, __le__ = _binary("Less"), _binary("LessOrEqual")
+    __gt__, __ge__ = _binary("Greater"), _binary("GreaterOrEqual")
+    __and__, __or__ = _binary("And"), _binary("Or")
 
     def __neg__(self) -> Tensor:
-        """Return the negative."""
         return self.graph.node("Neg", self)
 
-    def __lt__(self, other: Any) -> Tensor:
-        """Return where this is less."""
-        return self.graph.node("Less", self, other)
-
-    def __le__(self, other: Any) -> Tensor:
-        """Return where this is no more."""
-        return self.graph.node("LessOrEqual", self, other)
-
-    def __gt__(self, other: Any) -> Tensor:
-        """Return where this is more."""
-        return self.graph.node("Greater", self, other)
-
-    def __ge__(self, other: Any) -> Tensor:
-        """Return where this is no less."""
-        return self.graph.node("GreaterOrEqual", self, other)
-
-    def __and__(self, other: Any) -> Tensor:
-        """Return where both hold."""
-        return self.graph.node("And", self, other)
-
-    def __or__(self, other: Any) -> Tensor:
-        """Return where either holds."""
-        return self.graph.node("Or", self, other)
-
     def __invert__(self) -> Tensor:
-        """Return where this does not hold."""
         return self.graph.node("Not", self)
 
     @property

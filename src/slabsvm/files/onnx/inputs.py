@@ -20,15 +20,9 @@ TEXTS_OPSET = 19
 
 @dataclass(frozen=True)
 class Inputs(ABC):
-    """What a graph reads.
+    """What a graph reads."""
 
-    Attributes
-    ----------
-    dtype : float32 or float64
-        The type of numbers.
-    """
-
-    dtype: np.dtype[Any]
+    dtype: np.dtype[Any]  # float32 or float64: The type of numbers
 
     @property
     def least_opset(self) -> int:
@@ -46,13 +40,7 @@ class Inputs(ABC):
 
 @dataclass(frozen=True)
 class Matrix(Inputs):
-    """One input, of numbers.
-
-    Attributes
-    ----------
-    name : str
-    width : int
-    """
+    """One input, of numbers."""
 
     name: str
     width: int
@@ -70,16 +58,10 @@ class Matrix(Inputs):
 class Table(Inputs):
     """An input for each column that an encoder has learned, (n, 1): numbers, of which NaN is missing, or texts, of
     which "" is.
-
-    Attributes
-    ----------
-    encoder : TableEncoder
-    outputs : sequence of str
-        Names that no input may have: an underscore is added to a column's.
     """
 
     encoder: TableEncoder
-    outputs: Sequence[str]
+    outputs: Sequence[str]  # names that no input may have: an underscore is added to a column's
 
     @property
     def least_opset(self) -> int:
