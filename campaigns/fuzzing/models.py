@@ -13,11 +13,11 @@ MODULES = (
     "slabsvm.files.models.archive",
     "slabsvm.files.models.estimators",
     "slabsvm.files.models.kinds",
-    "slabsvm.files.models.arrays",
+    "slabsvm.files.models.kinds",
     "slabsvm.files.models.functions",
     "slabsvm.files.models.calibrated",
     "slabsvm.files.models.detectors",
-    "slabsvm.files.models.monitors",
+    "slabsvm.files.models.calibrated",
     "slabsvm.files.models.steps",
 )
 # Rows of more features are not made for a model that claims to take them.

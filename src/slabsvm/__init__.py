@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from slabsvm.conformal.contamination import contamination
     from slabsvm.conformal.detector import ConformalDetector
-    from slabsvm.conformal.doubts import CalibrationWarning
     from slabsvm.conformal.p_values import benjamini_hochberg, conformal_p_values
+    from slabsvm.conformal.wrapping import CalibrationWarning
     from slabsvm.detectors.base import SlabCollapseWarning
     from slabsvm.detectors.dependence import DependenceDetector
     from slabsvm.detectors.explained import explain
@@ -77,7 +77,7 @@ __version__ = "0.1.0.dev0"
 _HOMES = {
     "SVDD": "detectors.svdd",
     "AutoSlabSVM": "selection.auto",
-    "CalibrationWarning": "conformal.doubts",
+    "CalibrationWarning": "conformal.wrapping",
     "ConformalDetector": "conformal.detector",
     "DependenceDetector": "detectors.dependence",
     "DistinctKFold": "selection.folds",

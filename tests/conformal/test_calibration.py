@@ -29,7 +29,6 @@ from slabsvm import (
     TableEncoder,
 )
 from slabsvm.conformal.detector import METHODS, ConformalDetector
-from slabsvm.conformal.doubts import CalibrationWarning
 from slabsvm.conformal.p_values import (
     benjamini_hochberg,
     combined,
@@ -39,6 +38,7 @@ from slabsvm.conformal.p_values import (
     whole_down,
     whole_up,
 )
+from slabsvm.conformal.wrapping import CalibrationWarning
 from slabsvm.openset.classifier import OpenSetClassifier
 
 pytestmark = pytest.mark.numeric

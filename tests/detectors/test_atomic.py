@@ -26,7 +26,7 @@ from slabsvm import (
 )
 from slabsvm.features import Chi2Map, HellingerMap
 from slabsvm.openset.classwise import NormalisedMargin
-from slabsvm.runtime.atomic import atomic
+from slabsvm.runtime.objects import atomic
 
 X = np.random.default_rng(0).gamma(16.0, 1 / 16, (60, 3))
 OTHER = np.random.default_rng(1).gamma(16.0, 1 / 16, (50, 3))

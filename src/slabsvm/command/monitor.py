@@ -99,8 +99,7 @@ def monitor(
         distinct_files(model=model, table=table, output=output, reference=reference, state=state)
         writable(output, streams=True)
         writable(state)
-        from slabsvm.command.rows import RowNames, columns_read, say_columns
-        from slabsvm.command.scoring import loaded, output_file, separator_of
+        from slabsvm.command.scoring import RowNames, columns_read, loaded, output_file, say_columns, separator_of
         from slabsvm.command.watching import Watch, begun, facts_of, gone_on
         from slabsvm.files.tables import pieces, whole
 

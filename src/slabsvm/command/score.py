@@ -81,8 +81,16 @@ def score(
     with plain_errors():
         distinct_files(model=model, table=table, output=output)
         writable(output, streams=True)
-        from slabsvm.command.rows import RowNames, columns_read, say_columns
-        from slabsvm.command.scoring import Run, Scorer, loaded, output_file, separator_of
+        from slabsvm.command.scoring import (
+            RowNames,
+            Run,
+            Scorer,
+            columns_read,
+            loaded,
+            output_file,
+            say_columns,
+            separator_of,
+        )
         from slabsvm.files.tables import pieces
 
         pipeline = loaded(model)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from slabsvm.command.rows import NUMBERED, Lines, RowNames
+from slabsvm.command.scoring import NUMBERED, Lines, RowNames
 from slabsvm.command.terminal import say
 from slabsvm.data.files import one_at_a_time
 from slabsvm.detectors.pipelines import final_detector

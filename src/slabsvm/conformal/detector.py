@@ -25,14 +25,6 @@ from sklearn.base import OutlierMixin
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.conformal.doubts import (
-    CalibrationWarning,
-    far_accepted,
-    found_no_direction,
-    out_of_reach,
-    too_few,
-    without_direction,
-)
 from slabsvm.conformal.held_out import (
     Calibrated,
     Given,
@@ -56,15 +48,23 @@ from slabsvm.conformal.p_values import (
     whole_up,
 )
 from slabsvm.conformal.remoteness import deciding_reach, far_rows, innermost, largest_answer, limit_of
-from slabsvm.conformal.wrapping import Wrapping
+from slabsvm.conformal.wrapping import (
+    CalibrationWarning,
+    Wrapping,
+    far_accepted,
+    found_no_direction,
+    out_of_reach,
+    too_few,
+    without_direction,
+)
 from slabsvm.detectors.answers import answer, refuse_classifier
 from slabsvm.detectors.base import Detector, SlabCollapseWarning, parameters, rows_of, scale_by_few
 from slabsvm.detectors.explained import explanation_of
 from slabsvm.detectors.explanation import Explanation, mean_of
 from slabsvm.detectors.recall import misjudged_repeats, nearly_copied
 from slabsvm.runtime.arrays import BoolArray, FloatArray
-from slabsvm.runtime.atomic import atomic
 from slabsvm.runtime.caller import warn
+from slabsvm.runtime.objects import atomic
 from slabsvm.runtime.sklearn_private import (
     HasMethods,
     Interval,

@@ -14,8 +14,8 @@ from sklearn.model_selection import KFold, check_cv
 from sklearn.utils.parallel import delayed
 from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.conformal.doubts import MOST_SAMPLES
 from slabsvm.conformal.remoteness import innermost, needs_reach, reach_of, reach_without_own
+from slabsvm.conformal.wrapping import MOST_SAMPLES
 from slabsvm.data.checks import canonical
 from slabsvm.data.distinct import Distinct, equal_rows, near_copies
 from slabsvm.data.groups import numbered
@@ -23,8 +23,8 @@ from slabsvm.detectors.answers import answer, left_out_decisions, refuse_other_p
 from slabsvm.detectors.base import SlabCollapseWarning, distinct_of
 from slabsvm.detectors.weighting import checked_weights, fit_with, takes_groups
 from slabsvm.runtime.arrays import FloatArray, IndexArray
-from slabsvm.runtime.cached import cached_property
 from slabsvm.runtime.caller import silenced
+from slabsvm.runtime.objects import cached_property
 from slabsvm.runtime.parallel import parallel
 from slabsvm.runtime.sklearn_private import _check_method_params, _num_samples, _safe_indexing, _safe_split
 

@@ -22,7 +22,7 @@ from slabsvm.data.checks import canonical
 from slabsvm.data.pieces import pieces
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
-from slabsvm.runtime.cached import cached_property
+from slabsvm.runtime.objects import cached_property
 
 # Bytes of the data hashed at once.
 CHUNK_BYTES = 2**24

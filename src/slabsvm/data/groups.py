@@ -15,8 +15,8 @@ import numpy as np
 
 from slabsvm.data.distinct import Distinct, is_missing
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
-from slabsvm.runtime.cached import cached_property
 from slabsvm.runtime.counting import counted
+from slabsvm.runtime.objects import cached_property
 
 # The group of a sample that several groups have, and the member that a row of weight 0 is.
 SHARED = -1

@@ -30,9 +30,9 @@ from slabsvm.detectors.training import Training
 from slabsvm.detectors.weighting import checked_weights
 from slabsvm.dual.program import weighted_quantile
 from slabsvm.runtime.arrays import BoolArray, FloatArray
-from slabsvm.runtime.atomic import atomic
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.caller import warn
+from slabsvm.runtime.objects import atomic
 from slabsvm.runtime.sklearn_private import StrOptions, _fit_context, _safe_indexing, validate_parameter_constraints
 
 # Offsets are moved outwards by this many units of rounding, so that a sample on a boundary counts as inside, as it

@@ -38,7 +38,7 @@ from slabsvm.detectors.training import Training
 from slabsvm.dual.program import weighted_quantile
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
-from slabsvm.runtime.cached import cached_property
+from slabsvm.runtime.objects import cached_property
 from slabsvm.runtime.sklearn_private import Interval
 
 # lambda, and gamma as a multiple of 1 over the number of other features, which are standardised: on the 81 tables of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from slabsvm.detectors.base import Detector
-from slabsvm.runtime.atomic import atomic
+from slabsvm.runtime.objects import atomic
 from slabsvm.runtime.sklearn_private import _fit_context
 
 D = TypeVar("D", bound=Detector)

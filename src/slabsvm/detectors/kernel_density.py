@@ -31,7 +31,7 @@ from slabsvm.kernels.rbf import RBF
 from slabsvm.kernels.surroundings import Surroundings
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
-from slabsvm.runtime.cached import cached_property
+from slabsvm.runtime.objects import cached_property
 from slabsvm.runtime.sklearn_private import Interval, StrOptions
 
 # Half of the least finite number: what is below is outside.

@@ -24,7 +24,7 @@ from slabsvm.kernels.expansion import BLOCK_BYTES, Expansion
 from slabsvm.kernels.rbf import RBF
 from slabsvm.kernels.tables import Projection
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
-from slabsvm.runtime.cached import cached_property
+from slabsvm.runtime.objects import cached_property
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,7 +23,7 @@ from slabsvm.detectors.training import Training
 from slabsvm.dual.program import weighted_quantile
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
-from slabsvm.runtime.cached import cached_property
+from slabsvm.runtime.objects import cached_property
 from slabsvm.runtime.sklearn_private import Interval, nearest
 
 # A tree finds neighbours faster than all distances do in so many dimensions, of 500 to 10,000 samples.

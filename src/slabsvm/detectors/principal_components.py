@@ -16,8 +16,8 @@ import scipy.linalg
 import scipy.sparse.linalg
 
 from slabsvm.data.pieces import pieces
-from slabsvm.runtime.apart import apart
 from slabsvm.runtime.arrays import FloatArray
+from slabsvm.runtime.parallel import apart
 
 # Lanczos iterations find the leading eigenvectors of matrices larger than this, if they are fewer than this share.
 LANCZOS_SIZE = 1000

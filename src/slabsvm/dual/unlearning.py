@@ -29,7 +29,7 @@ from slabsvm.dual.solution import Point, Solution
 from slabsvm.gram.base import Gram
 from slabsvm.gram.dense import Dense
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
-from slabsvm.runtime.cached import cached_property
+from slabsvm.runtime.objects import cached_property
 
 # Up to so many samples all are left out exactly, by a descent where a path does not arrive.
 EXACT = 1000

@@ -30,7 +30,7 @@ import numpy as np
 from scipy.special import betaln
 
 from slabsvm.runtime.arrays import FloatArray, IndexArray
-from slabsvm.runtime.cached import cached_property
+from slabsvm.runtime.objects import cached_property
 
 # The reserve is halved after three times so many rows.
 HORIZON = 100.0

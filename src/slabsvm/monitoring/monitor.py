@@ -23,8 +23,8 @@ from slabsvm.monitoring.ranks import Bag, rounded, unit_of_ties
 from slabsvm.monitoring.rates import Rate, rates
 from slabsvm.monitoring.scoring import HELD_OUT, Answered, answered, own_scores, refuse_learned
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IntArray
-from slabsvm.runtime.atomic import atomic
 from slabsvm.runtime.counting import counted
+from slabsvm.runtime.objects import atomic
 from slabsvm.runtime.sklearn_private import HasMethods, Interval, _fit_context
 
 # With two tests, each of which has reached c by row t with probability at most t/c, the first alarm comes after c/4

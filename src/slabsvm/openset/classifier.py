@@ -24,19 +24,24 @@ from sklearn.utils.parallel import delayed
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.conformal.detector import ConformalDetector
-from slabsvm.conformal.doubts import CalibrationWarning
-from slabsvm.conformal.wrapping import Wrapping
+from slabsvm.conformal.wrapping import CalibrationWarning, Wrapping
 from slabsvm.detectors.answers import refuse_classifier
 from slabsvm.detectors.base import parameters
-from slabsvm.openset.classwise import NormalisedMargin, fitted_to_class, own_detector, refuse_other_estimators
-from slabsvm.openset.doubts import of_fits
+from slabsvm.openset.classwise import (
+    ClassRows,
+    NormalisedMargin,
+    fitted_to_class,
+    kept_of_classes,
+    own_detector,
+    refuse_other_estimators,
+    without_weightless,
+)
 from slabsvm.openset.joint import ByClassifier, refuse_other_than_held_out
 from slabsvm.openset.labels import checked_labels, joined, listed, new_class, unknown_label_for
-from slabsvm.openset.naming import ByMargins, ByPValues, Naming, names
-from slabsvm.openset.rows import ClassRows, kept_of_classes, without_weightless
+from slabsvm.openset.naming import ByMargins, ByPValues, Naming, names, of_fits
 from slabsvm.runtime.arrays import FloatArray
-from slabsvm.runtime.atomic import atomic
 from slabsvm.runtime.caller import Warned, warn
+from slabsvm.runtime.objects import atomic
 from slabsvm.runtime.parallel import parallel
 from slabsvm.runtime.sklearn_private import (
     HasMethods,

@@ -29,8 +29,8 @@ from slabsvm.detectors.answers import refuse_classifier
 from slabsvm.detectors.pipelines import predict_learned
 from slabsvm.detectors.weighting import checked_weights, routed
 from slabsvm.runtime.arrays import FloatArray
-from slabsvm.runtime.atomic import atomic
 from slabsvm.runtime.caller import warn
+from slabsvm.runtime.objects import atomic
 from slabsvm.runtime.sklearn_private import HasMethods, Interval, StrOptions, _fit_context, _num_samples
 from slabsvm.selection.criteria import NAMED, Criterion, NothingToldApartWarning
 from slabsvm.selection.edges import WIDENINGS, at_edge, beyond, named, warn_of_edges

@@ -14,9 +14,9 @@ from sklearn.exceptions import DataDimensionalityWarning
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
-from slabsvm.runtime.atomic import atomic
 from slabsvm.runtime.caller import warn
 from slabsvm.runtime.counting import counted
+from slabsvm.runtime.objects import atomic
 from slabsvm.runtime.sklearn_private import StrOptions, _fit_context
 from slabsvm.tables.cells import Cells, TableError, cells_of, n_rows_of, places_of, shown, table_of
 from slabsvm.tables.columns import Categories, Coded, Column, Numbers, learned_column

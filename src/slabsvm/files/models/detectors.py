@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from slabsvm.detectors.base import Detector
 from slabsvm.detectors.dependence import DependenceModel, Regressions
 from slabsvm.detectors.explanation import Usual
 from slabsvm.detectors.kernel_density import Density, DensityModel
@@ -15,10 +14,24 @@ from slabsvm.detectors.model import Support, SupportVectorModel
 from slabsvm.detectors.neighbours import Neighbourhood, NeighboursModel
 from slabsvm.detectors.planes import SlabPlanes, TwoSided
 from slabsvm.detectors.surprise import Shares, Surprise
-from slabsvm.files.models.arrays import Array, Places, Rows
 from slabsvm.files.models.estimators import Entry, Estimator, Values
 from slabsvm.files.models.functions import RADIAL, SUM, SUMS, refuse_unlike
-from slabsvm.files.models.kinds import Earlier, Flag, ForTraining, Kind, Later, Many, Maybe, Number, Record, Text, Whole
+from slabsvm.files.models.kinds import (
+    Array,
+    Earlier,
+    Flag,
+    ForTraining,
+    Kind,
+    Later,
+    Many,
+    Maybe,
+    Number,
+    Places,
+    Record,
+    Rows,
+    Text,
+    Whole,
+)
 from slabsvm.kernels.expansion import Expansion
 from slabsvm.kernels.landmarks import Landmarks
 from slabsvm.kernels.rbf import RBF
@@ -300,22 +313,11 @@ def _detector(name: str, fit: Kind, *further: str, left_out: tuple[str, ...] = (
             "learned": Later(ForTraining(Array("learned", dtype=("u8",)))),
             **{one: Number() for one in further},
         },
-        take=_taken,
-        give=_give,
+        where={"fit": "model_"},
+        # What is seen of the fit.
+        give=lambda model, parts: model.__dict__.update(parts["fit"].attributes()),
         left_out=left_out,
     )
-
-
-def _taken(model: Detector, part: str) -> Any:
-    if part == "learned":
-        return getattr(model, "learned_", None)
-    return model.model_ if part == "fit" else getattr(model, f"{part}_")
-
-
-def _give(model: Detector, parts: Values) -> None:
-    model.model_, model.learned_ = parts.pop("fit"), parts.pop("learned")
-    model.__dict__.update(model.model_.attributes())
-    model.__dict__.update({f"{name}_": value for name, value in parts.items()})
 
 
 def _landmarks(gamma: float, rows: Any, kernel: RBF, basis: Any) -> Landmarks:
@@ -348,14 +350,10 @@ LINEAR: dict[str, Kind] = {
 }
 
 
-def _linear_part(model: Any, part: str) -> Any:
-    return model.planes_.two_sided if part == "two_sided" else getattr(model, f"{part}_")
-
-
 def _give_linear(model: Any, parts: Values) -> None:
-    model.__dict__.update(_as_attributes(**parts))
-    if model.map_ is not None:
-        model.gamma_ = model.map_.gamma
+    model.planes_ = SlabPlanes(parts["rho_lower"], parts["rho_upper"], parts.pop("two_sided"))
+    if parts["map"] is not None:
+        model.gamma_ = parts["map"].gamma
 
 
 def _doubt_linear(model: Any) -> str:
@@ -380,5 +378,11 @@ DETECTORS = (
     _detector("slabsvm.NeighboursDetector", NEIGHBOURS),
     _detector("slabsvm.DependenceDetector", DEPENDENCE),
     _detector("slabsvm.AutoSlabSVM", Earlier(COMBINED, scaler=AVERAGED), left_out=("progress",)),
-    Entry("slabsvm.LinearOneClassSlabSVM", LINEAR, take=_linear_part, give=_give_linear, doubt=_doubt_linear),
+    Entry(
+        "slabsvm.LinearOneClassSlabSVM",
+        LINEAR,
+        where={"two_sided": lambda model: model.planes_.two_sided},
+        give=_give_linear,
+        doubt=_doubt_linear,
+    ),
 )

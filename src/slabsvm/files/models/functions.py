@@ -13,8 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from slabsvm.files.models.archive import At, exactly
-from slabsvm.files.models.arrays import FLOATS, Array, Places, Rows
-from slabsvm.files.models.kinds import Either, Flag, Kind, Maybe, Number, Record, Whole
+from slabsvm.files.models.kinds import FLOATS, Array, Either, Flag, Kind, Maybe, Number, Places, Record, Rows, Whole
 from slabsvm.kernels.additive import Chi2, Intersection
 from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.expansion import Expansion
