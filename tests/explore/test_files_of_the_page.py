@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from slabsvm.command.group import slabsvm
-from slabsvm.explore.html import FOLDER, page
+from slabsvm.explore import FOLDER, page
 
 PAGE = (FOLDER / "index.html").read_text(encoding="utf-8")
 MOST_LINES = 300

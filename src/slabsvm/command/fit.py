@@ -117,7 +117,7 @@ class GoodRows:
 def good_rows(path: Path, options: dict[str, Any]) -> GoodRows:
     """Return the table of a file, encoded."""
     from slabsvm.files.tables import TEXTS, whole
-    from slabsvm.tables.cells import TableError, cells_of, places_of
+    from slabsvm.tables.columns import TableError, cells_of, places_of
 
     encoder = encoder_of(options)
     ids = [*filter(None, [options["id"]])]

@@ -15,7 +15,7 @@ import click
 import numpy as np
 
 from slabsvm.command.terminal import printable, read_no_more, say
-from slabsvm.tables.cells import cells_of, names_of, places_of
+from slabsvm.tables.columns import cells_of, names_of, places_of
 from slabsvm.tables.encoder import require_columns
 
 if TYPE_CHECKING:
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
     from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
     from slabsvm.tables import TableEncoder
-    from slabsvm.tables.cells import Cells
-    from slabsvm.tables.columns import Column
+    from slabsvm.tables.columns import Cells, Column
     from slabsvm.tables.encoder import Encoded
 
 # A row that nobody named has its number.
@@ -225,7 +224,7 @@ class Scorer:
 
     def cells(self, table: Any, rows: IndexArray) -> list[Cells]:
         """Return the cells of each column in some rows of a table."""
-        from slabsvm.tables.cells import cells_of, places_of
+        from slabsvm.tables.columns import cells_of, places_of
 
         some = table.iloc[rows] if hasattr(table, "iloc") else table[rows]
         there = places_of(some)
@@ -302,7 +301,7 @@ class Run:
             There are no rows, or one is not what the model takes.
         """
         from slabsvm.command.scoring import NUMBERED, Lines
-        from slabsvm.tables.cells import TableError
+        from slabsvm.tables.columns import TableError
 
         lines = None
         for piece in pieces:

@@ -20,7 +20,7 @@ from slabsvm.files import load, save
 from slabsvm.files.models.saving import write
 from slabsvm.monitoring.monitor import DriftMonitor
 from slabsvm.runtime.counting import counted
-from slabsvm.tables.cells import TableError
+from slabsvm.tables.columns import TableError
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slabsvm.runtime.counting import counted
-from slabsvm.tables.cells import TableError, shown
+from slabsvm.tables.columns import TableError, shown
 
 # Before each entry of a directory.
 ENTRY = b"PK\x01\x02"

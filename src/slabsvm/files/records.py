@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from slabsvm.runtime.counting import counted
-from slabsvm.tables.cells import TableError, as_number, repeated, shown
+from slabsvm.tables.columns import TableError, as_number, repeated, shown
 
 BLOCK_BYTES = 2**22
 # A record of more bytes is refused: a cell without end must not fill the memory.

@@ -22,7 +22,7 @@ from slabsvm.data.files import named_errors
 from slabsvm.files.arrays import mapped, unpacked
 from slabsvm.files.records import AS_CSV, AsItComes, Block, Records
 from slabsvm.runtime.extras import load
-from slabsvm.tables.cells import LAST_EXACT, TableError, repeated, shown
+from slabsvm.tables.columns import LAST_EXACT, TableError, repeated, shown
 
 STANDARD = Path("-")
 SUFFIXES = {
@@ -114,7 +114,8 @@ def whole(path: Path, how: Reading) -> Any:
         As of `pieces`; and the table has no rows.
     """
     if how.named(path) in TEXTS:
-        table = _whole_text(path, how)
+        with _records(path, how) as records:
+            table = _frame(records, list(records), how)
     else:
         parts = list(pieces(path, how))
         if not parts:
@@ -138,60 +139,31 @@ def names(path: Path, how: Reading) -> list[str] | None:
 def _texts(path: Path, how: Reading) -> Iterator[Any]:
     with _records(path, how) as records:
         for block in records:
-            frame = _frame(records, block, how)
+            frame = _frame(records, [block], how)
             # A block may hold nothing but empty lines.
             if len(frame):
                 yield frame
 
 
-def _whole_text(path: Path, how: Reading) -> Any:
-    """Return a table of text; each block is checked as it is read."""
-    seen: list[Block] = []
-
-    def contents() -> Iterator[bytes]:
-        for block in records:
-            seen.append(block)
-            yield block.content
-
-    with _records(path, how) as records:
-        frame = _parsed(cast(BinaryIO, _Joined(contents())), records, how, lambda: records.examine(seen))
-        records.check(seen, len(frame))
-        return _with_all_digits(frame, records, seen)
+def _frame(records: Records, blocks: Sequence[Block], how: Reading) -> Any:
+    """Return a table of blocks, whose records are counted before it is believed."""
+    frame = _parsed(_content(blocks), records, how, lambda: records.examine(blocks))
+    records.check(blocks, len(frame))
+    return _with_all_digits(frame, records, blocks)
 
 
-class _Joined(io.RawIOBase):
-    """Pieces of bytes, none of them empty, as one file."""
-
-    def __init__(self, parts: Iterator[bytes]) -> None:
-        self._parts = parts
-        self._rest = b""
-
-    def readable(self) -> bool:
-        """Return True."""
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        """Fill the buffer, or a part of it."""
-        content = self._rest or next(self._parts, b"")
-        size = min(len(buffer), len(content))
-        buffer[:size], self._rest = content[:size], content[size:]
-        return size
-
-
-def _frame(records: Records, block: Block, how: Reading) -> Any:
-    frame = _parsed(io.BytesIO(block.content), records, how, lambda: records.examine([block]))
-    records.check([block], len(frame))
-    return _with_all_digits(frame, records, [block])
+def _content(blocks: Sequence[Block]) -> io.BytesIO:
+    return io.BytesIO(blocks[0].content if len(blocks) == 1 else b"".join(block.content for block in blocks))
 
 
 def _with_all_digits(frame: Any, records: Records, blocks: Sequence[Block]) -> Any:
     """Return a table in which whole numbers beside gaps have all of their digits, of which pandas' floats have 16."""
     long = [name for name, cells in frame.items() if cells.dtype.kind == "f" and (cells.abs() > LAST_EXACT).any()]
     if long:
-        content = io.BytesIO(b"".join(block.content for block in blocks))
-        columns = records.names
-        how = {"sep": records.separator, "header": None, "names": columns, "skip_blank_lines": len(columns) > 1}
-        for name, texts in _pandas().read_csv(content, usecols=long, dtype=str, encoding="utf-8", **how).items():
+        how = {"sep": records.separator, "header": None, "names": records.names, "encoding": "utf-8"}
+        lines = len(records.names) > 1
+        table = _pandas().read_csv(_content(blocks), usecols=long, dtype=str, skip_blank_lines=lines, **how)
+        for name, texts in table.items():
             if texts.dropna().str.fullmatch(r"\s*[+-]?\d{1,300}\s*").all():
                 digits = [int(text) if isinstance(text, str) else None for text in texts]
                 frame[name] = _pandas().Series(digits, index=frame.index, dtype=object)

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from slabsvm.monitoring.betting import Betting, Wealth
-from slabsvm.monitoring.ranks import Bag, PValues
+from slabsvm.monitoring.betting import Bag, Betting, PValues, Wealth
 from slabsvm.monitoring.rates import Tally
 from slabsvm.runtime.arrays import FloatArray, IntArray
 

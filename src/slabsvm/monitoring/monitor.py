@@ -17,9 +17,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.detectors.base import parameters
 from slabsvm.detectors.pipelines import final_detector
-from slabsvm.monitoring.betting import EDGES, Betting
+from slabsvm.monitoring.betting import EDGES, Bag, Betting, rounded, unit_of_ties
 from slabsvm.monitoring.course import GOOD, RATES, STRANGER, Course, Test, read
-from slabsvm.monitoring.ranks import Bag, rounded, unit_of_ties
 from slabsvm.monitoring.rates import Rate, rates
 from slabsvm.monitoring.scoring import HELD_OUT, Answered, answered, own_scores, refuse_learned
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IntArray

@@ -18,8 +18,20 @@ from slabsvm.runtime.caller import warn
 from slabsvm.runtime.counting import counted
 from slabsvm.runtime.objects import atomic
 from slabsvm.runtime.sklearn_private import StrOptions, _fit_context
-from slabsvm.tables.cells import Cells, TableError, cells_of, n_rows_of, places_of, shown, table_of
-from slabsvm.tables.columns import Categories, Coded, Column, Numbers, learned_column
+from slabsvm.tables.columns import (
+    Categories,
+    Cells,
+    Coded,
+    Column,
+    Numbers,
+    TableError,
+    cells_of,
+    learned_column,
+    n_rows_of,
+    places_of,
+    shown,
+    table_of,
+)
 
 MISSING = ("indicate", "impute", "refuse")
 T = TypeVar("T")

@@ -30,9 +30,8 @@ from slabsvm.files.models.kinds import (
     Text,
     Whole,
 )
-from slabsvm.monitoring.betting import MEMORIES, Betting, Wealth
+from slabsvm.monitoring.betting import MEMORIES, Bag, Betting, Wealth
 from slabsvm.monitoring.course import MOST_POINTS, RATES, Course, History, Test
-from slabsvm.monitoring.ranks import Bag
 from slabsvm.monitoring.rates import Tally
 from slabsvm.monitoring.scoring import HELD_OUT, LEFT_OUT
 from slabsvm.openset.classifier import OpenSetClassifier
