@@ -47,12 +47,12 @@ def draw_monitor(monitor: DriftMonitor, *, figure: Any = None) -> Any:
     """
     require_matplotlib()
     check_is_fitted(monitor)
-    points = monitor._course.history.points
+    points = monitor.course_.history.points
     if not len(points):
         raise ValueError("The monitor has read no rows, so that there is nothing to draw. update(X) reads some.")
     figure = shown_figure(7.2, 4.6, layout="constrained") if figure is None else figure
     above, below = figure.subplots(2, 1, sharex=True)
-    n_tests = len(monitor._course.tests)
+    n_tests = len(monitor.course_.tests)
     rows = points[:, 0]
     _draw_evidence(above, monitor, rows, points[:, 1 : 1 + n_tests] / LOG_10)
     for place, name in enumerate(RATES):

@@ -56,7 +56,7 @@ def kept_of(model: ConformalDetector, X: Any, parameters: Mapping[str, Any]) -> 
     A class too small to hold rows out has learned those that calibrate its model.
     """
     weights = checked_weights(parameters.get("sample_weight"), X)
-    return ClassRows(X, weights, [] if model.method == "prefit" else model._held_out)
+    return ClassRows(X, weights, [] if model.method == "prefit" else model.held_out_)
 
 
 @dataclass(frozen=True, eq=False)

@@ -168,7 +168,7 @@ class Detectors:
     @classmethod
     def of(cls, model: ConformalDetector) -> Self:
         """Return those of a calibrated model."""
-        return cls(model, pooled(model._rankings))
+        return cls(model, pooled(model.rankings_))
 
     @property
     def step(self) -> float:

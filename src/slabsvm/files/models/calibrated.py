@@ -42,11 +42,6 @@ NUMBERS = (*FLOATS, "i8", "i4", "i2", "i1", "u8", "u4", "u2", "u1", "b1")
 FITTED = Estimator(fitted=True, answers="predict")
 
 
-def _private(*parts: str) -> dict[str, str]:
-    """Return the attributes of parts that begin with "_"."""
-    return {part: f"_{part}" for part in parts}
-
-
 def _segment(values: Any, weights: Any) -> Segment:
     if (np.diff(values) < 0).any() or (weights < 0).any():
         raise ValueError("its values must be in order, and its weights not negative")
@@ -84,9 +79,9 @@ def _give_conformal(model: ConformalDetector, parts: Values) -> None:
 def _doubt_conformal(model: ConformalDetector) -> str:
     if "estimators_" not in vars(model):
         return ""
-    if len(model.estimators_) != len(model._rankings):
+    if len(model.estimators_) != len(model.rankings_):
         return "has no calibration for each of its detectors"
-    for detector, columns in zip(model.estimators_, model._columns, strict=True):
+    for detector, columns in zip(model.estimators_, model.columns_, strict=True):
         if not hasattr(detector, "predict"):
             return "has a detector that cannot predict"
         features = model.n_features_in_ if columns is None else len(columns)
@@ -153,7 +148,7 @@ OPEN_SET: dict[str, Kind] = {
 
 
 def _learned_together(model: OpenSetClassifier) -> ByClassifier | None:
-    return model._naming if isinstance(model._naming, ByClassifier) else None
+    return model.naming_ if isinstance(model.naming_, ByClassifier) else None
 
 
 def _give_open_set(model: OpenSetClassifier, parts: Values) -> None:
@@ -165,14 +160,14 @@ def _give_open_set(model: OpenSetClassifier, parts: Values) -> None:
     if not all(type(one) is kept for one in models):
         raise ValueError(f"its models are not all {kept.__name__}, as calibration={model.calibration!r} makes them")
     if joint is None:
-        model._naming = model._naming_type(models, classes)
+        model.naming_ = model.naming_type(models, classes)
         return
     model.classifiers_ = joint["classifiers"]
     if not all(hasattr(one, "classes_") for one in model.classifiers_):
         raise ValueError("its classifier has learned no classes")
     detectors = [Detectors.of(one) for one in models]
     folds = [Fold(place, one, detectors, classes) for place, one in enumerate(model.classifiers_)]
-    model._naming = ByClassifier(models, classes, parts["rows"], folds, joint["confidence"], joint["held_out"])
+    model.naming_ = ByClassifier(models, classes, parts["rows"], folds, joint["confidence"], joint["held_out"])
 
 
 MARGIN: dict[str, Kind] = {"estimator": FITTED, "depth": Number(above=0.0), "far_margin": Number(finite=False)}
@@ -231,16 +226,16 @@ CALIBRATED = (
     Entry(
         "slabsvm.ConformalDetector",
         CONFORMAL,
-        where={"estimators": _own_estimators, **_private("rankings", "columns", "held_out", "repeats")},
+        where={"estimators": _own_estimators},
         give=_give_conformal,
         doubt=_doubt_conformal,
     ),
     Entry("slabsvm.TrimmedDetector", TRIMMED),
-    Entry("slabsvm.WindowedDetector", WINDOWED, where=_private("window"), give=_give_windowed),
+    Entry("slabsvm.WindowedDetector", WINDOWED, where={"window": "_window"}, give=_give_windowed),
     Entry(
         "slabsvm.OpenSetClassifier",
         OPEN_SET,
-        where={"joint": _learned_together, **_private("seed", "rows")},
+        where={"joint": _learned_together},
         give=_give_open_set,
     ),
     Entry("slabsvm.openset.classwise.NormalisedMargin", MARGIN, features=False),
@@ -347,4 +342,4 @@ MONITOR: dict[str, Kind] = {
     ),
 }
 
-MONITORS = (Entry("slabsvm.DriftMonitor", MONITOR, where=_private("unit", "course"), features=False),)
+MONITORS = (Entry("slabsvm.DriftMonitor", MONITOR, features=False),)

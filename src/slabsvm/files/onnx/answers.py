@@ -80,8 +80,8 @@ def calibrated(detector: ConformalDetector, answers: Sequence[Answer]) -> Answer
     """
     if answers[0].decision.graph.single:
         raise ImpreciseError("scores that tie have to be told from scores that are less")
-    tails = [_tails(found, ranking) for found, ranking in zip(answers, detector._rankings, strict=True)]
-    sides, count = detector._sides, detector.n_calibration_
+    tails = [_tails(found, ranking) for found, ranking in zip(answers, detector.rankings_, strict=True)]
+    sides, count = 2 if detector.two_sided else 1, detector.n_calibration_
     step = 1.0 / (count + 1)
     # The largest p-value that is rejected, in steps of a tail.
     rejected = float(round(detector.offset_ / (sides * step)))
