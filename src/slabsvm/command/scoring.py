@@ -190,10 +190,7 @@ class Scorer:
 
         The shares of all columns add up to the decision. The blame are those that are negative.
 
-        Raises
-        ------
-        ClickException
-            Columns have no shares, as behind a step that mixes them.
+        Raises ClickException: columns have no shares, as behind a step that mixes them.
         """
         from slabsvm.detectors.explained import refuse_mixers
 
@@ -295,10 +292,7 @@ class Run:
     def write(self, pieces: Iterable[Any], file: Any, separator: str, progress: Callable[[int], None]) -> None:
         """Score pieces, and write a line for each row.
 
-        Raises
-        ------
-        TableError
-            There are no rows, or one is not what the model takes.
+        Raises TableError: there are no rows, or one is not what the model takes.
         """
         from slabsvm.command.scoring import NUMBERED, Lines
         from slabsvm.tables.columns import TableError
@@ -419,10 +413,7 @@ def _compressed(raw: BinaryIO, path: Path) -> Iterator[Any]:
 def loaded(path: Path) -> Pipeline:
     """Return the model of a file: an encoder of tables, other steps, and a detector that answers rows with one number.
 
-    Raises
-    ------
-    ClickException
-        It is no such model, or is not fitted.
+    Raises ClickException: it is no such model, or is not fitted.
     """
     from sklearn.exceptions import NotFittedError
     from sklearn.pipeline import Pipeline

@@ -57,10 +57,7 @@ class Watch:
         Where they are there as soon as they are written, the state is kept however this ends; where they go to a file
         that is there when all is written, `keep` is to be called when it is.
 
-        Raises
-        ------
-        TableError
-            There are no rows, or one is not what the model takes.
+        Raises TableError: there are no rows, or one is not what the model takes.
         """
         lines = None
         try:
@@ -93,10 +90,8 @@ class Watch:
     def keep(self) -> None:
         """Write the state, where it has a place and there is something new.
 
-        Raises
-        ------
-        click.ClickException
-            The file is no longer the one that this run began with, or wrote: another run's rows would be lost.
+        Raises click.ClickException: the file is no longer the one that this run began with, or wrote: another run's
+        rows would be lost.
         """
         if self.state is not None and self.rows > self._kept:
             with one_at_a_time(self.state.parent):

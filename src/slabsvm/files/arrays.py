@@ -62,6 +62,8 @@ class ArrayError(ValueError):
 def opened(file: BinaryIO, bytes_by_member: int, most: int) -> zipfile.ZipFile:
     """Return an archive, whose directory is counted before zipfile makes an object of some 300 bytes of each entry.
 
+    Raises zipfile.BadZipFile: it is no archive, or names more members; and all of DAMAGED.
+
     Parameters
     ----------
     file : binary file, open for reading
@@ -69,11 +71,6 @@ def opened(file: BinaryIO, bytes_by_member: int, most: int) -> zipfile.ZipFile:
         What a member takes at least, in the archive and in its directory.
     most : int
         Of members, in a file of any size.
-
-    Raises
-    ------
-    zipfile.BadZipFile
-        It is no archive, or names more members; and all of DAMAGED.
     """
     size = file.seek(0, os.SEEK_END)
     inner = _Counted(file, min(most, 1 + size // bytes_by_member))
@@ -177,11 +174,7 @@ def _dtype(descr: str, name: str) -> np.dtype[Any]:
 def mapped(path: Path) -> npt.NDArray[Any]:
     """Return the array of an NPY file, as a memory map.
 
-    Raises
-    ------
-    TableError
-        It is no such file, or of other values than numbers; the text says what is wrong.
-    OSError
+    Raises TableError: it is no such file, or of other values than numbers; the text says what is wrong. OSError.
     """
     with path.open("rb") as file:
         if file.read(4).startswith(b"PK\x03\x04"):
@@ -202,11 +195,8 @@ def mapped(path: Path) -> npt.NDArray[Any]:
 def unpacked(path: Path, name: str | None) -> npt.NDArray[Any]:
     """Return an array of an NPZ file, of several the one of this name.
 
-    Raises
-    ------
-    TableError
-        It is no such file, holds no such array, or one of other values than numbers; the text says what is wrong.
-    OSError
+    Raises TableError: it is no such file, holds no such array, or one of other values than numbers; the text says what
+    is wrong. OSError.
     """
     with path.open("rb") as file:
         if file.read(len(MAGIC)) == MAGIC:

@@ -48,6 +48,9 @@ class Block:
 class Records:
     """The header of a text, and its records a block at a time.
 
+    Raises TableError: the text is empty, in another encoding, with another separator, or a record is not what it should
+    be.
+
     Parameters
     ----------
     file : binary file
@@ -59,11 +62,6 @@ class Records:
     Attributes
     ----------
     names : list of str
-
-    Raises
-    ------
-    TableError
-        The text is empty, in another encoding, with another separator, or a record is not what it should be.
     """
 
     def __init__(self, file: BinaryIO, *, separator: str, encoding: str, header: bool) -> None:

@@ -85,19 +85,14 @@ class Reading:
 def pieces(path: Path, how: Reading) -> Iterator[Any]:
     """Give a table in pieces of a few megabytes, each a pandas DataFrame or an array.
 
+    Raises TableError: the file is not such a table; the text says where and what to do, without the file's name.
+    slabsvm.ExtraMissingError: what reads the format is not installed. OSError.
+
     Parameters
     ----------
     path : Path
         "-" is the standard input. Texts may be compressed by gzip, and are then named so.
     how : Reading
-
-    Raises
-    ------
-    TableError
-        The file is not such a table; the text says where and what to do, without the file's name.
-    slabsvm.ExtraMissingError
-        What reads the format is not installed.
-    OSError
     """
     name = how.named(path)
     if path == STANDARD and name not in STREAMS:
@@ -108,10 +103,7 @@ def pieces(path: Path, how: Reading) -> Iterator[Any]:
 def whole(path: Path, how: Reading) -> Any:
     """Return a table as a whole, a pandas DataFrame or an array, with the type of each column found by all rows.
 
-    Raises
-    ------
-    TableError, slabsvm.ExtraMissingError, OSError
-        As of `pieces`; and the table has no rows.
+    Raises TableError, slabsvm.ExtraMissingError, OSError: as of `pieces`; and the table has no rows.
     """
     if how.named(path) in TEXTS:
         with _records(path, how) as records:

@@ -66,10 +66,7 @@ def answered(estimator: Any, X: Any) -> Answered:
 def own_scores(estimator: Any) -> tuple[FloatArray, str]:
     """Return the scores that a fitted estimator has of its own training rows, and how it has come by them.
 
-    Raises
-    ------
-    ValueError
-        It has none that compare with new rows' scores.
+    Raises ValueError: it has none that compare with new rows' scores.
     """
     model, _ = innermost(estimator)
     if isinstance(model, OpenSetClassifier):

@@ -76,10 +76,7 @@ def confidences(classifier: Any, X: Any, classes: npt.NDArray[Any]) -> FloatArra
     class's margins against the others. Its own decision_function counts the pairs that a class wins, of which a sample
     of no known class has as many. Of others it is decision_function, or else predict_proba.
 
-    Raises
-    ------
-    ValueError
-        For what is no classifier, for one that has neither, or no column for each class, and for NaN.
+    Raises ValueError: for what is no classifier, for one that has neither, or no column for each class, and for NaN.
     """
     if not hasattr(classifier, "classes_"):
         raise ValueError(
@@ -233,10 +230,7 @@ class ByClassifier(Naming):
     ) -> ByClassifier:
         """Learn the classifier, and calibrate it with detectors that are learned already.
 
-        Raises
-        ------
-        ValueError
-            For a single class, and for classes of which none is large enough to hold a row out.
+        Raises ValueError: for a single class, and for classes of which none is large enough to hold a row out.
         """
         if len(classes) < 2:
             raise ValueError(

@@ -52,10 +52,7 @@ def parallel(calls: Iterable[Any], n_jobs: int | None) -> list[Any]:
     On a Dask cluster joblib gives a call's rows to one worker alone. When it dies nobody has them, and Dask cancels the
     calls that are in want of them: all are then made anew, from rows that are sent again.
 
-    Raises
-    ------
-    CancelledError
-        Workers have died at every try.
+    Raises CancelledError: workers have died at every try.
     """
     made = list(calls)
     for _ in range(TRIES - 1):

@@ -216,12 +216,7 @@ def looks_like_a_date(text: str) -> bool:
 def table_of(X: Any) -> Any:
     """Return a table: X itself where it has columns, and otherwise its array.
 
-    Raises
-    ------
-    TypeError
-        X is sparse.
-    TableError
-        X has not two dimensions.
+    Raises TypeError: X is sparse. TableError: X has not two dimensions.
     """
     if sp.issparse(X):
         raise TypeError("a table is dense, and this is sparse data. Give X.toarray(), or learn sparse rows as they are")
@@ -236,10 +231,7 @@ def table_of(X: Any) -> Any:
 def names_of(table: Any) -> list[str]:
     """Return the names of a table's columns; those of an array are x0, x1, ...
 
-    Raises
-    ------
-    TableError
-        Two columns have one name, or the table has no columns.
+    Raises TableError: two columns have one name, or the table has no columns.
     """
     if hasattr(table, "columns"):
         names = [str(name) for name in table.columns]
@@ -493,10 +485,7 @@ class Categories(Column):
 def learned_column(cells: Cells, *, categorical: bool) -> Column:
     """Return what is learned of a column's cells.
 
-    Raises
-    ------
-    TableError
-        The column is empty, or holds what is neither numbers nor categories.
+    Raises TableError: the column is empty, or holds what is neither numbers nor categories.
     """
     if cells.missing.all():
         raise cells.error("it has no value at all. Leave it out (drop)", remedy="drop")

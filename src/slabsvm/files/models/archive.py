@@ -94,14 +94,11 @@ class Outgoing:
 class Incoming:
     """An archive that is being read.
 
+    Raises ModelFileError: it is not such an archive; and in what follows, wherever a member is not what it should be.
+
     Parameters
     ----------
     file : binary file, open for reading
-
-    Raises
-    ------
-    ModelFileError
-        It is not such an archive; and in what follows, wherever a member is not what it should be.
     """
 
     def __init__(self, file: BinaryIO) -> None:
