@@ -9,8 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from slabsvm.data.passes import STRETCH_BYTES, Rows, Source
-from slabsvm.data.pieces import pieces
-from slabsvm.runtime.arrays import FloatArray
+from slabsvm.runtime.arrays import FloatArray, pieces
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
 Result = TypeVar("Result")

@@ -19,8 +19,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from slabsvm.data.checks import canonical
-from slabsvm.data.pieces import pieces
-from slabsvm.runtime.arrays import FloatArray, IndexArray
+from slabsvm.runtime.arrays import FloatArray, IndexArray, pieces
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.objects import cached_property
 

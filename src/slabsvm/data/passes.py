@@ -22,8 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from slabsvm.data.pieces import product
-from slabsvm.runtime.arrays import FloatArray
+from slabsvm.runtime.arrays import FloatArray, product
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
 Rows = Any

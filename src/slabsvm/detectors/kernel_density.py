@@ -11,7 +11,6 @@ import scipy.sparse as sp
 from scipy.special import logsumexp
 from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.data.pieces import pieces
 from slabsvm.detectors import grouped, infinity
 from slabsvm.detectors.base import (
     Detector,
@@ -29,7 +28,7 @@ from slabsvm.kernels.base import LARGEST_KERNEL_VALUE
 from slabsvm.kernels.expansion import BLOCK_BYTES
 from slabsvm.kernels.rbf import RBF
 from slabsvm.kernels.surroundings import Surroundings
-from slabsvm.runtime.arrays import FloatArray, IndexArray
+from slabsvm.runtime.arrays import FloatArray, IndexArray, pieces
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.objects import cached_property
 from slabsvm.runtime.sklearn_private import Interval, StrOptions

@@ -13,7 +13,6 @@ import numpy.typing as npt
 
 from slabsvm.data.distinct import Distinct
 from slabsvm.data.groups import Groups
-from slabsvm.data.pieces import pieces
 from slabsvm.detectors.explanation import Usual
 from slabsvm.dual.leave_one_out import LeaveOneOut, free_or_next
 from slabsvm.dual.program import Dual
@@ -23,7 +22,7 @@ from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.expansion import BLOCK_BYTES, Expansion
 from slabsvm.kernels.rbf import RBF
 from slabsvm.kernels.tables import Projection
-from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
+from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray, pieces
 from slabsvm.runtime.objects import cached_property
 
 

@@ -14,14 +14,13 @@ from scipy.spatial import KDTree
 from scipy.spatial.distance import cdist
 from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.data.pieces import pieces
 from slabsvm.detectors import grouped
 from slabsvm.detectors.base import Detector, parameters, rounding_of
 from slabsvm.detectors.explanation import Explanation, of_distances
 from slabsvm.detectors.model import Model
 from slabsvm.detectors.training import Training
 from slabsvm.dual.program import weighted_quantile
-from slabsvm.runtime.arrays import FloatArray, IndexArray
+from slabsvm.runtime.arrays import FloatArray, IndexArray, pieces
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.objects import cached_property
 from slabsvm.runtime.sklearn_private import Interval, nearest

@@ -12,13 +12,12 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from slabsvm.data.pieces import pieces
 from slabsvm.gram.base import Gram, solver_of_damped
 from slabsvm.gram.cholesky import WORK
 from slabsvm.gram.dense import Dense
 from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.rows import Rows
-from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray
+from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray, pieces
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.objects import cached_property
 

@@ -9,12 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from slabsvm.data.pieces import pieces, product
 from slabsvm.kernels.base import Kernel, NotFiniteError
 from slabsvm.kernels.rbf import RBF
 from slabsvm.kernels.rows import Rows
 from slabsvm.kernels.surroundings import Surroundings
-from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
+from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray, pieces, product
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.objects import cached_property
 

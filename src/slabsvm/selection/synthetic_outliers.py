@@ -21,8 +21,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import logsumexp
 
-from slabsvm.data.pieces import pieces
-from slabsvm.runtime.arrays import FloatArray, IndexArray
+from slabsvm.runtime.arrays import FloatArray, IndexArray, pieces
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.sklearn_private import _safe_indexing
 
