@@ -20,12 +20,12 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.pipeline import Pipeline
 
 from slabsvm.data.checks import canonical
 from slabsvm.detectors.base import nameless, rows_of
 from slabsvm.detectors.kernelized import KernelDetector
 from slabsvm.detectors.model import SupportVectorModel
+from slabsvm.detectors.pipelines import taken_by, unwrapped
 from slabsvm.kernels.rbf import RBF
 from slabsvm.runtime.arrays import BoolArray, FloatArray
 from slabsvm.runtime.sklearn_private import _safe_indexing
@@ -110,23 +110,16 @@ def limit_of(detector: Any) -> float:
 
 def innermost(detector: Any, X: Any = None) -> tuple[Any, Any]:
     """Return the detector at the end of pipelines and searches, and rows as it receives them."""
-    if isinstance(detector, Pipeline):
-        if X is not None and len(detector) > 1:
-            X = _transformed(detector[:-1], X)
-        return innermost(detector[-1], X)
-    if hasattr(detector, "best_estimator_"):
-        return innermost(detector.best_estimator_, X)
-    return detector, X
-
-
-def _transformed(steps: Pipeline, X: Any) -> Any:
-    """Return rows as steps before a detector make them; what overflows float64 is as far out as that goes."""
+    before, final = unwrapped(detector)
+    if X is None or not before:
+        return final, X
+    # What overflows float64 is as far out as that goes.
     with np.errstate(over="ignore", invalid="ignore"):
-        rows = steps.transform(X)
+        rows = taken_by(before, X)
     values = rows.data if sp.issparse(rows) else rows
     if isinstance(values, np.ndarray) and values.dtype.kind == "f" and np.isinf(values).any():
         np.clip(values, -np.finfo(values.dtype).max, np.finfo(values.dtype).max, out=values)
-    return rows
+    return final, rows
 
 
 def _has_mass(model: Any) -> bool:
