@@ -7,6 +7,7 @@ them, so that whatever it takes for a place is checked here.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,16 +28,11 @@ from slabsvm.runtime.arrays import FloatArray, IntArray
 Function = tuple[Kernel | None, Any]
 
 
+@dataclass(frozen=True)
 class Plain(Kind):
-    """A kernel that its name says all of.
+    """A kernel that its name says all of."""
 
-    Parameters
-    ----------
-    kernel : type of Kernel
-    """
-
-    def __init__(self, kernel: type[Kernel]) -> None:
-        self.kernel = kernel
+    kernel: type[Kernel]
 
     def write(self, value: Any, at: At) -> Any:
         """Return an empty object."""

@@ -6,6 +6,7 @@ attributes takes one entry here.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -33,19 +34,12 @@ from slabsvm.tables.columns import Categories, Numbers
 INTEGERS = ("i8", "i4")
 
 
+@dataclass(frozen=True)
 class ByFeature(Kind):
-    """An array of a value for each feature, or what stands in its place.
+    """An array of a value for each feature, or what stands in its place."""
 
-    Parameters
-    ----------
-    array : Kind
-    other : Kind
-        Of what is not such an array.
-    """
-
-    def __init__(self, array: Array, other: Kind) -> None:
-        self.array = array
-        self.other = other
+    array: Kind
+    other: Kind  # of what is not such an array
 
     def write(self, value: Any, at: At) -> Any:
         """Return its JSON."""
@@ -83,28 +77,21 @@ def _give_indicator(model: Any, parts: Values) -> None:
 def _give_encoder(model: Any, parts: Values) -> None:
     dropped = parts.pop("drop_idx")
     del parts["grouped"]
-    model._infrequent_enabled = False
     sizes = [len(categories) for categories in parts["categories"]]
     if dropped is not None:
         if any(place is not None and place >= size for place, size in zip(dropped, sizes, strict=True)):
             raise ValueError("a category that is dropped is not there")
         sizes = [size - (place is not None) for place, size in zip(dropped, sizes, strict=True)]
         dropped = np.array(dropped, dtype=object)
-    model.drop_idx_ = model._drop_idx_after_grouping = dropped
-    model._n_features_outs = sizes
+    private = {"_infrequent_enabled": False, "_drop_idx_after_grouping": dropped, "_n_features_outs": sizes}
+    vars(model).update(private, drop_idx_=dropped)
 
 
+@dataclass(frozen=True)
 class Nothing(Kind):
-    """None: whatever else is not kept.
+    """None: whatever else is not kept."""
 
-    Parameters
-    ----------
-    text : str
-        What anything else is, for the message.
-    """
-
-    def __init__(self, text: str) -> None:
-        self.text = text
+    text: str  # what anything else is
 
     def write(self, value: Any, at: At) -> Any:
         """Return null."""
@@ -139,14 +126,13 @@ def _give_vectors(model: Any, parts: Values) -> None:
         raise ValueError("the counts of support vectors do not add up to these")
     if pair is not None and len(pair) != 2:
         raise ValueError("it must have two numbers of each pair of classes for probabilities")
-    model._sparse = False
-    model._effective_probability = pair is not None
-    model._probA, model._probB = pair if pair is not None else (np.empty(0), np.empty(0))
-    parts["shape_fit"], model.fit_status_ = tuple(parts["shape_fit"]), 0
-    model._num_iter = parts["n_iter"]
+    parts["shape_fit"] = tuple(parts["shape_fit"])
+    first, second = pair or (np.empty(0), np.empty(0))
     # Of two classes the public ones have the other sign.
     sign = -1.0 if k == 2 else 1.0
-    model._dual_coef_, model._intercept_ = sign * parts["dual_coef"], sign * parts["intercept"]
+    private = {"_dual_coef_": sign * parts["dual_coef"], "_intercept_": sign * parts["intercept"]}
+    private |= {"_probA": first, "_probB": second, "_effective_probability": pair is not None}
+    vars(model).update(private, _num_iter=parts["n_iter"], _sparse=False, fit_status_=0)
 
 
 def _doubt_vectors(model: Any) -> str:

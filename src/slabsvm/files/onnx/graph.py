@@ -7,8 +7,9 @@ reads as it does in NumPy. What was already computed from the same tensors is no
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -31,30 +32,22 @@ class ImpreciseError(ValueError):
 class Graph:
     """Nodes in an order in which they can be computed, and the constants that they take.
 
-    Parameters
-    ----------
-    dtype : float32 or float64
-        The type of all numbers but indices.
-    prefix : str
-        Begins the name of each value.
-    outer : Graph or None
-        The graph of which this is a loop's body: it sees its values, and holds the constants.
+    All numbers but indices are of the dtype, float32 or float64, and names begin with the prefix. A loop has an outer
+    graph, of which it sees the values, and which holds the constants.
     """
 
     def __init__(self, dtype: npt.DTypeLike, prefix: str = "", outer: Graph | None = None) -> None:
         self.dtype: np.dtype[Any] = np.dtype(dtype)
-        self.prefix = prefix
         self.outer = outer
         self.nodes: list[Any] = []
         self.constants: list[Any] = [] if outer is None else outer.constants
         self._known: dict[Hashable, Tensor] = {}
-        self._root: Graph = self if outer is None else outer._root
-        self._count = 0
+        self.root: Graph = self if outer is None else outer.root
+        self.names: Iterator[str] = map(f"{prefix}v{{}}".format, count(1)) if outer is None else outer.names
 
     def name(self) -> str:
         """Return a name that no value has."""
-        self._root._count += 1
-        return f"{self._root.prefix}v{self._root._count}"
+        return next(self.names)
 
     def constant(self, values: Any) -> Tensor:
         """Return numbers as a tensor: floats in the graph's type, others in theirs.
@@ -74,9 +67,9 @@ class Graph:
 
         def make() -> Tensor:
             self.constants.append(numpy_helper.from_array(array, self.name()))
-            return Tensor(self._root, self.constants[-1].name)
+            return Tensor(self.root, self.constants[-1].name)
 
-        return self._root.once(key, make)
+        return self.root.once(key, make)
 
     def tensor(self, value: Any) -> Tensor:
         """Return a tensor as it is, and numbers as a constant."""
@@ -111,7 +104,7 @@ class Graph:
         from onnx import numpy_helper
 
         self.constants.append(numpy_helper.from_array(np.array(values, dtype=object), self.name()))
-        return Tensor(self._root, self.constants[-1].name)
+        return Tensor(self.root, self.constants[-1].name)
 
     def number(self, condition: Tensor) -> Tensor:
         """Return 1 where a condition holds, and 0 elsewhere."""
