@@ -15,16 +15,13 @@ import click
 import numpy as np
 
 from slabsvm.command.terminal import printable, read_no_more, say
-from slabsvm.tables.columns import cells_of, names_of, places_of
-from slabsvm.tables.encoder import require_columns
+from slabsvm.tables.columns import Cells, Column, TableError, cells_of, names_of, places_of
+from slabsvm.tables.encoder import Encoded, TableEncoder, require_columns
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
 
     from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
-    from slabsvm.tables import TableEncoder
-    from slabsvm.tables.columns import Cells, Column
-    from slabsvm.tables.encoder import Encoded
 
 # A row that nobody named has its number.
 NUMBERED = "row"
@@ -221,8 +218,6 @@ class Scorer:
 
     def cells(self, table: Any, rows: IndexArray) -> list[Cells]:
         """Return the cells of each column in some rows of a table."""
-        from slabsvm.tables.columns import cells_of, places_of
-
         some = table.iloc[rows] if hasattr(table, "iloc") else table[rows]
         there = places_of(some)
         return [cells_of(some, there, column.name) for column in self.encoder.columns_]
@@ -294,9 +289,6 @@ class Run:
 
         Raises TableError: there are no rows, or one is not what the model takes.
         """
-        from slabsvm.command.scoring import NUMBERED, Lines
-        from slabsvm.tables.columns import TableError
-
         lines = None
         for piece in pieces:
             if lines is None:
@@ -422,7 +414,6 @@ def loaded(path: Path) -> Pipeline:
     from slabsvm import DriftMonitor
     from slabsvm.detectors.pipelines import unwrapped
     from slabsvm.files import load
-    from slabsvm.tables import TableEncoder
 
     model = load(path)
     if isinstance(model, DriftMonitor):
