@@ -14,7 +14,7 @@ MODULES = (
     "slabsvm.files.models.estimators",
     "slabsvm.files.models.kinds",
     "slabsvm.files.models.kinds",
-    "slabsvm.files.models.functions",
+    "slabsvm.files.models.detectors",
     "slabsvm.files.models.calibrated",
     "slabsvm.files.models.detectors",
     "slabsvm.files.models.calibrated",

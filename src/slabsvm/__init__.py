@@ -11,9 +11,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from slabsvm.conformal.contamination import contamination
     from slabsvm.conformal.detector import ConformalDetector
-    from slabsvm.conformal.p_values import benjamini_hochberg, conformal_p_values
+    from slabsvm.conformal.p_values import benjamini_hochberg, conformal_p_values, contamination
     from slabsvm.conformal.wrapping import CalibrationWarning
     from slabsvm.detectors.base import SlabCollapseWarning
     from slabsvm.detectors.dependence import DependenceDetector
@@ -100,7 +99,7 @@ _HOMES = {
     "WindowedDetector": "detectors.windowed",
     "benjamini_hochberg": "conformal.p_values",
     "conformal_p_values": "conformal.p_values",
-    "contamination": "conformal.contamination",
+    "contamination": "conformal.p_values",
     "explain": "detectors.explained",
     "fit_path": "detectors.path",
 }

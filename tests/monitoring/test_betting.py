@@ -17,8 +17,7 @@ from slabsvm.monitoring.betting import (
     uniform_draws,
     unit_of_ties,
 )
-from slabsvm.monitoring.course import MOST_POINTS, History
-from slabsvm.monitoring.rates import Tally, rates
+from slabsvm.monitoring.course import MOST_POINTS, History, Tally, rates
 
 pytestmark = pytest.mark.numeric
 

@@ -37,7 +37,7 @@ from slabsvm.command.terminal import (
     with_options,
     writable,
 )
-from slabsvm.runtime.counting import counted
+from slabsvm.runtime.caller import counted
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline

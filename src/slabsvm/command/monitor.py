@@ -26,7 +26,7 @@ from slabsvm.command.terminal import (
     writable,
 )
 from slabsvm.data.files import is_stream
-from slabsvm.runtime.counting import counted
+from slabsvm.runtime.caller import counted
 
 OF_A_STREAM = ("alpha", "run_length", "window")
 

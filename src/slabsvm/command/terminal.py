@@ -18,7 +18,7 @@ import click
 
 from slabsvm.command.stopping import INTERRUPTED
 from slabsvm.data.files import is_stream
-from slabsvm.runtime.counting import counted, escaped
+from slabsvm.runtime.caller import counted, escaped
 from slabsvm.runtime.extras import ExtraMissingError
 
 # Where a click context keeps the words of the command line.

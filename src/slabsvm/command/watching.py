@@ -19,7 +19,7 @@ from slabsvm.detectors.pipelines import final_detector
 from slabsvm.files import load, save
 from slabsvm.files.models.saving import write
 from slabsvm.monitoring.monitor import DriftMonitor
-from slabsvm.runtime.counting import counted
+from slabsvm.runtime.caller import counted
 from slabsvm.tables.columns import TableError
 
 if TYPE_CHECKING:

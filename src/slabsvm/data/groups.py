@@ -15,7 +15,7 @@ import numpy as np
 
 from slabsvm.data.distinct import Distinct, is_missing
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
-from slabsvm.runtime.counting import counted
+from slabsvm.runtime.caller import counted
 from slabsvm.runtime.objects import cached_property
 
 # The group of a sample that several groups have, and the member that a row of weight 0 is.

@@ -28,7 +28,7 @@ from slabsvm.detectors.support_vectors import SupportVectorDetector
 from slabsvm.detectors.weighting import checked_weights
 from slabsvm.gram.products import gram_of
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IntArray
-from slabsvm.runtime.counting import counted
+from slabsvm.runtime.caller import counted
 from slabsvm.runtime.objects import atomic
 from slabsvm.runtime.sklearn_private import Interval, _fit_context
 

@@ -16,7 +16,7 @@ from slabsvm.display.explanation import as_table, names_of
 from slabsvm.display.figures import axes_of, lighten, require_matplotlib
 from slabsvm.display.palette import INK, KNOWN, NOVEL, SEQUENCE, SOFT
 from slabsvm.runtime.arrays import BoolArray, FloatArray
-from slabsvm.runtime.counting import counted
+from slabsvm.runtime.caller import counted
 
 
 class SlabBoundaryDisplay:

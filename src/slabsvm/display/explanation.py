@@ -19,7 +19,7 @@ from slabsvm.display.figures import axes_of, lighten, require_matplotlib, shown_
 from slabsvm.display.palette import INK, KNOWN, LINE, NOVEL, SOFT
 from slabsvm.kernels.tables import Projection
 from slabsvm.runtime.arrays import FloatArray
-from slabsvm.runtime.counting import counted
+from slabsvm.runtime.caller import counted
 
 # Longer names are cut in their middle.
 LONGEST_NAME = 30

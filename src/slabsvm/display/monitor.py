@@ -12,9 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.display.figures import lighten, require_matplotlib, shown_figure
 from slabsvm.display.palette import CURVES, GREEN, INK, NOVEL, SOFT, VIOLET
-from slabsvm.monitoring.course import RATES
+from slabsvm.monitoring.course import RATES, rates
 from slabsvm.monitoring.monitor import DriftMonitor
-from slabsvm.monitoring.rates import rates
 
 TESTS = ("scores", "classes")
 COLOURS = {"rejection": NOVEL, "recall": GREEN, "detection": VIOLET}

@@ -18,7 +18,7 @@ from slabsvm.detectors.sources import rows_in_memory
 from slabsvm.display.figures import axes_of, lighten, require_matplotlib, shown_figure, svg
 from slabsvm.display.palette import INK, KNOWN, LINE, NOVEL, SOFT
 from slabsvm.runtime.arrays import FloatArray
-from slabsvm.runtime.counting import counted
+from slabsvm.runtime.caller import counted
 from slabsvm.selection.auto import AutoSlabSVM
 from slabsvm.selection.combination import viewed
 

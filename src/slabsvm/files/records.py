@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from slabsvm.runtime.counting import counted
+from slabsvm.runtime.caller import counted
 from slabsvm.tables.columns import TableError, as_number, repeated, shown
 
 BLOCK_BYTES = 2**22

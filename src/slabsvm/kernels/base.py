@@ -14,7 +14,7 @@ import numpy.typing as npt
 from slabsvm.kernels.rows import Rows
 from slabsvm.kernels.tables import Projection, WeightVector
 from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray, product
-from slabsvm.runtime.counting import counted
+from slabsvm.runtime.caller import counted
 
 # Products of kernel values must be finite.
 LARGEST_KERNEL_VALUE = 1e120

@@ -18,11 +18,10 @@ from sklearn.utils.validation import check_is_fitted
 from slabsvm.detectors.base import parameters
 from slabsvm.detectors.pipelines import final_detector
 from slabsvm.monitoring.betting import EDGES, Bag, Betting, rounded, unit_of_ties
-from slabsvm.monitoring.course import GOOD, RATES, STRANGER, Course, Test, read
-from slabsvm.monitoring.rates import Rate, rates
+from slabsvm.monitoring.course import GOOD, RATES, STRANGER, Course, Rate, Test, rates, read
 from slabsvm.monitoring.scoring import HELD_OUT, Answered, answered, own_scores, refuse_learned
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IntArray
-from slabsvm.runtime.counting import counted
+from slabsvm.runtime.caller import counted
 from slabsvm.runtime.objects import atomic
 from slabsvm.runtime.sklearn_private import HasMethods, Interval, _fit_context
 

@@ -30,14 +30,18 @@ from slabsvm.detectors.base import parameters
 from slabsvm.openset.classwise import (
     ClassRows,
     NormalisedMargin,
+    checked_labels,
     fitted_to_class,
+    joined,
     kept_of_classes,
+    listed,
+    new_class,
     own_detector,
     refuse_other_estimators,
+    unknown_label_for,
     without_weightless,
 )
 from slabsvm.openset.joint import ByClassifier, refuse_other_than_held_out
-from slabsvm.openset.labels import checked_labels, joined, listed, new_class, unknown_label_for
 from slabsvm.openset.naming import ByMargins, ByPValues, Naming, names, of_fits
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.caller import Warned, warn

@@ -18,8 +18,7 @@ from sklearn.utils.parallel import delayed
 from slabsvm.conformal.p_values import WHOLE
 from slabsvm.conformal.wrapping import found_no_direction
 from slabsvm.detectors.explained import explanation_of
-from slabsvm.openset.classwise import call_method
-from slabsvm.openset.labels import listed
+from slabsvm.openset.classwise import call_method, listed
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.caller import Warned
 from slabsvm.runtime.parallel import parallel

@@ -28,8 +28,7 @@ from slabsvm.detectors.sources import is_dask, rows_in_memory, rows_in_place, so
 from slabsvm.detectors.surprise import Shares, Surprise
 from slabsvm.detectors.training import Training, whole_multiples
 from slabsvm.runtime.arrays import FloatArray, IndexArray
-from slabsvm.runtime.caller import warn
-from slabsvm.runtime.counting import counted
+from slabsvm.runtime.caller import counted, warn
 from slabsvm.runtime.sklearn_private import Interval, _num_samples
 from slabsvm.selection.combination import Combination, Member, ranked, standardised, viewed
 from slabsvm.selection.criteria import RecallMissedWarning

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from slabsvm.runtime.arrays import FloatArray
-from slabsvm.runtime.caller import warn
-from slabsvm.runtime.counting import counted
+from slabsvm.runtime.caller import counted, warn
 
 Candidates = Sequence[Mapping[str, Any]]
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from slabsvm.runtime.arrays import BoolArray, FloatArray
-from slabsvm.runtime.counting import counted, escaped
+from slabsvm.runtime.caller import counted, escaped
 
 # The letters of NumPy's types of numbers and booleans.
 NUMERIC = frozenset("fiub")

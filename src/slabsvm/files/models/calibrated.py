@@ -31,8 +31,7 @@ from slabsvm.files.models.kinds import (
     Whole,
 )
 from slabsvm.monitoring.betting import MEMORIES, Bag, Betting, Wealth
-from slabsvm.monitoring.course import MOST_POINTS, RATES, Course, History, Test
-from slabsvm.monitoring.rates import Tally
+from slabsvm.monitoring.course import MOST_POINTS, RATES, Course, History, Tally, Test
 from slabsvm.monitoring.scoring import HELD_OUT, LEFT_OUT
 from slabsvm.openset.classifier import OpenSetClassifier
 from slabsvm.openset.classwise import ClassRows, NormalisedMargin

@@ -17,7 +17,7 @@ from slabsvm.files.models.calibrated import CALIBRATED, MONITORS
 from slabsvm.files.models.detectors import DETECTORS
 from slabsvm.files.models.estimators import Entry, Estimator
 from slabsvm.files.models.steps import STEPS
-from slabsvm.runtime.counting import escaped
+from slabsvm.runtime.caller import escaped
 
 FORMAT = "slabsvm model"
 # Every class that a file may hold. A class is added by an `Entry`, in one of these tuples.
