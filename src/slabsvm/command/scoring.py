@@ -139,7 +139,7 @@ MOST = np.finfo(np.float64).max
 class Answers:
     """What a model says of some rows."""
 
-    # (n,)
+    # (n,) each
     decision: FloatArray
     score: FloatArray
     p_value: FloatArray | None  # (n,), or None where the model has none

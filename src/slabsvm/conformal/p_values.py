@@ -147,7 +147,7 @@ class Tail:
 class Segment:
     """Numbers in increasing order, and the weight of the held-out positives at each."""
 
-    # (n,)
+    # (n,) each
     values: FloatArray
     weights: FloatArray
 
