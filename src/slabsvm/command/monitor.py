@@ -110,11 +110,9 @@ def monitor(
                 raise click.UsageError(f"{named(state)} has its reference rows: leave --reference out.")
             watched = gone_on(pipeline, state, {name: asked[name] for name in given})
         else:
-            rows = None
-            if reference is not None:
-                with about(reference):
-                    rows = whole(reference, reading_of(options, **columns_read(names)))
+            how = reading_of(options, **columns_read(names))
             with about(reference or table):
+                rows = None if reference is None else whole(reference, how)
                 watched = begun(pipeline, rows, asked)
         watch = Watch(watched, names, state, str(output) == "-" or is_stream(output))
         how = reading_of(options, **columns_read(names), live=True)

@@ -76,8 +76,8 @@ def say_columns(names: RowNames) -> None:
         say(f"Rows have numbers, since there is no column {names.encoder.id_column!r} to name them.", err=True)
 
 
-class Lines:
-    """Lines of separated values; numbers have six digits.
+class LineWriter:
+    """LineWriter of separated values; numbers have six digits.
 
     Parameters
     ----------
@@ -293,7 +293,7 @@ class Run:
         for piece in pieces:
             if lines is None:
                 self.names.look_at(piece)
-                lines = Lines(file, separator, [self.names.column or NUMBERED, *WRITTEN], FORMS)
+                lines = LineWriter(file, separator, [self.names.column or NUMBERED, *WRITTEN], FORMS)
             try:
                 answers = self.scorer.answers(piece)
             except TableError as error:
@@ -314,6 +314,17 @@ class Run:
         if self.rows == 0:
             raise TableError("it has a header and no rows")
         self.ended = True
+
+    def facts(self) -> dict[str, Any]:
+        """Return how many rows were rejected, and which column speaks most against them."""
+        driver = self.driver()
+        return {
+            "rows": self.rows,
+            "accepted": self.rows - self.rejected,
+            "rejected": self.rejected,
+            "share_rejected": self.share,
+            "driven_by": None if driver is None else {"column": driver.column.name, "part": driver.part},
+        }
 
     def driver(self) -> Driver | None:
         """Return the column that speaks most against the rows, where most rows are rejected."""

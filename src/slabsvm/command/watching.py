@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from slabsvm.command.scoring import NUMBERED, Lines, RowNames
+from slabsvm.command.scoring import NUMBERED, LineWriter, RowNames
 from slabsvm.command.terminal import say
 from slabsvm.data.files import one_at_a_time
 from slabsvm.detectors.pipelines import final_detector
@@ -64,7 +64,7 @@ class Watch:
             for piece in pieces:
                 if lines is None:
                     self.names.look_at(piece)
-                    lines = Lines(file, separator, [self.names.column or NUMBERED, *WRITTEN], FORMS)
+                    lines = LineWriter(file, separator, [self.names.column or NUMBERED, *WRITTEN], FORMS)
                 called = self.names.of(piece, self.monitor.n_rows_ + 1)
                 ahead = copy(self.monitor)
                 try:
@@ -168,7 +168,7 @@ def _which_file(path: Path | None) -> tuple[int, ...] | None:
     return None if found is None else (found.st_ino, found.st_mtime_ns, found.st_size)
 
 
-def _write(lines: Lines, called: Iterable[Any], readings: Readings) -> None:
+def _write(lines: LineWriter, called: Iterable[Any], readings: Readings) -> None:
     evidence = readings.log_evidence
     if readings.class_log_evidence is not None:
         evidence = np.maximum(evidence, readings.class_log_evidence)

@@ -89,7 +89,7 @@ def _doubt_conformal(model: ConformalDetector) -> str:
     return ""
 
 
-class Table(Kind):
+class TrainingRows(Kind):
     """Training rows of any number type; a frame is refused."""
 
     def write(self, value: Any, at: At) -> Any:
@@ -111,7 +111,7 @@ _TABLE = Rows("rows", "d", dtype=NUMBERS)
 ROWS = Record(
     ClassRows,
     {
-        "X": Table(),
+        "X": TrainingRows(),
         "weights": Maybe(Array("rows")),
         "held_out": Many(Places("held out", below="rows")),
     },

@@ -28,9 +28,9 @@ from slabsvm.detectors.surprise import LARGEST as LARGEST_SURPRISE
 from slabsvm.detectors.surprise import TIE, Surprise
 from slabsvm.detectors.svdd import SVDD
 from slabsvm.files.onnx.graph import (
-    Answer,
     Graph,
     ImpreciseError,
+    Outputs,
     Tensor,
     exp,
     log,
@@ -66,14 +66,14 @@ from slabsvm.selection.search import LabelFreeSearchCV
 
 
 @dataclass(frozen=True)
-class Tail:
+class Standing:
     """Where rows stand, counted from one end: see `slabsvm.conformal.p_values.Tail`."""
 
     passed: Tensor
     share: Tensor
 
 
-def calibrated(detector: ConformalDetector, answers: Sequence[Answer]) -> Answer:
+def calibrated(detector: ConformalDetector, answers: Sequence[Outputs]) -> Outputs:
     """Return how a calibrated detector answers rows that its estimators answer so.
 
     Raises ImpreciseError in float32.
@@ -96,10 +96,10 @@ def calibrated(detector: ConformalDetector, answers: Sequence[Answer]) -> Answer
     if sides == 2:
         score, decision = minimum(score, 1.0), minimum(decision, 1.0 - detector.offset_)
     score, decision, p_value = (where(known, found, np.nan) for found in (score, decision, p_value))
-    return Answer(score, decision, p_values=p_value)
+    return Outputs(score, decision, p_values=p_value)
 
 
-def _tails(found: Answer, ranking: Ranking) -> tuple[Tail, Tail]:
+def _tails(found: Outputs, ranking: Ranking) -> tuple[Standing, Standing]:
     """Return where rows stand, counted from the lowest and from the highest."""
     scores = found.decision
     near_weight, far_weight = float(ranking.near.weights.sum()), float(ranking.far.weights.sum())
@@ -113,11 +113,11 @@ def _tails(found: Answer, ranking: Ranking) -> tuple[Tail, Tail]:
     return _either(is_far, lower_far, lower), _either(is_far, upper_far, upper)
 
 
-def _either(is_far: Tensor, far: Tail, near: Tail) -> Tail:
-    return Tail(where(is_far, far.passed, near.passed), where(is_far, far.share, near.share))
+def _either(is_far: Tensor, far: Standing, near: Standing) -> Standing:
+    return Standing(where(is_far, far.passed, near.passed), where(is_far, far.share, near.share))
 
 
-def _tail(segment: Segment, new: Tensor, before: float) -> Tail:
+def _tail(segment: Segment, new: Tensor, before: float) -> Standing:
     """Return where new numbers, (n,), stand in this order, behind positives of a weight."""
     graph = new.graph
     size = graph.node("Abs", new)
@@ -125,7 +125,7 @@ def _tail(segment: Segment, new: Tensor, before: float) -> Tail:
     if not len(segment.values):
         # 1 + x / (1 + |x|), to all digits.
         inverse = 1.0 / (size + 1.0)
-        return Tail(new * 0.0 + before, where(new < 0.0, inverse, 2.0 - inverse) * WITHOUT_NEXT)
+        return Standing(new * 0.0 + before, where(new < 0.0, inverse, 2.0 - inverse) * WITHOUT_NEXT)
     values = graph.constant(np.append(segment.values, np.nan))
     slack = ROUNDING_UNITS * float(np.finfo(np.float64).eps)
     new = new + maximum(where(finite, size, 0.0), usual_size(segment.values)) * slack
@@ -142,10 +142,10 @@ def _tail(segment: Segment, new: Tensor, before: float) -> Tail:
     share = where(graph.node("Equal", place, np.zeros(1, dtype=np.int64)), before_all, share)
     share = where(graph.node("IsNaN", share), 0.0, share)
     share = maximum(minimum(share, LARGEST_SHARE), 0.0)
-    return Tail(passed, where(graph.node("IsNaN", new), np.nan, share))
+    return Standing(passed, where(graph.node("IsNaN", new), np.nan, share))
 
 
-def _passed(tails: Sequence[Tail]) -> Tensor:
+def _passed(tails: Sequence[Standing]) -> Tensor:
     """Return the weight that is passed in all, as a whole number: rounded up."""
     total = tails[0].passed
     for tail in tails[1:]:
@@ -171,31 +171,31 @@ LEAST_LOG_DENSITY = -0.5
 
 
 @singledispatch
-def answer(detector: Any, rows: Tensor) -> Answer:
+def answer(detector: Any, rows: Tensor) -> Outputs:
     """Return how a fitted detector answers rows, (n, d)."""
     del rows
     raise refusal(detector)
 
 
 @answer.register
-def _(detector: Pipeline, rows: Tensor) -> Answer:
+def _(detector: Pipeline, rows: Tensor) -> Outputs:
     steps = [step for _, step in detector.steps]
     missing = any(isinstance(step, SimpleImputer) for step in steps)
     return _of_valid(rows, answer(steps[-1], after(steps[:-1], rows)), missing=missing)
 
 
 @answer.register
-def _(detector: LabelFreeSearchCV, rows: Tensor) -> Answer:
+def _(detector: LabelFreeSearchCV, rows: Tensor) -> Outputs:
     return answer(detector.best_estimator_, rows)
 
 
 @answer.register
-def _(detector: ConformalDetector, rows: Tensor) -> Answer:
+def _(detector: ConformalDetector, rows: Tensor) -> Outputs:
     return calibrated(detector, [answer(estimator, rows) for estimator in detector.estimators_])
 
 
 @answer.register
-def _(detector: AutoSlabSVM, rows: Tensor) -> Answer:
+def _(detector: AutoSlabSVM, rows: Tensor) -> Outputs:
     combination = detector.model_.combination
     views = [view_of(view, rows) for view in combination.views]
     for number in range(len(views)):
@@ -208,11 +208,11 @@ def _(detector: AutoSlabSVM, rows: Tensor) -> Answer:
         part = found.decision if member.surprise is None else -surprise(member.surprise, found.score)
         total = part * member.weight if total is None else total + part * member.weight
     assert total is not None
-    return _of_valid(rows, Answer(total, total - detector.offset_))
+    return _of_valid(rows, Outputs(total, total - detector.offset_))
 
 
 @answer.register
-def _(detector: NeighboursDetector, rows: Tensor) -> Answer:
+def _(detector: NeighboursDetector, rows: Tensor) -> Outputs:
     neighbourhood, graph = detector.model_.neighbourhood, rows.graph
     if graph.single:
         raise ImpreciseError("distances of near rows are rounded as those of far ones are")
@@ -228,11 +228,11 @@ def _(detector: NeighboursDetector, rows: Tensor) -> Answer:
     before = graph.node("CumSum", take(neighbourhood.counts, near), np.array(1), exclusive=1)
     taken = passed - minimum(before, float(neighbourhood.n_neighbours))
     score = -row_sums(distances * taken) / row_sums(taken)
-    return _of_valid(rows, Answer(score, score - detector.offset_))
+    return _of_valid(rows, Outputs(score, score - detector.offset_))
 
 
 @answer.register
-def _(detector: DependenceDetector, rows: Tensor) -> Answer:
+def _(detector: DependenceDetector, rows: Tensor) -> Outputs:
     fit, graph = detector.model_, rows.graph
     if graph.single:
         raise ImpreciseError("residuals are ranked among others that may be equal")
@@ -252,7 +252,7 @@ def _(detector: DependenceDetector, rows: Tensor) -> Answer:
     for part in parts[1:]:
         total = total + part
     score = -total / float(len(parts))
-    return _of_valid(rows, Answer(score, score - detector.offset_))
+    return _of_valid(rows, Outputs(score, score - detector.offset_))
 
 
 def surprise(found: Surprise, scores: Tensor) -> Tensor:
@@ -272,20 +272,20 @@ def _squares(samples: FloatArray, rows: Tensor) -> Tensor:
 
 
 @answer.register
-def _(detector: OneClassSVM, rows: Tensor) -> Answer:
+def _(detector: OneClassSVM, rows: Tensor) -> Outputs:
     along = position(detector.model_.expansion, rows)
     return _with_reach(detector, rows, _offset(along, detector))
 
 
 @answer.register
-def _(detector: OneClassSlabSVM, rows: Tensor) -> Answer:
+def _(detector: OneClassSlabSVM, rows: Tensor) -> Outputs:
     along = position(detector.model_.expansion, rows)
     log_mass = _log_mass(detector, rows) if detector.planes_.scores_by_mass else None
     return _with_reach(detector, rows, _between(detector, along, log_mass))
 
 
 @answer.register
-def _(detector: LinearOneClassSlabSVM, rows: Tensor) -> Answer:
+def _(detector: LinearOneClassSlabSVM, rows: Tensor) -> Outputs:
     w, landmarks = detector.coef_[0], detector.map_
     if landmarks is None:
         along = Position(product(rows, w[:, None]).flat)
@@ -295,7 +295,7 @@ def _(detector: LinearOneClassSlabSVM, rows: Tensor) -> Answer:
 
 
 @answer.register
-def _(detector: SVDD, rows: Tensor) -> Answer:
+def _(detector: SVDD, rows: Tensor) -> Outputs:
     fit = detector.model_
     kernel, expansion = fit.kernel, fit.expansion
     if kernel is None:
@@ -315,7 +315,7 @@ def _(detector: SVDD, rows: Tensor) -> Answer:
 
 
 @answer.register
-def _(detector: KernelPCADetector, rows: Tensor) -> Answer:
+def _(detector: KernelPCADetector, rows: Tensor) -> Outputs:
     fit = detector.model_
     if fit.kernel is None:
         raise refusal(None)
@@ -335,12 +335,12 @@ def _(detector: KernelPCADetector, rows: Tensor) -> Answer:
 
 
 @answer.register
-def _(detector: KernelDensityDetector, rows: Tensor) -> Answer:
+def _(detector: KernelDensityDetector, rows: Tensor) -> Outputs:
     density = detector.model_.density
     sums = Sums(Expansion(density.kernel, density.samples, density.log_shares), rows)
     score = Position(sums.log(np.exp(density.log_shares)), -density.log_height)
     offset = max(detector.offset_, LEAST_LOG_DENSITY * float(np.finfo(rows.graph.dtype).max))
-    return _of_valid(rows, Answer(score.over(0.0), score.over(offset)))
+    return _of_valid(rows, Outputs(score.over(0.0), score.over(offset)))
 
 
 def two_sided_score(score: TwoSided, along: Position, log_mass: Tensor | None) -> Tensor:
@@ -373,7 +373,7 @@ def log1p(x: Tensor) -> Tensor:
     return where(x.graph.node("Equal", shifted, 1.0), x, x * (log(shifted) / (shifted - 1.0)))
 
 
-def _between(detector: Any, along: Position, log_mass: Tensor | None) -> Answer:
+def _between(detector: Any, along: Position, log_mass: Tensor | None) -> Outputs:
     """Return how a slab answers rows at these positions along w."""
     if np.isinf(detector.rho_upper_):
         return _offset(along, detector)
@@ -385,15 +385,15 @@ def _between(detector: Any, along: Position, log_mass: Tensor | None) -> Answer:
         along.varying.graph.needs(max(along.size, abs(middle - along.constant)), half)
         return _offset(Position(-distance), detector)
     found = two_sided_score(score, along, log_mass)
-    return Answer(found, found)
+    return Outputs(found, found)
 
 
-def _offset(score: Position, detector: Any) -> Answer:
+def _offset(score: Position, detector: Any) -> Outputs:
     """Return scores, and the decisions that follow from the detector's offset."""
     fit = getattr(detector, "model_", None)
     spread = fit.loo_spread if fit is not None and np.isfinite(fit.loo_spread) else abs(detector.offset_)
     score.varying.graph.needs(score.size, spread)
-    return Answer(score.over(0.0), score.over(detector.offset_))
+    return Outputs(score.over(0.0), score.over(detector.offset_))
 
 
 def _log_mass(detector: KernelDetector, rows: Tensor) -> Tensor:
@@ -402,7 +402,7 @@ def _log_mass(detector: KernelDetector, rows: Tensor) -> Tensor:
     return Sums(expansion, rows).log(np.abs(expansion.coefficients.reshape(len(expansion.coefficients), -1)[:, -1]))
 
 
-def _with_reach(detector: Any, rows: Tensor, found: Answer) -> Answer:
+def _with_reach(detector: Any, rows: Tensor, found: Outputs) -> Outputs:
     """Return an answer with the kernel mass where scores alone do not order rows, and NaN for rows that are refused."""
     if needs_reach(detector):
         found = replace(found, log_mass=_log_mass(detector, rows), least=float(np.log(least_mass(detector))))
@@ -410,7 +410,7 @@ def _with_reach(detector: Any, rows: Tensor, found: Answer) -> Answer:
     return _of_valid(rows, found, non_negative=kernel is not None and kernel.non_negative)
 
 
-def _of_valid(rows: Tensor, found: Answer, *, non_negative: bool = False, missing: bool = False) -> Answer:
+def _of_valid(rows: Tensor, found: Outputs, *, non_negative: bool = False, missing: bool = False) -> Outputs:
     """Return an answer that is NaN for rows with infinity or NaN, or with negative numbers where a kernel takes none.
 
     missing says that NaN stands for a number that is filled in.

@@ -299,7 +299,7 @@ def _depth(graph: Graph) -> int:
 
 
 @dataclass(frozen=True)
-class Answer:
+class Outputs:
     """How a detector answers rows.
 
     Attributes
