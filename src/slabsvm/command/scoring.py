@@ -77,17 +77,7 @@ def say_columns(names: RowNames) -> None:
 
 
 class LineWriter:
-    """LineWriter of separated values; numbers have six digits.
-
-    Parameters
-    ----------
-    file : text file
-    separator : str
-    head : sequence of str
-        The names of the columns.
-    forms : sequence of str
-        How the values of each are written: "%s" for texts.
-    """
+    """It writes lines of separated values below the names of the columns, each in its form: "%s" for texts."""
 
     def __init__(self, file: Any, separator: str, head: Sequence[str], forms: Sequence[str]) -> None:
         self._file = file

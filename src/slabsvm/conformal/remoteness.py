@@ -46,14 +46,8 @@ LEAST_SIZE = 1e-30
 def reach_of(detector: Any, X: Any, decisions: FloatArray) -> FloatArray:
     """Return the log kernel mass of rows out of reach, and infinity for the others, shape (n_samples,).
 
-    All rows are within reach of a detector that has no RBF kernel of this package at the end of its pipeline.
-
-    Parameters
-    ----------
-    detector : fitted detector
-    X : rows, as the detector takes them
-    decisions : (n_samples,) array
-        The decision_function of these rows.
+    All rows are within reach of a detector that has no RBF kernel of this package at the end of its pipeline. decisions
+    is its decision_function of these rows.
     """
     reach = np.full(len(decisions), np.inf)
     model, _ = innermost(detector)
@@ -159,12 +153,8 @@ def _log_mass(model: Any, X: Any, own: BoolArray | None = None) -> FloatArray:
 def far_rows(X: Any, *, pairwise: bool = False) -> Any:
     """Return a few rows like those of X and infinitely far from all of them, or None where they cannot be made.
 
-    Parameters
-    ----------
-    X : table of numbers, dense, CSR or a frame
-        If it has no negative number, the far rows have none.
-    pairwise : bool, default=False
-        Whether X holds kernel values with the training rows: those of a far row are 0.
+    X is a table of numbers, dense, CSR or a frame; if it has no negative number, the far rows have none. Where it holds
+    kernel values with the training rows (pairwise), those of a far row are 0.
     """
     if pairwise:
         return np.zeros((1, np.shape(X)[1]))

@@ -132,13 +132,7 @@ class Source(ABC):
 class Local(Source):
     """Rows of an array, a memory-mapped array or a CSR matrix in this process, copied at most one stretch at a time.
 
-    Parameters
-    ----------
-    X : (n_samples, n_features) array or CSR matrix of float32 or float64
-    weights : (n_samples,) array or None
-        None for ones.
-    n_threads : int, default=1
-    stretch_bytes : int, default=STRETCH_BYTES
+    X is of float32 or float64; weights of None are ones.
     """
 
     def __init__(
@@ -290,13 +284,7 @@ class AlongImage:
 
 
 class Mapped(Source):
-    """The images of another source's rows.
-
-    Parameters
-    ----------
-    source : Source
-    image : Map
-    """
+    """The images of another source's rows by a map."""
 
     def __init__(self, source: Source, image: Map) -> None:
         self.source = source

@@ -62,15 +62,8 @@ class ArrayError(ValueError):
 def opened(file: BinaryIO, bytes_by_member: int, most: int) -> zipfile.ZipFile:
     """Return an archive, whose directory is counted before zipfile makes an object of some 300 bytes of each entry.
 
-    Raises zipfile.BadZipFile: it is no archive, or names more members; and all of DAMAGED.
-
-    Parameters
-    ----------
-    file : binary file, open for reading
-    bytes_by_member : int
-        What a member takes at least, in the archive and in its directory.
-    most : int
-        Of members, in a file of any size.
+    A member takes so many bytes at least, in the archive and in its directory, and a file of any size has no more
+    members than most. Raises zipfile.BadZipFile where it is no archive, or names more; and all of DAMAGED.
     """
     size = file.seek(0, os.SEEK_END)
     inner = _Counted(file, min(most, 1 + size // bytes_by_member))
@@ -80,14 +73,7 @@ def opened(file: BinaryIO, bytes_by_member: int, most: int) -> zipfile.ZipFile:
 
 
 class _Counted:
-    """A file for zipfile, which reads an archive's directory in one piece.
-
-    Parameters
-    ----------
-    file : binary file, open for reading
-    most : int or None
-        The entries that a piece may hold.
-    """
+    """A file for zipfile, which reads an archive's directory in one piece: a piece may hold most entries."""
 
     def __init__(self, file: BinaryIO, most: int | None) -> None:
         self._file = file

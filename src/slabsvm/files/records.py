@@ -48,20 +48,8 @@ class Block:
 class Records:
     """The header of a text, and its records a block at a time.
 
-    Raises TableError: the text is empty, in another encoding, with another separator, or a record is not what it should
-    be.
-
-    Parameters
-    ----------
-    file : binary file
-    separator : str, a character
-    encoding : str
-    header : bool
-        Whether the first record has the columns' names; otherwise they are x0, x1, ...
-
-    Attributes
-    ----------
-    names : list of str
+    The first record has the columns' `names` where there is a header; otherwise they are x0, x1, ... Raises TableError:
+    the text is empty, in another encoding, with another separator, or a record is not what it should be.
     """
 
     def __init__(self, file: BinaryIO, *, separator: str, encoding: str, header: bool) -> None:

@@ -88,11 +88,7 @@ def pieces(path: Path, how: Reading) -> Iterator[Any]:
     Raises TableError: the file is not such a table; the text says where and what to do, without the file's name.
     slabsvm.ExtraMissingError: what reads the format is not installed. OSError.
 
-    Parameters
-    ----------
-    path : Path
-        "-" is the standard input. Texts may be compressed by gzip, and are then named so.
-    how : Reading
+    The path "-" is the standard input. Texts may be compressed by gzip, and are then named so.
     """
     name = how.named(path)
     if path == STANDARD and name not in STREAMS:

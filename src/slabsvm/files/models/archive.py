@@ -47,12 +47,7 @@ class ModelFileError(ValueError):
 
 
 class Outgoing:
-    """An archive that is being written.
-
-    Parameters
-    ----------
-    file : binary file, open for writing
-    """
+    """An archive that is being written to a binary file."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -92,13 +87,9 @@ class Outgoing:
 
 
 class Incoming:
-    """An archive that is being read.
+    """An archive that is being read from a binary file.
 
     Raises ModelFileError: it is not such an archive; and in what follows, wherever a member is not what it should be.
-
-    Parameters
-    ----------
-    file : binary file, open for reading
     """
 
     def __init__(self, file: BinaryIO) -> None:

@@ -129,18 +129,9 @@ def _entries(node: Any, at: At, count: int | None = None) -> list[Any]:
 
 
 class Estimator(Kind):
-    """An estimator of a kept class, fitted or not.
+    """An estimator of one of the kept classes that are named, or of any; where it must be fitted, to so many features.
 
-    Parameters
-    ----------
-    *names : str
-        The classes that it may be of; none: any.
-    fitted : bool, default=False
-        Whether it must be fitted.
-    features : str, default="d"
-        The size that is the number of features that it was fitted to, if it is known.
-    answers : str, default=""
-        A method that it must have.
+    `features` is the name of the size that is their number, and `answers` a method that the estimator must have.
     """
 
     def __init__(self, *names: str, fitted: bool = False, features: str = "d", answers: str = "") -> None:

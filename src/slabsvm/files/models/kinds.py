@@ -309,16 +309,9 @@ LABELS: dict[str, tuple[Any, Any]] = {
 
 
 class Array(Kind):
-    """An array of numbers.
+    """An array of numbers, of a shape that has a name for each size, and of one of these dtypes.
 
-    Parameters
-    ----------
-    *shape : str
-        A name for each size.
-    dtype : tuple of str, default=("f8",)
-        The dtypes that are accepted, as NumPy's letters and bytes.
-    holds : {"finite", "numbers", "any"}, default="finite"
-        Whether values may be infinite, and NaN too.
+    It `holds` "finite" values, "numbers", which may be infinite, or "any", NaN too.
     """
 
     def __init__(self, *shape: str, dtype: tuple[str, ...] = ("f8",), holds: str = "finite") -> None:

@@ -430,15 +430,7 @@ def _of_valid(rows: Tensor, found: Outputs, *, non_negative: bool = False, missi
 
 
 def computed(model: Any, inputs: Inputs, prefix: str = "") -> tuple[Graph, dict[str, Tensor]]:
-    """Return a fitted model's graph and its outputs by their names, numbers among them of the inputs' type.
-
-    Parameters
-    ----------
-    model : fitted detector, of the rows that the inputs make
-    inputs : Inputs
-    prefix : str
-        Begins the names of the graph's values.
-    """
+    """Return a fitted model's graph and its outputs by their names, numbers among them of the inputs' type."""
     dtype = inputs.dtype
     graph = Graph(dtype, prefix)
     try:
