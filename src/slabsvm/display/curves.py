@@ -11,8 +11,8 @@ import numpy as np
 from scipy.stats import binom
 
 from slabsvm.detectors.pipelines import as_taken, final_detector
-from slabsvm.display.figures import axes_of, lighten, next_colour, require_matplotlib
-from slabsvm.display.palette import CURVES, INK, LINE, SOFT
+from slabsvm.display.figures import axes_of, legend, lighten, next_colour, require_matplotlib
+from slabsvm.display.palette import CURVES, LINE, SOFT
 from slabsvm.openset.metrics import OSCR, open_auc, oscr_curve
 from slabsvm.runtime.arrays import FloatArray
 
@@ -30,8 +30,8 @@ class _Curve:
         self.ax_ = axes_of(ax, 4.8, 4.4)
         self.figure_ = self.ax_.figure
 
-    def _draw(self, across: FloatArray, up: FloatArray, label: str, *, axes: tuple[str, str], legend: str) -> None:
-        """Draw the curve, and name the axes and it; the legend has its place."""
+    def _draw(self, across: FloatArray, up: FloatArray, label: str, *, axes: tuple[str, str], place: str) -> None:
+        """Draw the curve, and name the axes and, in a place, it."""
         label = label if self.name is None else f"{self.name}: {label}"
         (self.line_,) = self.ax_.plot(across, up, color=next_colour(self.ax_), lw=1.8, label=label)
         self.ax_.set_xlim(0, 1)
@@ -39,7 +39,7 @@ class _Curve:
         self.ax_.set_xlabel(axes[0], color=SOFT)
         self.ax_.set_ylabel(axes[1], color=SOFT)
         lighten(self.ax_, labelsize=9)
-        self.ax_.legend(loc=legend, frameon=False, labelcolor=INK, fontsize=8)
+        legend(self.ax_, 8, loc=place)
 
 
 class CalibrationDisplay(_Curve):
@@ -117,7 +117,7 @@ class CalibrationDisplay(_Curve):
         self.ax_.plot([0, 1], [0, 1], color=SOFT, lw=1.0)
         of_axes = ("recall promised: 1 - alpha", "recall measured")
         label = f"{self.n_rows:,} new positives"
-        self._draw(self.promised, self.measured, label, axes=of_axes, legend="upper left")
+        self._draw(self.promised, self.measured, label, axes=of_axes, place="upper left")
         return self
 
 
@@ -186,7 +186,7 @@ class OSCRDisplay(_Curve):
         self._begin(ax)
         rates = (self.curve.false_positive_rate, self.curve.correct_classification_rate)
         of_axes = ("unknown samples that got a name", "known samples named rightly")
-        self._draw(*rates, f"OpenAUC {self.area:.3f}", axes=of_axes, legend="lower right")
+        self._draw(*rates, f"OpenAUC {self.area:.3f}", axes=of_axes, place="lower right")
         self.ax_.grid(color=LINE, lw=0.8)
         self.ax_.set_axisbelow(True)
         return self

@@ -15,7 +15,7 @@ from slabsvm.detectors.explained import last_step, shares_and_names
 from slabsvm.detectors.linear_slab import LinearOneClassSlabSVM
 from slabsvm.detectors.pipelines import as_taken, final_detector
 from slabsvm.detectors.support_vectors import SupportVectorDetector, parts_of
-from slabsvm.display.figures import axes_of, lighten, require_matplotlib, shown_figure
+from slabsvm.display.figures import axes_of, lighten, note, require_matplotlib, shown_figure
 from slabsvm.display.palette import INK, KNOWN, LINE, NOVEL, SOFT
 from slabsvm.kernels.tables import Projection
 from slabsvm.runtime.arrays import FloatArray
@@ -123,17 +123,8 @@ def draw_explanations(
     if len(shown) <= NUMBERED_ROWS:
         ax.set_yticks(range(len(shown)))
         for place, decision in enumerate(decisions):
-            colour = KNOWN if decision >= 0 else NOVEL
-            ax.annotate(
-                _number(decision),
-                (1.0, place),
-                xycoords=("axes fraction", "data"),
-                xytext=(4, 0),
-                textcoords="offset points",
-                va="center",
-                fontsize=8,
-                color=colour,
-            )
+            how = {"xycoords": ("axes fraction", "data"), "va": "center", "color": KNOWN if decision >= 0 else NOVEL}
+            note(ax, _number(decision), (1.0, place), (4, 0), 8, **how)
     ax.set_ylabel("row", color=SOFT)
     rejected = int((decisions < 0).sum())
     title = f"{counted(len(shown), 'row')}, {rejected:,} rejected"
@@ -185,16 +176,8 @@ def _draw_bars(ax: Any, bars: Sequence[tuple[float, str]], *, n_single: int) -> 
     ax.axvline(0.0, color=INK, lw=1.0)
     for place, (share, _), length in zip(places, bars, drawn, strict=True):
         outwards = 1 if length >= 0 else -1
-        ax.annotate(
-            _number(share, sign=True),
-            (length, place),
-            xytext=(3 * outwards, 0),
-            textcoords="offset points",
-            va="center",
-            ha="left" if outwards > 0 else "right",
-            fontsize=8,
-            color=SOFT,
-        )
+        how = {"va": "center", "ha": "left" if outwards > 0 else "right", "color": SOFT}
+        note(ax, _number(share, sign=True), (length, place), (3 * outwards, 0), 8, **how)
     ax.set_yticks(places, [label for _, label in bars])
     ax.invert_yaxis()
     low, high = min(drawn.min(initial=0.0), 0.0), max(drawn.max(initial=0.0), 0.0)

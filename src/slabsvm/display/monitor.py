@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.display.figures import lighten, require_matplotlib, shown_figure
+from slabsvm.display.figures import legend, lighten, note, require_matplotlib, shown_figure
 from slabsvm.display.palette import CURVES, GREEN, INK, NOVEL, SOFT, VIOLET
 from slabsvm.monitoring.course import RATES, rates
 from slabsvm.monitoring.monitor import DriftMonitor
@@ -65,7 +65,7 @@ def draw_monitor(monitor: DriftMonitor, *, figure: Any = None) -> Any:
     below.set_xlim(0, max(monitor.n_rows_, 1))
     below.set_xlabel("row", color=SOFT)
     below.set_ylabel("rolling rate", color=SOFT)
-    below.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, labelcolor=INK, fontsize=9)
+    legend(below, loc="center left", bbox_to_anchor=(1.0, 0.5))
     for axes in (above, below):
         lighten(axes, labelsize=9)
     return figure
@@ -77,26 +77,10 @@ def _draw_evidence(axes: Any, monitor: DriftMonitor, rows: Any, evidence: Any) -
     for values, name, colour in zip(evidence.T, TESTS, CURVES, strict=False):
         axes.plot(rows, np.maximum(values, lowest), color=colour, lw=1.6, label=name)
     axes.axhline(level, color=SOFT, lw=1.0, ls=(0, (4, 3)))
-    axes.annotate(
-        "alarm",
-        (0, level),
-        (3, 3),
-        xycoords=("axes fraction", "data"),
-        textcoords="offset points",
-        color=SOFT,
-        fontsize=9,
-    )
+    note(axes, "alarm", (0, level), (3, 3), xycoords=("axes fraction", "data"), color=SOFT)
     if monitor.alarm_:
         axes.axvline(monitor.alarm_row_, color=INK, lw=1.0)
-        axes.annotate(
-            f"row {monitor.alarm_row_:,}",
-            (monitor.alarm_row_, 1),
-            (4, -2),
-            xycoords=("data", "axes fraction"),
-            textcoords="offset points",
-            va="top",
-            color=INK,
-            fontsize=9,
-        )
+        row = monitor.alarm_row_
+        note(axes, f"row {row:,}", (row, 1), (4, -2), xycoords=("data", "axes fraction"), va="top", color=INK)
     axes.set_ylabel("evidence, powers of 10", color=SOFT)
-    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, labelcolor=INK, fontsize=9)
+    legend(axes, loc="center left", bbox_to_anchor=(1.0, 0.5))

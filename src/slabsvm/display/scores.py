@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from slabsvm.detectors.pipelines import as_taken, final_detector
 from slabsvm.detectors.slab import OneClassSlabSVM
 from slabsvm.detectors.sources import rows_in_memory
-from slabsvm.display.figures import axes_of, lighten, require_matplotlib, shown_figure, svg
+from slabsvm.display.figures import axes_of, legend, lighten, require_matplotlib, shown_figure, svg
 from slabsvm.display.palette import INK, KNOWN, LINE, NOVEL, SOFT
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.caller import counted
@@ -27,6 +27,8 @@ BINS = (10, 50)
 # at most.
 MOST = (0.05, 0.95)
 REACH = 1.0
+# Where names stand: above the right end.
+ABOVE: dict[str, Any] = {"loc": "lower right", "bbox_to_anchor": (1.0, 1.0), "borderaxespad": 0.2}
 
 
 @dataclass(frozen=True)
@@ -109,9 +111,7 @@ def _draw_hills(hills: list[Hill], figure: Any) -> Any:
     draw_hill(figure.add_subplot(grid[0, :]), first)
     for column, hill in enumerate(small):
         draw_hill(figure.add_subplot(grid[1, column]), hill, small=True)
-    figure.axes[0].legend(
-        loc="lower right", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.2, frameon=False, labelcolor=INK, fontsize=9
-    )
+    legend(figure.axes[0], **ABOVE)
     figure.tight_layout()
     return figure
 
@@ -258,7 +258,5 @@ class ScoresDisplay:
         self.ax_ = axes_of(ax, 8.0, 3.6)
         self.figure_ = self.ax_.figure
         draw_hill(self.ax_, self.hill)
-        self.ax_.legend(
-            loc="lower right", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.2, frameon=False, labelcolor=INK, fontsize=9
-        )
+        legend(self.ax_, **ABOVE)
         return self
