@@ -352,7 +352,7 @@ class SupportVectorDetector(KernelDetector):
         kernel = solved.kernel
         if kernel is None or isinstance(position, Expansion):
             return None
-        parts = partial(self._parts, kernel, position)
+        parts = partial(self._by_feature, kernel, position)
         return Usual.of(parts, training.samples, training.distinct.weights)
 
     def _far_score(self, training: Training, solved: Solved) -> float | None:
