@@ -28,10 +28,9 @@ import numpy as np
 
 from harness import Benchmark, Case, Options, Record, Table, tables
 from slabsvm import OneClassSlabSVM
-from slabsvm.monitoring.betting import EDGES, Betting
+from slabsvm.monitoring.betting import EDGES, Bag, Betting
+from slabsvm.monitoring.course import Tally, rates
 from slabsvm.monitoring.monitor import PLACING, edges_of
-from slabsvm.monitoring.ranks import Bag
-from slabsvm.monitoring.rates import Tally, rates
 from slabsvm.monitoring.scoring import own_scores
 
 N_STREAMS, N_CHANGED, N_ROWS, N_LEARNED, N_FEATURES, CHANGE = 1000, 300, 10_000, 200, 5, 2000

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from slabsvm.explore.html import FOLDER
+from slabsvm.explore import FOLDER
 
 MOST_SECONDS = 60
 WIDE = {"width": 1280, "height": 900}

@@ -119,20 +119,6 @@ class TestHarness:
         assert run("--read") == ["| first | 3 |", "| second | 2 |"]
         assert json.loads(published.read_text())["seconds"] == 100
 
-    def test_arguments_of_a_benchmarks_own_name_a_part_as_only_does(self, run, tmp_path):
-        run(keys=("name",))
-        published = tmp_path / "results" / "counted.json"
-        text = published.read_text().replace("first", "earlier")
-        published.write_text(text)
-        run(keys=("name",), part=lambda _: True)
-        assert [record["name"] for record in json.loads(published.read_text())["records"]] == [
-            "earlier",
-            "second",
-            "first",
-        ]
-        run(keys=("name",))
-        assert [record["name"] for record in json.loads(published.read_text())["records"]] == ["first", "second"]
-
     @pytest.mark.parametrize(("arguments", "settings"), [(["--only", "first"], {}), ([], {"whole": lambda _: False})])
     def test_a_part_is_written_only_where_it_is_asked_for(self, run, tmp_path, arguments, settings):
         run(*arguments, **settings)
@@ -142,28 +128,6 @@ class TestHarness:
             "name": "first",
             "turn": 2 + (not arguments),
         }
-
-    def test_a_word_that_no_label_has_is_told(self, run):
-        with pytest.raises(SystemExit, match="No case was measured"):
-            run("--only", "third")
-
-    def test_tables_go_between_the_marks_of_a_page(self, run, tmp_path):
-        page = tmp_path / "page.md"
-        page.write_text("before\n<!-- tables -->\nold\n<!-- end of tables -->\nafter\n")
-        run("--page", str(page))
-        lines = page.read_text().splitlines()
-        assert lines[:2] + lines[-2:] == ["before", "<!-- tables -->", "<!-- end of tables -->", "after"]
-        assert lines[2:-2] == ["| name | turn |", "| --- | ---: |", "| first | 1 |", "| second | 2 |"]
-        page.write_text("no marks")
-        with pytest.raises(SystemExit, match="no place for tables"):
-            run("--page", str(page))
-
-    def test_a_picture_is_drawn_of_the_records_where_it_is_asked_for(self, run, tmp_path):
-        def draw(document, file):
-            file.write_text(" ".join(record["name"] for record in document["records"]))
-
-        run("--picture", str(tmp_path / "picture"), picture=draw)
-        assert (tmp_path / "picture").read_text() == "first second"
 
     def test_contenders_take_turns_and_the_first_turn_is_not_counted(self, harness):
         order, ticks = [], iter(range(100))

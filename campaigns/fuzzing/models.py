@@ -13,11 +13,11 @@ MODULES = (
     "slabsvm.files.models.archive",
     "slabsvm.files.models.estimators",
     "slabsvm.files.models.kinds",
-    "slabsvm.files.models.arrays",
-    "slabsvm.files.models.functions",
+    "slabsvm.files.models.kinds",
+    "slabsvm.files.models.detectors",
     "slabsvm.files.models.calibrated",
     "slabsvm.files.models.detectors",
-    "slabsvm.files.models.monitors",
+    "slabsvm.files.models.calibrated",
     "slabsvm.files.models.steps",
 )
 # Rows of more features are not made for a model that claims to take them.
@@ -77,7 +77,7 @@ def _fitted() -> Iterator[Any]:
     from sklearn.svm import SVC
 
     import slabsvm
-    from slabsvm.features import Chi2Map
+    from slabsvm.kernels.features import Chi2Map
 
     X = np.random.default_rng(0).gamma(2.0, size=(12, 2))
     y = np.arange(12) % 2

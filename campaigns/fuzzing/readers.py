@@ -73,7 +73,7 @@ def _records(folder: Path) -> tuple[Read, tuple[type[BaseException], ...]]:
     import io
 
     from slabsvm.files.records import Records
-    from slabsvm.tables.cells import TableError
+    from slabsvm.tables.columns import TableError
 
     del folder
 

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slabsvm.explore.html import FOLDER
+from slabsvm.explore import FOLDER
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx

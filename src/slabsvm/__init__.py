@@ -11,10 +11,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from slabsvm.conformal.contamination import contamination
     from slabsvm.conformal.detector import ConformalDetector
-    from slabsvm.conformal.doubts import CalibrationWarning
-    from slabsvm.conformal.p_values import benjamini_hochberg, conformal_p_values
+    from slabsvm.conformal.p_values import benjamini_hochberg, conformal_p_values, contamination
+    from slabsvm.conformal.wrapping import CalibrationWarning
     from slabsvm.detectors.base import SlabCollapseWarning
     from slabsvm.detectors.explained import explain
     from slabsvm.detectors.kernel_density import KernelDensityDetector
@@ -76,7 +75,7 @@ __version__ = "0.1.0.dev0"
 _HOMES = {
     "SVDD": "detectors.svdd",
     "AutoSlabSVM": "ensemble.auto",
-    "CalibrationWarning": "conformal.doubts",
+    "CalibrationWarning": "conformal.wrapping",
     "ConformalDetector": "conformal.detector",
     "DependenceDetector": "ensemble.dependence",
     "DistinctKFold": "selection.folds",
@@ -99,7 +98,7 @@ _HOMES = {
     "WindowedDetector": "detectors.windowed",
     "benjamini_hochberg": "conformal.p_values",
     "conformal_p_values": "conformal.p_values",
-    "contamination": "conformal.contamination",
+    "contamination": "conformal.p_values",
     "explain": "detectors.explained",
     "fit_path": "detectors.path",
 }

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from parts import parts
-from slabsvm.command import options, rows
+from slabsvm.command import options, scoring
 from slabsvm.command.group import slabsvm
 from slabsvm.files import load, records, tables
 
@@ -291,7 +291,7 @@ def test_an_interrupted_write_leaves_what_was_there(run, ready, monkeypatch):
     def interrupted(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(rows.Lines, "write", interrupted)
+    monkeypatch.setattr(scoring.LineWriter, "write", interrupted)
     result = run("score", ready / "model.slab", ready / "new.csv", "-o", "s.csv")
     assert result.exit_code == 130
     assert "Stopped. No file was written." in result.stderr

@@ -17,7 +17,7 @@ import pytest
 from parts import parts
 from slabsvm import DriftMonitor
 from slabsvm.command import watching
-from slabsvm.command.rows import RowNames
+from slabsvm.command.scoring import RowNames
 from slabsvm.files import load, save
 
 pytestmark = pytest.mark.numeric

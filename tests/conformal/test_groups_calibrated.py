@@ -66,11 +66,11 @@ def test_detectors_of_any_library_and_pipelines_have_groups():
     X, groups = grouped(np.full(40, 3))
     for detector in (IsolationForest(random_state=0), make_pipeline(StandardScaler(), OneClassSVM())):
         model = ConformalDetector(detector, alpha=0.1).fit(X, groups=groups)
-        held_out = np.unique(groups[model._held_out[0]])
+        held_out = np.unique(groups[model.held_out_[0]])
         assert len(held_out) == model.n_calibration_ == 20
-        assert np.isin(groups, held_out).sum() == len(model._held_out[0])
+        assert np.isin(groups, held_out).sum() == len(model.held_out_[0])
     steps = model.estimators_[0]
-    learned = np.setdiff1d(np.arange(len(X)), model._held_out[0])
+    learned = np.setdiff1d(np.arange(len(X)), model.held_out_[0])
     alone = OneClassSVM().fit(steps[0].transform(X[learned]), groups=groups[learned])
     assert steps[-1].offset_ == alone.offset_
 

@@ -31,7 +31,6 @@ from slabsvm import (
     OneClassSVM,
 )
 from slabsvm.conformal.detector import METHODS, ConformalDetector
-from slabsvm.conformal.doubts import CalibrationWarning
 from slabsvm.conformal.remoteness import (
     far_rows,
     innermost,
@@ -41,6 +40,7 @@ from slabsvm.conformal.remoteness import (
     reach_of,
     reach_without_own,
 )
+from slabsvm.conformal.wrapping import CalibrationWarning
 from slabsvm.openset.classifier import OpenSetClassifier
 
 pytestmark = pytest.mark.numeric

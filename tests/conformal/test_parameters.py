@@ -45,19 +45,6 @@ def test_a_parameter_that_makes_no_sense_is_refused_by_its_name(name, bad, X):
         ConformalDetector(**{name: bad}).fit(X)
 
 
-def test_defaults_are_those_that_are_documented():
-    assert ConformalDetector().get_params() == {
-        "alpha": 0.05,
-        "calibration_size": 0.5,
-        "cv": 5,
-        "estimator": None,
-        "method": "split",
-        "n_jobs": None,
-        "random_state": 0,
-        "two_sided": False,
-    }
-
-
 def test_two_folds_are_enough(X):
     detector = ConformalDetector(OneClassSVM(gamma=0.1), method="cross", cv=2).fit(X)
     assert len(detector.estimators_) == 2
@@ -116,12 +103,6 @@ def test_where_all_calibration_rows_are_out_of_reach_there_is_no_threshold(X):
     assert detector.out_of_reach_ == 1.0
     with pytest.raises(ValueError, match="There is no threshold of decision_function at this rate"):
         detector.threshold()
-
-
-@pytest.mark.parametrize("wrong", [-0.1, 1.1, np.nan])
-def test_what_is_no_p_value_is_refused_in_our_words(wrong):
-    with pytest.raises(ValueError, match=r"p-values must lie between 0 and 1, and none may be NaN\."):
-        benjamini_hochberg([0.5, wrong])
 
 
 def test_of_training_rows_those_are_accepted_that_score_more_than_the_largest_rejected_one(X, monkeypatch):

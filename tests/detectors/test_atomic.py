@@ -24,9 +24,9 @@ from slabsvm import (
     OpenSetClassifier,
     SlabCollapseWarning,
 )
-from slabsvm.features import Chi2Map, HellingerMap
+from slabsvm.kernels.features import Chi2Map, HellingerMap
 from slabsvm.openset.classwise import NormalisedMargin
-from slabsvm.runtime.atomic import atomic
+from slabsvm.runtime.objects import atomic
 
 X = np.random.default_rng(0).gamma(16.0, 1 / 16, (60, 3))
 OTHER = np.random.default_rng(1).gamma(16.0, 1 / 16, (50, 3))

@@ -97,7 +97,7 @@ def test_a_calibrated_detector_compares_the_scores_of_models_that_have_not_learn
     model = ConformalDetector(OneClassSVM(), alpha=0.1, method=method)
     labels = model.fit_predict(ROWS, sample_weight=weights)
     np.testing.assert_array_equal(labels[:5], model.predict(ROWS[:5]))
-    held = model._held_out
+    held = model.held_out_
     if method == "split":
         np.testing.assert_array_equal(labels[held[0]], model.predict(ROWS[held[0]]))
     # By the rate, which a p-value reaches in whole steps and with one row more.

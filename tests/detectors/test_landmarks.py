@@ -14,8 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from slabsvm import LinearOneClassSlabSVM, OneClassSlabSVM, SlabCollapseWarning
-from slabsvm.data.mapped import Mapped
-from slabsvm.data.passes import Local, Planes
+from slabsvm.data.passes import Local, Mapped, Planes
 from slabsvm.kernels.landmarks import KEPT_LENGTH, Landmarks, landmarks
 from slabsvm.solvers.streaming import Tuning
 

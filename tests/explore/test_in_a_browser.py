@@ -9,8 +9,8 @@ import pytest
 
 from explored import FROM_FILE, WIDE, answer, rested, settled, state
 from slabsvm import OneClassSlabSVM
-from slabsvm.explore.html import columns_of
-from slabsvm.explore.html import page as made
+from slabsvm.explore import columns_of
+from slabsvm.explore import page as made
 from slabsvm.files.tables import Reading
 
 pytestmark = pytest.mark.numeric

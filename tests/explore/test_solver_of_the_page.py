@@ -15,7 +15,7 @@ import pytest
 
 from slabsvm import OneClassSlabSVM
 from slabsvm.dual.leave_one_out import closed_form
-from slabsvm.explore.html import FOLDER, SCRIPT
+from slabsvm.explore import FOLDER, SCRIPT
 
 pytestmark = pytest.mark.numeric
 

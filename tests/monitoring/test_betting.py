@@ -6,10 +6,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.integrate import quad
 
-from slabsvm.monitoring.betting import EDGES, FIXED, HORIZON, MEMORIES, Betting
-from slabsvm.monitoring.course import MOST_POINTS, History
-from slabsvm.monitoring.ranks import Bag, rounded, uniform_draws, unit_of_ties
-from slabsvm.monitoring.rates import Tally, rates
+from slabsvm.monitoring.betting import (
+    EDGES,
+    FIXED,
+    HORIZON,
+    MEMORIES,
+    Bag,
+    Betting,
+    rounded,
+    uniform_draws,
+    unit_of_ties,
+)
+from slabsvm.monitoring.course import MOST_POINTS, History, Tally, rates
 
 pytestmark = pytest.mark.numeric
 

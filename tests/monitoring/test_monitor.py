@@ -62,7 +62,7 @@ DISCRETE = (booleans, counts, zipf, half_repeated)
 
 def state(monitor):
     """Return all that a monitor knows, as bytes."""
-    course = monitor._course
+    course = monitor.course_
     parts = [course.n_rows, course.n_alarms, course.alarm_row, course.tallies, course.history.points.tobytes()]
     for test in course.tests:
         wealth = test.wealth
@@ -136,7 +136,7 @@ class TestAlarm:
 
     def test_bets_on_classes_know_nothing_of_the_rows_ranked_among(self):
         reference = CLASSES[300:500]
-        scores, mix = DriftMonitor(CLASSIFIER).fit(reference)._course.tests
+        scores, mix = DriftMonitor(CLASSIFIER).fit(reference).course_.tests
         assert (len(scores.bag.scores), len(mix.bag.scores)) == (200, 175)
         named = np.searchsorted(CLASSIFIER.classes_, CLASSIFIER.predict(reference)) + 1.0
         named[CLASSIFIER.predict(reference) == CLASSIFIER.unknown_label_] = 0
@@ -192,7 +192,7 @@ class TestReference:
         assert (monitor.reference_, monitor.n_reference_) == ("held-out", 200)
         assert "nearly" not in monitor.summary()
         # The same ranks as those of the rows themselves.
-        rows = np.concatenate([TRAINING, REFERENCE])[detector._held_out[0]]
+        rows = np.concatenate([TRAINING, REFERENCE])[detector.held_out_[0]]
         by_rows = DriftMonitor(detector).fit(rows)
         np.testing.assert_array_equal(monitor.update(STREAM).p_value, by_rows.update(STREAM).p_value)
 

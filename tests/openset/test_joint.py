@@ -24,9 +24,9 @@ from sklearn.svm import OneClassSVM as ForeignOneClassSVM
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from slabsvm import OneClassSlabSVM, OneClassSVM
-from slabsvm.conformal.doubts import CalibrationWarning
+from slabsvm.conformal.wrapping import CalibrationWarning
 from slabsvm.openset.classifier import OpenSetClassifier
-from slabsvm.openset.confidence import confidences
+from slabsvm.openset.joint import confidences
 
 pytestmark = pytest.mark.numeric
 
@@ -102,7 +102,7 @@ def symmetric_p_values(model: OpenSetClassifier, X, y, new, own: str) -> np.ndar
     held, truth = [], []
     for label, one in zip(classes, model.models_, strict=True):
         rows = X[y == label]
-        held.append(rows[one._held_out[0]])
+        held.append(rows[one.held_out_[0]])
         truth += [classes.index(label)] * len(held[-1])
     held, truth = np.concatenate(held), np.array(truth)
     scored = [one.estimators_[0] for one in model.models_]
@@ -180,7 +180,7 @@ def test_what_is_infinitely_far_away_is_unknown_however_sure_the_classifier_is(c
     model = OpenSetClassifier(OneClassSlabSVM(gamma=gamma), classifier=classifier, method=method).fit(*known)
     assert set(model.predict(FAR)) == {"unknown"}
     # There is no smaller one.
-    smallest = model._naming.smallest_p_value
+    smallest = model.naming_.smallest_p_value
     np.testing.assert_array_less(model.p_values(FAR), smallest * (1 + 1e-9))
 
 
@@ -340,7 +340,7 @@ def test_a_class_of_one_or_two_samples_is_learned_and_calibrates_nothing(count, 
     with_rare = np.concatenate([X, [[50.0, 50.0]] * count]), np.concatenate([y, ["rare"] * count])
     with pytest.warns(CalibrationWarning, match=r"Class 'rare' has too few.*method='cross' calibrates on every sample"):
         model = OpenSetClassifier(OneClassSVM(), classifier=SVC(), method=method).fit(*with_rare)
-    assert model._naming.n_calibration == (90 if method == "split" else 180)
+    assert model.naming_.n_calibration == (90 if method == "split" else 180)
     assert model.predict([[50.0, 50.0]])[0] == "rare"
     assert np.mean(model.predict(X) == y) > 0.8
 
@@ -422,12 +422,12 @@ def test_weights_reach_the_classifier_and_count_in_calibration(known):
     learned, held = [], []
     for label, one in zip("abc", model.models_, strict=True):
         own = np.flatnonzero((y == label) & (weights > 0))
-        learned.append(np.delete(own, one._held_out[0]))
-        held.append(own[one._held_out[0]])
+        learned.append(np.delete(own, one.held_out_[0]))
+        held.append(own[one.held_out_[0]])
     learned, held = np.concatenate(learned), np.concatenate(held)
     alone = LogisticRegression().fit(X[learned], y[learned], sample_weight=weights[learned])
     np.testing.assert_array_equal(model.classifiers_[0].coef_, alone.coef_)
-    assert model._naming.n_calibration == weights[held].sum()
+    assert model.naming_.n_calibration == weights[held].sum()
     added = clone(make).fit(X[y != "b"], y[y != "b"], sample_weight=weights[y != "b"])
     added.partial_add(X[y == "b"], "b", sample_weight=weights[y == "b"])
     np.testing.assert_array_equal(added.decisions(X), model.decisions(X))

@@ -21,7 +21,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from slabsvm import OneClassSlabSVM, OneClassSVM, SlabCollapseWarning
 from slabsvm.conformal.detector import ConformalDetector
-from slabsvm.conformal.doubts import CalibrationWarning
+from slabsvm.conformal.wrapping import CalibrationWarning
 from slabsvm.openset.classifier import OpenSetClassifier
 from slabsvm.openset.classwise import NormalisedMargin
 

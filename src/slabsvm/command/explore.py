@@ -38,7 +38,7 @@ def explore(*, table: Path | None, output: Path, no_browser: bool, **options: An
         distinct_files(table=table, page=output)
         writable(output)
         from slabsvm.data.files import write_whole
-        from slabsvm.explore.html import columns_of, page
+        from slabsvm.explore import columns_of, page
 
         columns = None
         if table is not None:

@@ -37,7 +37,7 @@ from slabsvm.command.terminal import (
     with_options,
     writable,
 )
-from slabsvm.runtime.counting import counted
+from slabsvm.runtime.caller import counted
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
@@ -105,30 +105,19 @@ def fit(*, table: Path, output: Path, detector: str, recall: float, seed: int, a
 
 @dataclass(frozen=True)
 class GoodRows:
-    """A table to learn from.
+    """A table to learn from."""
 
-    Attributes
-    ----------
-    table : DataFrame or array
-    encoder : TableEncoder
-        Fitted.
-    rows : (n, d) array of float64
-    weights : (n,) array of float64, or None
-    names : sequence of str
-        What the rows are called.
-    """
-
-    table: Any
-    encoder: TableEncoder
-    rows: FloatArray
-    weights: FloatArray | None
-    names: list[str]
+    table: Any  # DataFrame or array
+    encoder: TableEncoder  # fitted
+    rows: FloatArray  # (n, d)
+    weights: FloatArray | None  # (n,), or None
+    names: list[str]  # what the rows are called
 
 
 def good_rows(path: Path, options: dict[str, Any]) -> GoodRows:
     """Return the table of a file, encoded."""
     from slabsvm.files.tables import TEXTS, whole
-    from slabsvm.tables.cells import TableError, cells_of, places_of
+    from slabsvm.tables.columns import TableError, cells_of, places_of
 
     encoder = encoder_of(options)
     ids = [*filter(None, [options["id"]])]

@@ -24,7 +24,7 @@ from slabsvm.command.terminal import (
     warn,
     writable,
 )
-from slabsvm.runtime.counting import counted
+from slabsvm.runtime.caller import counted
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline

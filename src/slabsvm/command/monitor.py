@@ -26,7 +26,7 @@ from slabsvm.command.terminal import (
     writable,
 )
 from slabsvm.data.files import is_stream
-from slabsvm.runtime.counting import counted
+from slabsvm.runtime.caller import counted
 
 OF_A_STREAM = ("alpha", "run_length", "window")
 
@@ -99,8 +99,7 @@ def monitor(
         distinct_files(model=model, table=table, output=output, reference=reference, state=state)
         writable(output, streams=True)
         writable(state)
-        from slabsvm.command.rows import RowNames, columns_read, say_columns
-        from slabsvm.command.scoring import loaded, output_file, separator_of
+        from slabsvm.command.scoring import RowNames, columns_read, loaded, output_file, say_columns, separator_of
         from slabsvm.command.watching import Watch, begun, facts_of, gone_on
         from slabsvm.files.tables import pieces, whole
 
@@ -111,11 +110,9 @@ def monitor(
                 raise click.UsageError(f"{named(state)} has its reference rows: leave --reference out.")
             watched = gone_on(pipeline, state, {name: asked[name] for name in given})
         else:
-            rows = None
-            if reference is not None:
-                with about(reference):
-                    rows = whole(reference, reading_of(options, **columns_read(names)))
+            how = reading_of(options, **columns_read(names))
             with about(reference or table):
+                rows = None if reference is None else whole(reference, how)
                 watched = begun(pipeline, rows, asked)
         watch = Watch(watched, names, state, str(output) == "-" or is_stream(output))
         how = reading_of(options, **columns_read(names), live=True)

@@ -81,8 +81,16 @@ def score(
     with plain_errors():
         distinct_files(model=model, table=table, output=output)
         writable(output, streams=True)
-        from slabsvm.command.rows import RowNames, columns_read, say_columns
-        from slabsvm.command.scoring import Run, Scorer, loaded, output_file, separator_of
+        from slabsvm.command.scoring import (
+            RowNames,
+            Run,
+            Scorer,
+            columns_read,
+            loaded,
+            output_file,
+            say_columns,
+            separator_of,
+        )
         from slabsvm.files.tables import pieces
 
         pipeline = loaded(model)
@@ -97,16 +105,11 @@ def score(
             say_unread(run.rows)
         warn(doubts)
         say_columns(names)
-        driver = run.driver()
         too_many = fail_above is not None and run.share > fail_above
         if as_json:
             say_json(
                 {
-                    "rows": run.rows,
-                    "accepted": run.rows - run.rejected,
-                    "rejected": run.rejected,
-                    "share_rejected": run.share,
-                    "driven_by": None if driver is None else {"column": driver.column.name, "part": driver.part},
+                    **run.facts(),
                     "alpha": alpha,
                     "fail_above": fail_above,
                     "failed": too_many,
@@ -120,7 +123,7 @@ def score(
                 f"{run.rejected:,} of {run.rows:,} rows of {named(table)} are rejected ({run.share:.1%}).{wrote}",
                 err=True,
             )
-            if driver is not None:
+            if (driver := run.driver()) is not None:
                 say(driver.said(), err=True)
         if too_many:
             say(f"{run.share:.1%} is more than --fail-above {fail_above:g}.", err=True)

@@ -1,10 +1,10 @@
-"""Scores of a table's rows by a saved model, in the columns that the command writes."""
+"""Scores of a table's rows by a saved model: the rows' names, and the lines that the command writes of them."""
 
 from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from gzip import GzipFile
@@ -14,17 +14,100 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 import numpy as np
 
-from slabsvm.command.terminal import printable, read_no_more
+from slabsvm.command.terminal import printable, read_no_more, say
+from slabsvm.tables.columns import Cells, Column, TableError, cells_of, names_of, places_of
+from slabsvm.tables.encoder import Encoded, TableEncoder, require_columns
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
 
-    from slabsvm.command.rows import RowNames
     from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
-    from slabsvm.tables import TableEncoder
-    from slabsvm.tables.cells import Cells
-    from slabsvm.tables.columns import Column
-    from slabsvm.tables.encoder import Encoded
+
+# A row that nobody named has its number.
+NUMBERED = "row"
+
+
+@dataclass
+class RowNames:
+    """What rows are called."""
+
+    encoder: TableEncoder  # of the model that reads them
+    # The column that must be there to name the rows. None is the model's, or numbers where that is not there.
+    asked: str | None
+    further: list[str] = field(default_factory=list)  # columns that the model did not learn
+    unnamed: bool = False  # whether the model's column that names the rows is not there
+
+    @property
+    def column(self) -> str | None:
+        """The column that names the rows; None for numbers."""
+        return None if self.unnamed else self.asked or self.encoder.id_column
+
+    def look_at(self, piece: Any) -> None:
+        """Learn from the first piece which columns there are."""
+        columns, learned = names_of(piece), set(self.encoder.feature_names_in_)
+        self.further = [name for name in columns if name not in learned]
+        if self.asked is not None:
+            require_columns(columns, {self.asked: "id"})
+        self.unnamed = self.column is not None and self.column not in columns
+
+    def of(self, piece: Any, first: int) -> Iterable[Any]:
+        """Return what the rows of a piece are called, of which the first has this number."""
+        if self.column is None:
+            return range(first, first + len(piece))
+        cells = cells_of(piece, places_of(piece), self.column)
+        return ["" if gap else text for gap, text in zip(cells.missing, cells.texts(), strict=True)]
+
+
+def columns_read(names: RowNames) -> dict[str, Any]:
+    """Return what the reading of a table is to know of the model's columns, for `reading_of`."""
+    encoder = names.encoder
+    texts = [column.name for column in encoder.columns_ if hasattr(column, "levels")]
+    # A column that is learned, too, has gaps.
+    ids = {names.column} - {None, *(column.name for column in encoder.columns_)}
+    texts += filter(None, [names.column])
+    return {"texts": texts, "ids": ids, "n_columns": len(encoder.feature_names_in_)}
+
+
+def say_columns(names: RowNames) -> None:
+    """Say on the standard error which columns were left out, and where rows have no names."""
+    if names.further:
+        say(f"Left out, since the model did not learn them: {', '.join(printable(names.further[:20]))}", err=True)
+    if names.unnamed:
+        say(f"Rows have numbers, since there is no column {names.encoder.id_column!r} to name them.", err=True)
+
+
+class LineWriter:
+    """It writes lines of separated values below the names of the columns, each in its form: "%s" for texts."""
+
+    def __init__(self, file: Any, separator: str, head: Sequence[str], forms: Sequence[str]) -> None:
+        self._file = file
+        self._special = ('"', separator, "\n", "\r")
+        # csv.writer puts no quotes around a carriage return where lines end in a line feed, and takes longer.
+        self._line = separator.join(forms) + "\n"
+        file.write(separator.join(self.quoted(list(head))) + "\n")
+
+    def write(self, *columns: Iterable[Any]) -> None:
+        """Write a line for each row."""
+        self._file.write("".join(map(self._line.__mod__, zip(*columns, strict=True))))
+
+    def names(self, names: Iterable[Any]) -> Iterable[Any]:
+        """Return names of rows, in quotes where they need them."""
+        return names if isinstance(names, range) else self.quoted(list(names))
+
+    def quoted(self, texts: list[str]) -> list[str]:
+        """Return texts, in quotes where they hold what has a meaning between cells."""
+        if not self._needs_quotes("".join(texts)):
+            return texts
+        return [_in_quotes(text) if self._needs_quotes(text) else text for text in texts]
+
+    def _needs_quotes(self, text: str) -> bool:
+        return any(character in text for character in self._special)
+
+
+def _in_quotes(text: str) -> str:
+    doubled = text.replace('"', '""')
+    return f'"{doubled}"'
+
 
 # A function of rows and their scores.
 PValues = Callable[["FloatArray", "FloatArray"], "FloatArray"]
@@ -44,45 +127,26 @@ MOST = np.finfo(np.float64).max
 
 @dataclass(frozen=True)
 class Answers:
-    """What a model says of some rows.
+    """What a model says of some rows."""
 
-    Attributes
-    ----------
-    decision, score : (n,) array of float64
-    p_value : (n,) array of float64, or None where the model has none
-    accepted : (n,) array of bool
-    encoded : Encoded
-    rows : (n, d) array of float64
-        As the detector takes them.
-    """
-
+    # (n,) each
     decision: FloatArray
     score: FloatArray
-    p_value: FloatArray | None
-    accepted: BoolArray
+    p_value: FloatArray | None  # (n,), or None where the model has none
+    accepted: BoolArray  # (n,)
     encoded: Encoded
-    rows: FloatArray
+    rows: FloatArray  # (n, d): as the detector takes them
 
 
 @dataclass(frozen=True)
 class Scorer:
-    """A model that answers tables.
-
-    Attributes
-    ----------
-    encoder : TableEncoder
-    between : list of transformers with their names
-    detector : fitted detector
-    p_values : function of rows and their scores that gives p-values, or None
-    alpha : float or None
-        Reject p-values of at most this; None is the model's own threshold.
-    """
+    """A model that answers tables."""
 
     encoder: TableEncoder
-    between: list[tuple[str, Any]]
-    detector: Any
-    p_values: PValues | None
-    alpha: float | None
+    between: list[tuple[str, Any]]  # with their names
+    detector: Any  # fitted detector
+    p_values: PValues | None  # function of rows and their scores that gives p-values, or None
+    alpha: float | None  # reject p-values of at most this; None is the model's own threshold
 
     @classmethod
     def of(cls, model: Pipeline, alpha: float | None) -> Scorer:
@@ -113,10 +177,7 @@ class Scorer:
 
         The shares of all columns add up to the decision. The blame are those that are negative.
 
-        Raises
-        ------
-        ClickException
-            Columns have no shares, as behind a step that mixes them.
+        Raises ClickException: columns have no shares, as behind a step that mixes them.
         """
         from slabsvm.detectors.explained import refuse_mixers
 
@@ -147,8 +208,6 @@ class Scorer:
 
     def cells(self, table: Any, rows: IndexArray) -> list[Cells]:
         """Return the cells of each column in some rows of a table."""
-        from slabsvm.tables.cells import cells_of, places_of
-
         some = table.iloc[rows] if hasattr(table, "iloc") else table[rows]
         there = places_of(some)
         return [cells_of(some, there, column.name) for column in self.encoder.columns_]
@@ -179,20 +238,11 @@ def _shown(cells: Any, row: int) -> str:
 
 @dataclass(frozen=True)
 class Driver:
-    """The column that speaks most against rejected rows.
-
-    Attributes
-    ----------
-    column : Column
-    part : float
-        Its part in what speaks against them.
-    cell : str
-        A cell that spoke most against its row, with the row's number; "" where there is none.
-    """
+    """The column that speaks most against rejected rows."""
 
     column: Column
-    part: float
-    cell: str
+    part: float  # its part in what speaks against them
+    cell: str  # a cell that spoke most against its row, with the row's number; "" where there is none
 
     def said(self) -> str:
         """Return this in one line."""
@@ -206,31 +256,17 @@ class Driver:
 
 @dataclass
 class Run:
-    """Pieces of a table, scored and written one after the other.
-
-    Attributes
-    ----------
-    scorer : Scorer
-    reasons : int
-        How many columns say why a row is rejected.
-    names : RowNames
-    rows, rejected : int
-        How many rows were scored and rejected so far.
-    ended : bool
-        Whether these are all rows.
-    blame : (n_columns,) array of float64
-        What speaks against the rejected rows that were asked, a part for each column.
-    worst : dict of str
-        The first cell of each column that spoke most against its row, with the row's number.
-    """
+    """Pieces of a table, scored and written one after the other."""
 
     scorer: Scorer
-    reasons: int
+    reasons: int  # how many columns say why a row is rejected
     names: RowNames
+    # How many rows were scored and rejected so far
     rows: int = 0
     rejected: int = 0
-    ended: bool = False
-    blame: Any = 0.0
+    ended: bool = False  # whether these are all rows
+    blame: Any = 0.0  # (n_columns,): what speaks against the rejected rows that were asked, a part for each column
+    # The first cell of each column that spoke most against its row, with the row's number
     worst: dict[int, str] = field(default_factory=dict)
 
     @property
@@ -241,19 +277,13 @@ class Run:
     def write(self, pieces: Iterable[Any], file: Any, separator: str, progress: Callable[[int], None]) -> None:
         """Score pieces, and write a line for each row.
 
-        Raises
-        ------
-        TableError
-            There are no rows, or one is not what the model takes.
+        Raises TableError: there are no rows, or one is not what the model takes.
         """
-        from slabsvm.command.rows import NUMBERED, Lines
-        from slabsvm.tables.cells import TableError
-
         lines = None
         for piece in pieces:
             if lines is None:
                 self.names.look_at(piece)
-                lines = Lines(file, separator, [self.names.column or NUMBERED, *WRITTEN], FORMS)
+                lines = LineWriter(file, separator, [self.names.column or NUMBERED, *WRITTEN], FORMS)
             try:
                 answers = self.scorer.answers(piece)
             except TableError as error:
@@ -274,6 +304,17 @@ class Run:
         if self.rows == 0:
             raise TableError("it has a header and no rows")
         self.ended = True
+
+    def facts(self) -> dict[str, Any]:
+        """Return how many rows were rejected, and which column speaks most against them."""
+        driver = self.driver()
+        return {
+            "rows": self.rows,
+            "accepted": self.rows - self.rejected,
+            "rejected": self.rejected,
+            "share_rejected": self.share,
+            "driven_by": None if driver is None else {"column": driver.column.name, "part": driver.part},
+        }
 
     def driver(self) -> Driver | None:
         """Return the column that speaks most against the rows, where most rows are rejected."""
@@ -365,10 +406,7 @@ def _compressed(raw: BinaryIO, path: Path) -> Iterator[Any]:
 def loaded(path: Path) -> Pipeline:
     """Return the model of a file: an encoder of tables, other steps, and a detector that answers rows with one number.
 
-    Raises
-    ------
-    ClickException
-        It is no such model, or is not fitted.
+    Raises ClickException: it is no such model, or is not fitted.
     """
     from sklearn.exceptions import NotFittedError
     from sklearn.pipeline import Pipeline

@@ -10,6 +10,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import click
 
 from slabsvm.command.stopping import INTERRUPTED
 from slabsvm.data.files import is_stream
-from slabsvm.runtime.counting import counted, escaped
+from slabsvm.runtime.caller import counted, escaped
 from slabsvm.runtime.extras import ExtraMissingError
 
 # Where a click context keeps the words of the command line.
@@ -198,13 +199,11 @@ def counting(label: str, output: Path) -> Iterator[Callable[[int], None]]:
     if not sys.stderr.isatty() or (str(output) == "-" and sys.stdout.isatty()):
         yield lambda _: None
         return
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    columns = [SpinnerColumn(), TextColumn("{task.description}: {task.completed:,} rows"), TimeElapsedColumn()]
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(label, total=None)
-        yield lambda done: bar.update(task, completed=done)
+    text = TextColumn("{task.description}: {task.completed:,} rows")
+    with _bar(label, SpinnerColumn(), text, TimeElapsedColumn()) as update:
+        yield lambda done: update(completed=done)
 
 
 @contextmanager
@@ -213,10 +212,17 @@ def steps(label: str) -> Iterator[Callable[[int, int, float], None] | None]:
     if not sys.stderr.isatty():
         yield None
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 
-    columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()]
+    with _bar(label, TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()) as update:
+        yield lambda done, total, _: update(completed=done, total=total)
+
+
+@contextmanager
+def _bar(label: str, *columns: Any) -> Iterator[Callable[..., None]]:
+    """Show one task on the standard error; gives what to call with its new state."""
+    from rich.console import Console
+    from rich.progress import Progress
+
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(label, total=None)
-        yield lambda done, total, _: bar.update(task, completed=done, total=total)
+        yield partial(bar.update, bar.add_task(label, total=None))

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from slabsvm.command.rows import NUMBERED, Lines, RowNames
+from slabsvm.command.scoring import NUMBERED, LineWriter, RowNames
 from slabsvm.command.terminal import say
 from slabsvm.data.files import one_at_a_time
 from slabsvm.files import load, save
 from slabsvm.files.models.saving import write
 from slabsvm.fitted.pipelines import final_detector
 from slabsvm.monitoring.monitor import DriftMonitor
-from slabsvm.runtime.counting import counted
-from slabsvm.tables.cells import TableError
+from slabsvm.runtime.caller import counted
+from slabsvm.tables.columns import TableError
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
@@ -36,33 +36,18 @@ KEPT_EVERY = 10_000
 
 @dataclass
 class Watch:
-    """A stream that is read on from where its state says.
-
-    Attributes
-    ----------
-    monitor : DriftMonitor
-    names : RowNames
-    state : Path or None
-        Where the monitor is kept.
-    streams : bool
-        Whether lines are there as soon as they are written.
-    rows : int
-        How many rows were read in this run.
-    ended : bool
-        Whether these are all rows.
-    """
+    """A stream that is read on from where its state says."""
 
     monitor: DriftMonitor
     names: RowNames
-    state: Path | None
-    streams: bool
-    rows: int = 0
-    ended: bool = False
+    state: Path | None  # where the monitor is kept
+    streams: bool  # whether lines are there as soon as they are written
+    rows: int = 0  # how many rows were read in this run
+    ended: bool = False  # whether these are all rows
     _kept: int = 0
     _written: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
-        """Remember the state as it is now."""
         self._written = _which_file(self.state)
 
     def read(self, pieces: Iterable[Any], file: Any, separator: str, progress: Callable[[int], None]) -> None:
@@ -72,17 +57,14 @@ class Watch:
         Where they are there as soon as they are written, the state is kept however this ends; where they go to a file
         that is there when all is written, `keep` is to be called when it is.
 
-        Raises
-        ------
-        TableError
-            There are no rows, or one is not what the model takes.
+        Raises TableError: there are no rows, or one is not what the model takes.
         """
         lines = None
         try:
             for piece in pieces:
                 if lines is None:
                     self.names.look_at(piece)
-                    lines = Lines(file, separator, [self.names.column or NUMBERED, *WRITTEN], FORMS)
+                    lines = LineWriter(file, separator, [self.names.column or NUMBERED, *WRITTEN], FORMS)
                 called = self.names.of(piece, self.monitor.n_rows_ + 1)
                 ahead = copy(self.monitor)
                 try:
@@ -108,10 +90,8 @@ class Watch:
     def keep(self) -> None:
         """Write the state, where it has a place and there is something new.
 
-        Raises
-        ------
-        click.ClickException
-            The file is no longer the one that this run began with, or wrote: another run's rows would be lost.
+        Raises click.ClickException: the file is no longer the one that this run began with, or wrote: another run's
+        rows would be lost.
         """
         if self.state is not None and self.rows > self._kept:
             with one_at_a_time(self.state.parent):
@@ -188,7 +168,7 @@ def _which_file(path: Path | None) -> tuple[int, ...] | None:
     return None if found is None else (found.st_ino, found.st_mtime_ns, found.st_size)
 
 
-def _write(lines: Lines, called: Iterable[Any], readings: Readings) -> None:
+def _write(lines: LineWriter, called: Iterable[Any], readings: Readings) -> None:
     evidence = readings.log_evidence
     if readings.class_log_evidence is not None:
         evidence = np.maximum(evidence, readings.class_log_evidence)

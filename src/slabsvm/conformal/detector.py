@@ -25,14 +25,6 @@ from sklearn.base import OutlierMixin
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.conformal.doubts import (
-    CalibrationWarning,
-    far_accepted,
-    found_no_direction,
-    out_of_reach,
-    too_few,
-    without_direction,
-)
 from slabsvm.conformal.held_out import (
     Calibrated,
     Given,
@@ -56,15 +48,23 @@ from slabsvm.conformal.p_values import (
     whole_up,
 )
 from slabsvm.conformal.remoteness import deciding_reach, far_rows, innermost, largest_answer, limit_of
-from slabsvm.conformal.wrapping import Wrapping
+from slabsvm.conformal.wrapping import (
+    CalibrationWarning,
+    Wrapping,
+    far_accepted,
+    found_no_direction,
+    out_of_reach,
+    too_few,
+    without_direction,
+)
 from slabsvm.detectors.answers import answer, refuse_classifier
 from slabsvm.detectors.base import Detector, SlabCollapseWarning, parameters, rows_of, scale_by_few
 from slabsvm.detectors.explained import explanation_of
 from slabsvm.fitted.explanation import Explanation, mean_of
 from slabsvm.fitted.recall import alike, misjudged_repeats, nearly_copied, too_uneven
 from slabsvm.runtime.arrays import BoolArray, FloatArray
-from slabsvm.runtime.atomic import atomic
 from slabsvm.runtime.caller import warn
+from slabsvm.runtime.objects import atomic
 from slabsvm.runtime.sklearn_private import (
     HasMethods,
     Interval,
@@ -116,6 +116,8 @@ class ConformalDetector(OutlierMixin, Wrapping):
         One, or one for each fold.
     calibration_scores_ : list of (n_k,) arrays of float64
         The scores of each detector's held-out positives, in the unit of its decision_function, in increasing order.
+    held_out_ : list of (n_k,) arrays of int
+        Which of the rows that were given these are.
     smallest_p_value_ : float
         The p-value of a row below all calibration rows: ``1 / (n_calibration_ + 1)``, or twice it with two_sided=True.
     n_calibration_ : int
@@ -246,11 +248,11 @@ class ConformalDetector(OutlierMixin, Wrapping):
 
     def p_values(self, X: Any) -> FloatArray:
         """Return the conformal p-value of each row, shape (n_samples,): a multiple of ``1 / (n_calibration_ + 1)``."""
-        return self._combined(*self._tails(X))
+        return self._combined(*self.tails(X))
 
     def score_samples(self, X: Any) -> FloatArray:
         """Return graded p-values, shape (n_samples,): at most one step below p, as fine as the detector's scores."""
-        return combined_graded(*self._tails(X), self.n_calibration_, self.two_sided)
+        return combined_graded(*self.tails(X), self.n_calibration_, self.two_sided)
 
     def decision_function(self, X: Any) -> FloatArray:
         """Return ``score_samples(X) - offset_``, shape (n_samples,): >= 0 for rows that are accepted."""
@@ -301,7 +303,7 @@ class ConformalDetector(OutlierMixin, Wrapping):
         last = round(self._sufficient_level(alpha) * (self.n_calibration_ + 1))
         if not last:
             return -np.inf
-        far, near = self._rankings[0].far, self._rankings[0].near
+        far, near = self.rankings_[0].far, self.rankings_[0].near
         n_far = float(far.weights.sum())
         passed = whole_up(n_far + np.cumsum(near.weights))
         level = float(near.values[np.searchsorted(passed, last)]) if n_far < last else -np.inf
@@ -316,6 +318,19 @@ class ConformalDetector(OutlierMixin, Wrapping):
     def level(self, alpha: float) -> float:
         """Return the largest p-value that is rejected at a rate alpha, 0 where there is none."""
         return largest_rejected(alpha, self.n_calibration_, self._sides)
+
+    def tails(self, X: Any) -> tuple[list[Tail], list[Tail]]:
+        """Return where rows stand among the calibration rows of each detector, from the lowest and from the highest."""
+        check_is_fitted(self)
+        X = self._table(X, reset=False)
+        lower, upper = [], []
+        for detector, ranking, columns in zip(self.estimators_, self.rankings_, self.columns_, strict=True):
+            rows = X if columns is None else np.asarray(X)[:, columns]
+            scores = answer(detector, rows).values
+            low, high = ranking.tails(scores, deciding_reach(detector, rows, scores))
+            lower.append(low)
+            upper.append(high)
+        return lower, upper
 
     @property
     def smallest_p_value_(self) -> float:
@@ -357,7 +372,7 @@ class ConformalDetector(OutlierMixin, Wrapping):
 
     def _accepts(self, scores: FloatArray, reach: FloatArray) -> BoolArray:
         """Return whether rows are accepted, (n,), of these scores by models that have not learned them."""
-        lower, upper = pooled(self._rankings).tails(scores, reach)
+        lower, upper = pooled(self.rankings_).tails(scores, reach)
         return np.asarray(self._combined([lower], [upper]) > self.offset_ * (1 + WHOLE))
 
     def _calibrate(self, given: Given) -> Sequence[Calibrated]:
@@ -365,14 +380,14 @@ class ConformalDetector(OutlierMixin, Wrapping):
         members = self._members(given)
         self.estimators_ = [member.detector for member in members]
         self.calibration_scores_ = [np.sort(member.scores) for member in members]
-        self._rankings = [ranked(member.scores, member.deciding_reach, member.weights) for member in members]
-        self._held_out = [member.held_out for member in members]
+        self.rankings_ = [ranked(member.scores, member.deciding_reach, member.weights) for member in members]
+        self.held_out_ = [member.held_out for member in members]
         # A kernel matrix's columns belong to training rows, of which each model has learned some.
         pairwise = get_tags(self._detector).input_tags.pairwise
         # Rows that are held out by the user repeat learned ones as new rows do.
-        self._repeats = 0.0 if self.method == "prefit" else given.repeats
-        self._columns = [member.learned if pairwise else None for member in members]
-        total = sum(ranking.total for ranking in self._rankings)
+        self.repeats_ = 0.0 if self.method == "prefit" else given.repeats
+        self.columns_ = [member.learned if pairwise else None for member in members]
+        total = sum(ranking.total for ranking in self.rankings_)
         self.n_calibration_ = whole_down(total)
         self.out_of_reach_ = sum(float(member.weights[member.reach < np.inf].sum()) for member in members) / total
         self.offset_ = self.level(self.alpha)
@@ -453,7 +468,7 @@ class ConformalDetector(OutlierMixin, Wrapping):
         found = [explanation_of(detector, X) for detector in self.estimators_]
         places = [
             ranking.tails(np.array([one.reference]), np.array([np.inf]))
-            for ranking, one in zip(self._rankings, found, strict=True)
+            for ranking, one in zip(self.rankings_, found, strict=True)
         ]
         lower, upper = (list(tails) for tails in zip(*places, strict=True))
         reference = combined_graded(lower, upper, self.n_calibration_, self.two_sided) - self.offset_
@@ -461,15 +476,3 @@ class ConformalDetector(OutlierMixin, Wrapping):
 
     def _combined(self, lower: list[Tail], upper: list[Tail]) -> FloatArray:
         return combined(lower, upper, self.n_calibration_, self.two_sided)
-
-    def _tails(self, X: Any) -> tuple[list[Tail], list[Tail]]:
-        check_is_fitted(self)
-        X = self._table(X, reset=False)
-        lower, upper = [], []
-        for detector, ranking, columns in zip(self.estimators_, self._rankings, self._columns, strict=True):
-            rows = X if columns is None else np.asarray(X)[:, columns]
-            scores = answer(detector, rows).values
-            low, high = ranking.tails(scores, deciding_reach(detector, rows, scores))
-            lower.append(low)
-            upper.append(high)
-        return lower, upper

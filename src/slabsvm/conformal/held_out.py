@@ -14,8 +14,8 @@ from sklearn.model_selection import KFold, check_cv
 from sklearn.utils.parallel import delayed
 from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.conformal.doubts import MOST_SAMPLES
 from slabsvm.conformal.remoteness import innermost, needs_reach, reach_of, reach_without_own
+from slabsvm.conformal.wrapping import MOST_SAMPLES
 from slabsvm.data.checks import canonical
 from slabsvm.data.distinct import Distinct, equal_rows, near_copies
 from slabsvm.data.groups import numbered
@@ -24,35 +24,24 @@ from slabsvm.detectors.base import SlabCollapseWarning, distinct_of
 from slabsvm.fitted.training import may_be_counts
 from slabsvm.fitted.weighting import checked_weights, fit_with, takes_groups
 from slabsvm.runtime.arrays import FloatArray, IndexArray
-from slabsvm.runtime.cached import cached_property
 from slabsvm.runtime.caller import silenced
+from slabsvm.runtime.objects import cached_property
 from slabsvm.runtime.parallel import parallel
 from slabsvm.runtime.sklearn_private import _check_method_params, _num_samples, _safe_indexing, _safe_split
 
 
 @dataclass(frozen=True)
 class Calibrated:
-    """A fitted detector, and positives that it has not learned.
+    """A fitted detector, and positives that it has not learned."""
 
-    Attributes
-    ----------
-    detector : fitted detector
-    scores, weights : (n,) arrays of these positives
-    reach : (n,) array
-        The log kernel mass of those out of the detector's reach, and infinity for the others.
-    held_out : (n,) array
-        Which of the rows that were given they are.
-    learned : the rows that the detector has learned, or None where these are all of its rows
-    distinct : Distinct or None
-        Which of the rows that it has learned are the same sample; of "leave-one-out" without groups alone.
-    """
-
-    detector: Any
+    detector: Any  # fitted detector
+    # (n,) of these positives
     scores: FloatArray
-    reach: FloatArray
+    reach: FloatArray  # (n,): the log kernel mass of those out of the detector's reach, and infinity for the others
     weights: FloatArray
-    held_out: IndexArray
-    learned: IndexArray | None = None
+    held_out: IndexArray  # (n,): which of the rows that were given they are
+    learned: IndexArray | None = None  # the rows that the detector has learned, or None where these are all of its rows
+    # Which of the rows that it has learned are the same sample; of "leave-one-out" without groups alone
     distinct: Distinct | None = None
 
     @property
@@ -91,22 +80,13 @@ Divide = Callable[[Any, IndexArray | None, IndexArray | None], Iterable[tuple[In
 
 @dataclass(frozen=True)
 class Given:
-    """The arguments of fit.
+    """The arguments of fit."""
 
-    Attributes
-    ----------
-    X : rows
-    parameters : parameters of the detector's fit
-    weights : (n_samples,) array
-        How many calibration rows each row is; with groups, the share of its group that it is.
-    groups : (n_samples,) array of intp, or None
-        The number of each row's group.
-    """
-
-    X: Any
-    parameters: Mapping[str, Any]
+    X: Any  # rows
+    parameters: Mapping[str, Any]  # parameters of the detector's fit
+    # (n_samples,): how many calibration rows each row is; with groups, the share of its group that it is
     weights: FloatArray
-    groups: IndexArray | None = None
+    groups: IndexArray | None = None  # (n_samples,), or None: the number of each row's group
 
     @cached_property
     def distinct(self) -> IndexArray:

@@ -20,12 +20,12 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.pipeline import Pipeline
 
 from slabsvm.data.checks import canonical
 from slabsvm.detectors.base import nameless, rows_of
 from slabsvm.detectors.kernelized import KernelDetector
 from slabsvm.fitted.model import SupportVectorModel
+from slabsvm.fitted.pipelines import taken_by, unwrapped
 from slabsvm.kernels.rbf import RBF
 from slabsvm.runtime.arrays import BoolArray, FloatArray
 from slabsvm.runtime.sklearn_private import _safe_indexing
@@ -46,14 +46,8 @@ LEAST_SIZE = 1e-30
 def reach_of(detector: Any, X: Any, decisions: FloatArray) -> FloatArray:
     """Return the log kernel mass of rows out of reach, and infinity for the others, shape (n_samples,).
 
-    All rows are within reach of a detector that has no RBF kernel of this package at the end of its pipeline.
-
-    Parameters
-    ----------
-    detector : fitted detector
-    X : rows, as the detector takes them
-    decisions : (n_samples,) array
-        The decision_function of these rows.
+    All rows are within reach of a detector that has no RBF kernel of this package at the end of its pipeline. decisions
+    is its decision_function of these rows.
     """
     reach = np.full(len(decisions), np.inf)
     model, _ = innermost(detector)
@@ -110,23 +104,16 @@ def limit_of(detector: Any) -> float:
 
 def innermost(detector: Any, X: Any = None) -> tuple[Any, Any]:
     """Return the detector at the end of pipelines and searches, and rows as it receives them."""
-    if isinstance(detector, Pipeline):
-        if X is not None and len(detector) > 1:
-            X = _transformed(detector[:-1], X)
-        return innermost(detector[-1], X)
-    if hasattr(detector, "best_estimator_"):
-        return innermost(detector.best_estimator_, X)
-    return detector, X
-
-
-def _transformed(steps: Pipeline, X: Any) -> Any:
-    """Return rows as steps before a detector make them; what overflows float64 is as far out as that goes."""
+    before, final = unwrapped(detector)
+    if X is None or not before:
+        return final, X
+    # What overflows float64 is as far out as that goes.
     with np.errstate(over="ignore", invalid="ignore"):
-        rows = steps.transform(X)
+        rows = taken_by(before, X)
     values = rows.data if sp.issparse(rows) else rows
     if isinstance(values, np.ndarray) and values.dtype.kind == "f" and np.isinf(values).any():
         np.clip(values, -np.finfo(values.dtype).max, np.finfo(values.dtype).max, out=values)
-    return rows
+    return final, rows
 
 
 def _has_mass(model: Any) -> bool:
@@ -166,12 +153,8 @@ def _log_mass(model: Any, X: Any, own: BoolArray | None = None) -> FloatArray:
 def far_rows(X: Any, *, pairwise: bool = False) -> Any:
     """Return a few rows like those of X and infinitely far from all of them, or None where they cannot be made.
 
-    Parameters
-    ----------
-    X : table of numbers, dense, CSR or a frame
-        If it has no negative number, the far rows have none.
-    pairwise : bool, default=False
-        Whether X holds kernel values with the training rows: those of a far row are 0.
+    X is a table of numbers, dense, CSR or a frame; if it has no negative number, the far rows have none. Where it holds
+    kernel values with the training rows (pairwise), those of a far row are 0.
     """
     if pairwise:
         return np.zeros((1, np.shape(X)[1]))

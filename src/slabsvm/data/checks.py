@@ -30,13 +30,9 @@ GAP = "Input X contains NaN, gaps{where}."
 def reading(values: Any, name: str = "X") -> Iterator[None]:
     """Refuse values that are no table or weights, and numbers that float64 cannot hold while the body converts them.
 
-    Raises
-    ------
-    TypeError
-        For a mapping of columns.
-    ValueError
-        For masked entries, a sparse matrix that names rows or columns it does not have, and integers beyond float64;
-        for texts and gaps in a table, with the first one and what takes them.
+    Raises TypeError: for a mapping of columns. ValueError: for masked entries, a sparse matrix that names rows or
+    columns it does not have, and integers beyond float64; for texts and gaps in a table, with the first one and what
+    takes them.
     """
     if sp.issparse(values):
         _refuse_corrupt(values, name)

@@ -9,8 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from slabsvm.data.passes import STRETCH_BYTES, Rows, Source
-from slabsvm.data.pieces import pieces
-from slabsvm.runtime.arrays import FloatArray
+from slabsvm.runtime.arrays import FloatArray, pieces
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
 Result = TypeVar("Result")
@@ -19,6 +18,8 @@ Result = TypeVar("Result")
 class Blocks(Source):
     """The blocks of a Dask array, visited by the active scheduler: a cluster, if a client is active.
 
+    Raises ValueError: when X is no matrix of floats, or its blocks are divided along the features or of unknown length.
+
     Parameters
     ----------
     X : dask.array.Array of shape (n_samples, n_features), in float32 or float64
@@ -26,11 +27,6 @@ class Blocks(Source):
     weights : array-like of shape (n_samples,) or None
         Sent to the workers in every pass.
     stretch_bytes : int, default=STRETCH_BYTES
-
-    Raises
-    ------
-    ValueError
-        When X is no matrix of floats, or its blocks are divided along the features or of unknown length.
     """
 
     def __init__(self, X: Any, weights: Any, stretch_bytes: int = STRETCH_BYTES) -> None:

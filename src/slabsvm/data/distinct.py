@@ -19,10 +19,9 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from slabsvm.data.checks import canonical
-from slabsvm.data.pieces import pieces
-from slabsvm.runtime.arrays import FloatArray, IndexArray
+from slabsvm.runtime.arrays import FloatArray, IndexArray, pieces
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
-from slabsvm.runtime.cached import cached_property
+from slabsvm.runtime.objects import cached_property
 
 # Bytes of the data hashed at once.
 CHUNK_BYTES = 2**24
@@ -37,23 +36,12 @@ ROUNDING = 64 * float(np.finfo(np.float64).eps)
 
 @dataclass(frozen=True)
 class Distinct:
-    """The distinct rows among n, of which k have positive weight.
+    """The distinct rows among n, of which k have positive weight."""
 
-    Attributes
-    ----------
-    representatives : (k,) array of intp
-        One row for each.
-    weights : (k,) array of float64
-        The sum of the weights of all rows equal to it.
-    group : (n,) array of intp
-        The number of the distinct row that each row is equal to; -1 for a row of weight 0.
-    keys : (k,) array of uint64
-        The hash of each row's content, in ascending order; it identifies the row in another data set.
-    """
-
-    representatives: IndexArray
-    weights: FloatArray
-    group: IndexArray
+    representatives: IndexArray  # (k,): one row for each
+    weights: FloatArray  # (k,): the sum of the weights of all rows equal to it
+    group: IndexArray  # (n,): the number of the distinct row that each row is equal to; -1 for a row of weight 0
+    # (k,) of uint64: The hash of each row's content, in ascending order; it identifies the row in another data set
     keys: npt.NDArray[np.uint64]
 
     @cached_property

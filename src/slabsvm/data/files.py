@@ -58,18 +58,15 @@ MB = 1_000_000
 def open_regular(path: Path, mode: str = "rb", *, links: bool = True) -> BinaryIO:
     """Open a regular file, and never wait for one that is not.
 
+    Raises OSError: the file is a device, a pipe or anything else that is not a regular file, or a link where none may
+    be; or the system refuses it.
+
     Parameters
     ----------
     path : Path
     mode : str, one of FLAGS
     links : bool, default=True
         Whether the file may be a link to one.
-
-    Raises
-    ------
-    OSError
-        The file is a device, a pipe or anything else that is not a regular file, or a link where none may be; or the
-        system refuses it.
     """
     if not links and path.is_symlink():
         raise OSError(errno.ELOOP, "it is a link, and links are not followed here. Remove it", str(path))
@@ -89,10 +86,7 @@ def open_regular(path: Path, mode: str = "rb", *, links: bool = True) -> BinaryI
 def read_regular(path: Path, most: int) -> bytes:
     """Read a regular file, or what a link leads to, of at most so many bytes.
 
-    Raises
-    ------
-    OSError
-        As of :func:`open_regular`, or the file is larger.
+    Raises OSError: as of :func:`open_regular`, or the file is larger.
     """
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
@@ -118,10 +112,7 @@ def write_whole(path: Path, content: bytes | str) -> None:
     A link in its place is replaced, not followed: its target stays unchanged. File names that are no valid text are
     written as escapes.
 
-    Raises
-    ------
-    OSError
-        The file cannot be written.
+    Raises OSError: the file cannot be written.
     """
     content = content.encode(errors="backslashreplace") if isinstance(content, str) else content
     with replacing(path) as file:
@@ -132,18 +123,15 @@ def write_whole(path: Path, content: bytes | str) -> None:
 def replacing(path: Path, *, lasting: bool = False) -> Iterator[BinaryIO]:
     """Open a new file beside a path, which takes its place when all has been written, and is removed otherwise.
 
+    Raises OSError: the file cannot be written, or a device or a pipe is in its place, which a file must not take:
+    whoever may, such as the administrator of a container, would leave the machine without /dev/null.
+
     Parameters
     ----------
     path : Path
     lasting : bool, default=False
         Whether it is on the disk before it takes the place, and the place after it: should the machine stop, one of the
         two files is there, whole.
-
-    Raises
-    ------
-    OSError
-        The file cannot be written, or a device or a pipe is in its place, which a file must not take: whoever may, such
-        as the administrator of a container, would leave the machine without /dev/null.
     """
     with named_errors(path):
         if path.is_dir():
@@ -168,10 +156,7 @@ def beside(path: Path) -> Iterator[tuple[Path, BinaryIO]]:
 
     What processes that were killed left of the same path is removed first; what others are writing is left alone.
 
-    Raises
-    ------
-    OSError
-        The file cannot be made.
+    Raises OSError: the file cannot be made.
     """
     _remove_what_killed_writers_left(path)
     while True:
@@ -233,10 +218,7 @@ def _is_part(name: str, path: Path) -> bool:
 def locked(descriptor: int) -> bool:
     """Take the system's lock on an open file, which ends with it; False where somebody else has it.
 
-    Raises
-    ------
-    OSError
-        The file system has no locks.
+    Raises OSError: the file system has no locks.
     """
     if sys.platform == "win32":
         import msvcrt

@@ -15,8 +15,8 @@ import numpy as np
 
 from slabsvm.data.distinct import Distinct, is_missing
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
-from slabsvm.runtime.cached import cached_property
-from slabsvm.runtime.counting import counted
+from slabsvm.runtime.caller import counted
+from slabsvm.runtime.objects import cached_property
 
 # The group of a sample that several groups have, and the member that a row of weight 0 is.
 SHARED = -1
@@ -29,27 +29,16 @@ class Groups:
 
     Groups are numbered by the first sample of each, so that their names and the order of rows have no part in it, and
     members are in the order of groups, and of samples in each.
-
-    Attributes
-    ----------
-    samples, numbers : (p,) arrays of intp
-        The sample and the group of each member.
-    weights : (p,) array of float64
-        How much each counts: all groups count alike, and within a group rows do by their weights. They sum to 1.
-    representatives : (p,) array of intp
-        A row of each member.
-    of_rows : (n,) array of intp
-        The member that each row is; NO_MEMBER for a row of weight 0.
-    of_samples : (m,) array of intp
-        The group of each sample; SHARED for one that several groups have.
     """
 
+    # (p,): the sample and the group of each member
     samples: IndexArray
     numbers: IndexArray
+    # (p,): how much each counts: all groups count alike, and within a group rows do by their weights. They sum to 1.
     weights: FloatArray
-    representatives: IndexArray
-    of_rows: IndexArray
-    of_samples: IndexArray
+    representatives: IndexArray  # (p,): a row of each member
+    of_rows: IndexArray  # (n,): the member that each row is; NO_MEMBER for a row of weight 0
+    of_samples: IndexArray  # (m,): the group of each sample; SHARED for one that several groups have
 
     @property
     def count(self) -> int:
@@ -74,11 +63,8 @@ class Groups:
 def groups_of(names: Any, distinct: Distinct, weights: FloatArray) -> Groups:
     """Return which samples each group has, for the name of each row's group, (n,), and the rows' weights, (n,).
 
-    Raises
-    ------
-    ValueError
-        For another number of names than rows, for names that are missing, and where all rows that weigh anything are of
-        one group.
+    Raises ValueError: for another number of names than rows, for names that are missing, and where all rows that weigh
+    anything are of one group.
     """
     kept = np.flatnonzero(distinct.group >= 0)
     named, samples, m = numbered(names, len(weights))[kept], distinct.group[kept], len(distinct.weights)
@@ -107,12 +93,8 @@ def groups_of(names: Any, distinct: Distinct, weights: FloatArray) -> Groups:
 def numbered(names: Any, n_rows: int) -> IndexArray:
     """Return the number of each row's group, (n_rows,), in the order in which groups appear.
 
-    Raises
-    ------
-    ValueError
-        For another number of names than rows, and for names that are missing.
-    TypeError
-        For names that cannot be compared.
+    Raises ValueError: for another number of names than rows, and for names that are missing. TypeError: for names that
+    cannot be compared.
     """
     # An array of words would take NaN for one, and 1 for "1"; a masked array lists what is masked as None.
     given = np.asarray(names, dtype=object) if isinstance(names, list | tuple) else np.asanyarray(names)

@@ -3,6 +3,11 @@
 A pass over X computes the scores X w. It returns rows near a plane whole, and one weighted sum of the rows beyond each
 plane. The result of a pass therefore does not grow with the number of samples, wherever they are: in an array, in a
 memory-mapped file, in CSR rows, or on the workers of a Dask cluster.
+
+Rows may be taken to features of a map, which are never held for more than a stretch. A pass needs the scores
+<w, phi(x)> and the sum of the rows beyond the planes. Both follow from coordinates c(x) with phi(x) = basis' c(x), so
+that the basis, which may cost more than all else, is applied to sums and to rows near the planes alone. These travel as
+they are: a row has fewer features than its image.
 """
 
 from __future__ import annotations
@@ -10,15 +15,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from slabsvm.data.pieces import product
-from slabsvm.runtime.arrays import FloatArray
+from slabsvm.runtime.arrays import FloatArray, product
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
 Rows = Any
@@ -30,90 +34,50 @@ STRETCH_BYTES = 2**20
 
 @dataclass(frozen=True)
 class Planes:
-    """The planes of a pass, and which rows are near each.
+    """The planes of a pass, and which rows are near each."""
 
-    Attributes
-    ----------
-    signs : (P,) array of +1 and -1
-        sigma_p.
-    nears, fars : (P,) arrays
-        Rows with nears <= sigma_p s <= fars are near plane p; those with sigma_p s < nears are beyond it.
-    caps : (P,) array
-        The multiplier of a row beyond the plane, for each unit of its weight.
-    """
-
-    signs: FloatArray
+    signs: FloatArray  # (P,) of +1 and -1: sigma_p
+    # (P,): rows with nears <= sigma_p s <= fars are near plane p; those with sigma_p s < nears are beyond it
     nears: FloatArray
     fars: FloatArray
-    caps: FloatArray
+    caps: FloatArray  # (P,): the multiplier of a row beyond the plane, for each unit of its weight
 
 
 @dataclass(frozen=True)
 class Swept:
-    """The result of a pass.
+    """The result of a pass."""
 
-    Attributes
-    ----------
-    rows, weights : (n, d) array or CSR matrix, (n,) array
-        The rows near a plane, and their weights.
-    masses : (P,) array
-        The sum of the multipliers of the rows beyond each plane.
-    tails : (P,) array
-        The sum of their sigma_p s, each times its multiplier.
-    pull : (d,) array
-        The sum over planes p and rows beyond them of sigma_p times multiplier times row.
-    """
-
+    # (n, d) or CSR matrix, (n,): the rows near a plane, and their weights
     rows: Rows
     weights: FloatArray
-    masses: FloatArray
-    tails: FloatArray
-    pull: FloatArray
+    masses: FloatArray  # (P,): the sum of the multipliers of the rows beyond each plane
+    tails: FloatArray  # (P,): the sum of their sigma_p s, each times its multiplier
+    pull: FloatArray  # (d,): the sum over planes p and rows beyond them of sigma_p times multiplier times row
 
 
 @dataclass(frozen=True)
 class Surveyed:
-    """The result of a first pass: a sample of the rows with its weights, and the sizes of the problem.
+    """The result of a first pass: a sample of the rows with its weights, and the sizes of the problem."""
 
-    Attributes
-    ----------
-    rows, weights : (n, d) array or CSR matrix, (n,) array
-    total_weight : float
-    n_weighted : int
-        The number of rows of positive weight.
-    sum_of_squares, largest_square : float
-        Of the Euclidean lengths of rows of positive weight.
-    """
-
+    # (n, d) or CSR matrix, (n,)
     rows: Rows
     weights: FloatArray
     total_weight: float
-    n_weighted: int
+    n_weighted: int  # the number of rows of positive weight
+    # Of the Euclidean lengths of rows of positive weight
     sum_of_squares: float
     largest_square: float
 
 
 class Source(ABC):
-    """Rows in stretches, in a fixed order.
-
-    Attributes
-    ----------
-    n_samples, n_features : int
-    weights : (n_samples,) array or None
-        None for ones.
-    bytes_per_row : int
-        The average size of a row in float64.
-    stretch_bytes : int
-    n_passes : int
-        The number of passes so far.
-    """
+    """Rows in stretches, in a fixed order."""
 
     n_samples: int
     n_features: int
-    weights: FloatArray | None
-    bytes_per_row: int
+    weights: FloatArray | None  # (n_samples,) or None: None for ones
+    bytes_per_row: int  # the average size of a row in float64
     stretch_bytes: int
-    n_passes: int = 0
+    n_passes: int = 0  # the number of passes so far
 
     @abstractmethod
     def _visit(self, visitor: Callable[[Rows, FloatArray, int], Result], bytes_per_row: int) -> list[Result]:
@@ -168,13 +132,7 @@ class Source(ABC):
 class Local(Source):
     """Rows of an array, a memory-mapped array or a CSR matrix in this process, copied at most one stretch at a time.
 
-    Parameters
-    ----------
-    X : (n_samples, n_features) array or CSR matrix of float32 or float64
-    weights : (n_samples,) array or None
-        None for ones.
-    n_threads : int, default=1
-    stretch_bytes : int, default=STRETCH_BYTES
+    X is of float32 or float64; weights of None are ones.
     """
 
     def __init__(
@@ -255,18 +213,11 @@ def _float64(rows: Rows) -> Rows:
 
 @dataclass(frozen=True)
 class Sweep:
-    """The visitor that finds which rows are near planes, and sums those beyond them.
+    """The visitor that finds which rows are near planes, and sums those beyond them."""
 
-    Attributes
-    ----------
-    w : (k,) array
-    planes : Planes
-    lift : function of rows, (n, d), that gives what w is a direction of, (n, k)
-    """
-
-    w: FloatArray
+    w: FloatArray  # (k,)
     planes: Planes
-    lift: Callable[[Rows], Rows] = _float64
+    lift: Callable[[Rows], Rows] = _float64  # function of rows, (n, d), that gives what w is a direction of, (n, k)
 
     def __call__(self, rows: Rows, weights: FloatArray, first: int) -> Swept:
         """Return the rows near a plane, as they are, and the sums of the others, lifted."""
@@ -294,3 +245,74 @@ def _squared_lengths(rows: Rows) -> FloatArray:
 
 def _stacked(parts: Sequence[Rows]) -> Rows:
     return sp.csr_array(sp.vstack(parts)) if sp.issparse(parts[0]) else np.concatenate(parts)
+
+
+class Map(Protocol):
+    """A map in two steps, as `slabsvm.kernels.landmarks.Landmarks` is."""
+
+    n_lifted: int
+    n_features: int
+
+    def lift(self, rows: Rows) -> FloatArray:
+        """Return c(x) of rows (n, d), shape (n, n_lifted)."""
+
+    def lifted(self, w: FloatArray) -> FloatArray:
+        """Return basis w."""
+
+    def settled(self, coordinates: FloatArray) -> FloatArray:
+        """Return basis' c."""
+
+    def __call__(self, rows: Rows) -> FloatArray:
+        """Return phi(x), shape (n, n_features), the same of equal rows."""
+
+
+@dataclass(frozen=True)
+class AlongImage:
+    """The function that gives rows the position of their images along w, from `basis w`, shape (n_lifted,).
+
+    check, which may raise, is shown the rows first.
+    """
+
+    lift: Callable[[Rows], FloatArray]
+    lifted: FloatArray
+    check: Callable[[Rows], None]
+
+    def __call__(self, rows: Rows) -> FloatArray:
+        """Return <w, phi(x)>."""
+        self.check(rows)
+        return product(self.lift(rows), self.lifted)
+
+
+class Mapped(Source):
+    """The images of another source's rows by a map."""
+
+    def __init__(self, source: Source, image: Map) -> None:
+        self.source = source
+        self.image = image
+        self.weights = source.weights
+        self.n_samples, self.n_features = source.n_samples, image.n_features
+        self.bytes_per_row = 8 * image.n_lifted
+        self.stretch_bytes = source.stretch_bytes
+        self.n_passes = source.n_passes
+
+    def _visit(self, visitor: Callable[[Rows, FloatArray, int], Result], bytes_per_row: int) -> list[Result]:
+        return self.source._visit(visitor, max(bytes_per_row, self.source.bytes_per_row))
+
+    def mapped(self, survey: Surveyed) -> Surveyed:
+        """Return a survey of the other source as one of the images; no image is longer than 1, or by chance a little.
+
+        Their mean squared length is that of the sample's.
+        """
+        rows = self.image(survey.rows)
+        squares = np.einsum("ij,ij->i", rows, rows)[survey.weights > 0]
+        return replace(
+            survey,
+            rows=rows,
+            sum_of_squares=float(squares.mean() * survey.n_weighted),
+            largest_square=max(1.0, float(squares.max())),
+        )
+
+    def sweep(self, w: FloatArray, planes: Planes) -> Swept:
+        """Return the images near the planes and the sums of those beyond them."""
+        swept = self._swept(Sweep(self.image.lifted(w), planes, self.image.lift), self.bytes_per_row)
+        return replace(swept, rows=self.image(swept.rows), pull=self.image.settled(swept.pull))

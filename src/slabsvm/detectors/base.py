@@ -29,9 +29,9 @@ from slabsvm.fitted.scale import made_by_few
 from slabsvm.fitted.training import Training
 from slabsvm.fitted.weighting import checked_weights
 from slabsvm.runtime.arrays import BoolArray, FloatArray
-from slabsvm.runtime.atomic import atomic
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.caller import warn
+from slabsvm.runtime.objects import atomic
 from slabsvm.runtime.sklearn_private import StrOptions, _fit_context, _safe_indexing, validate_parameter_constraints
 
 # Types of which a value that was valid stays so.

@@ -11,7 +11,6 @@ import scipy.sparse as sp
 from scipy.special import logsumexp
 from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.data.pieces import pieces
 from slabsvm.detectors.base import (
     Detector,
     accepted_share,
@@ -29,9 +28,9 @@ from slabsvm.kernels.base import LARGEST_KERNEL_VALUE
 from slabsvm.kernels.expansion import BLOCK_BYTES
 from slabsvm.kernels.rbf import RBF
 from slabsvm.kernels.surroundings import Surroundings
-from slabsvm.runtime.arrays import FloatArray, IndexArray
+from slabsvm.runtime.arrays import FloatArray, IndexArray, pieces
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
-from slabsvm.runtime.cached import cached_property
+from slabsvm.runtime.objects import cached_property
 from slabsvm.runtime.sklearn_private import FiniteReal, Interval, StrOptions
 
 # Half of the least finite number: what is below is outside.

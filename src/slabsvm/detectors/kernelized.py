@@ -14,7 +14,6 @@ from joblib import effective_n_jobs
 
 from slabsvm.data.checks import SMALLEST_SQUARE
 from slabsvm.data.distinct import Distinct, distinct_rows, near_copies, same_points
-from slabsvm.data.pieces import pieces
 from slabsvm.detectors.base import Detector, parameters
 from slabsvm.fitted.model import KernelModel
 from slabsvm.fitted.training import Training
@@ -27,7 +26,7 @@ from slabsvm.kernels.expansion import Expansion
 from slabsvm.kernels.function import FromFunction
 from slabsvm.kernels.named import NAMED
 from slabsvm.kernels.surroundings import Surroundings
-from slabsvm.runtime.arrays import FloatArray
+from slabsvm.runtime.arrays import FloatArray, pieces
 from slabsvm.runtime.sklearn_private import FiniteReal, StrOptions
 
 # A precomputed kernel matrix may be this far from symmetric, relative to its largest entry, and its diagonal this far

@@ -17,8 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.data.checks import SMALLEST_SQUARE
 from slabsvm.data.distinct import distinct_rows
-from slabsvm.data.mapped import AlongImage, Mapped
-from slabsvm.data.passes import Along, Local, Source, Surveyed
+from slabsvm.data.passes import Along, AlongImage, Local, Mapped, Source, Surveyed
 from slabsvm.detectors.base import Scored, SlabCollapseWarning, parameters, scale_by_few
 from slabsvm.dual.program import one_class_slab
 from slabsvm.fitted import infinity
@@ -32,8 +31,8 @@ from slabsvm.kernels.base import LARGEST_KERNEL_VALUE
 from slabsvm.kernels.landmarks import Landmarks, landmarks
 from slabsvm.kernels.surroundings import Surroundings
 from slabsvm.runtime.arrays import FloatArray
-from slabsvm.runtime.atomic import atomic
 from slabsvm.runtime.caller import warn
+from slabsvm.runtime.objects import atomic
 from slabsvm.runtime.sklearn_private import FiniteReal, Interval, StrOptions, _fit_context
 
 if TYPE_CHECKING:

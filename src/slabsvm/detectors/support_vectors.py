@@ -41,8 +41,7 @@ from slabsvm.kernels.surroundings import Surroundings
 from slabsvm.kernels.tables import Projection
 from slabsvm.runtime.arrays import BoolArray, FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
-from slabsvm.runtime.caller import warn
-from slabsvm.runtime.counting import counted
+from slabsvm.runtime.caller import counted, warn
 from slabsvm.runtime.sklearn_private import FiniteReal, Interval, StrOptions
 
 # Steps that a solution is polished with at most, for each sample.

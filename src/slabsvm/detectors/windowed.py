@@ -28,8 +28,8 @@ from slabsvm.fitted.pipelines import predict_learned
 from slabsvm.fitted.weighting import checked_weights
 from slabsvm.gram.products import gram_of
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IntArray
-from slabsvm.runtime.atomic import atomic
-from slabsvm.runtime.counting import counted
+from slabsvm.runtime.caller import counted
+from slabsvm.runtime.objects import atomic
 from slabsvm.runtime.sklearn_private import Interval, _fit_context
 
 # What a detector learns from at least.

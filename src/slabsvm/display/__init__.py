@@ -1,14 +1,11 @@
 """Figures. matplotlib, the optional extra `slabsvm[plots]`, is imported in this folder alone, and only to draw."""
 
 from slabsvm.display.boundary import SlabBoundaryDisplay
-from slabsvm.display.calibration import CalibrationDisplay
-from slabsvm.display.explanation import draw_explanation, draw_explanations
+from slabsvm.display.curves import CalibrationDisplay, OSCRDisplay
+from slabsvm.display.explanation import draw_explanation, draw_explanations, draw_functions
 from slabsvm.display.figures import PlotsMissingError, colour_map, figure, require_matplotlib
-from slabsvm.display.functions import draw_functions
-from slabsvm.display.hills import ScoresDisplay
 from slabsvm.display.monitor import draw_monitor
-from slabsvm.display.oscr import OSCRDisplay
-from slabsvm.display.scores import draw_scores
+from slabsvm.display.scores import ScoresDisplay, draw_scores
 from slabsvm.display.selection import draw_search
 
 __all__ = [

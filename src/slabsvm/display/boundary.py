@@ -12,11 +12,11 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.display.explanation import as_table, names_of
-from slabsvm.display.figures import axes_of, lighten, require_matplotlib
+from slabsvm.display.figures import axes_of, legend, lighten, require_matplotlib
 from slabsvm.display.palette import INK, KNOWN, NOVEL, SEQUENCE, SOFT
 from slabsvm.fitted.pipelines import as_taken, final_detector
 from slabsvm.runtime.arrays import BoolArray, FloatArray
-from slabsvm.runtime.counting import counted
+from slabsvm.runtime.caller import counted
 
 
 class SlabBoundaryDisplay:
@@ -144,20 +144,11 @@ class SlabBoundaryDisplay:
                 label = f"{counted(int(kind.sum()), 'row')} {name}"
                 self.ax_.scatter(*self.X[kind].T, zorder=3, label=label, **marks)
         if self.support.any():
-            self.ax_.scatter(
-                *self.X[self.support].T,
-                s=34,
-                facecolors="none",
-                edgecolors=SOFT,
-                lw=0.7,
-                zorder=4,
-                label=f"{self.support.sum():,} support vectors",
-            )
+            rings: dict[str, Any] = {"s": 34, "facecolors": "none", "edgecolors": SOFT, "lw": 0.7, "zorder": 4}
+            self.ax_.scatter(*self.X[self.support].T, label=f"{self.support.sum():,} support vectors", **rings)
         self.ax_.set_xlabel(self.feature_names[0], color=SOFT)
         self.ax_.set_ylabel(self.feature_names[1], color=SOFT)
         lighten(self.ax_, labelsize=9)
         # Below, so that a title has its place.
-        self.ax_.legend(
-            loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=2, frameon=False, labelcolor=INK, fontsize=8
-        )
+        legend(self.ax_, 8, loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=2)
         return self

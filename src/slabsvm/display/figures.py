@@ -110,6 +110,16 @@ def lighten(axes: Any, labelsize: float = 10) -> None:
     axes.tick_params(colors=SOFT, labelsize=labelsize)
 
 
+def legend(axes: Any, size: float = 9, **place: Any) -> None:
+    """Draw the names of what is in axes."""
+    axes.legend(frameon=False, labelcolor=INK, fontsize=size, **place)
+
+
+def note(axes: Any, text: str, at: Any, shift: tuple[float, float], size: float = 9, **how: Any) -> None:
+    """Write a text near a place, shifted by points."""
+    axes.annotate(text, at, shift, textcoords="offset points", fontsize=size, **how)
+
+
 def colour_map() -> Any:
     """The house's colours from paper to ink, for values from low to high."""
     from matplotlib.colors import LinearSegmentedColormap

@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.display.figures import lighten, require_matplotlib, shown_figure
+from slabsvm.display.figures import legend, lighten, note, require_matplotlib, shown_figure
 from slabsvm.display.palette import CURVES, GREEN, INK, NOVEL, SOFT, VIOLET
-from slabsvm.monitoring.course import RATES
+from slabsvm.monitoring.course import RATES, rates
 from slabsvm.monitoring.monitor import DriftMonitor
-from slabsvm.monitoring.rates import rates
 
 TESTS = ("scores", "classes")
 COLOURS = {"rejection": NOVEL, "recall": GREEN, "detection": VIOLET}
@@ -47,12 +46,12 @@ def draw_monitor(monitor: DriftMonitor, *, figure: Any = None) -> Any:
     """
     require_matplotlib()
     check_is_fitted(monitor)
-    points = monitor._course.history.points
+    points = monitor.course_.history.points
     if not len(points):
         raise ValueError("The monitor has read no rows, so that there is nothing to draw. update(X) reads some.")
     figure = shown_figure(7.2, 4.6, layout="constrained") if figure is None else figure
     above, below = figure.subplots(2, 1, sharex=True)
-    n_tests = len(monitor._course.tests)
+    n_tests = len(monitor.course_.tests)
     rows = points[:, 0]
     _draw_evidence(above, monitor, rows, points[:, 1 : 1 + n_tests] / LOG_10)
     for place, name in enumerate(RATES):
@@ -66,7 +65,7 @@ def draw_monitor(monitor: DriftMonitor, *, figure: Any = None) -> Any:
     below.set_xlim(0, max(monitor.n_rows_, 1))
     below.set_xlabel("row", color=SOFT)
     below.set_ylabel("rolling rate", color=SOFT)
-    below.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, labelcolor=INK, fontsize=9)
+    legend(below, loc="center left", bbox_to_anchor=(1.0, 0.5))
     for axes in (above, below):
         lighten(axes, labelsize=9)
     return figure
@@ -78,26 +77,10 @@ def _draw_evidence(axes: Any, monitor: DriftMonitor, rows: Any, evidence: Any) -
     for values, name, colour in zip(evidence.T, TESTS, CURVES, strict=False):
         axes.plot(rows, np.maximum(values, lowest), color=colour, lw=1.6, label=name)
     axes.axhline(level, color=SOFT, lw=1.0, ls=(0, (4, 3)))
-    axes.annotate(
-        "alarm",
-        (0, level),
-        (3, 3),
-        xycoords=("axes fraction", "data"),
-        textcoords="offset points",
-        color=SOFT,
-        fontsize=9,
-    )
+    note(axes, "alarm", (0, level), (3, 3), xycoords=("axes fraction", "data"), color=SOFT)
     if monitor.alarm_:
         axes.axvline(monitor.alarm_row_, color=INK, lw=1.0)
-        axes.annotate(
-            f"row {monitor.alarm_row_:,}",
-            (monitor.alarm_row_, 1),
-            (4, -2),
-            xycoords=("data", "axes fraction"),
-            textcoords="offset points",
-            va="top",
-            color=INK,
-            fontsize=9,
-        )
+        row = monitor.alarm_row_
+        note(axes, f"row {row:,}", (row, 1), (4, -2), xycoords=("data", "axes fraction"), va="top", color=INK)
     axes.set_ylabel("evidence, powers of 10", color=SOFT)
-    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, labelcolor=INK, fontsize=9)
+    legend(axes, loc="center left", bbox_to_anchor=(1.0, 0.5))

@@ -7,47 +7,40 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.detectors.slab import OneClassSlabSVM
-from slabsvm.display.figures import lighten, require_matplotlib, shown_figure, svg
+from slabsvm.display.figures import axes_of, legend, lighten, require_matplotlib, shown_figure, svg
 from slabsvm.display.palette import INK, KNOWN, LINE, NOVEL, SOFT
 from slabsvm.ensemble.auto import AutoSlabSVM
 from slabsvm.ensemble.combination import viewed
 from slabsvm.fitted.pipelines import as_taken, final_detector
 from slabsvm.fitted.sources import rows_in_memory
 from slabsvm.runtime.arrays import FloatArray
-from slabsvm.runtime.counting import counted
+from slabsvm.runtime.caller import counted
 
 BINS = (10, 50)
 # Most training rows lie between these quantiles. The picture goes beyond them, and beyond the planes, by as much again
 # at most.
 MOST = (0.05, 0.95)
 REACH = 1.0
+# Where names stand: above the right end.
+ABOVE: dict[str, Any] = {"loc": "lower right", "bbox_to_anchor": (1.0, 1.0), "borderaxespad": 0.2}
 
 
 @dataclass(frozen=True)
 class Hill:
-    """Scores of training rows without themselves, and what is accepted.
+    """Scores of training rows without themselves, and what is accepted."""
 
-    Attributes
-    ----------
-    title, unit : str
-        What stands above, and what is measured.
-    learned : (n,) array of float64
-    planes : (lower, upper)
-        Accepted is what lies between; either may be infinite.
-    new : (n_new,) array of float64 or None
-    """
-
+    # What stands above, and what is measured
     title: str
     unit: str
-    learned: FloatArray
-    planes: tuple[float, float]
-    new: FloatArray | None
+    learned: FloatArray  # (n,)
+    planes: tuple[float, float]  # (lower, upper): Accepted is what lies between; either may be infinite
+    new: FloatArray | None  # (n_new,) or None
 
     def accepted(self, scores: FloatArray) -> float:
         """Return the share of scores between the planes."""
@@ -118,9 +111,7 @@ def _draw_hills(hills: list[Hill], figure: Any) -> Any:
     draw_hill(figure.add_subplot(grid[0, :]), first)
     for column, hill in enumerate(small):
         draw_hill(figure.add_subplot(grid[1, column]), hill, small=True)
-    figure.axes[0].legend(
-        loc="lower right", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.2, frameon=False, labelcolor=INK, fontsize=9
-    )
+    legend(figure.axes[0], **ABOVE)
     figure.tight_layout()
     return figure
 
@@ -203,3 +194,69 @@ def draw_hill(axes: Any, hill: Hill, *, small: bool = False) -> None:
     else:
         axes.locator_params(axis="x", nbins=3)
     lighten(axes, labelsize=7 if small else 10)
+
+
+class ScoresDisplay:
+    """The density of training rows' scores, each without itself, with the planes and beside it new rows'.
+
+    `draw_scores` draws the same, and the members of an `AutoSlabSVM` too. Make it with `from_estimator` or
+    `from_predictions`.
+
+    Parameters
+    ----------
+    hill : Hill
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+    figure_ : matplotlib Figure
+        Set by `plot`.
+    """
+
+    def __init__(self, *, hill: Hill) -> None:
+        self.hill = hill
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, X: Any = None, *, ax: Any = None) -> Self:
+        """Draw the scores of a fitted detector, a pipeline or a search, as `draw_scores` does."""
+        require_matplotlib()
+        return cls(hill=hills_of(estimator, X)[0]).plot(ax=ax)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        scores: Any,
+        *,
+        planes: tuple[float, float],
+        new_scores: Any = None,
+        name: str = "",
+        ax: Any = None,
+    ) -> Self:
+        """Draw scores of positives, (n,), and of new rows.
+
+        Parameters
+        ----------
+        scores : array-like of shape (n,)
+            Of positives that were not learned; NaN are left out.
+        planes : (lower, upper)
+            Accepted is what lies between; either may be infinite.
+        new_scores : array-like of shape (n_new,), default=None
+        name : str, default=""
+            The title.
+        ax : matplotlib Axes, default=None
+        """
+        learned = np.asarray(scores, dtype=np.float64).ravel()
+        learned = learned[~np.isnan(learned)]
+        if not len(learned):
+            raise ValueError("There are no scores to draw; give those of at least one positive.")
+        new = None if new_scores is None else np.asarray(new_scores, dtype=np.float64).ravel()
+        return cls(hill=Hill(title=name, unit="score", learned=learned, planes=planes, new=new)).plot(ax=ax)
+
+    def plot(self, *, ax: Any = None) -> Self:
+        """Draw it, into axes of yours or into a new figure of pyplot's."""
+        require_matplotlib()
+        self.ax_ = axes_of(ax, 8.0, 3.6)
+        self.figure_ = self.ax_.figure
+        draw_hill(self.ax_, self.hill)
+        legend(self.ax_, **ABOVE)
+        return self

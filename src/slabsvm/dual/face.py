@@ -18,10 +18,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
-from slabsvm.data.pieces import pieces
 from slabsvm.dual.program import Dual
 from slabsvm.gram.cholesky import cholesky, in_turn, inverse_of_lower, solve_lower
-from slabsvm.runtime.arrays import AnyFloatArray, BoolArray, FloatArray, IndexArray
+from slabsvm.runtime.arrays import AnyFloatArray, BoolArray, FloatArray, IndexArray, pieces
 
 # Added to K_FF's diagonal, relative to its mean: duplicates make K_FF singular, rounding makes it slightly indefinite.
 RIDGE: dict[Any, float] = {np.float64: 1e-13, np.float32: 1e-6}

@@ -28,7 +28,7 @@ import numpy.typing as npt
 
 from slabsvm.gram.precision import ROUNDING_GAP
 from slabsvm.runtime.arrays import BoolArray, FloatArray
-from slabsvm.runtime.cached import cached_property
+from slabsvm.runtime.objects import cached_property
 
 # A gap is measured against the objective, but never against less than this share of the largest objective that
 # the boxes allow: where w = 0 is optimal the objective vanishes and no relative gap could ever be reached.

@@ -9,7 +9,7 @@ from slabsvm.dual.face import Face
 from slabsvm.dual.program import Dual
 from slabsvm.gram.precision import ROUNDING_GAP
 from slabsvm.runtime.arrays import FloatArray
-from slabsvm.runtime.cached import cached_property
+from slabsvm.runtime.objects import cached_property
 
 
 @dataclass(frozen=True)

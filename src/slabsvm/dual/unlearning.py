@@ -23,14 +23,13 @@ from typing import Any
 
 import numpy as np
 
-from slabsvm.data.pieces import pieces
 from slabsvm.dual.face import Face
 from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Point, Solution
 from slabsvm.gram.base import Gram
 from slabsvm.gram.dense import Dense
-from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
-from slabsvm.runtime.cached import cached_property
+from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray, pieces
+from slabsvm.runtime.objects import cached_property
 
 # Up to so many samples all are left out exactly, by a descent where a path does not arrive.
 EXACT = 1000

@@ -31,8 +31,7 @@ from slabsvm.fitted.recall import too_uneven
 from slabsvm.fitted.sources import is_dask, rows_in_memory, rows_in_place, source_of
 from slabsvm.fitted.training import Training, whole_multiples
 from slabsvm.runtime.arrays import FloatArray, IndexArray
-from slabsvm.runtime.caller import warn
-from slabsvm.runtime.counting import counted
+from slabsvm.runtime.caller import counted, warn
 from slabsvm.runtime.sklearn_private import Interval, _num_samples
 from slabsvm.selection.criteria import RecallMissedWarning
 from slabsvm.selection.progress import Progress, Steps, WithProgress

@@ -29,7 +29,7 @@ from slabsvm.fitted.explanation import Explanation
 from slabsvm.fitted.sources import refuse_what_is_not_finite
 from slabsvm.fitted.training import Training
 from slabsvm.runtime.arrays import FloatArray, IndexArray
-from slabsvm.runtime.counting import counted
+from slabsvm.runtime.caller import counted
 
 # The half range of a feature must be between these: then its square, and a sum of a million squares, are in float64.
 SQUARED = (1e-150, 1e150)

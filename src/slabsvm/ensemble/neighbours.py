@@ -14,15 +14,14 @@ from scipy.spatial import KDTree
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.data.groups import SHARED
-from slabsvm.data.pieces import pieces
 from slabsvm.detectors.base import Detector, fit_with_groups, parameters
 from slabsvm.dual.program import weighted_quantile
 from slabsvm.fitted.explanation import Explanation, of_distances
 from slabsvm.fitted.model import Model, rounding_of
 from slabsvm.fitted.training import Training
-from slabsvm.runtime.arrays import FloatArray, IndexArray
+from slabsvm.runtime.arrays import FloatArray, IndexArray, pieces
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
-from slabsvm.runtime.cached import cached_property
+from slabsvm.runtime.objects import cached_property
 from slabsvm.runtime.sklearn_private import Interval, nearest
 
 # A tree finds neighbours faster than all distances do in so many dimensions, of 500 to 10,000 samples.

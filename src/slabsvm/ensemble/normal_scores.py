@@ -13,7 +13,7 @@ from slabsvm.data.checks import is_plain, reading
 from slabsvm.detectors.base import takes_unnamed
 from slabsvm.fitted.weighting import checked_weights
 from slabsvm.runtime.arrays import FloatArray
-from slabsvm.runtime.atomic import atomic
+from slabsvm.runtime.objects import atomic
 
 # A table of this many values of a feature, evenly spread over the normal scores, is off by less than a thousandth in
 # the ranks of 20,000 rows (tests/detectors/test_normal_scores.py).

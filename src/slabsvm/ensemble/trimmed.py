@@ -34,8 +34,8 @@ from slabsvm.detectors.one_class_svm import OneClassSVM
 from slabsvm.dual.program import weighted_quantile
 from slabsvm.fitted.model import rounding_of
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
-from slabsvm.runtime.atomic import atomic
 from slabsvm.runtime.caller import silenced
+from slabsvm.runtime.objects import atomic
 from slabsvm.runtime.sklearn_private import HasMethods, Interval, _fit_context, _num_samples, _safe_indexing
 
 # The share of rows that the judge may leave outside: it is to know what most rows are like.

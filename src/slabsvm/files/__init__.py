@@ -6,7 +6,6 @@ with it. Nothing that is read can name code.
 
 from slabsvm.files.models.archive import ModelFileError
 from slabsvm.files.models.saving import load, save
-from slabsvm.files.onnx.export import to_onnx
-from slabsvm.files.onnx.pipelines import register_with_skl2onnx
+from slabsvm.files.onnx.export import register_with_skl2onnx, to_onnx
 
 __all__ = ["ModelFileError", "load", "register_with_skl2onnx", "save", "to_onnx"]

@@ -21,8 +21,8 @@ from typing import Any, BinaryIO, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from slabsvm.runtime.counting import counted
-from slabsvm.tables.cells import TableError, shown
+from slabsvm.runtime.caller import counted
+from slabsvm.tables.columns import TableError, shown
 
 # Before each entry of a directory.
 ENTRY = b"PK\x01\x02"
@@ -62,18 +62,8 @@ class ArrayError(ValueError):
 def opened(file: BinaryIO, bytes_by_member: int, most: int) -> zipfile.ZipFile:
     """Return an archive, whose directory is counted before zipfile makes an object of some 300 bytes of each entry.
 
-    Parameters
-    ----------
-    file : binary file, open for reading
-    bytes_by_member : int
-        What a member takes at least, in the archive and in its directory.
-    most : int
-        Of members, in a file of any size.
-
-    Raises
-    ------
-    zipfile.BadZipFile
-        It is no archive, or names more members; and all of DAMAGED.
+    A member takes so many bytes at least, in the archive and in its directory, and a file of any size has no more
+    members than most. Raises zipfile.BadZipFile where it is no archive, or names more; and all of DAMAGED.
     """
     size = file.seek(0, os.SEEK_END)
     inner = _Counted(file, min(most, 1 + size // bytes_by_member))
@@ -83,14 +73,7 @@ def opened(file: BinaryIO, bytes_by_member: int, most: int) -> zipfile.ZipFile:
 
 
 class _Counted:
-    """A file for zipfile, which reads an archive's directory in one piece.
-
-    Parameters
-    ----------
-    file : binary file, open for reading
-    most : int or None
-        The entries that a piece may hold.
-    """
+    """A file for zipfile, which reads an archive's directory in one piece: a piece may hold most entries."""
 
     def __init__(self, file: BinaryIO, most: int | None) -> None:
         self._file = file
@@ -107,25 +90,13 @@ class _Counted:
 
 @dataclass(frozen=True)
 class Header:
-    """What stands before an array.
+    """What stands before an array."""
 
-    Attributes
-    ----------
-    name : str
-        What the array is called in errors.
-    dtype : dtype of bool, int, unsigned int or float
-    shape : tuple of int
-    by_columns : bool
-        Whether the values are in Fortran's order.
-    start : int
-        Where the values begin.
-    """
-
-    name: str
-    dtype: np.dtype[Any]
+    name: str  # what the array is called in errors
+    dtype: np.dtype[Any]  # dtype of bool, int, unsigned int or float
     shape: tuple[int, ...]
-    by_columns: bool
-    start: int
+    by_columns: bool  # whether the values are in Fortran's order
+    start: int  # where the values begin
 
     @classmethod
     def of(cls, file: Any, name: str) -> Header:
@@ -189,11 +160,7 @@ def _dtype(descr: str, name: str) -> np.dtype[Any]:
 def mapped(path: Path) -> npt.NDArray[Any]:
     """Return the array of an NPY file, as a memory map.
 
-    Raises
-    ------
-    TableError
-        It is no such file, or of other values than numbers; the text says what is wrong.
-    OSError
+    Raises TableError: it is no such file, or of other values than numbers; the text says what is wrong. OSError.
     """
     with path.open("rb") as file:
         if file.read(4).startswith(b"PK\x03\x04"):
@@ -214,11 +181,8 @@ def mapped(path: Path) -> npt.NDArray[Any]:
 def unpacked(path: Path, name: str | None) -> npt.NDArray[Any]:
     """Return an array of an NPZ file, of several the one of this name.
 
-    Raises
-    ------
-    TableError
-        It is no such file, holds no such array, or one of other values than numbers; the text says what is wrong.
-    OSError
+    Raises TableError: it is no such file, holds no such array, or one of other values than numbers; the text says what
+    is wrong. OSError.
     """
     with path.open("rb") as file:
         if file.read(len(MAGIC)) == MAGIC:

@@ -15,8 +15,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from slabsvm.runtime.counting import counted
-from slabsvm.tables.cells import TableError, as_number, repeated, shown
+from slabsvm.runtime.caller import counted
+from slabsvm.tables.columns import TableError, as_number, repeated, shown
 
 BLOCK_BYTES = 2**22
 # A record of more bytes is refused: a cell without end must not fill the memory.
@@ -39,38 +39,17 @@ OTHERS = {
 
 @dataclass(frozen=True)
 class Block:
-    """Whole records.
+    """Whole records."""
 
-    Attributes
-    ----------
-    content : bytes, in UTF-8
-    line : int
-        The number of its first line in the file, from 1.
-    """
-
-    content: bytes
-    line: int
+    content: bytes  # in UTF-8
+    line: int  # the number of its first line in the file, from 1
 
 
 class Records:
     """The header of a text, and its records a block at a time.
 
-    Parameters
-    ----------
-    file : binary file
-    separator : str, a character
-    encoding : str
-    header : bool
-        Whether the first record has the columns' names; otherwise they are x0, x1, ...
-
-    Attributes
-    ----------
-    names : list of str
-
-    Raises
-    ------
-    TableError
-        The text is empty, in another encoding, with another separator, or a record is not what it should be.
+    The first record has the columns' `names` where there is a header; otherwise they are x0, x1, ... Raises TableError:
+    the text is empty, in another encoding, with another separator, or a record is not what it should be.
     """
 
     def __init__(self, file: BinaryIO, *, separator: str, encoding: str, header: bool) -> None:

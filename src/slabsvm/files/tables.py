@@ -22,7 +22,7 @@ from slabsvm.data.files import named_errors
 from slabsvm.files.arrays import mapped, unpacked
 from slabsvm.files.records import AS_CSV, AsItComes, Block, Records
 from slabsvm.runtime.extras import load
-from slabsvm.tables.cells import LAST_EXACT, TableError, repeated, shown
+from slabsvm.tables.columns import LAST_EXACT, TableError, repeated, shown
 
 STANDARD = Path("-")
 SUFFIXES = {
@@ -52,41 +52,19 @@ MOST_COLUMNS = 100_000
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """How a table is read.
+    """How a table is read."""
 
-    Attributes
-    ----------
-    format : str or None
-        One of SUFFIXES; None goes by the file's name.
-    separator : str or None
-        What is between the cells of a text; None is a comma, and of TSV a tab.
-    decimal : str
-        The decimal point of a text's numbers; ",." where some columns have points and others commas.
-    encoding : str
-    header : bool
-        Whether the first line of a text has the columns' names.
-    array : str or None
-        Which array of an NPZ file.
-    texts : collection of str
-        Columns whose cells are texts, whatever they look like.
-    ids : collection of str
-        Columns of texts that name rows: "NA" is a name, and only an empty cell is none.
-    n_columns : int or None
-        How many columns an svmlight file has, which states only those that are not 0.
-    live : bool
-        Whether the standard input is read as it comes, each line when it is there; in UTF-8 alone.
-    """
-
-    format: str | None = None
-    separator: str | None = None
-    decimal: str = "."
+    format: str | None = None  # one of SUFFIXES; None goes by the file's name
+    separator: str | None = None  # what is between the cells of a text; None is a comma, and of TSV a tab
+    decimal: str = "."  # the decimal point of a text's numbers; ",." where some columns have points and others commas
     encoding: str = "utf-8"
-    header: bool = True
-    array: str | None = None
-    texts: Collection[str] = ()
+    header: bool = True  # whether the first line of a text has the columns' names
+    array: str | None = None  # which array of an NPZ file
+    texts: Collection[str] = ()  # columns whose cells are texts, whatever they look like
+    # Columns of texts that name rows: "NA" is a name, and only an empty cell is none
     ids: Collection[str] = ()
-    n_columns: int | None = None
-    live: bool = False
+    n_columns: int | None = None  # how many columns an svmlight file has, which states only those that are not 0
+    live: bool = False  # whether the standard input is read as it comes, each line when it is there; in UTF-8 alone
 
     def named(self, path: Path) -> str:
         """Return the format of a file."""
@@ -107,19 +85,10 @@ class Reading:
 def pieces(path: Path, how: Reading) -> Iterator[Any]:
     """Give a table in pieces of a few megabytes, each a pandas DataFrame or an array.
 
-    Parameters
-    ----------
-    path : Path
-        "-" is the standard input. Texts may be compressed by gzip, and are then named so.
-    how : Reading
+    Raises TableError: the file is not such a table; the text says where and what to do, without the file's name.
+    slabsvm.ExtraMissingError: what reads the format is not installed. OSError.
 
-    Raises
-    ------
-    TableError
-        The file is not such a table; the text says where and what to do, without the file's name.
-    slabsvm.ExtraMissingError
-        What reads the format is not installed.
-    OSError
+    The path "-" is the standard input. Texts may be compressed by gzip, and are then named so.
     """
     name = how.named(path)
     if path == STANDARD and name not in STREAMS:
@@ -130,13 +99,11 @@ def pieces(path: Path, how: Reading) -> Iterator[Any]:
 def whole(path: Path, how: Reading) -> Any:
     """Return a table as a whole, a pandas DataFrame or an array, with the type of each column found by all rows.
 
-    Raises
-    ------
-    TableError, slabsvm.ExtraMissingError, OSError
-        As of `pieces`; and the table has no rows.
+    Raises TableError, slabsvm.ExtraMissingError, OSError: as of `pieces`; and the table has no rows.
     """
     if how.named(path) in TEXTS:
-        table = _whole_text(path, how)
+        with _records(path, how) as records:
+            table = _frame(records, list(records), how)
     else:
         parts = list(pieces(path, how))
         if not parts:
@@ -160,60 +127,31 @@ def names(path: Path, how: Reading) -> list[str] | None:
 def _texts(path: Path, how: Reading) -> Iterator[Any]:
     with _records(path, how) as records:
         for block in records:
-            frame = _frame(records, block, how)
+            frame = _frame(records, [block], how)
             # A block may hold nothing but empty lines.
             if len(frame):
                 yield frame
 
 
-def _whole_text(path: Path, how: Reading) -> Any:
-    """Return a table of text; each block is checked as it is read."""
-    seen: list[Block] = []
-
-    def contents() -> Iterator[bytes]:
-        for block in records:
-            seen.append(block)
-            yield block.content
-
-    with _records(path, how) as records:
-        frame = _parsed(cast(BinaryIO, _Joined(contents())), records, how, lambda: records.examine(seen))
-        records.check(seen, len(frame))
-        return _with_all_digits(frame, records, seen)
+def _frame(records: Records, blocks: Sequence[Block], how: Reading) -> Any:
+    """Return a table of blocks, whose records are counted before it is believed."""
+    frame = _parsed(_content(blocks), records, how, lambda: records.examine(blocks))
+    records.check(blocks, len(frame))
+    return _with_all_digits(frame, records, blocks)
 
 
-class _Joined(io.RawIOBase):
-    """Pieces of bytes, none of them empty, as one file."""
-
-    def __init__(self, parts: Iterator[bytes]) -> None:
-        self._parts = parts
-        self._rest = b""
-
-    def readable(self) -> bool:
-        """Return True."""
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        """Fill the buffer, or a part of it."""
-        content = self._rest or next(self._parts, b"")
-        size = min(len(buffer), len(content))
-        buffer[:size], self._rest = content[:size], content[size:]
-        return size
-
-
-def _frame(records: Records, block: Block, how: Reading) -> Any:
-    frame = _parsed(io.BytesIO(block.content), records, how, lambda: records.examine([block]))
-    records.check([block], len(frame))
-    return _with_all_digits(frame, records, [block])
+def _content(blocks: Sequence[Block]) -> io.BytesIO:
+    return io.BytesIO(blocks[0].content if len(blocks) == 1 else b"".join(block.content for block in blocks))
 
 
 def _with_all_digits(frame: Any, records: Records, blocks: Sequence[Block]) -> Any:
     """Return a table in which whole numbers beside gaps have all of their digits, of which pandas' floats have 16."""
     long = [name for name, cells in frame.items() if cells.dtype.kind == "f" and (cells.abs() > LAST_EXACT).any()]
     if long:
-        content = io.BytesIO(b"".join(block.content for block in blocks))
-        columns = records.names
-        how = {"sep": records.separator, "header": None, "names": columns, "skip_blank_lines": len(columns) > 1}
-        for name, texts in _pandas().read_csv(content, usecols=long, dtype=str, encoding="utf-8", **how).items():
+        how = {"sep": records.separator, "header": None, "names": records.names, "encoding": "utf-8"}
+        lines = len(records.names) > 1
+        table = _pandas().read_csv(_content(blocks), usecols=long, dtype=str, skip_blank_lines=lines, **how)
+        for name, texts in table.items():
             if texts.dropna().str.fullmatch(r"\s*[+-]?\d{1,300}\s*").all():
                 digits = [int(text) if isinstance(text, str) else None for text in texts]
                 frame[name] = _pandas().Series(digits, index=frame.index, dtype=object)

@@ -13,7 +13,6 @@ import numpy.typing as npt
 
 from slabsvm.data.distinct import Distinct
 from slabsvm.data.groups import Groups
-from slabsvm.data.pieces import pieces
 from slabsvm.dual.leave_one_out import LeaveOneOut, free_or_next
 from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Point, Solution, Status, certified
@@ -23,8 +22,8 @@ from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.expansion import BLOCK_BYTES, Expansion
 from slabsvm.kernels.rbf import RBF
 from slabsvm.kernels.tables import Projection
-from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
-from slabsvm.runtime.cached import cached_property
+from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray, pieces
+from slabsvm.runtime.objects import cached_property
 
 # Offsets are moved outwards by this many units of rounding, so that a sample on a boundary counts as inside, as it
 # should, whatever rounding does to its score.

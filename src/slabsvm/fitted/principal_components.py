@@ -15,9 +15,8 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse.linalg
 
-from slabsvm.data.pieces import pieces
-from slabsvm.runtime.apart import apart
-from slabsvm.runtime.arrays import FloatArray
+from slabsvm.runtime.arrays import FloatArray, pieces
+from slabsvm.runtime.parallel import apart
 
 # Lanczos iterations find the leading eigenvectors of matrices larger than this, if they are fewer than this share.
 LANCZOS_SIZE = 1000

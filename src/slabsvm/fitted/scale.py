@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from slabsvm.runtime.arrays import FloatArray
-from slabsvm.runtime.counting import counted
+from slabsvm.runtime.caller import counted
 
 # A standard deviation is made by a few rows where it is so many times what the middle half of the rows says. Three rows
 # of 300 that are a hundred times as far out lower the balanced accuracy of AutoSlabSVM by .1 and of a linear SVDD by

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from slabsvm.data.distinct import Distinct
 from slabsvm.data.groups import NO_MEMBER, Groups
 from slabsvm.runtime.arrays import FloatArray, IndexArray
-from slabsvm.runtime.cached import cached_property
+from slabsvm.runtime.objects import cached_property
 
 # A remainder of less than this share of a weight is rounding.
 ROUNDING = 1e-9

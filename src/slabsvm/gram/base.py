@@ -14,10 +14,9 @@ import numpy.typing as npt
 import scipy.linalg
 from scipy.linalg.lapack import dpotrf
 
-from slabsvm.data.pieces import pieces
 from slabsvm.gram.cholesky import cholesky
 from slabsvm.gram.precision import ROUNDING_GAP
-from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray
+from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray, pieces
 
 # Up to so many samples all of K is held.
 SMALL = 500

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from slabsvm.data.pieces import pieces
 from slabsvm.gram.base import Gram
-from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray
+from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray, pieces
 
 # Threads take so many rows of a held K at once.
 ROWS_AT_ONCE = 512

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
-from slabsvm.data.pieces import pieces
-from slabsvm.runtime.arrays import AnyFloatArray, FloatArray
+from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, pieces
 
 # The least ridge above 0, relative to its unit.
 LEAST_RIDGE = 1e-15

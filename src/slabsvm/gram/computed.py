@@ -12,15 +12,14 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from slabsvm.data.pieces import pieces
 from slabsvm.gram.base import Gram, solver_of_damped
 from slabsvm.gram.cholesky import WORK
 from slabsvm.gram.dense import Dense
 from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.rows import Rows
-from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray
+from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray, pieces
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
-from slabsvm.runtime.cached import cached_property
+from slabsvm.runtime.objects import cached_property
 
 # The largest tile of a block, each computed by one call of the kernel. A value's rounding depends on the shape of the
 # product that it comes from, and tiles do not depend on the number of threads. Half the rows cost up to a seventh more;

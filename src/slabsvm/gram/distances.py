@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from slabsvm.data.pieces import pieces
 from slabsvm.gram.base import SMALL, Gram
 from slabsvm.gram.computed import Computed
 from slabsvm.gram.dense import Dense
@@ -22,7 +21,7 @@ from slabsvm.gram.products import gram_of
 from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.rbf import RBF
 from slabsvm.kernels.rows import Rows
-from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray
+from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray, pieces
 
 # Rows are computed and copied in pieces of so many bytes.
 PIECE_BYTES = 2**23

@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from slabsvm.data.pieces import pieces
 from slabsvm.gram.blocks import Blocks
-from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray
+from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray, pieces
 
 # So many earlier samples are regressed on. Twice as many save a third of the products and cost four times the time.
 NEAREST = 16

@@ -15,7 +15,7 @@ from slabsvm.kernels.additive import Intersection
 from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.rows import Rows
 from slabsvm.runtime.arrays import FloatArray
-from slabsvm.runtime.cached import cached_property
+from slabsvm.runtime.objects import cached_property
 
 # The number of shares in which features are summed: a constant, so that rounding does not depend on the threads.
 SHARES = 8

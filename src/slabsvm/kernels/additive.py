@@ -6,11 +6,10 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from slabsvm.data.pieces import pieces
 from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.rows import DENSE_BYTES, Rows, product, row_sums
 from slabsvm.kernels.tables import Chi2Table, IntersectionTable, Projection
-from slabsvm.runtime.arrays import AnyFloatArray, FloatArray
+from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, pieces
 
 
 class _Additive(Kernel):

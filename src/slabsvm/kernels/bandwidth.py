@@ -17,9 +17,8 @@ from scipy.spatial.distance import pdist
 
 from slabsvm.data.checks import SMALLEST_SQUARE, canonical, reading
 from slabsvm.data.distinct import distinct_rows
-from slabsvm.data.pieces import pieces
 from slabsvm.kernels.rows import product, row_sums
-from slabsvm.runtime.arrays import FloatArray, IndexArray
+from slabsvm.runtime.arrays import FloatArray, IndexArray, pieces
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
 # Bytes of distances that are held at once.

@@ -11,11 +11,10 @@ from abc import ABC, abstractmethod
 import numpy as np
 import numpy.typing as npt
 
-from slabsvm.data.pieces import product
 from slabsvm.kernels.rows import Rows
 from slabsvm.kernels.tables import Projection, WeightVector
-from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray
-from slabsvm.runtime.counting import counted
+from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray, product
+from slabsvm.runtime.caller import counted
 
 # Products of kernel values must be finite.
 LARGEST_KERNEL_VALUE = 1e120

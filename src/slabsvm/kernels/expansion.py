@@ -9,14 +9,13 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from slabsvm.data.pieces import pieces, product
 from slabsvm.kernels.base import Kernel, NotFiniteError
 from slabsvm.kernels.rbf import RBF
 from slabsvm.kernels.rows import Rows
 from slabsvm.kernels.surroundings import Surroundings
-from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
+from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray, pieces, product
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
-from slabsvm.runtime.cached import cached_property
+from slabsvm.runtime.objects import cached_property
 
 # Bytes of kernel values between new rows and training samples that are held at once.
 BLOCK_BYTES = 2**24

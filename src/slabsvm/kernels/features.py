@@ -28,7 +28,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from slabsvm.data.checks import canonical, reading
 from slabsvm.kernels.named import NAMED
-from slabsvm.runtime.atomic import atomic
+from slabsvm.runtime.objects import atomic
 from slabsvm.runtime.sklearn_private import Interval, StrOptions, _check_feature_names_in, _fit_context
 
 # Logarithms of ratios of two features, at which the error of a sampled kernel is measured.

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from slabsvm.data.pieces import pieces
 from slabsvm.kernels.base import Kernel, NotFiniteError
 from slabsvm.kernels.rows import Rows
-from slabsvm.runtime.arrays import AnyFloatArray, FloatArray
+from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, pieces
 
 # Rows of a block off which the diagonal is read.
 DIAGONAL_ROWS = 64

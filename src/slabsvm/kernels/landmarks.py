@@ -21,7 +21,7 @@ from slabsvm.kernels.rbf import RBF
 from slabsvm.kernels.rows import Rows
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
-from slabsvm.runtime.cached import cached_property
+from slabsvm.runtime.objects import cached_property
 
 # Directions of feature space in which the landmarks extend less than this, as a share of the longest, are left out.
 FLAT = 1e-10

@@ -9,11 +9,10 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 
-from slabsvm.data.pieces import pieces
 from slabsvm.kernels.bandwidth import gamma_value
 from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.rows import Rows, product, row_sums
-from slabsvm.runtime.arrays import AnyFloatArray, FloatArray
+from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, pieces
 
 # Bytes of a block that are computed in one piece. Small pieces keep the exponential in the cache but starve the matrix
 # product: measured at 20,000 columns, pieces of 0.5 MB were 2.6 (d = 16) to 6.6 (d = 784) times slower than these.

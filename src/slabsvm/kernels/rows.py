@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from slabsvm.data.pieces import pieces
-from slabsvm.runtime.arrays import AnyFloatArray, FloatArray
+from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, pieces
 
 Rows = Any  # a dense array or CSR matrix: whatever has rows that an index array can pick
 

@@ -26,11 +26,10 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 
-from slabsvm.data.pieces import pieces
 from slabsvm.kernels.rbf import RBF
-from slabsvm.runtime.arrays import FloatArray
+from slabsvm.runtime.arrays import FloatArray, pieces
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
-from slabsvm.runtime.cached import cached_property
+from slabsvm.runtime.objects import cached_property
 
 # Bytes of kernel values, or of features, that are held at once.
 BLOCK_BYTES = 2**22

@@ -28,9 +28,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from slabsvm.data.pieces import pieces, product
 from slabsvm.kernels.rows import Rows
-from slabsvm.runtime.arrays import FloatArray
+from slabsvm.runtime.arrays import FloatArray, pieces, product
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
 # Bytes of features that are laid out for lookups at once: enough rows that a feature's table, once in the cache, is

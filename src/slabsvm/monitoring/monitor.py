@@ -17,14 +17,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.detectors.base import parameters
 from slabsvm.fitted.pipelines import final_detector
-from slabsvm.monitoring.betting import EDGES, Betting
-from slabsvm.monitoring.course import GOOD, RATES, STRANGER, Course, Test, read
-from slabsvm.monitoring.ranks import Bag, rounded, unit_of_ties
-from slabsvm.monitoring.rates import Rate, rates
+from slabsvm.monitoring.betting import EDGES, Bag, Betting, rounded, unit_of_ties
+from slabsvm.monitoring.course import GOOD, RATES, STRANGER, Course, Rate, Test, rates, read
 from slabsvm.monitoring.scoring import HELD_OUT, Answered, answered, own_scores, refuse_learned
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IntArray
-from slabsvm.runtime.atomic import atomic
-from slabsvm.runtime.counting import counted
+from slabsvm.runtime.caller import counted
+from slabsvm.runtime.objects import atomic
 from slabsvm.runtime.sklearn_private import HasMethods, Interval, _fit_context
 
 # With two tests, each of which has reached c by row t with probability at most t/c, the first alarm comes after c/4
@@ -195,8 +193,8 @@ class DriftMonitor(BaseEstimator):
             numbers, self.reference_ = _numbers(answered(self.estimator, X)), HELD_OUT
             refuse_learned(self.estimator, X)
         self.n_reference_ = len(numbers[0])
-        self._unit = unit_of_ties(numbers[0])
-        numbers[0] = rounded(numbers[0], self._unit)
+        self.unit_ = unit_of_ties(numbers[0])
+        numbers[0] = rounded(numbers[0], self.unit_)
         edges = [np.array(EDGES)]
         if len(numbers) > 1:
             placing, numbers[1] = _parted(numbers[1], seed)
@@ -206,7 +204,7 @@ class DriftMonitor(BaseEstimator):
         for place, (reference, own) in enumerate(zip(numbers, edges, strict=True)):
             betting = Betting(own, proper)
             tests.append(Test(Bag.of(reference, self.max_scores, seed + place), betting, betting.begun()))
-        self._course = Course.begun(tests, self._log_level(len(tests)), self.window)
+        self.course_ = Course.begun(tests, self._log_level(len(tests)), self.window)
         return self
 
     @atomic
@@ -241,9 +239,9 @@ class DriftMonitor(BaseEstimator):
         found = answered(self.estimator, X)
         known = _known(y, len(found.scores))
         numbers = _numbers(found)
-        numbers[0] = rounded(numbers[0], self._unit)
+        numbers[0] = rounded(numbers[0], self.unit_)
         first = self.n_rows_ + 1
-        seen, self._course = read(self._course, numbers, found.accepted.tolist(), known)
+        seen, self.course_ = read(self.course_, numbers, found.accepted.tolist(), known)
         return Readings(
             row=np.arange(first, first + len(found.scores)),
             p_value=seen.p_values[:, 0],
@@ -276,7 +274,7 @@ class DriftMonitor(BaseEstimator):
         check_is_fitted(self)
         if name not in RATES:
             raise ValueError(f"There is no rate {name!r}; there are {', '.join(RATES)}.")
-        return self._course.tallies[RATES.index(name)].rate(self.confidence)
+        return self.course_.tallies[RATES.index(name)].rate(self.confidence)
 
     def summary(self) -> str:
         """Return what was found so far, in a few lines."""
@@ -285,11 +283,11 @@ class DriftMonitor(BaseEstimator):
             f"DriftMonitor: {counted(self.n_rows_, 'row')} read, after {self.n_reference_:,} {self.reference_} ones",
             f"  promise    {self._promise()}",
         ]
-        for name, value in zip(("scores", "classes"), self._course.log_values, strict=False):
+        for name, value in zip(("scores", "classes"), self.course_.log_values, strict=False):
             lines.append(f"  {name:<10} evidence {_power(value)}, where an alarm needs {_power(self.log_level_)}")
         if not self.alarm_:
             lines.append("  no alarm   nothing says that the rows have changed")
-        elif self._course.once:
+        elif self.course_.once:
             lines.append(f"  ALARM      at row {self.alarm_row_:,}: the rows are no longer those of the reference")
         else:
             lines.append(f"  ALARM      {counted(self.n_alarms_, 'alarm')}, the last at row {self.alarm_row_:,}")
@@ -304,32 +302,32 @@ class DriftMonitor(BaseEstimator):
     @property
     def n_rows_(self) -> int:
         """The rows that were read."""
-        return self._course.n_rows
+        return self.course_.n_rows
 
     @property
     def alarm_(self) -> bool:
         """Whether an alarm was raised."""
-        return self._course.n_alarms > 0
+        return self.course_.n_alarms > 0
 
     @property
     def n_alarms_(self) -> int:
         """How many alarms were raised: at most one without run_length."""
-        return self._course.n_alarms
+        return self.course_.n_alarms
 
     @property
     def alarm_row_(self) -> int:
         """The row, from 1, of the first alarm, or with run_length of the last; 0 for none."""
-        return self._course.alarm_row
+        return self.course_.alarm_row
 
     @property
     def log_evidence_(self) -> float:
         """The logarithm of the evidence, of two tests the larger."""
-        return max(self._course.log_values)
+        return max(self.course_.log_values)
 
     @property
     def log_level_(self) -> float:
         """The logarithm of the evidence at which an alarm is raised."""
-        return self._course.log_level
+        return self.course_.log_level
 
     def _log_level(self, n_tests: int) -> float:
         if self.run_length is None:
@@ -339,8 +337,8 @@ class DriftMonitor(BaseEstimator):
     def _promise(self) -> str:
         kept = "" if self.reference_ == HELD_OUT else ", nearly: training rows stand in for rows held out"
         # Of the stream as it was begun: parameters that were set since count from the next fit on.
-        n_tests, level = len(self._course.tests), np.exp(self.log_level_)
-        if self._course.once:
+        n_tests, level = len(self.course_.tests), np.exp(self.log_level_)
+        if self.course_.once:
             return f"a false alarm, ever, with probability {n_tests / level:g} at most{kept}"
         run_length = round(level / (1 if n_tests == 1 else RUNS_OF_TWO))
         return f"{counted(run_length, 'row')} or more up to a false alarm, on average{kept}"

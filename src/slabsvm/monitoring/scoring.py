@@ -34,19 +34,11 @@ HIDDEN_REPEATS = 1 / 3
 
 @dataclass(frozen=True)
 class Answered:
-    """How a detector answers rows.
+    """How a detector answers rows."""
 
-    Attributes
-    ----------
-    scores : (n,) array of float64
-        The larger the more normal.
-    accepted : (n,) array of bool
-    classes : (n,) array of float64, or None
-        Of a classifier: 0 for unknown, and the place of the class that is named, from 1.
-    """
-
-    scores: FloatArray
-    accepted: BoolArray
+    scores: FloatArray  # (n,): the larger the more normal
+    accepted: BoolArray  # (n,)
+    # (n,), or None: of a classifier: 0 for unknown, and the place of the class that is named, from 1
     classes: FloatArray | None = None
 
 
@@ -63,7 +55,7 @@ def answered(estimator: Any, X: Any) -> Answered:
         named = names(table)
         return _without_nan(Answered(table.max(axis=1), named >= 0, (named + 1).astype(np.float64)))
     if isinstance(model, ConformalDetector):
-        tails = model._tails(rows)
+        tails = model.tails(rows)
         grades = combined_graded(*tails, model.n_calibration_, model.two_sided)
         scores = combined_graded(*tails, model.n_calibration_, False)
         return _without_nan(Answered(scores, grades >= model.offset_))
@@ -74,10 +66,7 @@ def answered(estimator: Any, X: Any) -> Answered:
 def own_scores(estimator: Any) -> tuple[FloatArray, str]:
     """Return the scores that a fitted estimator has of its own training rows, and how it has come by them.
 
-    Raises
-    ------
-    ValueError
-        It has none that compare with new rows' scores.
+    Raises ValueError: it has none that compare with new rows' scores.
     """
     model, _ = innermost(estimator)
     if isinstance(model, OpenSetClassifier):
@@ -93,14 +82,14 @@ def own_scores(estimator: Any) -> tuple[FloatArray, str]:
     if model.method == "cross":
         raise ValueError(f"method='cross' scores each row that it learned by another model. {REMEDY}")
     # What an earlier version has saved does not know.
-    _refuse_repeats(getattr(model, "_repeats", None) or 0.0, model.n_calibration_)
-    far, near = model._rankings[0].far, model._rankings[0].near
+    _refuse_repeats(getattr(model, "repeats_", None) or 0.0, model.n_calibration_)
+    far, near = model.rankings_[0].far, model.rankings_[0].near
     weights = np.concatenate([far.weights, near.weights])
     if (weights != np.floor(weights)).any():
         raise ValueError(f"The calibration rows have weights that are no counts. {REMEDY}")
     reach = np.concatenate([far.values, np.full(len(near.values), np.inf)])
     scores = np.concatenate([np.zeros(len(far.values)), near.values])
-    lower, upper = model._rankings[0].tails(scores, reach)
+    lower, upper = model.rankings_[0].tails(scores, reach)
     grades = combined_graded([lower], [upper], model.n_calibration_, False)
     how = LEFT_OUT if model.method == "leave-one-out" else HELD_OUT
     return np.repeat(grades, weights.astype(np.intp)), how
@@ -126,7 +115,7 @@ def _learned(estimator: Any, X: Any) -> Iterator[tuple[Fingerprints, Fingerprint
     """Give for each detector inside of an estimator the rows that it has learned, and those that it makes of X."""
     model, rows = innermost(estimator, X)
     if isinstance(model, ConformalDetector):
-        for detector, columns in zip(model.estimators_, model._columns, strict=True):
+        for detector, columns in zip(model.estimators_, model.columns_, strict=True):
             yield from _learned(detector, rows if columns is None else np.asarray(rows)[:, columns])
     elif isinstance(model, OpenSetClassifier):
         for one in model.models_:

@@ -24,19 +24,28 @@ from sklearn.utils.parallel import delayed
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.conformal.detector import ConformalDetector
-from slabsvm.conformal.doubts import CalibrationWarning
-from slabsvm.conformal.wrapping import Wrapping
+from slabsvm.conformal.wrapping import CalibrationWarning, Wrapping
 from slabsvm.detectors.answers import refuse_classifier
 from slabsvm.detectors.base import parameters
-from slabsvm.openset.classwise import NormalisedMargin, fitted_to_class, own_detector, refuse_other_estimators
-from slabsvm.openset.doubts import of_fits
+from slabsvm.openset.classwise import (
+    ClassRows,
+    NormalisedMargin,
+    checked_labels,
+    fitted_to_class,
+    joined,
+    kept_of_classes,
+    listed,
+    new_class,
+    own_detector,
+    refuse_other_estimators,
+    unknown_label_for,
+    without_weightless,
+)
 from slabsvm.openset.joint import ByClassifier, refuse_other_than_held_out
-from slabsvm.openset.labels import checked_labels, joined, listed, new_class, unknown_label_for
-from slabsvm.openset.naming import ByMargins, ByPValues, Naming, names
-from slabsvm.openset.rows import ClassRows, kept_of_classes, without_weightless
+from slabsvm.openset.naming import ByMargins, ByPValues, Naming, names, of_fits
 from slabsvm.runtime.arrays import FloatArray
-from slabsvm.runtime.atomic import atomic
 from slabsvm.runtime.caller import Warned, warn
+from slabsvm.runtime.objects import atomic
 from slabsvm.runtime.parallel import parallel
 from slabsvm.runtime.sklearn_private import (
     HasMethods,
@@ -207,7 +216,7 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
         classes, group = np.unique(y, return_inverse=True)
         self.unknown_label_ = unknown_label_for(classes, self.unknown_label)
         refuse_other_estimators(self.class_estimators, classes)
-        self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        self.seed_ = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         rows = np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group))[:-1])
         given = [(_safe_indexing(X, own), _check_method_params(X, fit_params, indices=own)) for own in rows]
         calls = (
@@ -217,7 +226,7 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
         learned = parallel(calls, self.n_jobs)
         models: list[Any] = [model for model, _ in learned]
         self._name_by(models, classes, self._kept(models, given))
-        self._warn(self._naming, [warned for _, warned in learned])
+        self._warn(self.naming_, [warned for _, warned in learned])
         return self
 
     @atomic
@@ -248,12 +257,12 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
         place = int(np.searchsorted(self.classes_, label))
         models = [*self.models_[:place], model, *self.models_[place:]]
         classes = joined(self.classes_[:place], label, *self.classes_[place:].tolist())
-        rows = self._rows[:place] + self._kept([model], [(X, fit_params)]) + self._rows[place:]
+        rows = self.rows_[:place] + self._kept([model], [(X, fit_params)]) + self.rows_[place:]
         self._name_by(models, classes, rows)
         if self.classifier is None:
-            self._warn(self._naming_type([model], classes[[place]]), [warned])
+            self._warn(self.naming_type([model], classes[[place]]), [warned])
         else:
-            self._warn(self._naming, [warned if one is model else [] for one in models])
+            self._warn(self.naming_, [warned if one is model else [] for one in models])
         return self
 
     @atomic
@@ -273,7 +282,7 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
         if not np.any(kept):
             raise ValueError(f"{label!r} is the only known class; nothing would be left. Fit anew instead.")
         models = [model for model, stays in zip(self.models_, kept, strict=True) if stays]
-        rows = [rows for rows, stays in zip(self._rows, kept, strict=False) if stays]
+        rows = [rows for rows, stays in zip(self.rows_, kept, strict=False) if stays]
         self._name_by(models, self.classes_[kept], rows)
         return self
 
@@ -290,7 +299,7 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
             As for `predict`.
         """
         X = self._checked_rows(X)
-        return self._naming.scores(X, self.n_jobs) - self._levels(alpha)
+        return self.naming_.scores(X, self.n_jobs) - self._levels(alpha)
 
     def decision_function(self, X: Any) -> FloatArray:
         """Return `decisions`, or with two classes the second's less the first's, of shape (n_samples,)."""
@@ -310,7 +319,7 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
             With calibration="margin", which has none.
         """
         X = self._checked_rows(X)
-        return self._naming.p_values(X, self.n_jobs)
+        return self.naming_.p_values(X, self.n_jobs)
 
     def predict(self, X: Any, alpha: float | None = None) -> npt.NDArray[Any]:
         """Return the class of each row, or `unknown_label_`, shape (n_samples,).
@@ -334,42 +343,43 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
         return self._names(self._checked_rows(X), self._levels(alpha))
 
     def _shares(self, X: Any) -> FloatArray:
-        return self._naming.shares(X, self._levels(None), self.n_jobs)
+        return self.naming_.shares(X, self._levels(None), self.n_jobs)
 
     def _names(self, X: Any, levels: FloatArray, *, at_once: int = DECISIONS_AT_ONCE) -> npt.NDArray[Any]:
         """Return the class of each checked row, or unknown_label_; no more than at_once decisions are held."""
         labels = joined(self.classes_, self.unknown_label_)
         chosen = np.empty(_num_samples(X), dtype=np.intp)
         for rows in gen_batches(len(chosen), max(1, at_once // len(self.classes_))):
-            chosen[rows] = names(self._naming.scores(_safe_indexing(X, rows), self.n_jobs) - levels)
+            chosen[rows] = names(self.naming_.scores(_safe_indexing(X, rows), self.n_jobs) - levels)
         return labels[chosen]
 
     def _levels(self, alpha: float | None) -> FloatArray:
         """Return the least score with which each class's name stands, shape (n_classes,)."""
-        if isinstance(self._naming, ByMargins) and alpha is not None:
+        if isinstance(self.naming_, ByMargins) and alpha is not None:
             raise ValueError(
                 "calibration='margin' has no alpha: each model keeps its own threshold. Use "
                 "calibration='conformal', or another nu of the estimator."
             )
-        if alpha is not None and (few := self._naming.too_few(alpha)):
+        if alpha is not None and (few := self.naming_.too_few(alpha)):
             warn(few, CalibrationWarning)
-        return self._naming.levels(self.alpha if alpha is None else alpha)
+        return self.naming_.levels(self.alpha if alpha is None else alpha)
 
     @property
-    def _naming_type(self) -> type[Naming]:
+    def naming_type(self) -> type[Naming]:
+        """What names samples, by the parameters."""
         if self.classifier is not None:
             return ByClassifier
         return ByMargins if self.calibration == "margin" else ByPValues
 
     def _name_by(self, models: list[Any], classes: npt.NDArray[Any], rows: list[ClassRows]) -> None:
         """Set the classes and what names them: their models, or a classifier that learns these rows."""
-        self.classes_, self.models_, self._rows = classes, models, rows
+        self.classes_, self.models_, self.rows_ = classes, models, rows
         self.__dict__.pop("classifiers_", None)
         if self.classifier is None:
-            self._naming: Naming = self._naming_type(models, classes)
+            self.naming_: Naming = self.naming_type(models, classes)
         else:
-            self._naming = ByClassifier.learned(self.classifier, models, classes, rows, self.n_jobs)
-            self.classifiers_: list[Any] = [fold.classifier for fold in self._naming.folds]
+            self.naming_ = ByClassifier.learned(self.classifier, models, classes, rows, self.n_jobs)
+            self.classifiers_: list[Any] = [fold.classifier for fold in self.naming_.folds]
 
     def _kept(self, models: list[Any], given: list[tuple[Any, Mapping[str, Any]]]) -> list[ClassRows]:
         """Return the rows, which models were given, that a classifier learns anew when classes come or go; or none."""
@@ -381,11 +391,11 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
         if self.calibration == "margin":
             return NormalisedMargin(detector)
         return ConformalDetector(
-            detector, alpha=self.alpha, method=self.method, two_sided=self.two_sided, random_state=self._seed
+            detector, alpha=self.alpha, method=self.method, two_sided=self.two_sided, random_state=self.seed_
         )
 
     def _refuse_change_since_fit(self) -> None:
-        if not isinstance(self._naming, self._naming_type):
+        if not isinstance(self.naming_, self.naming_type):
             raise ValueError("classifier or calibration was changed since fit, and scores would not compare. Fit anew.")
 
     def _warn(self, naming: Naming, warned: list[list[Warned]]) -> None:

@@ -1,26 +1,207 @@
-"""The model of one class: its fit and its calls in a joblib worker, and a margin in a unit that classes share."""
+"""Classes: their labels, the training rows, the fit and the calls of each one's model, and a margin that they share."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator, OutlierMixin, clone
 from sklearn.utils import get_tags
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import assert_all_finite, check_consistent_length, column_or_1d
 
-from slabsvm.conformal.doubts import CalibrationWarning
+from slabsvm.conformal.detector import ConformalDetector
 from slabsvm.conformal.remoteness import far_rows, largest_answer
+from slabsvm.conformal.wrapping import CalibrationWarning
 from slabsvm.detectors.answers import answer, refuse_other_polarity
 from slabsvm.detectors.explained import explanation_of
 from slabsvm.fitted.explanation import Explanation
-from slabsvm.fitted.weighting import fit_with
-from slabsvm.openset.labels import listed
-from slabsvm.runtime.arrays import FloatArray
-from slabsvm.runtime.atomic import atomic
+from slabsvm.fitted.weighting import checked_weights, fit_with
+from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.caller import Warned, gathered, silenced
+from slabsvm.runtime.objects import atomic
 from slabsvm.runtime.sklearn_private import _check_method_params, _num_samples, _safe_indexing
+
+# The unknown label that "auto" chooses.
+UNKNOWN_WORD, UNKNOWN_NUMBER = "unknown", -1
+INT64, UINT64 = np.iinfo(np.int64), np.iinfo(np.uint64)
+
+
+def checked_labels(y: Any, X: Any) -> npt.NDArray[Any]:
+    """Return the class of each row of X, (n_samples,), or refuse what names no classes."""
+    y = column_or_1d(y, warn=True)
+    check_consistent_length(X, y)
+    if len(y) == 0:
+        raise ValueError("There are 0 samples; give some of each class.")
+    assert_all_finite(y, input_name="y")
+    if y.dtype.kind == "O" and not all(isinstance(label, str) for label in y):
+        kinds = sorted({type(label).__name__ for label in y})
+        raise ValueError(
+            f"Unknown label type: y is an array of objects of the types {', '.join(kinds)}. Give all classes as "
+            "words, or all as whole numbers in an array of numbers."
+        )
+    check_classification_targets(y)
+    return np.asarray(y)
+
+
+def new_class(label: Any, classes: npt.NDArray[Any], unknown_label: Any) -> Any:
+    """Return the label of a class to add to others, or refuse it."""
+    if _are_words(classes) != isinstance(label, str):
+        raise ValueError(f"The class {label!r} is of another type than the known classes, such as {classes[0]!r}.")
+    if not isinstance(label, str | bool):
+        label = _whole(label, "A class")
+    if label in classes:
+        raise ValueError(f"The class {label!r} is known already; remove({label!r}) comes first.")
+    if label == unknown_label:
+        raise ValueError(f"{label!r} is the unknown label and cannot be a class.")
+    joined(classes, label, unknown_label)
+    return label
+
+
+def unknown_label_for(classes: npt.NDArray[Any], label: Any) -> Any:
+    """Return the unknown label beside these classes, for the parameter of this name; refuse one that is a class."""
+    words = _are_words(classes)
+    if isinstance(label, str) and label == "auto":
+        label = UNKNOWN_WORD if words else min(UNKNOWN_NUMBER, int(classes[0]) - 1)
+    if isinstance(label, str) != words:
+        kinds = ("words", "a number") if words else ("numbers", "a word")
+        raise ValueError(f"The classes are {kinds[0]} and unknown_label={label!r} is {kinds[1]}; give both alike.")
+    if not words:
+        label = _whole(label, "unknown_label")
+    joined(classes, label)
+    if label in classes:
+        raise ValueError(
+            f"The unknown label {label!r} is one of the classes in y. Give another unknown_label, or leave the "
+            "samples of unknown classes out of the training data."
+        )
+    return label
+
+
+def joined(classes: npt.NDArray[Any], *labels: Any) -> npt.NDArray[Any]:
+    """Return classes and further labels in one array; True and False become 1 and 0 beside numbers.
+
+    Raises ValueError for whole numbers that no type holds together.
+    """
+    values = [*classes.tolist(), *labels]
+    dtype: Any = object if classes.dtype == object else None
+    if classes.dtype.kind in "biu" and min(values) >= 0 and INT64.max < max(values) <= UINT64.max:
+        # Of these and smaller ones NumPy makes floats.
+        dtype = np.uint64
+    together = np.array(values, dtype=dtype)
+    if together.dtype != classes.dtype and (together.dtype == object or together.tolist() != values):
+        raise ValueError(
+            f"No type of 64-bit numbers holds the classes {listed(classes)} together with {listed(labels)}, as answers "
+            "must. Give another unknown_label, or the classes as words."
+        )
+    return together
+
+
+def listed(labels: Any) -> str:
+    """Return a few labels for a message."""
+    shown = ", ".join(repr(label) for label in (labels.tolist() if isinstance(labels, np.ndarray) else labels)[:5])
+    return shown if len(labels) <= 5 else f"{shown}, ..."
+
+
+def _are_words(classes: npt.NDArray[Any]) -> bool:
+    return classes.dtype.kind in "US" or isinstance(classes[0], str)
+
+
+def _whole(label: Any, what: str) -> int:
+    """Return a label as a whole number, or refuse it: the classes are whole numbers, of any type."""
+    is_whole = isinstance(label, Real) and float(label).is_integer()
+    if not is_whole:
+        raise ValueError(f"{what} is {label!r}, but the classes are whole numbers; give a whole number.")
+    return int(label)
+
+
+@dataclass(frozen=True, eq=False)
+class ClassRows:
+    """The training rows of one class."""
+
+    X: Any  # table of n rows
+    weights: FloatArray | None  # (n,), or None where all weigh alike
+    # The rows that each fold holds out. A class that is too small to hold any out has no fold.
+    held_out: Sequence[IndexArray]
+
+    def of(self, fold: int) -> IndexArray:
+        """Return which rows a fold holds out; none, where other classes have more folds."""
+        return self.held_out[fold] if fold < len(self.held_out) else np.empty(0, dtype=np.intp)
+
+    def besides(self, fold: int) -> IndexArray:
+        """Return which rows a fold learns."""
+        return np.setdiff1d(np.arange(_num_samples(self.X)), self.of(fold))
+
+
+def kept_of_classes(models: Sequence[Any], given: Sequence[tuple[Any, Mapping[str, Any]]]) -> list[ClassRows]:
+    """Return the rows that models were given, with parameters of fit, a class each."""
+    return [kept_of(model, X, parameters) for model, (X, parameters) in zip(models, given, strict=True)]
+
+
+def kept_of(model: ConformalDetector, X: Any, parameters: Mapping[str, Any]) -> ClassRows:
+    """Return the rows of a class that its calibrated model has been given, with these parameters of fit.
+
+    A class too small to hold rows out has learned those that calibrate its model.
+    """
+    weights = checked_weights(parameters.get("sample_weight"), X)
+    return ClassRows(X, weights, [] if model.method == "prefit" else model.held_out_)
+
+
+@dataclass(frozen=True, eq=False)
+class Stack:
+    """Rows of several classes, one class after the other."""
+
+    X: Any  # table of n rows
+    place: IndexArray  # (n,): the place of each row's class
+    weights: FloatArray | None  # (n,), or None where all weigh alike
+
+    @property
+    def counts(self) -> FloatArray:
+        """How many rows each stands for."""
+        return np.ones(len(self.place)) if self.weights is None else self.weights
+
+
+def stacked(rows: Sequence[ClassRows], chosen: Sequence[IndexArray]) -> Stack:
+    """Return the chosen rows of each class in one table."""
+    some = [place for place, own in enumerate(chosen) if len(own)]
+    weighted = any(one.weights is not None for one in rows)
+    weights = [np.ones(_num_samples(one.X)) if one.weights is None else one.weights for one in rows]
+    return Stack(
+        _one_below_the_other([_safe_indexing(rows[place].X, chosen[place]) for place in some]),
+        np.repeat(np.arange(len(rows)), [len(own) for own in chosen]),
+        np.concatenate([weights[place][chosen[place]] for place in some]) if weighted else None,
+    )
+
+
+def _one_below_the_other(tables: Sequence[Any]) -> Any:
+    if any(sp.issparse(table) for table in tables):
+        return sp.csr_array(sp.vstack([sp.csr_array(table) for table in tables]))
+    if hasattr(tables[0], "columns"):
+        # A frame comes with its library: pandas or polars, whose tables are put together alike.
+        frames: Any = import_module(type(tables[0]).__module__.partition(".")[0])
+        return frames.concat(tables)
+    return np.concatenate([np.asarray(table) for table in tables])
+
+
+def without_weightless(
+    X: Any, y: npt.NDArray[Any], fit_params: dict[str, Any]
+) -> tuple[Any, npt.NDArray[Any], dict[str, Any]]:
+    """Return the samples that have a weight, their labels, and their share of the parameters of fit."""
+    weight = checked_weights(fit_params.get("sample_weight"), X)
+    if weight is None:
+        return X, y, fit_params
+    kept = np.flatnonzero(weight)
+    return (
+        _safe_indexing(X, kept),
+        y[kept],
+        _check_method_params(X, {**fit_params, "sample_weight": weight}, indices=kept),
+    )
+
 
 # A class with fewer samples has none to hold out.
 FEW = 3

@@ -26,11 +26,14 @@ all folds, each scored by its own fold's models, as if these were one model.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.base import clone
 from sklearn.utils.parallel import delayed
 
 from slabsvm.conformal.detector import ConformalDetector
@@ -46,15 +49,103 @@ from slabsvm.conformal.p_values import (
     ranked,
     whole_down,
 )
-from slabsvm.conformal.remoteness import deciding_reach, far_rows, largest_answer
+from slabsvm.conformal.remoteness import deciding_reach, far_rows, innermost, largest_answer
 from slabsvm.detectors.answers import answer
-from slabsvm.openset.confidence import confidences_if_any, fitted_classifier
-from slabsvm.openset.doubts import REMEDY_BESIDE_CLASSIFIER, too_few, too_few_together
-from slabsvm.openset.labels import listed
-from slabsvm.openset.naming import Naming
-from slabsvm.openset.rows import ClassRows, Stack, stacked
-from slabsvm.runtime.arrays import FloatArray
+from slabsvm.fitted.weighting import routed
+from slabsvm.openset.classwise import ClassRows, Stack, listed, stacked
+from slabsvm.openset.naming import REMEDY_BESIDE_CLASSIFIER, Naming, too_few, too_few_together
+from slabsvm.runtime.arrays import BoolArray, FloatArray
 from slabsvm.runtime.parallel import parallel
+from slabsvm.runtime.sklearn_private import _safe_indexing
+
+# A table of decisions tells known from unknown better than the probabilities that are made of it, which add up to 1.
+OF_CONFIDENCE = ("decision_function", "predict_proba")
+
+
+def fitted_classifier(classifier: Any, X: Any, y: npt.NDArray[Any], weights: FloatArray | None) -> Any:
+    """Return a clone that has learned the rows X of classes y, in a joblib worker."""
+    model = clone(classifier)
+    return model.fit(X, y, **routed(model, weights))
+
+
+def confidences(classifier: Any, X: Any, classes: npt.NDArray[Any]) -> FloatArray:
+    """Return how sure a fitted classifier is of each class, shape (n_samples, n_classes); the name is the largest.
+
+    Of a support vector classifier that has learned pairs of classes (`sklearn.svm.SVC`, `NuSVC`) this is the least of a
+    class's margins against the others. Its own decision_function counts the pairs that a class wins, of which a sample
+    of no known class has as many. Of others it is decision_function, or else predict_proba.
+
+    Raises ValueError: for what is no classifier, for one that has neither, or no column for each class, and for NaN.
+    """
+    if not hasattr(classifier, "classes_"):
+        raise ValueError(
+            f"{type(classifier).__name__} is no classifier: its fit sets no classes_. Give one, such as SVC()."
+        )
+    if not np.array_equal(classifier.classes_, classes):
+        raise ValueError(f"{_name(classifier)} has learned other classes than those of y; give one that keeps labels.")
+    final, _ = innermost(classifier)
+    # Of rows far out sums overflow, and what comes of it is looked at.
+    with np.errstate(over="ignore", invalid="ignore"):
+        if hasattr(final, "decision_function_shape") and len(classes) > 2:
+            table = _least_margins(*innermost(classifier, X), len(classes))
+        else:
+            table = _table(classifier, X)
+    if table.shape[1] != len(classes):
+        raise ValueError(
+            f"{_name(classifier)} gives {table.shape[1]} columns for {len(classes)} classes; it must give one for each."
+        )
+    if np.isnan(table).any():
+        raise ValueError(f"{_name(classifier)} is NaN for some sample and class; it cannot say how sure it is.")
+    return table
+
+
+def confidences_if_any(classifier: Any, X: Any, classes: npt.NDArray[Any], deciding: BoolArray) -> FloatArray:
+    """Return `confidences`, with -inf for rows of which the classifier has none and whose names do not depend on it.
+
+    deciding, (n_samples,), says whose do. Classifiers refuse rows far out, or give NaN: forests beyond float32, linear
+    ones where sums overflow.
+    """
+    try:
+        return confidences(classifier, X, classes)
+    except ValueError:
+        if deciding.all():
+            raise
+    if len(deciding) == 1:
+        return np.full((1, len(classes)), -np.inf)
+    half = len(deciding) // 2
+    parts = (slice(0, half), slice(half, len(deciding)))
+    return np.concatenate(
+        [confidences_if_any(classifier, _safe_indexing(X, some), classes, deciding[some]) for some in parts]
+    )
+
+
+def _table(classifier: Any, X: Any) -> FloatArray:
+    method = next((name for name in OF_CONFIDENCE if hasattr(classifier, name)), None)
+    if method is None:
+        raise ValueError(
+            f"{_name(classifier)} has neither decision_function nor predict_proba, so that it cannot say how sure it "
+            "is of a name. Give one that has, or wrap it in CalibratedClassifierCV."
+        )
+    values = np.asarray(getattr(classifier, method)(X), dtype=np.float64)
+    # With two classes, one number is how sure it is of the second.
+    return np.column_stack([-values, values]) if values.ndim == 1 else values
+
+
+def _least_margins(final: Any, X: Any, n_classes: int) -> FloatArray:
+    """Return each class's least margin against another, of a classifier that has learned all pairs."""
+    pairwise = copy(final)
+    pairwise.decision_function_shape = "ovo"
+    margins = np.asarray(pairwise.decision_function(X), dtype=np.float64)
+    table = np.full((len(margins), n_classes), np.inf)
+    for margin, (first, second) in zip(margins.T, combinations(range(n_classes), 2), strict=True):
+        table[:, first] = np.minimum(table[:, first], margin)
+        table[:, second] = np.minimum(table[:, second], -margin)
+    return table
+
+
+def _name(classifier: Any) -> str:
+    return f"The classifier {type(classifier).__name__}"
+
 
 # The methods of `ConformalDetector` that a classifier can take part in: it has no leave-one-out scores.
 METHODS = ("split", "cross")
@@ -65,13 +156,7 @@ LEAST_SHARE = 1.0 - LARGEST_SHARE
 
 @dataclass(frozen=True, eq=False)
 class Detectors:
-    """The detectors of one class, one or one for each fold, and the order of all its held-out rows.
-
-    Attributes
-    ----------
-    model : ConformalDetector
-    held_out : Ranking
-    """
+    """The detectors of one class, one or one for each fold, and the order of all its held-out rows."""
 
     model: ConformalDetector
     held_out: Ranking
@@ -79,7 +164,7 @@ class Detectors:
     @classmethod
     def of(cls, model: ConformalDetector) -> Self:
         """Return those of a calibrated model."""
-        return cls(model, pooled(model._rankings))
+        return cls(model, pooled(model.rankings_))
 
     @property
     def step(self) -> float:
@@ -98,20 +183,12 @@ class Detectors:
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """A classifier and detectors that have not learned the rows that a fold holds out.
+    """A classifier and detectors that have not learned the rows that a fold holds out."""
 
-    Attributes
-    ----------
-    place : int, which fold it is
-    classifier : fitted classifier
-    detectors : sequence of Detectors, one for each class
-    classes : (n_classes,) array
-    """
-
-    place: int
-    classifier: Any
-    detectors: Sequence[Detectors]
-    classes: npt.NDArray[Any]
+    place: int  # which fold it is
+    classifier: Any  # fitted classifier
+    detectors: Sequence[Detectors]  # one for each class
+    classes: npt.NDArray[Any]  # (n_classes,)
 
     def judged(self, X: Any, n_jobs: int | None) -> Judged:
         """Return what the classifier and the detectors of all classes say of rows."""
@@ -124,38 +201,22 @@ class Fold:
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """What a fold's classifier and detectors say of rows, in arrays of shape (n, n_classes).
+    """What a fold's classifier and detectors say of rows, in arrays of shape (n, n_classes)."""
 
-    Attributes
-    ----------
-    confidence : how sure the classifier is of each class
-    normal, graded : p-values and graded ones by each class's detector
-    """
-
-    confidence: FloatArray
+    confidence: FloatArray  # how sure the classifier is of each class
+    # p-values and graded ones by each class's detector
     normal: FloatArray
     graded: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
 class ByClassifier(Naming):
-    """The name is the class of which a classifier and the class's detector together are surest.
+    """The name is the class of which a classifier and the class's detector together are surest."""
 
-    Attributes
-    ----------
-    rows : sequence of ClassRows
-        What is learned anew when classes come or go.
-    folds : sequence of Fold
-    confidence : Ranking
-        The confidences in the names that the classifiers give to held-out rows, of all folds.
-    held_out : sequence of Ranking
-        The held-out rows of each fold in the order of s.
-    """
-
-    rows: Sequence[ClassRows]
+    rows: Sequence[ClassRows]  # what is learned anew when classes come or go
     folds: Sequence[Fold]
-    confidence: Ranking
-    held_out: Sequence[Ranking]
+    confidence: Ranking  # the confidences in the names that the classifiers give to held-out rows, of all folds
+    held_out: Sequence[Ranking]  # the held-out rows of each fold in the order of s
 
     @classmethod
     def learned(
@@ -168,10 +229,7 @@ class ByClassifier(Naming):
     ) -> ByClassifier:
         """Learn the classifier, and calibrate it with detectors that are learned already.
 
-        Raises
-        ------
-        ValueError
-            For a single class, and for classes of which none is large enough to hold a row out.
+        Raises ValueError: for a single class, and for classes of which none is large enough to hold a row out.
         """
         if len(classes) < 2:
             raise ValueError(

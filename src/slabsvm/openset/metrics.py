@@ -18,7 +18,7 @@ from sklearn.metrics import confusion_matrix, f1_score, matthews_corrcoef, roc_a
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from slabsvm.runtime.arrays import BoolArray, FloatArray
-from slabsvm.runtime.counting import counted
+from slabsvm.runtime.caller import counted
 
 
 @dataclass(frozen=True)

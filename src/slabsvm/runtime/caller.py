@@ -1,4 +1,4 @@
-"""The line outside of this package that a warning points to, or that it is not given."""
+"""What is said to callers: numbers with their nouns, what a terminal may show, and warnings at the line outside."""
 
 from __future__ import annotations
 
@@ -7,6 +7,20 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+
+
+def counted(number: int, noun: str, plural: str | None = None) -> str:
+    """Return a number with its noun, "1 row" or "2,000 rows"; the plural is noun + s unless it is given."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def escaped(text: str) -> str:
+    """Return a text in one line, in which nothing means anything to a terminal.
+
+    Whoever has named a file or a column may be another than who reads of it.
+    """
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
+
 
 # Frames of these packages lie between a caller and a warning: scikit-learn's are its wrappers of fit, joblib's run it.
 INNER = frozenset({"slabsvm", "sklearn", "joblib"})

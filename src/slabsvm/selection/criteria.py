@@ -22,9 +22,8 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.special import logsumexp
 
-from slabsvm.data.pieces import pieces
 from slabsvm.detectors.answers import Answer
-from slabsvm.runtime.arrays import FloatArray, IndexArray
+from slabsvm.runtime.arrays import FloatArray, IndexArray, pieces
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.caller import warn
 from slabsvm.runtime.sklearn_private import Interval, StrOptions, _safe_indexing, validate_parameter_constraints

@@ -16,8 +16,7 @@ from sklearn.model_selection import check_cv
 
 from slabsvm.data.distinct import equal_rows
 from slabsvm.runtime.arrays import FloatArray, IndexArray
-from slabsvm.runtime.caller import warn
-from slabsvm.runtime.counting import counted
+from slabsvm.runtime.caller import counted, warn
 from slabsvm.runtime.sklearn_private import _num_samples, _safe_indexing
 from slabsvm.selection.criteria import Criterion, SyntheticOutliers
 

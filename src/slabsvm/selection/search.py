@@ -32,9 +32,8 @@ from slabsvm.detectors.answers import refuse_classifier
 from slabsvm.fitted.pipelines import predict_learned
 from slabsvm.fitted.weighting import checked_weights, routed
 from slabsvm.runtime.arrays import FloatArray
-from slabsvm.runtime.atomic import atomic
-from slabsvm.runtime.caller import warn
-from slabsvm.runtime.counting import counted
+from slabsvm.runtime.caller import counted, warn
+from slabsvm.runtime.objects import atomic
 from slabsvm.runtime.sklearn_private import HasMethods, Interval, StrOptions, _fit_context, _num_samples
 from slabsvm.selection.criteria import NAMED, Criterion, GridEdgeWarning, NothingToldApartWarning
 from slabsvm.selection.folds import LEAVE_ONE_OUT, Split, splits_of, warn_of_labels, warn_of_scaling

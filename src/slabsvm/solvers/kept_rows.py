@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from slabsvm.data.pieces import pieces
 from slabsvm.gram.base import Gram
-from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray
+from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray, pieces
 
 # For a product, the rows with a coefficient are copied out of a piece if they are fewer than this share of it.
 FEW = 0.4

@@ -16,14 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from slabsvm.data.pieces import pieces
 from slabsvm.dual.face import Face
 from slabsvm.dual.leave_one_out import LARGE
 from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Point, Solution, Status, certified
 from slabsvm.dual.walk import Walk
 from slabsvm.gram.base import SMALL, Gram, refuse_negative_curvature
-from slabsvm.runtime.arrays import FloatArray, IndexArray
+from slabsvm.runtime.arrays import FloatArray, IndexArray, pieces
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.solvers.equal_scores import equal_scores, equal_scores_by_products
 from slabsvm.solvers.pool import LEAST_SPACE, Pool, padded

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from slabsvm.data.pieces import pieces
 from slabsvm.gram.base import Gram
 from slabsvm.gram.blocks import Blocks
-from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray
+from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray, pieces
 from slabsvm.solvers.kept_rows import KeptRows
 
 # The pool is cut back to the working set when it would grow to this many of them,

@@ -14,12 +14,23 @@ from sklearn.exceptions import DataDimensionalityWarning
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
-from slabsvm.runtime.atomic import atomic
-from slabsvm.runtime.caller import warn
-from slabsvm.runtime.counting import counted
+from slabsvm.runtime.caller import counted, warn
+from slabsvm.runtime.objects import atomic
 from slabsvm.runtime.sklearn_private import StrOptions, _fit_context
-from slabsvm.tables.cells import Cells, TableError, cells_of, n_rows_of, places_of, shown, table_of
-from slabsvm.tables.columns import Categories, Coded, Column, Numbers, learned_column
+from slabsvm.tables.columns import (
+    Categories,
+    Cells,
+    Coded,
+    Column,
+    Numbers,
+    TableError,
+    cells_of,
+    learned_column,
+    n_rows_of,
+    places_of,
+    shown,
+    table_of,
+)
 
 MISSING = ("indicate", "impute", "refuse")
 T = TypeVar("T")
@@ -29,17 +40,11 @@ STRANGE = "never met"
 
 @dataclass(frozen=True)
 class Encoded:
-    """Rows for a detector.
+    """Rows for a detector."""
 
-    Attributes
-    ----------
-    values : (n, n_outputs) array of float64
-    strange : (n, n_columns) array of bool
-        Cells like no cell that was learned: another value of a constant column, a category that was never met, or a
-        gap where there was none.
-    """
-
-    values: FloatArray
+    values: FloatArray  # (n, n_outputs)
+    # (n, n_columns): cells like no cell that was learned: another value of a constant column, a category that
+    # was never met, or a gap where there was none
     strange: BoolArray
 
 
@@ -255,7 +260,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return found
 
     def __sklearn_tags__(self) -> Any:
-        """Return what scikit-learn wants to know about the input."""
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.missing != "refuse"
         tags.input_tags.string = True

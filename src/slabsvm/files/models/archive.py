@@ -47,23 +47,17 @@ class ModelFileError(ValueError):
 
 
 class Outgoing:
-    """An archive that is being written.
-
-    Parameters
-    ----------
-    file : binary file, open for writing
-    """
+    """An archive that is being written to a binary file."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self._zip = zipfile.ZipFile(file, "w", zipfile.ZIP_STORED)
 
     def __enter__(self) -> Self:
-        """Return itself."""
         return self
 
     def __exit__(self, *error: object) -> None:
-        """End the archive, of which nothing is left where there was an error."""
+        # Nothing is left of the archive where there was an error.
         with suppress(OSError, ValueError):
             self._zip.close()
 
@@ -93,16 +87,9 @@ class Outgoing:
 
 
 class Incoming:
-    """An archive that is being read.
+    """An archive that is being read from a binary file.
 
-    Parameters
-    ----------
-    file : binary file, open for reading
-
-    Raises
-    ------
-    ModelFileError
-        It is not such an archive; and in what follows, wherever a member is not what it should be.
+    Raises ModelFileError: it is not such an archive; and in what follows, wherever a member is not what it should be.
     """
 
     def __init__(self, file: BinaryIO) -> None:
@@ -228,29 +215,14 @@ def _refuse_constant(name: str) -> Any:
 
 @dataclass(frozen=True)
 class At:
-    """Where in a model a value is, and what is known of its estimator.
+    """Where in a model a value is, and what is known of its estimator."""
 
-    Attributes
-    ----------
-    place : str
-        The names that lead there, joined by points: the name of an array's member.
-    store : Outgoing or Incoming
-    classes : mapping
-        From the name of a class in files to how it is kept.
-    training : bool
-        Whether what prediction does not need is kept too.
-    sizes : dict
-        The sizes that have names.
-    depth : int
-        How many estimators this is inside of.
-    """
-
-    place: str
-    store: Any
-    classes: Mapping[str, Any]
-    training: bool
-    sizes: dict[str, int]
-    depth: int = 0
+    place: str  # the names that lead there, joined by points: the name of an array's member
+    store: Any  # Outgoing or Incoming
+    classes: Mapping[str, Any]  # From the name of a class in files to how it is kept
+    training: bool  # whether what prediction does not need is kept too
+    sizes: dict[str, int]  # the sizes that have names
+    depth: int = 0  # how many estimators this is inside of
 
     def inside(self, name: str | int) -> At:
         """Return the place of a part."""

@@ -16,9 +16,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.files.models.archive import At, exactly, shown
-from slabsvm.files.models.arrays import Labels, Names
-from slabsvm.files.models.kinds import Kind, Later, Maybe, Scalar, Text, Whole
-from slabsvm.runtime.cached import cached_property
+from slabsvm.files.models.kinds import Kind, Labels, Later, Maybe, Names, Scalar, Text, Whole
+from slabsvm.runtime.objects import cached_property
 
 # An estimator is inside of no more others.
 DEEPEST = 16
@@ -37,43 +36,35 @@ NO_FUNCTION = "A file can hold no code, so that a function is not kept"
 Values = dict[str, Any]
 
 
-def _nothing(model: Any) -> str:
-    del model
-    return ""
-
-
 @dataclass(frozen=True)
 class Entry:
-    """How a class is kept.
+    """How a class is kept."""
 
-    Attributes
-    ----------
-    name : str
-        The class's public name: its module and its own, joined by a point.
-    fitted : mapping from names to Kind
-        The parts of its fitted state, besides the number and names of features.
-    take : callable
-        It takes a fitted model and the name of a part and returns the part. By default the attribute of the name with
-        "_" behind it.
-    give : callable
-        It takes an unfitted model and all parts by their names and sets what a fit sets. By default these attributes.
-    doubt : callable
-        It takes a model that was read and returns what is wrong with it as a whole, or nothing.
-    left_out : tuple of str
-        Parameters that are not kept, and are None in a file.
-    features : bool, default=True
-        Whether a fitted model knows its number of features.
-    """
+    name: str  # the class's public name: its module and its own, joined by a point
+    fitted: Mapping[str, Kind]  # the parts of its fitted state, besides the number and names of features
+    # Of parts that are not the attribute of their name with "_" behind it: their attribute, or a function of the model.
+    where: Mapping[str, str | Callable[[Any], Any]] = field(default_factory=dict)
+    # It takes an unfitted model and all parts by their names, sets what is no part, and removes what is no attribute.
+    give: Callable[[Any, Values], object] | None = None
+    doubt: Callable[[Any], str] | None = None  # what is wrong with a model that was read as a whole, or nothing
+    left_out: tuple[str, ...] = ()  # parameters that are not kept, and are None in a file
+    features: bool = True  # whether a fitted model knows its number of features
 
-    name: str
-    fitted: Mapping[str, Kind]
-    take: Callable[[Any, str], Any] = lambda model, name: getattr(model, f"{name}_")
-    give: Callable[[Any, Values], None] = lambda model, parts: model.__dict__.update(
-        {f"{name}_": value for name, value in parts.items()}
-    )
-    doubt: Callable[[Any], str] = _nothing
-    left_out: tuple[str, ...] = field(default=())
-    features: bool = True
+    def part(self, model: Any, name: str) -> Any:
+        """Return a part of a fitted model; None for one that files of earlier versions lack and the model does."""
+        where = self.where.get(name, f"{name}_")
+        if callable(where):
+            return where(model)
+        return getattr(model, where, None) if isinstance(self.fitted[name], Later) else getattr(model, where)
+
+    def set_parts(self, model: Any, parts: Values) -> None:
+        """Set what a fit sets."""
+        if self.give is not None:
+            self.give(model, parts)
+        for name, value in parts.items():
+            where = self.where.get(name, f"{name}_")
+            assert isinstance(where, str), f"{name} is no attribute: give is to remove it"
+            vars(model)[where] = value
 
     @cached_property
     def model(self) -> type[Any]:
@@ -138,25 +129,13 @@ def _entries(node: Any, at: At, count: int | None = None) -> list[Any]:
 
 
 class Estimator(Kind):
-    """An estimator of a kept class, fitted or not.
+    """An estimator of one of the kept classes that are named, or of any; where it must be fitted, to so many features.
 
-    Parameters
-    ----------
-    *names : str
-        The classes that it may be of; none: any.
-    fitted : bool, default=False
-        Whether it must be fitted.
-    features : str, default="d"
-        The size that is the number of features that it was fitted to, if it is known.
-    answers : str, default=""
-        A method that it must have.
+    `features` is the name of the size that is their number, and `answers` a method that the estimator must have.
     """
 
     def __init__(self, *names: str, fitted: bool = False, features: str = "d", answers: str = "") -> None:
-        self.names = names
-        self.fitted = fitted
-        self.features = features
-        self.answers = answers
+        self.names, self.fitted, self.features, self.answers = names, fitted, features, answers
 
     def write(self, value: Any, at: At) -> Any:
         """Return its class, parameters and fitted state."""
@@ -183,7 +162,7 @@ class Estimator(Kind):
             "feature_names_in": _NAMES.write(own.get("feature_names_in_"), inner.inside("feature_names_in")),
         }
         for name, kind in entry.fitted.items():
-            parts[name] = kind.write(entry.take(value, name), inner.inside(name))
+            parts[name] = kind.write(entry.part(value, name), inner.inside(name))
         return parts
 
     def read(self, node: Any, at: At) -> Any:
@@ -244,7 +223,7 @@ class Estimator(Kind):
                 model._validate_params()
         except (TypeError, ValueError) as error:
             at.refuse(f"has parameters that {entry.name} does not take: {error}")
-        if text := entry.doubt(model):
+        if entry.doubt is not None and (text := entry.doubt(model)):
             at.refuse(text)
 
     def _refit(self, entry: Entry, model: Any, state: Any, at: At) -> None:
@@ -263,7 +242,7 @@ class Estimator(Kind):
             if (value := parts.pop(name)) is not None:
                 setattr(model, f"{name}_", value)
         try:
-            entry.give(model, parts)
+            entry.set_parts(model, parts)
         except ValueError as error:
             at.refuse(f"cannot be: {error}")
 

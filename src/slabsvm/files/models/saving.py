@@ -13,12 +13,11 @@ import sklearn
 import slabsvm
 from slabsvm.data.files import open_regular, replacing
 from slabsvm.files.models.archive import At, Incoming, ModelFileError, Outgoing
-from slabsvm.files.models.calibrated import CALIBRATED
+from slabsvm.files.models.calibrated import CALIBRATED, MONITORS
 from slabsvm.files.models.detectors import DETECTORS
 from slabsvm.files.models.estimators import Entry, Estimator
-from slabsvm.files.models.monitors import MONITORS
 from slabsvm.files.models.steps import STEPS
-from slabsvm.runtime.counting import escaped
+from slabsvm.runtime.caller import escaped
 
 FORMAT = "slabsvm model"
 # Every class that a file may hold. A class is added by an `Entry`, in one of these tuples.

@@ -6,32 +6,40 @@ attributes takes one entry here.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from slabsvm.files.models.archive import At
-from slabsvm.files.models.arrays import FLOATS, Array, Labels, Places
 from slabsvm.files.models.estimators import Entry, Estimator, Values
-from slabsvm.files.models.kinds import Either, Flag, Kind, Many, Maybe, Number, Record, Scalar, Text, Whole
+from slabsvm.files.models.kinds import (
+    FLOATS,
+    Array,
+    Either,
+    Flag,
+    Kind,
+    Labels,
+    Many,
+    Maybe,
+    Number,
+    Places,
+    Record,
+    Scalar,
+    Text,
+    Whole,
+)
 from slabsvm.tables.columns import Categories, Numbers
 
 INTEGERS = ("i8", "i4")
 
 
+@dataclass(frozen=True)
 class ByFeature(Kind):
-    """An array of a value for each feature, or what stands in its place.
+    """An array of a value for each feature, or what stands in its place."""
 
-    Parameters
-    ----------
-    array : Kind
-    other : Kind
-        Of what is not such an array.
-    """
-
-    def __init__(self, array: Array, other: Kind) -> None:
-        self.array = array
-        self.other = other
+    array: Kind
+    other: Kind  # of what is not such an array
 
     def write(self, value: Any, at: At) -> Any:
         """Return its JSON."""
@@ -53,57 +61,37 @@ COUNTED = ByFeature(Array("d", dtype=("f8", *INTEGERS)), Scalar())
 DTYPE = Text("float64", "float32", "int64", "int32", "object")
 
 
-def _imputer_part(model: Any, part: str) -> Any:
-    if part == "dtypes":
-        return [model._fit_dtype.name, getattr(model, "_fill_dtype", model._fit_dtype).name]
-    return getattr(model, f"{part}_")
+def _dtypes(model: Any) -> list[str]:
+    return [model._fit_dtype.name, getattr(model, "_fill_dtype", model._fit_dtype).name]
 
 
 def _give_imputer(model: Any, parts: Values) -> None:
-    model._fit_dtype, model._fill_dtype = (np.dtype(name) for name in parts["dtypes"])
-    model.statistics_, model.indicator_ = parts["statistics"], parts["indicator"]
-
-
-def _indicator_part(model: Any, part: str) -> Any:
-    return model._precomputed if part == "of_mask" else model.features_
+    model._fit_dtype, model._fill_dtype = (np.dtype(name) for name in parts.pop("dtypes"))
 
 
 def _give_indicator(model: Any, parts: Values) -> None:
-    model._precomputed, model._n_features = parts["of_mask"], model.n_features_in_
-    model.features_ = parts["features"]
-
-
-def _encoder_part(model: Any, part: str) -> Any:
-    if part == "drop_idx":
-        return None if model.drop_idx_ is None else model.drop_idx_.tolist()
-    # None where each category has a column of its own: others are refused.
-    return getattr(model, "infrequent_categories_", None) if part == "grouped" else model.categories_
+    del parts
+    model._n_features = model.n_features_in_
 
 
 def _give_encoder(model: Any, parts: Values) -> None:
-    model.categories_, dropped = parts["categories"], parts["drop_idx"]
-    model._infrequent_enabled = False
-    sizes = [len(categories) for categories in model.categories_]
+    dropped = parts.pop("drop_idx")
+    del parts["grouped"]
+    sizes = [len(categories) for categories in parts["categories"]]
     if dropped is not None:
         if any(place is not None and place >= size for place, size in zip(dropped, sizes, strict=True)):
             raise ValueError("a category that is dropped is not there")
         sizes = [size - (place is not None) for place, size in zip(dropped, sizes, strict=True)]
         dropped = np.array(dropped, dtype=object)
-    model.drop_idx_ = model._drop_idx_after_grouping = dropped
-    model._n_features_outs = sizes
+    private = {"_infrequent_enabled": False, "_drop_idx_after_grouping": dropped, "_n_features_outs": sizes}
+    vars(model).update(private, drop_idx_=dropped)
 
 
+@dataclass(frozen=True)
 class Nothing(Kind):
-    """None: whatever else is not kept.
+    """None: whatever else is not kept."""
 
-    Parameters
-    ----------
-    text : str
-        What anything else is, for the message.
-    """
-
-    def __init__(self, text: str) -> None:
-        self.text = text
+    text: str  # what anything else is
 
     def write(self, value: Any, at: At) -> Any:
         """Return null."""
@@ -129,31 +117,22 @@ VECTORS = {
 }
 
 
-def _vectors_part(model: Any, part: str) -> Any:
-    if part == "probabilities":
-        return [model._probA, model._probB] if len(model._probA) else None
-    private = {"n_support": "_n_support", "gamma": "_gamma"}
-    return getattr(model, private.get(part, f"{part}_"))
-
-
 def _give_vectors(model: Any, parts: Values) -> None:
     k = len(parts["classes"])
     if k < 2 or len(parts["dual_coef"]) != k - 1 or len(parts["intercept"]) != k * (k - 1) // 2:
         raise ValueError("its coefficients are not those of pairs of classes")
-    n_support, pair = parts.pop("n_support"), parts.pop("probabilities")
+    n_support, pair = parts["n_support"], parts.pop("probabilities")
     if (n_support < 0).any() or n_support.sum() != len(parts["support_vectors"]) or len(parts["shape_fit"]) != 2:
         raise ValueError("the counts of support vectors do not add up to these")
     if pair is not None and len(pair) != 2:
         raise ValueError("it must have two numbers of each pair of classes for probabilities")
-    model._n_support, model._gamma, model._sparse = n_support, parts.pop("gamma"), False
-    model._effective_probability = pair is not None
-    model._probA, model._probB = pair if pair is not None else (np.empty(0), np.empty(0))
-    parts["shape_fit"], model.fit_status_ = tuple(parts["shape_fit"]), 0
-    model.__dict__.update({f"{name}_": value for name, value in parts.items()})
-    model._num_iter = model.n_iter_
+    parts["shape_fit"] = tuple(parts["shape_fit"])
+    first, second = pair or (np.empty(0), np.empty(0))
     # Of two classes the public ones have the other sign.
     sign = -1.0 if k == 2 else 1.0
-    model._dual_coef_, model._intercept_ = sign * model.dual_coef_, sign * model.intercept_
+    private = {"_dual_coef_": sign * parts["dual_coef"], "_intercept_": sign * parts["intercept"]}
+    private |= {"_probA": first, "_probB": second, "_effective_probability": pair is not None}
+    vars(model).update(private, _num_iter=parts["n_iter"], _sparse=False, fit_status_=0)
 
 
 def _doubt_vectors(model: Any) -> str:
@@ -196,7 +175,7 @@ def _categories(**parts: Any) -> Categories:
 
 
 def _give_table(model: Any, parts: Values) -> None:
-    model.columns_, model.n_rows_ = tuple(parts["columns"]), parts["n_rows"]
+    model.columns_ = tuple(parts.pop("columns"))
 
 
 def _doubt_table(model: Any) -> str:
@@ -258,7 +237,11 @@ STEPS = (
             "categories": Many(Labels("categories"), names="d"),
             "drop_idx": Maybe(Many(Maybe(Whole()), names="d")),
         },
-        take=_encoder_part,
+        where={
+            # None where each category has a column of its own: others are refused.
+            "grouped": lambda model: getattr(model, "infrequent_categories_", None),
+            "drop_idx": lambda model: None if model.drop_idx_ is None else model.drop_idx_.tolist(),
+        },
         give=_give_encoder,
     ),
     Entry(
@@ -268,13 +251,13 @@ STEPS = (
             "indicator": Maybe(Estimator("sklearn.impute.MissingIndicator", fitted=True)),
             "dtypes": Many(DTYPE, names="dtypes", least=2),
         },
-        take=_imputer_part,
+        where={"dtypes": _dtypes},
         give=_give_imputer,
     ),
     Entry(
         "sklearn.impute.MissingIndicator",
         {"features": Places("missing", below="d"), "of_mask": Flag()},
-        take=_indicator_part,
+        where={"of_mask": "_precomputed"},
         give=_give_indicator,
     ),
     Entry(
@@ -312,5 +295,15 @@ STEPS = (
         },
         doubt=_doubt_regression,
     ),
-    Entry("sklearn.svm.SVC", VECTORS, take=_vectors_part, give=_give_vectors, doubt=_doubt_vectors),
+    Entry(
+        "sklearn.svm.SVC",
+        VECTORS,
+        where={
+            "n_support": "_n_support",
+            "gamma": "_gamma",
+            "probabilities": lambda model: [model._probA, model._probB] if len(model._probA) else None,
+        },
+        give=_give_vectors,
+        doubt=_doubt_vectors,
+    ),
 )

@@ -1,8 +1,9 @@
-"""What each detector answers rows with, as ONNX: `score_samples`, `decision_function`, and the reach of a kernel."""
+"""What each detector answers rows with, as ONNX: scores, decisions, the reach of a kernel, and conformal p-values."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import singledispatch
 from typing import Any
 
@@ -11,6 +12,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 
 from slabsvm.conformal.detector import ConformalDetector
+from slabsvm.conformal.p_values import LARGEST_SHARE, WHOLE, WITHOUT_NEXT, Ranking, Segment, unit_of, usual_size
 from slabsvm.conformal.remoteness import least_mass, needs_reach
 from slabsvm.detectors.kernel_density import KernelDensityDetector
 from slabsvm.detectors.kernel_pca import KernelPCADetector
@@ -25,9 +27,9 @@ from slabsvm.ensemble.neighbours import FARTHEST, NeighboursDetector
 from slabsvm.ensemble.surprise import LARGEST as LARGEST_SURPRISE
 from slabsvm.ensemble.surprise import TIE, Surprise
 from slabsvm.files.onnx.graph import (
-    Answer,
     Graph,
     ImpreciseError,
+    Outputs,
     Tensor,
     exp,
     log,
@@ -41,9 +43,7 @@ from slabsvm.files.onnx.graph import (
     take,
     where,
 )
-from slabsvm.files.onnx.inputs import Inputs
-from slabsvm.files.onnx.p_values import calibrated
-from slabsvm.files.onnx.steps import after, view_of
+from slabsvm.files.onnx.steps import Inputs, after, view_of
 from slabsvm.files.onnx.sums import (
     Position,
     Sums,
@@ -56,12 +56,113 @@ from slabsvm.files.onnx.sums import (
     share_samples,
     squared_lengths,
 )
+from slabsvm.fitted.model import ROUNDING_UNITS
 from slabsvm.fitted.planes import LOWEST, OUT_OF_REACH, TwoSided
 from slabsvm.kernels.expansion import Expansion
 from slabsvm.kernels.rbf import RBF
 from slabsvm.kernels.tables import WeightVector
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.selection.search import LabelFreeSearchCV
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where rows stand, counted from one end: see `slabsvm.conformal.p_values.Tail`."""
+
+    passed: Tensor
+    share: Tensor
+
+
+def calibrated(detector: ConformalDetector, answers: Sequence[Outputs]) -> Outputs:
+    """Return how a calibrated detector answers rows that its estimators answer so.
+
+    Raises ImpreciseError in float32.
+    """
+    if answers[0].decision.graph.single:
+        raise ImpreciseError("scores that tie have to be told from scores that are less")
+    tails = [_tails(found, ranking) for found, ranking in zip(answers, detector.rankings_, strict=True)]
+    sides, count = 2 if detector.two_sided else 1, detector.n_calibration_
+    step = 1.0 / (count + 1)
+    # The largest p-value that is rejected, in steps of a tail.
+    rejected = float(round(detector.offset_ / (sides * step)))
+    passed = [_passed([tail[side] for tail in tails]) for side in range(sides)]
+    shares = [_mean([tail[side].share for tail in tails]) for side in range(sides)]
+    p_value = minimum(_least([(1.0 + steps) * (sides * step) for steps in passed]), 1.0)
+    score = _least([(steps + share) * (sides * step) for steps, share in zip(passed, shares, strict=True)])
+    decision = _least(
+        [(steps - rejected + share) * (sides * step) for steps, share in zip(passed, shares, strict=True)]
+    )
+    known = ~score.graph.node("IsNaN", tails[0][0].share)
+    if sides == 2:
+        score, decision = minimum(score, 1.0), minimum(decision, 1.0 - detector.offset_)
+    score, decision, p_value = (where(known, found, np.nan) for found in (score, decision, p_value))
+    return Outputs(score, decision, p_values=p_value)
+
+
+def _tails(found: Outputs, ranking: Ranking) -> tuple[Standing, Standing]:
+    """Return where rows stand, counted from the lowest and from the highest."""
+    scores = found.decision
+    near_weight, far_weight = float(ranking.near.weights.sum()), float(ranking.far.weights.sum())
+    lower = _tail(ranking.near, scores, far_weight)
+    upper = _tail(ranking.near.mirrored, -scores, 0.0)
+    if found.log_mass is None:
+        return lower, upper
+    is_far = found.log_mass <= found.least
+    lower_far = _tail(ranking.far, found.log_mass, 0.0)
+    upper_far = _tail(ranking.far.mirrored, -found.log_mass, near_weight)
+    return _either(is_far, lower_far, lower), _either(is_far, upper_far, upper)
+
+
+def _either(is_far: Tensor, far: Standing, near: Standing) -> Standing:
+    return Standing(where(is_far, far.passed, near.passed), where(is_far, far.share, near.share))
+
+
+def _tail(segment: Segment, new: Tensor, before: float) -> Standing:
+    """Return where new numbers, (n,), stand in this order, behind positives of a weight."""
+    graph = new.graph
+    size = graph.node("Abs", new)
+    finite = size <= float(np.finfo(graph.dtype).max)
+    if not len(segment.values):
+        # 1 + x / (1 + |x|), to all digits.
+        inverse = 1.0 / (size + 1.0)
+        return Standing(new * 0.0 + before, where(new < 0.0, inverse, 2.0 - inverse) * WITHOUT_NEXT)
+    values = graph.constant(np.append(segment.values, np.nan))
+    slack = ROUNDING_UNITS * float(np.finfo(np.float64).eps)
+    new = new + maximum(where(finite, size, 0.0), usual_size(segment.values)) * slack
+    counts = np.array([len(segment.values)])
+    place = searched(new.column, np.zeros(1, dtype=np.int64), counts, values).flat
+    passed = take(before + np.concatenate([[0.0], np.cumsum(segment.weights)]), place)
+    below = take(values, maximum(place - np.array(1), np.array(0)))
+    above = take(values, minimum(place, counts - 1))
+    unit = unit_of(segment.values)
+    between = (new - below) / (above - below)
+    beyond = 1.0 - 1.0 / ((new - below) / unit + 1.0)
+    before_all = 1.0 / ((above - new) / unit + 1.0)
+    share = where(graph.node("Equal", place, counts), beyond, between)
+    share = where(graph.node("Equal", place, np.zeros(1, dtype=np.int64)), before_all, share)
+    share = where(graph.node("IsNaN", share), 0.0, share)
+    share = maximum(minimum(share, LARGEST_SHARE), 0.0)
+    return Standing(passed, where(graph.node("IsNaN", new), np.nan, share))
+
+
+def _passed(tails: Sequence[Standing]) -> Tensor:
+    """Return the weight that is passed in all, as a whole number: rounded up."""
+    total = tails[0].passed
+    for tail in tails[1:]:
+        total = total + tail.passed
+    return total.graph.node("Ceil", total * (1.0 - WHOLE))
+
+
+def _mean(values: Sequence[Tensor]) -> Tensor:
+    total = values[0]
+    for value in values[1:]:
+        total = total + value
+    return total / float(len(values))
+
+
+def _least(values: Sequence[Tensor]) -> Tensor:
+    return values[0] if len(values) == 1 else minimum(values[0], values[1])
+
 
 # The score of rows whose distances overflow; a mean of some such numbers is one, too.
 LEAST = {np.dtype(np.float32): -1e37, np.dtype(np.float64): LOWEST}
@@ -70,31 +171,31 @@ LEAST_LOG_DENSITY = -0.5
 
 
 @singledispatch
-def answer(detector: Any, rows: Tensor) -> Answer:
+def answer(detector: Any, rows: Tensor) -> Outputs:
     """Return how a fitted detector answers rows, (n, d)."""
     del rows
     raise refusal(detector)
 
 
 @answer.register
-def _(detector: Pipeline, rows: Tensor) -> Answer:
+def _(detector: Pipeline, rows: Tensor) -> Outputs:
     steps = [step for _, step in detector.steps]
     missing = any(isinstance(step, SimpleImputer) for step in steps)
     return _of_valid(rows, answer(steps[-1], after(steps[:-1], rows)), missing=missing)
 
 
 @answer.register
-def _(detector: LabelFreeSearchCV, rows: Tensor) -> Answer:
+def _(detector: LabelFreeSearchCV, rows: Tensor) -> Outputs:
     return answer(detector.best_estimator_, rows)
 
 
 @answer.register
-def _(detector: ConformalDetector, rows: Tensor) -> Answer:
+def _(detector: ConformalDetector, rows: Tensor) -> Outputs:
     return calibrated(detector, [answer(estimator, rows) for estimator in detector.estimators_])
 
 
 @answer.register
-def _(detector: AutoSlabSVM, rows: Tensor) -> Answer:
+def _(detector: AutoSlabSVM, rows: Tensor) -> Outputs:
     combination = detector.model_.combination
     views = [view_of(view, rows) for view in combination.views]
     for number in range(len(views)):
@@ -107,11 +208,11 @@ def _(detector: AutoSlabSVM, rows: Tensor) -> Answer:
         part = found.decision if member.surprise is None else -surprise(member.surprise, found.score)
         total = part * member.weight if total is None else total + part * member.weight
     assert total is not None
-    return _of_valid(rows, Answer(total, total - detector.offset_))
+    return _of_valid(rows, Outputs(total, total - detector.offset_))
 
 
 @answer.register
-def _(detector: NeighboursDetector, rows: Tensor) -> Answer:
+def _(detector: NeighboursDetector, rows: Tensor) -> Outputs:
     neighbourhood, graph = detector.model_.neighbourhood, rows.graph
     if graph.single:
         raise ImpreciseError("distances of near rows are rounded as those of far ones are")
@@ -127,11 +228,11 @@ def _(detector: NeighboursDetector, rows: Tensor) -> Answer:
     before = graph.node("CumSum", take(neighbourhood.counts, near), np.array(1), exclusive=1)
     taken = passed - minimum(before, float(neighbourhood.n_neighbours))
     score = -row_sums(distances * taken) / row_sums(taken)
-    return _of_valid(rows, Answer(score, score - detector.offset_))
+    return _of_valid(rows, Outputs(score, score - detector.offset_))
 
 
 @answer.register
-def _(detector: DependenceDetector, rows: Tensor) -> Answer:
+def _(detector: DependenceDetector, rows: Tensor) -> Outputs:
     fit, graph = detector.model_, rows.graph
     if graph.single:
         raise ImpreciseError("residuals are ranked among others that may be equal")
@@ -151,7 +252,7 @@ def _(detector: DependenceDetector, rows: Tensor) -> Answer:
     for part in parts[1:]:
         total = total + part
     score = -total / float(len(parts))
-    return _of_valid(rows, Answer(score, score - detector.offset_))
+    return _of_valid(rows, Outputs(score, score - detector.offset_))
 
 
 def surprise(found: Surprise, scores: Tensor) -> Tensor:
@@ -171,20 +272,20 @@ def _squares(samples: FloatArray, rows: Tensor) -> Tensor:
 
 
 @answer.register
-def _(detector: OneClassSVM, rows: Tensor) -> Answer:
+def _(detector: OneClassSVM, rows: Tensor) -> Outputs:
     along = position(detector.model_.expansion, rows)
     return _with_reach(detector, rows, _offset(along, detector))
 
 
 @answer.register
-def _(detector: OneClassSlabSVM, rows: Tensor) -> Answer:
+def _(detector: OneClassSlabSVM, rows: Tensor) -> Outputs:
     along = position(detector.model_.expansion, rows)
     log_mass = _log_mass(detector, rows) if detector.planes_.scores_by_mass else None
     return _with_reach(detector, rows, _between(detector, along, log_mass))
 
 
 @answer.register
-def _(detector: LinearOneClassSlabSVM, rows: Tensor) -> Answer:
+def _(detector: LinearOneClassSlabSVM, rows: Tensor) -> Outputs:
     w, landmarks = detector.coef_[0], detector.map_
     if landmarks is None:
         along = Position(product(rows, w[:, None]).flat)
@@ -194,7 +295,7 @@ def _(detector: LinearOneClassSlabSVM, rows: Tensor) -> Answer:
 
 
 @answer.register
-def _(detector: SVDD, rows: Tensor) -> Answer:
+def _(detector: SVDD, rows: Tensor) -> Outputs:
     fit = detector.model_
     kernel, expansion = fit.kernel, fit.expansion
     if kernel is None:
@@ -214,7 +315,7 @@ def _(detector: SVDD, rows: Tensor) -> Answer:
 
 
 @answer.register
-def _(detector: KernelPCADetector, rows: Tensor) -> Answer:
+def _(detector: KernelPCADetector, rows: Tensor) -> Outputs:
     fit = detector.model_
     if fit.kernel is None:
         raise refusal(None)
@@ -234,12 +335,12 @@ def _(detector: KernelPCADetector, rows: Tensor) -> Answer:
 
 
 @answer.register
-def _(detector: KernelDensityDetector, rows: Tensor) -> Answer:
+def _(detector: KernelDensityDetector, rows: Tensor) -> Outputs:
     density = detector.model_.density
     sums = Sums(Expansion(density.kernel, density.samples, density.log_shares), rows)
     score = Position(sums.log(np.exp(density.log_shares)), -density.log_height)
     offset = max(detector.offset_, LEAST_LOG_DENSITY * float(np.finfo(rows.graph.dtype).max))
-    return _of_valid(rows, Answer(score.over(0.0), score.over(offset)))
+    return _of_valid(rows, Outputs(score.over(0.0), score.over(offset)))
 
 
 def two_sided_score(score: TwoSided, along: Position, log_mass: Tensor | None) -> Tensor:
@@ -272,7 +373,7 @@ def log1p(x: Tensor) -> Tensor:
     return where(x.graph.node("Equal", shifted, 1.0), x, x * (log(shifted) / (shifted - 1.0)))
 
 
-def _between(detector: Any, along: Position, log_mass: Tensor | None) -> Answer:
+def _between(detector: Any, along: Position, log_mass: Tensor | None) -> Outputs:
     """Return how a slab answers rows at these positions along w."""
     if np.isinf(detector.rho_upper_):
         return _offset(along, detector)
@@ -284,15 +385,15 @@ def _between(detector: Any, along: Position, log_mass: Tensor | None) -> Answer:
         along.varying.graph.needs(max(along.size, abs(middle - along.constant)), half)
         return _offset(Position(-distance), detector)
     found = two_sided_score(score, along, log_mass)
-    return Answer(found, found)
+    return Outputs(found, found)
 
 
-def _offset(score: Position, detector: Any) -> Answer:
+def _offset(score: Position, detector: Any) -> Outputs:
     """Return scores, and the decisions that follow from the detector's offset."""
     fit = getattr(detector, "model_", None)
     spread = fit.loo_spread if fit is not None and np.isfinite(fit.loo_spread) else abs(detector.offset_)
     score.varying.graph.needs(score.size, spread)
-    return Answer(score.over(0.0), score.over(detector.offset_))
+    return Outputs(score.over(0.0), score.over(detector.offset_))
 
 
 def _log_mass(detector: KernelDetector, rows: Tensor) -> Tensor:
@@ -301,7 +402,7 @@ def _log_mass(detector: KernelDetector, rows: Tensor) -> Tensor:
     return Sums(expansion, rows).log(np.abs(expansion.coefficients.reshape(len(expansion.coefficients), -1)[:, -1]))
 
 
-def _with_reach(detector: Any, rows: Tensor, found: Answer) -> Answer:
+def _with_reach(detector: Any, rows: Tensor, found: Outputs) -> Outputs:
     """Return an answer with the kernel mass where scores alone do not order rows, and NaN for rows that are refused."""
     if needs_reach(detector):
         found = replace(found, log_mass=_log_mass(detector, rows), least=float(np.log(least_mass(detector))))
@@ -309,7 +410,7 @@ def _with_reach(detector: Any, rows: Tensor, found: Answer) -> Answer:
     return _of_valid(rows, found, non_negative=kernel is not None and kernel.non_negative)
 
 
-def _of_valid(rows: Tensor, found: Answer, *, non_negative: bool = False, missing: bool = False) -> Answer:
+def _of_valid(rows: Tensor, found: Outputs, *, non_negative: bool = False, missing: bool = False) -> Outputs:
     """Return an answer that is NaN for rows with infinity or NaN, or with negative numbers where a kernel takes none.
 
     missing says that NaN stands for a number that is filled in.
@@ -329,15 +430,7 @@ def _of_valid(rows: Tensor, found: Answer, *, non_negative: bool = False, missin
 
 
 def computed(model: Any, inputs: Inputs, prefix: str = "") -> tuple[Graph, dict[str, Tensor]]:
-    """Return a fitted model's graph and its outputs by their names, numbers among them of the inputs' type.
-
-    Parameters
-    ----------
-    model : fitted detector, of the rows that the inputs make
-    inputs : Inputs
-    prefix : str
-        Begins the names of the graph's values.
-    """
+    """Return a fitted model's graph and its outputs by their names, numbers among them of the inputs' type."""
     dtype = inputs.dtype
     graph = Graph(dtype, prefix)
     try:

@@ -7,8 +7,9 @@ reads as it does in NumPy. What was already computed from the same tensors is no
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -31,30 +32,22 @@ class ImpreciseError(ValueError):
 class Graph:
     """Nodes in an order in which they can be computed, and the constants that they take.
 
-    Parameters
-    ----------
-    dtype : float32 or float64
-        The type of all numbers but indices.
-    prefix : str
-        Begins the name of each value.
-    outer : Graph or None
-        The graph of which this is a loop's body: it sees its values, and holds the constants.
+    All numbers but indices are of the dtype, float32 or float64, and names begin with the prefix. A loop has an outer
+    graph, of which it sees the values, and which holds the constants.
     """
 
     def __init__(self, dtype: npt.DTypeLike, prefix: str = "", outer: Graph | None = None) -> None:
         self.dtype: np.dtype[Any] = np.dtype(dtype)
-        self.prefix = prefix
         self.outer = outer
         self.nodes: list[Any] = []
         self.constants: list[Any] = [] if outer is None else outer.constants
         self._known: dict[Hashable, Tensor] = {}
-        self._root: Graph = self if outer is None else outer._root
-        self._count = 0
+        self.root: Graph = self if outer is None else outer.root
+        self.names: Iterator[str] = map(f"{prefix}v{{}}".format, count(1)) if outer is None else outer.names
 
     def name(self) -> str:
         """Return a name that no value has."""
-        self._root._count += 1
-        return f"{self._root.prefix}v{self._root._count}"
+        return next(self.names)
 
     def constant(self, values: Any) -> Tensor:
         """Return numbers as a tensor: floats in the graph's type, others in theirs.
@@ -74,9 +67,9 @@ class Graph:
 
         def make() -> Tensor:
             self.constants.append(numpy_helper.from_array(array, self.name()))
-            return Tensor(self._root, self.constants[-1].name)
+            return Tensor(self.root, self.constants[-1].name)
 
-        return self._root.once(key, make)
+        return self.root.once(key, make)
 
     def tensor(self, value: Any) -> Tensor:
         """Return a tensor as it is, and numbers as a constant."""
@@ -111,7 +104,7 @@ class Graph:
         from onnx import numpy_helper
 
         self.constants.append(numpy_helper.from_array(np.array(values, dtype=object), self.name()))
-        return Tensor(self._root, self.constants[-1].name)
+        return Tensor(self.root, self.constants[-1].name)
 
     def number(self, condition: Tensor) -> Tensor:
         """Return 1 where a condition holds, and 0 elsewhere."""
@@ -139,6 +132,13 @@ class Graph:
         return int(helper.np_dtype_to_tensor_dtype(self.dtype))
 
 
+def _binary(operator: str, *, reflected: bool = False) -> Callable[[Tensor, Any], Tensor]:
+    """Return the method of a tensor that is an operator of two, of which it is the second where reflected."""
+    if reflected:
+        return lambda second, first: second.graph.node(operator, first, second)
+    return lambda first, second: first.graph.node(operator, first, second)
+
+
 @dataclass(frozen=True, eq=False)
 class Tensor:
     """A value of a graph, by its name there."""
@@ -146,72 +146,19 @@ class Tensor:
     graph: Graph
     name: str
 
-    def __add__(self, other: Any) -> Tensor:
-        """Return the sum."""
-        return self.graph.node("Add", self, other)
-
-    def __radd__(self, other: Any) -> Tensor:
-        """Return the sum."""
-        return self.graph.node("Add", other, self)
-
-    def __sub__(self, other: Any) -> Tensor:
-        """Return the difference."""
-        return self.graph.node("Sub", self, other)
-
-    def __rsub__(self, other: Any) -> Tensor:
-        """Return the difference."""
-        return self.graph.node("Sub", other, self)
-
-    def __mul__(self, other: Any) -> Tensor:
-        """Return the product by elements."""
-        return self.graph.node("Mul", self, other)
-
-    def __rmul__(self, other: Any) -> Tensor:
-        """Return the product by elements."""
-        return self.graph.node("Mul", other, self)
-
-    def __truediv__(self, other: Any) -> Tensor:
-        """Return the quotient."""
-        return self.graph.node("Div", self, other)
-
-    def __rtruediv__(self, other: Any) -> Tensor:
-        """Return the quotient."""
-        return self.graph.node("Div", other, self)
-
-    def __matmul__(self, other: Any) -> Tensor:
-        """Return the matrix product."""
-        return self.graph.node("MatMul", self, other)
+    __add__, __radd__ = _binary("Add"), _binary("Add", reflected=True)
+    __sub__, __rsub__ = _binary("Sub"), _binary("Sub", reflected=True)
+    __mul__, __rmul__ = _binary("Mul"), _binary("Mul", reflected=True)
+    __truediv__, __rtruediv__ = _binary("Div"), _binary("Div", reflected=True)
+    __matmul__ = _binary("MatMul")
+    __lt__, __le__ = _binary("Less"), _binary("LessOrEqual")
+    __gt__, __ge__ = _binary("Greater"), _binary("GreaterOrEqual")
+    __and__, __or__ = _binary("And"), _binary("Or")
 
     def __neg__(self) -> Tensor:
-        """Return the negative."""
         return self.graph.node("Neg", self)
 
-    def __lt__(self, other: Any) -> Tensor:
-        """Return where this is less."""
-        return self.graph.node("Less", self, other)
-
-    def __le__(self, other: Any) -> Tensor:
-        """Return where this is no more."""
-        return self.graph.node("LessOrEqual", self, other)
-
-    def __gt__(self, other: Any) -> Tensor:
-        """Return where this is more."""
-        return self.graph.node("Greater", self, other)
-
-    def __ge__(self, other: Any) -> Tensor:
-        """Return where this is no less."""
-        return self.graph.node("GreaterOrEqual", self, other)
-
-    def __and__(self, other: Any) -> Tensor:
-        """Return where both hold."""
-        return self.graph.node("And", self, other)
-
-    def __or__(self, other: Any) -> Tensor:
-        """Return where either holds."""
-        return self.graph.node("Or", self, other)
-
     def __invert__(self) -> Tensor:
-        """Return where this does not hold."""
         return self.graph.node("Not", self)
 
     @property
@@ -352,7 +299,7 @@ def _depth(graph: Graph) -> int:
 
 
 @dataclass(frozen=True)
-class Answer:
+class Outputs:
     """How a detector answers rows.
 
     Attributes
