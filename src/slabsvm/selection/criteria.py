@@ -41,8 +41,7 @@ REMEDIES = {
 # the former reach tight regions near the positives, the latter what they enclose and what lies around them.
 WIDTHS_AROUND_POSITIVES = (0.1, 0.2, 0.4, 0.8)
 WIDTHS_AROUND_MEAN = (0.3, 0.5, 0.7, 0.85, 1.0, 1.2, 1.5, 2.0)
-# The covariance of these Gaussians is shrunk by this share towards its diagonal.
-SHRINKAGE = 0.1
+SHRINKAGE = 0.1  # by this share the covariance of these Gaussians is shrunk towards its diagonal
 DENSITY_BLOCK = 2**22
 
 
@@ -112,9 +111,8 @@ def volume(X: Any, n_outliers: int, generator: np.random.Generator) -> Synthetic
     standard deviation, around the positives and around their mean: there detectors decide. A box, from which volume is
     commonly sampled, is empty of positives where there are more than a few features.
 
-    It fails where positives are discrete or lie on a surface of fewer dimensions: volume then has little to do with
-    them. Features that are constant are left out of it. The variance grows with the number of features, most for loose
-    detectors, which reach where points are rare: benchmarks/volumes.py measures it.
+    It fails where positives are discrete or lie on a surface of fewer dimensions. Constant features are left out of it.
+    The variance grows with the number of features, most for loose detectors: benchmarks/volumes.py measures it.
     """
     _shape_of(X)
     table = _numbers(X)

@@ -28,8 +28,7 @@ LEAVE_ONE_OUT = "leave-one-out"
 PROPORTIONATE = 1000
 # Means and deviations this near to 0 and 1 are no chance, which leaves 1 / sqrt(n); float32's rounding is below it.
 SCALED_TO = 1e-5
-# How far from 0 and 1 rounding leaves a stretched feature's ends.
-ROUNDED = 4 * float(np.finfo(np.float32).eps)
+ROUNDED = 4 * float(np.finfo(np.float32).eps)  # how far from 0 and 1 rounding leaves a stretched feature's ends
 FEWEST_ROWS, FEWEST_FEATURES = 10, 2  # of fewer, or with fewer that vary, chance explains too much
 
 

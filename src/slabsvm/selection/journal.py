@@ -1,7 +1,7 @@
 """A file of results, one JSON record a line, each written as soon as it is known.
 
-Work that is killed half-way has lost no finished result: what the file holds is not computed again. Each line has its
-record's checksum: one that was cut short or changed since is passed over, so that no report is made of it.
+Work that is killed half-way has lost no finished result. Each line has its record's checksum: one that was cut short or
+changed since is passed over, so that no report is made of it.
 """
 
 from __future__ import annotations

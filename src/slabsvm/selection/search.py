@@ -77,8 +77,7 @@ class LabelFreeSearchCV(WithProgress, MetaEstimatorMixin, OutlierMixin, BaseEsti
     param_grid : dict of str to sequence, or list of such
         As for `GridSearchCV`; steps' parameters are named step__parameter.
     criterion : str or Criterion, default="marginals"
-        "marginals", "volume" or "recall", or an instance of a class in `slabsvm.selection.criteria` or of a subclass
-        of your own.
+        "marginals", "volume", "recall", or an instance of a class in `slabsvm.selection.criteria` or of your own.
     cv : int, "leave-one-out", splitter or iterable of (train, test), default=5
         A number makes so many folds that equal rows do not straddle (`DistinctKFold`). "leave-one-out" fits every
         candidate once, on all rows, and judges it by its leave-one-out scores. It is for detectors of this package with
@@ -118,7 +117,7 @@ class LabelFreeSearchCV(WithProgress, MetaEstimatorMixin, OutlierMixin, BaseEsti
     cv_results_ : dict of str to array of shape (n_candidates,)
         As `GridSearchCV`'s: ``params``, ``param_*``, ``mean_test_score`` (the criterion's score, of means over the
         folds), ``split*_test_score``, ``std_test_score``, ``rank_test_score``, ``mean_fit_time``, ``mean_score_time``
-        and their ``std_*``; what the criterion measured, as ``split*_recall``, ``mean_recall``, ``std_recall``, and so
+        and their ``std_*``; what the criterion measured, as ``split*_recall``, ``mean_recall``, ``std_recall`` and so
         on; and ``nominal_recall``, what each candidate's parameters ask for, NaN where they do not say.
     criterion_ : Criterion
     n_splits_ : int
