@@ -218,9 +218,9 @@ class Criterion(ABC):
         """Refuse parameters that make no sense by a ValueError, which names the parameter and what it may be."""
         validate_parameter_constraints(self._parameter_constraints, vars(self), caller_name=type(self).__name__)
 
-    def warn_of(self, recall: float, n_held_out: int, nominal_recall: float = np.nan) -> None:
-        """Warn if the chosen candidate, of these recalls and so many held-out positives, misses what is asked for."""
-        del recall, n_held_out, nominal_recall
+    def warn_of(self, recall: float, n_held_out: int) -> None:
+        """Warn if the chosen candidate, of this recall on so many held-out positives, misses the recall asked for."""
+        del recall, n_held_out
 
     def doubt(self, measured: Mapping[str, float], n_held_out: int) -> str:
         """Return why the chosen candidate tells nothing apart, and what to do; an empty text where it does."""

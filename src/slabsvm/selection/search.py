@@ -36,7 +36,7 @@ from slabsvm.runtime.atomic import atomic
 from slabsvm.runtime.caller import warn
 from slabsvm.runtime.counting import counted
 from slabsvm.runtime.sklearn_private import HasMethods, Interval, StrOptions, _fit_context, _num_samples
-from slabsvm.selection.criteria import NAMED, Criterion, GridEdgeWarning, NothingToldApartWarning
+from slabsvm.selection.criteria import NAMED, Criterion, GridEdgeWarning, NothingToldApartWarning, TightestAtRecall
 from slabsvm.selection.folds import LEAVE_ONE_OUT, Split, splits_of, warn_of_labels, warn_of_scaling
 from slabsvm.selection.progress import Progress, Steps, WithProgress, refit_cost
 from slabsvm.selection.runs import Outcome, Search, run_all
@@ -263,7 +263,8 @@ class LabelFreeSearchCV(WithProgress, MetaEstimatorMixin, OutlierMixin, BaseEsti
         means = {name: values for name, values in self.cv_results_.items() if name.startswith("mean_")}
         measured = {name.removeprefix("mean_"): float(values[self.best_index_]) for name, values in means.items()}
         nominal = float(self.cv_results_["nominal_recall"][self.best_index_])
-        self.criterion_.warn_of(measured["recall"], n_asked, nominal)
+        own = {"nominal_recall": nominal} if isinstance(self.criterion_, TightestAtRecall) else {}
+        self.criterion_.warn_of(measured["recall"], n_asked, **own)
         scores = means["mean_test_score"]
         doubt = self.criterion_.doubt(measured, n_asked)
         if len(candidates) > 1 and (scores == scores[0]).all():
