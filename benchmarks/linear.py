@@ -153,7 +153,7 @@ def dask(rows: int) -> Record:
     import dask.array as da
     from distributed import Client, LocalCluster
 
-    from slabsvm.data.dask import Blocks
+    from slabsvm.gram.blocks import Blocks
 
     visit, came = Blocks._visit, []
 

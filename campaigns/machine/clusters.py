@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from slabsvm import LinearOneClassSlabSVM, OneClassSVM, OpenSetClassifier
-from slabsvm.data.dask import Blocks
+from slabsvm.gram.blocks import Blocks
 from slabsvm.solvers.streaming import PassTuning
 
 Record = dict[str, Any]

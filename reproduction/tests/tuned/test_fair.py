@@ -10,8 +10,8 @@ import pytest
 from sklearn.model_selection import KFold, ParameterGrid
 
 from slabsvm import KernelDensityDetector, LabelFreeSearchCV, LeakageWarning
-from slabsvm.selection import Record
-from slabsvm.selection.criteria import Answer, GridEdgeWarning, SyntheticOutliers
+from slabsvm.selection import Answer, Record
+from slabsvm.selection.criteria import GridEdgeWarning, SyntheticOutliers
 from slabsvm_reproduction.letter import experiment as paper
 from slabsvm_reproduction.run import protocol
 from slabsvm_reproduction.tuned import comparison

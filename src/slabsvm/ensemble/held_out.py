@@ -1,8 +1,7 @@
 """What training rows score under a model that has learned nothing of them, the views of features included: by folds.
 
-Closed forms leave a row out of a member, but not out of the view and the bandwidth before it. Where rows are few, or
-few for their features, what these knew of the row shows: of 40 rows of 200 normal features .9 are to be accepted, and
-.76 of new ones are; of 100 rows of 20 log-normal ones .80. Folds leave it out of everything.
+Closed forms leave a row out of a member, but not out of the view and the bandwidth before it. Where rows are few, that
+shows: of 40 rows of 200 normal features .9 are to be accepted, and .76 of new ones are. Folds leave it out of all.
 """
 
 from __future__ import annotations
@@ -38,12 +37,11 @@ def scores_by_folds(
 ) -> FloatArray:
     """Return what each of what is `counted`, (p,), scores under what is learned from the folds that it is not in.
 
-    Which samples or groups are in a fold depends on their contents alone, of samples on their ranks. done is told the
-    number of folds that are.
+    Contents alone decide which fold a sample or a group is in. done is told the number of folds that are.
     """
     rows, _ = training.counted
     if training.groups is None:
-        # Of ranks, which neither a feature's unit nor that of the weights changes.
+        # By ranks, which neither a feature's unit nor that of the weights changes.
         ranks = [np.unique(column, return_inverse=True)[1].ravel() for column in training.samples.T]
         fold = distinct_rows(np.column_stack(ranks).astype(np.float64), np.ones(len(rows))).group % FOLDS
     else:

@@ -4,9 +4,6 @@ For each candidate and each fold, a criterion is shown how the detector answers 
 outliers made from them. `measure` turns these answers into numbers. `scores` turns the numbers' means over the folds
 into a score for each candidate, the larger the better. No criterion sees a negative sample: each rests on an assumption
 about the negatives, which its class states, and fails where it does not hold.
-
-A detector that accepts few synthetic outliers, and still most new positives, is tight where it matters. Each maker
-takes the positives, of shape (n, d), the number of synthetic outliers, and a generator.
 """
 
 from __future__ import annotations
@@ -23,25 +20,10 @@ import scipy.sparse as sp
 from scipy.special import logsumexp
 
 from slabsvm.detectors.answers import Answer
-from slabsvm.runtime.arrays import FloatArray, IndexArray, pieces
+from slabsvm.runtime.arrays import FloatArray, pieces
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.caller import warn
 from slabsvm.runtime.sklearn_private import Interval, StrOptions, _safe_indexing, validate_parameter_constraints
-
-__all__ = [
-    "MAKERS",
-    "NAMED",
-    "Answer",
-    "Criterion",
-    "GridEdgeWarning",
-    "Measured",
-    "NothingToldApartWarning",
-    "Recall",
-    "RecallMissedWarning",
-    "SyntheticOutliers",
-    "TightestAtRecall",
-    "log_volume_of",
-]
 
 Measured = dict[str, float]
 
@@ -58,8 +40,7 @@ REMEDIES = {
 # the former reach tight regions near the positives, the latter what they enclose and what lies around them.
 WIDTHS_AROUND_POSITIVES = (0.1, 0.2, 0.4, 0.8)
 WIDTHS_AROUND_MEAN = (0.3, 0.5, 0.7, 0.85, 1.0, 1.2, 1.5, 2.0)
-# The covariance of these Gaussians is shrunk by this share towards its diagonal.
-SHRINKAGE = 0.1
+SHRINKAGE = 0.1  # by this share the covariance of these Gaussians is shrunk towards its diagonal
 DENSITY_BLOCK = 2**22
 
 
@@ -77,14 +58,10 @@ class NothingToldApartWarning(UserWarning):
 
 @dataclass(frozen=True)
 class SyntheticOutliers:
-    """Samples in place of negatives.
+    """Samples made from positives, (n, d), in place of the negatives that nobody has; of the positives' kind.
 
-    Attributes
-    ----------
-    X : table of shape (n, d), of the kind of the positives
-    log_volume : (n,) array of float64, or None
-        The logarithm of the volume that each represents, in units of the square root of the determinant of the
-        positives' shrunk covariance (SHRINKAGE); None where volume has no meaning.
+    log_volume, (n,), is the logarithm of the volume that each represents, in units of the square root of the
+    determinant of the positives' shrunk covariance (SHRINKAGE); None where volume has no meaning.
     """
 
     X: Any
@@ -94,8 +71,9 @@ class SyntheticOutliers:
 def marginals(X: Any, n_outliers: int, generator: np.random.Generator) -> SyntheticOutliers:
     """Return rows whose every feature is that of another positive, drawn independently (Breiman, Cutler 2003).
 
-    All dependence between features is gone. Where the features are independent, they are no outliers but positives.
-    Where there are many features, they are easy to reject.
+    Only how features depend on each other tells positives from these rows: where they do not, the rows are no outliers
+    but positives. It needs no scale, distances or density, and takes sparse and categorical tables. Where there are
+    many features, such rows are easy to reject.
     """
     n_samples, n_features = _shape_of(X)
     if n_features < 2:
@@ -103,9 +81,25 @@ def marginals(X: Any, n_outliers: int, generator: np.random.Generator) -> Synthe
             f"Synthetic outliers by marginals are new combinations of features, and here n_features = {n_features}, 1 "
             "feature(s) that cannot be combined. Use criterion='volume'."
         )
-    if not sp.issparse(X):
-        return SyntheticOutliers(_recombined(X, generator.integers(n_samples, size=(n_outliers, n_features))))
-    return SyntheticOutliers(_drawn(sp.csc_array(X), n_outliers, generator))
+    if sp.issparse(X):
+        return SyntheticOutliers(_drawn(sp.csc_array(X), n_outliers, generator))
+    rows = generator.integers(n_samples, size=(n_outliers, n_features))
+    if not hasattr(X, "columns"):
+        return SyntheticOutliers(np.take_along_axis(np.asarray(X), rows, axis=0))
+    columns = [np.asarray(_safe_indexing(X, place, axis=1))[some] for place, some in enumerate(rows.T)]
+    return SyntheticOutliers(type(X)(dict(zip(X.columns, columns, strict=True))))
+
+
+def _drawn(table: Any, n_outliers: int, generator: np.random.Generator) -> Any:
+    """Return a CSR matrix with entries drawn from each feature of a CSC one, which fill the same share of it."""
+    parts = []
+    for feature, share in enumerate(np.diff(table.indptr) / table.shape[0]):
+        rows = np.flatnonzero(generator.random(n_outliers) < share)
+        values = table.data[table.indptr[feature] : table.indptr[feature + 1]]
+        drawn = values[generator.integers(len(values), size=len(rows))] if len(rows) else values[:0]
+        parts.append((drawn, rows, np.full(len(rows), feature)))
+    values, rows, columns = (np.concatenate(some) for some in zip(*parts, strict=True))
+    return sp.csr_array((values, (rows, columns)), shape=(n_outliers, table.shape[1]))
 
 
 @ONE_BLAS_THREAD
@@ -113,13 +107,11 @@ def volume(X: Any, n_outliers: int, generator: np.random.Generator) -> Synthetic
     """Return points around the positives and the volume that each represents: 1 / (n q(x)), q being their density.
 
     q is an even mixture of Gaussians of the positives' (shrunk) covariance, times widths from a tenth to twice the
-    standard deviation, around the positives and around their mean. Volume is commonly sampled from a box, which is
-    empty of positives where there are more than a few features: a detector accepts a share of 1e-16 of it, in which no
-    sampled point lies. These points lie where detectors decide.
+    standard deviation, around the positives and around their mean: there detectors decide. A box, from which volume is
+    commonly sampled, is empty of positives where there are more than a few features.
 
-    It fails where positives are discrete or lie on a surface of fewer dimensions: volume then has little to do with
-    them. Features that are constant are left out of it. The variance grows with the number of features, most for loose
-    detectors, which reach where points are rare: benchmarks/volumes.py measures it.
+    It fails where positives are discrete or lie on a surface of fewer dimensions. Constant features are left out of it.
+    The variance grows with the number of features, most for loose detectors: benchmarks/volumes.py measures it.
     """
     _shape_of(X)
     table = _numbers(X)
@@ -133,40 +125,27 @@ def volume(X: Any, n_outliers: int, generator: np.random.Generator) -> Synthetic
     shares = table[:, varying] / largest
     means, deviations = shares.mean(axis=0), shares.std(axis=0)
     inner = (shares - means) / deviations
-    root = np.linalg.cholesky(_shrunk_correlation(inner))
+    n_samples, n_features = inner.shape
+    root = np.linalg.cholesky((1 - SHRINKAGE) * (inner.T @ inner / n_samples) + SHRINKAGE * np.eye(n_features))
     white = np.linalg.solve(root, inner.T).T
-    n_features = white.shape[1]
     number = np.arange(n_outliers) % (len(WIDTHS_AROUND_POSITIVES) + len(WIDTHS_AROUND_MEAN))
     widths = np.array(WIDTHS_AROUND_POSITIVES + WIDTHS_AROUND_MEAN)[number]
     points = widths[:, None] * generator.standard_normal((n_outliers, n_features))
     near = number < len(WIDTHS_AROUND_POSITIVES)
-    points[near] += white[generator.integers(len(white), size=int(near.sum()))]
+    points[near] += white[generator.integers(n_samples, size=int(near.sum()))]
     made = np.tile(table[0], (n_outliers, 1))
     with np.errstate(over="ignore"):
         made[:, varying] = points @ root.T * (deviations * largest) + means * largest
-    return SyntheticOutliers(_of_kind(X, made), -np.log(n_outliers) - _log_density(points, white))
-
-
-MAKERS: dict[str, Callable[[Any, int, np.random.Generator], SyntheticOutliers]] = {
-    "marginals": marginals,
-    "volume": volume,
-}
-
-
-def _drawn(table: Any, n_outliers: int, generator: np.random.Generator) -> Any:
-    """Return a CSR matrix of rows whose entries are those of a CSC one, each drawn from its own feature.
-
-    Each row has each feature with the feature's share of filled rows.
-    """
-    n_samples, n_features = table.shape
-    parts = []
-    for feature, share in enumerate(np.diff(table.indptr) / n_samples):
-        rows = np.flatnonzero(generator.random(n_outliers) < share)
-        values = table.data[table.indptr[feature] : table.indptr[feature + 1]]
-        drawn = values[generator.integers(len(values), size=len(rows))] if len(rows) else values[:0]
-        parts.append((drawn, rows, np.full(len(rows), feature)))
-    values, rows, columns = (np.concatenate(some) for some in zip(*parts, strict=True))
-    return sp.csr_array((values, (rows, columns)), shape=(n_outliers, n_features))
+        if not hasattr(X, "columns") and np.asarray(X).dtype == np.float32:
+            made = made.astype(np.float32)
+    if not np.isfinite(made).all():
+        raise ValueError(
+            f"Synthetic outliers of features as large as these overflow {made.dtype}. Scale the features before the "
+            "search, by a power of ten for example, or use criterion='marginals'."
+        )
+    log_volume = -np.log(n_outliers) - _log_density(points, white)
+    X = type(X)(dict(zip(X.columns, made.T, strict=True))) if hasattr(X, "columns") else made
+    return SyntheticOutliers(X, log_volume)
 
 
 def _log_density(points: FloatArray, centres: FloatArray) -> FloatArray:
@@ -185,9 +164,9 @@ def _log_density(points: FloatArray, centres: FloatArray) -> FloatArray:
     return np.asarray(densities - 0.5 * n_features * np.log(2 * np.pi))
 
 
-def _shrunk_correlation(standard: FloatArray) -> FloatArray:
-    correlation = standard.T @ standard / len(standard)
-    return np.asarray((1 - SHRINKAGE) * correlation + SHRINKAGE * np.eye(len(correlation)))
+def log_volume_of(accepted: npt.NDArray[np.bool_], log_volume: FloatArray) -> float:
+    """Return the logarithm of the volume of the accepted points; of none, that of half the smallest point."""
+    return float(logsumexp(log_volume[accepted]) if accepted.any() else log_volume.min() - np.log(2.0))
 
 
 def _shape_of(X: Any) -> tuple[int, int]:
@@ -198,13 +177,12 @@ def _shape_of(X: Any) -> tuple[int, int]:
             f"Synthetic outliers are made from a table of samples and features; X has the shape {tuple(shape)}. For "
             "other data use criterion='recall', or make features first and search over what follows."
         )
-    n_samples, n_features = shape
-    if n_samples < 2:
+    if shape[0] < 2:
         raise ValueError(
-            f"Synthetic outliers are made from at least two positives, and here there is {n_samples} sample: use fewer "
+            f"Synthetic outliers are made from at least two positives, and here there is {shape[0]} sample: use fewer "
             "folds, or more samples."
         )
-    return n_samples, n_features
+    return shape[0], shape[1]
 
 
 def _numbers(X: Any) -> FloatArray:
@@ -225,29 +203,9 @@ def _numbers(X: Any) -> FloatArray:
     return table
 
 
-def _recombined(X: Any, rows: IndexArray) -> Any:
-    """Return the table whose entry (i, j) is X[rows[i, j], j], of the kind of X."""
-    if not hasattr(X, "columns"):
-        return np.take_along_axis(np.asarray(X), rows, axis=0)
-    columns = [_safe_indexing(X, place, axis=1) for place in range(rows.shape[1])]
-    return type(X)(
-        {name: np.asarray(column)[chosen] for name, column, chosen in zip(X.columns, columns, rows.T, strict=True)}
-    )
-
-
-def _of_kind(X: Any, values: FloatArray) -> Any:
-    """Return values as a table with the names and the type of X."""
-    if not hasattr(X, "columns") and np.asarray(X).dtype == np.float32:
-        with np.errstate(over="ignore"):
-            values = values.astype(np.float32)
-    if not np.isfinite(values).all():
-        raise ValueError(
-            f"Synthetic outliers of features as large as these overflow {values.dtype}. Scale the features before the "
-            "search, by a power of ten for example, or use criterion='marginals'."
-        )
-    if not hasattr(X, "columns"):
-        return values
-    return type(X)(dict(zip(X.columns, values.T, strict=True)))
+# Every maker takes the positives, of shape (n, d), the number of synthetic outliers, and a generator.
+Maker = Callable[[Any, int, np.random.Generator], SyntheticOutliers]
+MAKERS: dict[str, Maker] = {"marginals": marginals, "volume": volume}
 
 
 class Criterion(ABC):
@@ -256,21 +214,12 @@ class Criterion(ABC):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
 
     def validate(self) -> None:
-        """Refuse parameters that make no sense.
-
-        Raises
-        ------
-        ValueError
-            The text names the parameter and what it may be.
-        """
+        """Refuse parameters that make no sense by a ValueError, which names the parameter and what it may be."""
         validate_parameter_constraints(self._parameter_constraints, vars(self), caller_name=type(self).__name__)
 
-    def warn_of(self, recall: float, n_held_out: int, nominal_recall: float = np.nan) -> None:
-        """Warn if the chosen candidate, of this recall on so many held-out positives, misses the recall asked for.
-
-        nominal_recall is what its parameters ask for, NaN where they do not say.
-        """
-        del recall, n_held_out, nominal_recall
+    def warn_of(self, recall: float, n_held_out: int) -> None:
+        """Warn if the chosen candidate, of this recall on so many held-out positives, misses the recall asked for."""
+        del recall, n_held_out
 
     def doubt(self, measured: Mapping[str, float], n_held_out: int) -> str:
         """Return why the chosen candidate tells nothing apart, and what to do; an empty text where it does."""
@@ -290,10 +239,8 @@ class Criterion(ABC):
     def measure(self, positives: Answer, outliers: Answer | None, made: SyntheticOutliers | None) -> Measured:
         """Return numbers by name for one candidate in one fold; "recall" is always among them, and here the only one.
 
-        Parameters
-        ----------
-        positives, synthetic outliers : how the detector answers the held-out positives, and the synthetic outliers
-        made : the synthetic outliers, with their volumes where these have a meaning
+        positives and outliers are how the detector answers the held-out positives and the synthetic outliers, made the
+        latter, with their volumes where these have a meaning.
         """
         del outliers, made
         return {"recall": positives.share}
@@ -302,20 +249,15 @@ class Criterion(ABC):
     def scores(
         self, measured: Mapping[str, FloatArray], candidates: Sequence[Mapping[str, Any]], n_held_out: int
     ) -> FloatArray:
-        """Return the score of each of c candidates, the larger the better.
+        """Return the score of each of c candidates, given as their parameters; the larger the better.
 
-        Parameters
-        ----------
-        measured : what `measure` returned, by name, each (c,): the means over the folds; and "nominal_recall", what the
-            candidates' parameters ask for, NaN where they do not say
-        candidates : their parameters
-        n_held_out : how many positives recall was measured on, over all folds
+        measured is what `measure` returned, by name, each (c,): the means over the folds; and "nominal_recall", what
+        the candidates' parameters ask for, NaN where they do not say. n_held_out positives were judged in all folds.
         """
 
     def __repr__(self) -> str:
         """Return the class and its parameters."""
-        given = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
-        return f"{type(self).__name__}({given})"
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
 
     def __eq__(self, other: object) -> bool:
         """Return whether the other is of the same class and parameters."""
@@ -340,26 +282,25 @@ class Recall(Criterion):
         return measured["recall"]
 
 
+@dataclass(eq=False, repr=False)
 class TightestAtRecall(Criterion):
     """The smallest acceptance of synthetic outliers among the candidates that keep a recall.
 
-    With synthetic outliers that carry volume this is the classical rule: the smallest volume that holds a given share
-    of the positives (the minimum volume set; Polonik 1997, Scott and Nowak 2006).
+    With volumes this is the classical rule: the smallest volume that holds a given share of the positives (the minimum
+    volume set; Polonik 1997, Scott and Nowak 2006).
 
-    A candidate keeps the recall unless the measured recall is below it by more than chance explains. Without this
-    slack, of candidates whose true recall is exactly the one asked for, luck would choose. A candidate whose parameters
-    ask for a little less, as .89 for .9, is measured against what they ask for: where .89 itself counts as kept, a
-    recall that is below .89 by chance does, too. Candidates that miss the recall rank below all that keep it, by how
-    much they miss it.
+    A candidate keeps the recall unless the measured recall is below it by more than chance explains: else luck would
+    choose among candidates whose true recall is the one asked for. A candidate whose parameters ask for a little less,
+    as .89 for .9, is measured against what they ask for: where .89 itself counts as kept, a recall that is below .89 by
+    chance does, too. Candidates that miss the recall rank below all that keep it, by how much they miss it.
 
     The criterion fails where no candidate keeps the recall, where candidates that differ all reject every synthetic
-    outlier of this kind (the largest recall then decides), and where the negatives differ from positives in a way that
-    synthetic outliers do not.
+    outlier of this kind (the largest recall then decides), and where negatives differ from positives in another way.
 
     Parameters
     ----------
     kind : {"marginals", "volume"}, default="marginals"
-        How synthetic outliers are made: by `marginals` or by `volume`.
+        How synthetic outliers are made.
     recall : float in (0, 1], default=0.9
         The share of new positives that must be accepted.
     n_strangers : int, default=1000
@@ -369,20 +310,17 @@ class TightestAtRecall(Criterion):
         candidate, and about as many judge it: the error is that of the difference between two binomial shares.
     """
 
+    kind: str = "marginals"
+    recall: float = 0.9
+    n_strangers: int = 1000
+    slack: float = 1.0
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "kind": [StrOptions(set(MAKERS))],
         "n_strangers": [Interval(Integral, 1, None, closed="left")],
         "recall": [Interval(Real, 0.0, 1.0, closed="right")],
         "slack": [Interval(Real, 0.0, None, closed="left")],
     }
-
-    def __init__(
-        self, kind: str = "marginals", recall: float = 0.9, n_strangers: int = 1000, slack: float = 1.0
-    ) -> None:
-        self.kind = kind
-        self.recall = recall
-        self.n_strangers = n_strangers
-        self.slack = slack
 
     def strangers(self, positives: Any, generator: np.random.Generator) -> SyntheticOutliers | None:
         """Return synthetic outliers made from the positives."""
@@ -423,15 +361,9 @@ class TightestAtRecall(Criterion):
 
     def doubt(self, measured: Mapping[str, float], n_held_out: int) -> str:
         """Return a warning where synthetic outliers are accepted as often as positives, within chance."""
-        if "acceptance" not in measured:
-            return ""
-        accepted, recall = measured["acceptance"], measured["recall"]
-        if self.kind == "volume":
-            alike = accepted == 1.0
-        else:
-            chance = recall * (1.0 - recall) / n_held_out + accepted * (1.0 - accepted) / self.n_strangers
-            alike = accepted >= recall - np.sqrt(chance)
-        if not alike:
+        accepted, recall = measured.get("acceptance", np.nan), measured["recall"]
+        chance = recall * (1.0 - recall) / n_held_out + accepted * (1.0 - accepted) / self.n_strangers
+        if not (accepted == 1.0 if self.kind == "volume" else accepted >= recall - np.sqrt(chance)):
             return ""
         return (
             f"The search has learned nothing that tells synthetic outliers from positives: by {self!r} the best "
@@ -444,18 +376,12 @@ class TightestAtRecall(Criterion):
 
         The nominal recall is what a candidate is asked for where it is less than `recall` by no more than chance.
         """
-        asked = np.where(np.asarray(nominal) >= self._less_chance(self.recall, n_held_out), nominal, self.recall)
-        return np.asarray(self._less_chance(np.minimum(asked, self.recall), n_held_out))
 
-    def _less_chance(self, recall: Any, n_held_out: int) -> Any:
-        return recall - self.slack * np.sqrt(2.0 * recall * (1.0 - recall) / n_held_out)
+        def less_chance(recall: FloatArray) -> FloatArray:
+            return recall - self.slack * np.sqrt(2.0 * recall * (1.0 - recall) / n_held_out)
 
-
-def log_volume_of(accepted: npt.NDArray[np.bool_], log_volume: FloatArray) -> float:
-    """Return the logarithm of the volume of the accepted points; of none, that of half the smallest point."""
-    if not accepted.any():
-        return float(log_volume.min() - np.log(2.0))
-    return float(logsumexp(log_volume[accepted]))
+        recall = np.asarray(self.recall)
+        return less_chance(np.where(np.asarray(nominal) >= less_chance(recall), np.minimum(nominal, recall), recall))
 
 
 # Every criterion by the name that a search takes for it.

@@ -25,14 +25,10 @@ TrainAndTest = tuple[IndexArray, IndexArray]
 LEAVE_ONE_OUT = "leave-one-out"
 # Where rows differ in weight, synthetic outliers are made of so many rows, or of all distinct ones if these are more.
 PROPORTIONATE = 1000
-# Means and deviations this near to 0 and 1 in every feature are no chance, which leaves differences of 1 / sqrt(n). The
-# rounding of float32 is below it.
+# Means and deviations this near to 0 and 1 are no chance, which leaves 1 / sqrt(n); float32's rounding is below it.
 SCALED_TO = 1e-5
-# How far from 0 and 1 rounding leaves a stretched feature's ends.
-ROUNDED = 4 * float(np.finfo(np.float32).eps)
-# With fewer rows, or fewer features that vary, chance explains too much.
-FEWEST_ROWS = 10
-FEWEST_FEATURES = 2
+ROUNDED = 4 * float(np.finfo(np.float32).eps)  # how far from 0 and 1 rounding leaves a stretched feature's ends
+FEWEST_ROWS, FEWEST_FEATURES = 10, 2  # of fewer, or with fewer that vary, chance explains too much
 
 
 class LeakageWarning(UserWarning):
@@ -43,12 +39,8 @@ class LeakageWarning(UserWarning):
 class Split:
     """One division of the rows into those to learn from and those that are held out.
 
-    Attributes
-    ----------
-    train : rows to learn from
-    held_out : rows that are held out; None where the leave-one-out scores of the training rows take their place
-    outliers : made from the judged positives, or None
-    n_trials : how many of the judged positives are distinct: equal rows get one answer
+    held_out is None where the leave-one-out scores of the training rows take their place. Of the judged positives
+    n_trials are distinct: equal rows get one answer. Synthetic outliers are made from them, or None.
     """
 
     train: IndexArray
@@ -91,15 +83,8 @@ class DistinctKFold:
     def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[TrainAndTest]:
         """Give for each fold the rows to learn from and those that are held out, each an array of int.
 
-        Parameters
-        ----------
-        X : array-like, frame or CSR matrix of shape (n_samples, n_features)
-        y, groups : ignored
-
-        Raises
-        ------
-        ValueError
-            X has fewer distinct rows than there are folds.
+        X is an array-like, a frame or a CSR matrix of shape (n_samples, n_features); with fewer distinct rows than
+        folds it is refused by a ValueError. y and groups are ignored.
         """
         del y, groups
         yield from self.split_groups(equal_rows(X))
@@ -126,20 +111,10 @@ class DistinctKFold:
 def splits_of(
     X: Any, cv: Any, criterion: Criterion, *, groups: Any, seed: int, pairwise: bool, weights: FloatArray | None = None
 ) -> list[Split]:
-    """Return the splits of the rows, each with its synthetic outliers.
+    """Return the splits of the rows, each with the synthetic outliers that the criterion makes by a seed, if any.
 
-    Parameters
-    ----------
-    X : table of n rows, or a kernel matrix where pairwise is true, in which neither equal rows nor features can be seen
-    cv, groups : as `LabelFreeSearchCV` takes them
-    criterion : says which synthetic outliers are made, if any
-    seed : of the synthetic outliers
-    weights : of the rows, (n,); synthetic outliers are made in proportion to them; None where all weigh alike
-
-    Raises
-    ------
-    ValueError
-        The criterion needs synthetic outliers and X is pairwise, or there are fewer distinct rows than folds.
+    cv and groups are as `LabelFreeSearchCV` takes them. Where pairwise is true X is a kernel matrix, which shows no
+    equal rows and no features. Synthetic outliers are made in proportion to the rows' weights, (n,).
     """
     if pairwise and criterion.makes_synthetic_outliers:
         raise ValueError(
@@ -168,26 +143,22 @@ def splits_of(
 
 
 def _typical(rows: IndexArray, group: IndexArray, weights: FloatArray) -> IndexArray:
-    """Return which rows stand for some, or for all rows if these are equal, in an order by their content alone.
-
-    group is the number of the distinct row that each row of the table is equal to.
-    """
+    """Return which rows stand for some, or for all rows if these are equal, in an order by their content alone."""
     if len(rows) > 1 and len(np.unique(group[rows])) == 1:
         # Equal rows do not show how features vary; all positives do.
         rows = np.arange(len(group))
     rows = rows[weights[rows] > 0]
     distinct, first = np.unique(group[rows], return_index=True)
     if len(distinct) > 1:
-        sums = np.bincount(group[rows], weights=weights[rows]).astype(np.float64)[distinct]
-        rows = rows[first[in_proportion(sums)]]
+        sums = np.bincount(group[rows], weights=weights[rows])[distinct]
+        rows = rows[first[in_proportion(np.asarray(sums, dtype=np.float64))]]
     return rows
 
 
 def in_proportion(weights: FloatArray) -> IndexArray:
     """Return which of k distinct rows, (k,), stand for all of them, each as often as its weight asks, in order.
 
-    With equal weights, each row is taken once. Otherwise PROPORTIONATE rows, or k if that is more, are taken at even
-    steps along the sum of weights: rows that repeat and rows that weigh more give the same.
+    With equal weights, each once. Else PROPORTIONATE rows, or k if that is more, are taken at even steps along the sum.
     """
     k = len(weights)
     if (weights == weights[0]).all():
@@ -214,10 +185,10 @@ def _warn_of_straddling(folds: Sequence[TrainAndTest], group: IndexArray) -> Non
 def warn_of_scaling(X: Any) -> None:
     """Warn of features that were standardised, or stretched to [0, 1], all rows together.
 
-    The features that vary are searched for what a scaler leaves: in every one a mean of 0 and a standard deviation of
-    1, as NumPy or as pandas computes it; or a smallest value of 0 and a largest of 1, each reached by one row alone in
-    at least half of the features that have more than two values. A scaler puts a feature's extremes there; values that
-    are between 0 and 1 by nature (pixels / 255, shares) hardly ever reach both, or reach them often.
+    A scaler leaves in every feature that varies a mean of 0 and a standard deviation of 1, as NumPy or as pandas
+    computes it; or a smallest value of 0 and a largest of 1, each reached by one row alone in at least half of the
+    features that have more than two values. Values that are between 0 and 1 by nature (pixels / 255, shares) hardly
+    ever reach both, or reach them often.
     """
     if sp.issparse(X):
         return
@@ -227,7 +198,10 @@ def warn_of_scaling(X: Any) -> None:
     varying = table[:, table.min(axis=0) < table.max(axis=0)]
     if varying.shape[1] < FEWEST_FEATURES:
         return
-    if _is_standardised(varying):
+    with np.errstate(over="ignore", invalid="ignore"):
+        centred = bool((np.abs(varying.mean(axis=0, dtype=np.float64)) < SCALED_TO).all())
+        deviations = [varying.std(axis=0, dtype=np.float64, ddof=ddof) for ddof in (0, 1)] if centred else []
+    if any((np.abs(deviation - 1.0) < SCALED_TO).all() for deviation in deviations):
         how, scaler = "has mean 0 and standard deviation 1", "StandardScaler"
     elif _is_stretched(varying):
         how, scaler = "reaches from 0 to 1", "MinMaxScaler"
@@ -239,14 +213,6 @@ def warn_of_scaling(X: Any) -> None:
         "features instead.",
         LeakageWarning,
     )
-
-
-def _is_standardised(table: FloatArray) -> bool:
-    with np.errstate(over="ignore", invalid="ignore"):
-        if not (np.abs(table.mean(axis=0, dtype=np.float64)) < SCALED_TO).all():
-            return False
-        deviations = (table.std(axis=0, dtype=np.float64, ddof=ddof) for ddof in (0, 1))
-        return any(bool((np.abs(deviation - 1.0) < SCALED_TO).all()) for deviation in deviations)
 
 
 def _is_stretched(table: FloatArray) -> bool:

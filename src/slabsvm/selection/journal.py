@@ -1,7 +1,7 @@
 """A file of results, one JSON record a line, each written as soon as it is known.
 
-Work that is killed half-way has lost no finished result: what the file holds is not computed again. Each line has its
-record's checksum: one that was cut short or changed since is passed over, so that no report is made of it.
+Work that is killed half-way has lost no finished result. Each line has its record's checksum: one that was cut short or
+changed since is passed over, so that no report is made of it.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from slabsvm.data.files import named_errors, open_regular, write_whole
 Record = dict[str, Any]
 
 CHECKSUM = "checksum"
-# No record is so long; of a file without ends of lines no more than this is in memory.
-LONGEST = 1 << 26  # bytes
+LONGEST = 1 << 26  # bytes; no record is so long, and of a file without ends of lines no more than this is in memory
 
 
 class Journal:
     """Records in a file, appended from any thread.
+
+    All methods raise OSError where the file cannot be read or written, is a link, or no regular file.
 
     Parameters
     ----------
@@ -39,23 +40,11 @@ class Journal:
         self._lock = Lock()
 
     def records(self) -> Iterator[Record]:
-        """Give the records in the order in which they were written; broken lines are passed over.
-
-        Raises
-        ------
-        OSError
-            The file cannot be read, is a link, or no regular file.
-        """
+        """Give the records in the order in which they were written; broken lines are passed over."""
         return (record for _, record in self._lines() if record is not None)
 
     def broken(self) -> list[int]:
-        """The numbers, from 1, of lines that hold no record as it was written.
-
-        Raises
-        ------
-        OSError
-            As :meth:`records`.
-        """
+        """Return the numbers, from 1, of lines that hold no record as it was written."""
         return [number for number, record in self._lines() if record is None]
 
     def append(self, record: Record) -> None:
@@ -63,8 +52,6 @@ class Journal:
 
         Raises
         ------
-        OSError
-            The file cannot be written, is a link, or no regular file.
         TypeError
             The record holds what JSON has no form for.
         """
@@ -79,13 +66,7 @@ class Journal:
                 file.write(line)
 
     def keep(self, wanted: Callable[[Record], bool]) -> None:
-        """Forget all records but those that are wanted.
-
-        Raises
-        ------
-        OSError
-            As :meth:`append`.
-        """
+        """Forget all records but those that are wanted."""
         with self._lock:
             write_whole(self.path, b"".join(_line(record) for record in self.records() if wanted(record)))
 
@@ -104,7 +85,7 @@ def _line(record: Record) -> bytes:
 
 
 def _record(line: bytes) -> Record | None:
-    """The record of a line, None where the line is not what was written."""
+    """Return the record of a line, None where the line is not what was written."""
     try:
         record = json.loads(line)
         return record if record.pop(CHECKSUM) == _checksum(record) else None
@@ -114,5 +95,5 @@ def _record(line: bytes) -> Record | None:
 
 
 def _checksum(record: Record) -> int:
-    """The checksum of a record, the same before it was written and after it was read."""
+    """Return the checksum of a record, the same before it was written and after it was read."""
     return crc32(json.dumps(record).encode())

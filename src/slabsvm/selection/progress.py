@@ -15,22 +15,15 @@ GROWTH = 2.5
 class Steps:
     """Counts the fits of a search over all of its grids, with the refit as the last.
 
-    Parameters
-    ----------
-    progress : callable or None
-        Called with the number of fits that are done, of all that are known to come, and an estimate of the seconds
-        left, one call at a time.
-    refit : float >= 0
-        How many times as long as a fit of the search the refit takes; 0 where there is none.
+    progress, or None, is called with the number of fits that are done, of all that are known to come, and an estimate
+    of the seconds left. The refit takes `refit` times as long as a fit of the search; 0 where there is none.
     """
 
     def __init__(self, progress: Progress | None, refit: float) -> None:
         self._progress = progress
         self._refit = refit
         self._begin = perf_counter()
-        self._n_timed = 0
-        self._n_before = 0
-        self._n_done = 0
+        self._n_timed = self._n_before = self._n_done = 0
 
     def fitted(self, done: int, total: int) -> None:
         """Report a finished fit; so many of the present grid's fits are done."""
@@ -41,8 +34,7 @@ class Steps:
 
     def next_grid(self, total: int) -> None:
         """Go on to another grid, after a grid of so many fits."""
-        self._n_before += total
-        self._n_done = self._n_before
+        self._n_done = self._n_before = self._n_before + total
 
     def refitted(self) -> None:
         """Report that the refit is finished, and all work with it."""
@@ -60,10 +52,9 @@ def refit_cost(n_rows: int, n_searched: float, n_threads: int) -> float:
 
 
 class WithProgress:
-    """An estimator with a `progress` parameter, which pickles and deep copies leave out.
+    """An estimator with a `progress` parameter, which `clone` keeps, and pickles and deep copies leave out.
 
-    A progress function writes to a terminal or a widget of this process: most cannot be pickled, and none means
-    anything elsewhere. `clone` keeps it, as any parameter.
+    It writes to a terminal or a widget of this process: most such functions cannot be pickled.
     """
 
     def __getstate__(self) -> dict[str, object]:

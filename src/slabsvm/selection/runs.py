@@ -1,9 +1,8 @@
 """All runs of a search: every candidate fitted on every split and judged, in threads, with a journal and progress.
 
-Independent fits of a grid compute the same distances again for each RBF candidate: between the training rows, and from
-them to every held-out row and synthetic outlier. Here a chain of candidates shares them. Each gamma costs one
-exponential of them, and each nu none. Each fit starts from the solution of the fit before it; at the same gamma, where
-no box binds, that is its solution. The detector itself does all the rest: it is given the kernel's values.
+RBF candidates share the squared distances between training rows, and from them to held-out rows and synthetic outliers.
+Each gamma costs one exponential of them, and each nu none. A fit starts from the solution of the fit before it; at the
+same gamma, where no box binds, that is its solution. The detector does all the rest: it is given the kernel's values.
 """
 
 from __future__ import annotations
@@ -44,9 +43,9 @@ from slabsvm.selection.progress import Steps
 
 Parameters = Mapping[str, Any]
 Run = tuple[int, int]  # the numbers of a candidate and of a split
+JournalPath = str | os.PathLike[str] | None
 
-# Distances that take more bytes than this are not kept: candidates are then fitted independently.
-MOST_BYTES = 2**28
+MOST_BYTES = 2**28  # of distances: where they take more, candidates are fitted independently
 
 
 @dataclass(frozen=True)
@@ -83,18 +82,9 @@ class Search:
 
 
 def run_all(
-    search: Search,
-    *,
-    n_jobs: int | None,
-    journal: str | os.PathLike[str] | None,
-    steps: Steps,
-    reuse: bool,
-    raises: bool,
+    search: Search, steps: Steps, *, n_jobs: int | None, journal: JournalPath, reuse: bool, raises: bool
 ) -> list[list[Outcome]]:
-    """Return the outcome of every candidate on every split; those that the journal holds are not computed.
-
-    Threads share the data, each with one BLAS thread; the solvers release the interpreter's lock.
-    """
+    """Return the outcome of every candidate on every split; those that the journal holds are not computed."""
     recorder = _Recorder(search, journal, steps)
     candidates, numbers = range(len(search.candidates)), range(len(search.splits))
     missing = [(c, number) for number in numbers for c in candidates if (c, number) not in recorder.outcomes]
@@ -102,7 +92,7 @@ def run_all(
     in_chains = {run for chain in linked for run in chain.runs}
     tasks = [delayed(_run_chain)(chain, recorder, raises) for chain in linked]
     tasks += [delayed(_run_alone)(search, run, recorder, raises) for run in missing if run not in in_chains]
-    with ONE_BLAS_THREAD:
+    with ONE_BLAS_THREAD:  # in each thread; the solvers release the interpreter's lock
         Parallel(n_jobs=n_jobs, require="sharedmem")(tasks)
     return [[recorder.outcomes[c, number] for number in numbers] for c in candidates]
 
@@ -110,7 +100,7 @@ def run_all(
 class _Recorder:
     """Keeps the outcome of each run in memory and in the journal, and reports progress."""
 
-    def __init__(self, search: Search, journal: str | os.PathLike[str] | None, steps: Steps) -> None:
+    def __init__(self, search: Search, journal: JournalPath, steps: Steps) -> None:
         self.outcomes: dict[Run, Outcome] = {}
         self._total = len(search.candidates) * len(search.splits)
         self._steps = steps
@@ -120,7 +110,10 @@ class _Recorder:
         if self._journal is not None:
             self._keys = _keys(search)
             runs = {key: run for run, key in self._keys.items()}
-            wanted = _wanted(search)
+            made = search.splits[0].outliers
+            two, of_made = (np.zeros(n) for n in (2, 0 if made is None else _num_samples(made.X)))
+            outliers = None if made is None else Answer(of_made, of_made == 0)
+            wanted = set(search.criterion.measure(Answer(two, two == 0), outliers, made))
             for record in self._journal.records():
                 name = record.get("cell")
                 outcome = _recorded(record, wanted)
@@ -128,10 +121,7 @@ class _Recorder:
                     self.outcomes[runs[name]] = outcome
 
     def keep(self, run: Run, outcome: Outcome) -> None:
-        """Keep an outcome; a failure is not written to the journal, so that it is tried again.
-
-        An error that the journal or the progress function raises ends the search: it is no failure of a fit.
-        """
+        """Keep an outcome; a failure is not written to the journal, so that it is tried again."""
         with self._lock:
             self.outcomes[run] = outcome
             if self._journal is not None and not outcome.failure:
@@ -174,17 +164,15 @@ def fit_and_judge(search: Search, candidate: int, number: int) -> Outcome:
     split = search.splits[number]
     detector, _ = search.unfitted(candidate)
     train_X, _ = _safe_split(detector, search.X, None, split.train)
-    held_out = None
-    if split.held_out is not None:
-        held_out, _ = _safe_split(detector, search.X, None, split.held_out, split.train)
     begin = perf_counter()
     given = _check_method_params(search.X, search.fit_params, indices=split.train)
     weights = search.weights_of(split.train)
     detector.fit(train_X, **given, **routed(detector, weights))
     fitted = perf_counter()
-    if held_out is None:
+    if split.held_out is None:
         positives = left_out_answer(detector, weights)
     else:
+        held_out, _ = _safe_split(detector, search.X, None, split.held_out, split.train)
         positives = replace(answer(detector, held_out), weights=search.weights_of(split.judged))
         refuse_other_polarity(detector, held_out, positives.values)
     outliers = None if split.outliers is None else answer(detector, split.outliers.X)
@@ -193,58 +181,27 @@ def fit_and_judge(search: Search, candidate: int, number: int) -> Outcome:
 
 
 @dataclass(frozen=True)
-class _Link:
-    """A candidate that can be in a chain.
-
-    Attributes
-    ----------
-    candidate : int, its number
-    model : with its parameters, not fitted
-    own : the parameters of its detector, by the detector's names
-    alike : a name for all that must be the same along a chain
-    """
-
-    candidate: int
-    model: Any
-    own: Parameters
-    alike: str
-
-    @property
-    def place(self) -> tuple[float, str]:
-        """The sorting key in a chain: gamma, if that is a number, then the rest."""
-        gamma = self.own.get("gamma")
-        return (float(gamma) if isinstance(gamma, Real) else 0.0, repr(sorted(self.own.items())))
-
-
-@dataclass(frozen=True)
 class Chain:
-    """Candidates that differ in the detector's parameters alone, to be fitted on one split one after the other.
-
-    Neighbours in parameters are next to each other; the largest gamma, which is solved quickly, comes first.
-    """
+    """Candidates that differ in the detector's parameters alone, to be fitted on one split one after the other."""
 
     search: Search
-    number: int
-    links: Sequence[_Link]
-
-    @property
-    def runs(self) -> list[Run]:
-        """Its runs, in order."""
-        return [(link.candidate, self.number) for link in self.links]
+    runs: Sequence[Run]
+    parameters: Sequence[Parameters]  # of each run's detector, by its names
+    models: Sequence[Any]  # with these parameters, not fitted
 
     def run(self) -> Iterator[Outcome]:
         """Fit and judge each candidate, and give its outcome."""
-        search, split = self.search, self.search.splits[self.number]
+        search, split = self.search, self.search.splits[self.runs[0][1]]
         begin = perf_counter()
-        first, training, group, judged = self._prepared()
+        first, training, group, judged = self._prepared(split)
         gram_of = SharedDistances(MOST_BYTES, judged=judged)
-        shared = (perf_counter() - begin) / len(self.links)
+        shared = (perf_counter() - begin) / len(self.runs)
         start: Start | None = None
-        for link in self.links:
+        for parameters in self.parameters:
             begin = perf_counter()
-            # The link's model has taken these parameters already, of which set_params makes sure slowly.
+            # A model has taken these parameters already, of which set_params makes sure slowly.
             detector = copy(first)
-            detector.__dict__.update(link.own)
+            detector.__dict__.update(parameters)
             detector._validate_params()
             found = detector._learn(training, gram_of=gram_of, start=start)
             detector._take(training, found)
@@ -260,15 +217,13 @@ class Chain:
             seconds = shared + fitted - begin, perf_counter() - fitted
             yield Outcome(measured, nominal_recall(detector), *seconds)
 
-    def _prepared(self) -> tuple[SupportVectorDetector, Training, IndexArray, list[Any]]:
-        """Return what the candidates share, behind the steps before the detector.
+    def _prepared(self, split: Split) -> tuple[SupportVectorDetector, Training, IndexArray, list[Any]]:
+        """Return what the candidates share: a detector that is not fitted but has seen the rows' features, and rows.
 
-        That is the first one's detector, which is not fitted but has seen the rows' features; the distinct rows to
-        learn from, each its own sample; which of them each row is equal to, -1 for a row of weight 0; and the held-out
-        rows and synthetic outliers, of those that there are.
+        These are the distinct rows to learn from, each its own sample; which of them each row is equal to, -1 for a row
+        of weight 0; and the held-out rows and synthetic outliers, of those that there are.
         """
-        search, split, model = self.search, self.search.splits[self.number], self.links[0].model
-        weights = search.weights_of(split.train)
+        search, model, weights = self.search, self.models[0], self.search.weights_of(split.train)
         train = _safe_indexing(search.X, split.train)
         judged = [] if split.held_out is None else [_safe_indexing(search.X, split.held_out)]
         judged += [] if split.outliers is None else [split.outliers.X]
@@ -298,21 +253,26 @@ def chains(search: Search, runs: Sequence[Run]) -> list[Chain]:
     """Return chains of those runs that can share distances."""
     if search.fit_params:
         return []
-    known = {candidate: _link(search, candidate) for candidate in sorted({candidate for candidate, _ in runs})}
+    known = {candidate: _shared(search, candidate) for candidate in {candidate for candidate, _ in runs}}
     linked = defaultdict(list)
-    for candidate, number in runs:
-        if link := known[candidate]:
-            linked[number, link.alike].append(link)
-    return [
-        Chain(search, number, sorted(links, key=lambda link: link.place, reverse=True))
-        for (number, _), links in linked.items()
-    ]
+    for run in runs:
+        if found := known[run[0]]:
+            model, own, alike = found
+            linked[run[1], alike].append((run, own, model))
+    # Neighbours in parameters follow each other, and the largest gamma, which is solved quickly, comes first.
+    ordered = (sorted(links, key=lambda link: _place(link[1]), reverse=True) for links in linked.values())
+    return [Chain(search, *zip(*links, strict=True)) for links in ordered]
 
 
-def _link(search: Search, candidate: int) -> _Link | None:
-    """Return a candidate as a link, None where it cannot be in a chain.
+def _place(own: Parameters) -> tuple[float, str]:
+    gamma = own.get("gamma")
+    return (float(gamma) if isinstance(gamma, Real) else 0.0, repr(sorted(own.items())))
 
-    A candidate may replace any step, so that its own detector decides; a candidate that cannot be named is not shared.
+
+def _shared(search: Search, candidate: int) -> tuple[Any, Parameters, str] | None:
+    """Return a candidate's model, its detector's parameters, and a name for all that must be the same along a chain.
+
+    None where it cannot be in a chain. It may replace any step, so that its own detector decides.
     """
     try:
         model, parameters = search.unfitted(candidate)
@@ -322,20 +282,13 @@ def _link(search: Search, candidate: int) -> _Link | None:
         prefix = f"{model.steps[-1][0]}__" if isinstance(model, Pipeline) else ""
         own = {name.removeprefix(prefix): value for name, value in parameters.items() if name.startswith(prefix)}
         rest = {name: value for name, value in parameters.items() if not name.startswith(prefix)}
-        return _Link(candidate, model, own, f"{joblib.hash(rest)} {sorted(own)}")
+        return model, own, f"{joblib.hash(rest)} {sorted(own)}"
     except Exception:  # an independent fit raises the same error
         return None
 
 
 def _final(model: Any) -> Any:
     return model[-1] if isinstance(model, Pipeline) else model
-
-
-def _wanted(search: Search) -> set[str]:
-    """Return the names of what the criterion measures."""
-    made = search.splits[0].outliers
-    answers = [Answer(np.zeros(n), np.ones(n, dtype=bool)) for n in (2, 0 if made is None else _num_samples(made.X))]
-    return set(search.criterion.measure(answers[0], None if made is None else answers[1], made))
 
 
 def _recorded(record: Mapping[str, Any], wanted: set[str]) -> Outcome | None:

@@ -1,10 +1,10 @@
 """Search for the parameters of a one-class detector with positives alone, in scikit-learn's manner.
 
 It is no `BaseSearchCV`. That fits each candidate on each fold by itself and takes the mean of a score of the held-out
-rows, where a criterion scores the means of all candidates together; left-out scores need no held-out rows at all; and
-synthetic outliers belong to a fold, of which a scorer is not told. Its one method that fits has to be replaced for each
-of these, and then for shared distances and solutions, which make a search 2 to 13 times as fast, for the journal, and
-for threads. What would be left to inherit are predict and its like, with methods that no detector has.
+rows; but a criterion scores the means of all candidates together, left-out scores have no held-out rows, and a scorer
+is not told the fold, to which synthetic outliers belong. Nor could fits share distances and solutions there, which
+makes a search 2 to 13 times as fast, or go on from a journal. Its fit would have to be replaced, and what is left to
+inherit is predict and its like, and methods that no detector has.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -35,17 +35,15 @@ from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.caller import counted, warn
 from slabsvm.runtime.objects import atomic
 from slabsvm.runtime.sklearn_private import HasMethods, Interval, StrOptions, _fit_context, _num_samples
-from slabsvm.selection.criteria import NAMED, Criterion, GridEdgeWarning, NothingToldApartWarning
+from slabsvm.selection.criteria import NAMED, Criterion, GridEdgeWarning, NothingToldApartWarning, TightestAtRecall
 from slabsvm.selection.folds import LEAVE_ONE_OUT, Split, splits_of, warn_of_labels, warn_of_scaling
 from slabsvm.selection.progress import Progress, Steps, WithProgress, refit_cost
 from slabsvm.selection.runs import Outcome, Search, run_all
 
 Candidates = Sequence[Mapping[str, Any]]
 
-# With fewer values of a parameter than this, a best value at an end means nothing.
-FEWEST_VALUES = 3
-# A grid is widened by so many values at most.
-WIDENINGS = 4
+FEWEST_VALUES = 3  # of a parameter: with fewer, a best value at an end means nothing
+WIDENINGS = 4  # a grid is widened by so many values at most
 
 
 def _refitted_has(name: str) -> Callable[[Any], bool]:
@@ -63,12 +61,12 @@ def _refitted_has(name: str) -> Callable[[Any], bool]:
     return check
 
 
+@dataclass(eq=False, repr=False)
 class LabelFreeSearchCV(WithProgress, MetaEstimatorMixin, OutlierMixin, BaseEstimator):
     """Choose a detector's parameters by a criterion that needs no negative sample.
 
-    Every candidate of the grid is fitted on the rows outside each fold. It answers the held-out positives and synthetic
-    outliers made from them, and the criterion turns the answers into a score. The best candidate is fitted again on all
-    rows.
+    Every candidate of the grid is fitted on the rows outside each fold. The criterion scores its answers to the
+    held-out positives and to synthetic outliers made from them. The best candidate is fitted again on all rows.
 
     Parameters
     ----------
@@ -78,41 +76,34 @@ class LabelFreeSearchCV(WithProgress, MetaEstimatorMixin, OutlierMixin, BaseEsti
     param_grid : dict of str to sequence, or list of such
         As for `GridSearchCV`; steps' parameters are named step__parameter.
     criterion : str or Criterion, default="marginals"
-        "marginals", "volume" or "recall", or an instance of a class in `slabsvm.selection.criteria` or of a subclass
-        of your own.
+        "marginals", "volume", "recall", or an instance of a class in `slabsvm.selection.criteria` or of your own.
     cv : int, "leave-one-out", splitter or iterable of (train, test), default=5
-        A number makes so many folds that equal rows do not straddle (`DistinctKFold`). "leave-one-out" makes no folds:
-        every candidate is fitted once, on all rows, and judged by its closed-form leave-one-out scores. It is for
-        detectors of this package with offsets="leave-one-out". Their planes are quantiles of these same scores, so that
-        the recall of each candidate is what its nu asks for, by construction. A criterion of the recall alone therefore
-        cannot choose; criteria of volume and of synthetic outliers can. Steps before the detector see all rows: what
-        they learn is not left out.
+        A number makes so many folds that equal rows do not straddle (`DistinctKFold`). "leave-one-out" fits every
+        candidate once, on all rows, and judges it by its leave-one-out scores. It is for detectors of this package with
+        offsets="leave-one-out", whose planes are quantiles of these same scores: each recall is what nu asks for, by
+        construction, and cannot choose alone. Steps before the detector see all rows: what they learn is not left out.
     n_jobs : int or None, default=None
         Threads among which the fits are divided; None is 1 unless in a `joblib.parallel_config` context, -1 all.
     refit : bool, default=True
         Whether the best candidate is fitted on all rows. Without it there are only results.
     random_state : int, RandomState or None, default=0
-        The seed of the synthetic outliers, which are the same for all candidates. With the default, a search can be
-        repeated.
+        The seed of the synthetic outliers, which are the same for all candidates.
     error_score : "raise" or float, default=nan
         The score of a candidate that could not be fitted; the candidate ranks last whatever its score.
     journal : path or None, default=None
-        A file to which each finished fit's result is written at once. A search that was killed goes on from there when
-        it is started again with the same data and parameters.
+        A file to which each finished fit's result is written at once. A search that was killed and is started again
+        with the same data and parameters goes on from there.
     progress : callable or None, default=None
-        Called after every finished fit with the number of fits done, of fits in all (the refit is one, and a widened
-        grid adds some), and an estimate of the seconds left. The thread that finished the fit calls it, one call at a
-        time. `clone` keeps it; pickles and deep copies leave it out.
+        Called after every finished fit, one call at a time, with the number of fits done, of fits in all (the refit is
+        one, and a widened grid adds some), and an estimate of the seconds left. Pickles and deep copies leave it out.
     widen : str or None, default=None
         A parameter, by its name in the grid or the last part of it, such as "gamma". While the best candidate has the
-        last of its values, the grid goes on beyond it, by four values at most. A best candidate that is at an edge
-        nevertheless is warned of.
+        last of its values, the grid goes on beyond it, by four values at most; of one at an edge even then it warns.
     reuse : bool, default=True
-        Whether RBF support vector detectors of this package are fitted from squared distances that are computed once
-        for each fold, each from the solution of the one before, which candidates of one gamma take over where no box
-        binds it. The outcome is that of independent fits to within the solver's tolerance. Each thread holds two
-        matrices of (training rows + held-out rows + synthetic outliers) x training rows; where one would be more than
-        256 MiB, fits are independent.
+        Whether RBF support vector detectors of this package share squared distances on each fold, and start from each
+        other's solutions. The outcome is that of independent fits to within the solver's tolerance. Each thread holds
+        two matrices of (training rows + held-out rows + synthetic outliers) x training rows; where one would be more
+        than 256 MiB, fits are independent.
 
     Attributes
     ----------
@@ -125,14 +116,13 @@ class LabelFreeSearchCV(WithProgress, MetaEstimatorMixin, OutlierMixin, BaseEsti
     cv_results_ : dict of str to array of shape (n_candidates,)
         As `GridSearchCV`'s: ``params``, ``param_*``, ``mean_test_score`` (the criterion's score, of means over the
         folds), ``split*_test_score``, ``std_test_score``, ``rank_test_score``, ``mean_fit_time``, ``mean_score_time``
-        and their ``std_*``; what the criterion measured, as ``split*_recall``, ``mean_recall``, ``std_recall``, and so
+        and their ``std_*``; what the criterion measured, as ``split*_recall``, ``mean_recall``, ``std_recall`` and so
         on; and ``nominal_recall``, what each candidate's parameters ask for, NaN where they do not say.
     criterion_ : Criterion
     n_splits_ : int
         Number of folds; 1 for cv="leave-one-out".
-    n_features_in_ : int
-    feature_names_in_ : (n_features,) array of str
-        These two only with refit=True, where the best detector has them.
+    n_features_in_, feature_names_in_ : int, (n_features,) array of str
+        Only with refit=True, where the best detector has them.
 
     Examples
     --------
@@ -146,16 +136,27 @@ class LabelFreeSearchCV(WithProgress, MetaEstimatorMixin, OutlierMixin, BaseEsti
     array([ 1, -1])
     """
 
+    estimator: Any
+    param_grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
+    _: KW_ONLY
+    criterion: str | Criterion = "marginals"
+    cv: Any = 5
+    n_jobs: int | None = None
+    refit: bool = True
+    random_state: Any = 0
+    error_score: float | str = np.nan
+    journal: str | os.PathLike[str] | None = None
+    progress: Progress | None = None
+    widen: str | None = None
+    reuse: bool = True
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "estimator": [HasMethods(["fit", "predict"])],
         "param_grid": [dict, list],
         "criterion": [StrOptions(set(NAMED)), Criterion],
         "cv": [
-            Interval(Integral, 2, None, closed="left"),
-            StrOptions({LEAVE_ONE_OUT}),
-            HasMethods(["split", "get_n_splits"]),
-            "array-like",
-            Iterator,
+            *(Interval(Integral, 2, None, closed="left"), StrOptions({LEAVE_ONE_OUT})),
+            *(HasMethods(["split", "get_n_splits"]), "array-like", Iterator),
         ],
         "n_jobs": [Integral, None],
         "refit": ["boolean"],
@@ -166,35 +167,6 @@ class LabelFreeSearchCV(WithProgress, MetaEstimatorMixin, OutlierMixin, BaseEsti
         "widen": [str, None],
         "reuse": ["boolean"],
     }
-
-    def __init__(
-        self,
-        estimator: Any,
-        param_grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]],
-        *,
-        criterion: str | Criterion = "marginals",
-        cv: Any = 5,
-        n_jobs: int | None = None,
-        refit: bool = True,
-        random_state: Any = 0,
-        error_score: float | str = np.nan,
-        journal: str | os.PathLike[str] | None = None,
-        progress: Progress | None = None,
-        widen: str | None = None,
-        reuse: bool = True,
-    ) -> None:
-        self.estimator = estimator
-        self.param_grid = param_grid
-        self.criterion = criterion
-        self.cv = cv
-        self.n_jobs = n_jobs
-        self.refit = refit
-        self.random_state = random_state
-        self.error_score = error_score
-        self.journal = journal
-        self.progress = progress
-        self.widen = widen
-        self.reuse = reuse
 
     @atomic
     @_fit_context(prefer_skip_nested_validation=False)
@@ -210,9 +182,8 @@ class LabelFreeSearchCV(WithProgress, MetaEstimatorMixin, OutlierMixin, BaseEsti
         groups : array-like of shape (n_samples,), default=None
             Which rows belong together, for a splitter that asks, such as `GroupKFold`.
         **fit_params : parameters of the estimator's fit
-            Values of one entry a sample are split as the rows are. sample_weight goes to every step of a pipeline that
-            takes it. It also counts in the recall and in the making of synthetic outliers: a row of weight 2 is as good
-            as one that is there twice.
+            Values of one entry a sample are split as the rows are. sample_weight goes to every step that takes it, and
+            counts in the recall and in the making of synthetic outliers: a row of weight 2 is one that is there twice.
 
         Raises
         ------
@@ -222,30 +193,21 @@ class LabelFreeSearchCV(WithProgress, MetaEstimatorMixin, OutlierMixin, BaseEsti
         Warns
         -----
         slabsvm.LeakageWarning
-            When equal rows straddle the folds, when the features look as if all rows had been scaled together
-            (`slabsvm.selection.folds.warn_of_scaling` says what can be seen), and when y holds labels of more than
-            one class.
+            Equal rows straddle the folds; the features look as if all rows had been scaled together (`warn_of_scaling`
+            in slabsvm.selection.folds says what can be seen); y holds labels of more than one class.
         slabsvm.selection.RecallMissedWarning
-            When no candidate keeps the recall that the criterion asks for.
+            No candidate keeps the recall that the criterion asks for.
         slabsvm.selection.NothingToldApartWarning
-            When the best candidate accepts synthetic outliers as often as positives, or all candidates score the same.
+            The best candidate accepts synthetic outliers as often as positives, or all candidates score the same.
         slabsvm.selection.GridEdgeWarning
-            When the best candidate has the smallest or largest of three or more values of a parameter.
+            The best candidate has the smallest or largest of three or more values of a parameter.
         """
         refuse_classifier(self.estimator, self)
         with reading(X):
             X = indexable(X)[0]
         # The estimator checks the values: its first step may take text and missing values.
-        check_array(
-            X,
-            accept_sparse=True,
-            dtype=None,
-            ensure_all_finite=False,
-            ensure_2d=False,
-            allow_nd=True,
-            ensure_min_samples=2,
-            estimator=self,
-        )
+        anything = {"accept_sparse": True, "dtype": None, "ensure_2d": False, "allow_nd": True}
+        check_array(X, **anything, ensure_all_finite=False, ensure_min_samples=2, estimator=self)
         candidates = list(ParameterGrid(self.param_grid))
         if not candidates:
             raise ValueError(
@@ -262,9 +224,8 @@ class LabelFreeSearchCV(WithProgress, MetaEstimatorMixin, OutlierMixin, BaseEsti
         splits = self._splits(X, groups, weights)
         self.n_splits_ = len(splits)
         n_learned = float(np.mean([len(split.train) for split in splits]))
-        steps = Steps(
-            self.progress, refit_cost(_num_samples(X), n_learned, effective_n_jobs(self.n_jobs)) if self.refit else 0.0
-        )
+        cost = refit_cost(_num_samples(X), n_learned, effective_n_jobs(self.n_jobs)) if self.refit else 0.0
+        steps = Steps(self.progress, cost)
         self._search(Search(self.estimator, candidates, splits, X, fit_params, self.criterion_, weights), steps)
         if self.refit:
             chosen = clone(self.estimator).set_params(**clone(self.best_params_, safe=False))
@@ -280,44 +241,30 @@ class LabelFreeSearchCV(WithProgress, MetaEstimatorMixin, OutlierMixin, BaseEsti
         further: Candidates = search.candidates
         widened: dict[str, int] = {}
         while further:
-            outcomes += run_all(
-                replace(search, candidates=further),
-                n_jobs=self.n_jobs,
-                journal=self.journal,
-                steps=steps,
-                reuse=self.reuse,
-                raises=self.error_score == "raise",
-            )
+            grid, raises = replace(search, candidates=further), self.error_score == "raise"
+            outcomes += run_all(grid, steps, n_jobs=self.n_jobs, journal=self.journal, reuse=self.reuse, raises=raises)
             steps.next_grid(len(further) * len(search.splits))
             candidates += further
             self.cv_results_ = results_of(self.criterion_, candidates, outcomes, n_asked, self.error_score)
             self.best_index_ = int(np.argmin(self.cv_results_["rank_test_score"]))
-            further = self._beyond(candidates, widened)
+            further, name = [], None if self.widen is None else named(candidates, self.widen)
+            if name is not None and widened.get(name, 0) < WIDENINGS:
+                scores, best = self.cv_results_["mean_test_score"], self.best_index_
+                if side := at_edge(candidates, scores, best, name):
+                    widened[name] = widened.get(name, 0) + 1
+                    further = beyond(candidates, best, name, side)
         self.best_params_ = dict(candidates[self.best_index_])
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
         self._warn_of_the_choice(candidates, n_asked, widened)
 
-    def _beyond(self, candidates: Candidates, widened: dict[str, int]) -> list[dict[str, Any]]:
-        """Return the candidates beyond the edge that the best one is at, and count them in `widened`; or none."""
-        name = None if self.widen is None else named(candidates, self.widen)
-        if name is None or widened.get(name, 0) == WIDENINGS:
-            return []
-        side = at_edge(candidates, self.cv_results_["mean_test_score"], self.best_index_, name)
-        if side == 0:
-            return []
-        widened[name] = widened.get(name, 0) + 1
-        return beyond(candidates, self.best_index_, name, side)
-
     def _warn_of_the_choice(self, candidates: Candidates, n_asked: int, widened: Mapping[str, int]) -> None:
         """Warn where the choice misses the recall, tells nothing apart, or is at the edge of the grid."""
-        measured = {
-            name.removeprefix("mean_"): float(values[self.best_index_])
-            for name, values in self.cv_results_.items()
-            if name.startswith("mean_")
-        }
+        means = {name: values for name, values in self.cv_results_.items() if name.startswith("mean_")}
+        measured = {name.removeprefix("mean_"): float(values[self.best_index_]) for name, values in means.items()}
         nominal = float(self.cv_results_["nominal_recall"][self.best_index_])
-        self.criterion_.warn_of(measured["recall"], n_asked, nominal)
-        scores = self.cv_results_["mean_test_score"]
+        own = {"nominal_recall": nominal} if isinstance(self.criterion_, TightestAtRecall) else {}
+        self.criterion_.warn_of(measured["recall"], n_asked, **own)
+        scores = means["mean_test_score"]
         doubt = self.criterion_.doubt(measured, n_asked)
         if len(candidates) > 1 and (scores == scores[0]).all():
             doubt = doubt or (
@@ -353,10 +300,7 @@ class LabelFreeSearchCV(WithProgress, MetaEstimatorMixin, OutlierMixin, BaseEsti
 
     @available_if(_refitted_has("predict"))
     def fit_predict(self, X: Any, y: Any = None, **kwargs: Any) -> npt.NDArray[np.intp]:
-        """Search, and return -1 for each row of X that is an outlier among the others, +1 for the rest.
-
-        As the best detector's own fit_predict would: by its left-out decisions, where it has them.
-        """
+        """Search, and return the best detector's `fit_predict`: -1 for rows that are outliers among the others."""
         return predict_learned(self.fit(X, y, **kwargs), X)
 
     @available_if(_refitted_has("decision_function"))
@@ -373,10 +317,9 @@ class LabelFreeSearchCV(WithProgress, MetaEstimatorMixin, OutlierMixin, BaseEsti
 
     def _best_detector(self, attribute: str) -> Any:
         """Return the best detector, or say in scikit-learn's way that there is no such attribute."""
-        if not hasattr(self, "cv_results_"):
-            raise AttributeError(f"{type(self).__name__} has no {attribute} before it is fitted.")
-        if not self.refit:
-            raise AttributeError(f"{type(self).__name__} has no {attribute}, since it was made with refit=False.")
+        if not hasattr(self, "best_estimator_"):
+            why = ", since it was made with refit=False" if hasattr(self, "cv_results_") else " before it is fitted"
+            raise AttributeError(f"{type(self).__name__} has no {attribute}{why}.")
         return self.best_estimator_
 
     def __sklearn_tags__(self) -> Any:
@@ -392,25 +335,19 @@ class LabelFreeSearchCV(WithProgress, MetaEstimatorMixin, OutlierMixin, BaseEsti
 
 
 def results_of(
-    criterion: Criterion,
-    candidates: Candidates,
-    outcomes: Sequence[Sequence[Outcome]],
-    n_held_out: int,
-    error_score: float | str,
+    criterion: Criterion, candidates: Candidates, outcomes: list[list[Outcome]], n: int, error_score: float | str
 ) -> dict[str, Any]:
-    """Return cv_results_ from outcomes by candidate and split; warn of fits that failed, and raise if all did."""
+    """Return cv_results_ from outcomes by candidate and split, of n judged positives, and warn of fits that failed."""
 
-    def table(names: str, key: str = "") -> FloatArray:
-        values = [[getattr(outcome, names) for outcome in row] for row in outcomes]
-        return np.array([[value.get(key, np.nan) if key else value for value in row] for row in values])
+    def table(field: str) -> FloatArray:
+        return np.array([[getattr(outcome, field) for outcome in row] for row in outcomes], dtype=np.float64)
 
-    def scores(means: dict[str, FloatArray], n: int) -> FloatArray:
-        """Return the criterion's scores, NaN for candidates of which a fit failed."""
+    def scores(means: dict[str, FloatArray], n_judged: int) -> FloatArray:
         whole = np.flatnonzero(np.isfinite(means["recall"])).tolist()
         found = np.full(len(candidates), np.nan)
         if len(whole):
             some = {name: values[whole] for name, values in (means | nominal).items()}
-            found[whole] = criterion.scores(some, [candidates[place] for place in whole], n)
+            found[whole] = criterion.scores(some, [candidates[place] for place in whole], n_judged)
         return found
 
     if failures := [outcome.failure for row in outcomes for outcome in row if outcome.failure]:
@@ -421,16 +358,15 @@ def results_of(
         remedy = "The candidates that they belong to rank last; error_score='raise' shows where it comes from."
         warn(f"{text}. {remedy}", FitFailedWarning)
     n_splits = len(outcomes[0])
-    times = {name: table(name) for name in ("fit_time", "score_time")}
     nominal = {"nominal_recall": table("nominal_recall")[:, 0]}
     names = sorted({name for row in outcomes for outcome in row for name in outcome.measured})
-    measured = {name: table("measured", name) for name in names}
-    by_split = [
-        scores({name: values[:, split] for name, values in measured.items()}, n_held_out // n_splits)
-        for split in range(n_splits)
-    ]
+    measured = {
+        name: np.array([[outcome.measured.get(name, np.nan) for outcome in row] for row in outcomes]) for name in names
+    }
+    parts = [{name: values[:, split] for name, values in measured.items()} for split in range(n_splits)]
+    by_split = [scores(part, n // n_splits) for part in parts]
     means = {name: values.mean(axis=1) for name, values in measured.items()}
-    overall = scores(means, n_held_out)
+    overall = scores(means, n)
     failed = np.isnan(overall)
     if failed.all():
         raise ValueError("Every candidate's score is NaN, so that none can be chosen. Check the grid and the data.")
@@ -438,8 +374,8 @@ def results_of(
     pairs = np.stack([np.where(failed, -np.inf, overall), np.where(np.isnan(means["recall"]), -1.0, means["recall"])])
     places = np.unique(pairs, axis=1, return_inverse=True)[1].ravel()
     results: dict[str, Any] = {}
-    for name, values in times.items():
-        results |= {f"mean_{name}": values.mean(axis=1), f"std_{name}": values.std(axis=1)}
+    for name in ("fit_time", "score_time"):
+        results |= {f"mean_{name}": table(name).mean(axis=1), f"std_{name}": table(name).std(axis=1)}
     results |= {**dict(_parameter_columns(candidates)), "params": list(candidates)}
     results |= {f"split{split}_test_score": values for split, values in enumerate(by_split)}
     results["mean_test_score"] = overall if error_score == "raise" else np.where(failed, float(error_score), overall)
@@ -481,8 +417,8 @@ def is_number(value: Any) -> bool:
 def at_edge(candidates: Candidates, scores: FloatArray, best: int, name: str) -> int:
     """Return 1 where the best candidate has the largest value of a parameter, -1 for the smallest, and else 0.
 
-    0 too where the parameter is no number, where it has fewer than FEWEST_VALUES values among the candidates that
-    differ from the best in numbers alone, and where the next value towards the middle scores as well.
+    0 too where it is no number, where it has fewer than FEWEST_VALUES values among the candidates that differ from the
+    best in numbers alone, and where the next value towards the middle scores as well.
     """
     value, values = candidates[best].get(name), _values(candidates, best, name)
     if not is_number(value) or len(values) < FEWEST_VALUES or values[0] < value < values[-1]:
@@ -509,23 +445,19 @@ def beyond(candidates: Candidates, best: int, name: str, side: int) -> list[dict
 def _warn_of_edges(candidates: Candidates, scores: FloatArray, best: int, widened: Mapping[str, int]) -> None:
     """Warn of each parameter of which the best candidate has the last value; `widened` says how often grids went on."""
     for name in sorted(candidates[best]):
-        side = at_edge(candidates, scores, best, name)
-        if side == 0:
+        if not (side := at_edge(candidates, scores, best, name)):
             continue
         end, other = ("largest", "larger") if side > 0 else ("smallest", "smaller")
-        text = f"The best {name}, {candidates[best][name]:.3g}, is the {end} that was tried"
         if widened.get(name):
-            text += (
-                f", though the grid went on {counted(widened[name], 'time')}: what the criterion measures goes "
-                f"on getting better as it gets {other}, so that it chooses the end of the grid and not a best value. "
+            text = (
+                f"though the grid went on {counted(widened[name], 'time')}: what the criterion measures goes on "
+                f"getting better as it gets {other}, so that it chooses the end of the grid and not a best value. "
                 "Look at slabsvm.display.draw_search, and search by another criterion."
             )
         else:
-            text += (
-                f", and a better one may lie beyond. Add {other} values to the grid, or let it go on by itself "
-                f"with widen={name!r}."
-            )
-        warn(text, GridEdgeWarning)
+            itself = f"let it go on by itself with widen={name!r}"
+            text = f"and a better one may lie beyond. Add {other} values to the grid, or {itself}."
+        warn(f"The best {name}, {candidates[best][name]:.3g}, is the {end} that was tried, {text}", GridEdgeWarning)
 
 
 def _values(candidates: Candidates, best: int, name: str) -> list[Any]:
