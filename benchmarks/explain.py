@@ -115,22 +115,10 @@ def of_models(records: Sequence[Record]) -> str:
     for name in dict.fromkeys(record["model"] for record in records):
         own = {way: [r for r in records if (r["model"], r["order"]) == (name, way)] for way in ORDERS}
         needed = {way: np.array([r["needed"] for r in own[way]]) for way in ORDERS}
-        quarter = {way: np.mean([r["with_a_quarter"] for r in own[way]]) for way in ORDERS}
-        versus = [
-            f"{(needed['shares'] < needed[way]).sum()}-{(needed['shares'] > needed[way]).sum()}" for way in ORDERS[1:]
-        ]
-        rows.append(
-            f"{name} | {len(own['shares'])} | "
-            + " | ".join(f"{needed[way].mean():.2f}" for way in ORDERS)
-            + " | "
-            + " | ".join(f"{quarter[way]:.0%}" for way in ORDERS)
-            + " | "
-            + " | ".join(versus)
-        )
-    head = (
-        "model | tables | features needed: shares | \\|z\\| | distance | random | inside after a quarter of them: "
-        "shares | \\|z\\| | distance | random | tables won-lost: \\|z\\| | distance | random"
-    )
+        won, lost = (needed["shares"] < needed["|z|"]).sum(), (needed["shares"] > needed["|z|"]).sum()
+        means = " | ".join(f"{needed[way].mean():.2f}" for way in ORDERS)
+        rows.append(f"{name} | {len(own['shares'])} | {means} | {won}-{lost}")
+    head = "model | tables | features needed: shares | \\|z\\| | distance | random | won-lost against \\|z\\|"
     return table(head, rows)
 
 
@@ -145,7 +133,7 @@ def of_tables(records: Sequence[Record]) -> str:
     rows = [
         f"{model} | {name} | {by[model, name, 'shares']['features']} | "
         + " | ".join(f"{by[model, name, way]['needed']:.2f}" for way in ORDERS)
-        for _, model, name in lost[:10]
+        for _, model, name in lost[:5]
     ]
     return table(
         "where shares lose most to \\|z\\| | table | features | shares | \\|z\\| | distance | random", rows, "llrrrrr"

@@ -1,9 +1,9 @@
 """Measure the one-class models side by side: the recall that their thresholds keep, and how well they rank.
 
-    python benchmarks/family.py --data DIR [--page docs/developers/family.md]
+    python benchmarks/family.py --data DIR [--page docs/results/family.md]
     python benchmarks/family.py --read
 
-Data, splits and scaling are those of benchmarks/offsets.py (docs/developers/offsets.md has the protocol). Every model
+Data, splits and scaling are those of benchmarks/offsets.py (docs/results/offsets.md has the protocol). Every model
 is asked to accept 90 % of new positives.
 """
 

@@ -1,6 +1,6 @@
 """Measure the promises of `DriftMonitor`: false alarms, the delay to find changes, mixes of classes, bounds of rates.
 
-    python benchmarks/monitor.py [--page docs/developers/monitoring.md]
+    python benchmarks/monitor.py [--page docs/results/monitoring.md]
     python benchmarks/monitor.py --only change
     python benchmarks/monitor.py --read
 

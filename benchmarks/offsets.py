@@ -1,11 +1,11 @@
 """Measure where the planes should be put: at quantiles of training scores, or of leave-one-out scores.
 
-    python benchmarks/offsets.py --data DIR [--page docs/developers/offsets.md]
+    python benchmarks/offsets.py --data DIR [--page docs/results/offsets.md]
     python benchmarks/offsets.py --read
 
 Every model learns one class from a random half of its samples. The share that it accepts of the other half is its
 recall, which is set against the nominal recall, 1 - nu_lower - nu_upper; the samples of the other classes are novel.
-Features are scaled by the training samples alone. docs/developers/offsets.md explains the protocol and the tables.
+Features are scaled by the training samples alone. docs/results/offsets.md explains the protocol and has the tables.
 """
 
 from __future__ import annotations
@@ -232,30 +232,32 @@ def document(records: list[Record]) -> Document:
 
 def report(document: Document) -> str:
     """Return the tables, in Markdown, to be read below a heading of the second level."""
-    data, records, points, small = (
+    records, points, small = (
         [dict(zip(document[name][0], row, strict=True)) for row in document[name][1:]]
-        for name in ("data", "records", "points", "small")
+        for name in ("records", "points", "small")
     )
     kernels = sorted({(r["kernel"], r["gamma"]) for r in records}, key=_kernel_order)
     slabs = sorted({(r["nu_upper"], r["epsilon"]) for r in records}, key=lambda s: (-s[1], s[0]))
+    groups = {
+        "every kernel and nu": records,
+        f"but {_kernel_name('rbf', GAMMAS[-1])}": [r for r in records if r["gamma"] != GAMMAS[-1]],
+        "the default": _with(records, **asdict(DEFAULT_MODEL)),
+        **{_kernel_name(*k): _with(records, kernel=k[0], gamma=k[1]) for k in kernels},
+        **{_slab_name(*s): _with(records, nu_upper=s[0], epsilon=s[1]) for s in slabs},
+    }
+    chosen = _with(records, nu_upper=DEFAULT_MODEL.nu_upper, epsilon=DEFAULT_MODEL.epsilon)
+    best = _best(chosen)
     parts = {
-        "The data": _table(
-            ["data set", "samples", "features", "classes learned", "training samples"],
-            [map(str, one.values()) for one in data],
+        "Means over the data sets": "\n\n".join(
+            [_by(groups), f"Recall error, every kernel and nu: {_tests(_means(records), 'recall_error', -1)}."]
         ),
-        "Every kernel and every nu": _per_data_set(records),
-        "The default model (rbf, gamma neighbours, nu .1/.01, epsilon 2/3)": _per_data_set(
-            _with(records, **asdict(DEFAULT_MODEL))
+        "The best kernel and gamma for each data set and each of the two, nu .1/.01, epsilon 2/3": "\n\n".join(
+            [
+                _best_table(best),
+                f"MCC: {_tests(best)}.",
+                f"The default model at the best of nu_lower = .1, .3, .5, .7 instead: {_tests(_best(points))}.",
+            ]
         ),
-        "The best of the kernels and gammas for each data set and each of the two, nu .1/.01, epsilon 2/3": _best(
-            _with(records, nu_upper=DEFAULT_MODEL.nu_upper, epsilon=DEFAULT_MODEL.epsilon),
-            lambda r: _kernel_name(r["kernel"], r["gamma"]),
-        ),
-        "The default model at the best of nu_lower = .1, .3, .5, .7": _best(
-            points, lambda r: f"nu_lower {r['nu_lower']:g}"
-        ),
-        "By kernel": _by({_kernel_name(*k): _with(records, kernel=k[0], gamma=k[1]) for k in kernels}),
-        "By slab": _by({_slab_name(*s): _with(records, nu_upper=s[0], epsilon=s[1]) for s in slabs}),
         "Few samples": _few(small),
     }
     first = (
@@ -295,50 +297,32 @@ def _overall(found: dict[str, dict[str, Record]]) -> list[Record]:
     return [{name: float(np.mean([pair[o][name] for pair in found.values()])) for name in MEASURED} for o in OFFSETS]
 
 
-HEAD = (
-    "recall error: training | leave-one-out | chance | MCC: training | leave-one-out | balanced accuracy: training "
-    "| leave-one-out"
-)
+def _error(record: Record) -> str:
+    return f"{record['recall_error']:.3f} ({record['bias']:+.3f})"
 
 
-def _cells(training: Record, left_out: Record) -> list[str]:
-    errors = [f"{r['recall_error']:.3f} ({r['bias']:+.3f})" for r in (training, left_out)]
-    values = [f"{r[name]:.3f}" for name in ("mcc", "balanced_accuracy") for r in (training, left_out)]
-    return [*errors, f"{left_out['unavoidable']:.3f}", *values]
+def _tests(found: dict[str, dict[str, Record]], name: str = "mcc", sign: int = 1) -> str:
+    """Count the data sets on which leave-one-out planes are better by this measure, and test the differences."""
+    gains = np.array([sign * (pair["leave-one-out"][name] - pair["training"][name]) for pair in found.values()])
+    p = f"p = {wilcoxon(gains).pvalue:.2g}" if np.any(gains) else "no difference"
+    won, tied, lost = np.sum(gains >= TIE), np.sum(np.abs(gains) < TIE), np.sum(gains <= -TIE)
+    return f"won {won}, tied {tied}, lost {lost}; {p}"
 
 
-def _per_data_set(records: Iterable[Record]) -> str:
-    """Tabulate both offsets for each data set, and count and test the differences."""
-    found = _means(records)
-    rows = [[name, *_cells(pair["training"], pair["leave-one-out"])] for name, pair in found.items()]
-    return _table(["data set", HEAD], [*rows, ["**mean**", *_cells(*_overall(found))]]) + _tests(found)
-
-
-def _tests(found: dict[str, dict[str, Record]]) -> str:
-    lines = []
-    for name, sign in (("recall_error", -1), ("mcc", 1), ("balanced_accuracy", 1)):
-        title = "MCC" if name == "mcc" else name.replace("_", " ")
-        gains = np.array([sign * (pair["leave-one-out"][name] - pair["training"][name]) for pair in found.values()])
-        p = f"Wilcoxon p = {wilcoxon(gains).pvalue:.2g}" if np.any(gains) else "no difference"
-        lines.append(f"- {title}: leave-one-out {_score(gains)}, median gain {np.median(gains):+.3f}, {p}")
-    return "\n\n" + "\n".join(lines)
-
-
-def _score(gains: Array) -> str:
-    return f"wins {np.sum(gains >= TIE)}, ties {np.sum(np.abs(gains) < TIE)}, loses {np.sum(gains <= -TIE)}"
-
-
-def _best(records: Iterable[Record], name_of: Callable[[Record], str]) -> str:
-    """Tabulate the best record by MCC for each data set and each of the two, chosen with the test samples in sight."""
+def _best(records: Iterable[Record]) -> dict[str, dict[str, Record]]:
+    """Return the best record by MCC for each data set and each of the two, chosen with the test samples in sight."""
     best: dict[str, dict[str, Record]] = {}
     for r in records:
         pair = best.setdefault(r["data"], {})
         if r["offsets"] not in pair or r["mcc"] > pair[r["offsets"]]["mcc"]:
             pair[r["offsets"]] = r
-    cells = (name_of, "{mcc:.3f}".format_map, "{bias:+.3f}".format_map)
+    return best
+
+
+def _best_table(best: dict[str, dict[str, Record]]) -> str:
+    cells = (lambda r: _kernel_name(r["kernel"], r["gamma"]), "{mcc:.3f}".format_map, "{bias:+.3f}".format_map)
     rows = [[name, *(cell(pair[o]) for o in OFFSETS for cell in cells)] for name, pair in best.items()]
-    head = ["data set", *(f"{o}: {what}" for o in OFFSETS for what in ("best", "MCC", "recall - nominal"))]
-    return _table(head, rows) + _tests(best)
+    return _table(["data set", *(f"{o}: {what}" for o in OFFSETS for what in ("best", "MCC", "bias"))], rows)
 
 
 def _by(groups: dict[str, list[Record]]) -> str:
@@ -346,10 +330,12 @@ def _by(groups: dict[str, list[Record]]) -> str:
     rows = []
     for title, records in groups.items():
         found = _means(records)
-        pairs = _overall(found)
-        gains = np.array([p["leave-one-out"]["mcc"] - p["training"]["mcc"] for p in found.values()])
-        rows.append([title, str(len(found)), f"{pairs[0]['expected_recall']:.2f}", *_cells(*pairs), _score(gains)])
-    return _table(["", "data sets", "1 - n_SV/m", HEAD, "MCC by data set"], rows)
+        training, left_out = _overall(found)
+        errors = [_error(training), _error(left_out), f"{left_out['unavoidable']:.3f}"]
+        values = [f"{r['mcc']:.3f}" for r in (training, left_out)]
+        rows.append([title, str(len(found)), f"{training['expected_recall']:.2f}", *errors, *values, _tests(found)])
+    head = "recall error: training | leave-one-out | chance | MCC: training | leave-one-out | MCC by data set"
+    return _table(["", "data sets", "1 - n_SV/m", head], rows)
 
 
 def _few(small: Iterable[Record]) -> str:
@@ -359,10 +345,8 @@ def _few(small: Iterable[Record]) -> str:
     rows = []
     for m, nu_upper in sorted({key[:2] for key in cells}, key=lambda key: (key[1], key[0])):
         some = [cells[m, nu_upper, rule] for rule in rules]
-        errors = [f"{r['recall_error']:.3f} ({r['bias']:+.3f})" for r in some]
-        values = [f"{some[0]['unavoidable']:.3f}", *(f"{r['mcc']:.3f}" for r in some)]
-        rows.append([f"{m:.0f}", f".1/{nu_upper:g}", *errors, *values])
-    return _table(["m", "nu", *(f"error: {r}" for r in rules), "chance", *(f"MCC: {r}" for r in rules)], rows)
+        rows.append([f"{m:.0f}", f".1/{nu_upper:g}", *map(_error, some), f"{some[0]['unavoidable']:.3f}"])
+    return _table(["m", "nu", *(f"recall error: {r}" for r in rules), "chance"], rows)
 
 
 def _table(head: Sequence[str], rows: Iterable[Iterable[str]]) -> str:

@@ -1,6 +1,6 @@
 """Measure the promises of open-set recognition: the rate of false rejections, and what a thousand classes cost.
 
-    python benchmarks/openset.py --data DIR [--page docs/developers/open-set.md]
+    python benchmarks/openset.py --data DIR [--page docs/results/open-set.md]
     python benchmarks/openset.py --only strangers --data DIR
     python benchmarks/openset.py --read
 

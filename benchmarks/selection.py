@@ -32,9 +32,8 @@ from harness import Benchmark, Case, Document, Options, Record, table
 from samples import DATA, bundled, has_letter, letters
 from slabsvm import LabelFreeSearchCV, OneClassSlabSVM, OneClassSVM
 from slabsvm.kernels import bandwidth
-from slabsvm.selection.criteria import Answer, Criterion, Recall, TightestAtRecall
+from slabsvm.selection.criteria import MAKERS, Answer, Criterion, Recall, SyntheticOutliers, TightestAtRecall
 from slabsvm.selection.journal import Journal
-from slabsvm.selection.synthetic_outliers import MAKERS, SyntheticOutliers
 
 EVERY = {"--every": {"type": int, "default": 1, "metavar": "N", "help": "take every N-th of Letter's letters"}}
 KINDS = {"marginals": 1000, "volume": 2000}
@@ -178,6 +177,7 @@ def run(task: Task) -> list[Record]:
             search = LabelFreeSearchCV(estimator, named, criterion=Several(), cv=folds, refit=False).fit(task.train)
             means = {key: v for key, v in search.cv_results_.items() if key.startswith("mean_") and ": " in key}
             record[way] = {key.removeprefix("mean_"): v.tolist() for key, v in means.items()}
+            record["nominal_recall"] = search.cv_results_["nominal_recall"].tolist()
         learned = StandardScaler().fit_transform(task.train) if task.scaled else task.train
         record["rules"] = {
             rule: value_of(clone(estimator).set_params(**{f"{prefix}gamma": gamma_of(learned)}), task)
@@ -191,6 +191,7 @@ def chosen(record: Mapping[str, Any], way: str, name: str) -> int:
     """Return the candidate that a criterion chooses, by the means of what was measured of each."""
     lead = f"{name}: "
     measured = {key.removeprefix(lead): np.array(v) for key, v in record[way].items() if key.startswith(lead)}
+    measured["nominal_recall"] = np.array(record["nominal_recall"])
     scores = CRITERIA[name].scores(measured, record["parameters"], record["m"])
     best = np.flatnonzero(scores == scores.max())
     return int(best[np.argmax(measured["recall"][best])])

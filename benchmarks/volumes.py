@@ -18,8 +18,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from harness import Benchmark, Case, Options, Record, Table, tables
-from slabsvm.selection.criteria import NAMED, log_volume_of
-from slabsvm.selection.synthetic_outliers import MAKERS, SHRINKAGE
+from slabsvm.selection.criteria import MAKERS, NAMED, SHRINKAGE, log_volume_of
 
 DIMENSIONS = (2, 8, 16, 32)
 ROWS = (60, 200, 1000)

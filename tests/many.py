@@ -35,8 +35,7 @@ from slabsvm import (
     WindowedDetector,
 )
 from slabsvm.files import load, save
-from slabsvm.selection.criteria import NothingToldApartWarning, RecallMissedWarning
-from slabsvm.selection.edges import GridEdgeWarning
+from slabsvm.selection import GridEdgeWarning, NothingToldApartWarning, RecallMissedWarning
 
 # The smallest model of each solver, kernel and wrapper.
 MODELS: dict[str, Callable[[], Any]] = {

@@ -23,9 +23,11 @@ FLOORS = (
     "gram",
     "dual",
     "solvers",
+    "fitted",
     "detectors",
     "conformal",
     "selection",
+    "ensemble",
     "openset",
     "monitoring",
     "tables",
@@ -45,11 +47,11 @@ HOMES = {
     "rich": {"command"},
     "pandas": {"files"},
     "pyarrow": {"files"},
-    "dask": {"data", "detectors"},
+    "dask": {"data", "fitted"},
     "onnx": {"files"},
     "pyod": {"detectors"},
     "skl2onnx": {"files"},
-    "sklearn": {"runtime", "kernels", *FLOORS[FLOORS.index("detectors") :]},
+    "sklearn": {"runtime", "kernels", *FLOORS[FLOORS.index("fitted") :]},
 }
 
 

@@ -15,9 +15,9 @@ from sklearn.utils.validation import check_is_fitted
 
 import slabsvm
 from slabsvm import LabelFreeSearchCV, OneClassSVM, SlabCollapseWarning
-from slabsvm.detectors.base import Detector, nu_quantile, parameters, rounding_of
-from slabsvm.detectors.model import Model
-from slabsvm.detectors.training import Training
+from slabsvm.detectors.base import Detector, nu_quantile, parameters
+from slabsvm.fitted.model import Model, rounding_of
+from slabsvm.fitted.training import Training
 from slabsvm.selection import Criterion
 
 PAGE = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")

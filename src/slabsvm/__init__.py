@@ -1,8 +1,8 @@
 """One-class slab support vector machines: learn from positive examples alone, with a certificate on every fit.
 
 This folder holds what users import by name; everything else lives in the folders below, of which each imports only
-from those before it: runtime, compiled, data, kernels, gram, dual, solvers, detectors, conformal, selection, openset,
-monitoring, tables, display, files, explore, command.
+from those before it: runtime, compiled, data, kernels, gram, dual, solvers, fitted, detectors, conformal, selection,
+ensemble, openset, monitoring, tables, display, files, explore, command.
 """
 
 from __future__ import annotations
@@ -15,27 +15,26 @@ if TYPE_CHECKING:
     from slabsvm.conformal.p_values import benjamini_hochberg, conformal_p_values, contamination
     from slabsvm.conformal.wrapping import CalibrationWarning
     from slabsvm.detectors.base import SlabCollapseWarning
-    from slabsvm.detectors.dependence import DependenceDetector
     from slabsvm.detectors.explained import explain
     from slabsvm.detectors.kernel_density import KernelDensityDetector
     from slabsvm.detectors.kernel_pca import KernelPCADetector
     from slabsvm.detectors.linear_slab import LinearOneClassSlabSVM
-    from slabsvm.detectors.neighbours import NeighboursDetector
-    from slabsvm.detectors.normal_scores import NormalScores
     from slabsvm.detectors.one_class_svm import OneClassSVM
     from slabsvm.detectors.path import fit_path
     from slabsvm.detectors.pyod import PyODDetector
     from slabsvm.detectors.slab import OneClassSlabSVM
     from slabsvm.detectors.svdd import SVDD
     from slabsvm.detectors.windowed import WindowedDetector
+    from slabsvm.ensemble.auto import AutoSlabSVM
+    from slabsvm.ensemble.dependence import DependenceDetector
+    from slabsvm.ensemble.neighbours import NeighboursDetector
+    from slabsvm.ensemble.normal_scores import NormalScores
+    from slabsvm.ensemble.trimmed import TrimmedDetector
     from slabsvm.monitoring.monitor import DriftMonitor
     from slabsvm.openset.classifier import OpenSetClassifier
     from slabsvm.runtime.extras import ExtraMissingError
-    from slabsvm.selection.auto import AutoSlabSVM
-    from slabsvm.selection.folds import DistinctKFold
-    from slabsvm.selection.leakage import LeakageWarning
+    from slabsvm.selection.folds import DistinctKFold, LeakageWarning
     from slabsvm.selection.search import LabelFreeSearchCV
-    from slabsvm.selection.trimmed import TrimmedDetector
     from slabsvm.tables.encoder import TableEncoder
 
 __all__ = [
@@ -75,27 +74,27 @@ __version__ = "0.1.0.dev0"
 # Fetched on first use, so that `slabsvm --help` does not wait for scikit-learn.
 _HOMES = {
     "SVDD": "detectors.svdd",
-    "AutoSlabSVM": "selection.auto",
+    "AutoSlabSVM": "ensemble.auto",
     "CalibrationWarning": "conformal.wrapping",
     "ConformalDetector": "conformal.detector",
-    "DependenceDetector": "detectors.dependence",
+    "DependenceDetector": "ensemble.dependence",
     "DistinctKFold": "selection.folds",
     "DriftMonitor": "monitoring.monitor",
     "ExtraMissingError": "runtime.extras",
     "KernelDensityDetector": "detectors.kernel_density",
     "KernelPCADetector": "detectors.kernel_pca",
     "LabelFreeSearchCV": "selection.search",
-    "LeakageWarning": "selection.leakage",
+    "LeakageWarning": "selection.folds",
     "LinearOneClassSlabSVM": "detectors.linear_slab",
-    "NeighboursDetector": "detectors.neighbours",
-    "NormalScores": "detectors.normal_scores",
+    "NeighboursDetector": "ensemble.neighbours",
+    "NormalScores": "ensemble.normal_scores",
     "OneClassSVM": "detectors.one_class_svm",
     "OneClassSlabSVM": "detectors.slab",
     "OpenSetClassifier": "openset.classifier",
     "PyODDetector": "detectors.pyod",
     "SlabCollapseWarning": "detectors.base",
     "TableEncoder": "tables.encoder",
-    "TrimmedDetector": "selection.trimmed",
+    "TrimmedDetector": "ensemble.trimmed",
     "WindowedDetector": "detectors.windowed",
     "benjamini_hochberg": "conformal.p_values",
     "conformal_p_values": "conformal.p_values",

@@ -742,6 +742,7 @@ def test_c_is_in_the_unit_of_weights_however_large(X):
     assert SVDD(C=1e308).fit(X, sample_weight=np.full(60, 1e308)).nu_ == 0.0
 
 
+@pytest.mark.warns("60 samples of weights as uneven as these are worth 1 of equal weights")
 def test_a_kernel_density_of_one_heavy_sample_scores_it_by_the_others(X):
     weights = np.r_[1e300, np.ones(59)]
     model = KernelDensityDetector(bandwidth=0.5).fit(X, sample_weight=weights)

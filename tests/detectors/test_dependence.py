@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from slabsvm import DependenceDetector
-from slabsvm.detectors import dependence
-from slabsvm.detectors.dependence import MULTIPLE, RIDGE
+from slabsvm.ensemble import dependence
+from slabsvm.ensemble.dependence import MULTIPLE, RIDGE
 
 # Few groups and rows are enough for what is exact.
 pytestmark = [

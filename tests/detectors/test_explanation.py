@@ -24,7 +24,8 @@ from slabsvm import (
     TableEncoder,
     explain,
 )
-from slabsvm.detectors.base import ROUNDING_UNITS, Scored
+from slabsvm.detectors.base import Scored
+from slabsvm.fitted.model import ROUNDING_UNITS
 
 KERNELS = ("rbf", "linear", "intersection", "hellinger", "chi2")
 EPS = float(np.finfo(np.float64).eps)

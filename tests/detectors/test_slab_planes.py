@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from slabsvm.detectors.planes import NO_WIDTH, SlabPlanes
+from slabsvm.fitted.planes import NO_WIDTH, SlabPlanes
 
 
 def told(lower: float, upper: float, rounding: float = 0.0, status: str = "converged", spread: float = np.inf) -> str:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
 from slabsvm import LinearOneClassSlabSVM, OneClassSlabSVM, OneClassSVM
-from slabsvm.detectors.planes import TwoSided
+from slabsvm.fitted.planes import TwoSided
 
 ROUNDING = 64 * np.finfo(np.float64).eps
 

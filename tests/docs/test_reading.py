@@ -31,7 +31,6 @@ SHOWN = (
     "plot_reasons",
     "method",
     "performance",
-    "model-files",
 )
 
 

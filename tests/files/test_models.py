@@ -406,7 +406,7 @@ def parts_of(kinds):
 def test_the_page_lists_the_classes_and_their_parts():
     lines = [f"| `{name}` | {parts_of(entry.fitted)} |" for name, entry in CLASSES.items()]
     stated = "\n".join(["| class | parts |", "| --- | --- |", *lines])
-    page = (Path(__file__).parents[2] / "docs" / "developers" / "model-files.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "model-files.md").read_text(encoding="utf-8")
     assert page.split("<!-- parts -->\n")[1].split("\n<!-- end of parts -->")[0] == stated, stated
 
 

@@ -197,3 +197,11 @@ def test_a_fit_in_another_thread_is_the_fit_in_this_one_to_the_last_bit():
 
     with threadpool_limits(2, "blas"), ThreadPoolExecutor(1) as elsewhere:
         np.testing.assert_array_equal(elsewhere.submit(decisions).result(), decisions())
+
+
+def test_neighbours_leave_the_number_of_openmps_threads_as_it_was():
+    X = np.random.default_rng(0).normal(size=(100, 12))
+    with threadpool_limits(3, user_api="openmp"):
+        NeighboursDetector().fit(X).predict(X)
+        found = {library["num_threads"] for library in threadpool_info() if library["user_api"] == "openmp"}
+    assert found == {3}

@@ -143,6 +143,7 @@ def test_a_rate_may_be_asked_for_after_the_fit():
         AutoSlabSVM(offsets="training").fit(train).p_values(new)
 
 
+@pytest.mark.warns("The sample weights are whole multiples of one another, and count copies")
 def test_p_values_count_rows_by_weight(X):
     times = np.random.default_rng(0).integers(0, 4, len(X))
     weighted = AutoSlabSVM().fit(X, sample_weight=times)
@@ -409,6 +410,18 @@ def test_of_many_rows_in_groups_whole_groups_are_learned_and_the_recall_of_new_g
     # Single rows left out know their groups: the more alike these are, the more of the recall is lost.
     if spread < 1.0:
         assert (AutoSlabSVM().fit(X).predict(new) == 1).mean() < found - 0.1
+
+
+def test_of_few_large_groups_some_rows_of_each_are_learned_and_all_are_judged():
+    X, groups = grouped(40, 120, 0.2, seed=1)
+    model = AutoSlabSVM().fit(X, groups=groups)
+    # 50 of each group's 120 rows; neighbours in thirds have 30 groups of these.
+    assert {member.detector.n_samples_fit_ for member in model.model_.combination.members} == {2000, 1500}
+    assert len(model.loo_scores_) == len(X)
+    assert np.isfinite(model.loo_scores_).all()
+    assert model.n_samples_fit_ == len(X)
+    new, _ = grouped(4000, 1, 0.2, seed=2)
+    assert abs((model.predict(new) == 1).mean() - model.expected_recall_) < 3 * model.expected_recall_error_
 
 
 def test_members_learn_different_groups_by_the_seed_whatever_the_groups_names_and_the_order_of_rows():

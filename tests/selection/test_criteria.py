@@ -10,15 +10,15 @@ import scipy.sparse as sp
 from scipy.spatial.distance import pdist, squareform
 from scipy.special import gammaln
 from sklearn.base import clone
+from sklearn.ensemble import IsolationForest
 from sklearn.metrics import matthews_corrcoef
 from sklearn.model_selection import ParameterGrid
 
 from positives import correlated_rows
-from slabsvm import LabelFreeSearchCV, OneClassSlabSVM, OneClassSVM
+from slabsvm import SVDD, LabelFreeSearchCV, OneClassSlabSVM, OneClassSVM
 from slabsvm.detectors.answers import left_out_answer
 from slabsvm.kernels import bandwidth
-from slabsvm.selection.criteria import NAMED, RecallMissedWarning, TightestAtRecall, log_volume_of
-from slabsvm.selection.synthetic_outliers import MAKERS, SHRINKAGE
+from slabsvm.selection.criteria import MAKERS, NAMED, SHRINKAGE, RecallMissedWarning, TightestAtRecall, log_volume_of
 
 LETTER = Path(os.environ.get("SLABSVM_DATA", "")) / "letter" / "letter-recognition.data"
 GRID = {"gamma": [0.01, 0.1, 1.0]}
@@ -192,19 +192,31 @@ def test_the_chance_of_thresholds_counts_beside_that_of_the_rows_that_judge():
     assert 0.9 - TightestAtRecall()._least(n) == pytest.approx(recalls.std(), rel=0.05)
 
 
+def test_a_candidate_is_measured_against_the_recall_that_its_parameters_ask_for():
+    """Of 555 rows a standard error is .018: .89 counts as the .9 that is asked for, and .878 as .89; .8 is another."""
+    measured = {"recall": np.array([0.891, 0.878, 0.865, 0.8]), "acceptance": np.array([0.1, 0.01, 0.003, 0.001])}
+    chosen = {
+        nominal: TightestAtRecall(slack=slack).scores({**measured, "nominal_recall": np.array(nominal)}, [{}] * 4, 555)
+        for slack, nominal in (
+            (1.0, (0.89, 0.89, 0.89, 0.8)),
+            (1.0, (0.89, 0.97, 0.97, 0.97)),
+            (1.0, (np.nan,) * 4),
+            (0.0, (0.88, 0.88, 0.86, 0.8)),
+        )
+    }
+    assert [int(scores.argmax()) for scores in chosen.values()] == [1, 0, 0, 0]
+
+
+def test_the_nominal_recall_of_each_candidate_is_in_the_results(X):
+    for detector, asked in ((OneClassSlabSVM(nu_upper=0.02), 0.88), (SVDD(nu=0.2), 0.8), (IsolationForest(), np.nan)):
+        for search in (LabelFreeSearchCV(detector, {}, cv=2, reuse=reuse, refit=False) for reuse in (True, False)):
+            results = search.set_params(criterion=TightestAtRecall(recall=0.5)).fit(X).cv_results_
+            np.testing.assert_allclose(results["nominal_recall"], [asked], rtol=1e-15)
+
+
 @pytest.mark.skipif(not LETTER.is_file(), reason="SLABSVM_DATA names no folder with letter/letter-recognition.data")
-@pytest.mark.parametrize(
-    "letter",
-    [
-        *("C", "H", "T"),
-        pytest.param(
-            "N",
-            marks=pytest.mark.xfail(
-                reason="gamma 4, which is worth 1.7 times as much, accepts .878 where .883 would count as kept"
-            ),
-        ),
-    ],
-)
+@pytest.mark.warns("that was tried, and a better one may lie beyond", cases=["C", "M", "N"])
+@pytest.mark.parametrize("letter", ["C", "H", "N", "T", "A", "J", "M"])
 def test_a_recall_within_its_standard_error_counts_as_kept_on_letters(letter):
     table = np.loadtxt(LETTER, delimiter=",", dtype=str)
     X, known = table[:, 1:].astype(float) / 15, table[:, 0] == letter
@@ -214,4 +226,4 @@ def test_a_recall_within_its_standard_error_counts_as_kept_on_letters(letter):
         matthews_corrcoef(truth, clone(search.estimator).set_params(**one).fit(learned).predict(new) == 1)
         for one in ParameterGrid(search.param_grid)
     ]
-    assert worth[search.fit(learned).best_index_] > 0.86 * max(worth)
+    assert worth[search.fit(learned).best_index_] > 0.93 * max(worth)

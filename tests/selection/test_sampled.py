@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from slabsvm import AutoSlabSVM
 from slabsvm.data.passes import Local
-from slabsvm.selection.sampled import Sample
+from slabsvm.ensemble.sampled import Sample
 from slabsvm.selection.thresholds import by_others
 
 pytestmark = pytest.mark.numeric
@@ -164,6 +164,7 @@ def test_a_value_that_is_no_number_is_refused_in_rows_that_are_not_learned():
         model.predict(X[:, :2])
 
 
+@pytest.mark.warns("The sample weights are whole multiples of one another, and count copies")
 def test_few_rows_of_many_that_count_are_learned_whole():
     X = rows(1000)
     weights = np.zeros(1000)

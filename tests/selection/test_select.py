@@ -36,12 +36,12 @@ from slabsvm import (
     OneClassSVM,
 )
 from slabsvm.detectors.answers import answer
-from slabsvm.selection import Journal, reuse
-from slabsvm.selection.criteria import Criterion, NothingToldApartWarning, TightestAtRecall
-from slabsvm.selection.edges import GridEdgeWarning, at_edge, beyond
+from slabsvm.selection import Journal, runs
+from slabsvm.selection.criteria import Criterion, GridEdgeWarning, NothingToldApartWarning, TightestAtRecall
 from slabsvm.selection.folds import in_proportion
-from slabsvm.selection.judging import Search
 from slabsvm.selection.progress import refit_cost
+from slabsvm.selection.runs import Search
+from slabsvm.selection.search import at_edge, beyond
 
 GRID = {"gamma": [0.01, 0.1, 1.0]}
 OURS = [
@@ -184,12 +184,12 @@ def test_what_the_journal_raises_is_raised(reuse, n_jobs, tmp_path, X):
 @pytest.mark.warns("that was tried, and a better one may lie beyond")
 def test_distances_that_take_too_much_memory_are_not_kept(X, monkeypatch):
     alone = LabelFreeSearchCV(OneClassSVM(), GRID, cv=3, reuse=False).fit(X)
-    monkeypatch.setattr(reuse, "MOST_BYTES", 8 * 80 * 80)
+    monkeypatch.setattr(runs, "MOST_BYTES", 8 * 80 * 80)
     linked = LabelFreeSearchCV(OneClassSVM(), GRID, cv=3, reuse=True).fit(X)
     np.testing.assert_array_equal(linked.cv_results_["split0_acceptance"], alone.cv_results_["split0_acceptance"])
     search = Search(OneClassSVM(), [{"gamma": 0.1}], linked._splits(X), X, {}, linked.criterion_)
     with pytest.raises(MemoryError, match="not kept"):
-        next(reuse.chains(search, [(0, 0)])[0].run())
+        next(runs.chains(search, [(0, 0)])[0].run())
 
 
 def test_grid_search_with_a_scorer_of_the_same_criterion_chooses_the_same(X):
@@ -306,7 +306,6 @@ def test_sparse_and_dense_rows_are_searched_alike():
     np.testing.assert_allclose(dense["mean_acceptance"], sparse["mean_acceptance"], atol=chance)
 
 
-@pytest.mark.warns("No candidate keeps the recall")
 def test_text_and_missing_values_reach_the_pipelines_first_step(X):
     table = pd.DataFrame(X, columns=list("abcd")).assign(kind=np.where(X[:, 0] > 0, "high", "low"))
     table.loc[3, "b"] = np.nan
@@ -618,11 +617,12 @@ def test_records_of_another_shape_are_passed_over(tmp_path, X):
     search = LabelFreeSearchCV(OneClassSVM(), {"nu": [0.1]}, cv=3, journal=journal)
     search.set_params(progress=lambda done, *_: fits.append(done)).fit(X)
     cells = [json.loads(line)["cell"] for line in journal.read_text().splitlines()]
-    times = {"fit_time": 0.1, "score_time": 0.1}
+    times = {"nominal_recall": 0.9, "fit_time": 0.1, "score_time": 0.1}
     wrong = [
         {"cell": cells[0]},
         {"cell": cells[1], "measured": {"recall": 0.9}, **times},
-        {"cell": cells[2], "measured": {"recall": "much"}, **times},
+        {"cell": cells[2], "measured": {"recall": "much", "acceptance": 0.1}, **times},
+        {"cell": cells[2], "measured": {"recall": 0.9, "acceptance": 0.1}, **times, "nominal_recall": None},
         {"cell": [1], "measured": {"recall": 1.0}, **times},
         {"other": 1},
     ]

@@ -11,9 +11,7 @@ from sklearn.model_selection import KFold, ParameterGrid
 
 from slabsvm import KernelDensityDetector, LabelFreeSearchCV, LeakageWarning
 from slabsvm.selection import Record
-from slabsvm.selection.criteria import Answer
-from slabsvm.selection.edges import GridEdgeWarning
-from slabsvm.selection.synthetic_outliers import SyntheticOutliers
+from slabsvm.selection.criteria import Answer, GridEdgeWarning, SyntheticOutliers
 from slabsvm_reproduction.letter import experiment as paper
 from slabsvm_reproduction.run import protocol
 from slabsvm_reproduction.tuned import comparison

@@ -108,7 +108,7 @@ def facts(model: Pipeline, path: Path) -> dict[str, Any]:
 
 def parts(detector: Any) -> list[Any]:
     """Return the models that a detector asks, itself if it asks no others."""
-    from slabsvm.detectors.pipelines import final_detector
+    from slabsvm.fitted.pipelines import final_detector
 
     inner = getattr(detector, "members_", None) or getattr(detector, "estimators_", None)
     return [part for one in inner for part in parts(final_detector(one))] if inner else [detector]
@@ -116,7 +116,7 @@ def parts(detector: Any) -> list[Any]:
 
 def warnings_of(detector: Any) -> list[str]:
     """Return what the fits of a detector and its parts have warned of and kept, each once."""
-    from slabsvm.detectors.pipelines import final_detector
+    from slabsvm.fitted.pipelines import final_detector
 
     inner = map(final_detector, getattr(detector, "estimators_", None) or ())
     texts = [getattr(one, "warning_", "") for one in (detector, *inner)]
@@ -140,7 +140,7 @@ def lines_of(model: Pipeline, path: Path) -> list[str]:
 
 def summary(detector: Any) -> list[str]:
     """Return what a detector says of its fit, or what its attributes say."""
-    from slabsvm.detectors.pipelines import final_detector
+    from slabsvm.fitted.pipelines import final_detector
 
     if hasattr(detector, "summary"):
         return str(detector.summary()).splitlines()
@@ -222,8 +222,8 @@ def page(model: Pipeline, path: Path) -> str:
 
 def _pictures(detector: Any) -> list[str]:
     """Return the pictures of what has leave-one-out scores."""
-    from slabsvm.detectors.pipelines import final_detector
     from slabsvm.display.scores import scores_svg
+    from slabsvm.fitted.pipelines import final_detector
 
     drawn: list[str] = []
     for one in map(final_detector, (detector, *getattr(detector, "estimators_", ()))):

@@ -413,8 +413,9 @@ def loaded(path: Path) -> Pipeline:
     from sklearn.utils.validation import check_is_fitted
 
     from slabsvm import DriftMonitor
-    from slabsvm.detectors.pipelines import unwrapped
     from slabsvm.files import load
+    from slabsvm.fitted.pipelines import unwrapped
+    from slabsvm.tables import TableEncoder
 
     model = load(path)
     if isinstance(model, DriftMonitor):

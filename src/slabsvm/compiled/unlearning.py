@@ -4,12 +4,13 @@ Cauwenberghs and Poggio (2001) and Diehl and Cauwenberghs (2003): the multiplier
 all other samples stay optimal on the way. An event ends each straight piece of the path: a free multiplier meets its
 bound, or a sample at its bound meets its plane. Few events lie on a path, so a piece is solved for relative to the face
 of the optimum: with P the pivoted matrix of that face (`slabsvm.dual.unlearning`), a set of k samples whose status has
-changed costs a system of k equations and k columns of P.
+changed costs a system of k equations and k columns of P. Where a single sample leaves and nothing ends the first piece,
+its own column is all that is read.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,8 +18,6 @@ from slabsvm.runtime.compilation import compiler
 
 # What a sample is: 2p + 1 where it is free in plane p, 2p + 2 where it is at its cap there.
 IDLE = 0
-# How a path ends.
-ARRIVED, FAILED, MISSING = 0, 1, 2
 # What ends a piece, where it is no sample: nothing, or that the planes meet.
 NONE, MEET = -1, -2
 # A multiplier or a distance this small, relative to what it can be, is no reason for another event.
@@ -29,6 +28,69 @@ _compiled = compiler()
 _inlined = compiler(forceinline=True)
 
 
+class Base(NamedTuple):
+    """Where paths begin, with P.
+
+    Attributes
+    ----------
+    columns : (m + c, k), columns of P
+    place : (m + c,), where each is in there, or -1
+    on_face : (m,), which samples are free
+    status : (m,), what samples are
+    signs : (c,)
+    caps : (c, m)
+    floor : (m,), the least beta where there is one plane
+    beta : (m,)
+    distances : (c, m), s - rho_p
+    """
+
+    columns: Any
+    place: Any
+    on_face: Any
+    status: Any
+    signs: Any
+    caps: Any
+    floor: Any
+    beta: Any
+    distances: Any
+
+
+class Ends(NamedTuple):
+    """Where paths end, or one does.
+
+    Attributes
+    ----------
+    change, moved : (r, m), the change of beta and of the scores
+    shift : (r, c), that of the offsets
+    status : (r, m), what samples are there; where the planes have met, they are one from then on, and a free sample is
+        in the first
+    """
+
+    change: Any
+    moved: Any
+    shift: Any
+    status: Any
+
+
+@_compiled
+def unlearn(base: Any, leaving: Any, begins: Any, todo: Any, most: int, ends: Any, missing: Any) -> None:
+    """Follow the paths along which sets of samples leave; where one fails, to the end of its last piece.
+
+    leaving : the sets' samples; begins : (r + 1,), where each set begins in there. todo : the sets to follow.
+    most : the largest number of events. missing : (r,), out: a column that a path is short of; -1 for none.
+    """
+    n_free = np.zeros(base.signs.shape[0], dtype=np.intp)
+    for j in range(base.beta.shape[0]):
+        if base.on_face[j]:
+            n_free[_plane(base.status[j])] += 1
+    for row in todo:
+        some = leaving[begins[row] : begins[row + 1]]
+        end = Ends(ends.change[row], ends.moved[row], ends.shift[row], ends.status[row])
+        missing[row] = -1
+        if some.shape[0] > 1 or not _goes_directly(base, n_free, some[0], end):
+            missing[row] = _along(base, some, most, end)
+
+
 @_inlined
 def _plane(status: int) -> int:
     return (status - 1) // 2
@@ -37,6 +99,141 @@ def _plane(status: int) -> int:
 @_inlined
 def _is_free(status: int) -> bool:
     return status % 2 == 1
+
+
+@_inlined
+def _goes_directly(base: Any, n_free: Any, i: int, end: Any) -> bool:
+    """Let one sample leave where no other meets a bound or a plane on the way; return whether none does."""
+    m, n_planes = base.beta.shape[0], base.signs.shape[0]
+    free = base.on_face[i]
+    own = _plane(base.status[i]) if base.status[i] != IDLE else 0
+    at, beside = base.place[i], base.place[m + own]
+    amount, border = -base.beta[i], 0.0 if free else -base.beta[i]
+    if free:
+        if n_free[own] < 2 or base.columns[i, at] <= 0.0:
+            return False
+        amount /= base.columns[i, at]
+    for p in range(n_planes):
+        end.shift[p] = -amount * base.columns[m + p, at] - border * base.columns[m + p, beside]
+    if n_planes > 1 and base.distances[0, i] - base.distances[1, i] < end.shift[0] - end.shift[1]:
+        return False
+    for j in range(m):
+        known = amount * base.columns[j, at] + border * base.columns[j, beside]
+        status = base.status[j]
+        end.status[j] = status
+        if base.on_face[j]:
+            p = _plane(status)
+            value = base.signs[p] * (base.beta[j] + known)
+            if j != i and (value < base.floor[j] or value > base.caps[p, j]):
+                return False
+            end.change[j], end.moved[j] = known, end.shift[p]
+            continue
+        end.change[j], end.moved[j] = 0.0, known
+        held = -1 if status == IDLE else _plane(status)
+        for p in range(n_planes):
+            speed = base.signs[p] * (known - end.shift[p])
+            distance = base.signs[p] * base.distances[p, j] + speed
+            meets = (held < 0 and max(speed, distance) < 0.0) or (held == p and min(speed, distance) > 0.0)
+            if j != i and meets:
+                return False
+    end.change[i] = -base.beta[i]
+    if free:
+        end.moved[i] += amount
+        end.status[i] = IDLE
+    return True
+
+
+@_inlined
+def _along(base: Any, leaving: Any, most: int, end: Any) -> int:
+    """Follow one path from event to event; return the column that it is short of, or -1."""
+    m, n_planes = base.beta.shape[0], base.signs.shape[0]
+    status = end.status
+    status[:] = base.status
+    now, beside = base.beta.copy(), base.distances.copy()
+    leaves, differs = np.zeros(m, dtype=np.bool_), np.zeros(m, dtype=np.bool_)
+    for i in leaving:
+        leaves[i] = True
+        if base.on_face[i]:
+            differs[i] = True
+            status[i] = IDLE
+    end.change[:] = 0.0
+    end.moved[:] = 0.0
+    end.shift[:] = 0.0
+    # How beta and the scores change along a piece; how the scores and the offsets have changed before it.
+    velocity, slope, known = np.zeros(m), np.zeros(m), np.empty(m + n_planes)
+    there, offset = np.zeros(m), np.zeros(n_planes)
+    left, last, short, merged = 1.0, -1, -1, False
+    # How far the planes are apart; once they have met, beta alone matters, between minus the one cap and the other.
+    for _ in range(most + 1):
+        if not _all_hold(base, status, leaves, differs, beside, offset, last, merged):
+            break
+        owner, second, short = _unknowns(base, status, leaves, differs, merged)
+        if short >= 0 or not _piece(base, leaving, leaves, status, owner, second, known, velocity, slope):
+            break
+        step, first, becomes = _first_event(
+            base, status, leaves, now, velocity, beside, slope, known, left, last, merged
+        )
+        left -= step
+        # Where the path ends here, all goes on along this piece.
+        for p in range(n_planes):
+            offset[p] -= step * known[m + p]
+            end.shift[p] = offset[p] - left * known[m + p]
+        for j in range(m):
+            now[j] += step * velocity[j]
+            there[j] += step * slope[j]
+            end.change[j] = now[j] - base.beta[j] + left * velocity[j]
+            end.moved[j] = there[j] + left * slope[j]
+            for p in range(n_planes):
+                beside[p, j] += step * (slope[j] + known[m + p])
+        for i in leaving:
+            end.change[i] = -base.beta[i]
+        if first == NONE or left <= 0.0:
+            break
+        if first == MEET:
+            merged = True
+            for j in range(m):
+                if not leaves[j] and (_is_free(status[j]) or status[j] == IDLE):
+                    status[j] = 1
+                    differs[j] = not base.on_face[j]
+            continue
+        if becomes == IDLE:
+            now[first] = base.floor[first] * base.signs[_plane(status[first])]
+        elif not _is_free(becomes):
+            now[first] = base.caps[_plane(becomes), first] * base.signs[_plane(becomes)]
+        else:
+            beside[_plane(becomes), first] = 0.0
+        status[first] = becomes
+        differs[first] = not base.on_face[first] if merged and _is_free(becomes) else becomes != base.status[first]
+        last = first
+    return short
+
+
+@_inlined
+def _all_hold(
+    base: Any, status: Any, leaves: Any, differs: Any, beside: Any, offset: Any, last: int, merged: bool
+) -> bool:
+    """Give each plane without a free sample the next one; return whether all planes have one."""
+    m, n_planes = base.beta.shape[0], base.signs.shape[0]
+    for p in range(1 if merged else n_planes):
+        held = False
+        for j in range(m):
+            if status[j] == 2 * p + 1:
+                held = True
+                break
+        if held:
+            continue
+        takes = last < 0 or status[last] != IDLE
+        j = -1 if merged else _next(status, leaves, beside, p, takes)
+        if j < 0:
+            return False
+        # The last one met its bound: the offset moves on to the next, and nothing else moves.
+        step = beside[p, j]
+        offset[p] += step
+        for k in range(m):
+            beside[p, k] -= step
+        status[j] = 2 * p + 1
+        differs[j] = not (base.on_face[j] and base.status[j] == status[j])
+    return True
 
 
 @_inlined
@@ -51,326 +248,264 @@ def _next(status: Any, leaves: Any, distances: Any, plane: int, takes: bool) -> 
     return found
 
 
-@_compiled
-def unlearn(  # noqa: PLR0911 - a path ends where it ends
-    columns: Any,
-    place: Any,
-    on_face: Any,
-    base: Any,
-    signs: Any,
-    caps: Any,
-    floor: Any,
-    beta: Any,
-    distances: Any,
-    leaving: Any,
-    most: int,
-    change: Any,
-    moved: Any,
-    shift: Any,
-    status: Any,
-) -> tuple[int, int]:
-    """Follow the path along which some samples leave; return how it ends, and its events or the column it is short of.
+@_inlined
+def _unknowns(base: Any, status: Any, leaves: Any, differs: Any, merged: bool) -> Any:
+    """Return whose unknowns a piece has, which of them are a sample's second, and a column that is missing, or -1.
 
-    columns : (m + c, k), columns of P; place : (m + c,), where each is in there, or -1.
-    on_face : (m,), which samples are free at the base. base : (m,), what they are there.
-    signs : (c,). caps : (c, m). floor : (m,), the least beta where there is one plane. beta : (m,). distances : (c, m),
-    s - rho_p. leaving : (g,). most : the largest number of events.
-    change, moved : (m,) and shift : (c,), out: the change of beta, of the scores and of the offsets; of beta, where the
-    path fails, along its last piece to the end, whatever bounds it meets there. status : (m,), out: what samples are at
-    the end; where the planes have met, they are one from then on, and a free sample is in the first.
+    Of a sample of the face that is fixed, the residual is unknown; of one that has become free, beta; of one of the
+    face that is free in the other plane, both; and of planes that have met, owner -1, how much mass goes from one to
+    the other.
     """
-    m, n_planes = beta.shape[0], signs.shape[0]
-    status[:] = base
-    now, beside = beta.copy(), distances.copy()
-    leaves = np.zeros(m, dtype=np.bool_)
-    for i in leaving:
-        leaves[i] = True
-    differs = np.zeros(m, dtype=np.bool_)
-    for i in leaving:
-        if on_face[i]:
-            differs[i] = True
-            status[i] = IDLE
-    change[:] = 0.0
-    moved[:] = 0.0
-    shift[:] = 0.0
-    # How beta and the scores change along a piece.
-    velocity, slope = np.zeros(m), np.zeros(m)
-    known, by_plane = np.empty(m + n_planes), np.empty(n_planes)
-    left, events, last = 1.0, 0, -1
-    # How far the planes are apart; once they have met, beta alone matters, between minus the one cap and the other.
-    width, merged = (beside[0, 0] - beside[1, 0] if n_planes > 1 else np.inf), False
-    for _ in range(most + 1):
-        for p in range(n_planes):
-            held = False
-            for j in range(m):
-                if status[j] == 2 * p + 1 or (merged and p > 0):
-                    held = True
-                    break
-            if not held and merged:
-                return FAILED, events
-            if not held:
-                takes = last < 0 or status[last] != IDLE
-                j = _next(status, leaves, beside, p, takes)
-                if j < 0:
-                    return FAILED, events
-                # The last one met its bound: the offset moves on to the next, and nothing else moves.
-                step = beside[p, j]
-                shift[p] += step
-                for k in range(m):
-                    beside[p, k] -= step
-                width += step if p > 0 else -step
-                status[j] = 2 * p + 1
-                differs[j] = not (on_face[j] and base[j] == status[j])
-        # The unknowns: of a sample of the face that is fixed, its residual; of one that has become free, its beta; of
-        # one of the face that is free in the other plane, both.
-        size = 0
-        for j in range(m):
-            if differs[j]:
-                if on_face[j]:
-                    size += 2 if _is_free(status[j]) else 1
-                elif _is_free(status[j]) and not leaves[j]:
-                    size += 1
-        # Of planes that have met, how much mass goes from one to the other.
-        size += merged
-        owner = np.full(size, -1)
-        second = np.zeros(size, dtype=np.bool_)
-        at = 0
-        for j in range(m):
-            if differs[j]:
-                if place[j] < 0:
-                    return MISSING, j
-                if on_face[j] or (_is_free(status[j]) and not leaves[j]):
-                    owner[at] = j
-                    at += 1
-                    if on_face[j] and _is_free(status[j]):
-                        owner[at] = j
-                        second[at] = True
-                        at += 1
-        # An unknown moves along one column of P, and along another, or against it.
-        one, other, sign = np.empty(size, dtype=np.intp), np.empty(size, dtype=np.intp), np.zeros(size)
-        for b in range(size):
-            j = owner[b]
-            if j < 0:
-                one[b], other[b], sign[b] = place[m], place[m + 1], -1.0
-                continue
-            p = _plane(status[j])
-            one[b], other[b] = place[j], place[m + p]
-            if second[b]:
-                one[b], other[b], sign[b] = place[m + p], place[m + _plane(base[j])], -1.0
-            elif not on_face[j]:
-                sign[b] = 1.0
-        known[:] = 0.0
-        for i in leaving:
-            if not on_face[i] and beta[i] != 0.0:
-                if place[i] < 0:
-                    return MISSING, i
-                p = _plane(base[i]) if base[i] != IDLE else 0
-                for k in range(m + n_planes):
-                    known[k] -= beta[i] * (columns[k, place[i]] + columns[k, place[m + p]])
-        system = np.zeros((size, size))
-        right = np.zeros((size, 1))
-        for a in range(size):
-            j = owner[a]
-            # What an equation is about: a row of P, and another, or less it.
-            if j < 0:
-                row, beside_it, weight = m, m + 1, -1.0
-            else:
-                p = _plane(status[j])
-                row, beside_it, weight = j, m + p, 0.0
-                if second[a]:
-                    row, beside_it, weight = m + p, m + _plane(base[j]), -1.0
-                elif not on_face[j]:
-                    weight = 1.0
-            for b in range(size):
-                value = columns[row, one[b]] + sign[b] * columns[row, other[b]]
-                if weight != 0.0:
-                    value += weight * (columns[beside_it, one[b]] + sign[b] * columns[beside_it, other[b]])
-                system[a, b] = value
-            right[a, 0] = -known[row] - weight * known[beside_it]
-            if j >= 0 and second[a]:
-                # r_j - q_home + q_p = 0; the residual's own unknown stands before this one.
-                system[a, a - 1] += 1.0
-            elif j >= 0 and on_face[j]:
-                right[a, 0] -= beta[j] if leaves[j] else 0.0
-                if a + 1 < size and second[a + 1]:
-                    system[a, a + 1] -= 1.0
-        if size:
-            solved = _solved(system, right)
-            by_plane[:] = 0.0
-            for b in range(size):
-                if not np.isfinite(solved[b, 0]):
-                    return FAILED, events
-                amount, at = solved[b, 0], one[b]
-                for k in range(m + n_planes):
-                    known[k] += amount * columns[k, at]
-                for p in range(n_planes):
-                    if other[b] == place[m + p]:
-                        by_plane[p] += sign[b] * amount
-            for p in range(n_planes):
-                if by_plane[p] != 0.0:
-                    for k in range(m + n_planes):
-                        known[k] += by_plane[p] * columns[k, place[m + p]]
-        else:
-            solved = right
-        for j in range(m):
-            if on_face[j]:
-                velocity[j] = known[j]
-                slope[j] = -known[m + _plane(base[j])]
-            else:
-                velocity[j] = 0.0
-                slope[j] = known[j]
-        for b in range(size):
-            j = owner[b]
-            if j < 0:
-                continue
-            if on_face[j]:
-                if not second[b]:
-                    slope[j] += solved[b, 0]
-            else:
-                velocity[j] = solved[b, 0]
-        for i in leaving:
-            if not on_face[i]:
-                velocity[i] = -beta[i]
-        # The first event on this piece.
-        step, first, becomes = left, NONE, 0
-        for j in range(m):
-            if leaves[j]:
-                continue
-            if _is_free(status[j]):
-                p = _plane(status[j])
-                speed = velocity[j] * signs[p]
-                value = now[j] * signs[p]
-                if speed < 0.0:
-                    low = -caps[1, j] if merged else floor[j]
-                    room = (value - low) / -speed
-                    if room < step:
-                        step, first, becomes = max(room, 0.0), j, 4 if merged else IDLE
-                elif speed > 0.0:
-                    room = (caps[p, j] - value) / speed
-                    if room < step:
-                        step, first, becomes = max(room, 0.0), j, 2 * p + 2
-            elif status[j] == IDLE:
-                for p in range(n_planes):
-                    speed = signs[p] * (slope[j] + known[m + p])
-                    if speed < 0.0:
-                        room = signs[p] * beside[p, j] / -speed
-                        if room < step and not (j == last and room <= TINY):
-                            step, first, becomes = max(room, 0.0), j, 2 * p + 1
-            else:
-                p = _plane(status[j])
-                speed = signs[p] * (slope[j] + known[m + p])
-                if speed > 0.0:
-                    room = -signs[p] * beside[p, j] / speed
-                    if room < step and not (j == last and room <= TINY):
-                        step, first, becomes = max(room, 0.0), j, 2 * p + 1
-        if n_planes > 1 and not merged:
-            speed = known[m] - known[m + 1]
-            if speed < 0.0 and max(width, 0.0) < -speed * step:
-                step, first = max(width, 0.0) / -speed, MEET
-            width += step * speed
-        for j in range(m):
-            now[j] += step * velocity[j]
-            moved[j] += step * slope[j]
-            for p in range(n_planes):
-                beside[p, j] += step * (slope[j] + known[m + p])
-        for p in range(n_planes):
-            shift[p] -= step * known[m + p]
-        left -= step
-        for j in range(m):
-            change[j] = now[j] - beta[j] + left * velocity[j]
-        for i in leaving:
-            change[i] = -beta[i]
-        if first == NONE or left <= 0.0:
-            return ARRIVED, events
-        if first == MEET:
-            merged = True
-            for j in range(m):
-                if not leaves[j] and (_is_free(status[j]) or status[j] == IDLE):
-                    status[j] = 1
-                    differs[j] = not on_face[j]
-                    if place[j] < 0:
-                        return MISSING, j
-            events += 1
+    m = status.shape[0]
+    owner, second = np.full(2 * m + 1, -1), np.zeros(2 * m + 1, dtype=np.bool_)
+    size, short = 0, -1
+    for j in range(m):
+        if not differs[j]:
             continue
-        if becomes == IDLE:
-            now[first] = floor[first] * signs[_plane(status[first])]
-        elif not _is_free(becomes):
-            now[first] = caps[_plane(becomes), first] * signs[_plane(becomes)]
-        else:
-            beside[_plane(becomes), first] = 0.0
-        status[first] = becomes
-        differs[first] = not on_face[first] if merged and _is_free(becomes) else becomes != base[first]
-        if _is_free(becomes) and place[first] < 0:
-            return MISSING, first
-        last = first
-        events += 1
-    return FAILED, events
-
-
-@_compiled
-def certify(
-    signs: Any, caps: Any, totals: Any, beta: Any, scores: Any, offsets: Any, leaving: Any, free: Any
-) -> tuple[float, float]:
-    """Return the duality gap of a point without some samples, and by how much it misses sums and boxes.
-
-    beta, scores : (m,), there. offsets : (P,). free : (m,), the samples between their bounds.
-
-    beta does not show mass that both planes hold of the same sample. What the sums of beta lack is such mass: free
-    samples have the room for it, and it adds the planes' distance, times itself, to the gap.
-    """
-    m, n_planes = beta.shape[0], signs.shape[0]
-    stays = np.ones(m)
-    for i in leaving:
-        stays[i] = 0.0
-    gap = off = most = 0.0
-    least = np.inf
-    for p in range(n_planes):
-        total = 0.0
-        for j in range(m):
-            value = max(signs[p] * beta[j], 0.0)
-            room = value - caps[p, j] * stays[j]
-            distance = signs[p] * (scores[j] - offsets[p])
-            gap += (value if distance > 0.0 else min(room, 0.0)) * distance
-            off = max(off, room)
-            total += value
-        most, least = max(most, totals[p] - total), min(least, totals[p] - total)
-    off = max(off, abs(most) if n_planes == 1 else most - least)
-    off = max(off, -least)
-    if n_planes > 1 and most > 0.0:
-        room = 0.0
-        for j in range(m):
-            if free[j]:
-                room += min(caps[0, j] - max(beta[j], 0.0), caps[1, j] - max(-beta[j], 0.0)) * stays[j]
-        gap += most * abs(offsets[1] - offsets[0])
-        off = max(off, most - room)
-    return gap, off
+        if base.place[j] < 0:
+            short = j
+        free = _is_free(status[j])
+        if base.on_face[j] or (free and not leaves[j]):
+            owner[size] = j
+            size += 1
+        if base.on_face[j] and free:
+            owner[size] = j
+            second[size] = True
+            size += 1
+    size += merged
+    return owner[:size], second[:size], short
 
 
 @_inlined
-def _solved(system: Any, right: Any) -> Any:
-    """Return the solution of a small system, by elimination with partial pivoting; NaN where it is singular."""
+def _piece(
+    base: Any, leaving: Any, leaves: Any, status: Any, owner: Any, second: Any, known: Any, velocity: Any, slope: Any
+) -> bool:
+    """Solve for how beta, velocity, the scores, slope, and less the offsets, known[m:], change; return whether it can.
+
+    An unknown moves along one column of P, and along another, or against it; an equation is about a row of P, and
+    another, or less it.
+    """
+    m, n_planes, size = base.beta.shape[0], base.signs.shape[0], owner.shape[0]
+    one, other, sign = np.empty(size, dtype=np.intp), np.empty(size, dtype=np.intp), np.zeros(size)
+    for b in range(size):
+        j = owner[b]
+        if j < 0:
+            one[b], other[b], sign[b] = m, m + 1, -1.0
+            continue
+        p = _plane(status[j])
+        one[b], other[b] = j, m + p
+        if second[b]:
+            one[b], other[b], sign[b] = m + p, m + _plane(base.status[j]), -1.0
+        elif not base.on_face[j]:
+            sign[b] = 1.0
+    known[:] = 0.0
+    for i in leaving:
+        if not base.on_face[i] and base.beta[i] != 0.0:
+            p = _plane(base.status[i]) if base.status[i] != IDLE else 0
+            for k in range(m + n_planes):
+                known[k] -= base.beta[i] * (base.columns[k, base.place[i]] + base.columns[k, base.place[m + p]])
+    system, right = np.zeros((size, size)), np.zeros(size)
+    for a in range(size):
+        j = owner[a]
+        for b in range(size):
+            at, beside = base.place[one[b]], base.place[other[b]]
+            system[a, b] = base.columns[one[a], at]
+            if sign[b] != 0.0:
+                system[a, b] += sign[b] * base.columns[one[a], beside]
+            if sign[a] != 0.0:
+                system[a, b] += sign[a] * base.columns[other[a], at]
+                if sign[b] != 0.0:
+                    system[a, b] += sign[a] * sign[b] * base.columns[other[a], beside]
+        right[a] = -known[one[a]] - (sign[a] * known[other[a]] if sign[a] != 0.0 else 0.0)
+        if j >= 0 and second[a]:
+            # r_j - q_home + q_p = 0; the residual's own unknown stands before this one.
+            system[a, a - 1] += 1.0
+        elif j >= 0 and base.on_face[j]:
+            right[a] -= base.beta[j] if leaves[j] else 0.0
+            if a + 1 < size and second[a + 1]:
+                system[a, a + 1] -= 1.0
+    if not _solve(system, right):
+        return False
+    by_plane = np.zeros(n_planes)
+    for b in range(size):
+        at = base.place[one[b]]
+        for k in range(m + n_planes):
+            known[k] += right[b] * base.columns[k, at]
+        if sign[b] != 0.0:
+            by_plane[other[b] - m] += sign[b] * right[b]
+    for p in range(n_planes):
+        if by_plane[p] != 0.0:
+            for k in range(m + n_planes):
+                known[k] += by_plane[p] * base.columns[k, base.place[m + p]]
+    for j in range(m):
+        velocity[j], slope[j] = 0.0, known[j]
+        if base.on_face[j]:
+            velocity[j], slope[j] = known[j], -known[m + _plane(base.status[j])]
+    for b in range(size):
+        j = owner[b]
+        if j < 0 or second[b]:
+            continue
+        if base.on_face[j]:
+            slope[j] += right[b]
+        else:
+            velocity[j] = right[b]
+    for i in leaving:
+        if not base.on_face[i]:
+            velocity[i] = -base.beta[i]
+    return True
+
+
+@_inlined
+def _first_event(
+    base: Any,
+    status: Any,
+    leaves: Any,
+    now: Any,
+    velocity: Any,
+    beside: Any,
+    slope: Any,
+    known: Any,
+    left: float,
+    last: int,
+    merged: bool,
+) -> Any:
+    """Return how far a piece goes, the sample that ends it, NONE or MEET, and what the sample becomes."""
+    m, n_planes = base.beta.shape[0], base.signs.shape[0]
+    step, first, becomes = left, NONE, 0
+    for j in range(m):
+        if leaves[j]:
+            continue
+        if _is_free(status[j]):
+            p = _plane(status[j])
+            speed, value = velocity[j] * base.signs[p], now[j] * base.signs[p]
+            if speed < 0.0:
+                room = (value - (-base.caps[1, j] if merged else base.floor[j])) / -speed
+                if room < step:
+                    step, first, becomes = max(room, 0.0), j, 4 if merged else IDLE
+            elif speed > 0.0:
+                room = (base.caps[p, j] - value) / speed
+                if room < step:
+                    step, first, becomes = max(room, 0.0), j, 2 * p + 2
+            continue
+        held = -1 if status[j] == IDLE else _plane(status[j])
+        for p in range(n_planes):
+            # Idle samples meet a plane from the side that it wants, and those at a cap from the other.
+            side = base.signs[p] if held < 0 else -base.signs[p]
+            speed = side * (slope[j] + known[m + p])
+            if speed < 0.0 and (held < 0 or held == p):
+                room = side * beside[p, j] / -speed
+                if room < step and not (j == last and room <= TINY):
+                    step, first, becomes = max(room, 0.0), j, 2 * p + 1
+    if n_planes > 1 and not merged:
+        width, speed = beside[0, 0] - beside[1, 0], known[m] - known[m + 1]
+        if speed < 0.0 and max(width, 0.0) < -speed * step:
+            step, first = max(width, 0.0) / -speed, MEET
+    return step, first, becomes
+
+
+@_inlined
+def _solve(system: Any, right: Any) -> bool:
+    """Solve a small system in place, by elimination with partial pivoting; return whether it is regular."""
     n = system.shape[0]
     for k in range(n):
         pivot = k
         for i in range(k + 1, n):
             if abs(system[i, k]) > abs(system[pivot, k]):
                 pivot = i
-        if system[pivot, k] == 0.0:
-            right[:] = np.nan
-            return right
+        if not 0.0 < abs(system[pivot, k]) < np.inf:
+            return False
         if pivot != k:
             for j in range(n):
                 system[k, j], system[pivot, j] = system[pivot, j], system[k, j]
-            right[k, 0], right[pivot, 0] = right[pivot, 0], right[k, 0]
+            right[k], right[pivot] = right[pivot], right[k]
         for i in range(k + 1, n):
             factor = system[i, k] / system[k, k]
             if factor != 0.0:
                 for j in range(k, n):
                     system[i, j] -= factor * system[k, j]
-                right[i, 0] -= factor * right[k, 0]
+                right[i] -= factor * right[k]
     for k in range(n - 1, -1, -1):
-        value = right[k, 0]
+        value = right[k]
         for j in range(k + 1, n):
-            value -= system[k, j] * right[j, 0]
-        right[k, 0] = value / system[k, k]
-    return right
+            value -= system[k, j] * right[j]
+        right[k] = value / system[k, k]
+    return True
+
+
+@_compiled
+def all_stay(inverse: Any, beta: Any, floor: Any, caps: Any, total: float, share: float) -> bool:
+    """Return whether all samples of a face stay within their boxes as each leaves in turn, by more than a share.
+
+    inverse : (m, m), the part of the bordered matrix's inverse that belongs to samples. beta, floor, caps : (m,), beta
+    within its box. total : of what is above 0; the rest of that sum is held by both planes, and finds room where beta
+    leaves some on both sides.
+    """
+    m = beta.shape[0]
+    for i in range(m):
+        above, room = 0.0, 0.0
+        amount = -beta[i] / inverse[i, i]
+        for j in range(m):
+            if j == i:
+                continue
+            moves = amount * inverse[j, i]
+            value, margin = beta[j] + moves, share * abs(moves)
+            if value - margin < floor[j] or value + margin > caps[j]:
+                return False
+            above += max(value, 0.0)
+            room += min(caps[j] - max(value, 0.0), max(-floor[j] - max(-value, 0.0), 0.0))
+        if above > (1.0 + 1e-9) * total or above + room < (1.0 - 1e-9) * total:
+            return False
+    return True
+
+
+@_compiled
+def certify(
+    signs: Any,
+    caps: Any,
+    totals: Any,
+    beta: Any,
+    at: Any,
+    leaving: Any,
+    begins: Any,
+    feasible: float,
+    gaps: Any,
+) -> None:
+    """Find the duality gap of points without sets of samples; infinite where sums or boxes are missed by too much.
+
+    beta : (m,), which the points' change is added to. at : `Ends`, with scores in place of what they moved by, and
+    offsets, one for both planes where they are one. leaving, begins : as for paths. feasible : what may be missed.
+    gaps : (r,), out.
+
+    beta does not show mass that both planes hold of the same sample. What the sums of beta lack is such mass: free
+    samples have the room for it, and it adds the planes' distance, times itself, to the gap.
+    """
+    (n_sets, m), n_planes, last = at.change.shape, signs.shape[0], at.shift.shape[1] - 1
+    stays = np.ones(m)
+    for row in range(n_sets):
+        some = leaving[begins[row] : begins[row + 1]]
+        for i in some:
+            stays[i] = 0.0
+        gap = off = most = 0.0
+        least = np.inf
+        for p in range(n_planes):
+            total, offset = 0.0, at.shift[row, min(p, last)]
+            for j in range(m):
+                value = max(signs[p] * (beta[j] + at.change[row, j]), 0.0)
+                room = value - caps[p, j] * stays[j]
+                distance = signs[p] * (at.moved[row, j] - offset)
+                gap += (value if distance > 0.0 else min(room, 0.0)) * distance
+                off = max(off, room)
+                total += value
+            most, least = max(most, totals[p] - total), min(least, totals[p] - total)
+        off = max(off, -least, abs(most) if n_planes == 1 else most - least)
+        if n_planes > 1 and most > 0.0:
+            room = 0.0
+            for j in range(m):
+                if _is_free(at.status[row, j]):
+                    value = beta[j] + at.change[row, j]
+                    room += min(caps[0, j] - max(value, 0.0), caps[1, j] - max(-value, 0.0)) * stays[j]
+            gap += most * abs(at.shift[row, last] - at.shift[row, 0])
+            off = max(off, most - room)
+        gaps[row] = gap if off <= feasible else np.inf
+        for i in some:
+            stays[i] = 1.0

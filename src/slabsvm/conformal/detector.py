@@ -60,8 +60,8 @@ from slabsvm.conformal.wrapping import (
 from slabsvm.detectors.answers import answer, refuse_classifier
 from slabsvm.detectors.base import Detector, SlabCollapseWarning, parameters, rows_of, scale_by_few
 from slabsvm.detectors.explained import explanation_of
-from slabsvm.detectors.explanation import Explanation, mean_of
-from slabsvm.detectors.recall import misjudged_repeats, nearly_copied
+from slabsvm.fitted.explanation import Explanation, mean_of
+from slabsvm.fitted.recall import alike, misjudged_repeats, nearly_copied, too_uneven
 from slabsvm.runtime.arrays import BoolArray, FloatArray
 from slabsvm.runtime.caller import warn
 from slabsvm.runtime.objects import atomic
@@ -208,8 +208,8 @@ class ConformalDetector(OutlierMixin, Wrapping):
             decide which rows are rejected; where more than alpha of the calibration rows are out of reach.
         slabsvm.SlabCollapseWarning
             Where a few rows make the scale of a feature; where many rows have near copies, which held-out rows leave
-            among those that are learned; with method="leave-one-out" also where many rows repeat and far more or fewer
-            of those are accepted.
+            among those that are learned; where calibration rows of uneven weights are worth few of equal ones; with
+            method="leave-one-out" also where many rows repeat and far more or fewer of those are accepted.
         """
         del y
         self._learn(X, groups, fit_params)
@@ -345,7 +345,13 @@ class ConformalDetector(OutlierMixin, Wrapping):
         members = self._calibrate(given)
         for doubt in self._doubts():
             warn(doubt, CalibrationWarning)
-        for text in (self._misjudged_repeats(X, members[0]), self._nearly_copied(given), self._scale_by_few(X)):
+        texts = (
+            self._misjudged_repeats(X, members[0]),
+            self._nearly_copied(given),
+            self._scale_by_few(X),
+            self._uneven(given, np.concatenate([member.weights for member in members])),
+        )
+        for text in texts:
             if text:
                 warn(text, SlabCollapseWarning)
         return members
@@ -356,6 +362,13 @@ class ConformalDetector(OutlierMixin, Wrapping):
         if self.method == "prefit" or not isinstance(model, Detector):
             return ""
         return scale_by_few(model, rows_of(model, rows))
+
+    def _uneven(self, given: Given, weights: FloatArray) -> str:
+        """Return a warning where calibration rows of such weights are worth too few of equal weights, or nothing."""
+        if given.groups is not None or self.offset_ == 0 or alike(weights):
+            return ""
+        text = too_uneven(weights, 1.0 - self.alpha)
+        return text if text and not given.may_be_counts else ""
 
     def _accepts(self, scores: FloatArray, reach: FloatArray) -> BoolArray:
         """Return whether rows are accepted, (n,), of these scores by models that have not learned them."""

@@ -21,7 +21,8 @@ from slabsvm.data.distinct import Distinct, equal_rows, near_copies
 from slabsvm.data.groups import numbered
 from slabsvm.detectors.answers import answer, left_out_decisions, refuse_other_polarity
 from slabsvm.detectors.base import SlabCollapseWarning, distinct_of
-from slabsvm.detectors.weighting import checked_weights, fit_with, takes_groups
+from slabsvm.fitted.training import may_be_counts
+from slabsvm.fitted.weighting import checked_weights, fit_with, takes_groups
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.caller import silenced
 from slabsvm.runtime.objects import cached_property
@@ -104,6 +105,16 @@ class Given:
         """The share of rows of positive weight that have an equal one."""
         kept = self.distinct[self.weights > 0]
         return float((np.bincount(kept)[kept] > 1).mean())
+
+    @property
+    def may_be_counts(self) -> bool:
+        """Whether weights may say how often rows were seen; of tables that are no numbers, they may."""
+        X = sp.csr_array(self.X) if sp.issparse(self.X) else np.asarray(self.X)
+        if X.ndim != 2 or X.dtype.kind not in "fiu":
+            return True
+        kept = np.flatnonzero(self.weights > 0)
+        _, first, of_rows = np.unique(self.distinct[kept], return_index=True, return_inverse=True)
+        return may_be_counts(np.bincount(of_rows, self.weights[kept]).astype(np.float64), X[kept[first]])
 
     def near_copies(self, *, pairwise: bool) -> float:
         """Return the share of distinct rows that have near copies; 0 where rows are no numbers."""

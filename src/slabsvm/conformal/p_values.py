@@ -60,7 +60,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import beta, false_discovery_control
 
-from slabsvm.detectors.base import ROUNDING_UNITS
+from slabsvm.fitted.model import ROUNDING_UNITS
 from slabsvm.runtime.arrays import FloatArray
 
 # alpha (n + 1) counts as a whole number if it is within this share of one.

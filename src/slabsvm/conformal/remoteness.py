@@ -24,8 +24,8 @@ import scipy.sparse as sp
 from slabsvm.data.checks import canonical
 from slabsvm.detectors.base import nameless, rows_of
 from slabsvm.detectors.kernelized import KernelDetector
-from slabsvm.detectors.model import SupportVectorModel
-from slabsvm.detectors.pipelines import taken_by, unwrapped
+from slabsvm.fitted.model import SupportVectorModel
+from slabsvm.fitted.pipelines import taken_by, unwrapped
 from slabsvm.kernels.rbf import RBF
 from slabsvm.runtime.arrays import BoolArray, FloatArray
 from slabsvm.runtime.sklearn_private import _safe_indexing

@@ -66,6 +66,16 @@ def left_out_answer(detector: Any, weights: FloatArray | None = None) -> Answer:
     return Answer(values[known], values[known] >= 0, None if weights is None else weights[known])
 
 
+def nominal_recall(detector: Any) -> float:
+    """Return the share of new positives that a fitted detector's parameters ask to be accepted; NaN: they do not say.
+
+    That is 1 - nu, and 1 - nu_lower - nu_upper of a slab. Other libraries' detectors, which put their threshold by
+    training scores, ask for a share of the training rows.
+    """
+    final = detector[-1] if isinstance(detector, Pipeline) else detector
+    return final._nominal_recall() if isinstance(final, Detector) else np.nan
+
+
 def left_out_decisions(detector: Any, *, needed_by: str, remedy: str) -> FloatArray:
     """Return the decision_function of each training row, (n_samples,), under the fitted detector without it.
 

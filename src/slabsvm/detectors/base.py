@@ -21,23 +21,18 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from slabsvm.data.checks import canonical, is_plain, reading, without_unit
 from slabsvm.data.distinct import Distinct, distinct_rows, fingerprints, near_copies
 from slabsvm.data.groups import groups_of
-from slabsvm.detectors import recall
-from slabsvm.detectors.explanation import Explanation
-from slabsvm.detectors.model import Model
-from slabsvm.detectors.pipelines import predict_learned
-from slabsvm.detectors.scale import made_by_few
-from slabsvm.detectors.training import Training
-from slabsvm.detectors.weighting import checked_weights
 from slabsvm.dual.program import weighted_quantile
+from slabsvm.fitted import recall
+from slabsvm.fitted.explanation import Explanation
+from slabsvm.fitted.model import Model
+from slabsvm.fitted.scale import made_by_few
+from slabsvm.fitted.training import Training
+from slabsvm.fitted.weighting import checked_weights
 from slabsvm.runtime.arrays import BoolArray, FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.caller import warn
 from slabsvm.runtime.objects import atomic
 from slabsvm.runtime.sklearn_private import StrOptions, _fit_context, _safe_indexing, validate_parameter_constraints
-
-# Offsets are moved outwards by this many units of rounding, so that a sample on a boundary counts as inside, as it
-# should, whatever rounding does to its score.
-ROUNDING_UNITS = 1024
 
 # Types of which a value that was valid stays so.
 UNCHANGING = frozenset({bool, float, int, np.float64, str, type(None)})
@@ -125,7 +120,8 @@ class Scored(OutlierMixin, BaseEstimator, ABC):
         X, y, **kwargs
             As for `fit`.
         """
-        return predict_learned(self.fit(X, y, **kwargs), X)
+        self.fit(X, y, **kwargs)
+        return self._predict_learned(X)
 
     def _predict_learned(self, X: Any) -> npt.NDArray[np.intp]:
         """Return what `fit_predict` answers the rows that were given to `fit`."""
@@ -143,6 +139,9 @@ class Detector(Scored):
     """A detector that learns from distinct positive samples and their weights."""
 
     offsets: str = "leave-one-out"
+
+    # Whether a sample that repeats is left out by one copy; else by all.
+    _leaves_one_copy: ClassVar[bool] = False
 
     n_samples_fit_: int = field(init=False)
     loo_scores_: FloatArray = field(init=False)
@@ -182,7 +181,10 @@ class Detector(Scored):
         y : ignored
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative; a weight of 2 means what two identical samples mean, and a weight of 0 leaves the sample out.
-            Only the ratios of weights count (but for SVDD's C, which is a bound for a weight of 1).
+            Only the ratios of weights count (but for SVDD's C, which is a bound for a weight of 1). Whole multiples of
+            the least weight are counts, and `AutoSlabSVM`, neighbours and dependences expect new rows to repeat the
+            samples as often: where such weights say how much a sample matters, rows that repeat none are rejected too
+            often, and `ConformalDetector` puts the threshold by rows that were held out.
 
         Returns
         -------
@@ -202,8 +204,8 @@ class Detector(Scored):
             When the model has no width, when a row infinitely far away would be accepted or is kept outside at the
             cost of new positives, when offsets="training" will reject far more new positives than the parameters ask
             for, when many rows repeat and far more or fewer of those are accepted, when many have near copies, when a
-            few rows make the scale of a feature, or when a slab rejects the rows that it learned. The text stays in
-            `warning_`.
+            few rows make the scale of a feature, when a slab rejects the rows that it learned, when samples are few by
+            number or by their uneven weights, or when such weights are taken for copies. The text stays in `warning_`.
         """
         del y
         return self._fit(X, sample_weight)
@@ -319,9 +321,16 @@ class Detector(Scored):
         """Return a warning where left-out scores of so few samples say little of the recall, or nothing."""
         if self.offsets != "leave-one-out":
             return ""
-        groups = training.groups
-        weights = training.distinct.weights if groups is None else np.ones(groups.count)
-        return recall.too_few(weights, self._nominal_recall(), "distinct samples" if groups is None else "groups")
+        nominal, groups = self._nominal_recall(), training.groups
+        if groups is not None:
+            return recall.too_few(groups.count, nominal, f"{groups.count} groups are few")
+        if not recall.alike(training.weights):
+            doubt = recall.too_uneven(training.weights, nominal)
+            if not doubt and self._leaves_one_copy:
+                doubt = recall.taken_for_copies(training.counts, nominal)
+            if doubt and not training.may_be_counts:
+                return doubt
+        return recall.too_few_distinct(training.distinct.weights, nominal)
 
     def _accepts_left_out(self) -> BoolArray:
         """Return which training samples are accepted by their leave-one-out scores, shape (n_samples,)."""
@@ -341,6 +350,63 @@ class Detector(Scored):
             _validate(type(self), *values)
         else:
             super()._validate_params()
+
+
+D = TypeVar("D", bound=Detector)
+
+
+@atomic
+@_fit_context(prefer_skip_nested_validation=True)
+def fit_with_groups(self: D, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> D:
+    """Learn from positive samples, and leave whole groups out where thresholds are put.
+
+    Parameters
+    ----------
+    X : array-like or CSR matrix of shape (n_samples, n_features)
+        float32 or float64; other types become float64. With kernel="precomputed" the symmetric matrix of kernel
+        values, of shape (n_samples, n_samples).
+    y : ignored
+    sample_weight : array-like of shape (n_samples,), default=None
+        Non-negative; a weight of 2 means what two identical samples mean, and a weight of 0 leaves the sample out.
+        Only the ratios of weights count (but for SVDD's C, which is a bound for a weight of 1). Whole multiples of
+        the least weight are counts, and `AutoSlabSVM`, neighbours and dependences expect new rows to repeat the
+        samples as often: where such weights say how much a sample matters, rows that repeat none are rejected too
+        often, and `ConformalDetector` puts the threshold by rows that were held out.
+    groups : array-like of shape (n_samples,), default=None
+        The name of each row's group, such as its patient, machine or video; numbers or words, none missing. Give
+        them where new rows come from new groups, of which all rows are alike. Thresholds are then put by what rows
+        score under the model without all of their group: the share of rows *of new groups* that is accepted is
+        near what nu asks for. All groups count alike there, however many rows they have, and rows within a group
+        by their weights; what the model learns from is its rows, as without groups. gamma="neighbours" looks at
+        neighbours of other groups. A row that several groups have stays when one of them is left out.
+
+    Returns
+    -------
+    self
+
+    Raises
+    ------
+    ValueError
+        For parameters, shapes or values that make no sense, and where all rows are of one group; the text says what
+        to do. After this or any other exception, an interrupt among them, the model is what it was.
+
+    Warns
+    -----
+    sklearn.exceptions.ConvergenceWarning
+        When a solver stopped before its duality gap was within tol.
+    slabsvm.SlabCollapseWarning
+        When the model has no width, when a row infinitely far away would be accepted or is kept outside at the
+        cost of new positives, when offsets="training" will reject far more new positives than the parameters ask
+        for, when many rows repeat and far more or fewer of those are accepted, when a few rows make the scale of a
+        feature, when a slab rejects the rows that it learned, when samples are few by number or by their uneven
+        weights, or when such weights are taken for copies. The text stays in `warning_`.
+    """
+    del y
+    return self._fit(X, sample_weight, groups)
+
+
+# What scikit-learn and tracebacks name it.
+fit_with_groups.__name__ = "fit"
 
 
 @lru_cache
@@ -406,11 +472,6 @@ def nameless(model: T) -> T:
     asked = object.__new__(type(model))
     asked.__dict__.update({name: value for name, value in vars(model).items() if name != "feature_names_in_"})
     return asked
-
-
-def rounding_of(size: float) -> float:
-    """Return how far an offset is moved outwards for scores that are sums of terms of this size."""
-    return ROUNDING_UNITS * float(np.finfo(np.float64).eps) * size
 
 
 def nu_quantile(scores: FloatArray, distinct: Distinct, nu: float) -> float:

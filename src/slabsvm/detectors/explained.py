@@ -12,8 +12,8 @@ from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.preprocessing import Normalizer
 from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.detectors.explanation import Explanation
-from slabsvm.detectors.pipelines import as_taken, taken_by, unwrapped
+from slabsvm.fitted.explanation import Explanation
+from slabsvm.fitted.pipelines import as_taken, taken_by, unwrapped
 from slabsvm.runtime.arrays import BoolArray, FloatArray
 
 # Their features have the names of those that they are given, and depend on the whole row: its length.

@@ -11,18 +11,18 @@ import scipy.sparse as sp
 from scipy.special import logsumexp
 from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.detectors import grouped, infinity
 from slabsvm.detectors.base import (
     Detector,
     accepted_share,
+    fit_with_groups,
     parameters,
-    rounding_of,
 )
-from slabsvm.detectors.constraints import FiniteReal
-from slabsvm.detectors.explanation import Explanation, of_distances
-from slabsvm.detectors.model import Model
-from slabsvm.detectors.training import Training
 from slabsvm.dual.program import weighted_quantile
+from slabsvm.fitted import infinity
+from slabsvm.fitted.explanation import Explanation, of_distances
+from slabsvm.fitted.model import Model, rounding_of
+from slabsvm.fitted.recall import effective
+from slabsvm.fitted.training import Training
 from slabsvm.kernels.bandwidth import feature_variance, normal_reference
 from slabsvm.kernels.base import LARGEST_KERNEL_VALUE
 from slabsvm.kernels.expansion import BLOCK_BYTES
@@ -31,7 +31,7 @@ from slabsvm.kernels.surroundings import Surroundings
 from slabsvm.runtime.arrays import FloatArray, IndexArray, pieces
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.objects import cached_property
-from slabsvm.runtime.sklearn_private import Interval, StrOptions
+from slabsvm.runtime.sklearn_private import FiniteReal, Interval, StrOptions
 
 # Half of the least finite number: what is below is outside.
 LEAST_LOG_DENSITY = -0.5 * float(np.finfo(np.float64).max)
@@ -179,7 +179,7 @@ class KernelDensityDetector(Detector):
         "nu": [Interval(Real, 0.0, 1.0, closed="right")],
     }
 
-    fit = grouped.fit
+    fit = fit_with_groups
 
     def score_samples(self, X: Any) -> FloatArray:
         """Return the logarithm of the density at each row, shape (n_samples,); -inf where it underflows even so."""
@@ -224,8 +224,7 @@ class KernelDensityDetector(Detector):
     def _bandwidth(self, scale: float, shares: FloatArray, n_features: int) -> float:
         if not isinstance(self.bandwidth, str):
             return float(self.bandwidth)
-        n = 1.0 / float(shares @ shares)
-        return (scale if scale > 0 else 1.0) * normal_reference(self.bandwidth, n, n_features)
+        return (scale if scale > 0 else 1.0) * normal_reference(self.bandwidth, effective(shares), n_features)
 
     @property
     def _takes_scale(self) -> bool:

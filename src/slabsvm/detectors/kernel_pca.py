@@ -10,9 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.detectors import infinity
-from slabsvm.detectors.base import accepted_share, nu_quantile, parameters, rounding_of
-from slabsvm.detectors.explanation import Explanation, Usual, of_parts, summed
+from slabsvm.detectors.base import accepted_share, nu_quantile, parameters
 from slabsvm.detectors.kernelized import (
     KernelDetector,
     common_length,
@@ -20,8 +18,10 @@ from slabsvm.detectors.kernelized import (
     samples_of,
     surroundings_of,
 )
-from slabsvm.detectors.model import KernelModel
-from slabsvm.detectors.principal_components import (
+from slabsvm.fitted import infinity
+from slabsvm.fitted.explanation import Explanation, Usual, of_parts, summed
+from slabsvm.fitted.model import KernelModel, rounding_of
+from slabsvm.fitted.principal_components import (
     Centred,
     Components,
     all_left_out_errors,
@@ -30,7 +30,7 @@ from slabsvm.detectors.principal_components import (
     errors,
     left_out_errors,
 )
-from slabsvm.detectors.training import Training
+from slabsvm.fitted.training import Training
 from slabsvm.gram.products import gram_of
 from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.expansion import Expansion

@@ -15,9 +15,8 @@ from joblib import effective_n_jobs
 from slabsvm.data.checks import SMALLEST_SQUARE
 from slabsvm.data.distinct import Distinct, distinct_rows, near_copies, same_points
 from slabsvm.detectors.base import Detector, parameters
-from slabsvm.detectors.constraints import FiniteReal
-from slabsvm.detectors.model import KernelModel
-from slabsvm.detectors.training import Training
+from slabsvm.fitted.model import KernelModel
+from slabsvm.fitted.training import Training
 from slabsvm.gram.base import Gram
 from slabsvm.gram.dense import Dense
 from slabsvm.gram.precision import ROUNDING_GAP
@@ -28,7 +27,7 @@ from slabsvm.kernels.function import FromFunction
 from slabsvm.kernels.named import NAMED
 from slabsvm.kernels.surroundings import Surroundings
 from slabsvm.runtime.arrays import FloatArray, pieces
-from slabsvm.runtime.sklearn_private import StrOptions
+from slabsvm.runtime.sklearn_private import FiniteReal, StrOptions
 
 # A precomputed kernel matrix may be this far from symmetric, relative to its largest entry, and its diagonal this far
 # from constant where it must be constant.

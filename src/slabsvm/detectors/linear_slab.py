@@ -18,22 +18,22 @@ from sklearn.utils.validation import check_is_fitted
 from slabsvm.data.checks import SMALLEST_SQUARE
 from slabsvm.data.distinct import distinct_rows
 from slabsvm.data.passes import Along, AlongImage, Local, Mapped, Source, Surveyed
-from slabsvm.detectors import infinity
-from slabsvm.detectors.base import Scored, SlabCollapseWarning, parameters, rounding_of, scale_by_few
-from slabsvm.detectors.constraints import FiniteReal
-from slabsvm.detectors.explanation import Explanation, Usual, summed
-from slabsvm.detectors.planes import SLAB_CONSTRAINTS, SlabPlanes, nominal_recall, planes_at, refuse_impossible
-from slabsvm.detectors.recall import LOST_RECALL
-from slabsvm.detectors.repeats import beside_repeats
-from slabsvm.detectors.sources import is_dask, refuse_what_is_not_finite, rows_in_memory, rows_in_place, source_of
+from slabsvm.detectors.base import Scored, SlabCollapseWarning, parameters, scale_by_few
 from slabsvm.dual.program import one_class_slab
+from slabsvm.fitted import infinity
+from slabsvm.fitted.explanation import Explanation, Usual, summed
+from slabsvm.fitted.model import rounding_of
+from slabsvm.fitted.planes import SLAB_CONSTRAINTS, SlabPlanes, nominal_recall, planes_at, refuse_impossible
+from slabsvm.fitted.recall import LOST_RECALL
+from slabsvm.fitted.repeats import beside_repeats
+from slabsvm.fitted.sources import is_dask, refuse_what_is_not_finite, rows_in_memory, rows_in_place, source_of
 from slabsvm.kernels.base import LARGEST_KERNEL_VALUE
 from slabsvm.kernels.landmarks import Landmarks, landmarks
 from slabsvm.kernels.surroundings import Surroundings
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.caller import warn
 from slabsvm.runtime.objects import atomic
-from slabsvm.runtime.sklearn_private import Interval, StrOptions, _fit_context
+from slabsvm.runtime.sklearn_private import FiniteReal, Interval, StrOptions, _fit_context
 
 if TYPE_CHECKING:
     from slabsvm.solvers.streaming import Tuning

@@ -7,9 +7,9 @@ from numbers import Real
 from typing import Any, ClassVar
 
 from slabsvm.detectors.base import parameters
-from slabsvm.detectors.model import Solved, Unseen
 from slabsvm.detectors.support_vectors import SupportVectorDetector
 from slabsvm.dual.program import Dual, one_class
+from slabsvm.fitted.model import Solved, Unseen
 from slabsvm.gram.base import Gram
 from slabsvm.kernels.base import Kernel
 from slabsvm.runtime.arrays import FloatArray

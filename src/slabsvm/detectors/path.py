@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 from sklearn.base import clone
 
-from slabsvm.detectors.model import Start
 from slabsvm.detectors.support_vectors import SupportVectorDetector
-from slabsvm.detectors.training import Training
+from slabsvm.fitted.model import Start
+from slabsvm.fitted.training import Training
 from slabsvm.gram.distances import SharedDistances
 
 Model = TypeVar("Model", bound=SupportVectorDetector)

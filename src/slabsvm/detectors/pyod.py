@@ -15,8 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.detectors.answers import answer, refuse_other_polarity
 from slabsvm.detectors.base import Detector
-from slabsvm.detectors.pipelines import final_detector
 from slabsvm.detectors.slab import OneClassSlabSVM
+from slabsvm.fitted.pipelines import final_detector
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.extras import ExtraMissingError
 

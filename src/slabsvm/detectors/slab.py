@@ -8,13 +8,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from slabsvm.detectors import recall
 from slabsvm.detectors.base import parameters
-from slabsvm.detectors.explanation import Explanation, Usual, summed
-from slabsvm.detectors.model import Solved, Unseen
-from slabsvm.detectors.planes import SLAB_CONSTRAINTS, SlabPlanes, nominal_recall, planes_at, refuse_impossible
 from slabsvm.detectors.support_vectors import SupportVectorDetector
 from slabsvm.dual.program import Dual, one_class_slab
+from slabsvm.fitted import recall
+from slabsvm.fitted.explanation import Explanation, Usual, summed
+from slabsvm.fitted.model import Solved, Unseen
+from slabsvm.fitted.planes import SLAB_CONSTRAINTS, SlabPlanes, nominal_recall, planes_at, refuse_impossible
 from slabsvm.gram.base import Gram
 from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.expansion import Expansion

@@ -19,20 +19,19 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.data.groups import Groups
-from slabsvm.detectors import grouped, infinity, recall
-from slabsvm.detectors.base import parameters, rounding_of, rows_of
-from slabsvm.detectors.constraints import FiniteReal
-from slabsvm.detectors.explanation import Explanation, Usual, of_distances, of_parts, summed
+from slabsvm.detectors.base import fit_with_groups, parameters, rows_of
 from slabsvm.detectors.kernelized import GramFactory, KernelDetector, samples_of, surroundings_of
-from slabsvm.detectors.model import Model, Solved, Start, Support, SupportVectorModel, Unseen
-from slabsvm.detectors.repeats import beside_repeats
-from slabsvm.detectors.resolution import unresolved
-from slabsvm.detectors.training import Training
 from slabsvm.dual.leave_one_group_out import groups_left_out
 from slabsvm.dual.leave_one_out import LeaveOneOut, error_of, leave_one_out
 from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Solution
 from slabsvm.dual.unlearning import EXACT, POLISHED
+from slabsvm.fitted import infinity, recall
+from slabsvm.fitted.explanation import Explanation, Usual, of_distances, of_parts, summed
+from slabsvm.fitted.model import Model, Solved, Start, Support, SupportVectorModel, Unseen, rounding_of
+from slabsvm.fitted.repeats import beside_repeats
+from slabsvm.fitted.resolution import unresolved
+from slabsvm.fitted.training import Training
 from slabsvm.gram.base import SMALL, Gram
 from slabsvm.gram.products import gram_of
 from slabsvm.kernels.base import Kernel
@@ -43,7 +42,7 @@ from slabsvm.kernels.tables import Projection
 from slabsvm.runtime.arrays import BoolArray, FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.caller import counted, warn
-from slabsvm.runtime.sklearn_private import Interval, StrOptions
+from slabsvm.runtime.sklearn_private import FiniteReal, Interval, StrOptions
 
 # Steps that a solution is polished with at most, for each sample.
 STEPS_TO_POLISH = 50
@@ -83,7 +82,7 @@ class SupportVectorDetector(KernelDetector):
         "warm_start": ["boolean"],
     }
 
-    fit = grouped.fit
+    fit = fit_with_groups
 
     @abstractmethod
     def _dual(self, weights: FloatArray, kernel: Kernel | None, gram: Gram) -> Dual:
@@ -211,7 +210,9 @@ class SupportVectorDetector(KernelDetector):
         dual = self._dual(training.distinct.weights, kernel, gram)
         solution = self._solve(training, dual, gram, start)
         held = gram
-        if self.offsets == "leave-one-out" and gram.n_samples <= EXACT:
+        # Where all samples are free, as of a slab that collapsed, a path has no bounds to make detours at.
+        bounded = not ((solution.multipliers > 0) & (solution.multipliers < dual.caps)).any(axis=0).all()
+        if self.offsets == "leave-one-out" and gram.n_samples <= EXACT and bounded:
             held = gram.held()
             solution = self._polished(dual, held, solution)
         left_out = start.left_out_of(dual, gram, solution) if start else None

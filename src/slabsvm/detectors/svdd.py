@@ -9,19 +9,18 @@ from typing import Any, ClassVar
 import numpy as np
 
 from slabsvm.detectors.base import parameters
-from slabsvm.detectors.constraints import FiniteReal
-from slabsvm.detectors.explanation import Explanation, Usual
 from slabsvm.detectors.kernelized import common_length, refuse_remote_cloud
-from slabsvm.detectors.model import Solved, SupportVectorModel, Unseen
 from slabsvm.detectors.support_vectors import SupportVectorDetector
-from slabsvm.detectors.training import Training
 from slabsvm.dual.program import Dual, hypersphere
 from slabsvm.dual.solution import Status
+from slabsvm.fitted.explanation import Explanation, Usual
+from slabsvm.fitted.model import Solved, SupportVectorModel, Unseen
+from slabsvm.fitted.training import Training
 from slabsvm.gram.base import Gram
 from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.tables import Projection
 from slabsvm.runtime.arrays import FloatArray
-from slabsvm.runtime.sklearn_private import Interval
+from slabsvm.runtime.sklearn_private import FiniteReal, Interval
 
 # C is compared with the least that is feasible up to this relative rounding error.
 FEASIBLE = 1e-12

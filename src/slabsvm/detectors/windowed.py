@@ -20,12 +20,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.detectors.base import Scored, checked_rows, parameters
 from slabsvm.detectors.explained import explanation_of
-from slabsvm.detectors.explanation import Explanation
-from slabsvm.detectors.model import Start
-from slabsvm.detectors.pipelines import predict_learned
 from slabsvm.detectors.slab import OneClassSlabSVM
 from slabsvm.detectors.support_vectors import SupportVectorDetector
-from slabsvm.detectors.weighting import checked_weights
+from slabsvm.fitted.explanation import Explanation
+from slabsvm.fitted.model import Start
+from slabsvm.fitted.pipelines import predict_learned
+from slabsvm.fitted.weighting import checked_weights
 from slabsvm.gram.products import gram_of
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IntArray
 from slabsvm.runtime.caller import counted

@@ -11,10 +11,10 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.detectors.pipelines import as_taken, final_detector
 from slabsvm.display.explanation import as_table, names_of
 from slabsvm.display.figures import axes_of, legend, lighten, require_matplotlib
 from slabsvm.display.palette import INK, KNOWN, NOVEL, SEQUENCE, SOFT
+from slabsvm.fitted.pipelines import as_taken, final_detector
 from slabsvm.runtime.arrays import BoolArray, FloatArray
 from slabsvm.runtime.caller import counted
 

@@ -10,9 +10,9 @@ from typing import Any, Self
 import numpy as np
 from scipy.stats import binom
 
-from slabsvm.detectors.pipelines import as_taken, final_detector
 from slabsvm.display.figures import axes_of, legend, lighten, next_colour, require_matplotlib
 from slabsvm.display.palette import CURVES, LINE, SOFT
+from slabsvm.fitted.pipelines import as_taken, final_detector
 from slabsvm.openset.metrics import OSCR, open_auc, oscr_curve
 from slabsvm.runtime.arrays import FloatArray
 

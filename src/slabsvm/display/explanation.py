@@ -13,10 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.detectors.explained import last_step, shares_and_names
 from slabsvm.detectors.linear_slab import LinearOneClassSlabSVM
-from slabsvm.detectors.pipelines import as_taken, final_detector
 from slabsvm.detectors.support_vectors import SupportVectorDetector, parts_of
 from slabsvm.display.figures import axes_of, lighten, note, require_matplotlib, shown_figure
 from slabsvm.display.palette import INK, KNOWN, LINE, NOVEL, SOFT
+from slabsvm.fitted.pipelines import as_taken, final_detector
 from slabsvm.kernels.tables import Projection
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.caller import counted

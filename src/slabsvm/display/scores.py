@@ -12,15 +12,15 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.detectors.pipelines import as_taken, final_detector
 from slabsvm.detectors.slab import OneClassSlabSVM
-from slabsvm.detectors.sources import rows_in_memory
 from slabsvm.display.figures import axes_of, legend, lighten, require_matplotlib, shown_figure, svg
 from slabsvm.display.palette import INK, KNOWN, LINE, NOVEL, SOFT
+from slabsvm.ensemble.auto import AutoSlabSVM
+from slabsvm.ensemble.combination import viewed
+from slabsvm.fitted.pipelines import as_taken, final_detector
+from slabsvm.fitted.sources import rows_in_memory
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.caller import counted
-from slabsvm.selection.auto import AutoSlabSVM
-from slabsvm.selection.combination import viewed
 
 BINS = (10, 50)
 # Most training rows lie between these quantiles. The picture goes beyond them, and beyond the planes, by as much again

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from slabsvm.display.figures import lighten, require_matplotlib, shown_figure
 from slabsvm.display.palette import INK, LINE, NOVEL, SEQUENCE, SOFT
 from slabsvm.runtime.arrays import FloatArray
-from slabsvm.selection.edges import is_number, named, names_of
+from slabsvm.selection.search import is_number, named, names_of
 
 TITLES = {"mean_recall": "Recall on held-out positives", "mean_acceptance": "Synthetic outliers accepted"}
 MOST_LINES = 12

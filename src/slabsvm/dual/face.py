@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import get_blas_funcs
+from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
 from slabsvm.dual.program import Dual
 from slabsvm.gram.cholesky import cholesky, in_turn, inverse_of_lower, solve_lower
@@ -133,10 +133,13 @@ class Face:
 
     def inverse(self) -> tuple[FloatArray, FloatArray]:
         """Return M^-1's part of F and F, shape (f, f), and its part of A and F, (c, f)."""
-        root = self.inverse_root()
-        coupling = self.border.T @ root
-        corner = self.schur @ coupling
-        return np.asarray(root.T @ root - coupling.T @ corner, dtype=np.float64), np.asarray(corner, dtype=np.float64)
+        (potri,) = get_lapack_funcs(("potri",), (self._cholesky,))
+        inverse = potri(self._cholesky, lower=True)[0]
+        # LAPACK fills the lower triangle alone.
+        inverse += np.tril(inverse, -1).T
+        coupling = np.asarray(solve_lower(self._cholesky, self.border, transposed=True), dtype=np.float64)
+        corner = self.schur @ coupling.T
+        return np.asarray(inverse - coupling @ corner, dtype=np.float64), corner
 
     def inverse_diagonal(self) -> tuple[FloatArray, FloatArray]:
         """Return M^-1's diagonal over F, shape (f,), and its part of A and F, (c, f)."""

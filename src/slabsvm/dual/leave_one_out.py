@@ -40,14 +40,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from slabsvm.dual.face import Face
+from slabsvm.dual.face import LEAST_SHARE, Face
 from slabsvm.dual.neighbour_spans import THOROUGH, neighbour_spans
 from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Solution, Status
 from slabsvm.dual.unlearning import EXACT, Unlearning
 from slabsvm.gram.base import Gram
 from slabsvm.gram.blocks import Blocks
-from slabsvm.runtime.arrays import FloatArray, IndexArray
+from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
 # A face of more samples is factored in float32, at half the time and memory, where the kernel allows such blocks.
@@ -57,6 +57,8 @@ VAST = 2000
 # Of more samples than are left out exactly, so many next to each plane are, in so many rounds at most, until a plane
 # moves by no more than this share of what chance moves it by.
 AROUND, ROUNDS, SETTLED = 32, 8, 0.25
+# A multiplier stays within its box where it does so by more than this share of its move: the rounding of float32.
+MARGIN = 1e-3
 # A multiplier so near a bound, as a share of its cap, is at it: sums of caps leave rounding behind.
 AT_BOUND = 1e-12
 
@@ -115,6 +117,10 @@ def leave_one_out(
     if solution.status is Status.DEGENERATE:
         # w is 0 to within rounding, and so is what a sample does to it.
         return closed_form(dual, gram, solution, cache_bytes=cache_bytes, large=large, vast=vast)
+    if free.any(axis=0).all() and dual.n_samples <= exact:
+        stays = _where_all_stay(dual, gram, solution, free, large)
+        if stays is not None:
+            return stays
     if dual.n_samples > exact:
         closed = closed_form(dual, gram, solution, cache_bytes=cache_bytes, large=large, vast=vast)
         if closed.error > 0 or free.any(axis=0).sum() > vast:
@@ -218,6 +224,30 @@ def closed_form(
     return _through(face, dual, gram, solution, np.float64)
 
 
+def _where_all_stay(dual: Dual, gram: Gram, solution: Solution, free: BoolArray, large: int) -> LeaveOneOut | None:
+    """Return the closed form's scores where all samples are free, in one plane, and stay so as each leaves; else None.
+
+    They are exact then, and no path is followed: of collapsed slabs that is the rule.
+    """
+    from slabsvm.compiled.unlearning import all_stay
+
+    known = solution.face
+    face = known if known is not None and (free == known.free).all() else Face(dual, solution.multipliers, free)
+    if face.memberships.shape[1] > 1 or dual.linear.any():
+        return None
+    if face is not known:
+        single = len(free.T) > large and gram.single_precision_error < np.inf
+        face.factor(gram.block(face.samples, face.samples, np.float32 if single else np.float64), divide=gram.divide)
+    inverse, corner = face.inverse()
+    diagonal, removed = np.diagonal(inverse), dual.beta(solution.multipliers)
+    floor = -dual.caps[1] if dual.n_planes > 1 else np.zeros(dual.n_samples)
+    if not (diagonal > LEAST_SHARE / face.lift).all():
+        return None
+    if not all_stay(inverse, removed, floor, dual.caps[0], float(dual.totals[0]), MARGIN):
+        return None
+    return LeaveOneOut(solution.scores - removed * (1.0 - corner[0]) / diagonal, removed)
+
+
 def _through(
     face: Face, dual: Dual, gram: Gram, solution: Solution, precision: type[np.floating[Any]] | None
 ) -> LeaveOneOut:
@@ -272,7 +302,7 @@ def _of_free(face: Face) -> tuple[FloatArray, FloatArray]:
     """Return S_i^2 and A_i'q_i of the free samples, each of shape (f,)."""
     diagonal, corner = face.inverse_diagonal()
     # A lone free sample can neither lose nor pass on its mass: its removal is beyond the closed form.
-    tiny = 1e-10 / face.lift
+    tiny = LEAST_SHARE / face.lift
     spans = np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=diagonal > tiny)
     return spans, -spans * np.einsum("ij,ji->i", face.memberships[face.samples], corner)
 

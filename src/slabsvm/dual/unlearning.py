@@ -19,6 +19,7 @@ boxes, and if that is not good enough either, the compiled descent goes on from 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -46,8 +47,9 @@ LEAST, MOST = 1e-12, 1e-2
 # Events on a path: most have less than five. Where there are more, what is clipped to its boxes is often good enough;
 # else a longer path, and then a descent are tried.
 EVENTS = (20, 60)
-# The scores of so many sets are computed from K; those of all are, where they are off by more than this share.
-CHECKED, OFF = 16, 1e-9
+# What a path says of scores is compared with K along so many random directions, and believed to so small a share of the
+# gap that is allowed.
+PROBES, BELIEVED = 8, 1e-2
 # Where more than this share of paths does not arrive, longer ones are not tried; descents are, for so many steps times
 # samples in all, which take some half a second.
 HOPELESS, WORK = 0.8, 300_000_000
@@ -81,6 +83,12 @@ class Unlearned:
     exact: BoolArray
 
 
+def _in_a_row(sets: list[IndexArray]) -> tuple[IndexArray, IndexArray]:
+    """Return the samples of all sets, and where each set begins among them, and where the last one ends."""
+    begins = np.cumsum([0, *map(len, sets)])
+    return np.concatenate(sets).astype(np.intp), begins.astype(np.intp)
+
+
 class Unlearning:
     """The solutions of a program without some samples, from its own.
 
@@ -93,6 +101,8 @@ class Unlearning:
     """
 
     def __init__(self, dual: Dual, gram: Gram, solution: Solution, free: BoolArray) -> None:
+        from slabsvm.compiled.unlearning import Ends
+
         self.dual, self.gram, self.solution = dual, gram.held() if dual.n_samples <= EXACT else gram, solution
         self.beta = dual.beta(solution.multipliers)
         # The systems along a path are solved in units of K's diagonal, which all else that they hold is near to.
@@ -124,20 +134,19 @@ class Unlearning:
         of_plane = [self.on_face] if tied else list(free)
         self.offsets = solution.offsets.mean(keepdims=True) if tied else solution.offsets
         self.distances = np.ascontiguousarray((solution.scores - self.offsets[:, None]) / (self.unit or 1.0))
-        self.base = np.zeros(m, dtype=np.int64)
+        self.status = np.zeros(m, dtype=np.int64)
         for p, (some, sign) in enumerate(zip(of_plane, self.signs, strict=True)):
-            self.base[sign * self.beta > (0.0 if not tied else np.inf)] = 2 * p + 2
-            self.base[some] = 2 * p + 1
+            self.status[sign * self.beta > (0.0 if not tied else np.inf)] = 2 * p + 2
+            self.status[some] = 2 * p + 1
         if tied:
-            self.base[~self.on_face & (self.beta > 0)] = 2
+            self.status[~self.on_face & (self.beta > 0)] = 2
         self.place = np.full(m + self.n_columns, -1, dtype=np.int64)
         self.columns = np.zeros((m + self.n_columns, 0), order="F")
         # Where two planes are one, what both hold of the same samples is not told from beta, and the gap is larger.
-        nothing = [np.zeros(0, dtype=np.intp)]
         own = 0.0
         if self.possible:
-            at = self.beta[None], solution.scores[None], self.offsets[None], self.on_face[None]
-            own = float(self._gaps(nothing, *at)[0])
+            here = Ends(np.zeros((1, m)), solution.scores[None], self.offsets[None], self.status[None])
+            own = float(self._gaps(*_in_a_row([np.zeros(0, dtype=np.intp)]), here)[0])
         self.allowed = max(allowed, 2.0 * own) if own < np.inf else allowed
 
     def without(self, sets: list[IndexArray]) -> Unlearned:
@@ -170,64 +179,67 @@ class Unlearning:
         """Follow paths of at most so many events, and return of which sets the gap is still too large."""
         if not len(rows):
             return rows
-        some = [sets[row] for row in rows]
-        changes, moves, shifts, ends = self._followed(some, most)
-        moves *= self.unit
-        shifts *= self.unit
+        leaving, begins = _in_a_row([sets[row] for row in rows])
+        ends = self._followed(leaving, begins, most)
+        changes, scores = ends.change, ends.moved
         # What was added to K's diagonal is no part of the scores.
-        moves -= self.added * changes
-        checked = slice(CHECKED)
-        true = self._scores(changes[checked])
-        off = np.abs(true - self.solution.scores - moves[checked]).max()
-        if off <= OFF * np.abs(self.solution.scores).max():
-            scores = self.solution.scores + moves
-        else:
-            scores = self._scores(changes)
-        gaps = self._gaps(some, self.beta + changes, scores, self.offsets + shifts, ends % 2 == 1)
+        scores *= self.unit
+        scores -= self.added * changes
+        off = self._off(changes, scores)
+        scores += self.solution.scores
+        # Of what a path says of scores no more is believed than moves the gap by so little.
+        wrong = ~(off <= BELIEVED * self.allowed / self.dual.caps.sum())
+        if wrong.any():
+            scores[wrong], off[wrong] = self._scores(changes[wrong]), 0.0
+        ends.shift[:] = self.offsets + self.unit * ends.shift
+        gaps = self._gaps(leaving, begins, ends) + off * self.dual.caps.sum()
         found.changes[rows], found.scores[rows], found.gaps[rows] = changes, scores, gaps
         for row in rows[~(gaps <= self.allowed)]:
             self._clipped(sets[row], row, found)
         return rows[~(found.gaps[rows] <= self.allowed)]
 
-    def _followed(self, sets: list[IndexArray], most: int) -> tuple[FloatArray, FloatArray, FloatArray, IndexArray]:
-        """Return what paths change in beta, scores, (r, m), and offsets, and what samples are at their ends, (r, m)."""
-        from slabsvm.compiled import unlearning
+    def _followed(self, leaving: IndexArray, begins: IndexArray, most: int) -> Any:
+        """Return the `slabsvm.compiled.unlearning.Ends` of paths, in units of K."""
+        from slabsvm.compiled.unlearning import Base, Ends, unlearn
 
-        m = self.dual.n_samples
-        changes, moves = np.zeros((2, len(sets), m))
-        shifts, ends = np.zeros((len(sets), self.n_columns)), np.zeros((len(sets), m), dtype=np.int64)
-        leaving = np.unique(np.concatenate(sets)) if sets else np.zeros(0, dtype=np.intp)
+        m, n_sets = self.dual.n_samples, len(begins) - 1
         near = np.argsort(np.abs(self.distances).min(axis=0) + 1e300 * self.on_face, kind="stable")
-        near = near[: max(NEAR, len(leaving) // 2)]
+        near = near[: max(NEAR, len(leaving) // 4)]
         self._compute(np.concatenate([leaving, near, np.arange(m, m + self.n_columns)]))
-        todo = list(range(len(sets)))
-        while todo:
-            missing: set[int] = set()
-            rest = []
-            for row in todo:
-                end, number = unlearning.unlearn(
-                    self.columns,
-                    self.place,
-                    self.on_face,
-                    self.base,
-                    self.signs,
-                    self.caps,
-                    self.floor,
-                    self.beta,
-                    self.distances,
-                    sets[row],
-                    most,
-                    changes[row],
-                    moves[row],
-                    shifts[row],
-                    ends[row],
-                )
-                if end == unlearning.MISSING:
-                    missing.add(number)
-                    rest.append(row)
-            todo = rest
-            self._compute(np.array(sorted(missing), dtype=np.intp))
-        return changes, moves, shifts, ends
+        ends = Ends(
+            np.empty((n_sets, m)),
+            np.empty((n_sets, m)),
+            np.empty((n_sets, self.n_columns)),
+            np.empty((n_sets, m), dtype=np.int64),
+        )
+        todo, missing = np.arange(n_sets), np.empty(n_sets, dtype=np.int64)
+        while len(todo):
+            base = Base(
+                self.columns,
+                self.place,
+                self.on_face,
+                self.status,
+                self.signs,
+                self.caps,
+                self.floor,
+                self.beta,
+                self.distances,
+            )
+            unlearn(base, leaving, begins, todo, most, ends, missing)
+            todo = todo[missing[todo] >= 0]
+            self._compute(missing[todo])
+        return ends
+
+    def _off(self, changes: FloatArray, moves: FloatArray) -> FloatArray:
+        """Return about how far the scores' moves of each path are from what K says of its change of beta, (r,).
+
+        The length of what they are off by, from sums of it with random signs: these are too small by a factor of ten
+        once in ten million times. Without K in memory nobody knows.
+        """
+        if not isinstance(self.gram, Dense):
+            return np.full(len(changes), np.inf)
+        signs = np.random.default_rng(0).choice([-1.0, 1.0], (self.dual.n_samples, PROBES))
+        return np.asarray(np.sqrt(np.mean((changes @ (self.gram.matrix @ signs) - moves @ signs) ** 2, axis=1)))
 
     def _compute(self, wanted: IndexArray) -> None:
         """Compute the columns of P of some samples, and of planes, from m on."""
@@ -244,18 +256,15 @@ class Unlearning:
         own = self.on_face[samples]
         at = np.arange(len(samples))
         beside = samples[~own]
+        x, q = np.empty((len(face.samples), len(wanted)), order="F"), np.empty((self.n_columns, len(wanted)))
+        rest = np.arange(len(wanted))
         if len(wanted) >= len(face.samples) // 2:
-            # All columns of N at once cost no more than half of them by solves.
+            # All columns of N at once cost no more than half of them by solves. It is symmetric.
             inverse, corner = face.inverse()
-            x, q = np.empty((len(face.samples), len(wanted))), np.empty((self.n_columns, len(wanted)))
-            x[:, at[own]], q[:, at[own]] = (
-                inverse[:, place_on_face[samples[own]]],
-                corner[:, place_on_face[samples[own]]],
-            )
+            x.T[at[own]] = inverse[place_on_face[samples[own]]]
+            q[:, at[own]] = corner[:, place_on_face[samples[own]]]
             rest = np.concatenate([at[~own], np.arange(len(samples), len(wanted))])
-        else:
-            x, q, rest = *np.empty((2, 0, 0)), np.arange(len(wanted))
-        right, sums = np.zeros((len(face.samples), len(rest))), np.zeros((self.n_columns, len(rest)))
+        right, sums = np.zeros((len(face.samples), len(rest)), order="F"), np.zeros((self.n_columns, len(rest)))
         place = np.searchsorted(rest, at)
         if len(rest) == len(wanted):
             right[place_on_face[samples[own]], at[own]] = 1.0
@@ -264,16 +273,13 @@ class Unlearning:
         # What a plane's sum changes by, the face must make up for.
         planes = wanted[rest] >= m
         sums[wanted[rest][planes] - m, planes] = -1.0
-        solved = face.response(right, sums)
-        if len(rest) == len(wanted):
-            x, q = solved
-        else:
-            x[:, rest], q[:, rest] = solved
+        x[:, rest], q[:, rest] = face.response(right, sums)
         columns[face.samples], columns[m:] = x, q
         each = max(1, BLOCK_BYTES // (8 * max(1, len(face.samples))))
         for rows in pieces(len(others), 1, each):
             some = others[rows]
-            columns[some] = self._block(some, face.samples) @ x
+            # In the order in which the columns lie.
+            columns[some] = (x.T @ self._block(face.samples, some)).T
         if len(beside):
             block = self._block(beside, others)
             block[np.arange(len(beside)), np.searchsorted(others, beside)] += self.added / self.unit
@@ -302,25 +308,13 @@ class Unlearning:
             scores += changes[:, some] @ np.asarray(self.gram.block(some, None), dtype=np.float64)
         return scores
 
-    def _gaps(
-        self, sets: list[IndexArray], beta: FloatArray, scores: FloatArray, offsets: FloatArray, free: BoolArray
-    ) -> FloatArray:
-        """Return the gaps without each set, (r,), at beta and scores, (r, m); infinite where that is not feasible."""
+    def _gaps(self, leaving: IndexArray, begins: IndexArray, at: Any) -> FloatArray:
+        """Return the gaps without each set, (r,), at `Ends` with scores and offsets; infinite where not feasible."""
         from slabsvm.compiled.unlearning import certify
 
-        dual, gaps = self.dual, np.empty(len(sets))
-        for row, leaving in enumerate(sets):
-            gap, off = certify(
-                dual.signs.astype(np.float64),
-                dual.caps,
-                dual.totals,
-                beta[row],
-                scores[row],
-                np.resize(offsets[row], dual.n_planes),
-                leaving,
-                free[row],
-            )
-            gaps[row] = gap if off <= FEASIBLE * dual.total else np.inf
+        dual, gaps = self.dual, np.empty(len(at.change))
+        signs = dual.signs.astype(np.float64)
+        certify(signs, dual.caps, dual.totals, self.beta, at, leaving, begins, FEASIBLE * dual.total, gaps)
         return gaps
 
     def _clipped(self, leaving: IndexArray, row: int, found: Unlearned) -> tuple[Dual, Point] | None:

@@ -143,7 +143,7 @@ class RBF(Kernel):
         if sp.issparse(left) or sp.issparse(right) or self.differences or left.shape[0] < FEW_ROWS:
             return super().sums(left, right, coefficients)
         # numba is imported for the first rows that are scored.
-        from slabsvm.kernels.exponentials import exponentials
+        from slabsvm.compiled.exponentials import exponentials
 
         left = _ends_exchanged(left)
         columns = np.ascontiguousarray(right.T)

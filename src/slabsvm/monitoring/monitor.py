@@ -16,7 +16,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.detectors.base import parameters
-from slabsvm.detectors.pipelines import final_detector
+from slabsvm.fitted.pipelines import final_detector
 from slabsvm.monitoring.betting import EDGES, Bag, Betting, rounded, unit_of_ties
 from slabsvm.monitoring.course import GOOD, RATES, STRANGER, Course, Rate, Test, rates, read
 from slabsvm.monitoring.scoring import HELD_OUT, Answered, answered, own_scores, refuse_learned

@@ -21,8 +21,8 @@ from slabsvm.conformal.remoteness import far_rows, largest_answer
 from slabsvm.conformal.wrapping import CalibrationWarning
 from slabsvm.detectors.answers import answer, refuse_other_polarity
 from slabsvm.detectors.explained import explanation_of
-from slabsvm.detectors.explanation import Explanation
-from slabsvm.detectors.weighting import checked_weights, fit_with
+from slabsvm.fitted.explanation import Explanation
+from slabsvm.fitted.weighting import checked_weights, fit_with
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.caller import Warned, gathered, silenced
 from slabsvm.runtime.objects import atomic

@@ -51,7 +51,7 @@ from slabsvm.conformal.p_values import (
 )
 from slabsvm.conformal.remoteness import deciding_reach, far_rows, innermost, largest_answer
 from slabsvm.detectors.answers import answer
-from slabsvm.detectors.weighting import routed
+from slabsvm.fitted.weighting import routed
 from slabsvm.openset.classwise import ClassRows, Stack, listed, stacked
 from slabsvm.openset.naming import REMEDY_BESIDE_CLASSIFIER, Naming, too_few, too_few_together
 from slabsvm.runtime.arrays import BoolArray, FloatArray

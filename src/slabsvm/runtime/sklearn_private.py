@@ -1,17 +1,23 @@
 """Every private name of scikit-learn that slabsvm uses, in one place: these may change from one version to the next.
 
-pyproject.toml bounds the versions on both sides: ./scripts/matrix tests the oldest and the newest that it allows.
+What parameters may be beyond its constraints is here, too. pyproject.toml bounds the versions on both sides:
+./scripts/matrix tests the oldest and the newest that it allows.
 """
 
+from functools import cache
+from numbers import Real
 from typing import Any
 
+import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils import _safe_indexing
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions, validate_parameter_constraints
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import _check_feature_names_in, _check_method_params, _check_sample_weight, _num_samples
+from threadpoolctl import ThreadpoolController
 
 __all__ = [
+    "FiniteReal",
     "HasMethods",
     "Interval",
     "StrOptions",
@@ -28,8 +34,43 @@ __all__ = [
 
 
 def nearest(rows: Any, samples: Any, count: int) -> Any:
-    """Return the Euclidean distances of rows from their nearest samples, and which these are, (n, count) each."""
+    """Return the Euclidean distances of rows from their nearest samples, and which these are, (n, count) each.
+
+    By one thread: on a machine with other work, threads of OpenMP wait for each other twenty times as long as few rows
+    take. Large work is divided among Python's threads.
+    """
     # It loads all metrics, and what draws progress bars.
     from sklearn.metrics._pairwise_distances_reduction import ArgKmin
 
-    return ArgKmin.compute(rows, samples, count, metric="euclidean", strategy="parallel_on_X", return_distance=True)
+    # The number is the calling thread's own.
+    found = [(library, library.num_threads) for library in _loaded_openmp()]
+    try:
+        for library, _ in found:
+            library.set_num_threads(1)
+        return ArgKmin.compute(rows, samples, count, metric="euclidean", strategy="parallel_on_X", return_distance=True)
+    finally:
+        for library, n_threads in found:
+            library.set_num_threads(n_threads)
+
+
+@cache
+def _loaded_openmp() -> list[Any]:
+    return list(ThreadpoolController().select(user_api="openmp").lib_controllers)
+
+
+class FiniteReal(Interval):
+    """Real numbers from `least` on that are numbers of float64: 10**400 is none, though finite."""
+
+    def __init__(self, least: float, *, closed: str) -> None:
+        super().__init__(Real, least, None, closed=closed)
+
+    def is_satisfied_by(self, val: Any) -> bool:
+        """Return whether val is such a number."""
+        try:
+            return bool(super().is_satisfied_by(val)) and float(val) < np.inf
+        except OverflowError:
+            return False
+
+    def __str__(self) -> str:
+        """Say so in the text of a refusal."""
+        return f"{super().__str__()} that float64 holds"

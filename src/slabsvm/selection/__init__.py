@@ -1,9 +1,17 @@
 """Choosing a detector and its parameters with positives alone: search, criteria, synthetic outliers, journal."""
 
 from slabsvm.detectors.answers import Answer, answer
-from slabsvm.selection.criteria import Criterion, Measured, TightestAtRecall
+from slabsvm.selection.criteria import (
+    MAKERS,
+    Criterion,
+    GridEdgeWarning,
+    Measured,
+    NothingToldApartWarning,
+    RecallMissedWarning,
+    SyntheticOutliers,
+    TightestAtRecall,
+)
 from slabsvm.selection.journal import Journal, Record
-from slabsvm.selection.synthetic_outliers import MAKERS, SyntheticOutliers
 
 # The public name that goes with `Criterion.strangers`.
 Strangers = SyntheticOutliers
@@ -12,8 +20,11 @@ __all__ = [
     "MAKERS",
     "Answer",
     "Criterion",
+    "GridEdgeWarning",
     "Journal",
     "Measured",
+    "NothingToldApartWarning",
+    "RecallMissedWarning",
     "Record",
     "Strangers",
     "SyntheticOutliers",

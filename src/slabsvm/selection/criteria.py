@@ -1,38 +1,44 @@
-"""Criteria that choose a detector's parameters with positives alone.
+"""Criteria that choose a detector's parameters with positives alone, and the synthetic outliers that they make.
 
 For each candidate and each fold, a criterion is shown how the detector answers the held-out positives and the synthetic
-outliers made from them (`slabsvm.selection.synthetic_outliers`). `measure` turns these answers into numbers. `scores`
-turns the numbers' means over the folds into a score for each candidate, the larger the better.
+outliers made from them. `measure` turns these answers into numbers. `scores` turns the numbers' means over the folds
+into a score for each candidate, the larger the better. No criterion sees a negative sample: each rests on an assumption
+about the negatives, which its class states, and fails where it does not hold.
 
-No criterion sees a negative sample: each rests on an assumption about the negatives, which its class states, and fails
-where it does not hold.
+A detector that accepts few synthetic outliers, and still most new positives, is tight where it matters. Each maker
+takes the positives, of shape (n, d), the number of synthetic outliers, and a generator.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 from scipy.special import logsumexp
 
 from slabsvm.detectors.answers import Answer
-from slabsvm.runtime.arrays import FloatArray
+from slabsvm.runtime.arrays import FloatArray, IndexArray, pieces
+from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.caller import warn
-from slabsvm.runtime.sklearn_private import Interval, StrOptions, validate_parameter_constraints
-from slabsvm.selection.synthetic_outliers import MAKERS, SyntheticOutliers
+from slabsvm.runtime.sklearn_private import Interval, StrOptions, _safe_indexing, validate_parameter_constraints
 
 __all__ = [
+    "MAKERS",
     "NAMED",
     "Answer",
     "Criterion",
+    "GridEdgeWarning",
     "Measured",
     "NothingToldApartWarning",
     "Recall",
     "RecallMissedWarning",
+    "SyntheticOutliers",
     "TightestAtRecall",
     "log_volume_of",
 ]
@@ -48,6 +54,17 @@ REMEDIES = {
         "where all have one unit (words, counts), drop rare features (min_df), or take fewer (TruncatedSVD)."
     ),
 }
+# Volume is sampled from Gaussians around the positives, of these widths in standard deviations, and around their mean:
+# the former reach tight regions near the positives, the latter what they enclose and what lies around them.
+WIDTHS_AROUND_POSITIVES = (0.1, 0.2, 0.4, 0.8)
+WIDTHS_AROUND_MEAN = (0.3, 0.5, 0.7, 0.85, 1.0, 1.2, 1.5, 2.0)
+# The covariance of these Gaussians is shrunk by this share towards its diagonal.
+SHRINKAGE = 0.1
+DENSITY_BLOCK = 2**22
+
+
+class GridEdgeWarning(UserWarning):
+    """The best candidate of a search has the smallest or the largest value that was tried of some parameter."""
 
 
 class RecallMissedWarning(UserWarning):
@@ -56,6 +73,181 @@ class RecallMissedWarning(UserWarning):
 
 class NothingToldApartWarning(UserWarning):
     """The chosen candidate tells positives from synthetic outliers no better than chance, or all have one score."""
+
+
+@dataclass(frozen=True)
+class SyntheticOutliers:
+    """Samples in place of negatives.
+
+    Attributes
+    ----------
+    X : table of shape (n, d), of the kind of the positives
+    log_volume : (n,) array of float64, or None
+        The logarithm of the volume that each represents, in units of the square root of the determinant of the
+        positives' shrunk covariance (SHRINKAGE); None where volume has no meaning.
+    """
+
+    X: Any
+    log_volume: FloatArray | None = None
+
+
+def marginals(X: Any, n_outliers: int, generator: np.random.Generator) -> SyntheticOutliers:
+    """Return rows whose every feature is that of another positive, drawn independently (Breiman, Cutler 2003).
+
+    All dependence between features is gone. Where the features are independent, they are no outliers but positives.
+    Where there are many features, they are easy to reject.
+    """
+    n_samples, n_features = _shape_of(X)
+    if n_features < 2:
+        raise ValueError(
+            f"Synthetic outliers by marginals are new combinations of features, and here n_features = {n_features}, 1 "
+            "feature(s) that cannot be combined. Use criterion='volume'."
+        )
+    if not sp.issparse(X):
+        return SyntheticOutliers(_recombined(X, generator.integers(n_samples, size=(n_outliers, n_features))))
+    return SyntheticOutliers(_drawn(sp.csc_array(X), n_outliers, generator))
+
+
+@ONE_BLAS_THREAD
+def volume(X: Any, n_outliers: int, generator: np.random.Generator) -> SyntheticOutliers:
+    """Return points around the positives and the volume that each represents: 1 / (n q(x)), q being their density.
+
+    q is an even mixture of Gaussians of the positives' (shrunk) covariance, times widths from a tenth to twice the
+    standard deviation, around the positives and around their mean. Volume is commonly sampled from a box, which is
+    empty of positives where there are more than a few features: a detector accepts a share of 1e-16 of it, in which no
+    sampled point lies. These points lie where detectors decide.
+
+    It fails where positives are discrete or lie on a surface of fewer dimensions: volume then has little to do with
+    them. Features that are constant are left out of it. The variance grows with the number of features, most for loose
+    detectors, which reach where points are rare: benchmarks/volumes.py measures it.
+    """
+    _shape_of(X)
+    table = _numbers(X)
+    varying = table.min(axis=0) < table.max(axis=0)
+    if not varying.any():
+        raise ValueError(
+            "All positives are the same, so that nothing shows what an outlier is. Check how the data were read."
+        )
+    # In units of the largest, squares neither overflow nor vanish.
+    largest = np.abs(table[:, varying]).max(axis=0)
+    shares = table[:, varying] / largest
+    means, deviations = shares.mean(axis=0), shares.std(axis=0)
+    inner = (shares - means) / deviations
+    root = np.linalg.cholesky(_shrunk_correlation(inner))
+    white = np.linalg.solve(root, inner.T).T
+    n_features = white.shape[1]
+    number = np.arange(n_outliers) % (len(WIDTHS_AROUND_POSITIVES) + len(WIDTHS_AROUND_MEAN))
+    widths = np.array(WIDTHS_AROUND_POSITIVES + WIDTHS_AROUND_MEAN)[number]
+    points = widths[:, None] * generator.standard_normal((n_outliers, n_features))
+    near = number < len(WIDTHS_AROUND_POSITIVES)
+    points[near] += white[generator.integers(len(white), size=int(near.sum()))]
+    made = np.tile(table[0], (n_outliers, 1))
+    with np.errstate(over="ignore"):
+        made[:, varying] = points @ root.T * (deviations * largest) + means * largest
+    return SyntheticOutliers(_of_kind(X, made), -np.log(n_outliers) - _log_density(points, white))
+
+
+MAKERS: dict[str, Callable[[Any, int, np.random.Generator], SyntheticOutliers]] = {
+    "marginals": marginals,
+    "volume": volume,
+}
+
+
+def _drawn(table: Any, n_outliers: int, generator: np.random.Generator) -> Any:
+    """Return a CSR matrix of rows whose entries are those of a CSC one, each drawn from its own feature.
+
+    Each row has each feature with the feature's share of filled rows.
+    """
+    n_samples, n_features = table.shape
+    parts = []
+    for feature, share in enumerate(np.diff(table.indptr) / n_samples):
+        rows = np.flatnonzero(generator.random(n_outliers) < share)
+        values = table.data[table.indptr[feature] : table.indptr[feature + 1]]
+        drawn = values[generator.integers(len(values), size=len(rows))] if len(rows) else values[:0]
+        parts.append((drawn, rows, np.full(len(rows), feature)))
+    values, rows, columns = (np.concatenate(some) for some in zip(*parts, strict=True))
+    return sp.csr_array((values, (rows, columns)), shape=(n_outliers, n_features))
+
+
+def _log_density(points: FloatArray, centres: FloatArray) -> FloatArray:
+    """Return the log density of the even mixture of Gaussians around the centres, and around 0."""
+    n_features = points.shape[1]
+    densities = np.empty(len(points))
+    squares, norms = (centres**2).sum(axis=1), (points**2).sum(axis=1)
+    for some in pieces(len(points), len(centres), DENSITY_BLOCK):
+        squared = np.maximum(norms[some, None] - 2 * points[some] @ centres.T + squares, 0.0)
+        exponents = [
+            logsumexp(-0.5 * squared / width**2, axis=1) - n_features * np.log(width) - np.log(len(centres))
+            for width in WIDTHS_AROUND_POSITIVES
+        ]
+        exponents += [-0.5 * norms[some] / width**2 - n_features * np.log(width) for width in WIDTHS_AROUND_MEAN]
+        densities[some] = logsumexp(exponents, axis=0) - np.log(len(exponents))
+    return np.asarray(densities - 0.5 * n_features * np.log(2 * np.pi))
+
+
+def _shrunk_correlation(standard: FloatArray) -> FloatArray:
+    correlation = standard.T @ standard / len(standard)
+    return np.asarray((1 - SHRINKAGE) * correlation + SHRINKAGE * np.eye(len(correlation)))
+
+
+def _shape_of(X: Any) -> tuple[int, int]:
+    """Return the shape of a table of which synthetic outliers can be made, or refuse it."""
+    shape = X.shape if hasattr(X, "shape") else np.shape(X)
+    if len(shape) != 2:
+        raise ValueError(
+            f"Synthetic outliers are made from a table of samples and features; X has the shape {tuple(shape)}. For "
+            "other data use criterion='recall', or make features first and search over what follows."
+        )
+    n_samples, n_features = shape
+    if n_samples < 2:
+        raise ValueError(
+            f"Synthetic outliers are made from at least two positives, and here there is {n_samples} sample: use fewer "
+            "folds, or more samples."
+        )
+    return n_samples, n_features
+
+
+def _numbers(X: Any) -> FloatArray:
+    """Return a dense table as finite numbers, or refuse it."""
+    if sp.issparse(X):
+        raise ValueError("Synthetic outliers by volume need a dense table, and X is sparse. Use criterion='marginals'.")
+    try:
+        table = np.asarray(X, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"Synthetic outliers by volume need features that are numbers ({error}). Use criterion='marginals', which "
+            "takes any."
+        ) from error
+    if not np.isfinite(table).all():
+        raise ValueError(
+            "Synthetic outliers by volume need finite numbers; X holds NaN or infinity. Use criterion='marginals'."
+        )
+    return table
+
+
+def _recombined(X: Any, rows: IndexArray) -> Any:
+    """Return the table whose entry (i, j) is X[rows[i, j], j], of the kind of X."""
+    if not hasattr(X, "columns"):
+        return np.take_along_axis(np.asarray(X), rows, axis=0)
+    columns = [_safe_indexing(X, place, axis=1) for place in range(rows.shape[1])]
+    return type(X)(
+        {name: np.asarray(column)[chosen] for name, column, chosen in zip(X.columns, columns, rows.T, strict=True)}
+    )
+
+
+def _of_kind(X: Any, values: FloatArray) -> Any:
+    """Return values as a table with the names and the type of X."""
+    if not hasattr(X, "columns") and np.asarray(X).dtype == np.float32:
+        with np.errstate(over="ignore"):
+            values = values.astype(np.float32)
+    if not np.isfinite(values).all():
+        raise ValueError(
+            f"Synthetic outliers of features as large as these overflow {values.dtype}. Scale the features before the "
+            "search, by a power of ten for example, or use criterion='marginals'."
+        )
+    if not hasattr(X, "columns"):
+        return values
+    return type(X)(dict(zip(X.columns, values.T, strict=True)))
 
 
 class Criterion(ABC):
@@ -73,9 +265,12 @@ class Criterion(ABC):
         """
         validate_parameter_constraints(self._parameter_constraints, vars(self), caller_name=type(self).__name__)
 
-    def warn_of(self, recall: float, n_held_out: int) -> None:
-        """Warn if the chosen candidate, of this recall on so many held-out positives, misses the recall asked for."""
-        del recall, n_held_out
+    def warn_of(self, recall: float, n_held_out: int, nominal_recall: float = np.nan) -> None:
+        """Warn if the chosen candidate, of this recall on so many held-out positives, misses the recall asked for.
+
+        nominal_recall is what its parameters ask for, NaN where they do not say.
+        """
+        del recall, n_held_out, nominal_recall
 
     def doubt(self, measured: Mapping[str, float], n_held_out: int) -> str:
         """Return why the chosen candidate tells nothing apart, and what to do; an empty text where it does."""
@@ -111,7 +306,8 @@ class Criterion(ABC):
 
         Parameters
         ----------
-        measured : what `measure` returned, by name, each (c,): the means over the folds
+        measured : what `measure` returned, by name, each (c,): the means over the folds; and "nominal_recall", what the
+            candidates' parameters ask for, NaN where they do not say
         candidates : their parameters
         n_held_out : how many positives recall was measured on, over all folds
         """
@@ -151,8 +347,10 @@ class TightestAtRecall(Criterion):
     of the positives (the minimum volume set; Polonik 1997, Scott and Nowak 2006).
 
     A candidate keeps the recall unless the measured recall is below it by more than chance explains. Without this
-    slack, of candidates whose true recall is exactly the one asked for, luck would choose. Candidates that miss the
-    recall rank below all that keep it, by how much they miss it.
+    slack, of candidates whose true recall is exactly the one asked for, luck would choose. A candidate whose parameters
+    ask for a little less, as .89 for .9, is measured against what they ask for: where .89 itself counts as kept, a
+    recall that is below .89 by chance does, too. Candidates that miss the recall rank below all that keep it, by how
+    much they miss it.
 
     The criterion fails where no candidate keeps the recall, where candidates that differ all reject every synthetic
     outlier of this kind (the largest recall then decides), and where the negatives differ from positives in a way that
@@ -161,13 +359,13 @@ class TightestAtRecall(Criterion):
     Parameters
     ----------
     kind : {"marginals", "volume"}, default="marginals"
-        How synthetic outliers are made, see `slabsvm.selection.synthetic_outliers`.
+        How synthetic outliers are made: by `marginals` or by `volume`.
     recall : float in (0, 1], default=0.9
         The share of new positives that must be accepted.
     n_strangers : int, default=1000
         The number of synthetic outliers in each fold.
     slack : float >= 0, default=1.0
-        By how many standard errors the measured recall may be below `recall`. Some rows put the threshold of a
+        By how many standard errors the measured recall may be below what is asked for. Some rows put the threshold of a
         candidate, and about as many judge it: the error is that of the difference between two binomial shares.
     """
 
@@ -205,14 +403,15 @@ class TightestAtRecall(Criterion):
         """Return minus the acceptance of candidates that keep the recall; the others are below, by what they miss."""
         del candidates
         tightness = -measured["log_volume" if "log_volume" in measured else "acceptance"]
-        missing = np.maximum(self._least(n_held_out) - measured["recall"], 0.0)
+        least = self._least(n_held_out, measured.get("nominal_recall", np.nan))
+        missing = np.maximum(least - measured["recall"], 0.0)
         kept = missing == 0
         floor = tightness[kept].min() if kept.any() else 0.0
         return np.asarray(np.where(kept, tightness, floor - 1.0 - missing))
 
-    def warn_of(self, recall: float, n_held_out: int) -> None:
+    def warn_of(self, recall: float, n_held_out: int, nominal_recall: float = np.nan) -> None:
         """Warn if the chosen candidate does not keep the recall."""
-        least = self._least(n_held_out)
+        least = float(self._least(n_held_out, nominal_recall))
         if recall < least:
             warn(
                 f"No candidate keeps the recall: {self.recall:.3g} is asked for, at least {least:.3g} with "
@@ -240,9 +439,16 @@ class TightestAtRecall(Criterion):
             f"{recall:.1%} of the positives. {REMEDIES[self.kind]}"
         )
 
-    def _least(self, n_held_out: int) -> float:
-        """Return the smallest measured recall with which a candidate still keeps the recall asked for."""
-        return float(self.recall - self.slack * np.sqrt(2.0 * self.recall * (1.0 - self.recall) / n_held_out))
+    def _least(self, n_held_out: int, nominal: npt.ArrayLike = np.nan) -> FloatArray:
+        """Return the smallest measured recall with which candidates of these nominal recalls keep the recall asked for.
+
+        The nominal recall is what a candidate is asked for where it is less than `recall` by no more than chance.
+        """
+        asked = np.where(np.asarray(nominal) >= self._less_chance(self.recall, n_held_out), nominal, self.recall)
+        return np.asarray(self._less_chance(np.minimum(asked, self.recall), n_held_out))
+
+    def _less_chance(self, recall: Any, n_held_out: int) -> Any:
+        return recall - self.slack * np.sqrt(2.0 * recall * (1.0 - recall) / n_held_out)
 
 
 def log_volume_of(accepted: npt.NDArray[np.bool_], log_volume: FloatArray) -> float:

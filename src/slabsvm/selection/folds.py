@@ -1,28 +1,65 @@
-"""Folds that equal rows do not straddle, since training rows cannot show how a detector answers *new* rows.
+"""How a search splits rows, with the synthetic outliers of each split, and warnings of what leaks between the parts.
 
-And how a search splits the rows, with the synthetic outliers of each split.
+Folds keep equal rows together: rows that were learned cannot show how a detector answers *new* ones.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.model_selection import check_cv
 
 from slabsvm.data.distinct import equal_rows
 from slabsvm.runtime.arrays import FloatArray, IndexArray
-from slabsvm.runtime.caller import counted
+from slabsvm.runtime.caller import counted, warn
 from slabsvm.runtime.sklearn_private import _num_samples, _safe_indexing
-from slabsvm.selection.criteria import Criterion
-from slabsvm.selection.judging import Split
-from slabsvm.selection.leakage import TrainAndTest, warn_of_straddling
+from slabsvm.selection.criteria import Criterion, SyntheticOutliers
+
+TrainAndTest = tuple[IndexArray, IndexArray]
 
 LEAVE_ONE_OUT = "leave-one-out"
 # Where rows differ in weight, synthetic outliers are made of so many rows, or of all distinct ones if these are more.
 PROPORTIONATE = 1000
+# Means and deviations this near to 0 and 1 in every feature are no chance, which leaves differences of 1 / sqrt(n). The
+# rounding of float32 is below it.
+SCALED_TO = 1e-5
+# How far from 0 and 1 rounding leaves a stretched feature's ends.
+ROUNDED = 4 * float(np.finfo(np.float32).eps)
+# With fewer rows, or fewer features that vary, chance explains too much.
+FEWEST_ROWS = 10
+FEWEST_FEATURES = 2
+
+
+class LeakageWarning(UserWarning):
+    """The data, or their splits, let a search see what it is tested on."""
+
+
+@dataclass(frozen=True)
+class Split:
+    """One division of the rows into those to learn from and those that are held out.
+
+    Attributes
+    ----------
+    train : rows to learn from
+    held_out : rows that are held out; None where the leave-one-out scores of the training rows take their place
+    outliers : made from the judged positives, or None
+    n_trials : how many of the judged positives are distinct: equal rows get one answer
+    """
+
+    train: IndexArray
+    held_out: IndexArray | None
+    outliers: SyntheticOutliers | None
+    n_trials: int
+
+    @property
+    def judged(self) -> IndexArray:
+        """The positives that judge the detector."""
+        return self.train if self.held_out is None else self.held_out
 
 
 class DistinctKFold:
@@ -87,24 +124,16 @@ class DistinctKFold:
 
 
 def splits_of(
-    X: Any,
-    cv: Any,
-    criterion: Criterion,
-    *,
-    groups: Any,
-    seed: int,
-    pairwise: bool,
-    weights: FloatArray | None = None,
+    X: Any, cv: Any, criterion: Criterion, *, groups: Any, seed: int, pairwise: bool, weights: FloatArray | None = None
 ) -> list[Split]:
     """Return the splits of the rows, each with its synthetic outliers.
 
     Parameters
     ----------
-    X : table of n rows, or a kernel matrix where pairwise is true
+    X : table of n rows, or a kernel matrix where pairwise is true, in which neither equal rows nor features can be seen
     cv, groups : as `LabelFreeSearchCV` takes them
     criterion : says which synthetic outliers are made, if any
     seed : of the synthetic outliers
-    pairwise : whether X holds kernel values, in which neither equal rows nor features can be seen
     weights : of the rows, (n,); synthetic outliers are made in proportion to them; None where all weigh alike
 
     Raises
@@ -127,7 +156,7 @@ def splits_of(
         folds = list(DistinctKFold(int(cv)).split_groups(group))
     else:
         folds = list(check_cv(cv).split(X, groups=groups))
-        warn_of_straddling(folds, group)
+        _warn_of_straddling(folds, group)
     splits = []
     for number, (train, judged) in enumerate(folds):
         made = None
@@ -136,11 +165,6 @@ def splits_of(
             made = criterion.strangers(table, np.random.default_rng((seed, number)))
         splits.append(Split(train, None if isinstance(cv, str) else judged, made, len(np.unique(group[judged]))))
     return splits
-
-
-def n_held_out(splits: Sequence[Split]) -> int:
-    """Return how many distinct positives are judged, over all splits: equal rows get one answer."""
-    return sum(split.n_trials for split in splits)
 
 
 def _typical(rows: IndexArray, group: IndexArray, weights: FloatArray) -> IndexArray:
@@ -171,3 +195,78 @@ def in_proportion(weights: FloatArray) -> IndexArray:
     n = max(k, PROPORTIONATE)
     reached = np.cumsum(weights / weights.sum())
     return np.minimum(np.searchsorted(reached, (np.arange(n) + 0.5) / n), k - 1)
+
+
+def _warn_of_straddling(folds: Sequence[TrainAndTest], group: IndexArray) -> None:
+    """Warn of held-out rows that are equal to training rows."""
+    straddling = [int(np.isin(group[test], group[train]).sum()) for train, test in folds]
+    if not any(straddling):
+        return
+    worst = int(np.argmax([count / len(test) for count, (_, test) in zip(straddling, folds, strict=True)]))
+    warn(
+        f"Equal rows straddle the folds: {straddling[worst]} of the {len(folds[worst][1])} rows held out in fold "
+        f"{worst} are also among the rows that it learns from, so that recall is overestimated. Give cv as a "
+        "number, or use slabsvm.DistinctKFold, or remove the duplicates.",
+        LeakageWarning,
+    )
+
+
+def warn_of_scaling(X: Any) -> None:
+    """Warn of features that were standardised, or stretched to [0, 1], all rows together.
+
+    The features that vary are searched for what a scaler leaves: in every one a mean of 0 and a standard deviation of
+    1, as NumPy or as pandas computes it; or a smallest value of 0 and a largest of 1, each reached by one row alone in
+    at least half of the features that have more than two values. A scaler puts a feature's extremes there; values that
+    are between 0 and 1 by nature (pixels / 255, shares) hardly ever reach both, or reach them often.
+    """
+    if sp.issparse(X):
+        return
+    table = np.asarray(X)
+    if table.ndim != 2 or table.dtype.kind != "f" or len(table) < FEWEST_ROWS or not np.isfinite(table).all():
+        return
+    varying = table[:, table.min(axis=0) < table.max(axis=0)]
+    if varying.shape[1] < FEWEST_FEATURES:
+        return
+    if _is_standardised(varying):
+        how, scaler = "has mean 0 and standard deviation 1", "StandardScaler"
+    elif _is_stretched(varying):
+        how, scaler = "reaches from 0 to 1", "MinMaxScaler"
+    else:
+        return
+    warn(
+        f"Every feature {how} over all rows, as if it had been scaled before the search: the rows held out have then "
+        f"had a say in how those to learn from are scaled. Search over make_pipeline({scaler}(), detector) and the raw "
+        "features instead.",
+        LeakageWarning,
+    )
+
+
+def _is_standardised(table: FloatArray) -> bool:
+    with np.errstate(over="ignore", invalid="ignore"):
+        if not (np.abs(table.mean(axis=0, dtype=np.float64)) < SCALED_TO).all():
+            return False
+        deviations = (table.std(axis=0, dtype=np.float64, ddof=ddof) for ddof in (0, 1))
+        return any(bool((np.abs(deviation - 1.0) < SCALED_TO).all()) for deviation in deviations)
+
+
+def _is_stretched(table: FloatArray) -> bool:
+    low, high = table.min(axis=0), table.max(axis=0)
+    if not ((np.abs(low) <= ROUNDED).all() and (np.abs(high - 1.0) <= ROUNDED).all()):
+        return False
+    _, first = np.unique(equal_rows(table), return_index=True)
+    distinct = table[first]
+    graded = ((distinct > low) & (distinct < high)).any(axis=0)
+    alone = ((distinct == low).sum(axis=0) == 1) & ((distinct == high).sum(axis=0) == 1)
+    n_alone = int((graded & alone).sum())
+    return n_alone >= FEWEST_FEATURES and 2 * n_alone >= int(graded.sum())
+
+
+def warn_of_labels(y: Any) -> None:
+    """Warn of labels of more than one class: a search with positives alone does not look at them."""
+    if y is None or len(kinds := np.unique(np.asarray(y))) < 2:
+        return
+    warn(
+        f"y holds {len(kinds)} values and is ignored: all rows of X are taken for positives. If some are not, leave "
+        "them out, for example X[y == 1].",
+        LeakageWarning,
+    )

@@ -1,12 +1,21 @@
-"""All runs of a search: in threads, with a journal, and with reports of progress."""
+"""All runs of a search: every candidate fitted on every split and judged, in threads, with a journal and progress.
+
+Independent fits of a grid compute the same distances again for each RBF candidate: between the training rows, and from
+them to every held-out row and synthetic outlier. Here a chain of candidates shares them. Each gamma costs one
+exponential of them, and each nu none. Each fit starts from the solution of the fit before it; at the same gamma, where
+no box binds, that is its solution. The detector itself does all the rest: it is given the kernel's values.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import asdict
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import asdict, dataclass, replace
+from numbers import Real
 from threading import Lock
+from time import perf_counter
 from typing import Any
 
 import joblib
@@ -14,26 +23,96 @@ import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.pipeline import Pipeline
 
-from slabsvm.detectors.answers import Answer
+from slabsvm.data.distinct import Distinct, distinct_rows
+from slabsvm.detectors.answers import Answer, answer, left_out_answer, nominal_recall, refuse_other_polarity
 from slabsvm.detectors.base import SlabCollapseWarning
+from slabsvm.detectors.support_vectors import SupportVectorDetector
+from slabsvm.fitted.model import Start
+from slabsvm.fitted.training import Training
+from slabsvm.fitted.weighting import routed, routed_before
+from slabsvm.gram.distances import SharedDistances
+from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.caller import silenced
-from slabsvm.runtime.sklearn_private import _num_samples
+from slabsvm.runtime.sklearn_private import _check_method_params, _num_samples, _safe_indexing, _safe_split
+from slabsvm.selection.criteria import Criterion, Measured
+from slabsvm.selection.folds import Split
 from slabsvm.selection.journal import Journal
-from slabsvm.selection.judging import Outcome, Search, fit_and_judge
 from slabsvm.selection.progress import Steps
-from slabsvm.selection.reuse import Chain, chains
 
+Parameters = Mapping[str, Any]
 Run = tuple[int, int]  # the numbers of a candidate and of a split
+
+# Distances that take more bytes than this are not kept: candidates are then fitted independently.
+MOST_BYTES = 2**28
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The result of one run: what the criterion measured, the nominal recall, and seconds; or why the fit failed."""
+
+    measured: Measured
+    nominal_recall: float = np.nan
+    fit_time: float = np.nan
+    score_time: float = np.nan
+    failure: str = ""
+
+
+@dataclass(frozen=True)
+class Search:
+    """What all runs of a search have in common."""
+
+    estimator: Any
+    candidates: Sequence[Parameters]
+    splits: Sequence[Split]
+    X: Any
+    fit_params: Mapping[str, Any]
+    criterion: Criterion
+    weights: FloatArray | None = None
+
+    def weights_of(self, rows: IndexArray) -> FloatArray | None:
+        """Return the weights of some rows, or None where all count alike."""
+        return None if self.weights is None else self.weights[rows]
+
+    def unfitted(self, candidate: int) -> tuple[Any, Parameters]:
+        """Return a fresh clone of the estimator with a candidate's parameters, and these."""
+        parameters = clone(dict(self.candidates[candidate]), safe=False)
+        return clone(self.estimator).set_params(**parameters), parameters
+
+
+def run_all(
+    search: Search,
+    *,
+    n_jobs: int | None,
+    journal: str | os.PathLike[str] | None,
+    steps: Steps,
+    reuse: bool,
+    raises: bool,
+) -> list[list[Outcome]]:
+    """Return the outcome of every candidate on every split; those that the journal holds are not computed.
+
+    Threads share the data, each with one BLAS thread; the solvers release the interpreter's lock.
+    """
+    recorder = _Recorder(search, journal, steps)
+    candidates, numbers = range(len(search.candidates)), range(len(search.splits))
+    missing = [(c, number) for number in numbers for c in candidates if (c, number) not in recorder.outcomes]
+    linked = chains(search, missing) if reuse else []
+    in_chains = {run for chain in linked for run in chain.runs}
+    tasks = [delayed(_run_chain)(chain, recorder, raises) for chain in linked]
+    tasks += [delayed(_run_alone)(search, run, recorder, raises) for run in missing if run not in in_chains]
+    with ONE_BLAS_THREAD:
+        Parallel(n_jobs=n_jobs, require="sharedmem")(tasks)
+    return [[recorder.outcomes[c, number] for number in numbers] for c in candidates]
 
 
 class _Recorder:
     """Keeps the outcome of each run in memory and in the journal, and reports progress."""
 
     def __init__(self, search: Search, journal: str | os.PathLike[str] | None, steps: Steps) -> None:
-        self.total = len(search.candidates) * len(search.splits)
         self.outcomes: dict[Run, Outcome] = {}
+        self._total = len(search.candidates) * len(search.splits)
         self._steps = steps
         self._lock = Lock()
         self._journal = None if journal is None else Journal(journal)
@@ -59,43 +138,15 @@ class _Recorder:
                 kept = {name: value for name, value in asdict(outcome).items() if name != "failure"}
                 kept["measured"] = {name: float(value) for name, value in outcome.measured.items()}
                 self._journal.append({"cell": self._keys[run], **kept})
-            self._steps.fitted(len(self.outcomes), self.total)
+            self._steps.fitted(len(self.outcomes), self._total)
 
 
-def run_all(
-    search: Search,
-    *,
-    n_jobs: int | None,
-    journal: str | os.PathLike[str] | None,
-    steps: Steps,
-    reuse: bool,
-    raises: bool,
-) -> list[list[Outcome]]:
-    """Return the outcome of every candidate on every split; those that the journal holds are not computed.
-
-    Threads share the data, each with one BLAS thread; the solvers release the interpreter's lock.
-    """
-    recorder = _Recorder(search, journal, steps)
-    missing = [
-        (candidate, split)
-        for split in range(len(search.splits))
-        for candidate in range(len(search.candidates))
-        if (candidate, split) not in recorder.outcomes
-    ]
-    linked = chains(search, missing) if reuse else []
-    in_chains = {(candidate, chain.split) for chain in linked for candidate in chain.candidates}
-    tasks = [delayed(_run_chain)(chain, recorder, raises) for chain in linked]
-    tasks += [delayed(_run_alone)(search, run, recorder, raises) for run in missing if run not in in_chains]
-    with ONE_BLAS_THREAD:
-        Parallel(n_jobs=n_jobs, require="sharedmem")(tasks)
-    outcomes = recorder.outcomes
-    return [[outcomes[c, p] for p in range(len(search.splits))] for c in range(len(search.candidates))]
-
-
+# A grid provokes some warnings on purpose; the refit of the chosen candidate gives them.
+@silenced(SlabCollapseWarning)
+@silenced(ConvergenceWarning)
 def _run_alone(search: Search, run: Run, recorder: _Recorder, raises: bool) -> None:
     try:
-        with _expected_warnings():
-            outcome = fit_and_judge(search, *run)
+        outcome = fit_and_judge(search, *run)
     except Exception as error:
         if raises:
             raise
@@ -103,27 +154,181 @@ def _run_alone(search: Search, run: Run, recorder: _Recorder, raises: bool) -> N
     recorder.keep(run, outcome)
 
 
+@silenced(SlabCollapseWarning)
+@silenced(ConvergenceWarning)
 def _run_chain(chain: Chain, recorder: _Recorder, raises: bool) -> None:
-    with _expected_warnings():
-        for candidate, outcome in _until_broken(chain.run()):
-            recorder.keep((candidate, chain.split), outcome)
-    # Runs that a chain did not finish are fitted independently, so that the detector itself says what is wrong.
-    for candidate in chain.candidates:
-        if (candidate, chain.split) not in recorder.outcomes:
-            _run_alone(chain.search, (candidate, chain.split), recorder, raises)
+    outcomes = chain.run()
+    for run in chain.runs:
+        try:
+            outcome = next(outcomes)
+        except Exception:  # the candidates that are left are fitted independently: the detector says what is wrong
+            break
+        recorder.keep(run, outcome)
+    for run in chain.runs:
+        if run not in recorder.outcomes:
+            _run_alone(chain.search, run, recorder, raises)
 
 
-def _until_broken(outcomes: Iterator[tuple[int, Outcome]]) -> Iterator[tuple[int, Outcome]]:
-    """Give outcomes until a fit raises; errors raised while an outcome is kept pass through."""
-    with suppress(Exception):
-        yield from outcomes
+def fit_and_judge(search: Search, candidate: int, number: int) -> Outcome:
+    """Fit a candidate on the split of this number, and judge it."""
+    split = search.splits[number]
+    detector, _ = search.unfitted(candidate)
+    train_X, _ = _safe_split(detector, search.X, None, split.train)
+    held_out = None
+    if split.held_out is not None:
+        held_out, _ = _safe_split(detector, search.X, None, split.held_out, split.train)
+    begin = perf_counter()
+    given = _check_method_params(search.X, search.fit_params, indices=split.train)
+    weights = search.weights_of(split.train)
+    detector.fit(train_X, **given, **routed(detector, weights))
+    fitted = perf_counter()
+    if held_out is None:
+        positives = left_out_answer(detector, weights)
+    else:
+        positives = replace(answer(detector, held_out), weights=search.weights_of(split.judged))
+        refuse_other_polarity(detector, held_out, positives.values)
+    outliers = None if split.outliers is None else answer(detector, split.outliers.X)
+    measured = search.criterion.measure(positives, outliers, split.outliers)
+    return Outcome(measured, nominal_recall(detector), fitted - begin, perf_counter() - fitted)
 
 
-@contextmanager
-def _expected_warnings() -> Iterator[None]:
-    """Silence warnings that a grid provokes on purpose; the refit of the chosen candidate warns."""
-    with silenced(SlabCollapseWarning), silenced(ConvergenceWarning):
-        yield
+@dataclass(frozen=True)
+class _Link:
+    """A candidate that can be in a chain.
+
+    Attributes
+    ----------
+    candidate : int, its number
+    model : with its parameters, not fitted
+    own : the parameters of its detector, by the detector's names
+    alike : a name for all that must be the same along a chain
+    """
+
+    candidate: int
+    model: Any
+    own: Parameters
+    alike: str
+
+    @property
+    def place(self) -> tuple[float, str]:
+        """The sorting key in a chain: gamma, if that is a number, then the rest."""
+        gamma = self.own.get("gamma")
+        return (float(gamma) if isinstance(gamma, Real) else 0.0, repr(sorted(self.own.items())))
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Candidates that differ in the detector's parameters alone, to be fitted on one split one after the other.
+
+    Neighbours in parameters are next to each other; the largest gamma, which is solved quickly, comes first.
+    """
+
+    search: Search
+    number: int
+    links: Sequence[_Link]
+
+    @property
+    def runs(self) -> list[Run]:
+        """Its runs, in order."""
+        return [(link.candidate, self.number) for link in self.links]
+
+    def run(self) -> Iterator[Outcome]:
+        """Fit and judge each candidate, and give its outcome."""
+        search, split = self.search, self.search.splits[self.number]
+        begin = perf_counter()
+        first, training, group, judged = self._prepared()
+        gram_of = SharedDistances(MOST_BYTES, judged=judged)
+        shared = (perf_counter() - begin) / len(self.links)
+        start: Start | None = None
+        for link in self.links:
+            begin = perf_counter()
+            # The link's model has taken these parameters already, of which set_params makes sure slowly.
+            detector = copy(first)
+            detector.__dict__.update(link.own)
+            detector._validate_params()
+            found = detector._learn(training, gram_of=gram_of, start=start)
+            detector._take(training, found)
+            start = found.start
+            fitted = perf_counter()
+            answers = [_answer(detector, X, values) for X, values in zip(judged, gram_of.judged(), strict=True)]
+            if split.held_out is None:
+                known = left_out_answer(detector)
+                answers = [Answer(known.values[group], known.accepted[group]), *answers]
+            positives = replace(answers[0], weights=search.weights_of(split.judged))
+            outliers = None if split.outliers is None else answers[-1]
+            measured = search.criterion.measure(positives, outliers, split.outliers)
+            seconds = shared + fitted - begin, perf_counter() - fitted
+            yield Outcome(measured, nominal_recall(detector), *seconds)
+
+    def _prepared(self) -> tuple[SupportVectorDetector, Training, IndexArray, list[Any]]:
+        """Return what the candidates share, behind the steps before the detector.
+
+        That is the first one's detector, which is not fitted but has seen the rows' features; the distinct rows to
+        learn from, each its own sample; which of them each row is equal to, -1 for a row of weight 0; and the held-out
+        rows and synthetic outliers, of those that there are.
+        """
+        search, split, model = self.search, self.search.splits[self.number], self.links[0].model
+        weights = search.weights_of(split.train)
+        train = _safe_indexing(search.X, split.train)
+        judged = [] if split.held_out is None else [_safe_indexing(search.X, split.held_out)]
+        judged += [] if split.outliers is None else [split.outliers.X]
+        if isinstance(model, Pipeline) and len(model) > 1:
+            head = clone(model[:-1])
+            train = head.fit_transform(train, **routed_before(head, weights))
+            judged = [head.transform(some) for some in judged]
+        detector = clone(_final(model))
+        train = detector._checked(train, reset=True)
+        judged = [detector._checked(some, reset=False) for some in judged]
+        distinct = distinct_rows(train, np.ones(train.shape[0]) if weights is None else weights)
+        rows, every = train[distinct.representatives], np.arange(len(distinct.weights))
+        own = Distinct(every, distinct.weights, every, keys=distinct.keys)
+        return detector, Training(rows, distinct.weights, own), distinct.group, judged
+
+
+def _answer(detector: SupportVectorDetector, X: Any, values: FloatArray) -> Answer:
+    """Return how a detector answers validated rows whose kernel values with its training rows, (n, m), are known."""
+    support = detector.model_.support
+    beta = np.zeros(values.shape[1])
+    beta[support.rows] = support.coefficients
+    decisions = detector._score(values @ beta, X) - detector.offset_
+    return Answer(decisions, decisions >= 0)
+
+
+def chains(search: Search, runs: Sequence[Run]) -> list[Chain]:
+    """Return chains of those runs that can share distances."""
+    if search.fit_params:
+        return []
+    known = {candidate: _link(search, candidate) for candidate in sorted({candidate for candidate, _ in runs})}
+    linked = defaultdict(list)
+    for candidate, number in runs:
+        if link := known[candidate]:
+            linked[number, link.alike].append(link)
+    return [
+        Chain(search, number, sorted(links, key=lambda link: link.place, reverse=True))
+        for (number, _), links in linked.items()
+    ]
+
+
+def _link(search: Search, candidate: int) -> _Link | None:
+    """Return a candidate as a link, None where it cannot be in a chain.
+
+    A candidate may replace any step, so that its own detector decides; a candidate that cannot be named is not shared.
+    """
+    try:
+        model, parameters = search.unfitted(candidate)
+        final = _final(model)
+        if not isinstance(final, SupportVectorDetector) or final.kernel != "rbf":
+            return None
+        prefix = f"{model.steps[-1][0]}__" if isinstance(model, Pipeline) else ""
+        own = {name.removeprefix(prefix): value for name, value in parameters.items() if name.startswith(prefix)}
+        rest = {name: value for name, value in parameters.items() if not name.startswith(prefix)}
+        return _Link(candidate, model, own, f"{joblib.hash(rest)} {sorted(own)}")
+    except Exception:  # an independent fit raises the same error
+        return None
+
+
+def _final(model: Any) -> Any:
+    return model[-1] if isinstance(model, Pipeline) else model
 
 
 def _wanted(search: Search) -> set[str]:
@@ -134,17 +339,18 @@ def _wanted(search: Search) -> set[str]:
 
 
 def _recorded(record: Mapping[str, Any], wanted: set[str]) -> Outcome | None:
-    """Return the outcome that a record holds, None where it holds none."""
-    measured, seconds = record.get("measured"), [record.get("fit_time"), record.get("score_time")]
+    """Return the outcome that a record of a journal holds, None where it holds none."""
+    measured = record.get("measured")
+    others = [record.get(name) for name in ("nominal_recall", "fit_time", "score_time")]
     if not isinstance(measured, dict) or not wanted <= set(measured):
         return None
-    if not all(isinstance(number, float | int) for number in [*measured.values(), *seconds]):
+    if not all(isinstance(number, float | int) for number in [*measured.values(), *others]):
         return None
-    return Outcome(measured, record["fit_time"], record["score_time"])
+    return Outcome(measured, record["nominal_recall"], record["fit_time"], record["score_time"])
 
 
 def _keys(search: Search) -> dict[Run, str]:
-    """Return a name for each run, made of all that its outcome depends on."""
+    """Return a name for each run in a journal, made of all that its outcome depends on."""
     try:
         known = (clone(search.estimator), search.X, dict(search.fit_params), repr(search.criterion))
         # Without weights the name has none, so that journals of searches with and without weights stay valid.
@@ -156,8 +362,4 @@ def _keys(search: Search) -> dict[Run, str]:
             f"A journal names its runs by the estimator, the data and the parameters, of which something cannot be "
             f"pickled ({error}). Define functions at the top of a module, or leave journal out."
         ) from error
-    return {
-        (candidate, split): f"{common}-{candidate_name}-{part_name}"
-        for candidate, candidate_name in enumerate(candidates)
-        for split, part_name in enumerate(splits)
-    }
+    return {(c, p): f"{common}-{name}-{split}" for c, name in enumerate(candidates) for p, split in enumerate(splits)}

@@ -1,8 +1,10 @@
 """Search for the parameters of a one-class detector with positives alone, in scikit-learn's manner.
 
-It is no `BaseSearchCV`, which fits each candidate by itself and takes the mean of one score a fold: a criterion scores
-the means of all candidates together, on synthetic outliers that belong to a fold. Nor could candidates share distances
-and solutions there, which makes a search 2 to 13 times as fast, or a killed one go on from its journal.
+It is no `BaseSearchCV`. That fits each candidate on each fold by itself and takes the mean of a score of the held-out
+rows, where a criterion scores the means of all candidates together; left-out scores need no held-out rows at all; and
+synthetic outliers belong to a fold, of which a scorer is not told. Its one method that fits has to be replaced for each
+of these, and then for shared distances and solutions, which make a search 2 to 13 times as fast, for the journal, and
+for threads. What would be left to inherit are predict and its like, with methods that no detector has.
 """
 
 from __future__ import annotations
@@ -17,8 +19,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 from joblib import effective_n_jobs
+from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, OutlierMixin, clone
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection import ParameterGrid
 from sklearn.utils import check_array, check_random_state, get_tags, indexable
 from sklearn.utils.metaestimators import available_if
@@ -26,19 +29,23 @@ from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.data.checks import reading
 from slabsvm.detectors.answers import refuse_classifier
-from slabsvm.detectors.pipelines import predict_learned
-from slabsvm.detectors.weighting import checked_weights, routed
+from slabsvm.fitted.pipelines import predict_learned
+from slabsvm.fitted.weighting import checked_weights, routed
 from slabsvm.runtime.arrays import FloatArray
-from slabsvm.runtime.caller import warn
+from slabsvm.runtime.caller import counted, warn
 from slabsvm.runtime.objects import atomic
 from slabsvm.runtime.sklearn_private import HasMethods, Interval, StrOptions, _fit_context, _num_samples
-from slabsvm.selection.criteria import NAMED, Criterion, NothingToldApartWarning
-from slabsvm.selection.edges import WIDENINGS, at_edge, beyond, named, warn_of_edges
-from slabsvm.selection.folds import LEAVE_ONE_OUT, n_held_out, splits_of
-from slabsvm.selection.judging import Outcome, Search, Split, results_of
-from slabsvm.selection.leakage import warn_of_labels, warn_of_scaling
+from slabsvm.selection.criteria import NAMED, Criterion, GridEdgeWarning, NothingToldApartWarning
+from slabsvm.selection.folds import LEAVE_ONE_OUT, Split, splits_of, warn_of_labels, warn_of_scaling
 from slabsvm.selection.progress import Progress, Steps, WithProgress, refit_cost
-from slabsvm.selection.runs import run_all
+from slabsvm.selection.runs import Outcome, Search, run_all
+
+Candidates = Sequence[Mapping[str, Any]]
+
+# With fewer values of a parameter than this, a best value at an end means nothing.
+FEWEST_VALUES = 3
+# A grid is widened by so many values at most.
+WIDENINGS = 4
 
 
 def _refitted_has(name: str) -> Callable[[Any], bool]:
@@ -118,8 +125,8 @@ class LabelFreeSearchCV(WithProgress, MetaEstimatorMixin, OutlierMixin, BaseEsti
     cv_results_ : dict of str to array of shape (n_candidates,)
         As `GridSearchCV`'s: ``params``, ``param_*``, ``mean_test_score`` (the criterion's score, of means over the
         folds), ``split*_test_score``, ``std_test_score``, ``rank_test_score``, ``mean_fit_time``, ``mean_score_time``
-        and their ``std_*``; and what the criterion measured, as ``split*_recall``, ``mean_recall``, ``std_recall``, and
-        so on.
+        and their ``std_*``; what the criterion measured, as ``split*_recall``, ``mean_recall``, ``std_recall``, and so
+        on; and ``nominal_recall``, what each candidate's parameters ask for, NaN where they do not say.
     criterion_ : Criterion
     n_splits_ : int
         Number of folds; 1 for cv="leave-one-out".
@@ -216,13 +223,13 @@ class LabelFreeSearchCV(WithProgress, MetaEstimatorMixin, OutlierMixin, BaseEsti
         -----
         slabsvm.LeakageWarning
             When equal rows straddle the folds, when the features look as if all rows had been scaled together
-            (`slabsvm.selection.leakage.warn_of_scaling` says what can be seen), and when y holds labels of more than
+            (`slabsvm.selection.folds.warn_of_scaling` says what can be seen), and when y holds labels of more than
             one class.
-        slabsvm.selection.criteria.RecallMissedWarning
+        slabsvm.selection.RecallMissedWarning
             When no candidate keeps the recall that the criterion asks for.
-        slabsvm.selection.criteria.NothingToldApartWarning
+        slabsvm.selection.NothingToldApartWarning
             When the best candidate accepts synthetic outliers as often as positives, or all candidates score the same.
-        slabsvm.selection.edges.GridEdgeWarning
+        slabsvm.selection.GridEdgeWarning
             When the best candidate has the smallest or largest of three or more values of a parameter.
         """
         refuse_classifier(self.estimator, self)
@@ -239,7 +246,12 @@ class LabelFreeSearchCV(WithProgress, MetaEstimatorMixin, OutlierMixin, BaseEsti
             ensure_min_samples=2,
             estimator=self,
         )
-        candidates = self._candidates()
+        candidates = list(ParameterGrid(self.param_grid))
+        if not candidates:
+            raise ValueError(
+                "param_grid is an empty list, so that there is no candidate to fit. Give a dict of lists, such as "
+                "{'gamma': [0.01, 0.1, 1.0]}, or {} for the estimator as it is."
+            )
         self.criterion_ = NAMED[self.criterion] if isinstance(self.criterion, str) else self.criterion
         self.criterion_.validate()
         warn_of_labels(y)
@@ -262,10 +274,10 @@ class LabelFreeSearchCV(WithProgress, MetaEstimatorMixin, OutlierMixin, BaseEsti
 
     def _search(self, search: Search, steps: Steps) -> None:
         """Fit and judge all candidates, and those beyond them while the best is at the edge; keep the results."""
-        n_asked = n_held_out(search.splits)
+        n_asked = sum(split.n_trials for split in search.splits)
         candidates: list[Mapping[str, Any]] = []
         outcomes: list[list[Outcome]] = []
-        further: list[Mapping[str, Any]] = list(search.candidates)
+        further: Candidates = search.candidates
         widened: dict[str, int] = {}
         while further:
             outcomes += run_all(
@@ -285,7 +297,7 @@ class LabelFreeSearchCV(WithProgress, MetaEstimatorMixin, OutlierMixin, BaseEsti
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
         self._warn_of_the_choice(candidates, n_asked, widened)
 
-    def _beyond(self, candidates: Sequence[Mapping[str, Any]], widened: dict[str, int]) -> list[Mapping[str, Any]]:
+    def _beyond(self, candidates: Candidates, widened: dict[str, int]) -> list[dict[str, Any]]:
         """Return the candidates beyond the edge that the best one is at, and count them in `widened`; or none."""
         name = None if self.widen is None else named(candidates, self.widen)
         if name is None or widened.get(name, 0) == WIDENINGS:
@@ -294,18 +306,17 @@ class LabelFreeSearchCV(WithProgress, MetaEstimatorMixin, OutlierMixin, BaseEsti
         if side == 0:
             return []
         widened[name] = widened.get(name, 0) + 1
-        return list(beyond(candidates, self.best_index_, name, side))
+        return beyond(candidates, self.best_index_, name, side)
 
-    def _warn_of_the_choice(
-        self, candidates: Sequence[Mapping[str, Any]], n_asked: int, widened: Mapping[str, int]
-    ) -> None:
+    def _warn_of_the_choice(self, candidates: Candidates, n_asked: int, widened: Mapping[str, int]) -> None:
         """Warn where the choice misses the recall, tells nothing apart, or is at the edge of the grid."""
         measured = {
             name.removeprefix("mean_"): float(values[self.best_index_])
             for name, values in self.cv_results_.items()
             if name.startswith("mean_")
         }
-        self.criterion_.warn_of(measured["recall"], n_asked)
+        nominal = float(self.cv_results_["nominal_recall"][self.best_index_])
+        self.criterion_.warn_of(measured["recall"], n_asked, nominal)
         scores = self.cv_results_["mean_test_score"]
         doubt = self.criterion_.doubt(measured, n_asked)
         if len(candidates) > 1 and (scores == scores[0]).all():
@@ -317,7 +328,7 @@ class LabelFreeSearchCV(WithProgress, MetaEstimatorMixin, OutlierMixin, BaseEsti
         if doubt:
             warn(doubt, NothingToldApartWarning)
         else:
-            warn_of_edges(candidates, scores, self.best_index_, widened)
+            _warn_of_edges(candidates, scores, self.best_index_, widened)
 
     @property
     def n_features_in_(self) -> int:
@@ -338,8 +349,7 @@ class LabelFreeSearchCV(WithProgress, MetaEstimatorMixin, OutlierMixin, BaseEsti
     def predict(self, X: Any) -> npt.NDArray[np.intp]:
         """Return the best detector's +1 or -1 for each row, shape (n_samples,)."""
         check_is_fitted(self)
-        answers: npt.NDArray[np.intp] = self.best_estimator_.predict(X)
-        return answers
+        return np.asarray(self.best_estimator_.predict(X))
 
     @available_if(_refitted_has("predict"))
     def fit_predict(self, X: Any, y: Any = None, **kwargs: Any) -> npt.NDArray[np.intp]:
@@ -353,47 +363,180 @@ class LabelFreeSearchCV(WithProgress, MetaEstimatorMixin, OutlierMixin, BaseEsti
     def decision_function(self, X: Any) -> FloatArray:
         """Return the best detector's decision for each row, shape (n_samples,): >= 0 for accepted ones."""
         check_is_fitted(self)
-        values: FloatArray = self.best_estimator_.decision_function(X)
-        return values
+        return np.asarray(self.best_estimator_.decision_function(X))
 
     @available_if(_refitted_has("score_samples"))
     def score_samples(self, X: Any) -> FloatArray:
         """Return how normal the best detector holds each row to be, shape (n_samples,)."""
         check_is_fitted(self)
-        values: FloatArray = self.best_estimator_.score_samples(X)
-        return values
+        return np.asarray(self.best_estimator_.score_samples(X))
 
     def _best_detector(self, attribute: str) -> Any:
         """Return the best detector, or say in scikit-learn's way that there is no such attribute."""
-        try:
-            check_is_fitted(self)
-        except NotFittedError as error:
-            raise AttributeError(f"{type(self).__name__} has no {attribute} before it is fitted.") from error
+        if not hasattr(self, "cv_results_"):
+            raise AttributeError(f"{type(self).__name__} has no {attribute} before it is fitted.")
         if not self.refit:
             raise AttributeError(f"{type(self).__name__} has no {attribute}, since it was made with refit=False.")
         return self.best_estimator_
 
-    def __sklearn_is_fitted__(self) -> bool:
-        """Whether there are results."""
-        return hasattr(self, "cv_results_")
-
     def __sklearn_tags__(self) -> Any:
         """Return what scikit-learn wants to know about the input: what the estimator says of its own."""
         tags = super().__sklearn_tags__()
-        inner = get_tags(self.estimator)
-        tags.input_tags = deepcopy(inner.input_tags)
+        tags.input_tags = deepcopy(get_tags(self.estimator).input_tags)
         return tags
-
-    def _candidates(self) -> list[dict[str, Any]]:
-        candidates = list(ParameterGrid(self.param_grid))
-        if not candidates:
-            raise ValueError(
-                "param_grid is an empty list, so that there is no candidate to fit. Give a dict of lists, such as "
-                "{'gamma': [0.01, 0.1, 1.0]}, or {} for the estimator as it is."
-            )
-        return candidates
 
     def _splits(self, X: Any, groups: Any = None, weights: FloatArray | None = None) -> list[Split]:
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         pairwise = get_tags(self.estimator).input_tags.pairwise
         return splits_of(X, self.cv, self.criterion_, groups=groups, seed=seed, pairwise=pairwise, weights=weights)
+
+
+def results_of(
+    criterion: Criterion,
+    candidates: Candidates,
+    outcomes: Sequence[Sequence[Outcome]],
+    n_held_out: int,
+    error_score: float | str,
+) -> dict[str, Any]:
+    """Return cv_results_ from outcomes by candidate and split; warn of fits that failed, and raise if all did."""
+
+    def table(names: str, key: str = "") -> FloatArray:
+        values = [[getattr(outcome, names) for outcome in row] for row in outcomes]
+        return np.array([[value.get(key, np.nan) if key else value for value in row] for row in values])
+
+    def scores(means: dict[str, FloatArray], n: int) -> FloatArray:
+        """Return the criterion's scores, NaN for candidates of which a fit failed."""
+        whole = np.flatnonzero(np.isfinite(means["recall"])).tolist()
+        found = np.full(len(candidates), np.nan)
+        if len(whole):
+            some = {name: values[whole] for name, values in (means | nominal).items()}
+            found[whole] = criterion.scores(some, [candidates[place] for place in whole], n)
+        return found
+
+    if failures := [outcome.failure for row in outcomes for outcome in row if outcome.failure]:
+        total = sum(map(len, outcomes))
+        text = f"{len(failures)} of {total} fits failed; the first says: {failures[0]}"
+        if len(failures) == total:
+            raise ValueError(f"Nothing could be fitted. {text}")
+        remedy = "The candidates that they belong to rank last; error_score='raise' shows where it comes from."
+        warn(f"{text}. {remedy}", FitFailedWarning)
+    n_splits = len(outcomes[0])
+    times = {name: table(name) for name in ("fit_time", "score_time")}
+    nominal = {"nominal_recall": table("nominal_recall")[:, 0]}
+    names = sorted({name for row in outcomes for outcome in row for name in outcome.measured})
+    measured = {name: table("measured", name) for name in names}
+    by_split = [
+        scores({name: values[:, split] for name, values in measured.items()}, n_held_out // n_splits)
+        for split in range(n_splits)
+    ]
+    means = {name: values.mean(axis=1) for name, values in measured.items()}
+    overall = scores(means, n_held_out)
+    failed = np.isnan(overall)
+    if failed.all():
+        raise ValueError("Every candidate's score is NaN, so that none can be chosen. Check the grid and the data.")
+    # Equal scores are told apart by recall, and failures are last.
+    pairs = np.stack([np.where(failed, -np.inf, overall), np.where(np.isnan(means["recall"]), -1.0, means["recall"])])
+    places = np.unique(pairs, axis=1, return_inverse=True)[1].ravel()
+    results: dict[str, Any] = {}
+    for name, values in times.items():
+        results |= {f"mean_{name}": values.mean(axis=1), f"std_{name}": values.std(axis=1)}
+    results |= {**dict(_parameter_columns(candidates)), "params": list(candidates)}
+    results |= {f"split{split}_test_score": values for split, values in enumerate(by_split)}
+    results["mean_test_score"] = overall if error_score == "raise" else np.where(failed, float(error_score), overall)
+    results["std_test_score"] = np.std(by_split, axis=0)
+    results["rank_test_score"] = np.asarray(rankdata(-places, method="min"), dtype=np.int32)
+    for name, values in measured.items():
+        results |= {f"split{split}_{name}": values[:, split] for split in range(n_splits)}
+        results |= {f"mean_{name}": means[name], f"std_{name}": values.std(axis=1)}
+    return results | nominal
+
+
+def _parameter_columns(candidates: Candidates) -> Iterator[tuple[str, Any]]:
+    """Give a masked column param_NAME for each parameter, of its own type where all values are numbers."""
+    for name in names_of(candidates):
+        values = {place: candidate[name] for place, candidate in enumerate(candidates) if name in candidate}
+        kinds = set(map(type, values.values()))
+        dtype = np.result_type(*kinds) if kinds <= {int, float} else object
+        column = np.ma.MaskedArray(np.empty(len(candidates), dtype=dtype), mask=True)
+        for place, value in values.items():
+            column[place] = value
+        yield f"param_{name}", column
+
+
+def names_of(candidates: Candidates) -> list[str]:
+    """Return the names of all parameters of a grid, in order."""
+    return sorted({name for candidate in candidates for name in candidate})
+
+
+def named(candidates: Candidates, wanted: str) -> str | None:
+    """Return the full name of a parameter, given it or its last part; None where the grid has no such parameter."""
+    return next((name for name in names_of(candidates) if wanted in (name, name.rpartition("__")[2])), None)
+
+
+def is_number(value: Any) -> bool:
+    """Return whether a parameter's value is a number."""
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
+
+
+def at_edge(candidates: Candidates, scores: FloatArray, best: int, name: str) -> int:
+    """Return 1 where the best candidate has the largest value of a parameter, -1 for the smallest, and else 0.
+
+    0 too where the parameter is no number, where it has fewer than FEWEST_VALUES values among the candidates that
+    differ from the best in numbers alone, and where the next value towards the middle scores as well.
+    """
+    value, values = candidates[best].get(name), _values(candidates, best, name)
+    if not is_number(value) or len(values) < FEWEST_VALUES or values[0] < value < values[-1]:
+        return 0
+    side = 1 if value == values[-1] else -1
+    wanted = {**candidates[best], name: values[-2] if side > 0 else values[1]}
+    for place, candidate in enumerate(candidates):
+        if candidate.keys() == wanted.keys() and all(_same(candidate[key], wanted[key]) for key in wanted):
+            return side if scores[place] < scores[best] else 0
+    return side
+
+
+def beyond(candidates: Candidates, best: int, name: str, side: int) -> list[dict[str, Any]]:
+    """Return the candidates that have the best one's value of a parameter, with the next value beyond it.
+
+    The values go on by the ratio of the last two, or by their difference if one of these is not positive.
+    """
+    values = _values(candidates, best, name)
+    last, before = (values[-1], values[-2]) if side > 0 else (values[0], values[1])
+    further = last * (last / before) if min(last, before) > 0 else last + (last - before)
+    return [{**one, name: further} for one in candidates if one.get(name) == candidates[best][name]]
+
+
+def _warn_of_edges(candidates: Candidates, scores: FloatArray, best: int, widened: Mapping[str, int]) -> None:
+    """Warn of each parameter of which the best candidate has the last value; `widened` says how often grids went on."""
+    for name in sorted(candidates[best]):
+        side = at_edge(candidates, scores, best, name)
+        if side == 0:
+            continue
+        end, other = ("largest", "larger") if side > 0 else ("smallest", "smaller")
+        text = f"The best {name}, {candidates[best][name]:.3g}, is the {end} that was tried"
+        if widened.get(name):
+            text += (
+                f", though the grid went on {counted(widened[name], 'time')}: what the criterion measures goes "
+                f"on getting better as it gets {other}, so that it chooses the end of the grid and not a best value. "
+                "Look at slabsvm.display.draw_search, and search by another criterion."
+            )
+        else:
+            text += (
+                f", and a better one may lie beyond. Add {other} values to the grid, or let it go on by itself "
+                f"with widen={name!r}."
+            )
+        warn(text, GridEdgeWarning)
+
+
+def _values(candidates: Candidates, best: int, name: str) -> list[Any]:
+    """Return in order the values of a parameter among the candidates that differ from the best in numbers alone."""
+
+    def alike(value: Any, other: Any) -> bool:
+        return (is_number(value) and is_number(other)) or _same(value, other)
+
+    some = [one for one in candidates if all(alike(one.get(key), value) for key, value in candidates[best].items())]
+    return sorted({one[name] for one in some if is_number(one.get(name))})
+
+
+def _same(value: Any, other: Any) -> bool:
+    return value is other or (isinstance(value, str | int | float | np.number) and bool(value == other))

@@ -186,7 +186,7 @@ def background_regions(
         Largest share of a region that objects may cover, summed over them. Its intersection over union with any object
         is then at most this too. (The reverse is not so: a piece of a large cat has a small IoU with the cat, and so
         has a flock with each of its sheep.) The share is of the region, not of the object: a region may hold small
-        objects whole, also of the class itself; docs/developers/pascal-voc.md says how many do. Of many regions from
+        objects whole, also of the class itself; docs/results/pascal-voc.md says how many do. Of many regions from
         few images most overlap another one.
 
     Returns

@@ -13,14 +13,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from slabsvm.detectors.dependence import DependenceModel, Regressions
-from slabsvm.detectors.explanation import Usual
 from slabsvm.detectors.kernel_density import Density, DensityModel
 from slabsvm.detectors.kernel_pca import Subspace
-from slabsvm.detectors.model import Support, SupportVectorModel
-from slabsvm.detectors.neighbours import Neighbourhood, NeighboursModel
-from slabsvm.detectors.planes import SlabPlanes, TwoSided
-from slabsvm.detectors.surprise import Shares, Surprise
+from slabsvm.ensemble.auto import CombinedModel
+from slabsvm.ensemble.combination import Combination, Member
+from slabsvm.ensemble.dependence import DependenceModel, Regressions
+from slabsvm.ensemble.neighbours import Neighbourhood, NeighboursModel
+from slabsvm.ensemble.surprise import Shares, Surprise
 from slabsvm.files.models.archive import At, exactly
 from slabsvm.files.models.estimators import Entry, Estimator, Values
 from slabsvm.files.models.kinds import (
@@ -41,6 +40,9 @@ from slabsvm.files.models.kinds import (
     Text,
     Whole,
 )
+from slabsvm.fitted.explanation import Usual
+from slabsvm.fitted.model import Support, SupportVectorModel
+from slabsvm.fitted.planes import SlabPlanes, TwoSided
 from slabsvm.kernels.additive import Chi2, Intersection
 from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.expansion import Expansion
@@ -50,8 +52,6 @@ from slabsvm.kernels.named import NAMED
 from slabsvm.kernels.rbf import RBF
 from slabsvm.kernels.tables import Chi2Table, IntersectionTable, WeightVector
 from slabsvm.runtime.arrays import FloatArray, IntArray
-from slabsvm.selection.auto import CombinedModel
-from slabsvm.selection.combination import Combination, Member
 
 # A sum of a kernel's functions, with the kernel: None for a precomputed one.
 Function = tuple[Kernel | None, Any]

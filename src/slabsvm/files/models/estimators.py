@@ -259,7 +259,7 @@ def _entry_of(model: Any, at: At) -> Entry:
     for name, entry in at.classes.items():
         if name.rpartition(".")[2] == type(model).__name__ and entry.model is type(model):
             return entry
-    remedy = "put one of those that docs/developers/model-files.md lists in its place"
+    remedy = "put one of those that docs/reference/model-files.md lists in its place"
     if hasattr(model, "best_estimator_") or hasattr(model, "param_grid"):
         remedy = "save its best_estimator_"
     elif type(model).__module__ == "slabsvm.detectors.pyod":

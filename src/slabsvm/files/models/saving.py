@@ -1,4 +1,4 @@
-"""Models in files, without pickle: `save` and `load`. docs/developers/model-files.md states the format."""
+"""Models in files, without pickle: `save` and `load`. docs/reference/model-files.md states the format."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def save(model: Any, path: str | os.PathLike[str], *, training: bool = True) -> 
     ----------
     model : estimator
         A detector of this package, fitted or not; `ConformalDetector` and `OpenSetClassifier`; pipelines of these with
-        the steps that docs/developers/model-files.md lists; a `DriftMonitor`, with all that it knows of its stream.
+        the steps that docs/reference/model-files.md lists; a `DriftMonitor`, with all that it knows of its stream.
     path : path
     training : bool, default=True
         Whether to keep what prediction does not need: leave-one-out scores of single detectors, fingerprints of the

@@ -14,19 +14,18 @@ from sklearn.pipeline import Pipeline
 from slabsvm.conformal.detector import ConformalDetector
 from slabsvm.conformal.p_values import LARGEST_SHARE, WHOLE, WITHOUT_NEXT, Ranking, Segment, unit_of, usual_size
 from slabsvm.conformal.remoteness import least_mass, needs_reach
-from slabsvm.detectors.base import ROUNDING_UNITS
-from slabsvm.detectors.dependence import LARGEST, DependenceDetector
 from slabsvm.detectors.kernel_density import KernelDensityDetector
 from slabsvm.detectors.kernel_pca import KernelPCADetector
 from slabsvm.detectors.kernelized import KernelDetector
 from slabsvm.detectors.linear_slab import LinearOneClassSlabSVM
-from slabsvm.detectors.neighbours import FARTHEST, NeighboursDetector
 from slabsvm.detectors.one_class_svm import OneClassSVM
-from slabsvm.detectors.planes import LOWEST, OUT_OF_REACH, TwoSided
 from slabsvm.detectors.slab import OneClassSlabSVM
-from slabsvm.detectors.surprise import LARGEST as LARGEST_SURPRISE
-from slabsvm.detectors.surprise import TIE, Surprise
 from slabsvm.detectors.svdd import SVDD
+from slabsvm.ensemble.auto import AutoSlabSVM
+from slabsvm.ensemble.dependence import LARGEST, DependenceDetector
+from slabsvm.ensemble.neighbours import FARTHEST, NeighboursDetector
+from slabsvm.ensemble.surprise import LARGEST as LARGEST_SURPRISE
+from slabsvm.ensemble.surprise import TIE, Surprise
 from slabsvm.files.onnx.graph import (
     Graph,
     ImpreciseError,
@@ -57,11 +56,12 @@ from slabsvm.files.onnx.sums import (
     share_samples,
     squared_lengths,
 )
+from slabsvm.fitted.model import ROUNDING_UNITS
+from slabsvm.fitted.planes import LOWEST, OUT_OF_REACH, TwoSided
 from slabsvm.kernels.expansion import Expansion
 from slabsvm.kernels.rbf import RBF
 from slabsvm.kernels.tables import WeightVector
 from slabsvm.runtime.arrays import FloatArray
-from slabsvm.selection.auto import AutoSlabSVM
 from slabsvm.selection.search import LabelFreeSearchCV
 
 

@@ -10,19 +10,19 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.conformal.detector import ConformalDetector
-from slabsvm.detectors.dependence import DependenceDetector
 from slabsvm.detectors.kernel_density import KernelDensityDetector
 from slabsvm.detectors.kernel_pca import KernelPCADetector
 from slabsvm.detectors.linear_slab import LinearOneClassSlabSVM
-from slabsvm.detectors.neighbours import NeighboursDetector
 from slabsvm.detectors.one_class_svm import OneClassSVM
 from slabsvm.detectors.slab import OneClassSlabSVM
 from slabsvm.detectors.svdd import SVDD
+from slabsvm.ensemble.auto import AutoSlabSVM
+from slabsvm.ensemble.dependence import DependenceDetector
+from slabsvm.ensemble.neighbours import NeighboursDetector
 from slabsvm.files.onnx.answers import computed
 from slabsvm.files.onnx.graph import NEWEST_OPSET, OLDEST_OPSET
 from slabsvm.files.onnx.steps import Inputs, Matrix, Table, known, width
 from slabsvm.runtime.extras import load
-from slabsvm.selection.auto import AutoSlabSVM
 from slabsvm.selection.search import LabelFreeSearchCV
 from slabsvm.tables.encoder import TableEncoder
 

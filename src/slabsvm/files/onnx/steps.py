@@ -14,7 +14,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, RobustScaler, StandardScaler
 
-from slabsvm.detectors.normal_scores import NormalScores
+from slabsvm.ensemble.normal_scores import NormalScores
 from slabsvm.files.onnx.graph import (
     OLDEST_OPSET,
     Graph,
@@ -279,7 +279,7 @@ def width(model: Any) -> int:
 
 
 def view_of(view: Any, rows: Tensor) -> Tensor:
-    """Return rows as `slabsvm.selection.combination.viewed` does: what overflows becomes the largest number."""
+    """Return rows as `slabsvm.ensemble.combination.viewed` does: what overflows becomes the largest number."""
     if view is None:
         return rows
     largest = float(np.finfo(rows.graph.dtype).max)

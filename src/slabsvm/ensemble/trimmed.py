@@ -28,10 +28,11 @@ from slabsvm.conformal.p_values import whole_up
 from slabsvm.conformal.remoteness import innermost
 from slabsvm.conformal.wrapping import Wrapping
 from slabsvm.detectors.answers import answer, left_out_decisions, refuse_classifier
-from slabsvm.detectors.base import SlabCollapseWarning, distinct_of, parameters, rounding_of
+from slabsvm.detectors.base import SlabCollapseWarning, distinct_of, parameters
 from slabsvm.detectors.explained import explanation_of
 from slabsvm.detectors.one_class_svm import OneClassSVM
 from slabsvm.dual.program import weighted_quantile
+from slabsvm.fitted.model import rounding_of
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
 from slabsvm.runtime.caller import silenced
 from slabsvm.runtime.objects import atomic

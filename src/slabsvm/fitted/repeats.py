@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from slabsvm.detectors.planes import LEAST_SIDE
-from slabsvm.detectors.recall import LOST_RECALL, SAME_WEIGHT
 from slabsvm.dual.program import MOST_PLANES, Dual
+from slabsvm.fitted.planes import LEAST_SIDE
+from slabsvm.fitted.recall import LOST_RECALL, SAME_WEIGHT
 from slabsvm.runtime.arrays import FloatArray
 
 # How far beyond samples that repeat and tie their plane is put, as a share of the slab's width: so far that they are at

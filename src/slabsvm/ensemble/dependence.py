@@ -29,13 +29,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.data.groups import Groups
-from slabsvm.detectors import grouped
-from slabsvm.detectors.base import Detector, checked_rows, parameters, rounding_of
-from slabsvm.detectors.explanation import Explanation, of_distances
-from slabsvm.detectors.model import Model
-from slabsvm.detectors.surprise import Surprise
-from slabsvm.detectors.training import Training
+from slabsvm.detectors.base import Detector, checked_rows, fit_with_groups, parameters
 from slabsvm.dual.program import weighted_quantile
+from slabsvm.ensemble.surprise import Surprise
+from slabsvm.fitted.explanation import Explanation, of_distances
+from slabsvm.fitted.model import Model, rounding_of
+from slabsvm.fitted.training import Training
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.objects import cached_property
@@ -93,7 +92,7 @@ class Regressions:
     def _predicted(self, Z: FloatArray) -> FloatArray:
         """Return what each target is expected to be in standardised rows, (n, t), in standard deviations."""
         # numba is imported for the first row that is scored.
-        from slabsvm.kernels.exponentials import sums_without
+        from slabsvm.compiled.exponentials import sums_without
 
         slopes, constants = self._linear
         found = np.asarray(sums_without(Z, self._columns, self.targets, self.gammas, self.coefficients))
@@ -194,6 +193,8 @@ class DependenceDetector(Detector):
     targets_: IndexArray = field(init=False)
     model_: DependenceModel = field(init=False)
 
+    _leaves_one_copy: ClassVar[bool] = True
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_targets": [Interval(Integral, 1, None, closed="left")],
         "max_samples": [Interval(Integral, 2, None, closed="left")],
@@ -201,7 +202,7 @@ class DependenceDetector(Detector):
         "random_state": ["random_state"],
     }
 
-    fit = grouped.fit
+    fit = fit_with_groups
 
     def expected(self, X: Any) -> FloatArray:
         """Return what each feature is expected to be by the others, shape (n_samples, n_features).

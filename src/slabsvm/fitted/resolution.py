@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from slabsvm.detectors.base import rounding_of
 from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Solution, Status
+from slabsvm.fitted.model import rounding_of
 from slabsvm.gram.base import Gram
 
 # A gap of more than this share of what the samples' differences can do to an objective has told none of them apart.

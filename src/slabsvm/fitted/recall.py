@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from itertools import count
 
@@ -33,35 +34,82 @@ def foretold(share: float, weights: FloatArray) -> tuple[float, float]:
     recall has a beta distribution, of the mean share m / (m + 1) and the variance r (1 - r) / (m + 2). Samples that
     repeat, those that weigh more than the lightest, are no new rows, and lose nothing.
     """
-    m = len(weights)
-    expected = share * (1.0 - _share_once(weights) / (m + 1))
-    return expected, float(np.sqrt(expected * max(1.0 - expected, 0.0) / (m + 2)))
+    return _foretold(share, len(weights), share_once(weights))
 
 
-def too_few(weights: FloatArray, nominal: float, what: str) -> str:
-    """Return the warning where the recall of so many samples may be LOST_RECALL too small, or nothing.
+def too_few(n: float, nominal: float, what: str, remedy: str = "Give {least} or more.") -> str:
+    """Return the warning where the recall by n samples in random order may be LOST_RECALL too small, or nothing.
 
-    That is where `foretold` less its error is less than the nominal recall by more. Where most rows repeat each other,
-    their distinct samples say nothing of new rows.
+    That is where `foretold` less its error is less than the nominal recall by more.
     """
-    if _share_once(weights) < MOST:
+    expected, error = _foretold(nominal, n)
+    if expected - error >= nominal - LOST_RECALL:
         return ""
-
-    def lost(m: int) -> bool:
-        expected, error = foretold(nominal, np.ones(m))
-        return expected - error < nominal - LOST_RECALL
-
-    if not lost(len(weights)):
-        return ""
-    least = next(m for m in count(len(weights)) if not lost(m))
-    expected, error = foretold(nominal, np.ones(len(weights)))
+    least = next(m for m in count(math.ceil(n)) if np.subtract(*_foretold(nominal, m)) >= nominal - LOST_RECALL)
     return (
-        f"{len(weights)} {what} are few to put a threshold by: where {nominal:.0%} of new positives are to be "
-        f"accepted, expect {expected:.0%}, with a standard error of {error:.0%}. Give {least} or more."
+        f"{what} to put a threshold by: where {nominal:.0%} of new positives are to be accepted, expect "
+        f"{expected:.0%}, with a standard error of {error:.0%}. {remedy.format(least=least)}"
     )
 
 
-def _share_once(weights: FloatArray) -> float:
+def too_few_distinct(weights: FloatArray, nominal: float) -> str:
+    """Return the warning where distinct samples of these weights are too few, or nothing.
+
+    Where most rows repeat each other, their distinct samples say nothing of new rows.
+    """
+    if share_once(weights) < MOST:
+        return ""
+    return too_few(len(weights), nominal, f"{len(weights)} distinct samples are few")
+
+
+def too_uneven(weights: FloatArray, nominal: float) -> str:
+    """Return the warning where rows of these weights are too few by what they are worth, or nothing."""
+    kept = weights[weights > 0]
+    worth = effective(kept / kept.sum())
+    return too_few(
+        worth,
+        nominal,
+        f"{len(kept)} samples of weights as uneven as these are worth {worth:.3g} of equal weights, "
+        "(sum w)^2 / sum w^2, which are few",
+        "Give weights that differ less, or samples that are worth {least} or more.",
+    )
+
+
+def taken_for_copies(weights: FloatArray, nominal: float) -> str:
+    """Return the warning where weights that are counts lose new rows that repeat none, or nothing.
+
+    Of samples that repeat one copy is left out, so that they score higher than a row that was never seen. The threshold
+    may reject as many of the others as are to be rejected of all.
+    """
+    once = share_once(weights)
+    least = max(1.0 - (1.0 - nominal) / once, 0.0)
+    if least >= nominal - LOST_RECALL:
+        return ""
+    return (
+        "The sample weights are whole multiples of one another, and count copies: by them "
+        f"{1.0 - once:.0%} of the samples repeat, and so will as many new positives. Yet a feature tells all samples "
+        f"apart. Of new positives that repeat none expect as few as {least:.0%} to be accepted, where {nominal:.0%} "
+        "are to be. If the weights say how much samples matter, put the threshold by rows that were held out: "
+        f"ConformalDetector(model, alpha={1.0 - nominal:.3g}) does."
+    )
+
+
+def alike(weights: FloatArray) -> bool:
+    """Return whether all weights but zeros are the same."""
+    return bool(weights.max() <= (1.0 + SAME_WEIGHT) * weights[weights > 0].min())
+
+
+def effective(shares: FloatArray) -> float:
+    """Return how many rows of one weight say as much as rows of these shares, which sum to 1 (Kish 1965)."""
+    return 1.0 / float(shares @ shares)
+
+
+def _foretold(share: float, m: float, once: float = 1.0) -> tuple[float, float]:
+    expected = share * (1.0 - once / (m + 1))
+    return expected, math.sqrt(expected * max(1.0 - expected, 0.0) / (m + 2))
+
+
+def share_once(weights: FloatArray) -> float:
     """Return the share of those samples that weigh no more than the lightest."""
     once = weights <= (1.0 + SAME_WEIGHT) * weights.min()
     return float(weights[once].sum() / weights.sum())

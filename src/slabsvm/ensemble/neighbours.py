@@ -11,15 +11,14 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.spatial import KDTree
-from scipy.spatial.distance import cdist
 from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.detectors import grouped
-from slabsvm.detectors.base import Detector, parameters, rounding_of
-from slabsvm.detectors.explanation import Explanation, of_distances
-from slabsvm.detectors.model import Model
-from slabsvm.detectors.training import Training
+from slabsvm.data.groups import SHARED
+from slabsvm.detectors.base import Detector, fit_with_groups, parameters
 from slabsvm.dual.program import weighted_quantile
+from slabsvm.fitted.explanation import Explanation, of_distances
+from slabsvm.fitted.model import Model, rounding_of
+from slabsvm.fitted.training import Training
 from slabsvm.runtime.arrays import FloatArray, IndexArray, pieces
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.objects import cached_property
@@ -31,6 +30,9 @@ TREE_DIMENSIONS = 5
 BLOCK_BYTES = 2**24
 # Distances that overflow are this.
 FARTHEST = 1e150
+# Rows of groups of no more samples than this are asked for so many neighbours more; of larger ones, each group's rows
+# ask the others' samples.
+LARGE_GROUP = 64
 # What is typical is read off so many samples.
 TYPICAL_ROWS = 256
 
@@ -72,15 +74,16 @@ class Neighbourhood:
     def of_groups(self, X: Any, of_rows: IndexArray, of_samples: IndexArray) -> FloatArray:
         """Return the mean distance of rows of these groups, (n,), from the nearest samples of no row of their own."""
         found = np.empty(X.shape[0])
-        for rows in pieces(X.shape[0], 8 * self.samples.shape[0], BLOCK_BYTES):
-            distances = _all_distances(X[rows], self.samples)
-            distances[of_rows[rows, None] == of_samples] = np.inf
-            count = min(self.n_neighbours, distances.shape[1])
-            near = np.argpartition(distances, count - 1, axis=1)[:, :count]
-            distances = np.take_along_axis(distances, near, axis=1)
-            order = np.argsort(distances, axis=1, kind="stable")
-            near, distances = np.take_along_axis(near, order, axis=1), np.take_along_axis(distances, order, axis=1)
-            found[rows] = self._mean(distances, np.where(np.isfinite(distances), self.counts[near], 0.0))
+        largest = int(np.bincount(of_samples[of_samples != SHARED]).max(initial=0))
+        if largest <= LARGE_GROUP:
+            for rows, _, near, distances, counts in self._near(X, further=largest):
+                own = of_samples[near] == of_rows[rows, None]
+                found[rows] = self._mean(distances, np.where(own, 0.0, counts))
+            return found
+        for number in np.unique(of_rows):
+            rows, others = of_rows == number, of_samples != number
+            apart = Neighbourhood(self.samples[others], self.counts[others], self.n_neighbours)
+            found[rows] = apart.distances(X[rows])
         return found
 
     def by_feature(self, X: Any, *, further: int = 0) -> FloatArray:
@@ -207,12 +210,14 @@ class NeighboursDetector(Detector):
 
     model_: NeighboursModel = field(init=False)
 
+    _leaves_one_copy: ClassVar[bool] = True
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_neighbours": [Interval(Integral, 1, None, closed="left")],
         "nu": [Interval(Real, 0.0, 1.0, closed="right")],
     }
 
-    fit = grouped.fit
+    fit = fit_with_groups
 
     def score_samples(self, X: Any) -> FloatArray:
         """Return minus the mean distance of each row from its nearest training samples, shape (n_samples,)."""
@@ -257,12 +262,3 @@ class NeighboursDetector(Detector):
 
 def _dense(rows: Any) -> FloatArray:
     return np.asarray(rows.toarray() if sp.issparse(rows) else rows)
-
-
-def _all_distances(rows: Any, samples: Any) -> FloatArray:
-    """Return the Euclidean distances between rows and samples, (n, m)."""
-    if not sp.issparse(samples):
-        return np.asarray(np.minimum(cdist(_dense(rows), samples), FARTHEST))
-    products = _dense(sp.csr_array(rows) @ samples.T)
-    left, right = (np.asarray(one.multiply(one).sum(axis=1)).ravel() for one in (sp.csr_array(rows), samples))
-    return np.asarray(np.minimum(np.sqrt(np.maximum(np.add.outer(left, right) - 2.0 * products, 0.0)), FARTHEST))

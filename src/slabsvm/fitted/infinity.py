@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from slabsvm.detectors.model import Solved, Unseen
+from slabsvm.fitted.model import Solved, Unseen
 from slabsvm.runtime.arrays import FloatArray
 
 # The number of samples, the first in their random order, that are checked for others that reach them.

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from slabsvm.data.passes import Rows, Source
-from slabsvm.detectors.sources import refuse_what_is_not_finite
-from slabsvm.detectors.training import Training
+from slabsvm.fitted.sources import refuse_what_is_not_finite
+from slabsvm.fitted.training import Training
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
 
 # Of fewer rows none are left for the threshold: half of them would be too few to learn from.
@@ -84,10 +84,10 @@ class Sample:
         scores[self.numbers] = own
         return scores
 
-    def of_others(self, scores: FloatArray) -> tuple[FloatArray, FloatArray | None]:
-        """Return which of all rows' scores are the others', and their weights, None where they weigh alike."""
-        others = self.others
-        return scores[others], None if self.source.weights is None else self.source.weights[others]
+    @property
+    def weights_of_others(self) -> FloatArray | None:
+        """The weights of the rows that were not drawn; None where they weigh alike."""
+        return None if self.source.weights is None else self.source.weights[self.others]
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ import scipy.sparse as sp
 
 from slabsvm.data.distinct import distinct_rows
 from slabsvm.data.groups import groups_of
-from slabsvm.detectors.training import Training
+from slabsvm.ensemble.combination import Combination
+from slabsvm.fitted.training import Training
 from slabsvm.runtime.arrays import BoolArray, FloatArray
-from slabsvm.selection.combination import Combination
 
 FOLDS = 10
 # Rows are few where there are fewer than this for each feature, and fewer than LEAST; ENOUGH are enough for any number.
@@ -59,6 +59,20 @@ def scores_by_folds(
                 scores[scored] += share[scored] * answer(training.X[rows[scored]])
         done(number + 1)
     return scores
+
+
+def thinned(training: Training, most: int) -> Training:
+    """Return what there is to learn with no more than about so many rows of groups, the same share of each.
+
+    Rows of a group are more alike than groups are, and some of them say nearly what all say.
+    """
+    groups = training.groups
+    if groups is None or len(groups.numbers) <= most:
+        return training
+    # Which samples of a group come first is as good as random.
+    place = np.arange(len(groups.numbers)) - groups.starts[groups.numbers]
+    kept = np.ceil(np.diff(groups.starts) * most / len(groups.numbers))
+    return _of_the_others(training, place >= kept[groups.numbers])
 
 
 def _of_the_others(training: Training, inside: BoolArray) -> Training:

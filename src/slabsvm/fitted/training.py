@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from slabsvm.data.distinct import Distinct
 from slabsvm.data.groups import NO_MEMBER, Groups
@@ -56,6 +57,11 @@ class Training:
         each counts once; weights that fall with a row's age say how much it matters.
         """
         return whole_multiples(self.distinct.weights)
+
+    @property
+    def may_be_counts(self) -> bool:
+        """Whether the weights may say how often rows were seen."""
+        return may_be_counts(self.counts, self.samples)
 
     @property
     def n_counted(self) -> float:
@@ -114,3 +120,18 @@ def whole_multiples(weights: FloatArray) -> FloatArray:
             return np.ones(len(weights))
         divisor = larger
     return np.asarray(np.rint(weights / divisor))
+
+
+def may_be_counts(weights: FloatArray, samples: Any) -> bool:
+    """Return whether weights of distinct samples, (k,), may say how often each was seen.
+
+    They are whole multiples of one another, and there is no feature that tells all samples apart: its values hardly
+    ever come back, and neither do rows.
+    """
+    if whole_multiples(weights).max() <= 1:
+        return False
+    if sp.issparse(samples):
+        columns = samples.tocsc()
+        # A feature that is 0 in two samples does not tell them apart.
+        samples = columns[:, np.flatnonzero(np.diff(columns.indptr) >= len(weights) - 1)].toarray()
+    return not any(len(np.unique(column)) == len(weights) for column in np.asarray(samples).T)

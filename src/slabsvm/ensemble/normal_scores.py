@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from slabsvm.data.checks import is_plain, reading
 from slabsvm.detectors.base import takes_unnamed
-from slabsvm.detectors.weighting import checked_weights
+from slabsvm.fitted.weighting import checked_weights
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.objects import atomic
 

@@ -17,17 +17,17 @@ from sklearn.preprocessing import StandardScaler
 
 from slabsvm.data.checks import is_plain
 from slabsvm.detectors.base import Detector, takes_unnamed
-from slabsvm.detectors.dependence import DependenceDetector
 from slabsvm.detectors.explained import explanation_of
-from slabsvm.detectors.explanation import Explanation
-from slabsvm.detectors.neighbours import NeighboursDetector
-from slabsvm.detectors.normal_scores import NormalScores
 from slabsvm.detectors.one_class_svm import OneClassSVM
 from slabsvm.detectors.slab import OneClassSlabSVM
-from slabsvm.detectors.sources import refuse_what_is_not_finite
 from slabsvm.detectors.support_vectors import SupportVectorDetector
-from slabsvm.detectors.surprise import Surprise
-from slabsvm.detectors.training import Training
+from slabsvm.ensemble.dependence import DependenceDetector
+from slabsvm.ensemble.neighbours import NeighboursDetector
+from slabsvm.ensemble.normal_scores import NormalScores
+from slabsvm.ensemble.surprise import Surprise
+from slabsvm.fitted.explanation import Explanation
+from slabsvm.fitted.sources import refuse_what_is_not_finite
+from slabsvm.fitted.training import Training
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.caller import counted
 

@@ -19,13 +19,12 @@ from typing import Any
 
 import numpy as np
 
-from slabsvm.detectors.constraints import FiniteReal
-from slabsvm.detectors.explanation import Explanation, Usual, of_distances, of_parts
 from slabsvm.dual.program import weighted_quantile
 from slabsvm.dual.solution import Status
+from slabsvm.fitted.explanation import Explanation, Usual, of_distances, of_parts
 from slabsvm.kernels.surroundings import Surroundings
 from slabsvm.runtime.arrays import BoolArray, FloatArray
-from slabsvm.runtime.sklearn_private import Interval, StrOptions
+from slabsvm.runtime.sklearn_private import FiniteReal, Interval, StrOptions
 
 # Below this share of the lower offset a row's distance is read off its kernel mass, not off its position.
 OUT_OF_REACH = 1e-3

@@ -13,7 +13,7 @@ from sklearn.utils.validation import validate_data
 
 from slabsvm.data.checks import canonical, is_plain, reading, without_unit
 from slabsvm.data.passes import STRETCH_BYTES, Local, Source
-from slabsvm.detectors.weighting import checked_weights
+from slabsvm.fitted.weighting import checked_weights
 from slabsvm.runtime.arrays import FloatArray
 
 

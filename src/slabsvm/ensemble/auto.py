@@ -17,24 +17,24 @@ from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.data.groups import Groups
 from slabsvm.data.passes import Local
-from slabsvm.detectors import grouped
-from slabsvm.detectors.base import Detector, checked_rows, parameters, rounding_of
-from slabsvm.detectors.dependence import DependenceDetector
-from slabsvm.detectors.explanation import Explanation
-from slabsvm.detectors.model import Model
-from slabsvm.detectors.neighbours import NeighboursDetector
+from slabsvm.detectors.base import Detector, checked_rows, fit_with_groups, parameters
 from slabsvm.detectors.one_class_svm import OneClassSVM
-from slabsvm.detectors.sources import is_dask, rows_in_memory, rows_in_place, source_of
-from slabsvm.detectors.surprise import Shares, Surprise
-from slabsvm.detectors.training import Training, whole_multiples
+from slabsvm.ensemble.combination import Combination, Member, ranked, standardised, viewed
+from slabsvm.ensemble.dependence import DependenceDetector
+from slabsvm.ensemble.held_out import FOLDS, few_rows, scores_by_folds, thinned
+from slabsvm.ensemble.neighbours import NeighboursDetector
+from slabsvm.ensemble.sampled import Drawn, Sample
+from slabsvm.ensemble.surprise import Shares, Surprise
+from slabsvm.fitted.explanation import Explanation
+from slabsvm.fitted.model import Model, rounding_of
+from slabsvm.fitted.recall import too_uneven
+from slabsvm.fitted.sources import is_dask, rows_in_memory, rows_in_place, source_of
+from slabsvm.fitted.training import Training, whole_multiples
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.caller import counted, warn
 from slabsvm.runtime.sklearn_private import Interval, _num_samples
-from slabsvm.selection.combination import Combination, Member, ranked, standardised, viewed
 from slabsvm.selection.criteria import RecallMissedWarning
-from slabsvm.selection.held_out import FOLDS, few_rows, scores_by_folds
 from slabsvm.selection.progress import Progress, Steps, WithProgress
-from slabsvm.selection.sampled import Drawn, Sample
 from slabsvm.selection.thresholds import by_left_out, by_others
 
 # Fewer rows are refused.
@@ -44,6 +44,9 @@ LEAST_ROWS = 10
 SVM_ROWS = 2000
 NEIGHBOUR_ROWS = 4000
 BAG_ROWS = 500
+# Of more features than these, neighbours learn as many rows as a one-class SVM: with m rows in d dimensions the nearest
+# is at a distance that falls as m^(-1/d), which of half the rows is less than .2 % more.
+MANY_FEATURES = 400
 # Of rows in groups whole groups are learned, until these are so many rows, and so many groups where there are.
 LEAST_GROUPS = 30
 # In each view so many bags, of one in so many features.
@@ -133,9 +136,11 @@ class AutoSlabSVM(WithProgress, Detector):
         Of more rows the members learn so many, or half of them if that is less, and the threshold is put by all others,
         which they have not learned: in two passes over arrays, memory-mapped arrays and CSR matrices where they are,
         and over Dask arrays on their workers (docs/results/large-data.md). None: no limit. Of these rows a one-class
-        SVM learns 2,000 at most, neighbours 4,000 or, of a third of the features, 500, and the dependences 250; all
-        others are scored, so that each row has a left-out score. Of rows in groups whole groups are drawn, of about so
-        many rows, and 30 groups at least; all rows of the others are scored as those of new groups are.
+        SVM learns 2,000 at most, neighbours 4,000 (2,000 of more than 400 features) or, of a third of the features,
+        500, and the dependences 250; all others are scored, so that each row has a left-out score. Of rows in groups
+        whole groups are drawn, of about so many rows, and 30 groups at least; all rows of the others are scored as
+        those of new groups are. Of fewer than 200 groups (or than five for each feature), which folds leave out, 2,000
+        rows are learned, a share of each.
     random_state : int, RandomState or None, default=0
         The seed by which rows, thirds of the features, and targets of dependences are drawn.
     n_jobs : int or None, default=None
@@ -194,6 +199,8 @@ class AutoSlabSVM(WithProgress, Detector):
     expected_recall_: float = field(init=False)
     model_: CombinedModel = field(init=False)
 
+    _leaves_one_copy: ClassVar[bool] = True
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "recall": [Interval(Real, 0.0, 1.0, closed="neither")],
         "max_fit_samples": [Interval(Integral, LEAST_ROWS, None, closed="left"), None],
@@ -203,7 +210,7 @@ class AutoSlabSVM(WithProgress, Detector):
         "progress": [callable, None],
     }
 
-    fit = grouped.fit
+    fit = fit_with_groups
 
     def score_samples(self, X: Any) -> Any:
         """Return minus the mean of the members' surprises at each row, shape (n_samples,): at most 0.
@@ -380,12 +387,14 @@ class AutoSlabSVM(WithProgress, Detector):
         if alone:
             self._warn_of_few(training)
         steps = Steps(self.progress, 0.0)
-        combination, scores = self._combined(training, lambda done, each: steps.fitted(done, each * (1 + n_folds)))
+        # Of few groups, which folds leave out, some rows are learned: folds score all.
+        learned = thinned(training, SVM_ROWS) if n_folds else training
+        combination, scores = self._combined(learned, lambda done, each: steps.fitted(done, each * (1 + n_folds)))
         (rows, masses), each = training.counted, len(combination.members)
         if n_folds:
             scores = scores_by_folds(
                 training,
-                lambda others: self._combined(others)[0],
+                lambda others: self._combined(thinned(others, SVM_ROWS))[0],
                 lambda done: steps.fitted(each * (1 + done), each * (1 + n_folds)),
             )
         if self.offsets == "training":
@@ -396,9 +405,9 @@ class AutoSlabSVM(WithProgress, Detector):
             found = training.by_row(scores) if sample is None else sample.spread(training.by_row(scores))
         else:
             found = sample.scores(training.by_row(scores), combination)
-            scores, others = sample.of_others(found)
-            offset = by_others(scores, others, self.recall)
-            n_judging, masses = float(len(scores)), np.ones(len(scores)) if others is None else others
+            scores, weights = found[sample.others], sample.weights_of_others
+            offset = by_others(scores, weights, self.recall)
+            n_judging, masses = float(len(scores)), np.ones(len(scores)) if weights is None else weights
         rounding = rounding_of(abs(offset) + 1.0)
         offset -= rounding
         # Of n + 1 rows in random order, a new one may be the lowest; equal rows are rows, too.
@@ -457,10 +466,11 @@ class AutoSlabSVM(WithProgress, Detector):
             order = np.random.default_rng(self._seed()).permutation(training.groups.count)
             some = partial(_some_groups, training.groups, order)
         width = max(1, round(len(varying) / ONE_IN))
+        neighbour_rows = NEIGHBOUR_ROWS if samples.shape[1] <= MANY_FEATURES else SVM_ROWS
         for view in range(n_views):
             svm = OneClassSVM(cache_size=self.cache_size, n_jobs=self.n_jobs)
             yield Role(svm, view, None, share, some(SVM_ROWS))
-            yield Role(NeighboursDetector(), view, None, share, some(NEIGHBOUR_ROWS))
+            yield Role(NeighboursDetector(), view, None, share, some(neighbour_rows))
             order = generator.permutation(varying)
             for bag in range(n_bags):
                 columns = np.sort(order[np.arange(bag * width, (bag + 1) * width) % len(order)])
@@ -503,6 +513,14 @@ class AutoSlabSVM(WithProgress, Detector):
     def _takes_scale(self) -> bool:
         # Of two views one has ranks, which no few rows make.
         return False
+
+    def _few(self, training: Training) -> str:
+        if not isinstance(training, Drawn) or training.sample.whole:
+            return super()._few(training)
+        # The others put the threshold.
+        weights = training.sample.weights_of_others
+        doubt = "" if weights is None else too_uneven(weights, self.recall)
+        return doubt if doubt and not training.may_be_counts else ""
 
     def _repeats_misjudged(self, training: Training) -> str:
         del training

@@ -13,10 +13,10 @@ import numpy.typing as npt
 
 from slabsvm.data.distinct import Distinct
 from slabsvm.data.groups import Groups
-from slabsvm.detectors.explanation import Usual
 from slabsvm.dual.leave_one_out import LeaveOneOut, free_or_next
 from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Point, Solution, Status, certified
+from slabsvm.fitted.explanation import Usual
 from slabsvm.gram.base import Gram
 from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.expansion import BLOCK_BYTES, Expansion
@@ -24,6 +24,10 @@ from slabsvm.kernels.rbf import RBF
 from slabsvm.kernels.tables import Projection
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray, pieces
 from slabsvm.runtime.objects import cached_property
+
+# Offsets are moved outwards by this many units of rounding, so that a sample on a boundary counts as inside, as it
+# should, whatever rounding does to its score.
+ROUNDING_UNITS = 1024
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -382,3 +386,8 @@ class SupportVectorModel(KernelModel):
             "expected_recall_": self.training_recall_bound,
             "training_recall_bound_": self.training_recall_bound,
         }
+
+
+def rounding_of(size: float) -> float:
+    """Return how far an offset is moved outwards for scores that are sums of terms of this size."""
+    return ROUNDING_UNITS * float(np.finfo(np.float64).eps) * size
