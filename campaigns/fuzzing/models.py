@@ -74,7 +74,7 @@ def _fitted() -> Iterator[Any]:
     from sklearn.svm import SVC
 
     import slabsvm
-    from slabsvm.features import Chi2Map
+    from slabsvm.kernels.features import Chi2Map
 
     X = np.random.default_rng(0).gamma(2.0, size=(12, 2))
     y = np.arange(12) % 2

@@ -24,7 +24,7 @@ from slabsvm import (
     OpenSetClassifier,
     SlabCollapseWarning,
 )
-from slabsvm.features import Chi2Map, HellingerMap
+from slabsvm.kernels.features import Chi2Map, HellingerMap
 from slabsvm.openset.classwise import NormalisedMargin
 from slabsvm.runtime.objects import atomic
 

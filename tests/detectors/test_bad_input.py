@@ -33,8 +33,8 @@ from slabsvm import (
     TrimmedDetector,
     benjamini_hochberg,
 )
-from slabsvm.features import Chi2Map, HellingerMap, IntersectionMap
 from slabsvm.kernels import bandwidth, expansion
+from slabsvm.kernels.features import Chi2Map, HellingerMap, IntersectionMap
 
 ADDITIVE = ("intersection", "hellinger", "chi2")
 by_solver = pytest.mark.parametrize("solver", ["smo", "interior-point"])

@@ -22,7 +22,7 @@ from slabsvm import (
 )
 from slabsvm import display as displays
 from slabsvm.display import CalibrationDisplay, OSCRDisplay, ScoresDisplay, SlabBoundaryDisplay, draw_scores
-from slabsvm.metrics import open_auc, oscr_curve
+from slabsvm.openset.metrics import open_auc, oscr_curve
 
 
 @pytest.fixture(scope="module", name="X")

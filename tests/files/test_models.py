@@ -46,12 +46,12 @@ from slabsvm import (
     OneClassSVM,
     OpenSetClassifier,
 )
-from slabsvm.features import Chi2Map, HellingerMap, IntersectionMap
 from slabsvm.files import ModelFileError, load, save
 from slabsvm.files.models.archive import At, Outgoing
 from slabsvm.files.models.estimators import Estimator
 from slabsvm.files.models.kinds import Record
 from slabsvm.files.models.saving import CLASSES, FORMAT, SCHEMA, _loaded
+from slabsvm.kernels.features import Chi2Map, HellingerMap, IntersectionMap
 
 pytestmark = [pytest.mark.numeric, pytest.mark.filterwarnings("ignore::UserWarning")]
 
