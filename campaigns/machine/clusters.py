@@ -14,7 +14,7 @@ import numpy as np
 
 from slabsvm import LinearOneClassSlabSVM, OneClassSVM, OpenSetClassifier
 from slabsvm.data.dask import Blocks
-from slabsvm.solvers.streaming import Tuning
+from slabsvm.solvers.streaming import PassTuning
 
 Record = dict[str, Any]
 N_WORKERS = 2
@@ -25,7 +25,7 @@ LONGEST = 120
 class InBands(LinearOneClassSlabSVM):
     """A linear slab that needs passes for more than two thousand rows."""
 
-    _tuning = Tuning(sample_rows=2000, band_rows=1000, least_rows=500)
+    _tuning = PassTuning(sample_rows=2000, band_rows=1000, least_rows=500)
 
 
 def dying(do: Callable[..., Any], flag: str) -> Callable[..., Any]:

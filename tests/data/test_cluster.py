@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 
 from slabsvm import LinearOneClassSlabSVM
-from slabsvm.data.dask import Blocks, _scored, _visited
+from slabsvm.data.dask import DaskBlocks, _scored, _visited
 from slabsvm.data.passes import Local
-from slabsvm.solvers.streaming import Tuning
+from slabsvm.solvers.streaming import PassTuning
 
 da = pytest.importorskip("dask.array", reason="needs the extra: pip install 'slabsvm[dask]'")
 distributed = pytest.importorskip("distributed", reason="needs the extra: pip install 'slabsvm[dask]'")
@@ -31,13 +31,13 @@ def positives(m: int) -> np.ndarray:
 class InBands(LinearOneClassSlabSVM):
     """A linear slab that needs passes for more than a few thousand rows."""
 
-    _tuning = Tuning(sample_rows=4000, band_rows=2000)
+    _tuning = PassTuning(sample_rows=4000, band_rows=2000)
 
 
 class InSmallBands(LinearOneClassSlabSVM):
     """A linear slab that needs passes for more than two thousand rows."""
 
-    _tuning = Tuning(sample_rows=2000, band_rows=1000, least_rows=500)
+    _tuning = PassTuning(sample_rows=2000, band_rows=1000, least_rows=500)
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 2 / 3])
@@ -65,14 +65,14 @@ def travelled(source, results) -> int:
 
 
 def test_what_travels_does_not_grow_with_the_number_of_samples(client, monkeypatch):
-    visit, moved = Blocks._visit, []
+    visit, moved = DaskBlocks._visit, []
 
     def counted(source, visitor, bytes_per_row):
         results = visit(source, visitor, bytes_per_row)
         moved.append(travelled(source, results))
         return results
 
-    monkeypatch.setattr(Blocks, "_visit", counted)
+    monkeypatch.setattr(DaskBlocks, "_visit", counted)
     totals = []
     for m in (50_000, 200_000):
         moved.clear()
@@ -87,7 +87,7 @@ def test_what_travels_does_not_grow_with_the_number_of_samples(client, monkeypat
 
 def test_rows_stay_in_their_blocks(client):
     X = positives(1000)
-    blocks = Blocks(da.from_array(X, chunks=(300, -1)), None)
+    blocks = DaskBlocks(da.from_array(X, chunks=(300, -1)), None)
     planes_of = np.array([1.0])
     from slabsvm.data.passes import Planes
 

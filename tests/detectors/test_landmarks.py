@@ -16,7 +16,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from slabsvm import LinearOneClassSlabSVM, OneClassSlabSVM, SlabCollapseWarning
 from slabsvm.data.passes import Local, Mapped, Planes
 from slabsvm.kernels.landmarks import KEPT_LENGTH, Landmarks, landmarks
-from slabsvm.solvers.streaming import Tuning
+from slabsvm.solvers.streaming import PassTuning
 
 pytestmark = pytest.mark.numeric
 
@@ -40,13 +40,13 @@ def mapped(**own) -> LinearOneClassSlabSVM:
 class InSmallBands(LinearOneClassSlabSVM):
     """A linear slab that needs passes for more than four thousand rows."""
 
-    _tuning = Tuning(sample_rows=4000, least_rows=500, band_rows=2000)
+    _tuning = PassTuning(sample_rows=4000, least_rows=500, band_rows=2000)
 
 
 class InTinyBands(LinearOneClassSlabSVM):
     """A linear slab whose sample and bands are too small for many features."""
 
-    _tuning = Tuning(sample_rows=1000, least_rows=200, band_rows=200, most_band_bytes=1)
+    _tuning = PassTuning(sample_rows=1000, least_rows=200, band_rows=200, most_band_bytes=1)
 
 
 def test_the_map_is_scikit_learns_where_that_has_digits():

@@ -22,12 +22,12 @@ from slabsvm import LinearOneClassSlabSVM, OneClassSlabSVM, SlabCollapseWarning
 from slabsvm.data.passes import Local
 from slabsvm.fitted.sources import rows_in_place
 from slabsvm.kernels.features import Chi2Map
-from slabsvm.solvers.streaming import Tuning
+from slabsvm.solvers.streaming import PassTuning
 
 pytestmark = pytest.mark.numeric
 
 # What fits into a band in these tests: a few hundred rows, so that a few thousand need passes.
-SMALL_BANDS = Tuning(sample_rows=600, least_rows=300, band_rows=400, sample_bytes=1, band_bytes=1)
+SMALL_BANDS = PassTuning(sample_rows=600, least_rows=300, band_rows=400, sample_bytes=1, band_bytes=1)
 EPSILONS = (0.0, 0.2, 2 / 3, 1.5)
 by_epsilon = pytest.mark.parametrize("epsilon", EPSILONS)
 

@@ -5,7 +5,7 @@ import pytest
 
 from slabsvm.dual.face import Face
 from slabsvm.dual.leave_one_out import _of_bound, _of_free, closed_form, free_or_next
-from slabsvm.dual.neighbour_spans import Tuning, neighbour_spans
+from slabsvm.dual.neighbour_spans import SpanTuning, neighbour_spans
 from slabsvm.dual.program import hypersphere, one_class, one_class_slab
 from slabsvm.dual.solution import Point, Status, certified
 from slabsvm.gram.blocks import Blocks
@@ -80,7 +80,7 @@ def test_where_all_samples_are_neighbours_estimates_are_the_inverse(name, cache_
     face = Face(dual, solution.multipliers, free_or_next(dual, solution))
     bound = np.setdiff1d(np.flatnonzero(dual.beta(solution.multipliers)), face.samples)
     some = np.concatenate([face.samples, bound])
-    tuning = Tuning(neighbours=M, variance_tol=1e-10, border_tol=1e-8, iterations=200, largest_error=1.0)
+    tuning = SpanTuning(neighbours=M, variance_tol=1e-10, border_tol=1e-8, iterations=200, largest_error=1.0)
     found = neighbour_spans(face, bound, Blocks(Dense(K).subset(some), np.float64, cache_bytes), solution, tuning)
     spans, falls, of_bound, falls_of_bound = written_out(K, face, bound)
     np.testing.assert_array_equal(found.samples, some)
@@ -95,7 +95,7 @@ def test_of_samples_that_share_no_score_estimates_are_by_hand():
     solution = on(dual, K, np.full(M, 1 / M))
     face = Face(dual, solution.multipliers)
     # The scores have no spread, and no error is too large. The factor adds 1e-12 to K's diagonal.
-    blocks, tuning = Blocks(Dense(K), np.float64, 1e9), Tuning(largest_error=np.inf)
+    blocks, tuning = Blocks(Dense(K), np.float64, 1e9), SpanTuning(largest_error=np.inf)
     found = neighbour_spans(face, np.zeros(0, dtype=np.intp), blocks, solution, tuning)
     np.testing.assert_allclose(found.spans, M / (M - 1), rtol=1e-11)
     np.testing.assert_allclose(found.falls, -1 / (M - 1), rtol=1e-11)

@@ -69,7 +69,7 @@ def test_float32_scores_hide_a_share_of_the_largest_objective_and_those_of_float
 def test_a_fit_ends_in_float64_where_its_tolerance_asks_for_it(tol, dtype):
     rounds = descent(tol)
     solution = rounds.run(None)
-    assert rounds.pool.dtype is dtype
+    assert rounds.cache.dtype is dtype
     assert solution.status is Status.CONVERGED
     true_gap = certificate.gap(SLAB, K, solution.multipliers)
     assert true_gap <= solution.gap * (1 + 1e-6) + 1e-15
@@ -80,9 +80,9 @@ def test_a_fit_ends_in_float64_where_its_tolerance_asks_for_it(tol, dtype):
 def test_a_fit_goes_on_in_float64_where_float32_leaves_a_doubt_and_a_rough_one_need_not(rough, dtype):
     rounds = descent(1e-2)
     rounds.limits = replace(rounds.limits, rough=True) if rough else Limits(1e-2, 10**9, 1e9)
-    rounds._settled = lambda: (rounds.point, 1.0 if rounds.pool.dtype is np.float32 else 0.0)
+    rounds._settled = lambda: (rounds.point, 1.0 if rounds.cache.dtype is np.float32 else 0.0)
     solution = rounds.run(None)
-    assert rounds.pool.dtype is dtype
+    assert rounds.cache.dtype is dtype
     # A gap that may be larger is not called small enough.
     assert solution.converged is not rough
 
@@ -144,7 +144,7 @@ def free_samples(n_free):
 )
 def test_why_it_stopped_is_told_from_the_free_samples_and_the_largest_block(n_free, largest, stalled, status):
     rounds = descent(dual=one_class(np.ones(4), 0.5), gram=Dense(np.eye(4)))
-    rounds.pool = SimpleNamespace(largest=largest)
+    rounds.cache = SimpleNamespace(largest=largest)
     rounds.point = SimpleNamespace(multipliers=free_samples(n_free))
     rounds.steps = rounds.limits.steps
     assert rounds._why_stopped(stalled=stalled) is status

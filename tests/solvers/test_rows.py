@@ -15,16 +15,14 @@ import certificate
 from slabsvm import OneClassSlabSVM
 from slabsvm.dual.program import one_class, one_class_slab
 from slabsvm.dual.solution import Status
-from slabsvm.gram.base import PRODUCT_BYTES
 from slabsvm.gram.computed import COARSE, Computed
 from slabsvm.gram.products import Thin
 from slabsvm.kernels.linear import Linear
 from slabsvm.kernels.rbf import RBF
+from slabsvm.runtime.arrays import PIECE_BYTES
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.solvers import loop
-from slabsvm.solvers import pool as pool_module
-from slabsvm.solvers.kept_rows import PIECE_BYTES, KeptRows
-from slabsvm.solvers.pool import LEAST_SPACE, Pool, padded
+from slabsvm.solvers.kernel_cache import LEAST_SPACE, KeptRows, KernelCache, padded
 
 pytestmark = pytest.mark.numeric
 
@@ -79,7 +77,7 @@ def test_where_products_are_cheap_no_rows_are_kept():
 
 @pytest.mark.parametrize("cache_rows", [0, 30, 10 * M])
 def test_a_pool_holds_the_block_of_its_members_whatever_the_memory(gram, K, cache_rows):
-    pool = Pool(gram, np.float64, cache_rows * BYTES_PER_ROW)
+    pool = KernelCache(gram, np.float64, cache_rows * BYTES_PER_ROW)
     rng = np.random.default_rng(2)
     for _ in range(10):
         working = np.sort(rng.choice(M, rng.integers(2, 140), replace=False))
@@ -92,7 +90,7 @@ def test_a_pool_holds_the_block_of_its_members_whatever_the_memory(gram, K, cach
 
 
 def test_a_pool_of_everything_keeps_its_rows_however_small_the_memory(gram, K):
-    pool = Pool(gram, np.float64, 0.0)
+    pool = KernelCache(gram, np.float64, 0.0)
     pool.admit_everything()
     beta = np.random.default_rng(3).normal(size=M)
     np.testing.assert_allclose(pool.product(beta), K @ beta, atol=1e-12)
@@ -136,24 +134,24 @@ def test_what_stays_when_rows_are_dropped_is_all_that_there_is_room_for(gram, K,
 
 
 def test_a_pool_counts_its_bytes(gram):
-    exact = Pool(gram, np.float64, M * BYTES_PER_ROW)
+    exact = KernelCache(gram, np.float64, M * BYTES_PER_ROW)
     assert exact.could_hold_everything
-    assert not Pool(gram, np.float64, M * BYTES_PER_ROW - 1).could_hold_everything
-    assert Pool(gram, np.float32, M * BYTES_PER_ROW / 2).could_hold_everything
+    assert not KernelCache(gram, np.float64, M * BYTES_PER_ROW - 1).could_hold_everything
+    assert KernelCache(gram, np.float32, M * BYTES_PER_ROW / 2).could_hold_everything
     # Rows have what the block leaves, and a block that is small is left a quarter.
     assert exact.room == exact.free_bytes == 0.75 * M * BYTES_PER_ROW
     exact.product(np.where(np.arange(M) < 10, 1.0, 0.0))
     assert exact.kept_bytes == 10 * BYTES_PER_ROW
     assert exact.free_bytes == exact.room - 10 * BYTES_PER_ROW
-    assert Pool(gram, np.float64, 0.0).room == 0.0
+    assert KernelCache(gram, np.float64, 0.0).room == 0.0
     # A block of n members takes 8 n^2 bytes, and three quarters of the memory; or what progress needs.
-    assert Pool(gram, np.float64, 8e4 / 0.75, least_space=10).largest == 100
-    assert Pool(gram, np.float32, 4e4 / 0.75, least_space=10).largest == 100
-    assert Pool(gram, np.float64, 0.0).largest == LEAST_SPACE
+    assert KernelCache(gram, np.float64, 8e4 / 0.75, least_space=10).largest == 100
+    assert KernelCache(gram, np.float32, 4e4 / 0.75, least_space=10).largest == 100
+    assert KernelCache(gram, np.float64, 0.0).largest == LEAST_SPACE
 
 
 def test_a_pool_of_everything_has_its_matrix_and_zeros_behind_it(gram, K):
-    pool = Pool(gram, np.float64, 1e9)
+    pool = KernelCache(gram, np.float64, 1e9)
     assert pool.blocks.matrix is None
     assert not pool.holds_everything
     pool.admit(np.arange(140))
@@ -170,7 +168,7 @@ def test_a_pool_of_everything_has_its_matrix_and_zeros_behind_it(gram, K):
 
 
 def test_without_memory_for_all_no_pool_takes_in_the_rest(gram):
-    pool = Pool(gram, np.float64, M * BYTES_PER_ROW - 1, least_space=M)
+    pool = KernelCache(gram, np.float64, M * BYTES_PER_ROW - 1, least_space=M)
     pool.admit(np.arange(160))
     assert not pool.holds_everything
     assert len(pool.members) == 160
@@ -178,7 +176,7 @@ def test_without_memory_for_all_no_pool_takes_in_the_rest(gram):
 
 def test_a_pool_is_cut_back_to_the_working_set_when_it_would_grow_to_half_as_much_again():
     X = np.random.default_rng(0).normal(size=(1000, 3))
-    pool = Pool(Computed(RBF(0.3), X), np.float64, 1e9)
+    pool = KernelCache(Computed(RBF(0.3), X), np.float64, 1e9)
     pool.admit(np.arange(200))
     # 256 members are no reason, however small the working set.
     pool.admit(np.arange(180, 256))
@@ -196,7 +194,7 @@ def test_rows_are_padded_to_the_descents_lanes(size, expected):
 
 def test_block_and_rows_together_keep_to_the_memory():
     X = np.random.default_rng(0).normal(size=(3000, 3))
-    pool = Pool(Computed(RBF(0.3), X), np.float32, cache_bytes=6e6, least_space=64)
+    pool = KernelCache(Computed(RBF(0.3), X), np.float32, cache_bytes=6e6, least_space=64)
     rng = np.random.default_rng(1)
     pool.product(np.where(np.arange(3000) < 700, 1.0, 0.0))
     for size in (50, 100, 300, 600, 900, 400, 1000, pool.largest):
@@ -207,10 +205,9 @@ def test_block_and_rows_together_keep_to_the_memory():
         assert pool.block.nbytes + pool.kept_bytes <= 6e6
 
 
-def test_while_samples_take_turns_no_more_memory_is_taken(monkeypatch):
-    monkeypatch.setattr(pool_module, "NEW_BYTES", 2**20)
+def test_while_samples_take_turns_no_more_memory_is_taken():
     X = np.random.default_rng(0).normal(size=(6000, 3))
-    pool = Pool(Computed(RBF(0.3), X), np.float32, cache_bytes=4e7)
+    pool = KernelCache(Computed(RBF(0.3), X), np.float32, cache_bytes=4e7, piece_bytes=2**20)
     pool.product(np.where(np.arange(6000) < 700, 1.0, 0.0))
     order = np.random.default_rng(1).permutation(6000)
     tracemalloc.start()
@@ -222,13 +219,12 @@ def test_while_samples_take_turns_no_more_memory_is_taken(monkeypatch):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     # Besides block and rows a piece of the newcomers' rows, twice, and a piece of a product.
-    assert peak <= 4e7 + 2 * 2**20 + PRODUCT_BYTES
+    assert peak <= 4e7 + 2 * 2**20 + PIECE_BYTES
 
 
-def test_a_block_that_grows_takes_no_more_than_its_memory(monkeypatch):
-    monkeypatch.setattr(pool_module, "NEW_BYTES", 2**20)
+def test_a_block_that_grows_takes_no_more_than_its_memory():
     X = np.random.default_rng(0).normal(size=(6000, 3))
-    pool = Pool(Computed(RBF(0.3), X), np.float32, cache_bytes=8e7)
+    pool = KernelCache(Computed(RBF(0.3), X), np.float32, cache_bytes=8e7, piece_bytes=2**20)
     K = pool.gram.block(np.arange(6000), None, np.float32)
     tracemalloc.start()
     peaks = []
@@ -258,7 +254,7 @@ def test_samples_take_turns_where_more_are_free_than_a_block_has_room_for(n_plan
     X = np.random.default_rng(0).normal(size=(1200, 16))
     totals = (0.05,) if n_planes == 1 else (0.1, 0.05, 2 / 3)
     dual, gram = (one_class if n_planes == 1 else one_class_slab)(np.ones(1200), *totals), Computed(RBF(0.25), X)
-    monkeypatch.setattr(loop, "Pool", partial(Pool, least_space=220))
+    monkeypatch.setattr(loop, "KernelCache", partial(KernelCache, least_space=220))
     solution = loop.solve(dual, gram, tol=1e-3, cache_bytes=0.0)
     free = ((solution.multipliers > 0) & (solution.multipliers < dual.caps)).any(axis=0)
     assert np.count_nonzero(free) > 2 * 220
@@ -304,7 +300,7 @@ def test_too_little_memory_for_the_free_samples_is_called_so():
     X = np.random.default_rng(5).normal(size=(900, 8))
     dual, gram = one_class_slab(np.ones(900), 0.1, 0.05, 2 / 3), Computed(RBF(0.6), X)
     descent = loop._Rounds(dual, gram, loop.Limits(tol=1e-15, steps=10**9, cache_bytes=0.0))
-    descent.pool = Pool(gram, np.float64, 0.0, least_space=300)
+    descent.cache = KernelCache(gram, np.float64, 0.0, least_space=300)
     solution = descent.run(None)
     assert solution.status is Status.CACHE_LIMIT
     assert "cache_size" in solution.status.value

@@ -9,7 +9,7 @@ import pytest
 from slabsvm.data.passes import Local
 from slabsvm.dual.program import one_class_slab
 from slabsvm.dual.solution import Status
-from slabsvm.solvers.streaming import Tuning, _Bands
+from slabsvm.solvers.streaming import PassTuning, _Bands
 
 pytestmark = pytest.mark.numeric
 
@@ -17,7 +17,7 @@ M = 400
 X = np.random.default_rng(0).gamma(64.0, 1 / 16, (M, 3))
 UNIT = one_class_slab(np.ones(1), 0.2, 0.1, 2 / 3)
 W = np.array([0.1, 0.2, -0.05])
-TUNING = Tuning(least_rows=1, most_band_bytes=24 * 200)
+TUNING = PassTuning(least_rows=1, most_band_bytes=24 * 200)
 
 
 class Recorded(Local):
@@ -49,7 +49,7 @@ def whole():
 
 @pytest.mark.parametrize(("row_bytes", "n_rows"), [(8, 100), (24, 42), (16, 64), (4000, 10)])
 def test_as_many_rows_are_taken_as_their_bytes_allow(row_bytes, n_rows):
-    tuning, source = Tuning(least_rows=10), SimpleNamespace(bytes_per_row=row_bytes)
+    tuning, source = PassTuning(least_rows=10), SimpleNamespace(bytes_per_row=row_bytes)
     assert tuning.rows_of(1024, source, 100) == n_rows
 
 

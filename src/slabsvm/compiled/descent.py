@@ -5,7 +5,7 @@ here. Reductions run over LANES partial minima and maxima side by side, and mask
 compiler vectorises this, and a plain argmin it does not.
 
 A long descent is made of several calls, between which Python looks at an interruption. What one leaves to the next is a
-`Course`: where it is cut makes no difference to any bit.
+`DescentState`: where it is cut makes no difference to any bit.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def _gap(scores: Any, sign: float, values: Any, caps: Any, rho: float) -> float:
     return gap
 
 
-class Course(NamedTuple):
+class DescentState(NamedTuple):
     """How far a descent has come.
 
     Attributes
@@ -219,7 +219,7 @@ def descend(
     lowest_curvature : float
         The least curvature of any pair met; clearly negative only if K is indefinite.
     """
-    course = Course(
+    course = DescentState(
         np.zeros(scores.shape[0], scores.dtype),
         np.zeros(LONGEST + 2, np.int64),
         np.zeros(LONGEST + 2, np.int64),

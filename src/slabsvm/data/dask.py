@@ -15,7 +15,7 @@ from slabsvm.runtime.blas import ONE_BLAS_THREAD
 Result = TypeVar("Result")
 
 
-class Blocks(Source):
+class DaskBlocks(Source):
     """The blocks of a Dask array, visited by the active scheduler: a cluster, if a client is active.
 
     Raises ValueError: when X is no matrix of floats, or its blocks are divided along the features or of unknown length.

@@ -36,7 +36,7 @@ from slabsvm.runtime.objects import atomic
 from slabsvm.runtime.sklearn_private import FiniteReal, Interval, StrOptions, _fit_context
 
 if TYPE_CHECKING:
-    from slabsvm.solvers.streaming import Tuning
+    from slabsvm.solvers.streaming import PassTuning
 
 # What a fit says that found w = 0.
 NEAR_THE_ORIGIN = (
@@ -175,7 +175,7 @@ class LinearOneClassSlabSVM(Scored):
     usual_: Usual | None = field(init=False)
 
     # The constants of the passes; None for the solver's own.
-    _tuning: ClassVar[Tuning | None] = None
+    _tuning: ClassVar[PassTuning | None] = None
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SLAB_CONSTRAINTS,

@@ -24,8 +24,6 @@ from slabsvm.runtime.arrays import AnyFloatArray, BoolArray, FloatArray, IndexAr
 
 # Added to K_FF's diagonal, relative to its mean: duplicates make K_FF singular, rounding makes it slightly indefinite.
 RIDGE: dict[Any, float] = {np.float64: 1e-13, np.float32: 1e-6}
-# K_FF is copied in pieces of so many bytes, between which an interruption is looked at.
-COPIED_BYTES = 2**26
 # The number of times that the sums' error is solved for.
 REFINEMENTS = 2
 # Of (M^-1)_gg, relative to 1 / the diagonal of K: less is rounding, where none that stays can take what leaves.
@@ -86,7 +84,8 @@ class Face:
         def lifted() -> AnyFloatArray:
             # K is symmetric: its transpose is the same matrix in the order that LAPACK wants.
             matrix = np.empty(gram_block.shape, dtype, order="F")
-            for rows in pieces(len(matrix), matrix.itemsize * len(matrix), COPIED_BYTES):
+            # An interruption is looked at between pieces.
+            for rows in pieces(len(matrix), matrix.itemsize * len(matrix)):
                 matrix.T[rows] = gram_block[rows]
             for members in border.T:
                 matrix = add_square(self.lift, members, lower=True, a=matrix, overwrite_a=True)

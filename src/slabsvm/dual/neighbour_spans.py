@@ -23,7 +23,7 @@ from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
 
 
 @dataclass(frozen=True)
-class Tuning:
+class SpanTuning:
     """How exact the estimates are.
 
     Attributes
@@ -52,13 +52,13 @@ class Tuning:
     largest_error: float = 0.15
 
 
-TUNING = Tuning()
+TUNING = SpanTuning()
 # Of a face of more samples, twice the neighbours cost less than the products that they save, or than exact values.
 MANY = 5000
 # A factor of a face of n samples and its inverse take as long as n / 30 products: this share of n may be made.
 PRODUCTS_SHARE = 0.01
 # Four times the neighbours take 64 times the regressions, and a third of the products or fewer.
-THOROUGH = Tuning(neighbours=128, iterations=200)
+THOROUGH = SpanTuning(neighbours=128, iterations=200)
 # A free sample of which less than this share is not the planes' own can neither lose nor pass on its mass.
 LONE = 1e-10
 # What is divided by is no less.
@@ -84,14 +84,14 @@ class Spans:
     error: float
 
 
-def usual(n_samples: int) -> Tuning:
+def usual(n_samples: int) -> SpanTuning:
     """Return how exact the estimates of a face of so many samples are tried to be."""
     iterations = max(TUNING.iterations, int(PRODUCTS_SHARE * n_samples))
     return replace(TUNING, neighbours=TUNING.neighbours * (2 if n_samples > MANY else 1), iterations=iterations)
 
 
 def neighbour_spans(
-    face: Face, bound: IndexArray, K: Blocks, solution: Solution, tuning: Tuning | None = None
+    face: Face, bound: IndexArray, K: Blocks, solution: Solution, tuning: SpanTuning | None = None
 ) -> Spans | None:
     """Return estimates of the spans, or None where too little can be said of them.
 
@@ -103,7 +103,7 @@ def neighbour_spans(
     K : Blocks
         Over the face's samples and, behind them, the bound ones, in float32.
     solution : Solution
-    tuning : Tuning or None
+    tuning : SpanTuning or None
         None for the usual one.
     """
     return _Estimate(face, bound, K, tuning or usual(len(face.samples))).spans(solution)
@@ -115,7 +115,7 @@ class _Estimate:
     A *value* is an element of the diagonal of K_FF^-1, or of a sample at its bound the variance given F.
     """
 
-    def __init__(self, face: Face, bound: IndexArray, K: Blocks, tuning: Tuning) -> None:
+    def __init__(self, face: Face, bound: IndexArray, K: Blocks, tuning: SpanTuning) -> None:
         self.face, self.K, self.tuning = face, K, tuning
         self.samples = np.concatenate([face.samples, bound])
         self.n_free = len(face.samples)

@@ -25,9 +25,9 @@ def source_of(
     A Dask array stays on its workers. Whether values are finite is for the first pass to see.
     """
     if is_dask(X):
-        from slabsvm.data.dask import Blocks
+        from slabsvm.data.dask import DaskBlocks
 
-        source = Blocks(X, sample_weight, stretch_bytes)
+        source = DaskBlocks(X, sample_weight, stretch_bytes)
         if source.weights is not None:
             source.weights = _without_unit(source.weights, source.weights)
         estimator.__dict__.pop("feature_names_in_", None)

@@ -20,8 +20,6 @@ from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray, pieces
 
 # Up to so many samples all of K is held.
 SMALL = 500
-# Bytes of K that are held at once while a product K beta is formed.
-PRODUCT_BYTES = 2**24
 # The number of samples on which a kernel of the user's is verified.
 VERIFIED = 2000
 # An eigenvalue or a squared distance below minus this share of the diagonal is no rounding.
@@ -120,7 +118,7 @@ class Gram(ABC):
         """Return K beta, shape (m,), from the columns at which beta is not zero; sums are in float64."""
         support = np.flatnonzero(beta)
         total = np.zeros(self.n_samples)
-        for columns in pieces(len(support), self.n_samples * np.dtype(dtype).itemsize, PRODUCT_BYTES):
+        for columns in pieces(len(support), self.n_samples * np.dtype(dtype).itemsize):
             some = support[columns]
             total += beta[some].astype(dtype) @ self.block(some, None, dtype)
         return total

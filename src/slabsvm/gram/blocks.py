@@ -12,8 +12,6 @@ from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray, pieces
 
 # Threads take so many rows of a held K at once.
 ROWS_AT_ONCE = 512
-# Rows that are computed take at most so many bytes.
-COMPUTED_BYTES = 2**25
 # A square of a K that is computed is multiplied in tiles of so many rows and columns, which a processor's cache holds,
 TILE = 512
 # by threads that add to so many sums, of so many bytes in all at most: rounding does not depend on the threads.
@@ -57,7 +55,7 @@ class Blocks:
         height, start = rows.stop - rows.start, rows.start
         if self.matrix is None:
             width = np.dtype(self.dtype).itemsize * (columns.stop - columns.start)
-            for piece in pieces(height, width, COMPUTED_BYTES):
+            for piece in pieces(height, width):
                 some = slice(start + piece.start, start + piece.stop)
                 task(some, self.among(np.arange(some.start, some.stop), np.arange(columns.start, columns.stop)))
             return

@@ -18,9 +18,6 @@ from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, pieces
 
 # The least ridge above 0, relative to its unit.
 LEAST_RIDGE = 1e-15
-# The rows of a band of a triangular inverse.
-BAND = 64
-LARGEST_BANDED = 700
 # LAPACK factors and inverts up to so many rows in a call, in a quarter of a second; more take a tenth longer in blocks
 LARGEST_WHOLE = 3000
 # of so many columns, in calls of at most about so many multiplications.
@@ -54,23 +51,19 @@ def solve_lower(
 def inverse_of_lower(
     factor: AnyFloatArray, *, whole: int = LARGEST_WHOLE, divide: Callable[..., None] = in_turn
 ) -> AnyFloatArray:
-    """Return the inverse of a lower triangular matrix, (n, n), by bands of rows.
+    """Return the inverse of a lower triangular matrix, (n, n), of more than `whole` rows by bands of them.
 
-    They leave nearly all of the work to products: at n = 300 this is a third faster than LAPACK's trtri, which a larger
-    matrix is left to, up to `whole` rows. `divide` is as in `cholesky`.
+    `divide` is as in `cholesky`.
     """
     (trtri,) = get_lapack_funcs(("trtri",), (factor,))
-    if LARGEST_BANDED < len(factor) <= whole:
+    if len(factor) <= whole:
         return np.asarray(trtri(factor, lower=True)[0])
     # Zeros of new memory cost nothing until they are used; of zeros_like they are written, in one long call.
     inverse = np.zeros(factor.shape, factor.dtype, order="F")
-    band = BAND if len(factor) <= LARGEST_BANDED else BLOCK
-    for first in range(0, len(factor), band):
-        rows = slice(first, first + band)
+    for first in range(0, len(factor), BLOCK):
+        rows = slice(first, first + BLOCK)
         inverse[rows, rows] = trtri(factor[rows, rows], lower=True)[0]
-        if first and band == BAND:
-            inverse[rows, :first] = -inverse[rows, rows] @ (factor[rows, :first] @ inverse[:first, :first])
-        elif first:
+        if first:
             _fill(inverse, factor, rows, divide)
     return inverse
 

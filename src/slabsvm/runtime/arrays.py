@@ -18,7 +18,12 @@ IntArray = npt.NDArray[np.int64]
 UNIT = 2.0**-600
 
 
-def pieces(n_rows: int, bytes_per_row: int, budget: int) -> list[slice]:
+# What a solver computes or copies a piece at a time takes so many bytes: small beside the memory of a fit, and large
+# beside the cost of a call.
+PIECE_BYTES = 2**25
+
+
+def pieces(n_rows: int, bytes_per_row: int, budget: int = PIECE_BYTES) -> list[slice]:
     """Return consecutive slices over n_rows, each of at most about budget bytes, and of one row at least."""
     height = max(1, budget // max(1, bytes_per_row))
     return [slice(first, min(first + height, n_rows)) for first in range(0, n_rows, height)]

@@ -10,8 +10,8 @@ from each other underflow, and nothing is lost.
 
 from __future__ import annotations
 
-import inspect
 import os
+import sys
 import threading
 from contextlib import ContextDecorator
 from dataclasses import dataclass
@@ -25,11 +25,21 @@ from threadpoolctl import OpenBLASController, ThreadpoolController
 
 @dataclass
 class _Inside:
-    """A thread that is inside."""
+    """A thread that is inside.
 
-    frame: FrameType  # the outermost function that entered; functions that it calls may enter again
-    depth: int  # how often that function has entered
-    errors: Any  # what the caller's `numpy.errstate` makes of floating-point errors
+    Attributes
+    ----------
+    frame : FrameType
+        The outermost function that entered; functions that it calls may enter again.
+    depth : int
+        How often that function has entered.
+    errors : dict of str to str
+        What the caller's `numpy.errstate` makes of floating-point errors.
+    """
+
+    frame: FrameType
+    depth: int
+    errors: Any
 
     def encloses(self, frame: FrameType | None) -> bool:
         """Return whether the function that entered is still running, below one that enters now."""
@@ -73,7 +83,7 @@ class _OneBlasThread(ContextDecorator):
         self._restore()
 
     def __enter__(self) -> None:
-        frame = _caller()
+        frame = sys._getframe(1)
         try:
             self._join(frame)
         except BaseException:
@@ -82,10 +92,10 @@ class _OneBlasThread(ContextDecorator):
 
     def __exit__(self, *exception: object) -> None:
         try:
-            self._leave(_caller())
+            self._leave(sys._getframe(1))
         except BaseException:
             # An interrupt goes on when the number of threads is right.
-            self._leave(_caller())
+            self._leave(sys._getframe(1))
             raise
 
     def _join(self, frame: FrameType) -> None:
@@ -132,15 +142,6 @@ if hasattr(os, "register_at_fork"):  # there is no fork on Windows
         after_in_parent=ONE_BLAS_THREAD.let_go,
         after_in_child=ONE_BLAS_THREAD.begin_anew,
     )
-
-
-def _caller() -> FrameType:
-    """Return the frame that entered or left: that which called what calls this."""
-    here = inspect.currentframe()
-    assert here is not None
-    assert here.f_back is not None
-    assert here.f_back.f_back is not None
-    return here.f_back.f_back
 
 
 @cache

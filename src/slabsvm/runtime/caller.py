@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -70,8 +70,7 @@ def gathered() -> Iterator[list[Warned]]:
 
 def callers_level() -> int:
     """Return the stacklevel by which `warnings.warn`, called where this is called, names the first line outside."""
-    level, frame = 1, inspect.currentframe()
-    frame = frame and frame.f_back
-    while frame and frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in INNER:
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in INNER:
         level, frame = level + 1, frame.f_back
     return level

@@ -25,12 +25,9 @@ from slabsvm.gram.base import SMALL, Gram, refuse_negative_curvature
 from slabsvm.runtime.arrays import FloatArray, IndexArray, pieces
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.solvers.equal_scores import equal_scores, equal_scores_by_products
-from slabsvm.solvers.pool import LEAST_SPACE, Pool, padded
+from slabsvm.solvers.kernel_cache import LEAST_SPACE, KernelCache, padded
 from slabsvm.solvers.tuning import TUNING, Tuning
 from slabsvm.solvers.working_set import NEWCOMERS, WorkingSets, candidates_of
-
-# Scores are computed in float64 in pieces of so many bytes.
-RESOLVED_BYTES = 2**25
 
 
 @ONE_BLAS_THREAD
@@ -98,8 +95,8 @@ def _solve(dual: Dual, gram: Gram, limits: Limits, tuning: Tuning) -> Solution:
     loose = replace(limits, tol=tuning.slack * limits.tol, rough=True, work=tuning.part_work * limits.work)
     rough = _solve(dual.restrict(part), gram.subset(part), loose, tuning)
     rounds = _Rounds(dual, gram, limits, tuning, rough.iterations)
-    if (rough.multipliers > 0).any(axis=0).mean() > tuning.whole and rounds.pool.could_hold_everything:
-        rounds.pool.admit_everything()
+    if (rough.multipliers > 0).any(axis=0).mean() > tuning.whole and rounds.cache.could_hold_everything:
+        rounds.cache.admit_everything()
     free = ((rough.multipliers > 0) & (rough.multipliers < dual.restrict(part).caps)).any(axis=0).mean()
     if dual.n_planes > 1 and free > tuning.equal:
         rounds.tried = True
@@ -125,9 +122,9 @@ class _Rounds:
         self.dual, self.gram, self.limits, self.tuning, self.steps = dual, gram, limits, tuning, steps
         self.mean_diagonal = float(gram.diagonal.mean())
         cheapest = np.float32 if gram.single_precision_error < np.inf else np.float64
-        self.pool = Pool(gram, dtype or cheapest, limits.cache_bytes)
+        self.cache = KernelCache(gram, dtype or cheapest, limits.cache_bytes)
         if dual.n_samples <= SMALL:
-            self.pool.admit_everything()
+            self.cache.admit_everything()
         self.working_sets = WorkingSets(dual.n_samples)
         self.history: list[tuple[int, float]] = []
         self.face: Face | None = None
@@ -146,7 +143,7 @@ class _Rounds:
         while True:
             gap, target = self.point.gap, self._gap_target(self.point)
             relative = self.dual.relative(gap, self.point.objective, self.mean_diagonal)
-            self.history.append((len(self.pool.members), relative))
+            self.history.append((len(self.cache.members), relative))
             mark, rounds_since = (gap, 0) if gap < tuning.progress * mark else (mark, rounds_since + 1)
             stalled = rounds_since >= tuning.patience * self.working_sets.rounds
             if gap + min(self._rounding(), tuning.hidden * target) <= target:
@@ -163,8 +160,8 @@ class _Rounds:
                 self.point, doubt = self._settled()
                 status = self._why_stopped(stalled=stalled)
                 break
-            if not self.pool.holds_everything:
-                self.pool.admit(self.working_sets.at(self.point, self.pool.largest))
+            if not self.cache.holds_everything:
+                self.cache.admit(self.working_sets.at(self.point, self.cache.largest))
             self._descend()
             self._on_face()
         return certified(
@@ -180,29 +177,29 @@ class _Rounds:
         )
 
     def _at(self, multipliers: FloatArray) -> Point:
-        return Point(self.dual, multipliers, self.dual.linear + self.pool.product(self.dual.beta(multipliers)))
+        return Point(self.dual, multipliers, self.dual.linear + self.cache.product(self.dual.beta(multipliers)))
 
     def _moved(self, members: IndexArray, values: FloatArray) -> Point:
         """Return the point at which some samples have other multipliers, shape (P, k), by a product with the change."""
         multipliers = self.point.multipliers.copy()
         multipliers[:, members] = values
         beta = self.dual.beta(multipliers)
-        return Point(self.dual, multipliers, self.point.scores + self.pool.product(beta - self.point.beta))
+        return Point(self.dual, multipliers, self.point.scores + self.cache.product(beta - self.point.beta))
 
     def _start_from_mean(self) -> FloatArray:
         mean = np.full(self.dual.n_samples, self.dual.signs @ self.dual.totals / self.dual.n_samples)
-        return self.dual.linear_minimiser(self.dual.linear + self.pool.product(mean))
+        return self.dual.linear_minimiser(self.dual.linear + self.cache.product(mean))
 
     def start_from_candidates(self, rough: Solution, limits: Limits) -> FloatArray:
         """Return multipliers that are optimal over the candidates that the first samples' rough solution names."""
         dual, beta = self.dual, np.zeros(self.dual.n_samples)
         beta[: rough.multipliers.shape[1]] = dual.beta(rough.multipliers)
-        scores = dual.linear + self.pool.product(beta, self.tuning.first_share)
+        scores = dual.linear + self.cache.product(beta, self.tuning.first_share)
         candidates = candidates_of(dual, scores, rough)
         if len(candidates) > self.tuning.whole * dual.n_samples:
             return dual.linear_minimiser(scores)
         few = dual.part(candidates)
-        limits = replace(limits, cache_bytes=self.pool.free_bytes)
+        limits = replace(limits, cache_bytes=self.cache.free_bytes)
         start = few.linear_minimiser(scores[candidates])
         nearer = _Rounds(few, self.gram.subset(candidates), limits, self.tuning, self.steps).run(start)
         self.steps = nearer.iterations
@@ -212,11 +209,11 @@ class _Rounds:
 
     def equal_scores(self) -> Point | None:
         """Return the point of equal scores if it can be had; keep its face where it is the optimum."""
-        if self.dual.n_samples > self.tuning.equal_most or not self.pool.holds_everything:
+        if self.dual.n_samples > self.tuning.equal_most or not self.cache.holds_everything:
             by_products = not (self.gram.cheap_products or self.dual.linear.any())
-            return equal_scores_by_products(self.dual, self.pool.blocks) if by_products else None
+            return equal_scores_by_products(self.dual, self.cache.blocks) if by_products else None
         self.credit -= self.dual.n_samples**3 / self.tuning.face_cost
-        found = equal_scores(self.dual, self.pool.matrix)
+        found = equal_scores(self.dual, self.cache.matrix)
         if found is None:
             return None
         point, self.face = found
@@ -226,7 +223,7 @@ class _Rounds:
         return self.dual.gap_target(point.objective, self.mean_diagonal, self.limits.tol, self.gram.resolution)
 
     def _needs_double_precision(self, gap: float, gap_target: float, *, stalled: bool) -> bool:
-        if self.pool.dtype is np.float64:
+        if self.cache.dtype is np.float64:
             return False
         return (
             stalled
@@ -236,12 +233,12 @@ class _Rounds:
 
     def _refine(self) -> None:
         """Go on in float64."""
-        self.pool = Pool(self.gram, np.float64, self.limits.cache_bytes)
+        self.cache = KernelCache(self.gram, np.float64, self.limits.cache_bytes)
         self.point = self._at(self.point.multipliers)
 
     def _rounding(self) -> float:
         """Return the gap that float32 scores can hide; float64 scores hide nothing that matters."""
-        if self.pool.dtype is np.float64:
+        if self.cache.dtype is np.float64:
             return 0.0
         return self.tuning.single_gap * self.dual.largest_objective(self.mean_diagonal)
 
@@ -249,8 +246,8 @@ class _Rounds:
         """Improve the members' multipliers, by the compiled descent on their block of K."""
         from slabsvm.compiled import descent
 
-        tuning, members, block = self.tuning, self.pool.members, self.pool.block
-        whole = self.pool.holds_everything
+        tuning, members, block = self.tuning, self.cache.members, self.cache.block
+        whole = self.cache.holds_everything
         values = np.ascontiguousarray(self.point.multipliers[:, members])
         scores = self.point.scores[members]
         # Scores matter up to a constant; near their middle, float32 resolves the differences best.
@@ -272,14 +269,14 @@ class _Rounds:
         self.steps += steps
         self.work += steps * len(members)
         self.credit += steps * len(members)
-        rounding = 0.0 if self.pool.dtype is np.float64 else 10 * self.gram.single_precision_error
+        rounding = 0.0 if self.cache.dtype is np.float64 else 10 * self.gram.single_precision_error
         refuse_negative_curvature(curvature, self.mean_diagonal, rounding)
         self.point = self._moved(members, values)
 
     def _steps_at_once(self) -> int:
-        if self.pool.holds_everything and not self.tried:
-            return len(self.pool.members)
-        return self.tuning.steps * (len(self.pool.members) + NEWCOMERS)
+        if self.cache.holds_everything and not self.tried:
+            return len(self.cache.members)
+        return self.tuning.steps * (len(self.cache.members) + NEWCOMERS)
 
     def _free(self) -> Any:
         return ((self.point.multipliers > 0) & (self.point.multipliers < self.dual.caps)).any(axis=0)
@@ -289,18 +286,18 @@ class _Rounds:
 
         Where a bound blocks the way, the variable stays there; the descent picks it up again.
         """
-        if self.pool.holds_everything and not self.tried:
+        if self.cache.holds_everything and not self.tried:
             self.tried = True
             collapsed = self.dual.n_planes > 1 and self._free().mean() > self.tuning.equal
             equal = self.equal_scores() if collapsed else None
             self.point = min(self.point, equal or self.point, key=lambda point: point.gap)
             return
-        members, block = self.pool.members, self.pool.block
+        members, block = self.cache.members, self.cache.block
         values = self.point.multipliers[:, members]
         face = Face(self.dual.part(members), values)
         n_free, turns = len(face.samples), self.working_sets.take_turns
         cost = (n_free**3 + self.tuning.bounds * (20 * n_free**2 + 5e5)) / self.tuning.face_cost
-        if n_free < 2 or cost > self.credit or self.pool.dtype is np.float32 or (turns and len(members) > LEAST_SPACE):
+        if n_free < 2 or cost > self.credit or self.cache.dtype is np.float32 or (turns and len(members) > LEAST_SPACE):
             return
         self.credit, self.work = 0.0, self.work + cost
         face.factor(block[np.ix_(face.samples, face.samples)], divide=self.gram.divide)
@@ -344,7 +341,7 @@ class _Rounds:
         if not stalled:
             return Status.ITERATION_LIMIT if self.steps >= self.limits.steps else Status.SLOW
         free = int(self._free().sum())
-        return Status.CACHE_LIMIT if free >= self.pool.largest < self.dual.n_samples else Status.STALLED
+        return Status.CACHE_LIMIT if free >= self.cache.largest < self.dual.n_samples else Status.STALLED
 
     def _settled(self) -> tuple[Point, float]:
         """Return the point with the scores of samples near a plane in float64, and the gap that the others can hide.
@@ -353,7 +350,7 @@ class _Rounds:
         the kernel, independent from one support vector to the next, and of sums, only what is on the wrong side of its
         plane counts.
         """
-        if self.pool.dtype is np.float64:
+        if self.cache.dtype is np.float64:
             return self.point, 0.0
         dual, multipliers, beta = self.dual, self.point.multipliers, self.point.beta
         scores = self.point.scores.copy()
@@ -361,7 +358,7 @@ class _Rounds:
         reach = self.tuning.resolved * float(np.finfo(np.float32).eps) * size
         near = np.abs(self.point.distances).min(axis=0) <= reach
         support, resolved = np.flatnonzero(beta), np.flatnonzero(near)
-        for piece in pieces(len(resolved), 8 * len(support), RESOLVED_BYTES):
+        for piece in pieces(len(resolved), 8 * len(support)):
             some = resolved[piece]
             scores[some] = dual.linear[some] + self.gram.block(some, support) @ beta[support]
         point = Point(dual, multipliers, scores)

@@ -33,7 +33,7 @@ from slabsvm.solvers import loop
 
 
 @dataclass(frozen=True)
-class Tuning:
+class PassTuning:
     """The constants of the passes."""
 
     # The most bytes and rows of the sample.
@@ -75,7 +75,7 @@ class Tuning:
         return min(source.n_samples, self._rows(self.sample_bytes, bytes_per_row, self.sample_rows))
 
 
-USUAL = Tuning()
+USUAL = PassTuning()
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ class _Near:
 
 @ONE_BLAS_THREAD
 def solve(
-    source: Source, survey: Surveyed, unit: Dual, tol: float, *, leave_out: bool, tuning: Tuning = USUAL
+    source: Source, survey: Surveyed, unit: Dual, tol: float, *, leave_out: bool, tuning: PassTuning = USUAL
 ) -> Fitted:
     """Solve the linear slab over all rows of a source to a relative gap of tol.
 
@@ -159,7 +159,7 @@ def solve(
         The relative duality gap to reach, > 0.
     leave_out : bool
         Whether leave-one-out offsets are wanted; those of training are returned in their place otherwise.
-    tuning : Tuning, default=USUAL
+    tuning : PassTuning, default=USUAL
     """
     return _Bands(source, survey, unit, tol, leave_out=leave_out, tuning=tuning).run()
 
@@ -168,7 +168,7 @@ class _Bands:
     """The rounds over all rows; margins, (2, P), are how far the bands reach beyond the planes and to their inside."""
 
     def __init__(
-        self, source: Source, survey: Surveyed, unit: Dual, tol: float, *, leave_out: bool, tuning: Tuning
+        self, source: Source, survey: Surveyed, unit: Dual, tol: float, *, leave_out: bool, tuning: PassTuning
     ) -> None:
         self.source = source
         self.survey = survey

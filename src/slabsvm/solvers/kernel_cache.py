@@ -1,4 +1,4 @@
-"""The samples that the working sets are drawn from, with the parts of K that a descent on them needs."""
+"""What a fit keeps of K: the block among the members of recent working sets, and rows for products."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ import numpy.typing as npt
 
 from slabsvm.gram.base import Gram
 from slabsvm.gram.blocks import Blocks
-from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray, pieces
-from slabsvm.solvers.kept_rows import KeptRows
+from slabsvm.runtime.arrays import PIECE_BYTES, AnyFloatArray, FloatArray, IndexArray, pieces
 
-# The pool is cut back to the working set when it would grow to this many of them,
+# The block is cut back to the working set when it would grow to this many of them,
 GROWTH = 1.5
 # and is not, however small the working set, while it has no more members than this.
 SPACIOUS = 256
@@ -24,13 +23,13 @@ LEAST_SPACE = 2048
 BLOCK_SHARE = 0.25
 # and the block takes at most this share. While it grows, the old one stays beside it if both fit the memory.
 LARGEST_SHARE = 0.75
-# Newcomers' rows of the block are filled in pieces of so many bytes, so that they are not in memory twice.
-NEW_BYTES = 2**25
+# For a product, the rows with a coefficient are copied out of a piece if they are fewer than this share of it.
+FEW = 0.4
 # A working set of this share of all samples takes in the rest, if all of K fits the memory.
 NEARLY_ALL = 0.5
 
 
-class Pool:
+class KernelCache:
     """The members of the recent working sets, with their block of K and, while they fit the memory, their rows of K.
 
     Only newcomers cost kernel values.
@@ -43,6 +42,8 @@ class Pool:
         What rows and block may take together. Rows that do not fit are computed again in every product; a block of
         least_space members is held whatever it says.
     least_space : int, default=LEAST_SPACE
+    piece_bytes : int, default=PIECE_BYTES
+        Newcomers' rows of the block are filled in pieces of so many bytes, so that they are not in memory twice.
 
     Attributes
     ----------
@@ -55,12 +56,18 @@ class Pool:
     """
 
     def __init__(
-        self, gram: Gram, dtype: type[np.floating[Any]], cache_bytes: float, least_space: int = LEAST_SPACE
+        self,
+        gram: Gram,
+        dtype: type[np.floating[Any]],
+        cache_bytes: float,
+        least_space: int = LEAST_SPACE,
+        piece_bytes: int = PIECE_BYTES,
     ) -> None:
         self.gram = gram
         self.dtype = dtype
         self.cache_bytes = cache_bytes
         self.least_space = least_space
+        self.piece_bytes = piece_bytes
         self.members: IndexArray = np.zeros(0, dtype=np.intp)
         self.block: npt.NDArray[np.floating[Any]] = np.zeros((0, 0), dtype=dtype)
         self._rows = KeptRows(gram, dtype)
@@ -158,7 +165,7 @@ class Pool:
 
     def _fill(self, first: int, last: int, width: int) -> None:
         """Write K of members first to last with the first so many into the block."""
-        for piece in pieces(last - first, width * self.block.itemsize, NEW_BYTES):
+        for piece in pieces(last - first, width * self.block.itemsize, self.piece_bytes):
             rows = slice(first + piece.start, first + piece.stop)
             self.block[rows, :width] = self._rows.block(self.members[rows], self.members[:width])
 
@@ -184,3 +191,94 @@ def padded(size: int) -> int:
     from slabsvm.compiled import descent as _smo
 
     return -(-size // _smo.LANES) * _smo.LANES
+
+
+class KeptRows:
+    """Rows of K, in the pieces in which they were computed; none is copied to make room for another.
+
+    Parameters
+    ----------
+    gram : Gram
+    dtype : float32 or float64
+    piece_bytes : int, default=PIECE_BYTES
+        The largest piece computed at a time.
+    """
+
+    def __init__(self, gram: Gram, dtype: type[np.floating[Any]], piece_bytes: int = PIECE_BYTES) -> None:
+        self.gram = gram
+        self.dtype = dtype
+        self.piece_bytes = piece_bytes
+        self.nbytes = 0
+        self._pieces: list[tuple[IndexArray, npt.NDArray[np.floating[Any]]]] = []
+        self._piece = np.full(gram.n_samples, -1, dtype=np.intp)
+        self._place = np.zeros(gram.n_samples, dtype=np.intp)
+
+    def fetch(self, samples: IndexArray, capacity: float) -> None:
+        """Keep the rows of these samples, as many as fit in capacity bytes; drop others when there is no room.
+
+        Where a product costs less than reading rows, none are kept.
+        """
+        if self.gram.cheap_products:
+            return
+        missing = samples[self._piece[samples] < 0]
+        bytes_per_row = self.gram.n_samples * np.dtype(self.dtype).itemsize
+        if self.nbytes + len(missing) * bytes_per_row > capacity:
+            self.shrink(samples, capacity)
+            missing = missing[: max(0, int((capacity - self.nbytes) // bytes_per_row))]
+        for piece in pieces(len(missing), bytes_per_row, self.piece_bytes):
+            some = missing[piece]
+            self._add(some, self.gram.block(some, None, self.dtype))
+
+    def shrink(self, samples: IndexArray, capacity: float) -> None:
+        """Keep the rows of these samples alone, as many as fit in capacity bytes."""
+        bytes_per_row = self.gram.n_samples * np.dtype(self.dtype).itemsize
+        wanted = np.zeros(self.gram.n_samples, dtype=bool)
+        wanted[samples[: max(0, int(capacity // bytes_per_row))]] = True
+        pieces, self._pieces, self.nbytes = self._pieces, [], 0
+        self._piece[:] = -1
+        while pieces:
+            members, rows = pieces.pop()
+            kept = np.flatnonzero(wanted[members])
+            if len(kept):
+                self._add(members[kept], rows if len(kept) == len(members) else rows[kept])
+
+    def block(self, samples: IndexArray, columns: IndexArray) -> AnyFloatArray:
+        """Return K[samples][:, columns], from the kept rows and, for others, from the gram."""
+        values = np.empty((len(samples), len(columns)), dtype=self.dtype)
+        piece = self._piece[samples]
+        for number in np.unique(piece):
+            some = piece == number
+            if number < 0:
+                values[some] = self.gram.block(samples[some], columns, self.dtype)
+            else:
+                rows = self._pieces[number][1]
+                for target, place in zip(np.flatnonzero(some), self._place[samples[some]], strict=True):
+                    rows[place].take(columns, out=values[target], mode="clip")
+        return values
+
+    def product(self, beta: FloatArray) -> FloatArray:
+        """Return K beta, shape (m,), for beta of shape (m,), summed over pieces in float64."""
+        if self.gram.cheap_products:
+            return self.gram.dot(beta, self.dtype)
+        total = np.zeros(self.gram.n_samples)
+        for samples, rows in self._pieces:
+            total += combined(beta[samples], rows)
+        elsewhere = np.flatnonzero((beta != 0) & (self._piece < 0))
+        if len(elsewhere):
+            passing = np.zeros_like(beta)
+            passing[elsewhere] = beta[elsewhere]
+            total += self.gram.dot(passing, self.dtype)
+        return total
+
+    def _add(self, samples: IndexArray, rows: AnyFloatArray) -> None:
+        self._piece[samples] = len(self._pieces)
+        self._place[samples] = np.arange(len(samples))
+        self._pieces.append((samples, rows))
+        self.nbytes += rows.nbytes
+
+
+def combined(coefficients: FloatArray, rows: AnyFloatArray) -> AnyFloatArray:
+    """Return the combination of rows, shape (m,), with these coefficients, in the rows' precision."""
+    factors = coefficients.astype(rows.dtype)
+    moved = np.flatnonzero(factors)
+    return factors @ rows if len(moved) > FEW * len(factors) else factors[moved] @ rows[moved]
