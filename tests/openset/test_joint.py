@@ -414,6 +414,7 @@ def test_a_classifier_that_came_or_went_since_fit_is_told(known):
 # Weights, parameters, tables, threads
 
 
+@pytest.mark.warns("samples of weights as uneven as these")
 def test_weights_reach_the_classifier_and_count_in_calibration(known):
     X, y = known
     weights = np.random.default_rng(2).integers(0, 4, len(X)).astype(float)

@@ -364,6 +364,7 @@ def test_what_fits_of_classes_warn_of_is_said_once_with_the_classes_names(backen
         many.partial_add(X[:60], "d")
 
 
+@pytest.mark.warns("samples of weights as uneven as these", cases=["conformal"])
 @pytest.mark.parametrize("calibration", ["conformal", "margin"])
 def test_weights_reach_each_classs_model(calibration, known):
     X, y = known

@@ -359,7 +359,8 @@ class ConformalDetector(OutlierMixin, Wrapping):
     def _scale_by_few(self, X: Any) -> str:
         """Return a warning where a few rows make the scale, which a fit that was given has said itself, or nothing."""
         model, rows = innermost(self.estimators_[0], X)
-        if self.method == "prefit" or not isinstance(model, Detector):
+        # A kernel matrix has no features, and its model knows columns of it alone.
+        if self.method == "prefit" or not isinstance(model, Detector) or get_tags(model).input_tags.pairwise:
             return ""
         return scale_by_few(model, rows_of(model, rows))
 

@@ -197,16 +197,10 @@ class Ranking:
 
 
 def ranked(scores: Any, reach: FloatArray | None = None, weights: FloatArray | None = None) -> Ranking:
-    """Return held-out positives in order; refuse none and NaN.
+    """Return held-out positives of these scores, (n,), in order; refuse none and NaN.
 
-    Parameters
-    ----------
-    scores : array-like of shape (n,)
-    reach : (n,) array, default=None
-        Infinite for positives within the detector's reach; for the others, the smaller the farther out they are. None:
-        all are within.
-    weights : (n,) array, default=None
-        The weight of each. None: one.
+    The reach is infinite for positives within the detector's reach; for the others, it is the smaller the farther out
+    they are. Without it all are within, and without weights each counts as one.
     """
     values = np.asarray(scores, dtype=np.float64).reshape(-1)
     if len(values) == 0:

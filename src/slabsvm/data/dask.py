@@ -18,15 +18,8 @@ Result = TypeVar("Result")
 class DaskBlocks(Source):
     """The blocks of a Dask array, visited by the active scheduler: a cluster, if a client is active.
 
-    Raises ValueError: when X is no matrix of floats, or its blocks are divided along the features or of unknown length.
-
-    Parameters
-    ----------
-    X : dask.array.Array of shape (n_samples, n_features), in float32 or float64
-        Persist it first, or every pass computes it again.
-    weights : array-like of shape (n_samples,) or None
-        Sent to the workers in every pass.
-    stretch_bytes : int, default=STRETCH_BYTES
+    Persist X first, or every pass computes it again; the weights are sent to the workers in every pass. Raises
+    ValueError when X is no matrix of floats, or its blocks are divided along the features or of unknown length.
     """
 
     def __init__(self, X: Any, weights: Any, stretch_bytes: int = STRETCH_BYTES) -> None:

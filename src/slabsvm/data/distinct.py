@@ -166,12 +166,8 @@ def near_copies(X: Any, matrix: IndexArray | None = None) -> float:
     are more dimensions; density and units have no part in it. Rows of a cluster that is small but has more than
     NEIGHBOURS rows are neighbours of each other alone. Of many rows a sample is asked, always the same.
 
-    Parameters
-    ----------
-    X : (m, d) dense array or CSR matrix
-        Distinct rows, or a kernel matrix.
-    matrix : (m,) array, default=None
-        Which rows and columns of a kernel matrix the distinct samples are; None for rows.
+    X holds distinct rows, dense or CSR, or is a kernel matrix, of whose rows and columns `matrix` names the distinct
+    samples.
     """
     m = X.shape[0] if matrix is None else len(matrix)
     if m <= NEIGHBOURS:

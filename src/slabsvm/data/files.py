@@ -56,17 +56,10 @@ MB = 1_000_000
 
 
 def open_regular(path: Path, mode: str = "rb", *, links: bool = True) -> BinaryIO:
-    """Open a regular file, and never wait for one that is not.
+    """Open a regular file in a mode of FLAGS, and never wait for one that is not.
 
-    Raises OSError: the file is a device, a pipe or anything else that is not a regular file, or a link where none may
-    be; or the system refuses it.
-
-    Parameters
-    ----------
-    path : Path
-    mode : str, one of FLAGS
-    links : bool, default=True
-        Whether the file may be a link to one.
+    Raises OSError: the file is a device, a pipe or anything else that is not a regular file, or a link where no links
+    may be; or the system refuses it.
     """
     if not links and path.is_symlink():
         raise OSError(errno.ELOOP, "it is a link, and links are not followed here. Remove it", str(path))
@@ -123,15 +116,10 @@ def write_whole(path: Path, content: bytes | str) -> None:
 def replacing(path: Path, *, lasting: bool = False) -> Iterator[BinaryIO]:
     """Open a new file beside a path, which takes its place when all has been written, and is removed otherwise.
 
-    Raises OSError: the file cannot be written, or a device or a pipe is in its place, which a file must not take:
-    whoever may, such as the administrator of a container, would leave the machine without /dev/null.
-
-    Parameters
-    ----------
-    path : Path
-    lasting : bool, default=False
-        Whether it is on the disk before it takes the place, and the place after it: should the machine stop, one of the
-        two files is there, whole.
+    A lasting file is on the disk before it takes the place, and the place after it: should the machine stop, one of the
+    two files is there, whole. Raises OSError: the file cannot be written, or a device or a pipe is in its place, which
+    a file must not take: whoever may, such as the administrator of a container, would leave the machine without
+    /dev/null.
     """
     with named_errors(path):
         if path.is_dir():

@@ -147,6 +147,7 @@ FIXED = (
 )
 # Bets that learn: histograms of the p-values so far, which forget what is older than so many rows.
 MEMORIES = (100.0, 400.0, 1600.0)
+FADING = (1.0 - 1.0 / np.array(MEMORIES))[:, None]
 EDGES = (0.0, 0.01, 0.03, 0.08, 0.16, 0.3, 0.5, 0.7, 0.84, 0.92, 0.97, 1.0)
 # A histogram begins as if it had seen so many uniform p-values.
 PRIOR = 20.0
@@ -191,7 +192,7 @@ class Betting:
         log_wealth = np.logaddexp(wealth.log_wealth, stake) + self._log_bets(wealth.counts, below, above, place)
         top = np.maximum(log_wealth.max(axis=-1), self.log_reserve(n_rows))
         total = np.exp(log_wealth - top[..., None]).sum(axis=-1) + np.exp(self.log_reserve(n_rows) - top)
-        counts = wealth.counts * self._fading + (place[..., None, None] == self._bins)
+        counts = wealth.counts * FADING + (place[..., None, None] == np.arange(len(self.edges) - 1))
         return Wealth(n_rows, log_wealth, counts, top + np.log(total))
 
     def log_bets(self, counts: FloatArray, below: FloatArray, above: FloatArray) -> FloatArray:
@@ -231,11 +232,3 @@ class Betting:
     @cached_property
     def _widths(self) -> FloatArray:
         return np.diff(self.edges)
-
-    @cached_property
-    def _fading(self) -> FloatArray:
-        return (1.0 - 1.0 / np.array(MEMORIES))[:, None]
-
-    @cached_property
-    def _bins(self) -> IndexArray:
-        return np.arange(len(self.edges) - 1)

@@ -64,11 +64,6 @@ CONFORMAL: dict[str, Kind] = {
 }
 
 
-def _own_estimators(model: ConformalDetector) -> Any:
-    # A detector that came fitted is kept once, as the parameter that it is.
-    return None if model.estimators_[0] is model.estimator else model.estimators_
-
-
 def _give_conformal(model: ConformalDetector, parts: Values) -> None:
     if parts["estimators"] is None:
         parts["estimators"] = [model.estimator]
@@ -118,10 +113,6 @@ ROWS = Record(
 )
 
 
-def _joint_part(naming: ByClassifier, part: str) -> Any:
-    return [fold.classifier for fold in naming.folds] if part == "classifiers" else getattr(naming, part)
-
-
 OPEN_SET: dict[str, Kind] = {
     "classes": Labels("classes"),
     "unknown_label": Scalar(),
@@ -139,15 +130,13 @@ OPEN_SET: dict[str, Kind] = {
                 "confidence": RANKING,
                 "held_out": Many(RANKING, names="folds"),
             },
-            take=_joint_part,
+            take=lambda naming, part: (
+                [fold.classifier for fold in naming.folds] if part == "classifiers" else getattr(naming, part)
+            ),
         )
     ),
     "rows": ForTraining(Many(ROWS)),
 }
-
-
-def _learned_together(model: OpenSetClassifier) -> ByClassifier | None:
-    return model.naming_ if isinstance(model.naming_, ByClassifier) else None
 
 
 def _give_open_set(model: OpenSetClassifier, parts: Values) -> None:
@@ -225,7 +214,8 @@ CALIBRATED = (
     Entry(
         "slabsvm.ConformalDetector",
         CONFORMAL,
-        where={"estimators": _own_estimators},
+        # A detector that came fitted is kept once, as the parameter that it is.
+        where={"estimators": lambda model: None if model.estimators_[0] is model.estimator else model.estimators_},
         give=_give_conformal,
         doubt=_doubt_conformal,
     ),
@@ -234,7 +224,7 @@ CALIBRATED = (
     Entry(
         "slabsvm.OpenSetClassifier",
         OPEN_SET,
-        where={"joint": _learned_together},
+        where={"joint": lambda model: model.naming_ if isinstance(model.naming_, ByClassifier) else None},
         give=_give_open_set,
     ),
     Entry("slabsvm.openset.classwise.NormalisedMargin", MARGIN, features=False),

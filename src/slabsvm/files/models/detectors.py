@@ -75,12 +75,8 @@ class Plain(Kind):
         return self.kernel()
 
 
-def _radial(gamma: float, centre: Any, differences: bool) -> RBF:
-    return RBF(gamma, centre, differences=differences)
-
-
 _CENTRE = Maybe(Array("d", dtype=FLOATS))
-RADIAL = Record(_radial, {"gamma": Number(above=0.0), "centre": _CENTRE, "differences": Flag()})
+RADIAL = Record(RBF, {"gamma": Number(above=0.0), "centre": _CENTRE, "differences": Flag()})
 _NAMES = {kernel: name for name, kernel in NAMED.items()}
 _KERNELS = {
     **{name: Plain(kernel) for name, kernel in NAMED.items()},
@@ -106,10 +102,6 @@ def refuse_unlike(kernel: Kernel, samples: Any) -> None:
 def _over_samples(kernel: Kernel, samples: Any, coefficients: FloatArray) -> Function:
     refuse_unlike(kernel, samples)
     return kernel, Expansion(kernel, samples, coefficients)
-
-
-def _by_weights(kernel: Kernel, weights: FloatArray) -> Function:
-    return kernel, WeightVector.of_weights(kernel.prepare, weights)
 
 
 def _by_lines(counts: IntArray, values: FloatArray, weights: FloatArray) -> Function:
@@ -145,18 +137,6 @@ def _of_expansion(function: Function, part: str) -> Any:
     return getattr(function[1], part)
 
 
-def _of_weights(function: Function, part: str) -> Any:
-    return function[0] if part == "kernel" else function[1].weights
-
-
-def _of_lines(function: Function, part: str) -> Any:
-    return function[1].knots[("counts", "values", "weights").index(part)]
-
-
-def _of_pieces(function: Function, part: str) -> Any:
-    return function[1].error if part == "error" else getattr(function[1].table, part)
-
-
 def _how(function: Function) -> str:
     kernel, made = function
     if isinstance(made, Expansion):
@@ -187,11 +167,15 @@ SUMS = Either(_sums("samples", "sums"), _how)
 SUM = Either(
     {
         **_sums("samples"),
-        "weights": Record(_by_weights, {"kernel": EXPLICIT, "weights": Array("d")}, take=_of_weights),
+        "weights": Record(
+            lambda kernel, weights: (kernel, WeightVector.of_weights(kernel.prepare, weights)),
+            {"kernel": EXPLICIT, "weights": Array("d")},
+            take=lambda function, part: function[0] if part == "kernel" else function[1].weights,
+        ),
         "knots": Record(
             _by_lines,
             {"counts": Array("d", dtype=("i8",)), "values": Array("knots"), "weights": Array("knots")},
-            take=_of_lines,
+            take=lambda function, part: function[1].knots[("counts", "values", "weights").index(part)],
         ),
         "pieces": Record(
             _by_pieces,
@@ -206,7 +190,7 @@ SUM = Either(
                 "pieces": Array("pieces", "width"),
                 "error": Number(),
             },
-            take=_of_pieces,
+            take=lambda function, part: function[1].error if part == "error" else getattr(function[1].table, part),
         ),
     },
     _how,
@@ -376,14 +360,10 @@ def _surprise(scores: Any, rows: Any, excess: float) -> Surprise:
     return Surprise(Shares(scores, rows), excess)
 
 
-def _surprise_part(surprise: Surprise, part: str) -> Any:
-    return surprise.excess if part == "excess" else getattr(surprise.shares, part)
-
-
 SURPRISE = Record(
     _surprise,
     {"scores": Array("references"), "rows": Array("numbers"), "excess": Number(above=0.0)},
-    take=_surprise_part,
+    take=lambda surprise, part: surprise.excess if part == "excess" else getattr(surprise.shares, part),
     apart=True,
 )
 
@@ -439,10 +419,6 @@ def _combined(views: list[Any], members: list[Member], **parts: Any) -> Combined
     return CombinedModel(combination=Combination(views, members), **parts)
 
 
-def _combined_part(fit: CombinedModel, part: str) -> Any:
-    return getattr(fit.combination if part in {"views", "members"} else fit, part)
-
-
 def _averaged(scaler: Any, members: list[Any], **parts: Any) -> CombinedModel:
     """Return the mean of slabs' decisions that AutoSlabSVM was in version 0.1."""
     alike = [Member(member, 0, None, 1.0 / len(members), None) for member in members]
@@ -471,7 +447,7 @@ COMBINED = Record(
         "recall_error": Maybe(Number()),
         "one_point": Flag(),
     },
-    take=_combined_part,
+    take=lambda fit, part: getattr(fit.combination if part in {"views", "members"} else fit, part),
 )
 SLABS = Many(Estimator("slabsvm.OneClassSlabSVM", fitted=True), least=1)
 AVERAGED = Record(_averaged, {**AUTO, "scaler": Maybe(SCALER), "members": SLABS})

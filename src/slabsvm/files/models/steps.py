@@ -69,11 +69,6 @@ def _give_imputer(model: Any, parts: Values) -> None:
     model._fit_dtype, model._fill_dtype = (np.dtype(name) for name in parts.pop("dtypes"))
 
 
-def _give_indicator(model: Any, parts: Values) -> None:
-    del parts
-    model._n_features = model.n_features_in_
-
-
 def _give_encoder(model: Any, parts: Values) -> None:
     dropped = parts.pop("drop_idx")
     del parts["grouped"]
@@ -135,10 +130,6 @@ def _give_vectors(model: Any, parts: Values) -> None:
     vars(model).update(private, _num_iter=parts["n_iter"], _sparse=False, fit_status_=0)
 
 
-def _doubt_vectors(model: Any) -> str:
-    return "has kernel='precomputed', which is not kept" if model.kernel == "precomputed" else ""
-
-
 def _doubt_regression(model: Any) -> str:
     if "coef_" not in vars(model):
         return ""
@@ -174,10 +165,6 @@ def _categories(**parts: Any) -> Categories:
     return Categories(levels=levels, **parts)
 
 
-def _give_table(model: Any, parts: Values) -> None:
-    model.columns_ = tuple(parts.pop("columns"))
-
-
 def _doubt_table(model: Any) -> str:
     if not hasattr(model, "columns_"):
         return ""
@@ -202,7 +189,7 @@ STEPS = (
                 least=1,
             ),
         },
-        give=_give_table,
+        give=lambda _, parts: parts.update(columns=tuple(parts["columns"])),
         doubt=_doubt_table,
     ),
     Entry(
@@ -258,7 +245,7 @@ STEPS = (
         "sklearn.impute.MissingIndicator",
         {"features": Places("missing", below="d"), "of_mask": Flag()},
         where={"of_mask": "_precomputed"},
-        give=_give_indicator,
+        give=lambda model, _: vars(model).update(_n_features=model.n_features_in_),
     ),
     Entry(
         "sklearn.decomposition.PCA",
@@ -304,6 +291,6 @@ STEPS = (
             "probabilities": lambda model: [model._probA, model._probB] if len(model._probA) else None,
         },
         give=_give_vectors,
-        doubt=_doubt_vectors,
+        doubt=lambda model: "has kernel='precomputed', which is not kept" if model.kernel == "precomputed" else "",
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import singledispatch, singledispatchmethod
+from functools import singledispatch
 from typing import Any
 
 import numpy as np
@@ -105,7 +105,9 @@ class Table(Inputs):
         parts: list[Tensor] = []
         strange: list[Tensor] = []
         for column in self.encoder.columns_:
-            values, is_strange, gap = self._coded(column, graph)
+            values, is_strange, gap = (
+                self._numbers(column, graph) if isinstance(column, Numbers) else self._categories(column, graph)
+            )
             parts += values
             strange += is_strange
             if self.encoder.missing != "indicate" or gap is None:
@@ -119,14 +121,8 @@ class Table(Inputs):
     def _name(self, column: Column) -> str:
         return f"{column.name}_" if column.name in self.outputs else column.name
 
-    @singledispatchmethod
-    def _coded(self, column: Column, graph: Graph) -> tuple[list[Tensor], list[Tensor], Tensor | None]:
+    def _numbers(self, column: Numbers, graph: Graph) -> tuple[list[Tensor], list[Tensor], Tensor | None]:
         """Return a column's coordinates, what is 1 for cells like none that was learned, and where there are gaps."""
-        del graph
-        raise TypeError(f"{type(column).__name__} has no form in ONNX here.")
-
-    @_coded.register
-    def _(self, column: Numbers, graph: Graph) -> tuple[list[Tensor], list[Tensor], Tensor | None]:
         cells = graph.of_type(Tensor(graph, self._name(column)), self.dtype)
         gap = graph.node("IsNaN", cells)
         if self.encoder.missing != "refuse":
@@ -139,8 +135,7 @@ class Table(Inputs):
         # What is no number stays none.
         return [], [graph.number(~graph.node("Equal", cells, column.median)) + (cells - cells)], gap
 
-    @_coded.register
-    def _(self, column: Categories, graph: Graph) -> tuple[list[Tensor], list[Tensor], Tensor | None]:
+    def _categories(self, column: Any, graph: Graph) -> tuple[list[Tensor], list[Tensor], Tensor | None]:
         cells = Tensor(graph, self._name(column))
         levels = graph.texts([list(column.levels)])
         values = graph.number(graph.node("Equal", cells, levels))
