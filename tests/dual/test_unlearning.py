@@ -225,7 +225,7 @@ def test_scores_that_are_not_exact_have_an_error(monkeypatch):
     K = problems.rbf(1.0)(X, X)
     dual = one_class(np.ones(200), 0.1)
     solution = loop.solve(dual, Dense(K), tol=1e-9)
-    monkeypatch.setattr(unlearning, "EVENTS", (0,))
+    monkeypatch.setattr(unlearning, "EVENTS", 0)
     monkeypatch.setattr(unlearning, "STEPS", 0)
     assert leave_one_out(dual, Dense(K), solution).error > 0.0
 
