@@ -8,11 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import problems
+from left_out import LAYOUTS, assert_left_out, programs, refit, ring, tiny_clusters, without
 from slabsvm import OneClassSlabSVM, OneClassSVM
 from slabsvm.dual import unlearning
 from slabsvm.dual.leave_one_group_out import leave_one_group_out
 from slabsvm.dual.leave_one_out import closed_form, free_or_next, leave_one_out
-from slabsvm.dual.program import Dual, hypersphere, one_class, one_class_slab
+from slabsvm.dual.program import one_class, one_class_slab
 from slabsvm.dual.solution import Point
 from slabsvm.dual.unlearning import Unlearning
 from slabsvm.gram.dense import Dense
@@ -21,96 +22,16 @@ from slabsvm.solvers import loop
 pytestmark = pytest.mark.numeric
 
 
-def ring(rng, n):
-    angles = rng.uniform(0.0, 2.0 * np.pi, n)
-    return np.column_stack([np.cos(angles), np.sin(angles)]) + 0.05 * rng.normal(size=(n, 2))
-
-
-def tiny_clusters(rng, n):
-    centres = rng.uniform(size=(8, 2))
-    return centres[rng.integers(0, 8, n)] + 0.01 * rng.normal(size=(n, 2))
-
-
-LAYOUTS = {
-    "cloud": lambda rng, n: rng.normal(size=(n, 3)),
-    "ring": ring,
-    "one feature": lambda rng, n: rng.normal(size=(n, 1)),
-    "tiny clusters": tiny_clusters,
-    "positive": lambda rng, n: rng.gamma(16.0, 1 / 4, (n, 4)),
-}
-
-
-@st.composite
-def programs(draw):
-    """Draw a program with its K: kernels, layouts, weights, one plane and two, near collapse, spheres."""
-    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    kernel = draw(st.sampled_from(["rbf", "rbf", "rbf", *problems.FORMULAS]))
-    X = LAYOUTS[draw(st.sampled_from(list(LAYOUTS))) if kernel == "rbf" else "positive"](rng, draw(st.integers(8, 60)))
-    gamma = draw(st.sampled_from([0.1, 1.0, 10.0, 100.0]))
-    K = (problems.rbf(gamma) if kernel == "rbf" else problems.FORMULAS[kernel][0])(X, X)
-    weights = rng.integers(1, 4, len(X)).astype(float) if draw(st.booleans()) else np.ones(len(X))
-    nu = draw(st.floats(0.05, 0.6))
-    kind = draw(st.sampled_from(["plane", "slab", "slab", "sphere"]))
-    if kind == "plane":
-        return one_class(weights, nu), K
-    if kind == "sphere":
-        return hypersphere(weights, nu, np.diagonal(K).copy()), K
-    return one_class_slab(weights, nu, draw(st.floats(0.03, 0.5)), draw(st.sampled_from([0.2, 2 / 3, 0.95, 1.5]))), K
-
-
-def without(dual, leaving):
-    return Dual(dual.signs, np.delete(dual.caps, leaving, axis=1), dual.totals, np.delete(dual.linear, leaving))
-
-
-def refit(dual, K, leaving):
-    """Return the scores of all samples, and the gap, of the program without some, solved anew; None for none."""
-    rest = without(dual, leaving)
-    if (rest.caps.sum(axis=1) < (1.0 + 1e-9) * rest.totals).any():
-        return None
-    others = np.delete(np.arange(len(K)), leaving)
-    solution = loop.solve(rest, Dense(K[np.ix_(others, others)]), tol=1e-9)
-    return dual.linear + K[:, others] @ rest.beta(solution.multipliers), solution.gap
-
-
-def assert_near(found, expected, K, samples, gap):
-    """Assert that scores agree to what gaps allow: half of |w - w'|^2 is at most the gap of each."""
-    # Where w is 0, scores are the rounding of sums of terms of the size of K's diagonal.
-    rounding = 1e-9 * np.abs(expected).max() + 1e-11 * np.diagonal(K).max()
-    allowed = np.sqrt(np.diagonal(K)[samples]) * gap + rounding
-    assert (np.abs(found - expected) <= allowed).all(), np.abs(found - expected) / allowed
-
-
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, deadline=None)
 @given(programs())
 def test_scores_without_a_sample_are_those_of_a_refit_to_within_the_gaps(program):
-    dual, K = program
-    solution = loop.solve(dual, Dense(K), tol=1e-9)
-    held = np.flatnonzero(dual.beta(solution.multipliers))
-    paths = Unlearning(dual, Dense(K), solution, free_or_next(dual, solution))
-    found = paths.without([held[place : place + 1] for place in range(len(held))])
-    for place, i in enumerate(held):
-        again = refit(dual, K, [i])
-        if again is None:
-            continue
-        scores, gap = again
-        reach = np.sqrt(2.0 * max(found.gaps[place], 0.0)) + np.sqrt(2.0 * gap)
-        assert_near(found.scores[place], scores, K, np.arange(len(K)), reach)
+    assert_left_out(*program)
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40, deadline=None)
 @given(programs(), st.integers(2, 8))
 def test_scores_without_a_group_are_those_of_a_refit_to_within_the_gaps(program, n_groups):
-    dual, K = program
-    solution = loop.solve(dual, Dense(K), tol=1e-9)
-    sets = [np.arange(len(K))[first::n_groups] for first in range(n_groups)]
-    found = Unlearning(dual, Dense(K), solution, free_or_next(dual, solution)).without(sets)
-    for place, leaving in enumerate(sets):
-        again = refit(dual, K, leaving)
-        if again is None:
-            continue
-        scores, gap = again
-        reach = np.sqrt(2.0 * max(found.gaps[place], 0.0)) + np.sqrt(2.0 * gap)
-        assert_near(found.scores[place], scores, K, np.arange(len(K)), reach)
+    assert_left_out(*program, n_groups)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -225,7 +146,7 @@ def test_scores_that_are_not_exact_have_an_error(monkeypatch):
     K = problems.rbf(1.0)(X, X)
     dual = one_class(np.ones(200), 0.1)
     solution = loop.solve(dual, Dense(K), tol=1e-9)
-    monkeypatch.setattr(unlearning, "EVENTS", (0,))
+    monkeypatch.setattr(unlearning, "EVENTS", 0)
     monkeypatch.setattr(unlearning, "STEPS", 0)
     assert leave_one_out(dual, Dense(K), solution).error > 0.0
 

@@ -44,15 +44,13 @@ ADDED = 0.01
 TOLD_APART = 1e-2
 # What is added is at least this share of K's diagonal, and at most that: rounding, and no other problem.
 LEAST, MOST = 1e-12, 1e-2
-# Events on a path: most have less than five. Where there are more, what is clipped to its boxes is often good enough;
-# else a longer path, and then a descent are tried.
-EVENTS = (20, 60)
+# Events on a path: most have less than five.
+EVENTS = 100
 # What a path says of scores is compared with K along so many random directions, and believed to so small a share of the
 # gap that is allowed.
 PROBES, BELIEVED = 8, 1e-2
-# Where more than this share of paths does not arrive, longer ones are not tried; descents are, for so many steps times
-# samples in all, which take some half a second.
-HOPELESS, WORK = 0.8, 300_000_000
+# Where paths do not arrive, descents are tried, for so many steps times samples in all, which take half a second.
+WORK = 300_000_000
 # Sums and boxes are kept to within this share of the multipliers' sum.
 FEASIBLE = 1e-9
 # Samples nearest to a plane whose columns are computed at first, beside those that leave; and steps of a descent for
@@ -161,10 +159,8 @@ class Unlearning:
         held: BoolArray = np.asarray((self.solution.multipliers > 0).any(axis=0))
         rest = np.array([row for row, leaving in enumerate(sets) if held[leaving].any()], dtype=np.intp)
         found.gaps[np.setdiff1d(np.arange(n_sets), rest)] = self.solution.gap
-        for most in EVENTS if self.possible else ():
-            before, rest = len(rest), self._along_paths(sets, rest, most, found)
-            if len(rest) > HOPELESS * before:
-                break
+        if self.possible and len(rest):
+            rest = self._along_paths(sets, rest, found)
         # What a descent is worth trying for: after so many steps, what was clipped to its boxes stays.
         most_descents = WORK // max(1, STEPS * m * m)
         for row in rest[:most_descents]:
@@ -175,12 +171,10 @@ class Unlearning:
         found.exact[:] = found.gaps <= self.allowed
         return found
 
-    def _along_paths(self, sets: list[IndexArray], rows: IndexArray, most: int, found: Unlearned) -> IndexArray:
-        """Follow paths of at most so many events, and return of which sets the gap is still too large."""
-        if not len(rows):
-            return rows
+    def _along_paths(self, sets: list[IndexArray], rows: IndexArray, found: Unlearned) -> IndexArray:
+        """Follow paths, and return of which sets the gap is still too large."""
         leaving, begins = _in_a_row([sets[row] for row in rows])
-        ends = self._followed(leaving, begins, most)
+        ends = self._followed(leaving, begins)
         changes, scores = ends.change, ends.moved
         # What was added to K's diagonal is no part of the scores.
         scores *= self.unit
@@ -198,7 +192,7 @@ class Unlearning:
             self._clipped(sets[row], row, found)
         return rows[~(found.gaps[rows] <= self.allowed)]
 
-    def _followed(self, leaving: IndexArray, begins: IndexArray, most: int) -> Any:
+    def _followed(self, leaving: IndexArray, begins: IndexArray) -> Any:
         """Return the `slabsvm.compiled.unlearning.Ends` of paths, in units of K."""
         from slabsvm.compiled.unlearning import Base, Ends, unlearn
 
@@ -225,7 +219,7 @@ class Unlearning:
                 self.beta,
                 self.distances,
             )
-            unlearn(base, leaving, begins, todo, most, ends, missing)
+            unlearn(base, leaving, begins, todo, EVENTS, ends, missing)
             todo = todo[missing[todo] >= 0]
             self._compute(missing[todo])
         return ends
