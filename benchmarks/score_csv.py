@@ -21,7 +21,8 @@ import pandas as pd
 
 from harness import Benchmark, Case, Options, Record, Table, in_own_process, interleaved, tables
 from slabsvm.command.fit import detector_of
-from slabsvm.command.scoring import Run, Scorer, loaded, output_file
+from slabsvm.command.rows import NUMBERED, Lines, RowNames
+from slabsvm.command.scoring import DIGITS, FORMS, WRITTEN, Run, Scorer, loaded, output_file
 from slabsvm.files import save
 from slabsvm.files.tables import Reading, pieces
 from slabsvm.tables import TableEncoder
@@ -76,7 +77,8 @@ def model(detector: str, n_learned: int) -> Path:
 
 
 def score(model: Path, table: Path, output: Path, reasons: int) -> Run:
-    run = Run(Scorer.of(loaded(model), None), reasons, None)
+    pipeline = loaded(model)
+    run = Run(Scorer.of(pipeline, None), reasons, RowNames(pipeline[0], None))
     with output_file(output) as file:
         run.write(pieces(table, Reading()), file, ",", lambda _: None)
     return run
@@ -92,10 +94,8 @@ def peak_megabytes(model: Path, table: Path, output: Path, reasons: int) -> floa
 
 def parts(model: Path, table: Path) -> dict[str, float]:
     """Return the seconds of a pass that go into the detector's scores, and into writing."""
-    from slabsvm.command.scoring import Writer
-
     scorer, seconds = Scorer.of(loaded(model), None), {"scores": 0.0, "writing": 0.0}
-    writer = Writer(io.StringIO(), ",", "row")
+    lines = Lines(io.StringIO(), ",", [NUMBERED, *WRITTEN], FORMS)
     for piece in pieces(table, Reading()):
         values = scorer.encoder.encoded(piece).values
         for step in scorer.between:
@@ -105,7 +105,14 @@ def parts(model: Path, table: Path) -> dict[str, float]:
         seconds["scores"] += time.process_time() - begin
         answers = scorer.answers(piece)
         begin = time.process_time()
-        writer.write(range(len(piece)), answers, [""] * len(piece))
+        lines.write(
+            lines.names(range(len(piece))),
+            answers.decision.tolist(),
+            np.where(answers.accepted, "true", "false").tolist(),
+            answers.score.tolist(),
+            map(DIGITS.__mod__, answers.p_value.tolist()),
+            lines.quoted([""] * len(piece)),
+        )
         seconds["writing"] += time.process_time() - begin
     return seconds
 

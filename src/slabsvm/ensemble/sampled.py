@@ -92,7 +92,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Drawn(Training):
-    """What the slabs learn from, where it was drawn from a source."""
+    """What members learn from, where it was drawn from a source."""
 
     sample: Sample
 
