@@ -21,8 +21,8 @@ import pandas as pd
 
 from harness import Benchmark, Case, Options, Record, Table, in_own_process, interleaved, tables
 from slabsvm.command.fit import detector_of
-from slabsvm.command.rows import NUMBERED, Lines, RowNames
-from slabsvm.command.scoring import DIGITS, FORMS, WRITTEN, Run, Scorer, loaded, output_file
+from slabsvm.command.scoring import DIGITS, FORMS, NUMBERED, WRITTEN, RowNames, Run, Scorer, loaded, output_file
+from slabsvm.compiled.lookup import Lines
 from slabsvm.files import save
 from slabsvm.files.tables import Reading, pieces
 from slabsvm.tables import TableEncoder

@@ -31,8 +31,9 @@ from threadpoolctl import threadpool_limits
 from harness import Benchmark, Case, Document, Options, Record, table
 from samples import DATA, bundled, has_letter, letters
 from slabsvm import LabelFreeSearchCV, OneClassSlabSVM, OneClassSVM
+from slabsvm.detectors.answers import Answer
 from slabsvm.kernels import bandwidth
-from slabsvm.selection.criteria import MAKERS, Answer, Criterion, Recall, SyntheticOutliers, TightestAtRecall
+from slabsvm.selection.criteria import MAKERS, Criterion, Recall, SyntheticOutliers, TightestAtRecall
 from slabsvm.selection.journal import Journal
 
 EVERY = {"--every": {"type": int, "default": 1, "metavar": "N", "help": "take every N-th of Letter's letters"}}
