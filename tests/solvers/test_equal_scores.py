@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import certificate
-from slabsvm.dual.leave_one_out import closed_form
+from slabsvm.dual.leave_one_out import leave_one_out
 from slabsvm.dual.program import one_class, one_class_slab
 from slabsvm.dual.solution import Status
 from slabsvm.gram.blocks import Blocks
@@ -47,8 +47,8 @@ def test_one_of_more_samples_is_solved_to_the_rounding_of_single_precision(n_sam
 def test_its_leave_one_out_scores_are_those_of_a_factor_of_double_precision(n_samples):
     dual, gram, _ = problem(n_samples)
     solution = loop.solve(dual, gram)
-    shared = closed_form(dual, gram, solution).scores
-    double = closed_form(dual, gram, replace(solution, face=None), large=n_samples).scores
+    shared = leave_one_out(dual, gram, solution).scores
+    double = leave_one_out(dual, gram, replace(solution, face=None), large=n_samples).scores
     error = np.abs(shared - double).max()
     # K's values are those of float32, and so is its factor.
     assert 0 < error < 3e-5 * double.std()

@@ -44,8 +44,9 @@ from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.caller import counted, warn
 from slabsvm.runtime.sklearn_private import FiniteReal, Interval, StrOptions
 
-# Steps that a solution is polished with at most, for each sample.
-STEPS_TO_POLISH = 50
+# Steps that a solution is polished with at most, for each sample. 50 were too few near collapse: the gap stayed larger
+# than what scores differ by.
+STEPS_TO_POLISH = 1000
 
 
 @parameters

@@ -85,45 +85,30 @@ class LeaveOneOut:
 
 
 @ONE_BLAS_THREAD
-def leave_one_out(
-    dual: Dual,
-    gram: Gram,
-    solution: Solution,
-    *,
-    cache_bytes: float = 1e9,
-    large: int = LARGE,
-    vast: int = VAST,
-    exact: int = EXACT,
-) -> LeaveOneOut:
+def leave_one_out(dual: Dual, gram: Gram, solution: Solution, *, exact: int = EXACT, **how: Any) -> LeaveOneOut:
     """Return the leave-one-out scores of a solution; they are as good as its gap is small.
 
     Parameters
     ----------
     dual, gram : the problem
     solution : its optimum, to within its gap
-    cache_bytes : float
-        What K of a vast face may take.
-    large : int, default=LARGE
-        A face of more samples is factored in float32, where the kernel allows it.
-    vast : int, default=VAST
-        Of a face of more samples, the scores are estimates from neighbours and some exact ones, if these are good, and
-        if the solution comes without the face's factor.
     exact : int, default=EXACT
         Up to so many samples all are left out exactly; of more, those near the planes.
+    how : what `closed_form` takes besides
     """
     removed = dual.beta(solution.multipliers)
     held = np.flatnonzero(removed)
     free = free_or_next(dual, solution)
     if solution.status is Status.DEGENERATE:
         # w is 0 to within rounding, and so is what a sample does to it.
-        return closed_form(dual, gram, solution, cache_bytes=cache_bytes, large=large, vast=vast)
+        return closed_form(dual, gram, solution, **how)
     if free.any(axis=0).all() and dual.n_samples <= exact:
-        stays = _where_all_stay(dual, gram, solution, free, large)
+        stays = _where_all_stay(dual, gram, solution, free, how.get("large", LARGE))
         if stays is not None:
             return stays
     if dual.n_samples > exact:
-        closed = closed_form(dual, gram, solution, cache_bytes=cache_bytes, large=large, vast=vast)
-        if closed.error > 0 or free.any(axis=0).sum() > vast:
+        closed = closed_form(dual, gram, solution, **how)
+        if closed.error > 0 or free.any(axis=0).sum() > how.get("vast", VAST):
             return closed
         return _exact_near_planes(Unlearning(dual, gram, solution, free), closed, held)
     unlearning = Unlearning(dual, gram, solution, free)
@@ -195,7 +180,19 @@ def closed_form(
     large: int = LARGE,
     vast: int = VAST,
 ) -> LeaveOneOut:
-    """Return the scores by the closed form alone; parameters as in `leave_one_out`."""
+    """Return the scores by the closed form alone.
+
+    Parameters
+    ----------
+    dual, gram, solution : as for `leave_one_out`
+    cache_bytes : float
+        What K of a vast face may take.
+    large : int, default=LARGE
+        A face of more samples is factored in float32, where the kernel allows it.
+    vast : int, default=VAST
+        Of a face of more samples, the scores are estimates from neighbours and some exact ones, if these are good, and
+        if the solution comes without the face's factor.
+    """
     free = free_or_next(dual, solution)
     known = solution.face
     if known is not None and (free == known.free).all():
