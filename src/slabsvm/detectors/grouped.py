@@ -56,7 +56,7 @@ class GroupedDetector(Detector):
             cost of new positives, when offsets="training" will reject far more new positives than the parameters ask
             for, when many rows repeat and far more or fewer of those are accepted, when a few rows make the scale of a
             feature, when a slab rejects the rows that it learned, when samples are few by number or by their uneven
-            weights, or when such weights are taken for copies. The text stays in `warning_`.
+            weights, or when copies are most of them. The text stays in `warning_`.
         """
         del y
         return self._fit(X, sample_weight, groups)
