@@ -92,7 +92,7 @@ def test_rows_of_numbers_that_were_given_three_times_are_warned_of_unless_all_we
     with pytest.warns(SlabCollapseWarning, match=COPIES):
         model = make().fit(np.concatenate([X, X, X[1:]]))
     assert "give each once" in model.warning_
-    assert (model.predict(np.random.default_rng(2).normal(size=(2000, 3))) == 1).mean() < 0.6
+    assert (model.predict(np.random.default_rng(2).normal(size=(2000, 3))) == 1).mean() < 0.75
     # Then each counts once.
     with warnings.catch_warnings():
         warnings.simplefilter("error")
