@@ -21,8 +21,18 @@ import pandas as pd
 
 from harness import Benchmark, Case, Options, Record, Table, in_own_process, interleaved, tables
 from slabsvm.command.fit import detector_of
-from slabsvm.command.scoring import DIGITS, FORMS, NUMBERED, WRITTEN, RowNames, Run, Scorer, loaded, output_file
-from slabsvm.compiled.lookup import Lines
+from slabsvm.command.scoring import (
+    DIGITS,
+    FORMS,
+    NUMBERED,
+    WRITTEN,
+    LineWriter,
+    RowNames,
+    Run,
+    Scorer,
+    loaded,
+    output_file,
+)
 from slabsvm.files import save
 from slabsvm.files.tables import Reading, pieces
 from slabsvm.tables import TableEncoder
@@ -95,7 +105,7 @@ def peak_megabytes(model: Path, table: Path, output: Path, reasons: int) -> floa
 def parts(model: Path, table: Path) -> dict[str, float]:
     """Return the seconds of a pass that go into the detector's scores, and into writing."""
     scorer, seconds = Scorer.of(loaded(model), None), {"scores": 0.0, "writing": 0.0}
-    lines = Lines(io.StringIO(), ",", [NUMBERED, *WRITTEN], FORMS)
+    lines = LineWriter(io.StringIO(), ",", [NUMBERED, *WRITTEN], FORMS)
     for piece in pieces(table, Reading()):
         values = scorer.encoder.encoded(piece).values
         for step in scorer.between:

@@ -581,7 +581,9 @@ def test_weights_and_a_few_repeated_rows_do_not_set_off_that_warning():
     some = np.concatenate([X, X[:20]])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warnings.filterwarnings("ignore", "The sample weights are whole multiples")  # of neighbours and dependences
+        warnings.filterwarnings(
+            "ignore", ".* of the samples repeat others, .*whole-number weights"
+        )  # of neighbours and dependences
         for make in problems.FAMILY.values():
             make().fit(X, sample_weight=rng.integers(1, 4, 300))
             make().fit(some)

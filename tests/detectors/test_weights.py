@@ -18,7 +18,7 @@ from slabsvm import (
 
 EVERY = {**problems.FAMILY, "AutoSlabSVM": AutoSlabSVM}
 UNEVEN = r"300 samples of weights as uneven as these are worth 1\.69 of equal weights, .* are few to put a threshold by"
-COPIES = "sample weights are whole multiples of one another, and count copies: by them 9[0-9]% of the samples repeat"
+COPIES = "(9[0-9]|100)% of the samples repeat others, as they were given or by whole-number weights"
 
 
 @pytest.fixture(name="X")
@@ -85,6 +85,21 @@ def test_whole_numbers_that_say_how_much_rows_matter_are_warned_of_with_a_remedy
         warnings.simplefilter("error")
         model = make().fit(X, sample_weight=weights + 0.3 * X[:, 0] ** 2)
     assert (model.predict(new) == 1).mean() > 0.84
+
+
+@pytest.mark.parametrize("make", [AutoSlabSVM, NeighboursDetector, DependenceDetector])
+def test_rows_of_numbers_that_were_given_three_times_are_warned_of_unless_all_were(make, X):
+    with pytest.warns(SlabCollapseWarning, match=COPIES):
+        model = make().fit(np.concatenate([X, X, X[1:]]))
+    assert "give each once" in model.warning_
+    assert (model.predict(np.random.default_rng(2).normal(size=(2000, 3))) == 1).mean() < 0.75
+    # Then each counts once.
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        make().fit(X)
+        warnings.filterwarnings("ignore", ".* rows that repeat, and of these the model accepts")
+        model = make().fit(np.concatenate([X, X, X]))
+    assert (model.predict(np.random.default_rng(2).normal(size=(2000, 3))) == 1).mean() > 0.84
 
 
 @pytest.mark.parametrize("make", [AutoSlabSVM, NeighboursDetector, DependenceDetector])

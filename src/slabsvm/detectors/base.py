@@ -205,7 +205,7 @@ class Detector(Scored):
             cost of new positives, when offsets="training" will reject far more new positives than the parameters ask
             for, when many rows repeat and far more or fewer of those are accepted, when many have near copies, when a
             few rows make the scale of a feature, when a slab rejects the rows that it learned, when samples are few by
-            number or by their uneven weights, or when such weights are taken for copies. The text stays in `warning_`.
+            number or by their uneven weights, or when copies are most of them. The text stays in `warning_`.
         """
         del y
         return self._fit(X, sample_weight)
@@ -324,12 +324,11 @@ class Detector(Scored):
         nominal, groups = self._nominal_recall(), training.groups
         if groups is not None:
             return recall.too_few(groups.count, nominal, f"{groups.count} groups are few")
-        if not recall.alike(training.weights):
-            doubt = recall.too_uneven(training.weights, nominal)
-            if not doubt and self._leaves_one_copy:
-                doubt = recall.taken_for_copies(training.counts, nominal)
-            if doubt and not training.may_be_counts:
-                return doubt
+        doubt = "" if recall.alike(training.weights) else recall.too_uneven(training.weights, nominal)
+        if not doubt and self._leaves_one_copy:
+            doubt = recall.taken_for_copies(training.counts, nominal)
+        if doubt and not training.may_be_counts:
+            return doubt
         return recall.too_few_distinct(training.distinct.weights, nominal)
 
     def _accepts_left_out(self) -> BoolArray:
@@ -399,7 +398,7 @@ def fit_with_groups(self: D, X: Any, y: Any = None, sample_weight: Any = None, g
         cost of new positives, when offsets="training" will reject far more new positives than the parameters ask
         for, when many rows repeat and far more or fewer of those are accepted, when a few rows make the scale of a
         feature, when a slab rejects the rows that it learned, when samples are few by number or by their uneven
-        weights, or when such weights are taken for copies. The text stays in `warning_`.
+        weights, or when copies are most of them. The text stays in `warning_`.
     """
     del y
     return self._fit(X, sample_weight, groups)

@@ -76,7 +76,7 @@ def too_uneven(weights: FloatArray, nominal: float) -> str:
 
 
 def taken_for_copies(weights: FloatArray, nominal: float) -> str:
-    """Return the warning where weights that are counts lose new rows that repeat none, or nothing.
+    """Return the warning where samples that are there so often lose new rows that repeat none, or nothing.
 
     Of samples that repeat one copy is left out, so that they score higher than a row that was never seen. The threshold
     may reject as many of the others as are to be rejected of all.
@@ -86,10 +86,10 @@ def taken_for_copies(weights: FloatArray, nominal: float) -> str:
     if least >= nominal - LOST_RECALL:
         return ""
     return (
-        "The sample weights are whole multiples of one another, and count copies: by them "
-        f"{1.0 - once:.0%} of the samples repeat, and so will as many new positives. Yet a feature tells all samples "
-        f"apart. Of new positives that repeat none expect as few as {least:.0%} to be accepted, where {nominal:.0%} "
-        "are to be. If the weights say how much samples matter, put the threshold by rows that were held out: "
+        f"{1.0 - once:.0%} of the samples repeat others, as they were given or by whole-number weights, and so will as "
+        "many new positives. Yet a feature tells all distinct samples apart. Of new positives that repeat none expect "
+        f"as few as {least:.0%} to be accepted, where {nominal:.0%} are to be. If rows were only given more than once, "
+        "give each once. If weights say how much samples matter, put the threshold by rows that were held out: "
         f"ConformalDetector(model, alpha={1.0 - nominal:.3g}) does."
     )
 
