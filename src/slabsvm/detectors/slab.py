@@ -118,7 +118,8 @@ class OneClassSlabSVM(SupportVectorDetector):
     loo_error_ : float
         About how far the planes can be off because leave-one-out scores are no more than estimates, in their unit: 0
         where all are exact to within the duality gap, as they nearly always are of up to 1,000 distinct rows; of more,
-        how far the planes moved as the scores next to them became exact; infinite where K does not fit `cache_size` and
+        how far the planes moved as the scores next to them became exact, and with groups how far the closed form is off
+        for some of them; infinite where K does not fit `cache_size`, or groups leave more than 2,000 free samples, and
         nobody knows. Only with offsets="leave-one-out".
     gamma_ : float
         gamma as a number. Only with kernel="rbf".

@@ -12,8 +12,8 @@ what meets a bound or a plane on the way, are computed.
 A nearly singular K lets mass move back and forth between near equals, at no gain, from bound to bound. The path is
 therefore that of the program with d |beta - beta now|^2 / 2 added, where d is so small that it cannot make the gap
 larger than a small part of what is allowed. The duality gap of the program without the samples says how good the end
-is. Where that is more than twice the solution's own gap and more than GAP, what the path comes to is clipped to its
-boxes, and if that is not good enough either, the compiled descent goes on from there.
+is, at scores that are compared with K. Where that is more than twice the solution's own gap and more than GAP, what the
+path comes to is clipped to its boxes, and if that is not good enough either, the compiled descent goes on from there.
 """
 
 from __future__ import annotations
