@@ -108,7 +108,7 @@ def parts(model: Path, table: Path) -> dict[str, float]:
     lines = LineWriter(io.StringIO(), ",", [NUMBERED, *WRITTEN], FORMS)
     for piece in pieces(table, Reading()):
         values = scorer.encoder.encoded(piece).values
-        for step in scorer.between:
+        for _, step in scorer.between:
             values = step.transform(values)
         begin = time.process_time()
         scorer.detector.score_samples(values)
