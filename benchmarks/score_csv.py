@@ -98,7 +98,7 @@ def parts(model: Path, table: Path) -> dict[str, float]:
     lines = Lines(io.StringIO(), ",", [NUMBERED, *WRITTEN], FORMS)
     for piece in pieces(table, Reading()):
         values = scorer.encoder.encoded(piece).values
-        for step in scorer.between:
+        for _, step in scorer.between:
             values = step.transform(values)
         begin = time.process_time()
         scorer.detector.score_samples(values)
@@ -110,7 +110,7 @@ def parts(model: Path, table: Path) -> dict[str, float]:
             answers.decision.tolist(),
             np.where(answers.accepted, "true", "false").tolist(),
             answers.score.tolist(),
-            map(DIGITS.__mod__, answers.p_value.tolist()),
+            [""] * len(piece) if answers.p_value is None else map(DIGITS.__mod__, answers.p_value.tolist()),
             lines.quoted([""] * len(piece)),
         )
         seconds["writing"] += time.process_time() - begin
