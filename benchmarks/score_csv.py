@@ -120,7 +120,7 @@ def parts(model: Path, table: Path) -> dict[str, float]:
             answers.decision.tolist(),
             np.where(answers.accepted, "true", "false").tolist(),
             answers.score.tolist(),
-            map(DIGITS.__mod__, answers.p_value.tolist()),
+            [""] * len(piece) if answers.p_value is None else map(DIGITS.__mod__, answers.p_value.tolist()),
             lines.quoted([""] * len(piece)),
         )
         seconds["writing"] += time.process_time() - begin
