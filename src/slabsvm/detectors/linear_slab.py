@@ -117,6 +117,12 @@ class LinearOneClassSlabSVM(Scored):
         The offsets of the planes, in the unit of `project`; `rho_upper_` is infinite at epsilon = 0.
     offset_ : float
         ``decision_function = score_samples - offset_``, as for `OneClassSlabSVM`.
+    planes_ : SlabPlanes
+        Both planes, moved outwards by rounding, with the score of positions along w.
+    map_ : Landmarks or None
+        What makes features of rows; None without a feature map.
+    usual_ : Usual or None
+        What each feature adds to rows' positions, which `explain` compares with; None with a feature map.
     duality_gap_ : float
         The certificate: the objective is within this of the optimum over all samples. Infinite where no pass could
         compute it, because the slab has collapsed.

@@ -80,6 +80,10 @@ class OneClassSlabSVM(SupportVectorDetector):
     offset_ : float
         ``decision_function = score_samples - offset_``: 0; with ranking="centre" minus half the slab's width; at
         epsilon = 0 `rho_lower_`.
+    planes_ : SlabPlanes
+        Both planes, moved outwards by rounding, with the score of positions along w.
+    model_ : SupportVectorModel
+        All that the fit found, as one frozen value: what predictions, model files and displays read.
     dual_coef_ : (1, n_SV) array of float64
         beta = alpha_lower - alpha_upper of the support vectors.
     support_ : (n_SV,) array of int
