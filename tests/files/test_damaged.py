@@ -110,10 +110,11 @@ def refusal(content, path):
         (lambda document: document["model"]["fitted"].update(n_samples_fit=-1), "must be a whole number from 0"),
         (lambda document: document["model"]["fitted"]["fit"].update(offset="nan"), "offset is nan, and must be finite"),
         (lambda document: document["model"]["fitted"]["fit"].update(status="fine"), "must be one of converged"),
+        (lambda document: document["model"]["fitted"]["fit"]["boundary"].update(offset=5.0), "not that of its planes"),
         (lambda document: document["model"].update(fitted={}), "too few"),
         (lambda document: document["model"]["fitted"].update(n_features_in=None), "must have a number of features"),
     ],
-    ids=range(14),
+    ids=range(15),
 )
 def test_an_error_says_what_is_wrong_and_where(change, text, members, tmp_path):
     document = json.loads(members[DOCUMENT])

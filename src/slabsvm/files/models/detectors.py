@@ -245,7 +245,10 @@ def _as_attributes(**found: Any) -> dict[str, Any]:
     """Return a fit's attributes by their names; planes and their score are one."""
     attributes = {f"{name}_": value for name, value in found.items() if name != "two_sided"}
     if "two_sided" in found:
-        attributes["planes_"] = SlabPlanes(found["rho_lower"], found["rho_upper"], found["two_sided"])
+        planes = SlabPlanes(found["rho_lower"], found["rho_upper"], found["two_sided"])
+        if planes.offset != found["offset"]:
+            raise ValueError("its offset is not that of its planes")
+        attributes["planes_"] = planes
     return attributes
 
 
