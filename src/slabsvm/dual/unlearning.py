@@ -56,6 +56,8 @@ FEASIBLE = 1e-9
 # Samples nearest to a plane whose columns are computed at first, beside those that leave; and steps of a descent for
 # each sample.
 NEAR = 32
+# Columns that are computed at once besides those that paths are short of.
+MORE = 256
 STEPS = 2
 # Bytes of K that are held at once.
 BLOCK_BYTES = 2**26
@@ -197,8 +199,8 @@ class Unlearning:
         from slabsvm.compiled.unlearning import Base, Ends, unlearn
 
         m, n_sets = self.dual.n_samples, len(begins) - 1
-        near = np.argsort(np.abs(self.distances).min(axis=0) + 1e300 * self.on_face, kind="stable")
-        near = near[: max(NEAR, len(leaving) // 4)]
+        nearest = np.argsort(np.abs(self.distances).min(axis=0) + 1e300 * self.on_face, kind="stable")
+        near = nearest[: max(NEAR, len(leaving) // 4)]
         self._compute(np.concatenate([leaving, near, np.arange(m, m + self.n_columns)]))
         ends = Ends(
             np.empty((n_sets, m)),
@@ -221,7 +223,9 @@ class Unlearning:
             )
             unlearn(base, leaving, begins, todo, EVENTS, ends, missing)
             todo = todo[missing[todo] >= 0]
-            self._compute(missing[todo])
+            # A path that is short of a column starts again. With twice the columns each time, few do so often.
+            more = nearest[self.place[nearest] < 0][: min(self.columns.shape[1], MORE)]
+            self._compute(np.concatenate([missing[todo], more]) if len(todo) else missing[todo])
         return ends
 
     def _off(self, changes: FloatArray, moves: FloatArray) -> FloatArray:
