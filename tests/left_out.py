@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 import problems
-from slabsvm.dual.leave_one_out import free_or_next
+from slabsvm.dual.active_set import free_or_next
 from slabsvm.dual.program import Dual, hypersphere, one_class, one_class_slab
 from slabsvm.dual.unlearning import Unlearning
 from slabsvm.gram.dense import Dense

@@ -6,8 +6,9 @@ from functools import cache
 import numpy as np
 import pytest
 
+from slabsvm.dual.active_set import free_or_next
 from slabsvm.dual.face import Face
-from slabsvm.dual.leave_one_out import closed_form, free_or_next
+from slabsvm.dual.leave_one_out import closed_form
 from slabsvm.dual.neighbour_spans import MANY, TUNING, _Estimate, usual
 from slabsvm.dual.program import one_class, one_class_slab
 from slabsvm.gram.blocks import Blocks

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 import problems
 from left_out import LAYOUTS, assert_left_out, programs, refit, ring, tiny_clusters, without
 from slabsvm import OneClassSlabSVM, OneClassSVM
-from slabsvm.dual import unlearning
+from slabsvm.dual import active_set, unlearning
+from slabsvm.dual.active_set import free_or_next
 from slabsvm.dual.leave_one_group_out import leave_one_group_out
-from slabsvm.dual.leave_one_out import closed_form, free_or_next, leave_one_out
+from slabsvm.dual.leave_one_out import closed_form, leave_one_out
 from slabsvm.dual.program import one_class, one_class_slab
 from slabsvm.dual.solution import Point
 from slabsvm.dual.unlearning import Unlearning
@@ -45,7 +46,7 @@ def test_paths_end_at_optima_of_the_rest(layout, epsilon):
     paths = Unlearning(dual, Dense(K), solution, free_or_next(dual, solution))
     found = paths.without([held[place : place + 1] for place in range(len(held))])
     scale = dual.scale(solution.objective, 1.0)
-    target = max(2.0 * solution.gap, unlearning.GAP * scale)
+    target = max(2.0 * solution.gap, active_set.GAP * scale)
     assert np.mean(found.exact) >= 0.9
     assert (found.gaps[found.exact] <= max(target, paths.allowed)).all()
     beta = dual.beta(solution.multipliers)
@@ -137,7 +138,7 @@ def test_the_unit_of_the_kernel_changes_nothing(size):
     one = leave_one_out(dual, Dense(K), solution).scores
     other = leave_one_out(dual, Dense(size * K), scaled).scores
     # To what the gap of the paths allows.
-    allowed = np.sqrt(2.0 * unlearning.GAP * dual.scale(solution.objective, 1.0))
+    allowed = np.sqrt(2.0 * active_set.GAP * dual.scale(solution.objective, 1.0))
     np.testing.assert_allclose(other / size, one, atol=2.0 * allowed)
 
 

@@ -13,7 +13,7 @@ from slabsvm.gram.blocks import Blocks
 from slabsvm.gram.computed import Computed
 from slabsvm.kernels.rbf import RBF
 from slabsvm.solvers import loop
-from slabsvm.solvers.equal_scores import equal_scores, equal_scores_by_products, multipliers_of, surplus
+from slabsvm.solvers.equal_scores import equal_scores, equal_scores_by_products, surplus
 from slabsvm.solvers.tuning import TUNING
 
 
@@ -69,13 +69,13 @@ def test_what_both_planes_have_more_of_than_beta_says_is_added_where_there_is_ro
     beta = np.array([0.4, 0.3, -0.1, -0.1])
     added = np.array([0.1, 0.2, 0.4, 0.4]) * (0.3 / 1.1)
     expected = np.array([[0.4, 0.3, 0.0, 0.0], [0.0, 0.0, 0.1, 0.1]]) + added
-    np.testing.assert_allclose(multipliers_of(SMALL, beta), expected)
+    np.testing.assert_allclose(SMALL.multipliers_of(beta), expected)
     np.testing.assert_allclose(SMALL.beta(expected), beta)
 
 
 @pytest.mark.parametrize("beta", [[0.5, 0.5, -0.5, 0.0], [0.9, 0.5, -0.7, -0.1], [0.5, 0.5, 0.4, 0.1]])
 def test_where_no_addition_will_do_the_sums_are_put_right(beta):
-    found = multipliers_of(SMALL, np.array(beta))
+    found = SMALL.multipliers_of(np.array(beta))
     assert (found >= 0).all()
     assert (found <= SMALL.caps).all()
     np.testing.assert_allclose(found.sum(axis=1), SMALL.totals)
@@ -83,7 +83,7 @@ def test_where_no_addition_will_do_the_sums_are_put_right(beta):
 
 def test_one_plane_has_the_positive_part():
     np.testing.assert_allclose(
-        multipliers_of(one_class(np.ones(4), 0.5), np.array([0.7, 0.25, 0.25, -0.2])), [[0.5, 0.25, 0.25, 0.0]]
+        one_class(np.ones(4), 0.5).multipliers_of(np.array([0.7, 0.25, 0.25, -0.2])), [[0.5, 0.25, 0.25, 0.0]]
     )
 
 

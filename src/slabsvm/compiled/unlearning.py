@@ -79,7 +79,7 @@ def unlearn(base: Any, leaving: Any, begins: Any, todo: Any, most: int, ends: An
     leaving : the sets' samples; begins : (r + 1,), where each set begins in there. todo : the sets to follow.
     most : the largest number of events. missing : (r,), out: a column that a path is short of; -1 for none.
     """
-    n_free = np.zeros(base.signs.shape[0], dtype=np.intp)
+    n_free, drive = np.zeros(base.signs.shape[0], dtype=np.intp), np.zeros(base.place.shape[0])
     for j in range(base.beta.shape[0]):
         if base.on_face[j]:
             n_free[_plane(base.status[j])] += 1
@@ -88,7 +88,18 @@ def unlearn(base: Any, leaving: Any, begins: Any, todo: Any, most: int, ends: An
         end = Ends(ends.change[row], ends.moved[row], ends.shift[row], ends.status[row])
         missing[row] = -1
         if some.shape[0] > 1 or not _goes_directly(base, n_free, some[0], end):
-            missing[row] = _along(base, some, most, end)
+            missing[row] = _along(base, some, drive, base.beta.copy(), most, end)
+
+
+@_compiled
+def settle(base: Any, drive: Any, now: Any, most: int, end: Any) -> int:
+    """Follow the path along which what a point lacks of optimality vanishes; return a missing column, or -1.
+
+    drive : (m + c,), how beta, the planes and the scores change where nobody's status does. now : (m,), beta; in place.
+    end : `Ends` of a single path.
+    """
+    short: int = _along(base, np.empty(0, dtype=np.intp), drive, now, most, end)
+    return short
 
 
 @_inlined
@@ -144,12 +155,12 @@ def _goes_directly(base: Any, n_free: Any, i: int, end: Any) -> bool:
 
 
 @_inlined
-def _along(base: Any, leaving: Any, most: int, end: Any) -> int:
-    """Follow one path from event to event; return the column that it is short of, or -1."""
+def _along(base: Any, leaving: Any, drive: Any, now: Any, most: int, end: Any) -> int:
+    """Follow one path from event to event, with beta now; return the column that it is short of, or -1."""
     m, n_planes = base.beta.shape[0], base.signs.shape[0]
     status = end.status
     status[:] = base.status
-    now, beside = base.beta.copy(), base.distances.copy()
+    beside = base.distances.copy()
     leaves, differs = np.zeros(m, dtype=np.bool_), np.zeros(m, dtype=np.bool_)
     for i in leaving:
         leaves[i] = True
@@ -168,7 +179,7 @@ def _along(base: Any, leaving: Any, most: int, end: Any) -> int:
         if not _all_hold(base, status, leaves, differs, beside, offset, last, merged):
             break
         owner, second, short = _unknowns(base, status, leaves, differs, merged)
-        if short >= 0 or not _piece(base, leaving, leaves, status, owner, second, known, velocity, slope):
+        if short >= 0 or not _piece(base, leaving, drive, leaves, status, owner, second, known, velocity, slope):
             break
         step, first, becomes = _first_event(
             base, status, leaves, now, velocity, beside, slope, known, left, last, merged
@@ -278,7 +289,16 @@ def _unknowns(base: Any, status: Any, leaves: Any, differs: Any, merged: bool) -
 
 @_inlined
 def _piece(
-    base: Any, leaving: Any, leaves: Any, status: Any, owner: Any, second: Any, known: Any, velocity: Any, slope: Any
+    base: Any,
+    leaving: Any,
+    drive: Any,
+    leaves: Any,
+    status: Any,
+    owner: Any,
+    second: Any,
+    known: Any,
+    velocity: Any,
+    slope: Any,
 ) -> bool:
     """Solve for how beta, velocity, the scores, slope, and less the offsets, known[m:], change; return whether it can.
 
@@ -298,7 +318,7 @@ def _piece(
             one[b], other[b], sign[b] = m + p, m + _plane(base.status[j]), -1.0
         elif not base.on_face[j]:
             sign[b] = 1.0
-    known[:] = 0.0
+    known[:] = drive
     for i in leaving:
         if not base.on_face[i] and base.beta[i] != 0.0:
             p = _plane(base.status[i]) if base.status[i] != IDLE else 0

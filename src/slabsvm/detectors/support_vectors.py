@@ -21,11 +21,12 @@ from sklearn.utils.validation import check_is_fitted
 from slabsvm.data.groups import Groups
 from slabsvm.detectors.base import fit_with_groups, parameters, rows_of
 from slabsvm.detectors.kernelized import GramFactory, KernelDetector, samples_of, surroundings_of
+from slabsvm.dual.active_set import HELD, POLISHED, polished
 from slabsvm.dual.leave_one_group_out import groups_left_out
 from slabsvm.dual.leave_one_out import LeaveOneOut, error_of, leave_one_out
 from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Solution
-from slabsvm.dual.unlearning import EXACT, POLISHED
+from slabsvm.dual.unlearning import EXACT
 from slabsvm.fitted import infinity, recall
 from slabsvm.fitted.explanation import Explanation, Usual, of_distances, of_parts, summed
 from slabsvm.fitted.model import Model, Solved, Start, Support, SupportVectorModel, Unseen, rounding_of
@@ -213,8 +214,8 @@ class SupportVectorDetector(KernelDetector):
         held = gram
         # Where all samples are free, as of a slab that collapsed, a path has no bounds to make detours at.
         bounded = not ((solution.multipliers > 0) & (solution.multipliers < dual.caps)).any(axis=0).all()
-        if self.offsets == "leave-one-out" and gram.n_samples <= EXACT and bounded:
-            held = gram.held()
+        if self.offsets == "leave-one-out" and bounded:
+            held = gram.held() if gram.n_samples <= HELD else gram
             solution = self._polished(dual, held, solution)
         left_out = start.left_out_of(dual, gram, solution) if start else None
         return self._read_off(training, Solved(kernel, held, dual, solution, left_out), gram)
@@ -264,6 +265,9 @@ class SupportVectorDetector(KernelDetector):
             return solution
         from slabsvm.solvers import loop
 
+        solution = polished(dual, gram, solution)
+        if solution.relative_gap <= POLISHED or gram.n_samples > EXACT:
+            return solution
         nearer = loop.solve(
             dual,
             gram,

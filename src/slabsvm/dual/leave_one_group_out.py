@@ -30,8 +30,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from slabsvm.dual.active_set import AT_BOUND, free_or_next
 from slabsvm.dual.face import Face
-from slabsvm.dual.leave_one_out import AT_BOUND, VAST, free_or_next
+from slabsvm.dual.leave_one_out import VAST
 from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Solution, Status
 from slabsvm.dual.unlearning import EXACT, Unlearning

@@ -40,6 +40,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from slabsvm.dual.active_set import free_or_next
 from slabsvm.dual.face import LEAST_SHARE, Face
 from slabsvm.dual.neighbour_spans import THOROUGH, neighbour_spans
 from slabsvm.dual.program import Dual
@@ -59,8 +60,6 @@ VAST = 2000
 AROUND, ROUNDS, SETTLED = 32, 8, 0.25
 # A multiplier stays within its box where it does so by more than this share of its move: the rounding of float32.
 MARGIN = 1e-3
-# A multiplier so near a bound, as a share of its cap, is at it: sums of caps leave rounding behind.
-AT_BOUND = 1e-12
 
 
 @dataclass(frozen=True)
@@ -281,18 +280,6 @@ def _of_linear_term(face: Face, gram: Gram, spans: FloatArray, bound: npt.NDArra
     if len(bound):
         falls[bound] = linear[bound] - gram.block(bound, face.samples) @ answer - face.memberships[bound] @ shift
     return falls
-
-
-def free_or_next(dual: Dual, solution: Solution) -> npt.NDArray[np.bool_]:
-    """Return which multipliers are free, with one more in a plane that has none: the next to take what is left out."""
-    multipliers = solution.multipliers
-    free = (multipliers > AT_BOUND * dual.caps) & (multipliers < (1 - AT_BOUND) * dual.caps)
-    slopes = dual.signs[:, None] * solution.scores
-    for plane in np.flatnonzero(~free.any(axis=1)):
-        idle = np.flatnonzero(multipliers[plane] <= AT_BOUND * dual.caps[plane])
-        if len(idle):
-            free[plane, idle[slopes[plane, idle].argmin()]] = True
-    return free
 
 
 def _of_free(face: Face) -> tuple[FloatArray, FloatArray]:

@@ -215,6 +215,20 @@ class Dual:
                 values[order] += np.sign(missing) * moved
         return filled
 
+    def multipliers_of(self, beta: FloatArray) -> FloatArray:
+        """Return feasible multipliers, shape (P, m), for a beta near one that they can have.
+
+        Of two planes, each sample supports the one of its beta's sign. Equal additions to both cancel in beta: they are
+        made, where there is room, while mass is left; where there is none, the sums are put right.
+        """
+        multipliers = np.clip(self.signs[:, None] * beta, 0.0, self.caps)
+        if self.n_planes > 1:
+            spare = (self.caps - multipliers).min(axis=0)
+            missing = float((self.totals - multipliers.sum(axis=1)).min())
+            if MASS_ROUNDING * self.total < missing < spare.sum():
+                multipliers += spare * (missing / spare.sum())
+        return self.project_sums(multipliers)
+
     def part(self, samples: npt.NDArray[np.intp]) -> Dual:
         """Return the program over some of the samples, all others being fixed at zero."""
         return Dual(self.signs, self.caps[:, samples], self.totals, self.linear[samples])

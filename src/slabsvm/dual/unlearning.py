@@ -1,19 +1,10 @@
 """Leaving samples out exactly: from the optimum of a program to its optimum without them, with a certificate.
 
-The path (`slabsvm.compiled.unlearning`) starts from the solution and ends where all that stays is optimal. It runs in
-terms of the pivoted matrix of the solution's face: with F the free samples, B the others and N the inverse of the
-face's bordered matrix (`slabsvm.dual.face`),
-
-    change of [beta_F, q, s_B] = P [r_F, sums, change of beta_B],      P_FF = N_FF,     P_BB = K_BB - K_BF N_FF K_FB
-
-for residuals r_F, and so on: s_B are scores and -q the change of the offsets. Only the columns of what leaves, and of
-what meets a bound or a plane on the way, are computed.
-
-A nearly singular K lets mass move back and forth between near equals, at no gain, from bound to bound. The path is
-therefore that of the program with d |beta - beta now|^2 / 2 added, where d is so small that it cannot make the gap
-larger than a small part of what is allowed. The duality gap of the program without the samples says how good the end
-is, at scores that are compared with K. Where that is more than twice the solution's own gap and more than GAP, what the
-path comes to is clipped to its boxes, and if that is not good enough either, the compiled descent goes on from there.
+The path of the active set (`slabsvm.dual.active_set`) along which the multipliers of what leaves go to 0 starts from
+the solution and ends where all that stays is optimal. The duality gap of the program without the samples says how good
+the end is, at scores that are compared with K. Where that is more than twice the solution's own gap and more than GAP,
+what the path comes to is clipped to its boxes, and if that is not good enough either, the compiled descent goes on from
+there.
 """
 
 from __future__ import annotations
@@ -23,44 +14,24 @@ from typing import Any
 
 import numpy as np
 
-from slabsvm.dual.face import Face
+from slabsvm.dual.active_set import EVENTS, GAP, LEAST, NEAR, ActiveSet
 from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Point, Solution
 from slabsvm.gram.base import Gram
 from slabsvm.gram.dense import Dense
-from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray, pieces
+from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
 from slabsvm.runtime.objects import cached_property
 
 # Up to so many samples all are left out exactly, by a descent where a path does not arrive.
 EXACT = 1000
-# Their program is solved to this relative gap: from a solution that is not quite at the optimum, each path has the same
-# detours. From one at tol 1e-3 this takes a tenth of a fit, and paths take a fifth of the time.
-POLISHED = 1e-6
-# A gap that is no reason to go on, as a share of the objective's scale; errors of scores are within its square root.
-GAP = 1e-7
-# The share of it that the added term may make.
-ADDED = 0.01
-# What is added may move scores by this share of their spread.
-TOLD_APART = 1e-2
-# What is added is at least this share of K's diagonal, and at most that: rounding, and no other problem.
-LEAST, MOST = 1e-12, 1e-2
-# Events on a path: most have less than five.
-EVENTS = 100
 # What a path says of scores is compared with K along so many random directions, and believed to so small a share of the
 # gap that is allowed.
 PROBES, BELIEVED = 8, 1e-2
-# Where paths do not arrive, descents are tried, for so many steps times samples in all, which take half a second.
-WORK = 300_000_000
+# Where paths do not arrive, descents are tried, for so many steps times samples in all, which take half a second, and
+# so many steps for each sample at once.
+WORK, STEPS = 300_000_000, 2
 # Sums and boxes are kept to within this share of the multipliers' sum.
 FEASIBLE = 1e-9
-# Samples nearest to a plane whose columns are computed at first, beside those that leave; and steps of a descent for
-# each sample.
-NEAR = 32
-# Columns that are computed at once besides those that paths are short of.
-MORE = 256
-STEPS = 2
-# Bytes of K that are held at once.
-BLOCK_BYTES = 2**26
 
 
 @dataclass(frozen=True)
@@ -89,7 +60,7 @@ def _in_a_row(sets: list[IndexArray]) -> tuple[IndexArray, IndexArray]:
     return np.concatenate(sets).astype(np.intp), begins.astype(np.intp)
 
 
-class Unlearning:
+class Unlearning(ActiveSet):
     """The solutions of a program without some samples, from its own.
 
     Parameters
@@ -103,49 +74,13 @@ class Unlearning:
     def __init__(self, dual: Dual, gram: Gram, solution: Solution, free: BoolArray) -> None:
         from slabsvm.compiled.unlearning import Ends
 
-        self.dual, self.gram, self.solution = dual, gram.held() if dual.n_samples <= EXACT else gram, solution
-        self.beta = dual.beta(solution.multipliers)
-        # The systems along a path are solved in units of K's diagonal, which all else that they hold is near to.
-        self.unit = diagonal = float(gram.diagonal.mean())
-        allowed = max(2.0 * solution.gap, GAP * dual.scale(solution.objective, diagonal))
-        largest = float(np.max(self.beta**2))
-        # Where scores differ by little, as of a tiny gamma, less may be added than their size would allow.
-        told_apart = (TOLD_APART * float(solution.scores.std())) ** 2 / diagonal if diagonal > 0 else 0.0
-        added = ADDED * min(allowed, told_apart) / (2.0 * largest) if largest > 0 else np.inf
-        self.added = float(np.clip(added, LEAST * diagonal, MOST * diagonal))
-        self.face = face = Face(dual, solution.multipliers, free)
-        if len(face.samples) and self.unit > 0:
-            block = self._block(face.samples, face.samples)
-            block.flat[:: len(block) + 1] += self.added / self.unit
-            face.factor(block, divide=gram.divide)
-        self.on_face: BoolArray = np.asarray(free.any(axis=0))
-        tied = bool((free.sum(axis=0) > 1).any())
-        m, self.n_columns = dual.n_samples, face.memberships.shape[1]
-        # What both planes hold of a sample, but where they are one, beta does not tell.
-        shared = (solution.multipliers > 0).all(axis=0).any() and dual.n_planes > 1
-        self.possible = self.unit > 0 and (
-            tied or (len(face.samples) > 0 and self.n_columns == dual.n_planes and not shared)
-        )
-        # A sample that ties both planes makes one of them, in which beta may be negative.
-        self.signs = np.ones(1) if tied else dual.signs.astype(np.float64)
-        self.caps = np.ascontiguousarray(dual.caps[: self.n_columns], dtype=np.float64)
-        self.floor = -dual.caps[1] if tied else np.zeros(m)
-        self.tied = tied
-        of_plane = [self.on_face] if tied else list(free)
-        self.offsets = solution.offsets.mean(keepdims=True) if tied else solution.offsets
-        self.distances = np.ascontiguousarray((solution.scores - self.offsets[:, None]) / (self.unit or 1.0))
-        self.status = np.zeros(m, dtype=np.int64)
-        for p, (some, sign) in enumerate(zip(of_plane, self.signs, strict=True)):
-            self.status[sign * self.beta > (0.0 if not tied else np.inf)] = 2 * p + 2
-            self.status[some] = 2 * p + 1
-        if tied:
-            self.status[~self.on_face & (self.beta > 0)] = 2
-        self.place = np.full(m + self.n_columns, -1, dtype=np.int64)
-        self.columns = np.zeros((m + self.n_columns, 0), order="F")
+        allowed = max(2.0 * solution.gap, GAP * dual.scale(solution.objective, float(gram.diagonal.mean())))
+        super().__init__(dual, gram, solution, free, allowed)
+        self.solution = solution
         # Where two planes are one, what both hold of the same samples is not told from beta, and the gap is larger.
         own = 0.0
         if self.possible:
-            here = Ends(np.zeros((1, m)), solution.scores[None], self.offsets[None], self.status[None])
+            here = Ends(np.zeros((1, dual.n_samples)), solution.scores[None], self.offsets[None], self.status[None])
             own = float(self._gaps(*_in_a_row([np.zeros(0, dtype=np.intp)]), here)[0])
         self.allowed = max(allowed, 2.0 * own) if own < np.inf else allowed
 
@@ -196,12 +131,12 @@ class Unlearning:
 
     def _followed(self, leaving: IndexArray, begins: IndexArray) -> Any:
         """Return the `slabsvm.compiled.unlearning.Ends` of paths, in units of K."""
-        from slabsvm.compiled.unlearning import Base, Ends, unlearn
+        from slabsvm.compiled.unlearning import Ends, unlearn
 
         m, n_sets = self.dual.n_samples, len(begins) - 1
         nearest = np.argsort(np.abs(self.distances).min(axis=0) + 1e300 * self.on_face, kind="stable")
         near = nearest[: max(NEAR, len(leaving) // 4)]
-        self._compute(np.concatenate([leaving, near, np.arange(m, m + self.n_columns)]))
+        self.compute(np.concatenate([leaving, near, np.arange(m, m + self.n_columns)]))
         ends = Ends(
             np.empty((n_sets, m)),
             np.empty((n_sets, m)),
@@ -210,22 +145,10 @@ class Unlearning:
         )
         todo, missing = np.arange(n_sets), np.empty(n_sets, dtype=np.int64)
         while len(todo):
-            base = Base(
-                self.columns,
-                self.place,
-                self.on_face,
-                self.status,
-                self.signs,
-                self.caps,
-                self.floor,
-                self.beta,
-                self.distances,
-            )
-            unlearn(base, leaving, begins, todo, EVENTS, ends, missing)
+            unlearn(self.base(self.distances), leaving, begins, todo, EVENTS, ends, missing)
             todo = todo[missing[todo] >= 0]
-            # A path that is short of a column starts again. With twice the columns each time, few do so often.
-            more = nearest[self.place[nearest] < 0][: min(self.columns.shape[1], MORE)]
-            self._compute(np.concatenate([missing[todo], more]) if len(todo) else missing[todo])
+            if len(todo):
+                self.compute(np.concatenate([missing[todo], self.more(nearest)]))
         return ends
 
     def _off(self, changes: FloatArray, moves: FloatArray) -> FloatArray:
@@ -239,72 +162,9 @@ class Unlearning:
         signs = np.random.default_rng(0).choice([-1.0, 1.0], (self.dual.n_samples, PROBES))
         return np.asarray(np.sqrt(np.mean((changes @ (self.gram.matrix @ signs) - moves @ signs) ** 2, axis=1)))
 
-    def _compute(self, wanted: IndexArray) -> None:
-        """Compute the columns of P of some samples, and of planes, from m on."""
-        wanted = np.unique(wanted)
-        wanted = wanted[self.place[wanted] < 0]
-        if not len(wanted):
-            return
-        face, m = self.face, self.dual.n_samples
-        others = np.flatnonzero(~self.on_face)
-        place_on_face = np.full(m, -1)
-        place_on_face[face.samples] = np.arange(len(face.samples))
-        columns = np.zeros((m + self.n_columns, len(wanted)), order="F")
-        samples = wanted[wanted < m]
-        own = self.on_face[samples]
-        at = np.arange(len(samples))
-        beside = samples[~own]
-        x, q = np.empty((len(face.samples), len(wanted)), order="F"), np.empty((self.n_columns, len(wanted)))
-        rest = np.arange(len(wanted))
-        if len(wanted) >= len(face.samples) // 2:
-            # All columns of N at once cost no more than half of them by solves. It is symmetric.
-            inverse, corner = face.inverse()
-            x.T[at[own]] = inverse[place_on_face[samples[own]]]
-            q[:, at[own]] = corner[:, place_on_face[samples[own]]]
-            rest = np.concatenate([at[~own], np.arange(len(samples), len(wanted))])
-        right, sums = np.zeros((len(face.samples), len(rest)), order="F"), np.zeros((self.n_columns, len(rest)))
-        place = np.searchsorted(rest, at)
-        if len(rest) == len(wanted):
-            right[place_on_face[samples[own]], at[own]] = 1.0
-        if len(beside):
-            right[:, place[~own]] = -self._block(beside, face.samples).T
-        # What a plane's sum changes by, the face must make up for.
-        planes = wanted[rest] >= m
-        sums[wanted[rest][planes] - m, planes] = -1.0
-        x[:, rest], q[:, rest] = face.response(right, sums)
-        columns[face.samples], columns[m:] = x, q
-        each = max(1, BLOCK_BYTES // (8 * max(1, len(face.samples))))
-        for rows in pieces(len(others), 1, each):
-            some = others[rows]
-            # In the order in which the columns lie.
-            columns[some] = (x.T @ self._block(face.samples, some)).T
-        if len(beside):
-            block = self._block(beside, others)
-            block[np.arange(len(beside)), np.searchsorted(others, beside)] += self.added / self.unit
-            columns[np.ix_(others, at[~own])] += block.T
-        self.place[wanted] = self.columns.shape[1] + np.arange(len(wanted))
-        before, self.columns = self.columns, columns
-        if before.shape[1]:
-            self.columns = np.empty((m + self.n_columns, before.shape[1] + len(wanted)), order="F")
-            self.columns[:, : before.shape[1]], self.columns[:, before.shape[1] :] = before, columns
-
-    def _block(self, rows: IndexArray, columns: IndexArray) -> FloatArray:
-        """Return a block of K in its unit."""
-        return np.array(self.gram.block(rows, columns), dtype=np.float64) / self.unit
-
     def _scores(self, changes: FloatArray) -> FloatArray:
         """Return the scores of all samples after each change, (r, m)."""
-        touched = np.flatnonzero(changes.any(axis=0))
-        if isinstance(self.gram, Dense):
-            few = len(changes) == 1 and len(touched) < self.dual.n_samples // 2
-            return self.solution.scores + (
-                changes[:, touched] @ self.gram.matrix[touched] if few else changes @ self.gram.matrix
-            )
-        scores = np.repeat(self.solution.scores[None], len(changes), axis=0)
-        for rows in pieces(len(touched), 8 * self.dual.n_samples, BLOCK_BYTES):
-            some = touched[rows]
-            scores += changes[:, some] @ np.asarray(self.gram.block(some, None), dtype=np.float64)
-        return scores
+        return self.solution.scores + self.products(changes)
 
     def _gaps(self, leaving: IndexArray, begins: IndexArray, at: Any) -> FloatArray:
         """Return the gaps without each set, (r,), at `Ends` with scores and offsets; infinite where not feasible."""

@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from slabsvm.data.distinct import Distinct
 from slabsvm.data.groups import Groups
-from slabsvm.dual.leave_one_out import LeaveOneOut, free_or_next
+from slabsvm.dual.active_set import free_or_next
+from slabsvm.dual.leave_one_out import LeaveOneOut
 from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Point, Solution, Status, certified
 from slabsvm.fitted.explanation import Usual

@@ -50,7 +50,7 @@ def equal_scores(dual: Dual, K: AnyFloatArray) -> tuple[Point, Face | None] | No
     beta += face.to_optimum(dual.linear + K @ beta.astype(K.dtype))
     if surplus(dual, beta) > SURPLUS:
         return None
-    multipliers = multipliers_of(dual, beta)
+    multipliers = dual.multipliers_of(beta)
     kept = dual.beta(multipliers)
     free = (multipliers > 0) & (multipliers < dual.caps)
     feasible = free.all() and np.abs(kept - beta).max() <= FEASIBLE * np.abs(beta).max()
@@ -82,23 +82,8 @@ def equal_scores_by_products(dual: Dual, K: Blocks) -> Point | None:
         step = factor.solve(residual)
         square, before = float(residual @ step), square
         direction = step + square / before * direction
-    multipliers = multipliers_of(dual, x * (total / x.sum()))
+    multipliers = dual.multipliers_of(x * (total / x.sum()))
     return Point(dual, multipliers, K.times(dual.beta(multipliers)))
-
-
-def multipliers_of(dual: Dual, beta: FloatArray) -> FloatArray:
-    """Return feasible multipliers, shape (P, m), for a beta near one that they can have.
-
-    Of two planes, each sample supports the one of its beta's sign. Equal additions to both cancel in beta: they are
-    made, where there is room, while mass is left; where there is none, the sums are put right.
-    """
-    multipliers = np.clip(dual.signs[:, None] * beta, 0.0, dual.caps)
-    if dual.n_planes > 1:
-        spare = (dual.caps - multipliers).min(axis=0)
-        missing = float((dual.totals - multipliers.sum(axis=1)).min())
-        if 0 < missing < spare.sum():
-            multipliers += spare * (missing / spare.sum())
-    return dual.project_sums(multipliers)
 
 
 def surplus(dual: Dual, beta: FloatArray) -> float:

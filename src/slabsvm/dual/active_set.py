@@ -1,0 +1,341 @@
+"""The active set of an optimum, and how the optimum moves as the program's data do.
+
+While each sample stays what it is (free, at its cap, or without a multiplier), the optimum moves along a straight line.
+An event ends it: a free multiplier meets its bound, or a sample at its bound meets its plane. With F the free samples,
+B the others and N the inverse of the face's bordered matrix (`slabsvm.dual.face`),
+
+    change of [beta_F, q, s_B] = P [r_F, sums, change of beta_B],      P_FF = N_FF,     P_BB = K_BB - K_BF N_FF K_FB
+
+for residuals r_F, and so on: s_B are scores and -q the change of the offsets. An event changes one sample's equation,
+so that a path of k events costs systems of up to k equations, and the columns of P of the samples that it meets
+(`slabsvm.compiled.unlearning`). One factor of the free samples serves all paths from an optimum.
+
+Two kinds of paths are followed. Samples leave, one by one (`slabsvm.dual.unlearning`); and a solution goes to the
+optimum (`polished`): a feasible point is the optimum of a program with other scores, s + delta, where delta is what
+free samples are off their plane, and what others are beyond it. As delta vanishes the optimum moves to that of the
+program itself. This homotopy costs a factor and one event for each sample that a rough solution has wrong, where a
+descent to the same gap takes thousands of steps.
+
+A nearly singular K lets mass move back and forth between near equals, at no gain, from bound to bound. Paths are
+therefore those of the program with d |beta - beta now|^2 / 2 added, where d is so small that it cannot make the gap
+larger than a small part of what is allowed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from slabsvm.dual.face import Face
+from slabsvm.dual.program import Dual
+from slabsvm.dual.solution import Point, Solution
+from slabsvm.gram.base import Gram
+from slabsvm.gram.dense import Dense
+from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray, pieces
+
+# Up to so many samples K is held for paths.
+HELD = 2000
+# A solution at this relative gap is an optimum as far as paths go: from one that is not, each has the same detours.
+POLISHED = 1e-6
+# Of more samples, or more free ones, solutions are left as they are.
+MOST_SAMPLES, MOST_FREE = 20_000, 2000
+# Paths to the optimum, each from where the one before it came to.
+STAGES = 3
+# A solution with more samples that are on the wrong side, or would leave their box, is too far away: each event costs a
+# system of as many equations as there were events.
+MOST_WRONG = 200
+# A gap that is no reason to go on, as a share of the objective's scale; errors of scores are within its square root.
+GAP = 1e-7
+# The share of it that the added term may make.
+ADDED = 0.01
+# What is added may move scores by this share of their spread.
+TOLD_APART = 1e-2
+# What is added is at least this share of K's diagonal, and at most that: rounding, and no other problem.
+LEAST, MOST = 1e-12, 1e-2
+# Events on a path: most have less than five.
+EVENTS = 100
+# Samples nearest to a plane whose columns are computed at first. A path that is short of a column starts again: with
+# twice the columns each time, or so many more, it seldom does.
+NEAR, MORE = 32, 256
+# Bytes of K, and of new columns, that are held at once.
+BLOCK_BYTES = 2**26
+# A multiplier so near a bound, as a share of its cap, is at it: sums of caps leave rounding behind.
+AT_BOUND = 1e-12
+
+
+def free_or_next(dual: Dual, solution: Point | Solution) -> BoolArray:
+    """Return which multipliers are free, with one more in a plane that has none: the next to take what is left out."""
+    multipliers = solution.multipliers
+    free = (multipliers > AT_BOUND * dual.caps) & (multipliers < (1 - AT_BOUND) * dual.caps)
+    slopes = dual.signs[:, None] * solution.scores
+    for plane in np.flatnonzero(~free.any(axis=1)):
+        idle = np.flatnonzero(multipliers[plane] <= AT_BOUND * dual.caps[plane])
+        if len(idle):
+            free[plane, idle[slopes[plane, idle].argmin()]] = True
+    return free
+
+
+class ActiveSet:
+    """A solution's active set, with the columns of P that paths from it need.
+
+    Parameters
+    ----------
+    dual, gram : the program
+    solution : Point or Solution
+    free : (P, m) bool array
+        Which multipliers are taken for free: at least one in each plane.
+    allowed : float
+        The gap that the added term may make a hundredth of.
+
+    Attributes
+    ----------
+    possible : bool
+        Whether the active set tells how the optimum moves. It does not where a sample has multipliers of both planes,
+        and the planes are apart.
+    unit : float
+        The mean of K's diagonal. Systems along a path are solved in this unit.
+    added : float
+        d.
+    signs, caps, floor : (c,), (c, m) and (m,) arrays
+        Of the c planes; of one, in which beta may be negative, where a sample that is free in both ties them.
+    status, place, columns, distances : arrays
+        As in `slabsvm.compiled.unlearning.Base`.
+    """
+
+    def __init__(self, dual: Dual, gram: Gram, solution: Point | Solution, free: BoolArray, allowed: float) -> None:
+        self.dual, self.gram = dual, gram.held() if dual.n_samples <= HELD else gram
+        self.beta, self.scores = dual.beta(solution.multipliers), solution.scores
+        self.unit = diagonal = float(gram.diagonal.mean())
+        largest = float(np.max(self.beta**2))
+        # Where scores differ by little, as of a tiny gamma, less may be added than their size would allow.
+        told_apart = (TOLD_APART * float(solution.scores.std())) ** 2 / diagonal if diagonal > 0 else 0.0
+        added = ADDED * min(allowed, told_apart) / (2.0 * largest) if largest > 0 else np.inf
+        self.added = float(np.clip(added, LEAST * diagonal, MOST * diagonal))
+        self.face = face = Face(dual, solution.multipliers, free)
+        if len(face.samples) and self.unit > 0:
+            block = self.block(face.samples, face.samples)
+            block.flat[:: len(block) + 1] += self.added / self.unit
+            face.factor(block, divide=gram.divide)
+        self.on_face: BoolArray = np.asarray(free.any(axis=0))
+        tied = bool((free.sum(axis=0) > 1).any())
+        m, self.n_columns = dual.n_samples, face.memberships.shape[1]
+        # What both planes hold of a sample, but where they are one, beta does not tell.
+        shared = (solution.multipliers > 0).all(axis=0).any() and dual.n_planes > 1
+        self.possible = self.unit > 0 and (
+            tied or (len(face.samples) > 0 and self.n_columns == dual.n_planes and not shared)
+        )
+        # A sample that ties both planes makes one of them, in which beta may be negative.
+        self.signs = np.ones(1) if tied else dual.signs.astype(np.float64)
+        self.caps = np.ascontiguousarray(dual.caps[: self.n_columns], dtype=np.float64)
+        self.floor = -dual.caps[1] if tied else np.zeros(m)
+        of_plane = [self.on_face] if tied else list(free)
+        self.offsets = solution.offsets.mean(keepdims=True) if tied else solution.offsets
+        self.distances = np.ascontiguousarray((solution.scores - self.offsets[:, None]) / (self.unit or 1.0))
+        self.status = np.zeros(m, dtype=np.int64)
+        for p, (some, sign) in enumerate(zip(of_plane, self.signs, strict=True)):
+            self.status[sign * self.beta > (0.5 * dual.caps[p] if not tied else np.inf)] = 2 * p + 2
+            self.status[some] = 2 * p + 1
+        if tied:
+            self.status[~self.on_face & (self.beta > 0)] = 2
+        self.place = np.full(m + self.n_columns, -1, dtype=np.int64)
+        self.columns = np.zeros((m + self.n_columns, 0), order="F")
+
+    def base(self, distances: FloatArray) -> Any:
+        """Return the `slabsvm.compiled.unlearning.Base` of paths from these distances from the planes."""
+        from slabsvm.compiled.unlearning import Base
+
+        return Base(
+            self.columns,
+            self.place,
+            self.on_face,
+            self.status,
+            self.signs,
+            self.caps,
+            self.floor,
+            self.beta,
+            distances,
+        )
+
+    def optimum(self) -> Point | None:
+        """Return the point to which the optimum moves from here as scores become what they are; None where unknown.
+
+        It is no more than on the way there where the path has too many events.
+        """
+        from slabsvm.compiled.unlearning import Ends, settle
+
+        crossed = len(self.signs) > 1 and self.signs[0] * (self.offsets[1] - self.offsets[0]) <= 0.0
+        if not self.possible or crossed:
+            return None
+        m, c = self.dual.n_samples, self.n_columns
+        missing = self._missing()
+        drive = self._driven(missing)
+        distances = np.ascontiguousarray(self.distances + missing)
+        ahead = distances + drive[:m] + drive[m:, None]
+        ahead[:, self.on_face] = 0.0
+        wrong = self._leaves(drive) | (self._inside(ahead) < 0.0)
+        if wrong.sum() > MOST_WRONG:
+            return None
+        nearest = np.argsort(np.abs(ahead).min(axis=0) + 1e300 * self.on_face, kind="stable")
+        self.compute(np.concatenate([np.flatnonzero(wrong), nearest[:NEAR], np.arange(m, m + c)]))
+        while True:
+            now = self.beta.copy()
+            end = Ends(np.empty(m), np.empty(m), np.empty(c), np.empty(m, dtype=np.int64))
+            short = settle(self.base(distances), drive, now, EVENTS, end)
+            if short < 0:
+                break
+            self.compute(np.append(self.more(nearest), short))
+        # Multipliers at a bound are there, and not next to it.
+        status = end.status
+        for p, sign in enumerate(self.dual.signs):
+            now[status == 2 * p + 2] = sign * self.dual.caps[p, status == 2 * p + 2]
+        now[status == 0] = self.floor[status == 0]
+        multipliers = self.dual.multipliers_of(now)
+        moved = self.products((self.dual.beta(multipliers) - self.beta)[None])[0]
+        return Point(self.dual, multipliers, self.scores + moved)
+
+    def _inside(self, distances: FloatArray) -> FloatArray:
+        """Return how far samples that are not free are on their side of their planes, (m,), below 0 for beyond."""
+        sides = self.signs[:, None] * distances
+        capped = self.status[None] == 2 * np.arange(1, len(sides) + 1)[:, None]
+        of_capped = np.where(capped, -sides, np.inf).min(axis=0)
+        return np.asarray(np.where(capped.any(axis=0), of_capped, sides.min(axis=0)))
+
+    def _missing(self) -> FloatArray:
+        """Return delta, (m,): free samples are put on their planes, and those beyond one as far before it.
+
+        Those would all be the first event if they were put on it.
+        """
+        delta = np.zeros(self.dual.n_samples)
+        for p, sign in enumerate(self.signs):
+            side = sign * self.distances[p]
+            free, capped = self.status == 2 * p + 1, self.status == 2 * p + 2
+            delta[free] = -self.distances[p, free]
+            beyond = capped & (side > 0.0)
+            delta[beyond] = -2.0 * self.distances[p, beyond]
+            beyond = (self.status == 0) & (side < 0.0)
+            # Between two planes there may be no room for as much.
+            width = abs(self.offsets[1] - self.offsets[0]) / self.unit if len(self.signs) > 1 else np.inf
+            delta[beyond] = sign * (np.minimum(-side[beyond], 0.5 * width) - side[beyond])
+        return delta
+
+    def _driven(self, delta: FloatArray) -> FloatArray:
+        """Return how beta of the free samples, scores of the others, and minus the offsets change as delta vanishes."""
+        m, free = self.dual.n_samples, self.face.samples
+        drive = np.zeros(m + self.n_columns)
+        x, q = self.face.response(delta[free, None], np.zeros((self.n_columns, 1)))
+        drive[free], drive[m:] = x[:, 0], q[:, 0]
+        others = np.flatnonzero(~self.on_face)
+        for rows in pieces(len(others), 8 * max(1, len(free)), BLOCK_BYTES):
+            some = others[rows]
+            drive[some] = self.block(some, free) @ x[:, 0] - delta[some]
+        return drive
+
+    def _leaves(self, drive: FloatArray) -> BoolArray:
+        """Return which free samples leave their box where all others stay what they are, (m,)."""
+        leaves = np.zeros(self.dual.n_samples, dtype=bool)
+        for p, sign in enumerate(self.signs):
+            free = np.flatnonzero(self.status == 2 * p + 1)
+            values = sign * (self.beta[free] + drive[free])
+            leaves[free] = (values < self.floor[free]) | (values > self.caps[p, free])
+        return leaves
+
+    def more(self, nearest: IndexArray) -> IndexArray:
+        """Return which columns to compute besides those that paths are short of: as many as there are, or MORE."""
+        room = BLOCK_BYTES // (8 * self.dual.n_samples)
+        return nearest[self.place[nearest] < 0][: min(self.columns.shape[1], MORE, room)]
+
+    def compute(self, wanted: IndexArray) -> None:
+        """Compute the columns of P of some samples, and of planes, from m on."""
+        wanted = np.unique(wanted)
+        wanted = wanted[self.place[wanted] < 0]
+        if not len(wanted):
+            return
+        face, m = self.face, self.dual.n_samples
+        others = np.flatnonzero(~self.on_face)
+        place_on_face = np.full(m, -1)
+        place_on_face[face.samples] = np.arange(len(face.samples))
+        columns = np.zeros((m + self.n_columns, len(wanted)), order="F")
+        samples = wanted[wanted < m]
+        own = self.on_face[samples]
+        at = np.arange(len(samples))
+        beside = samples[~own]
+        x, q = np.empty((len(face.samples), len(wanted)), order="F"), np.empty((self.n_columns, len(wanted)))
+        rest = np.arange(len(wanted))
+        if len(wanted) >= len(face.samples) // 2:
+            # All columns of N at once cost no more than half of them by solves. It is symmetric.
+            inverse, corner = face.inverse()
+            x.T[at[own]] = inverse[place_on_face[samples[own]]]
+            q[:, at[own]] = corner[:, place_on_face[samples[own]]]
+            rest = np.concatenate([at[~own], np.arange(len(samples), len(wanted))])
+        right, sums = np.zeros((len(face.samples), len(rest)), order="F"), np.zeros((self.n_columns, len(rest)))
+        place = np.searchsorted(rest, at)
+        if len(rest) == len(wanted):
+            right[place_on_face[samples[own]], at[own]] = 1.0
+        if len(beside):
+            right[:, place[~own]] = -self.block(beside, face.samples).T
+        # What a plane's sum changes by, the face must make up for.
+        planes = wanted[rest] >= m
+        sums[wanted[rest][planes] - m, planes] = -1.0
+        x[:, rest], q[:, rest] = face.response(right, sums)
+        columns[face.samples], columns[m:] = x, q
+        each = max(1, BLOCK_BYTES // (8 * max(1, len(face.samples))))
+        for rows in pieces(len(others), 1, each):
+            some = others[rows]
+            # In the order in which the columns lie.
+            columns[some] = (x.T @ self.block(face.samples, some)).T
+        if len(beside):
+            block = self.block(beside, others)
+            block[np.arange(len(beside)), np.searchsorted(others, beside)] += self.added / self.unit
+            columns[np.ix_(others, at[~own])] += block.T
+        self.place[wanted] = self.columns.shape[1] + np.arange(len(wanted))
+        before, self.columns = self.columns, columns
+        if before.shape[1]:
+            self.columns = np.empty((m + self.n_columns, before.shape[1] + len(wanted)), order="F")
+            self.columns[:, : before.shape[1]], self.columns[:, before.shape[1] :] = before, columns
+
+    def block(self, rows: IndexArray, columns: IndexArray) -> FloatArray:
+        """Return a block of K in its unit."""
+        return np.array(self.gram.block(rows, columns), dtype=np.float64) / self.unit
+
+    def products(self, changes: FloatArray) -> FloatArray:
+        """Return K times each change, (r, m)."""
+        touched = np.flatnonzero(changes.any(axis=0))
+        if isinstance(self.gram, Dense):
+            few = len(changes) == 1 and len(touched) < self.dual.n_samples // 2
+            return changes[:, touched] @ self.gram.matrix[touched] if few else changes @ self.gram.matrix
+        images = np.zeros((len(changes), self.dual.n_samples))
+        for rows in pieces(len(touched), 8 * self.dual.n_samples, BLOCK_BYTES):
+            some = touched[rows]
+            images += changes[:, some] @ np.asarray(self.gram.block(some, None), dtype=np.float64)
+        return images
+
+
+def polished(dual: Dual, gram: Gram, solution: Solution, tol: float = POLISHED) -> Solution:
+    """Return the solution at the optimum, or as near to a relative gap of tol as paths lead; its status stays."""
+    diagonal, point = float(gram.diagonal.mean()), Point(dual, solution.multipliers, solution.scores)
+    for stage in range(STAGES):
+        free = free_or_next(dual, point)
+        gap = dual.relative(point.gap, point.objective, diagonal)
+        if gap <= tol or dual.n_samples > MOST_SAMPLES or free.any(axis=0).sum() > MOST_FREE:
+            break
+        if stage == 0:
+            # A solver's scores of samples away from the planes may have the rounding of float32.
+            point = Point(dual, point.multipliers, dual.linear + gram.dot(point.beta))
+        found = ActiveSet(dual, gram, point, free, tol * dual.scale(point.objective, diagonal)).optimum()
+        if found is None or not found.gap < point.gap:
+            break
+        point = found
+    if not point.gap < solution.gap:
+        return solution
+    return replace(
+        solution,
+        multipliers=point.multipliers,
+        scores=point.scores,
+        offsets=point.offsets,
+        objective=point.objective,
+        gap=point.gap,
+        relative_gap=dual.relative(point.gap, point.objective, diagonal),
+        face=None,
+    )
