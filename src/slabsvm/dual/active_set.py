@@ -42,10 +42,10 @@ POLISHED = 1e-6
 # Of more samples, or more free ones, solutions are left as they are.
 MOST_SAMPLES, MOST_FREE = 20_000, 2000
 # Paths to the optimum, each from where the one before it came to.
-STAGES = 3
+STAGES = 6
 # A solution with more samples that are on the wrong side, or would leave their box, is too far away: each event costs a
 # system of as many equations as there were events.
-MOST_WRONG = 200
+MOST_WRONG = 300
 # A gap that is no reason to go on, as a share of the objective's scale; errors of scores are within its square root.
 GAP = 1e-7
 # The share of it that the added term may make.
@@ -58,7 +58,7 @@ LEAST, MOST = 1e-12, 1e-2
 EVENTS = 100
 # Samples nearest to a plane whose columns are computed at first. A path that is short of a column starts again: with
 # twice the columns each time, or so many more, it seldom does.
-NEAR, MORE = 32, 256
+NEAR, MORE = 32, 64
 # Bytes of K, and of new columns, that are held at once.
 BLOCK_BYTES = 2**26
 # A multiplier so near a bound, as a share of its cap, is at it: sums of caps leave rounding behind.
@@ -98,6 +98,8 @@ class ActiveSet:
         The mean of K's diagonal. Systems along a path are solved in this unit.
     added : float
         d.
+    short : (c,) array
+        What the sums of the multipliers lack.
     signs, caps, floor : (c,), (c, m) and (m,) arrays
         Of the c planes; of one, in which beta may be negative, where a sample that is free in both ties them.
     status, place, columns, distances : arrays
@@ -139,6 +141,8 @@ class ActiveSet:
             self.status[some] = 2 * p + 1
         if tied:
             self.status[~self.on_face & (self.beta > 0)] = 2
+        short = dual.totals - solution.multipliers.sum(axis=1)
+        self.short = np.zeros(1) if tied else np.where(np.abs(short) > AT_BOUND * dual.total, short, 0.0)
         self.place = np.full(m + self.n_columns, -1, dtype=np.int64)
         self.columns = np.zeros((m + self.n_columns, 0), order="F")
 
@@ -165,19 +169,20 @@ class ActiveSet:
         """
         from slabsvm.compiled.unlearning import Ends, settle
 
-        crossed = len(self.signs) > 1 and self.signs[0] * (self.offsets[1] - self.offsets[0]) <= 0.0
-        if not self.possible or crossed:
+        if not self.possible:
             return None
         m, c = self.dual.n_samples, self.n_columns
-        missing = self._missing()
+        planes = self.distances
+        if c > 1 and self.signs[0] * (self.offsets[1] - self.offsets[0]) < 0.0:
+            # The planes have crossed. They are put as far apart, and meet on the path if they are one.
+            planes = planes[::-1]
+        missing = self._missing(planes)
         drive = self._driven(missing)
-        distances = np.ascontiguousarray(self.distances + missing)
-        ahead = distances + drive[:m] + drive[m:, None]
-        ahead[:, self.on_face] = 0.0
-        wrong = self._leaves(drive) | (self._inside(ahead) < 0.0)
+        distances = np.ascontiguousarray(planes + missing)
+        wrong = self.wrong(distances, drive[:, None])
         if wrong.sum() > MOST_WRONG:
             return None
-        nearest = np.argsort(np.abs(ahead).min(axis=0) + 1e300 * self.on_face, kind="stable")
+        nearest = self.nearest(distances + drive[:m] + drive[m:, None])
         self.compute(np.concatenate([np.flatnonzero(wrong), nearest[:NEAR], np.arange(m, m + c)]))
         while True:
             now = self.beta.copy()
@@ -195,36 +200,32 @@ class ActiveSet:
         moved = self.products((self.dual.beta(multipliers) - self.beta)[None])[0]
         return Point(self.dual, multipliers, self.scores + moved)
 
-    def _inside(self, distances: FloatArray) -> FloatArray:
-        """Return how far samples that are not free are on their side of their planes, (m,), below 0 for beyond."""
-        sides = self.signs[:, None] * distances
-        capped = self.status[None] == 2 * np.arange(1, len(sides) + 1)[:, None]
-        of_capped = np.where(capped, -sides, np.inf).min(axis=0)
-        return np.asarray(np.where(capped.any(axis=0), of_capped, sides.min(axis=0)))
+    def _missing(self, planes: FloatArray) -> FloatArray:
+        """Return delta, (m,), of distances from the planes, (c, m): what puts free samples on their planes.
 
-    def _missing(self) -> FloatArray:
-        """Return delta, (m,): free samples are put on their planes, and those beyond one as far before it.
-
-        Those would all be the first event if they were put on it.
+        Those beyond one are put as far before it: they would all be the first event if they were put on it.
         """
         delta = np.zeros(self.dual.n_samples)
         for p, sign in enumerate(self.signs):
-            side = sign * self.distances[p]
+            side = sign * planes[p]
             free, capped = self.status == 2 * p + 1, self.status == 2 * p + 2
-            delta[free] = -self.distances[p, free]
+            delta[free] = -planes[p, free]
             beyond = capped & (side > 0.0)
-            delta[beyond] = -2.0 * self.distances[p, beyond]
+            delta[beyond] = -2.0 * planes[p, beyond]
             beyond = (self.status == 0) & (side < 0.0)
             # Between two planes there may be no room for as much.
-            width = abs(self.offsets[1] - self.offsets[0]) / self.unit if len(self.signs) > 1 else np.inf
+            width = abs(planes[0, 0] - planes[-1, 0]) if len(planes) > 1 else np.inf
             delta[beyond] = sign * (np.minimum(-side[beyond], 0.5 * width) - side[beyond])
         return delta
 
     def _driven(self, delta: FloatArray) -> FloatArray:
-        """Return how beta of the free samples, scores of the others, and minus the offsets change as delta vanishes."""
+        """Return how beta of the free samples, scores of the others, and minus the offsets change as delta vanishes.
+
+        And as the multipliers' sums come to what they should be.
+        """
         m, free = self.dual.n_samples, self.face.samples
         drive = np.zeros(m + self.n_columns)
-        x, q = self.face.response(delta[free, None], np.zeros((self.n_columns, 1)))
+        x, q = self.face.response(delta[free, None], (self.signs * self.short)[:, None])
         drive[free], drive[m:] = x[:, 0], q[:, 0]
         others = np.flatnonzero(~self.on_face)
         for rows in pieces(len(others), 8 * max(1, len(free)), BLOCK_BYTES):
@@ -232,14 +233,25 @@ class ActiveSet:
             drive[some] = self.block(some, free) @ x[:, 0] - delta[some]
         return drive
 
-    def _leaves(self, drive: FloatArray) -> BoolArray:
-        """Return which free samples leave their box where all others stay what they are, (m,)."""
-        leaves = np.zeros(self.dual.n_samples, dtype=bool)
+    def wrong(self, distances: FloatArray, drives: FloatArray) -> BoolArray:
+        """Return which samples would be beyond their box or plane, (m,), if nobody's status changed on some path.
+
+        drives : (m + c, r), how beta of the free samples, scores of the others, and minus the offsets change.
+        """
+        m = self.dual.n_samples
+        wrong = np.zeros(m, dtype=bool)
         for p, sign in enumerate(self.signs):
             free = np.flatnonzero(self.status == 2 * p + 1)
-            values = sign * (self.beta[free] + drive[free])
-            leaves[free] = (values < self.floor[free]) | (values > self.caps[p, free])
-        return leaves
+            values = sign * (self.beta[free, None] + drives[free])
+            wrong[free] = ((values < self.floor[free, None]) | (values > self.caps[p, free, None])).any(axis=1)
+            for status, side in ((0, sign), (2 * p + 2, -sign)):
+                some = np.flatnonzero(self.status == status)
+                wrong[some] |= (side * (distances[p, some, None] + drives[some] + drives[m + p]) < 0.0).any(axis=1)
+        return wrong
+
+    def nearest(self, distances: FloatArray) -> IndexArray:
+        """Return samples that are not free, those next to a plane first, and then the others."""
+        return np.argsort(np.abs(distances).min(axis=0) + 1e300 * self.on_face, kind="stable")
 
     def more(self, nearest: IndexArray) -> IndexArray:
         """Return which columns to compute besides those that paths are short of: as many as there are, or MORE."""
@@ -316,14 +328,16 @@ def polished(dual: Dual, gram: Gram, solution: Solution, tol: float = POLISHED) 
     """Return the solution at the optimum, or as near to a relative gap of tol as paths lead; its status stays."""
     diagonal, point = float(gram.diagonal.mean()), Point(dual, solution.multipliers, solution.scores)
     for stage in range(STAGES):
-        free = free_or_next(dual, point)
+        n_free = free_or_next(dual, point).any(axis=0).sum()
         gap = dual.relative(point.gap, point.objective, diagonal)
-        if gap <= tol or dual.n_samples > MOST_SAMPLES or free.any(axis=0).sum() > MOST_FREE:
+        if gap <= tol or dual.n_samples > MOST_SAMPLES or n_free > MOST_FREE:
             break
-        if stage == 0:
-            # A solver's scores of samples away from the planes may have the rounding of float32.
-            point = Point(dual, point.multipliers, dual.linear + gram.dot(point.beta))
-        found = ActiveSet(dual, gram, point, free, tol * dual.scale(point.objective, diagonal)).optimum()
+        # A solver's scores of samples away from the planes may have the rounding of float32.
+        scores = dual.linear + gram.dot(point.beta) if stage == 0 else point.scores
+        # What both planes hold of a sample is taken from both: their sums are made up for on the path.
+        apart = Point(dual, np.maximum(dual.signs[:, None] * point.beta, 0.0), scores)
+        allowed = tol * dual.scale(point.objective, diagonal)
+        found = ActiveSet(dual, gram, apart, free_or_next(dual, apart), allowed).optimum()
         if found is None or not found.gap < point.gap:
             break
         point = found

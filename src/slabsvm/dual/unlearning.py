@@ -14,12 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from slabsvm.dual.active_set import EVENTS, GAP, LEAST, NEAR, ActiveSet
+from slabsvm.dual.active_set import BLOCK_BYTES, EVENTS, GAP, LEAST, NEAR, ActiveSet
+from slabsvm.dual.face import LEAST_SHARE
 from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Point, Solution
 from slabsvm.gram.base import Gram
 from slabsvm.gram.dense import Dense
-from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
+from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray, pieces
 from slabsvm.runtime.objects import cached_property
 
 # Up to so many samples all are left out exactly, by a descent where a path does not arrive.
@@ -134,9 +135,9 @@ class Unlearning(ActiveSet):
         from slabsvm.compiled.unlearning import Ends, unlearn
 
         m, n_sets = self.dual.n_samples, len(begins) - 1
-        nearest = np.argsort(np.abs(self.distances).min(axis=0) + 1e300 * self.on_face, kind="stable")
-        near = nearest[: max(NEAR, len(leaving) // 4)]
-        self.compute(np.concatenate([leaving, near, np.arange(m, m + self.n_columns)]))
+        nearest = self.nearest(self.distances)
+        self.compute(np.concatenate([leaving, np.arange(m, m + self.n_columns)]))
+        self.compute(np.union1d(np.flatnonzero(self._met(leaving)), nearest[:NEAR]))
         ends = Ends(
             np.empty((n_sets, m)),
             np.empty((n_sets, m)),
@@ -150,6 +151,22 @@ class Unlearning(ActiveSet):
             if len(todo):
                 self.compute(np.concatenate([missing[todo], self.more(nearest)]))
         return ends
+
+    def _met(self, leaving: IndexArray) -> BoolArray:
+        """Return which samples would be beyond their box or plane as one of some leaves and all others stay."""
+        m, met = self.dual.n_samples, np.zeros(self.dual.n_samples, dtype=bool)
+        for rows in pieces(len(leaving), 8 * m, BLOCK_BYTES // 8):
+            some = leaving[rows]
+            free, plane = self.on_face[some], np.maximum(self.status[some] - 1, 0) // 2
+            own = self.columns[:, self.place[some]]
+            # Of a sample that leaves no other free one in its plane, the next one on is not known yet.
+            sizes = np.where(free, own[some, np.arange(len(some))], 1.0)
+            alone = sizes < LEAST_SHARE
+            drives = own * np.where(alone, 0.0, -self.beta[some] / np.where(alone, 1.0, sizes))
+            drives -= self.columns[:, self.place[m + plane]] * np.where(free, 0.0, self.beta[some])
+            drives[some, np.arange(len(some))] = 0.0
+            met |= self.wrong(self.distances, drives)
+        return met
 
     def _off(self, changes: FloatArray, moves: FloatArray) -> FloatArray:
         """Return about how far the scores' moves of each path are from what K says of its change of beta, (r,).
