@@ -172,7 +172,11 @@ class OneClassSlabSVM(SupportVectorDetector):
         refuse_impossible(self.nu_lower, self.nu_upper, self.epsilon)
         return one_class_slab(weights, self.nu_lower, self.nu_upper, float(self.epsilon))
 
-    def _score(self, along: FloatArray, X: Any) -> FloatArray:
+    def score_along(self, along: FloatArray, X: Any) -> FloatArray:
+        """Return how normal validated rows are that lie there along w, by `ranking`.
+
+        :meta private:
+        """
         return self.planes_.score(along, partial(self._log_mass, X))
 
     def _log_mass(self, X: Any, some: BoolArray) -> FloatArray:

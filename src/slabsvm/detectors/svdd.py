@@ -150,7 +150,11 @@ class SVDD(SupportVectorDetector):
         squared_radius = solved.squared_norm + self._taken_off(solved) - 2.0 * (float(offsets[0]) - rounding)
         return {"offset_": -squared_radius, "radius_": float(np.sqrt(max(squared_radius, 0.0)))}
 
-    def _score(self, along: FloatArray, X: Any) -> FloatArray:
+    def score_along(self, along: FloatArray, X: Any) -> FloatArray:
+        """Return minus the squared distance from the centre of validated rows that lie there along w.
+
+        :meta private:
+        """
         lengths = self.model_.squared_lengths(X)
         with np.errstate(over="ignore", invalid="ignore"):
             scores: FloatArray = 2 * along - lengths - self.model_.squared_norm

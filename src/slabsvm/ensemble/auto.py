@@ -364,10 +364,13 @@ class AutoSlabSVM(WithProgress, Detector):
             )
         )
 
-    def _training(self, X: Any, sample_weight: Any, groups: Any = None) -> Training:
-        """Return all rows, validated, or a sample of them."""
+    def training(self, X: Any, sample_weight: Any = None, groups: Any = None) -> Training:
+        """Return all rows, validated, or a sample of them.
+
+        :meta private:
+        """
         if not is_dask(X) and (self.max_fit_samples is None or _num_samples(X) <= self.max_fit_samples):
-            return super()._training(X, sample_weight, groups)
+            return super().training(X, sample_weight, groups)
         if groups is not None:
             raise ValueError(
                 f"groups need all rows to be learned, and max_fit_samples={self.max_fit_samples} draws some of them. "
@@ -540,7 +543,7 @@ def _left_out(role: Role, rows: Any, training: Training) -> FloatArray:
     # A single one is given twice, which is no other problem.
     some = role.rows if len(role.rows) > 1 else np.zeros(2, dtype=np.intp)
     weights = training.distinct.weights[some]
-    detector._fit_as_part(rows[some], weights)
+    detector.fit_training(detector.training(rows[some], weights), part=True)
     left_out = detector.loo_scores_
     if isinstance(detector, OneClassSVM):
         # Its left-out scores are without all copies of a row; a new row that repeats one scores as this does.
@@ -561,7 +564,7 @@ def _left_out_groups(
     names = training.names
     assert names is not None
     some = np.flatnonzero(np.isin(names, learned))
-    detector._fit_as_part(rows[some], training.weights[some], names[some])
+    detector.fit_training(detector.training(rows[some], training.weights[some], names[some]), part=True)
     left_out = np.full(len(names), np.nan)
     left_out[some] = detector.loo_scores_
     scores = left_out[groups.representatives]

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from slabsvm.conformal.detector import ConformalDetector
 from slabsvm.conformal.p_values import Ranking, Segment
-from slabsvm.detectors.windowed import Window, WindowedDetector
+from slabsvm.ensemble.windowed import Window, WindowedDetector
 from slabsvm.files.models.archive import At
 from slabsvm.files.models.estimators import Entry, Estimator, Values
 from slabsvm.files.models.kinds import (
