@@ -72,7 +72,7 @@ __all__ = [
 __version__ = "0.1.0.dev0"
 
 # Fetched on first use, so that `slabsvm --help` does not wait for scikit-learn.
-_HOMES = {
+HOMES = {
     "SVDD": "detectors.svdd",
     "AutoSlabSVM": "ensemble.auto",
     "CalibrationWarning": "conformal.wrapping",
@@ -105,8 +105,8 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(importlib.import_module(f"slabsvm.{_HOMES[name]}"), name)
+    if name in HOMES:
+        return getattr(importlib.import_module(f"slabsvm.{HOMES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

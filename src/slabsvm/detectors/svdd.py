@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import field, replace
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from slabsvm.gram.base import Gram
 from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.tables import Projection
 from slabsvm.runtime.arrays import FloatArray
+from slabsvm.runtime.fields import Number
 from slabsvm.runtime.sklearn_private import FiniteReal, Interval
 
 # C is compared with the least that is feasible up to this relative rounding error.
@@ -97,7 +98,7 @@ class SVDD(SupportVectorDetector):
     nu: float = 0.1
     C: float | None = None
 
-    nu_: float = field(init=False)
+    nu_: Annotated[float, Number(above=0.0)] = field(init=False)
     radius_: float = field(init=False)
 
     _needs_no_origin = True

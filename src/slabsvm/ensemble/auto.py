@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,7 @@ from slabsvm.fitted.sources import is_dask, rows_in_memory, rows_in_place, sourc
 from slabsvm.fitted.training import Training, whole_multiples
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.caller import counted, warn
+from slabsvm.runtime.fields import INLINE, Array, Number, Places
 from slabsvm.runtime.sklearn_private import Interval, _num_samples
 from slabsvm.selection.criteria import RecallMissedWarning
 from slabsvm.selection.progress import Progress, Steps, WithProgress
@@ -74,13 +75,15 @@ class CombinedModel(Model):
         Whether all rows are equal.
     """
 
-    combination: Combination
+    # p-values need them.
+    loo_scores: Annotated[FloatArray | None, Array("rows", holds="any")]
+    combination: Annotated[Combination, INLINE]
     by_folds: bool
-    weights: FloatArray | None
-    n_groups: int | None
+    weights: Annotated[FloatArray | None, Array("rows")]
+    n_groups: Annotated[int | None, Number(least=2)]
     expected_recall: float
     recall_error: float | None
-    sample: IndexArray | None
+    sample: Annotated[IndexArray | None, Places("learned", below="rows")]
     one_point: bool
 
     def attributes(self) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from numbers import Integral
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,7 @@ from slabsvm.fitted.pipelines import predict_learned
 from slabsvm.fitted.weighting import checked_weights
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IntArray
 from slabsvm.runtime.caller import counted
+from slabsvm.runtime.fields import Array, Rows
 from slabsvm.runtime.objects import atomic
 from slabsvm.runtime.sklearn_private import Interval, _fit_context, validate_parameters
 
@@ -46,9 +47,9 @@ class Window:
         What number each row has among all that were given, from 0, in ascending order.
     """
 
-    X: Any
-    weights: FloatArray
-    numbers: IntArray
+    X: Annotated[Any, Rows("rows")]
+    weights: Annotated[FloatArray, Array("rows")]
+    numbers: Annotated[IntArray, Array("rows", dtype=("i8",))]
 
     def __len__(self) -> int:
         """Return the number of rows."""
