@@ -30,7 +30,7 @@ from slabsvm.fitted.sources import refuse_what_is_not_finite
 from slabsvm.fitted.training import Training
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.caller import counted
-from slabsvm.runtime.fields import Fitted, Many, Number, Places
+from slabsvm.runtime.fields import FittedEstimator, Many, Number, Places
 
 # The half range of a feature must be between these: then its square, and a sum of a million squares, are in float64.
 SQUARED = (1e-150, 1e150)
@@ -52,7 +52,7 @@ class Member:
     Attributes
     ----------
     detector : Detector
-        Fitted.
+        FittedEstimator.
     view : int
         The number of the view that it takes.
     columns : (k,) array of intp or None
@@ -63,7 +63,7 @@ class Member:
         What turns its score into a surprise. None: its decision counts as it is, as in models of version 0.1.
     """
 
-    detector: Annotated[Detector, Fitted(MEMBERS, features="")]
+    detector: Annotated[Detector, FittedEstimator(MEMBERS, features="")]
     view: int
     columns: Annotated[IndexArray | None, Places("taken", below="d")]
     weight: Annotated[float, Number(above=0.0)]
@@ -117,7 +117,7 @@ class Combination:
     members : list of Member
     """
 
-    views: Annotated[list[Annotated[Any, Fitted(VIEWS)] | None], Many(least=1)]
+    views: Annotated[list[Annotated[Any, FittedEstimator(VIEWS)] | None], Many(least=1)]
     members: Annotated[list[Member], Many(least=1)]
 
     @property

@@ -88,7 +88,7 @@ class Many:
 
 
 @dataclass(frozen=True)
-class Fitted:
+class FittedEstimator:
     """A fitted estimator: of these public names, or of any; of so many features; that has this method."""
 
     names: tuple[str, ...] = ()

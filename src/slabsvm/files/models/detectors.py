@@ -37,7 +37,7 @@ from slabsvm.kernels.named import NAMED
 from slabsvm.kernels.rbf import RBF
 from slabsvm.kernels.tables import Chi2Table, IntersectionTable, WeightVector
 from slabsvm.runtime.arrays import FloatArray, IntArray
-from slabsvm.runtime.fields import FOR_TRAINING, LATER, Array, Choice, Fitted, Many, Number, Places, Rows
+from slabsvm.runtime.fields import FOR_TRAINING, LATER, Array, Choice, FittedEstimator, Many, Number, Places, Rows
 
 # A sum of a kernel's functions, with the kernel: None for a precomputed one.
 Function = tuple[Kernel | None, Any]
@@ -288,8 +288,8 @@ KINDS[CombinedModel] = Earlier(
     Record(CombinedModel),
     scaler=Made(
         *(_averaged, getattr),
-        scaler=Annotated[Any, Fitted(("sklearn.preprocessing.StandardScaler",))] | None,
-        members=Annotated[list[Annotated[Any, Fitted(MEMBERS[-1:])]], Many(least=1)],
+        scaler=Annotated[Any, FittedEstimator(("sklearn.preprocessing.StandardScaler",))] | None,
+        members=Annotated[list[Annotated[Any, FittedEstimator(MEMBERS[-1:])]], Many(least=1)],
         **{name: _COMBINED[name] for name in _COMBINED if name not in ("combination", "recall_error", "one_point")},
     ),
 )

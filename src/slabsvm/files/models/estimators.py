@@ -48,9 +48,9 @@ LABELS: dict[str, tuple[Any, Any]] = {
 Values = dict[str, Any]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Entry:
-    """How a class is kept."""
+    """How a class is kept; annotations are read when an entry is made, and never when a file is."""
 
     name: str  # the class's public name: its module and its own, joined by a point
     fitted: Mapping[str, Any]  # the annotations of the parts of its fitted state, besides the features
@@ -62,15 +62,11 @@ class Entry:
     left_out: tuple[str, ...] = ()  # parameters that are not kept, and are None in a file
     features: bool = True  # whether a fitted model knows its number of features
 
-    @cached_property
-    def kinds(self) -> dict[str, Kind]:
-        """How each part is kept, the features with them."""
-        return {name: kind_of(hint) for name, hint in {**FEATURES, **self.fitted}.items()}
-
-    @cached_property
-    def later(self) -> list[str]:
-        """The parts that files of earlier versions lack, and models that were read from them."""
-        return [name for name, hint in self.fitted.items() if fields.LATER in get_args(hint)]
+    def __post_init__(self) -> None:
+        # How each part is kept, the features with them.
+        self.kinds: dict[str, Kind] = {name: kind_of(hint) for name, hint in {**FEATURES, **self.fitted}.items()}
+        # The parts that files of earlier versions lack, and models that were read from them.
+        self.later = [name for name, hint in self.fitted.items() if fields.LATER in get_args(hint)]
 
     def part(self, model: Any, name: str) -> Any:
         """Return a part of a fitted model; None for one that it lacks as it may."""
@@ -239,7 +235,7 @@ def _entries(node: Any, at: At, count: int | None = None) -> list[Any]:
 class Estimator(Kind):
     """An estimator of one of the kept classes; where a note says so a fitted one, of some of them."""
 
-    def __init__(self, note: fields.Fitted | None = None) -> None:
+    def __init__(self, note: fields.FittedEstimator | None = None) -> None:
         self.note = note
 
     def write(self, value: Any, at: At) -> Any:
@@ -331,10 +327,10 @@ class Estimator(Kind):
 
 
 # A note asks for an estimator.
-KINDS_OF_NOTES[fields.Fitted] = Estimator
+KINDS_OF_NOTES[fields.FittedEstimator] = Estimator
 
 
-def _refuse_unlike(model: Any, note: fields.Fitted, at: At) -> None:
+def _refuse_unlike(model: Any, note: fields.FittedEstimator, at: At) -> None:
     """Refuse a model that is not fitted, lacks the method, or is fitted to another number of features than asked."""
     if note.answers and not hasattr(model, note.answers):
         at.refuse(f"is of the class {type(model).__name__}, which has no {note.answers}")

@@ -70,7 +70,7 @@ def kind_of(hint: Any) -> Kind:
 
 def _by_note(hint: Any, note: Any) -> Kind:
     if isinstance(note, fields.Many):
-        return Many(kind_of(get_args(hint)[0]), note, tuple if get_origin(hint) is tuple else list)
+        return ManyKind(kind_of(get_args(hint)[0]), note, tuple if get_origin(hint) is tuple else list)
     if type(note) in KINDS_OF_NOTES:
         return KINDS_OF_NOTES[type(note)](note)
     return plain(hint, note)
@@ -160,7 +160,7 @@ class Optional(Kind):
         return None if node is None else self.kind.read(node, at)
 
 
-class Many(Kind):
+class ManyKind(Kind):
     """A list or tuple of values of one kind."""
 
     def __init__(self, kind: Kind, note: fields.Many, made: type[list[Any] | tuple[Any, ...]]) -> None:
@@ -294,7 +294,7 @@ class Either(Kind):
         return self.kinds[name].read(inner, at.inside(name))
 
 
-class Array(Kind):
+class ArrayKind(Kind):
     """An array of numbers, in a member of the archive; its header is checked before its values are read."""
 
     def __init__(self, note: fields.Array) -> None:
@@ -338,16 +338,16 @@ class Array(Kind):
             at.refuse("holds NaN" if np.isnan(array).any() else "holds infinity")
 
 
-class Rows(Kind):
+class RowsKind(Kind):
     """A table of rows: a dense array, or a CSR matrix in canonical form."""
 
     def __init__(self, note: fields.Rows) -> None:
         self.rows, self.columns = note.rows, note.columns
-        self.dense = Array(fields.Array(f"{note.rows} {note.columns}", dtype=note.dtype))
+        self.dense = ArrayKind(fields.Array(f"{note.rows} {note.columns}", dtype=note.dtype))
         self.sparse = {
-            "data": Array(fields.Array("stored", dtype=note.dtype)),
-            "indices": Array(fields.Array("stored", dtype=fields.INTEGERS)),
-            "indptr": Array(fields.Array("bounds", dtype=fields.INTEGERS)),
+            "data": ArrayKind(fields.Array("stored", dtype=note.dtype)),
+            "indices": ArrayKind(fields.Array("stored", dtype=fields.INTEGERS)),
+            "indptr": ArrayKind(fields.Array("bounds", dtype=fields.INTEGERS)),
         }
 
     def write(self, value: Any, at: At) -> Any:
@@ -394,4 +394,4 @@ class Rows(Kind):
 
 
 # The kinds of values that a note says all of.
-KINDS_OF_NOTES: dict[type, Callable[[Any], Kind]] = {fields.Array: Array, fields.Rows: Rows}
+KINDS_OF_NOTES: dict[type, Callable[[Any], Kind]] = {fields.Array: ArrayKind, fields.Rows: RowsKind}

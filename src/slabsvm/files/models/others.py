@@ -22,10 +22,21 @@ from slabsvm.monitoring.scoring import HELD_OUT, LEFT_OUT
 from slabsvm.openset.classifier import OpenSetClassifier
 from slabsvm.openset.classwise import ClassRows, NormalisedMargin
 from slabsvm.openset.joint import ByClassifier, Detectors, Fold
-from slabsvm.runtime.fields import FLOATS, FOR_TRAINING, INTEGERS, LATER, Array, Choice, Fitted, Many, Number, Places
+from slabsvm.runtime.fields import (
+    FLOATS,
+    FOR_TRAINING,
+    INTEGERS,
+    LATER,
+    Array,
+    Choice,
+    FittedEstimator,
+    Many,
+    Number,
+    Places,
+)
 from slabsvm.tables.columns import Categories, Numbers
 
-FITTED = Annotated[Any, Fitted(answers="predict")]
+FITTED = Annotated[Any, FittedEstimator(answers="predict")]
 ANY = Annotated[float, Number(finite=False)]
 MEMBERS = Many(size="members", least=1)
 
@@ -37,7 +48,7 @@ def _(segment: Segment) -> str:
 
 
 CONFORMAL: dict[str, Any] = {
-    "estimators": Annotated[list[Annotated[Any, Fitted(features="", answers="predict")]] | None, MEMBERS],
+    "estimators": Annotated[list[Annotated[Any, FittedEstimator(features="", answers="predict")]] | None, MEMBERS],
     "calibration_scores": list[Annotated[Any, Array("scores", holds="numbers")]],
     "rankings": Annotated[list[Ranking], MEMBERS],
     "columns": Annotated[list[Annotated[Any, Places("columns", below="d")] | None], Many(size="members")],
@@ -82,7 +93,7 @@ JOINT = Made(
     confidence=Ranking,
     held_out=Annotated[list[Ranking], Many(size="folds")],
 )
-OF_CLASS = Fitted(("slabsvm.ConformalDetector", "slabsvm.openset.classwise.NormalisedMargin"))
+OF_CLASS = FittedEstimator(("slabsvm.ConformalDetector", "slabsvm.openset.classwise.NormalisedMargin"))
 OPEN_SET: dict[str, Any] = {
     "classes": Annotated[Any, Labels("classes")],
     "unknown_label": Annotated[Any, Scalar()],
@@ -164,7 +175,9 @@ WRAPPERS = (
     Entry(
         "slabsvm.WindowedDetector",
         {
-            "estimator": Annotated[Any, Fitted(("slabsvm.OneClassSlabSVM", "slabsvm.OneClassSVM", "slabsvm.SVDD"))],
+            "estimator": Annotated[
+                Any, FittedEstimator(("slabsvm.OneClassSlabSVM", "slabsvm.OneClassSVM", "slabsvm.SVDD"))
+            ],
             "n_seen": int,
             "window": Annotated[Window | None, FOR_TRAINING],
         },
@@ -418,7 +431,7 @@ STEPS = (
         "sklearn.impute.SimpleImputer",
         {
             "statistics": Annotated[Any, ByFeature(_floats("d", holds="any"), Labels("d"))],
-            "indicator": Annotated[Any, Fitted(("sklearn.impute.MissingIndicator",))] | None,
+            "indicator": Annotated[Any, FittedEstimator(("sklearn.impute.MissingIndicator",))] | None,
             "dtypes": Annotated[list[DTYPE], Many(size="dtypes", least=2)],
         },
         where={"dtypes": _dtypes},
