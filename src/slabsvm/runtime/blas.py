@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cache
 from inspect import currentframe
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from threadpoolctl import OpenBLASController, ThreadpoolController
@@ -137,9 +137,8 @@ class _OneBlasThread(ContextDecorator):
 
 def _user() -> FrameType:
     """Return the frame of the function that enters or leaves, which calls the method that calls this."""
-    here = currentframe()
-    user = here and here.f_back and here.f_back.f_back
-    assert user is not None
+    # No name here may hold this frame itself, which would live on with all that its callers hold.
+    user: FrameType = cast(Any, currentframe()).f_back.f_back
     return user
 
 
