@@ -49,6 +49,11 @@ def doubt(value: Any) -> str:
     return ""
 
 
+def ascending(values: npt.NDArray[Any]) -> bool:
+    """Return whether none of some numbers is less than the one before it, of which several may be the same infinity."""
+    return bool((values[1:] >= values[:-1]).all())
+
+
 # Kinds of classes that are kept otherwise than by their fields.
 KINDS: dict[Any, Kind] = {}
 

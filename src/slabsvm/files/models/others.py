@@ -15,7 +15,7 @@ from slabsvm.conformal.p_values import Ranking, Segment
 from slabsvm.ensemble.windowed import Window, WindowedDetector
 from slabsvm.files.models.archive import At
 from slabsvm.files.models.estimators import Entry, Labels, Scalar, Values
-from slabsvm.files.models.kinds import Kind, Made, doubt, kind_of
+from slabsvm.files.models.kinds import Kind, Made, ascending, doubt, kind_of
 from slabsvm.monitoring.betting import COUNT, MEMORIES, SEED, Bag, Betting
 from slabsvm.monitoring.course import MOST_POINTS, RATES, Course, History, Tally, Test
 from slabsvm.monitoring.scoring import HELD_OUT, LEFT_OUT
@@ -43,7 +43,7 @@ MEMBERS = Many(size="members", least=1)
 
 @doubt.register
 def _(segment: Segment) -> str:
-    in_order = (np.diff(segment.values) >= 0).all() and (segment.weights >= 0).all()
+    in_order = ascending(segment.values) and (segment.weights >= 0).all()
     return "" if in_order else "its values must be in order, and its weights not negative"
 
 
@@ -215,7 +215,7 @@ WRAPPERS = (
 @doubt.register
 def _(bag: Bag) -> str:
     few = bag.most is None or len(bag.scores) <= bag.most
-    in_order = len(bag.scores) and (np.diff(bag.scores) >= 0).all()
+    in_order = len(bag.scores) and ascending(bag.scores)
     return "" if few and in_order else "its scores must be in order, one at least and no more than it holds"
 
 
