@@ -47,7 +47,7 @@ def iteration(times: float, options: Options) -> Record:
     """Return the time of an interior point's iteration, and in Cholesky factors."""
     X = clouds(1500, 16)
     model = OneClassSlabSVM(gamma=times / (16 * X.var()), nu_upper=0.05)
-    training = model._training(X, None)
+    training = model.training(X)
     kernel = model._kernel(training)
     matrix = kernel(X, X) + np.eye(len(X))
 

@@ -16,7 +16,7 @@ from slabsvm.conformal import detector as conformal_detector
 from slabsvm.conformal import p_values
 from slabsvm.data import distinct
 from slabsvm.detectors import base, kernelized, linear_slab, one_class_svm
-from slabsvm.detectors.base import Detector, Scored
+from slabsvm.detectors.base import Detector
 from slabsvm.detectors.support_vectors import SupportVectorDetector
 from slabsvm.dual.program import Dual, one_class, one_class_slab
 from slabsvm.dual.solution import Point
@@ -123,7 +123,7 @@ def not_to_the_end() -> Any:
 @found_by("test_a_decision_is_the_score_less_the_offset_and_a_prediction_its_sign")
 def another_offset() -> Any:
     """Predictions are of a decision that is 1e-3 lower"""
-    return patch.object(Scored, "predict", lambda self, X: np.where(self.decision_function(X) >= 1e-3, 1, -1))
+    return patch.object(Detector, "predict", lambda self, X: np.where(self.decision_function(X) >= 1e-3, 1, -1))
 
 
 @found_by("test_a_model_from_a_file_answers_what_the_one_did_that_was_saved")
@@ -239,7 +239,7 @@ def longer_sparse_rows() -> Any:
 @found_by("test_every_detector_of_any_scale_decides_in_numbers_or_refuses_in_words")
 def decisions_beyond_bounds() -> Any:
     """Decisions beyond 1e100 are no numbers"""
-    return after(Scored, "decision_function", lambda found, *_: np.where(np.abs(found) > 1e100, np.nan, found))
+    return after(Detector, "decision_function", lambda found, *_: np.where(np.abs(found) > 1e100, np.nan, found))
 
 
 @found_by("test_an_indefinite_matrix_is_refused_or_its_certificate_is_true")

@@ -20,7 +20,8 @@ from slabsvm.fitted.model import Model, rounding_of
 from slabsvm.fitted.training import Training
 from slabsvm.selection import Criterion
 
-PAGE = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+TESTS = Path(__file__).parent
+PAGE = (TESTS.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
 
 
 def code_of(recipe: str) -> list[str]:
@@ -30,8 +31,8 @@ def code_of(recipe: str) -> list[str]:
 
 
 def test_a_kernel_is_a_class_and_a_line(tmp_path):
-    source = Path(slabsvm.__file__).parent
-    shutil.copytree(source, tmp_path / "slabsvm", ignore=shutil.ignore_patterns("__pycache__"))
+    # With what was compiled: that takes minutes.
+    shutil.copytree(Path(slabsvm.__file__).parent, tmp_path / "slabsvm")
     text, line = code_of("A kernel")
     (tmp_path / "slabsvm" / "kernels" / "ruzicka.py").write_text(text)
     named = tmp_path / "slabsvm" / "kernels" / "named.py"
@@ -57,6 +58,55 @@ def test_a_kernel_is_a_class_and_a_line(tmp_path):
         "    raise AssertionError('negative features were taken')\n"
     )
     run = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+
+
+# Each part of the package asks a detector of which it knows nothing but its file.
+ASKED = """
+import numpy as np
+from sklearn.base import clone
+from problems import FAMILY
+from slabsvm import SVDD, ConformalDetector, LabelFreeSearchCV, WindowedDetector, explain, fit_path
+from slabsvm.files import load, save
+
+X, new = np.random.default_rng(0).normal(size=(2, 200, 3)) * [[[1.0]], [[2.0]]]
+ball = FAMILY["ball"](tol=1e-9).fit(X)
+known = SVDD(tol=1e-9).fit(X)
+np.testing.assert_allclose(ball.decision_function(new), known.decision_function(new), atol=1e-6)
+np.testing.assert_allclose(ball.loo_decisions_, known.loo_decisions_, atol=1e-6)
+np.testing.assert_allclose(ball.radius_, known.radius_, rtol=1e-6)
+np.testing.assert_allclose(explain(ball, new).sum(axis=1), ball.decision_function(new), atol=1e-9)
+
+save(ball, "ball.slab")
+loaded = load("ball.slab")
+assert type(loaded) is type(ball) and loaded.radius_ == ball.radius_
+assert loaded.decision_function(new).tobytes() == ball.decision_function(new).tobytes()
+
+grouped = clone(ball).fit(X, groups=np.arange(200) // 4)
+assert 0.8 < grouped.expected_recall_ < 1.0
+(first, second) = fit_path(ball, X, nu=[0.1, 0.2])
+np.testing.assert_allclose(first.decision_function(new), ball.decision_function(new), atol=1e-6)
+assert second.radius_ < first.radius_
+assert 0.8 < (ConformalDetector(ball, alpha=0.1).fit(X).predict(X) == 1).mean()
+assert LabelFreeSearchCV(ball, {"gamma": [0.1, 1.0]}).fit(X).best_estimator_.radius_ > 0
+assert len(WindowedDetector(ball, n_rows=100).fit(X).numbers_) == 100
+"""
+
+
+def test_a_kernel_detector_is_a_file_a_public_name_and_a_test_problem(tmp_path):
+    """Support vector data description is added anew, and the rest of the package takes it."""
+    shutil.copytree(Path(slabsvm.__file__).parent, tmp_path / "slabsvm")
+    shutil.copy(TESTS / "ball.py", tmp_path / "slabsvm" / "detectors" / "ball.py")
+    for place, before, line in (
+        (tmp_path / "slabsvm" / "__init__.py", "\nHOMES = {\n", '    "Ball": "detectors.ball",\n'),
+        (tmp_path / "problems.py", "\nFAMILY: dict[str, Callable[..., Any]] = {\n", '    "ball": slabsvm.Ball,\n'),
+    ):
+        text = (place if place.exists() else TESTS / place.name).read_text()
+        assert text.count(before) == 1
+        place.write_text(
+            text.replace(before, before + line).replace("\nimport numpy", "\nimport slabsvm\nimport numpy", 1)
+        )
+    run = subprocess.run([sys.executable, "-c", ASKED], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
 
 

@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 MODULES = (
-    "slabsvm.files.models.saving",
+    "slabsvm.files.models",
     "slabsvm.files.models.archive",
     "slabsvm.files.models.estimators",
     "slabsvm.files.models.kinds",
     "slabsvm.files.models.detectors",
-    "slabsvm.files.models.calibrated",
-    "slabsvm.files.models.steps",
+    "slabsvm.files.models.others",
 )
 # Rows of more features are not made for a model that claims to take them.
 MOST_FEATURES = 100

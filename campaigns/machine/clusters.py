@@ -82,7 +82,7 @@ def _linear(flag: Path, seed: int) -> Iterator[Record]:
 
     X = np.random.default_rng(seed).gamma(64.0, 1 / 16, (20_000, 6))
     blocks = da.from_array(X, chunks=(2500, -1)).persist()
-    visit, visits = Blocks._visit, []
+    visit, visits = Blocks.visit, []
 
     def deadly(source: Blocks, visitor: Any, bytes_per_row: int, fatal: int | None) -> Any:
         visits.append(visitor)
@@ -93,11 +93,11 @@ def _linear(flag: Path, seed: int) -> Iterator[Record]:
 
     def fitted(fatal: int | None) -> LinearOneClassSlabSVM:
         visits.clear()
-        Blocks._visit = lambda *arguments: deadly(*arguments, fatal)
+        Blocks.visit = lambda *arguments: deadly(*arguments, fatal)
         try:
             return InBands(nu_upper=0.05, tol=1e-10).fit(blocks)
         finally:
-            Blocks._visit = visit
+            Blocks.visit = visit
 
     alone = fitted(None)
     phases = [type(visitor).__name__ for visitor in visits]

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from slabsvm.detectors.pyod import PyODDetector
     from slabsvm.detectors.slab import OneClassSlabSVM
     from slabsvm.detectors.svdd import SVDD
-    from slabsvm.detectors.windowed import WindowedDetector
     from slabsvm.ensemble.auto import AutoSlabSVM
     from slabsvm.ensemble.dependence import DependenceDetector
     from slabsvm.ensemble.neighbours import NeighboursDetector
     from slabsvm.ensemble.normal_scores import NormalScores
     from slabsvm.ensemble.trimmed import TrimmedDetector
+    from slabsvm.ensemble.windowed import WindowedDetector
     from slabsvm.monitoring.monitor import DriftMonitor
     from slabsvm.openset.classifier import OpenSetClassifier
     from slabsvm.runtime.extras import ExtraMissingError
@@ -72,7 +72,7 @@ __all__ = [
 __version__ = "0.1.0.dev0"
 
 # Fetched on first use, so that `slabsvm --help` does not wait for scikit-learn.
-_HOMES = {
+HOMES = {
     "SVDD": "detectors.svdd",
     "AutoSlabSVM": "ensemble.auto",
     "CalibrationWarning": "conformal.wrapping",
@@ -95,7 +95,7 @@ _HOMES = {
     "SlabCollapseWarning": "detectors.base",
     "TableEncoder": "tables.encoder",
     "TrimmedDetector": "ensemble.trimmed",
-    "WindowedDetector": "detectors.windowed",
+    "WindowedDetector": "ensemble.windowed",
     "benjamini_hochberg": "conformal.p_values",
     "conformal_p_values": "conformal.p_values",
     "contamination": "conformal.p_values",
@@ -105,8 +105,8 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(importlib.import_module(f"slabsvm.{_HOMES[name]}"), name)
+    if name in HOMES:
+        return getattr(importlib.import_module(f"slabsvm.{HOMES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

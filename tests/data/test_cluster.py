@@ -65,14 +65,14 @@ def travelled(source, results) -> int:
 
 
 def test_what_travels_does_not_grow_with_the_number_of_samples(client, monkeypatch):
-    visit, moved = DaskBlocks._visit, []
+    visit, moved = DaskBlocks.visit, []
 
     def counted(source, visitor, bytes_per_row):
         results = visit(source, visitor, bytes_per_row)
         moved.append(travelled(source, results))
         return results
 
-    monkeypatch.setattr(DaskBlocks, "_visit", counted)
+    monkeypatch.setattr(DaskBlocks, "visit", counted)
     totals = []
     for m in (50_000, 200_000):
         moved.clear()

@@ -24,7 +24,7 @@ from slabsvm import (
     TableEncoder,
     explain,
 )
-from slabsvm.detectors.base import Scored
+from slabsvm.detectors.base import Detector
 from slabsvm.fitted.model import ROUNDING_UNITS
 
 KERNELS = ("rbf", "linear", "intersection", "hellinger", "chi2")
@@ -236,7 +236,7 @@ def test_a_step_that_mixes_features_behind_an_encoder_is_refused():
 
 def test_detectors_that_do_not_say_are_refused(X):
     class Silent(KernelDensityDetector):
-        _explanation = Scored._explanation
+        _explanation = Detector._explanation
 
     with pytest.raises(ValueError, match="Silent does not say what each feature adds"):
         Silent().fit(X).explain(X)

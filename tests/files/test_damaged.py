@@ -16,7 +16,7 @@ from sklearn.svm import SVC
 from damage import ACCIDENTS, DOCUMENT, MALICE, read, written
 from slabsvm import AutoSlabSVM, ConformalDetector, LinearOneClassSlabSVM, OneClassSlabSVM, OpenSetClassifier
 from slabsvm.files import ModelFileError, load, save
-from slabsvm.files.models.saving import SCHEMA
+from slabsvm.files.models import SCHEMA
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

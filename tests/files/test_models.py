@@ -47,10 +47,10 @@ from slabsvm import (
     OpenSetClassifier,
 )
 from slabsvm.files import ModelFileError, load, save
+from slabsvm.files.models import CLASSES, FORMAT, SCHEMA, _loaded
 from slabsvm.files.models.archive import At, Outgoing
 from slabsvm.files.models.estimators import Estimator
-from slabsvm.files.models.kinds import Record
-from slabsvm.files.models.saving import CLASSES, FORMAT, SCHEMA, _loaded
+from slabsvm.files.models.kinds import Parts
 from slabsvm.kernels.features import Chi2Map, HellingerMap, IntersectionMap
 
 pytestmark = [pytest.mark.numeric, pytest.mark.filterwarnings("ignore::UserWarning")]
@@ -396,15 +396,24 @@ def test_every_detector_is_kept():
 
 def parts_of(kinds):
     """Return the names of parts, those of what is made of further parts with these."""
-    named = ((name, getattr(kind, "kind", getattr(kind, "now", kind))) for name, kind in kinds.items())
+    named = ((name, innermost(kind)) for name, kind in kinds.items())
     return ", ".join(
-        f"`{name}` ({parts_of(kind.parts)})" if isinstance(kind, Record) and kind.parts else f"`{name}`"
-        for name, kind in named
+        f"`{name}` ({parts_of(kind.parts)})" if getattr(kind, "parts", None) else f"`{name}`" for name, kind in named
     )
 
 
+def innermost(kind):
+    """Return the kind of what may be None, of what a list holds, or of what earlier files hold otherwise."""
+    inner = None if isinstance(kind, Parts) else getattr(kind, "kind", getattr(kind, "now", None))
+    return kind if inner is None else innermost(inner)
+
+
 def test_the_page_lists_the_classes_and_their_parts():
-    lines = [f"| `{name}` | {parts_of(entry.fitted)} |" for name, entry in CLASSES.items()]
+    own = {
+        name: {part: kind for part, kind in entry.kinds.items() if part in entry.fitted}
+        for name, entry in CLASSES.items()
+    }
+    lines = [f"| `{name}` | {parts_of(kinds)} |" for name, kinds in own.items()]
     stated = "\n".join(["| class | parts |", "| --- | --- |", *lines])
     page = (Path(__file__).parents[2] / "docs" / "reference" / "model-files.md").read_text(encoding="utf-8")
     assert page.split("<!-- parts -->\n")[1].split("\n<!-- end of parts -->")[0] == stated, stated

@@ -2,6 +2,7 @@
 
 import json
 from copy import deepcopy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -93,3 +94,12 @@ def test_what_no_stream_would_have_made_is_refused(members, change, words, tmp_p
     (tmp_path / "m").write_bytes(written({**members, DOCUMENT: json.dumps(document).encode()}))
     with pytest.raises(ModelFileError, match=words):
         load(tmp_path / "m")
+
+
+def test_scores_that_are_infinite_alike_come_back(tmp_path):
+    monitor = DriftMonitor(OneClassSlabSVM().fit(X)).fit(REFERENCE)
+    (test,) = monitor.course_.tests
+    scores = np.concatenate([[-np.inf, -np.inf], test.bag.scores])
+    monitor.course_ = replace(monitor.course_, tests=(replace(test, bag=replace(test.bag, scores=scores)),))
+    save(monitor, tmp_path / "m.slab")
+    np.testing.assert_array_equal(load(tmp_path / "m.slab").course_.tests[0].bag.scores, scores)

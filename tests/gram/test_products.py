@@ -64,7 +64,7 @@ def test_fits_by_cheap_products_are_those_by_blocks(kernel, epsilon):
     cheap = model.fit(X).decision_function(X)
     assert model.status_ == "converged"
     objective, gap = model.dual_objective_, model.duality_gap_
-    model._fit_from(model._training(X, None), gram_of=Computed, start=None)
+    model.fit_training(model.training(X), gram_of=Computed)
     dear = model.decision_function(X)
     assert objective == pytest.approx(model.dual_objective_, rel=2e-8)
     # Scores of nearly optimal w differ by no more than |x| sqrt(2 gap) each, and so do planes, whichever are nearest.

@@ -16,7 +16,7 @@ from slabsvm.command.scoring import NUMBERED, LineWriter, RowNames
 from slabsvm.command.terminal import say
 from slabsvm.data.files import one_at_a_time
 from slabsvm.files import load, save
-from slabsvm.files.models.saving import write
+from slabsvm.files.models import write
 from slabsvm.fitted.pipelines import final_detector
 from slabsvm.monitoring.monitor import DriftMonitor
 from slabsvm.runtime.caller import counted

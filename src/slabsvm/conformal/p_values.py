@@ -54,7 +54,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -62,6 +62,7 @@ from scipy.stats import beta, false_discovery_control
 
 from slabsvm.fitted.model import ROUNDING_UNITS
 from slabsvm.runtime.arrays import FloatArray
+from slabsvm.runtime.fields import Array
 
 # alpha (n + 1) counts as a whole number if it is within this share of one.
 WHOLE = 1e-9
@@ -148,8 +149,8 @@ class Segment:
     """Numbers in increasing order, and the weight of the held-out positives at each."""
 
     # (n,) each
-    values: FloatArray
-    weights: FloatArray
+    values: Annotated[FloatArray, Array("held_out", holds="numbers")]
+    weights: Annotated[FloatArray, Array("held_out")]
 
     @property
     def mirrored(self) -> Segment:

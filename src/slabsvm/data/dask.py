@@ -45,7 +45,8 @@ class DaskBlocks(Source):
             if not (self.weights >= 0).all() or not np.isfinite(self.weights).all():
                 raise ValueError("Sample weights must be finite and not negative.")
 
-    def _visit(self, visitor: Callable[[Rows, FloatArray, int], Result], bytes_per_row: int) -> list[Result]:
+    def visit(self, visitor: Callable[[Rows, FloatArray, int], Result], bytes_per_row: int) -> list[Result]:
+        """Return the visitor's result for each stretch of each block, which stays where it is."""
         from dask.base import compute
         from dask.delayed import delayed
 

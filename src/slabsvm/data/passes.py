@@ -80,7 +80,7 @@ class Source(ABC):
     n_passes: int = 0  # the number of passes so far
 
     @abstractmethod
-    def _visit(self, visitor: Callable[[Rows, FloatArray, int], Result], bytes_per_row: int) -> list[Result]:
+    def visit(self, visitor: Callable[[Rows, FloatArray, int], Result], bytes_per_row: int) -> list[Result]:
         """Return the visitor's result for each stretch, given its rows, their weights, and the number of the first.
 
         A stretch holds stretch_bytes, where a row takes bytes_per_row.
@@ -98,7 +98,7 @@ class Source(ABC):
     def survey(self, chosen: npt.NDArray[np.intp], check: Callable[[Rows], None]) -> Surveyed:
         """Return the rows of these numbers, in ascending order; check, which may raise, is shown every stretch."""
         self.n_passes += 1
-        parts = self._visit(_Survey(chosen, check), self.bytes_per_row)
+        parts = self.visit(_Survey(chosen, check), self.bytes_per_row)
         return Surveyed(
             rows=_stacked([part.rows for part in parts]),
             weights=np.concatenate([part.weights for part in parts]),
@@ -111,7 +111,7 @@ class Source(ABC):
     def scores(self, score: Callable[[Rows], FloatArray], bytes_per_row: int = 0) -> FloatArray:
         """Return what a function gives each row, shape (n_samples,), for which it needs so many bytes."""
         self.n_passes += 1
-        return np.concatenate(self._visit(_Scores(score), max(self.bytes_per_row, bytes_per_row)))
+        return np.concatenate(self.visit(_Scores(score), max(self.bytes_per_row, bytes_per_row)))
 
     def sweep(self, w: FloatArray, planes: Planes) -> Swept:
         """Return the rows near the planes and the sums beyond them, for scores X w."""
@@ -119,7 +119,7 @@ class Source(ABC):
 
     def _swept(self, visitor: Sweep, bytes_per_row: int) -> Swept:
         self.n_passes += 1
-        parts = self._visit(visitor, bytes_per_row)
+        parts = self.visit(visitor, bytes_per_row)
         return Swept(
             rows=_stacked([part.rows for part in parts]),
             weights=np.concatenate([part.weights for part in parts]),
@@ -145,7 +145,8 @@ class Local(Source):
         self.n_samples, self.n_features = X.shape
         self.bytes_per_row = 12 * (1 + X.nnz // self.n_samples) if sp.issparse(X) else 8 * self.n_features
 
-    def _visit(self, visitor: Callable[[Rows, FloatArray, int], Result], bytes_per_row: int) -> list[Result]:
+    def visit(self, visitor: Callable[[Rows, FloatArray, int], Result], bytes_per_row: int) -> list[Result]:
+        """Return the visitor's result for each stretch; threads take stretches."""
         height = max(1, self.stretch_bytes // bytes_per_row)
 
         def visit(first: int) -> Result:
@@ -295,8 +296,9 @@ class Mapped(Source):
         self.stretch_bytes = source.stretch_bytes
         self.n_passes = source.n_passes
 
-    def _visit(self, visitor: Callable[[Rows, FloatArray, int], Result], bytes_per_row: int) -> list[Result]:
-        return self.source._visit(visitor, max(bytes_per_row, self.source.bytes_per_row))
+    def visit(self, visitor: Callable[[Rows, FloatArray, int], Result], bytes_per_row: int) -> list[Result]:
+        """Return what a visitor of the other source's rows, which sees them by the map, makes of each stretch."""
+        return self.source.visit(visitor, max(bytes_per_row, self.source.bytes_per_row))
 
     def mapped(self, survey: Surveyed) -> Surveyed:
         """Return a survey of the other source as one of the images; no image is longer than 1, or by chance a little.

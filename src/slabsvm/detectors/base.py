@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from functools import lru_cache
+from inspect import signature
 from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 import numpy as np
@@ -60,10 +61,27 @@ class SlabCollapseWarning(UserWarning):
 
 
 @parameters
-class Scored(OutlierMixin, BaseEstimator, ABC):
-    """An outlier detector that accepts what scores at least `offset_`."""
+class Detector(OutlierMixin, BaseEstimator, ABC):
+    """An outlier detector that learns from distinct positive samples, and accepts what scores at least `offset_`."""
+
+    offsets: str = "leave-one-out"
+
+    # Whether a sample that repeats is left out by one copy; else by all.
+    _leaves_one_copy: ClassVar[bool] = False
 
     offset_: float = field(init=False)
+    n_samples_fit_: int = field(init=False)
+    loo_scores_: FloatArray = field(init=False)
+    warning_: str = field(init=False)
+    model_: Model = field(init=False)
+    # The fingerprint of each row of positive weight, by which it is known again.
+    learned_: npt.NDArray[np.uint64] | None = field(init=False)
+    # What weights were divided by.
+    _weight_unit: float = field(init=False)
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "offsets": [StrOptions({"leave-one-out", "training"})],
+    }
 
     @abstractmethod
     def score_samples(self, X: Any) -> FloatArray:
@@ -103,58 +121,6 @@ class Scored(OutlierMixin, BaseEstimator, ABC):
     def _takes_scale(self) -> bool:
         """Whether the model's scale is that of the rows, and no number that it was given."""
         return True
-
-    def fit_predict(self, X: Any, y: Any = None, **kwargs: Any) -> npt.NDArray[np.intp]:
-        """Learn from X, and return -1 for each of its rows that is an outlier among the others, +1 for the rest.
-
-        That is the sign of `loo_decisions_`, of shape (n_samples,): what the model would answer each row had it not
-        learned it, as of scikit-learn's `LocalOutlierFactor`. About as many rows get -1 as the parameters ask for. A
-        row of weight 0 is not learned, and gets the answer of `predict`.
-
-        `fit(X).predict(X)` differs: rows that were learned are known, each raised its own score, and few or none are
-        rejected. The two agree in models without left-out scores: with offsets="training", where the threshold is put
-        by what rows score with themselves, and in `LinearOneClassSlabSVM`.
-
-        Parameters
-        ----------
-        X, y, **kwargs
-            As for `fit`.
-        """
-        self.fit(X, y, **kwargs)
-        return self._predict_learned(X)
-
-    def _predict_learned(self, X: Any) -> npt.NDArray[np.intp]:
-        """Return what `fit_predict` answers the rows that were given to `fit`."""
-        return self.predict(X)
-
-    def __sklearn_tags__(self) -> Any:
-        """Return what scikit-learn wants to know about the input."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
-
-@parameters
-class Detector(Scored):
-    """A detector that learns from distinct positive samples and their weights."""
-
-    offsets: str = "leave-one-out"
-
-    # Whether a sample that repeats is left out by one copy; else by all.
-    _leaves_one_copy: ClassVar[bool] = False
-
-    n_samples_fit_: int = field(init=False)
-    loo_scores_: FloatArray = field(init=False)
-    warning_: str = field(init=False)
-    model_: Model = field(init=False)
-    # The fingerprint of each row of positive weight, by which it is known again.
-    learned_: npt.NDArray[np.uint64] | None = field(init=False)
-    # What weights were divided by.
-    _weight_unit: float = field(init=False)
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "offsets": [StrOptions({"leave-one-out", "training"})],
-    }
 
     @abstractmethod
     def _learn(self, training: Training) -> Model:
@@ -208,32 +174,32 @@ class Detector(Scored):
             number or by their uneven weights, or when copies are most of them. The text stays in `warning_`.
         """
         del y
-        return self._fit(X, sample_weight)
-
-    def _fit(self, X: Any, sample_weight: Any, groups: Any = None) -> Self:
-        """Learn from rows of these weights, and of these groups where the model takes groups."""
-        training = self._training(X, sample_weight, groups)
-        with ONE_BLAS_THREAD:
-            fitted = self._learn(training)
-        self._publish(training, fitted)
+        self.fit_training(self.training(X, sample_weight))
         return self
 
-    def _fit_as_part(self, X: Any, sample_weight: Any, groups: Any = None) -> Self:
-        """Learn as a part of a model that looks itself for what is odd about its rows: of this one none are sought."""
-        training = self._training(X, sample_weight, groups)
-        with ONE_BLAS_THREAD:
-            fitted = self._learn(training)
-        self._take(training, fitted)
-        self.warning_ = ""
-        return self
+    def training(self, X: Any, sample_weight: Any = None, groups: Any = None) -> Training:
+        """Return rows and weights, validated, and which rows are equal or of one group.
 
-    def _training(self, X: Any, sample_weight: Any, groups: Any = None) -> Training:
-        """Return rows and weights, validated, and which rows are equal or of one group."""
+        :meta private:
+        """
         X = self._checked(X, reset=True)
         weights = checked_weights(sample_weight, X)
         weights, self._weight_unit = (np.ones(X.shape[0]), 1.0) if weights is None else without_unit(weights)
         distinct = self._distinct(X, weights)
         return Training(X, weights, distinct, groups=None if groups is None else groups_of(groups, distinct, weights))
+
+    def fit_training(self, training: Training, *, part: bool = False) -> Model:
+        """Learn from validated rows, and return the model as it was learned.
+
+        part says that this is a part of a model that looks itself for what is odd about its rows: of this one none is
+        sought.
+
+        :meta private:
+        """
+        with ONE_BLAS_THREAD:
+            fitted = self._learn(training)
+        self._publish(training, fitted, part=part)
+        return fitted
 
     def _take(self, training: Training, fitted: Model) -> None:
         """Put what was found on the detector, in place of what an earlier fit found."""
@@ -244,9 +210,12 @@ class Detector(Scored):
         self.n_samples_fit_ = training.n_rows
         self.__dict__.update(fitted.attributes())
 
-    def _publish(self, training: Training, fitted: Model) -> None:
+    def _publish(self, training: Training, fitted: Model, *, part: bool) -> None:
         """Put what was found on the detector, and warn of what is odd about it."""
         self._take(training, fitted)
+        if part:
+            self.warning_ = ""
+            return
         self.learned_ = fingerprints(training.X)[training.weights > 0]
         doubts = (
             self._diagnosis(),
@@ -307,7 +276,27 @@ class Detector(Scored):
     def _near_copies(self, training: Training) -> float:
         return near_copies(training.samples)
 
+    def fit_predict(self, X: Any, y: Any = None, **kwargs: Any) -> npt.NDArray[np.intp]:
+        """Learn from X, and return -1 for each of its rows that is an outlier among the others, +1 for the rest.
+
+        That is the sign of `loo_decisions_`, of shape (n_samples,): what the model would answer each row had it not
+        learned it, as of scikit-learn's `LocalOutlierFactor`. About as many rows get -1 as the parameters ask for. A
+        row of weight 0 is not learned, and gets the answer of `predict`.
+
+        `fit(X).predict(X)` differs: rows that were learned are known, each raised its own score, and few or none are
+        rejected. The two agree in models without left-out scores: with offsets="training", where the threshold is put
+        by what rows score with themselves, and in `LinearOneClassSlabSVM`.
+
+        Parameters
+        ----------
+        X, y, **kwargs
+            As for `fit`.
+        """
+        self.fit(X, y, **kwargs)
+        return self._predict_learned(X)
+
     def _predict_learned(self, X: Any) -> npt.NDArray[np.intp]:
+        """Return what `fit_predict` answers the rows that were given to `fit`."""
         if "loo_scores_" not in self.__dict__:
             return self.predict(X)
         decisions = self.loo_decisions_
@@ -341,6 +330,12 @@ class Detector(Scored):
 
     def _distinct(self, X: Any, weights: FloatArray) -> Distinct:
         return distinct_rows(X, weights)
+
+    def __sklearn_tags__(self) -> Any:
+        """Return what scikit-learn wants to know about the input."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
 
     def _validate_params(self) -> None:
         """Validate the parameters; values that this class was fitted with lately are valid."""
@@ -401,7 +396,8 @@ def fit_with_groups(self: D, X: Any, y: Any = None, sample_weight: Any = None, g
         weights, or when copies are most of them. The text stays in `warning_`.
     """
     del y
-    return self._fit(X, sample_weight, groups)
+    self.fit_training(self.training(X, sample_weight, groups))
+    return self
 
 
 # What scikit-learn and tracebacks name it.
@@ -409,9 +405,9 @@ fit_with_groups.__name__ = "fit"
 
 
 @lru_cache
-def _parameters_of(model: type[Scored]) -> tuple[str, ...]:
+def _parameters_of(model: type[Detector]) -> tuple[str, ...]:
     """Return the names of a class's parameters, which take .05 ms to be read off its signature."""
-    return tuple(model._get_param_names())
+    return tuple(signature(model).parameters)
 
 
 @lru_cache(maxsize=256, typed=True)
@@ -442,12 +438,12 @@ def checked_rows(
     return canonical(sp.csr_array(X)) if sp.issparse(X) else X
 
 
-def rows_of(detector: Detector, X: Any) -> Any:
-    """Return rows as a fitted detector takes them, validated."""
-    return detector._checked(X, reset=False)
+def rows_of(detector: Detector, X: Any, *, reset: bool = False) -> Any:
+    """Return rows as a detector takes them, validated; with reset rows to learn from."""
+    return detector._checked(X, reset=reset)
 
 
-def scale_by_few(detector: Scored, X: Any) -> str:
+def scale_by_few(detector: Detector, X: Any) -> str:
     """Return a warning where a few of validated rows make the scale that a model takes from them, or nothing."""
     return made_by_few(X, getattr(detector, "feature_names_in_", None)) if detector._takes_scale else ""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -30,6 +30,7 @@ from slabsvm.kernels.rbf import RBF
 from slabsvm.kernels.surroundings import Surroundings
 from slabsvm.runtime.arrays import FloatArray, IndexArray, pieces
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
+from slabsvm.runtime.fields import Array, Number, Rows
 from slabsvm.runtime.objects import cached_property
 from slabsvm.runtime.sklearn_private import FiniteReal, Interval, StrOptions
 
@@ -52,9 +53,9 @@ class Density:
     """
 
     kernel: RBF
-    samples: Any
-    log_shares: FloatArray
-    bandwidth: float
+    samples: Annotated[Any, Rows("samples")]
+    log_shares: Annotated[FloatArray, Array("samples")]
+    bandwidth: Annotated[float, Number(above=0.0)]
 
     @ONE_BLAS_THREAD
     def logarithm(self, X: Any, *, apart: tuple[IndexArray, IndexArray] | None = None) -> FloatArray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -36,6 +36,7 @@ from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.expansion import Expansion
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
+from slabsvm.runtime.fields import Array
 from slabsvm.runtime.objects import cached_property
 from slabsvm.runtime.sklearn_private import Interval
 
@@ -70,10 +71,10 @@ class Subspace(KernelModel):
     """
 
     expansion: Expansion
-    shift: FloatArray
-    sums: FloatArray
+    shift: Annotated[FloatArray, Array("components")]
+    sums: Annotated[FloatArray, Array("components")]
     squared_mean: float
-    explained: FloatArray
+    explained: Annotated[FloatArray, Array("components")]
     without_error: bool
     expected_recall: float
 

@@ -9,8 +9,10 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 from joblib import effective_n_jobs
+from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -18,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from slabsvm.data.checks import SMALLEST_SQUARE
 from slabsvm.data.distinct import distinct_rows
 from slabsvm.data.passes import Along, AlongImage, Local, Mapped, Source, Surveyed
-from slabsvm.detectors.base import Scored, SlabCollapseWarning, parameters, scale_by_few
+from slabsvm.detectors.base import SlabCollapseWarning, parameters
 from slabsvm.dual.program import one_class_slab
 from slabsvm.fitted import infinity
 from slabsvm.fitted.explanation import Explanation, Usual, summed
@@ -26,6 +28,7 @@ from slabsvm.fitted.model import rounding_of
 from slabsvm.fitted.planes import SLAB_CONSTRAINTS, SlabPlanes, nominal_recall, planes_at, refuse_impossible
 from slabsvm.fitted.recall import LOST_RECALL
 from slabsvm.fitted.repeats import beside_repeats
+from slabsvm.fitted.scale import made_by_few
 from slabsvm.fitted.sources import is_dask, refuse_what_is_not_finite, rows_in_memory, rows_in_place, source_of
 from slabsvm.kernels.base import LARGEST_KERNEL_VALUE
 from slabsvm.kernels.landmarks import Landmarks, landmarks
@@ -64,7 +67,7 @@ LIFTED_OUT = (
 
 
 @parameters
-class LinearOneClassSlabSVM(Scored):
+class LinearOneClassSlabSVM(OutlierMixin, BaseEstimator):
     """One-class slab support vector machine with a linear kernel, for data of any length.
 
     The slab rho_lower <= <w, x> <= rho_upper, as `OneClassSlabSVM(kernel="linear")` finds it, from passes over the
@@ -173,6 +176,7 @@ class LinearOneClassSlabSVM(Scored):
     random_state: Any = 0
 
     status_: str = field(init=False)
+    offset_: float = field(init=False)
     rho_lower_: float = field(init=False)
     rho_upper_: float = field(init=False)
     planes_: SlabPlanes = field(init=False)
@@ -286,6 +290,23 @@ class LinearOneClassSlabSVM(Scored):
         score = self.planes_.score
         return along.map_blocks(score, dtype=np.float64) if is_dask(along) else score(along)
 
+    def decision_function(self, X: Any) -> Any:
+        """Return ``score_samples(X) - offset_``, shape (n_samples,): >= 0 for rows that are accepted."""
+        return self.score_samples(X) - self.offset_
+
+    def predict(self, X: Any) -> npt.NDArray[np.intp]:
+        """Return +1 for each row that is accepted and -1 for each that is not, shape (n_samples,)."""
+        return np.where(self.decision_function(X) >= 0, 1, -1)
+
+    def explain(self, X: Any) -> FloatArray:
+        """Return what each feature adds to the decision_function of each row, shape (n_samples, n_features).
+
+        Each row's shares add up to its decision_function, to rounding. A negative share pushes the row out; a row that
+        is typical in every feature has shares of one sign.
+        """
+        check_is_fitted(self)
+        return np.ascontiguousarray(self._explanation(X).shares)
+
     def _explanation(self, X: Any) -> Explanation:
         X = rows_in_memory(self, X)
         if self.map_ is None:
@@ -321,10 +342,6 @@ class LinearOneClassSlabSVM(Scored):
         dual = one_class_slab(distinct.weights, self.nu_lower, self.nu_upper, float(self.epsilon))
         return beside_repeats(dual, own, own, offsets, rounding)[1]
 
-    @property
-    def _takes_scale(self) -> bool:
-        return self.feature_map is None or isinstance(self.gamma, str)
-
     def _warn(self, rows: Any, rounding: float, learned: float, *, moved: bool) -> None:
         if self.status_ == "stalled":
             warn(
@@ -332,7 +349,10 @@ class LinearOneClassSlabSVM(Scored):
                 f"for {self.tol:.2g}, after {self.n_passes_} passes: {STOPPED_EARLY}",
                 ConvergenceWarning,
             )
-        doubts = (self._diagnosis(rounding, learned, moved=moved), scale_by_few(self, rows))
+        # A gamma that was given as a number is of no scale of the rows'.
+        of_rows = self.feature_map is None or isinstance(self.gamma, str)
+        by_few = made_by_few(rows, getattr(self, "feature_names_in_", None)) if of_rows else ""
+        doubts = (self._diagnosis(rounding, learned, moved=moved), by_few)
         self.warning_ = " ".join(text for text in doubts if text)
         if self.warning_:
             warn(self.warning_, SlabCollapseWarning)
@@ -360,6 +380,12 @@ class LinearOneClassSlabSVM(Scored):
         if moved:
             return infinity.out_of_reach(learned, nominal)
         return LIFTED_OUT.format(learned=learned, nominal=nominal) if learned < nominal - LOST_RECALL else ""
+
+    def __sklearn_tags__(self) -> Any:
+        """Return what scikit-learn wants to know about the input."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
 
 
 def _parts(w: FloatArray, X: Any) -> FloatArray:

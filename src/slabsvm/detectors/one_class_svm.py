@@ -88,7 +88,11 @@ class OneClassSVM(SupportVectorDetector):
         rho = float(offsets[0]) - rounding
         return {"rho_": rho, "offset_": rho}
 
-    def _score(self, along: FloatArray, X: Any) -> FloatArray:
+    def score_along(self, along: FloatArray, X: Any) -> FloatArray:
+        """Return the positions themselves.
+
+        :meta private:
+        """
         del X
         return along
 

@@ -12,6 +12,7 @@ from slabsvm.detectors.support_vectors import SupportVectorDetector
 from slabsvm.fitted.model import Start
 from slabsvm.fitted.training import Training
 from slabsvm.gram.distances import SharedDistances
+from slabsvm.runtime.sklearn_private import validate_parameters
 
 Model = TypeVar("Model", bound=SupportVectorDetector)
 
@@ -69,8 +70,8 @@ def fit_path(
         )
     steps = _steps(values)
     for step in steps:
-        clone(model).set_params(**step)._validate_params()
-    return _fits(model, lambda validated: validated._training(X, sample_weight, groups), steps)
+        validate_parameters(clone(model).set_params(**step))
+    return _fits(model, lambda validated: validated.training(X, sample_weight, groups), steps)
 
 
 def _steps(values: dict[str, Iterable[Any]]) -> list[dict[str, Any]]:
@@ -106,5 +107,5 @@ def _fits(model: Model, validate: Callable[[Model], Training], steps: list[dict[
             validated = clone(model).set_params(**step)
             training = validate(validated)
         fitted = copy(validated).set_params(**step)
-        start = fitted._fit_from(training, gram_of=gram_of, start=start)
+        start = fitted.fit_training(training, gram_of=gram_of, start=start).start
         yield fitted

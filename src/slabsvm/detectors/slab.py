@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import field
 from functools import partial
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.expansion import Expansion
 from slabsvm.kernels.surroundings import Surroundings
 from slabsvm.runtime.arrays import BoolArray, FloatArray
+from slabsvm.runtime.fields import Number
 
 
 @parameters
@@ -158,7 +159,7 @@ class OneClassSlabSVM(SupportVectorDetector):
     ranking: str = "two-sided"
 
     rho_lower_: float = field(init=False)
-    rho_upper_: float = field(init=False)
+    rho_upper_: Annotated[float, Number(finite=False)] = field(init=False)
     planes_: SlabPlanes = field(init=False)
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = SLAB_CONSTRAINTS
@@ -172,7 +173,11 @@ class OneClassSlabSVM(SupportVectorDetector):
         refuse_impossible(self.nu_lower, self.nu_upper, self.epsilon)
         return one_class_slab(weights, self.nu_lower, self.nu_upper, float(self.epsilon))
 
-    def _score(self, along: FloatArray, X: Any) -> FloatArray:
+    def score_along(self, along: FloatArray, X: Any) -> FloatArray:
+        """Return how normal validated rows are that lie there along w, by `ranking`.
+
+        :meta private:
+        """
         return self.planes_.score(along, partial(self._log_mass, X))
 
     def _log_mass(self, X: Any, some: BoolArray) -> FloatArray:

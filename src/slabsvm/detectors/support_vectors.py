@@ -19,7 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.data.groups import Groups
-from slabsvm.detectors.base import fit_with_groups, parameters, rows_of
+from slabsvm.detectors.base import fit_with_groups, parameters
 from slabsvm.detectors.kernelized import GramFactory, KernelDetector, samples_of, surroundings_of
 from slabsvm.dual.active_set import HELD, POLISHED, polished
 from slabsvm.dual.leave_one_group_out import groups_left_out
@@ -98,8 +98,11 @@ class SupportVectorDetector(KernelDetector):
         """
 
     @abstractmethod
-    def _score(self, along: FloatArray, X: Any) -> FloatArray:
-        """Return what `score_samples` gives validated rows that lie there along w, shape (n_rows,)."""
+    def score_along(self, along: FloatArray, X: Any) -> FloatArray:
+        """Return what `score_samples` gives validated rows that lie there along w, shape (n_rows,).
+
+        :meta private:
+        """
 
     @abstractmethod
     def _statement(self) -> tuple[str, str]:
@@ -142,7 +145,7 @@ class SupportVectorDetector(KernelDetector):
         """Return how normal each row is, shape (n_samples,): the larger the more normal."""
         check_is_fitted(self)
         X = self._checked(X, reset=False)
-        return self._score(self.model_.expansion(X), X)
+        return self.score_along(self.model_.expansion(X), X)
 
     def _explanation(self, X: Any) -> Explanation:
         X, fit = self._checked(X, reset=False), self.model_
@@ -157,6 +160,16 @@ class SupportVectorDetector(KernelDetector):
         del kernel
         return position.by_feature(X)
 
+    def parts(self, X: Any) -> FloatArray:
+        """Return what each feature of rows adds to what their score is made of, (n, d), by an additive kernel.
+
+        :meta private:
+        """
+        kernel, position = self.model_.kernel, self.model_.expansion
+        assert kernel is not None
+        assert isinstance(position, Projection)
+        return self._by_feature(kernel, position, self._checked(X, reset=False))
+
     def _explained_by_parts(self, parts: FloatArray, usual: Usual) -> Explanation:
         """Return the explanation of rows of these parts: of a decision that is their sum and a constant."""
         decisions = summed(parts) - self.offset_
@@ -165,7 +178,7 @@ class SupportVectorDetector(KernelDetector):
     def _explained_by_distances(self, surroundings: Surroundings, X: Any) -> Explanation:
         """Return the explanation of validated rows under the RBF kernel."""
         around = surroundings.around(X)
-        decisions = self._score(around.sums, X) - self.offset_
+        decisions = self.score_along(around.sums, X) - self.offset_
         return of_distances(around.distances, surroundings.typical, decisions, reference=self._typical_decision())
 
     def summary(self) -> str:
@@ -220,12 +233,17 @@ class SupportVectorDetector(KernelDetector):
         left_out = start.left_out_of(dual, gram, solution) if start else None
         return self._read_off(training, Solved(kernel, held, dual, solution, left_out), gram)
 
-    def _fit_from(self, training: Training, *, gram_of: GramFactory, start: Start | None) -> Start | None:
-        """Fit with access to K made by gram_of, from an earlier fit's solution; return what the next may start from."""
+    def fit_training(
+        self, training: Training, *, part: bool = False, gram_of: GramFactory = gram_of, start: Start | None = None
+    ) -> SupportVectorModel:
+        """Learn with access to K made by gram_of, from an earlier fit's start; the model that is returned has the next.
+
+        :meta private:
+        """
         with ONE_BLAS_THREAD:
             fitted = self._learn(training, gram_of=gram_of, start=start)
-        self._publish(training, fitted)
-        return fitted.start
+        self._publish(training, fitted, part=part)
+        return fitted
 
     def _take(self, training: Training, fitted: Model) -> None:
         super()._take(training, fitted)
@@ -429,11 +447,3 @@ def _solver(name: str) -> Callable[..., Solution]:
     from slabsvm.solvers import interior, loop
 
     return {"smo": loop.solve, "interior-point": interior.solve}[name]
-
-
-def parts_of(detector: SupportVectorDetector, X: Any) -> FloatArray:
-    """Return what each feature of rows adds to what their score is made of, (n, d), by an additive kernel."""
-    kernel, position = detector.model_.kernel, detector.model_.expansion
-    assert kernel is not None
-    assert isinstance(position, Projection)
-    return detector._by_feature(kernel, position, rows_of(detector, X))

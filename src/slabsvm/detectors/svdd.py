@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import field, replace
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from slabsvm.gram.base import Gram
 from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.tables import Projection
 from slabsvm.runtime.arrays import FloatArray
+from slabsvm.runtime.fields import Number
 from slabsvm.runtime.sklearn_private import FiniteReal, Interval
 
 # C is compared with the least that is feasible up to this relative rounding error.
@@ -97,7 +98,7 @@ class SVDD(SupportVectorDetector):
     nu: float = 0.1
     C: float | None = None
 
-    nu_: float = field(init=False)
+    nu_: Annotated[float, Number(above=0.0)] = field(init=False)
     radius_: float = field(init=False)
 
     _needs_no_origin = True
@@ -150,7 +151,11 @@ class SVDD(SupportVectorDetector):
         squared_radius = solved.squared_norm + self._taken_off(solved) - 2.0 * (float(offsets[0]) - rounding)
         return {"offset_": -squared_radius, "radius_": float(np.sqrt(max(squared_radius, 0.0)))}
 
-    def _score(self, along: FloatArray, X: Any) -> FloatArray:
+    def score_along(self, along: FloatArray, X: Any) -> FloatArray:
+        """Return minus the squared distance from the centre of validated rows that lie there along w.
+
+        :meta private:
+        """
         lengths = self.model_.squared_lengths(X)
         with np.errstate(over="ignore", invalid="ignore"):
             scores: FloatArray = 2 * along - lengths - self.model_.squared_norm

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.detectors.explained import last_step, shares_and_names
 from slabsvm.detectors.linear_slab import LinearOneClassSlabSVM
-from slabsvm.detectors.support_vectors import SupportVectorDetector, parts_of
+from slabsvm.detectors.support_vectors import SupportVectorDetector
 from slabsvm.display.figures import axes_of, lighten, note, require_matplotlib, shown_figure
 from slabsvm.display.palette import INK, KNOWN, LINE, NOVEL, SOFT
 from slabsvm.fitted.pipelines import as_taken, final_detector
@@ -307,4 +307,4 @@ def _parts(model: Any, X: Any) -> FloatArray:
             f"This {type(final).__name__} is no sum of functions of one feature each: slabs, one-class SVMs and SVDDs "
             "are, with kernel='linear', 'intersection', 'hellinger' or 'chi2'. draw_explanations draws the others."
         )
-    return parts_of(final, rows)
+    return final.parts(rows)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,7 @@ from slabsvm.fitted.sources import is_dask, rows_in_memory, rows_in_place, sourc
 from slabsvm.fitted.training import Training, whole_multiples
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.caller import counted, warn
+from slabsvm.runtime.fields import INLINE, Array, Number, Places
 from slabsvm.runtime.sklearn_private import Interval, _num_samples
 from slabsvm.selection.criteria import RecallMissedWarning
 from slabsvm.selection.progress import Progress, Steps, WithProgress
@@ -74,13 +75,15 @@ class CombinedModel(Model):
         Whether all rows are equal.
     """
 
-    combination: Combination
+    # p-values need them.
+    loo_scores: Annotated[FloatArray | None, Array("rows", holds="any")]
+    combination: Annotated[Combination, INLINE]
     by_folds: bool
-    weights: FloatArray | None
-    n_groups: int | None
+    weights: Annotated[FloatArray | None, Array("rows")]
+    n_groups: Annotated[int | None, Number(least=2)]
     expected_recall: float
     recall_error: float | None
-    sample: IndexArray | None
+    sample: Annotated[IndexArray | None, Places("learned", below="rows")]
     one_point: bool
 
     def attributes(self) -> dict[str, Any]:
@@ -364,10 +367,13 @@ class AutoSlabSVM(WithProgress, Detector):
             )
         )
 
-    def _training(self, X: Any, sample_weight: Any, groups: Any = None) -> Training:
-        """Return all rows, validated, or a sample of them."""
+    def training(self, X: Any, sample_weight: Any = None, groups: Any = None) -> Training:
+        """Return all rows, validated, or a sample of them.
+
+        :meta private:
+        """
         if not is_dask(X) and (self.max_fit_samples is None or _num_samples(X) <= self.max_fit_samples):
-            return super()._training(X, sample_weight, groups)
+            return super().training(X, sample_weight, groups)
         if groups is not None:
             raise ValueError(
                 f"groups need all rows to be learned, and max_fit_samples={self.max_fit_samples} draws some of them. "
@@ -540,7 +546,7 @@ def _left_out(role: Role, rows: Any, training: Training) -> FloatArray:
     # A single one is given twice, which is no other problem.
     some = role.rows if len(role.rows) > 1 else np.zeros(2, dtype=np.intp)
     weights = training.distinct.weights[some]
-    detector._fit_as_part(rows[some], weights)
+    detector.fit_training(detector.training(rows[some], weights), part=True)
     left_out = detector.loo_scores_
     if isinstance(detector, OneClassSVM):
         # Its left-out scores are without all copies of a row; a new row that repeats one scores as this does.
@@ -561,7 +567,7 @@ def _left_out_groups(
     names = training.names
     assert names is not None
     some = np.flatnonzero(np.isin(names, learned))
-    detector._fit_as_part(rows[some], training.weights[some], names[some])
+    detector.fit_training(detector.training(rows[some], training.weights[some], names[some]), part=True)
     left_out = np.full(len(names), np.nan)
     left_out[some] = detector.loo_scores_
     scores = left_out[groups.representatives]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -30,9 +30,13 @@ from slabsvm.fitted.sources import refuse_what_is_not_finite
 from slabsvm.fitted.training import Training
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.caller import counted
+from slabsvm.runtime.fields import FittedEstimator, Many, Number, Places
 
 # The half range of a feature must be between these: then its square, and a sum of a million squares, are in float64.
 SQUARED = (1e-150, 1e150)
+# Which classes a member may be of, and what makes a view.
+MEMBERS = ("slabsvm.OneClassSVM", "slabsvm.NeighboursDetector", "slabsvm.DependenceDetector", "slabsvm.OneClassSlabSVM")
+VIEWS = ("sklearn.preprocessing.StandardScaler", "slabsvm.NormalScores")
 NAMES: dict[type, str] = {
     OneClassSVM: "one-class SVM",
     OneClassSlabSVM: "slab",
@@ -48,7 +52,7 @@ class Member:
     Attributes
     ----------
     detector : Detector
-        Fitted.
+        FittedEstimator.
     view : int
         The number of the view that it takes.
     columns : (k,) array of intp or None
@@ -59,10 +63,10 @@ class Member:
         What turns its score into a surprise. None: its decision counts as it is, as in models of version 0.1.
     """
 
-    detector: Detector
+    detector: Annotated[Detector, FittedEstimator(MEMBERS, features="")]
     view: int
-    columns: IndexArray | None
-    weight: float
+    columns: Annotated[IndexArray | None, Places("taken", below="d")]
+    weight: Annotated[float, Number(above=0.0)]
     surprise: Surprise | None
 
     @property
@@ -113,8 +117,8 @@ class Combination:
     members : list of Member
     """
 
-    views: list[Any]
-    members: list[Member]
+    views: Annotated[list[Annotated[Any, FittedEstimator(VIEWS)] | None], Many(least=1)]
+    members: Annotated[list[Member], Many(least=1)]
 
     @property
     def names(self) -> list[str]:
@@ -157,7 +161,7 @@ class Combination:
         """Return what each feature is expected to be by the others, (n, d), in its own unit; NaN where nobody says."""
         for member in self.members:
             if isinstance(member.detector, DependenceDetector):
-                view = self.views[member.view]
+                view: Any = self.views[member.view]
                 found = member.detector.expected(viewed(view, X))
                 return np.asarray(view.inverse_transform(found))
         return np.full(X.shape, np.nan)

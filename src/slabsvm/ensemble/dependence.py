@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from scipy.linalg import lapack
@@ -37,6 +37,7 @@ from slabsvm.fitted.model import Model, rounding_of
 from slabsvm.fitted.training import Training
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
+from slabsvm.runtime.fields import Array, Many, Places
 from slabsvm.runtime.objects import cached_property
 from slabsvm.runtime.sklearn_private import Interval
 
@@ -64,12 +65,12 @@ class Regressions:
         a of each target.
     """
 
-    centre: FloatArray
-    scale: FloatArray
-    samples: FloatArray
-    targets: IndexArray
-    gammas: FloatArray
-    coefficients: FloatArray
+    centre: Annotated[FloatArray, Array("d")]
+    scale: Annotated[FloatArray, Array("d")]
+    samples: Annotated[FloatArray, Array("samples d")]
+    targets: Annotated[IndexArray, Places("targets", below="d")]
+    gammas: Annotated[FloatArray, Array("targets")]
+    coefficients: Annotated[FloatArray, Array("targets samples")]
 
     def standardised(self, X: FloatArray) -> FloatArray:
         """Return rows in standard deviations."""
@@ -119,7 +120,7 @@ class DependenceModel(Model):
     """Regressions, the surprise of each one's residuals, and the threshold on their mean."""
 
     regressions: Regressions
-    surprises: list[Surprise]
+    surprises: Annotated[list[Surprise], Many(least=1)]
 
     def surprise(self, residuals: FloatArray) -> FloatArray:
         """Return the surprise of each target's residuals, (n, t)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ from slabsvm.fitted.model import Model, rounding_of
 from slabsvm.fitted.training import Training
 from slabsvm.runtime.arrays import FloatArray, IndexArray, pieces
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
+from slabsvm.runtime.fields import Array, Number, Rows
 from slabsvm.runtime.objects import cached_property
 from slabsvm.runtime.sklearn_private import Interval, nearest
 
@@ -49,9 +50,9 @@ class Neighbourhood:
     n_neighbours : int
     """
 
-    samples: Any
-    counts: FloatArray
-    n_neighbours: int
+    samples: Annotated[Any, Rows("samples", dtype=("f8",))]
+    counts: Annotated[FloatArray, Array("samples")]
+    n_neighbours: Annotated[int, Number(least=1)]
 
     def distances(self, X: Any) -> FloatArray:
         """Return the mean distance of each row from its nearest samples, (n,)."""

@@ -9,10 +9,12 @@ lowest tenth of the scores, so that far rows still differ.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
 from slabsvm.runtime.arrays import FloatArray
+from slabsvm.runtime.fields import INLINE, Array, Number
 
 # The share of the lowest scores that give the tail its mean excess, and of few scores their number: the lowest two of
 # twenty can be one by chance, and then they say of any row below that it is beyond measure.
@@ -42,8 +44,8 @@ class Shares:
         How many rows the first of them are, by weight; a row of mean weight is one.
     """
 
-    scores: FloatArray
-    rows: FloatArray
+    scores: Annotated[FloatArray, Array("references")]
+    rows: Annotated[FloatArray, Array("numbers")]
 
     @classmethod
     def of(cls, scores: FloatArray, weights: FloatArray | None, n: float | None = None) -> Shares:
@@ -76,8 +78,8 @@ class Surprise:
         The mean excess of the tail, in the unit of the scores.
     """
 
-    shares: Shares
-    excess: float
+    shares: Annotated[Shares, INLINE]
+    excess: Annotated[float, Number(above=0.0)]
 
     @classmethod
     def of(

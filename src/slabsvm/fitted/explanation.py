@@ -21,12 +21,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
+from slabsvm.runtime.fields import Array
 
 # What is usual is read off so many rows, or as many in between as have so many parts in all.
 USUAL_ROWS = (50, 500)
@@ -118,8 +119,8 @@ class Usual:
         Of each function, and its mean distance from the mean.
     """
 
-    means: FloatArray
-    spreads: FloatArray
+    means: Annotated[FloatArray, Array("d")]
+    spreads: Annotated[FloatArray, Array("d")]
 
     @classmethod
     def none(cls, spreads: FloatArray) -> Usual:

@@ -6,7 +6,7 @@ A support vector detector's is read off a program and its solution, which are he
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,11 +24,14 @@ from slabsvm.kernels.expansion import BLOCK_BYTES, Expansion
 from slabsvm.kernels.rbf import RBF
 from slabsvm.kernels.tables import Projection
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray, pieces
+from slabsvm.runtime.fields import FOR_TRAINING, NOT_KEPT, Array, Choice, Number, Places
 from slabsvm.runtime.objects import cached_property
 
 # Offsets are moved outwards by this many units of rounding, so that a sample on a boundary counts as inside, as it
 # should, whatever rounding does to its score.
 ROUNDING_UNITS = 1024
+# How a fit may have ended, in words.
+STATUSES = tuple(status.name.lower().replace("_", " ") for status in Status)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +52,7 @@ class Model:
 
     offset: float
     rounding: float
-    loo_scores: FloatArray | None
+    loo_scores: Annotated[FloatArray | None, Array("rows", holds="any"), FOR_TRAINING]
     infinity_warning: str = ""
 
     @property
@@ -295,9 +298,9 @@ class Support:
         Their share of all rows, by weight.
     """
 
-    rows: IndexArray
-    coefficients: FloatArray
-    samples: IndexArray
+    rows: Annotated[IndexArray, Places("n_SV", below="rows")]
+    coefficients: Annotated[FloatArray, Array("n_SV")]
+    samples: Annotated[IndexArray, Places("n_SV", below="n_SV")]
     share: float
 
 
@@ -335,18 +338,18 @@ class SupportVectorModel(KernelModel):
 
     support: Support
     boundary: dict[str, Any]
-    loo_error: float | None
-    loo_log_mass: FloatArray | None
+    loo_error: Annotated[float | None, Number(finite=False)]
+    loo_log_mass: Annotated[FloatArray | None, Array("rows", holds="any"), FOR_TRAINING]
     recall_error: float | None
     squared_norm: float
     recall_of_learned: float
     recall_of_repeats: float
     objective: float
-    gap: float
-    relative_gap: float
+    gap: Annotated[float, Number(finite=False)]
+    relative_gap: Annotated[float, Number(finite=False)]
     iterations: int
-    status: str
-    start: Start | None
+    status: Annotated[str, Choice(STATUSES)]
+    start: Annotated[Start | None, NOT_KEPT]
     usual: Usual | None
 
     @property

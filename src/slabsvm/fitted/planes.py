@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from slabsvm.dual.solution import Status
 from slabsvm.fitted.explanation import Explanation, Usual, of_distances, of_parts
 from slabsvm.kernels.surroundings import Surroundings
 from slabsvm.runtime.arrays import BoolArray, FloatArray
+from slabsvm.runtime.fields import Number
 from slabsvm.runtime.sklearn_private import FiniteReal, Interval, StrOptions
 
 # Below this share of the lower offset a row's distance is read off its kernel mass, not off its position.
@@ -85,7 +86,7 @@ class TwoSided:
     peak: float
     local: bool
     depth: float = LEAST_DEPTH
-    least_unit: float = TINY
+    least_unit: Annotated[float, Number(above=0.0)] = TINY
 
     @classmethod
     def of_positives(

@@ -49,9 +49,9 @@ class Computed(Gram):
         self.X = X
         self.n_threads = n_threads
         self.n_samples = X.shape[0]
-        self._prepared: dict[Any, Rows] = {}
+        self.prepared: dict[Any, Rows] = {}
         # Threads live as long as the fit that needs them: starting them for each block would take 1.7 ms.
-        self._threads = ThreadPoolExecutor(n_threads, initializer=_begin) if n_threads > 1 else None
+        self.threads = ThreadPoolExecutor(n_threads, initializer=_begin) if n_threads > 1 else None
 
     def block(
         self,
@@ -79,7 +79,7 @@ class Computed(Gram):
 
     def divide(self, task: Callable[..., None], *items: Iterable[Any]) -> None:
         """Do a task for each item, or for each of several items side by side; threads divide them among themselves."""
-        threads = None if getattr(_THREAD, "is_one_of_many", False) else self._threads
+        threads = None if getattr(_THREAD, "is_one_of_many", False) else self.threads
         list((map if threads is None else threads.map)(task, *items))
 
     @property
@@ -92,18 +92,18 @@ class Computed(Gram):
         if not self.kernel.single_precision:
             return np.inf
         float32, float64 = float(np.finfo(np.float32).eps), float(np.finfo(np.float64).eps)
-        return max(float32, self._float32_error * float64 / float32) if self._coarse else self._float32_error
+        return max(float32, self.float32_error * float64 / float32) if self._coarse else self.float32_error
 
     @property
     def _coarse(self) -> bool:
-        return self._float32_error > COARSE
+        return self.float32_error > COARSE
 
     @cached_property
-    def _float32_error(self) -> float:
+    def float32_error(self) -> float:
         """How far blocks computed in float32 are off."""
         error = self.kernel.single_precision_error(self._prepared_rows(np.float32))
         if error > COARSE:
-            del self._prepared[np.dtype(np.float32)]
+            del self.prepared[np.dtype(np.float32)]
         return error
 
     @cached_property
@@ -115,11 +115,11 @@ class Computed(Gram):
         """Return K over some of the samples."""
         part = type(self).__new__(type(self))
         part.kernel, part.X = self.kernel, self.X[samples]
-        part.n_threads, part._threads = self.n_threads, self._threads
+        part.n_threads, part.threads = self.n_threads, self.threads
         part.n_samples = len(samples)
         if self.kernel.single_precision:
-            part._float32_error = self._float32_error
-        part._prepared = {dtype: rows[samples] for dtype, rows in self._prepared.items()}
+            part.float32_error = self.float32_error
+        part.prepared = {dtype: rows[samples] for dtype, rows in self.prepared.items()}
         return part
 
     def held(self) -> Gram:
@@ -152,7 +152,7 @@ class Computed(Gram):
         self, rows: IndexArray, columns: IndexArray | None, dtype: np.dtype[Any], *, often: bool
     ) -> tuple[Rows, Rows]:
         """Return the prepared rows of both; often is whether more blocks of this dtype will be asked for."""
-        if often or columns is None or dtype in self._prepared:
+        if often or columns is None or dtype in self.prepared:
             samples = self._prepared_rows(dtype)
             return samples[rows], samples if columns is None else samples[columns]
         # A few float64 values, in a fit in float32, are not worth preparing all samples for.
@@ -160,11 +160,11 @@ class Computed(Gram):
 
     def _prepared_rows(self, dtype: npt.DTypeLike) -> Rows:
         key = np.dtype(dtype)
-        if key not in self._prepared:
+        if key not in self.prepared:
             # single_precision_error reports what overflows float32.
             with np.errstate(over="ignore", invalid="ignore"):
-                self._prepared[key] = self.kernel.prepare(self.X, key)
-        return self._prepared[key]
+                self.prepared[key] = self.kernel.prepare(self.X, key)
+        return self.prepared[key]
 
 
 def _begin() -> None:

@@ -7,6 +7,7 @@ between some rows and others, as often as needed.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,10 @@ from slabsvm.kernels.rows import Rows
 from slabsvm.kernels.tables import Projection, WeightVector
 from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray, product
 from slabsvm.runtime.caller import counted
+from slabsvm.runtime.fields import FLOATS, Array
 
+# What is subtracted from every row: (d,), or None.
+Centre = Annotated[AnyFloatArray, Array("d", dtype=FLOATS)] | None
 # Products of kernel values must be finite.
 LARGEST_KERNEL_VALUE = 1e120
 # The number of rows that a message names.

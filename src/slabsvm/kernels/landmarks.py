@@ -10,8 +10,6 @@ the origin (a thousandth at a distance of 1e6), and are NaN for rows beyond 1e15
 
 from __future__ import annotations
 
-from typing import Self
-
 import numpy as np
 from scipy.linalg import eigh
 
@@ -39,12 +37,14 @@ class Landmarks:
     gamma : float
     rows : (n, d) array or CSR array
         The landmarks.
+    kernel : RBF, default=None
+        None is the one that gamma and the rows make.
+    basis : (n, n_features) array of float64, default=None
+        None is that of the landmarks' kernel values; it is known of a map that was kept.
 
     Attributes
     ----------
-    gamma, rows
-    kernel : RBF
-    basis : (n, n_features) array of float64
+    gamma, rows, kernel, basis
     n_lifted : int
         The length of c(x): n.
     n_features : int
@@ -52,28 +52,17 @@ class Landmarks:
     """
 
     @ONE_BLAS_THREAD
-    def __init__(self, gamma: float, rows: Rows) -> None:
-        self._known(gamma, rows, RBF.at(gamma, rows, np.ones(rows.shape[0])))
-        values, vectors = eigh(self.kernel.block(self._prepared, self._prepared))
-        some = values > FLAT * values[-1]
-        self._span(np.asarray(vectors[:, some] / np.sqrt(values[some])))
-
-    @classmethod
-    def of_basis(cls, gamma: float, rows: Rows, kernel: RBF, basis: FloatArray) -> Self:
-        """Return a map of which the basis, (n, n_features), is known."""
-        made = cls.__new__(cls)
-        made._known(gamma, rows, kernel)
-        made._span(basis)
-        return made
-
-    def _known(self, gamma: float, rows: Rows, kernel: RBF) -> None:
+    def __init__(self, gamma: float, rows: Rows, kernel: RBF | None = None, basis: FloatArray | None = None) -> None:
         self.gamma = gamma
         self.rows = rows
-        self.kernel = kernel
+        self.kernel = RBF.at(gamma, rows, np.ones(rows.shape[0])) if kernel is None else kernel
+        self.basis = self._found_basis() if basis is None else basis
+        self.n_lifted, self.n_features = self.basis.shape
 
-    def _span(self, basis: FloatArray) -> None:
-        self.basis = basis
-        self.n_lifted, self.n_features = basis.shape
+    def _found_basis(self) -> FloatArray:
+        values, vectors = eigh(self.kernel.block(self._prepared, self._prepared))
+        some = values > FLAT * values[-1]
+        return np.asarray(vectors[:, some] / np.sqrt(values[some]))
 
     @cached_property
     def _prepared(self) -> Rows:

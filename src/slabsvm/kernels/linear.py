@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from slabsvm.kernels.base import Kernel
+from slabsvm.kernels.base import Centre, Kernel
 from slabsvm.kernels.rows import Rows, product, row_sums
 from slabsvm.runtime.arrays import AnyFloatArray, FloatArray
 
@@ -24,7 +24,7 @@ class Linear(Kernel):
     explicit = True
     additive = True
 
-    def __init__(self, centre: AnyFloatArray | None = None) -> None:
+    def __init__(self, centre: Centre = None) -> None:
         self.centre = centre
 
     @classmethod

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
@@ -10,9 +11,10 @@ import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 
 from slabsvm.kernels.bandwidth import gamma_value
-from slabsvm.kernels.base import Kernel
+from slabsvm.kernels.base import Centre, Kernel
 from slabsvm.kernels.rows import Rows, product, row_sums
 from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, pieces
+from slabsvm.runtime.fields import Number
 
 # Bytes of a block that are computed in one piece. Small pieces keep the exponential in the cache but starve the matrix
 # product: measured at 20,000 columns, pieces of 0.5 MB were 2.6 (d = 16) to 6.6 (d = 784) times slower than these.
@@ -56,7 +58,9 @@ class RBF(Kernel):
     local = True
     columns_at_once = 512
 
-    def __init__(self, gamma: float, centre: AnyFloatArray | None = None, *, differences: bool = False) -> None:
+    def __init__(
+        self, gamma: Annotated[float, Number(above=0.0)], centre: Centre = None, *, differences: bool = False
+    ) -> None:
         self.gamma = gamma
         self.centre = centre
         self.differences = differences

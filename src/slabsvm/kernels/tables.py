@@ -141,6 +141,30 @@ class _SumOfFunctions(Projection):
         return values
 
 
+def _lines(counts: npt.NDArray[np.int64], values: FloatArray, weights: FloatArray) -> Any:
+    """Return the compiled table of each feature's knots, as of `knots`."""
+    from slabsvm.compiled import lookup as _lookup
+
+    slots = counts + (counts > 0)
+    cells = np.empty(int(np.ceil(counts / KNOTS_PER_CELL).sum()) + len(counts), dtype=np.int32)
+    table = _lookup.Lines(
+        starts=_starts(slots),
+        counts=counts,
+        knots=_laid_out(values, counts, slots),
+        weights=_laid_out(weights, counts, slots),
+        intercepts=np.zeros(int(slots.sum())),
+        slopes=np.zeros(int(slots.sum())),
+        cell_starts=np.zeros_like(counts),
+        lows=np.zeros_like(counts),
+        shifts=np.zeros_like(counts),
+        n_cells=np.zeros_like(counts),
+        widths=np.zeros_like(counts),
+        cells=cells,
+    )
+    used = _lookup.fill_lines(table, KNOTS_PER_CELL)
+    return table._replace(cells=cells[:used].copy())
+
+
 class IntersectionTable(_SumOfFunctions):
     """s(x) = sum_i beta_i sum_j min(v_ij, x_j), to rounding, in O(d log n) or better for each row.
 
@@ -155,13 +179,13 @@ class IntersectionTable(_SumOfFunctions):
     of_csr = "lines_of_csr"
 
     def __init__(self, vectors: Rows, coefficients: FloatArray) -> None:
-        self._fill(*knots(vectors, coefficients))
+        self.table = _lines(*knots(vectors, coefficients))
 
     @classmethod
     def of_knots(cls, counts: npt.NDArray[np.int64], values: FloatArray, weights: FloatArray) -> Self:
         """Return the table of each feature's knots, as of `knots`."""
         table = cls.__new__(cls)
-        table._fill(counts, values, weights)
+        table.table = _lines(counts, values, weights)
         return table
 
     @property
@@ -171,28 +195,6 @@ class IntersectionTable(_SumOfFunctions):
         given = np.ones(len(table.knots), dtype=bool)
         given[(table.starts + table.counts)[table.counts > 0]] = False
         return table.counts, table.knots[given], table.weights[given]
-
-    def _fill(self, counts: npt.NDArray[np.int64], values: FloatArray, weights: FloatArray) -> None:
-        from slabsvm.compiled import lookup as _lookup
-
-        slots = counts + (counts > 0)
-        cells = np.empty(int(np.ceil(counts / KNOTS_PER_CELL).sum()) + len(counts), dtype=np.int32)
-        table = _lookup.Lines(
-            starts=_starts(slots),
-            counts=counts,
-            knots=_laid_out(values, counts, slots),
-            weights=_laid_out(weights, counts, slots),
-            intercepts=np.zeros(int(slots.sum())),
-            slopes=np.zeros(int(slots.sum())),
-            cell_starts=np.zeros_like(counts),
-            lows=np.zeros_like(counts),
-            shifts=np.zeros_like(counts),
-            n_cells=np.zeros_like(counts),
-            widths=np.zeros_like(counts),
-            cells=cells,
-        )
-        used = _lookup.fill_lines(table, KNOTS_PER_CELL)
-        self.table = table._replace(cells=cells[:used].copy())
 
 
 class Chi2Table(_SumOfFunctions):

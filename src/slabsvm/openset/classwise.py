@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from numbers import Real
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,7 @@ from slabsvm.fitted.explanation import Explanation
 from slabsvm.fitted.weighting import checked_weights, fit_with
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.caller import Warned, gathered, silenced
+from slabsvm.runtime.fields import NUMBERS, Array, Places, Rows
 from slabsvm.runtime.objects import atomic
 from slabsvm.runtime.sklearn_private import _check_method_params, _num_samples, _safe_indexing
 
@@ -124,10 +125,10 @@ def _whole(label: Any, what: str) -> int:
 class ClassRows:
     """The training rows of one class."""
 
-    X: Any  # table of n rows
-    weights: FloatArray | None  # (n,), or None where all weigh alike
+    X: Annotated[Any, Rows("rows", dtype=NUMBERS)]  # table of n rows
+    weights: Annotated[FloatArray | None, Array("rows")]  # (n,), or None where all weigh alike
     # The rows that each fold holds out. A class that is too small to hold any out has no fold.
-    held_out: Sequence[IndexArray]
+    held_out: Sequence[Annotated[IndexArray, Places("held_out", below="rows")]]
 
     def of(self, fold: int) -> IndexArray:
         """Return which rows a fold holds out; none, where other classes have more folds."""

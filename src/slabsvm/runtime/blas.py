@@ -11,13 +11,13 @@ from each other underflow, and nothing is lost.
 from __future__ import annotations
 
 import os
-import sys
 import threading
 from contextlib import ContextDecorator
 from dataclasses import dataclass
 from functools import cache
+from inspect import currentframe
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from threadpoolctl import OpenBLASController, ThreadpoolController
@@ -83,7 +83,7 @@ class _OneBlasThread(ContextDecorator):
         self._restore()
 
     def __enter__(self) -> None:
-        frame = sys._getframe(1)
+        frame = _user()
         try:
             self._join(frame)
         except BaseException:
@@ -92,10 +92,10 @@ class _OneBlasThread(ContextDecorator):
 
     def __exit__(self, *exception: object) -> None:
         try:
-            self._leave(sys._getframe(1))
+            self._leave(_user())
         except BaseException:
             # An interrupt goes on when the number of threads is right.
-            self._leave(sys._getframe(1))
+            self._leave(_user())
             raise
 
     def _join(self, frame: FrameType) -> None:
@@ -133,6 +133,13 @@ class _OneBlasThread(ContextDecorator):
             library.set_num_threads(n_threads)
         _release()
         self._found = []
+
+
+def _user() -> FrameType:
+    """Return the frame of the function that enters or leaves, which calls the method that calls this."""
+    # No name here may hold this frame itself, which would live on with all that its callers hold.
+    user: FrameType = cast(Any, currentframe()).f_back.f_back
+    return user
 
 
 ONE_BLAS_THREAD = _OneBlasThread()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from inspect import currentframe
 
 
 def counted(number: int, noun: str, plural: str | None = None) -> str:
@@ -70,7 +70,11 @@ def gathered() -> Iterator[list[Warned]]:
 
 def callers_level() -> int:
     """Return the stacklevel by which `warnings.warn`, called where this is called, names the first line outside."""
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in INNER:
+    level, frame = 0, currentframe()
+    while (
+        frame is not None
+        and frame.f_back is not None
+        and frame.f_globals.get("__name__", "").partition(".")[0] in INNER
+    ):
         level, frame = level + 1, frame.f_back
     return level

@@ -30,7 +30,13 @@ __all__ = [
     "_safe_split",
     "nearest",
     "validate_parameter_constraints",
+    "validate_parameters",
 ]
+
+
+def validate_parameters(estimator: Any) -> None:
+    """Raise scikit-learn's InvalidParameterError, a ValueError, for parameters that an estimator's `fit` refuses."""
+    estimator._validate_params()
 
 
 def nearest(rows: Any, samples: Any, count: int) -> Any:

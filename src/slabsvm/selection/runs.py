@@ -26,7 +26,7 @@ from sklearn.pipeline import Pipeline
 
 from slabsvm.data.distinct import Distinct, distinct_rows
 from slabsvm.detectors.answers import Answer, answer, left_out_answer, nominal_recall, refuse_other_polarity
-from slabsvm.detectors.base import SlabCollapseWarning
+from slabsvm.detectors.base import SlabCollapseWarning, rows_of
 from slabsvm.detectors.support_vectors import SupportVectorDetector
 from slabsvm.fitted.model import Start
 from slabsvm.fitted.training import Training
@@ -35,7 +35,13 @@ from slabsvm.gram.distances import SharedDistances
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.caller import silenced
-from slabsvm.runtime.sklearn_private import _check_method_params, _num_samples, _safe_indexing, _safe_split
+from slabsvm.runtime.sklearn_private import (
+    _check_method_params,
+    _num_samples,
+    _safe_indexing,
+    _safe_split,
+    validate_parameters,
+)
 from slabsvm.selection.criteria import Criterion, Measured
 from slabsvm.selection.folds import Split
 from slabsvm.selection.journal import Journal
@@ -202,10 +208,8 @@ class Chain:
             # A model has taken these parameters already, of which set_params makes sure slowly.
             detector = copy(first)
             detector.__dict__.update(parameters)
-            detector._validate_params()
-            found = detector._learn(training, gram_of=gram_of, start=start)
-            detector._take(training, found)
-            start = found.start
+            validate_parameters(detector)
+            start = detector.fit_training(training, part=True, gram_of=gram_of, start=start).start
             fitted = perf_counter()
             answers = [_answer(detector, X, values) for X, values in zip(judged, gram_of.judged(), strict=True)]
             if split.held_out is None:
@@ -232,8 +236,8 @@ class Chain:
             train = head.fit_transform(train, **routed_before(head, weights))
             judged = [head.transform(some) for some in judged]
         detector = clone(_final(model))
-        train = detector._checked(train, reset=True)
-        judged = [detector._checked(some, reset=False) for some in judged]
+        train = rows_of(detector, train, reset=True)
+        judged = [rows_of(detector, some) for some in judged]
         distinct = distinct_rows(train, np.ones(train.shape[0]) if weights is None else weights)
         rows, every = train[distinct.representatives], np.arange(len(distinct.weights))
         own = Distinct(every, distinct.weights, every, keys=distinct.keys)
@@ -245,7 +249,7 @@ def _answer(detector: SupportVectorDetector, X: Any, values: FloatArray) -> Answ
     support = detector.model_.support
     beta = np.zeros(values.shape[1])
     beta[support.rows] = support.coefficients
-    decisions = detector._score(values @ beta, X) - detector.offset_
+    decisions = detector.score_along(values @ beta, X) - detector.offset_
     return Answer(decisions, decisions >= 0)
 
 

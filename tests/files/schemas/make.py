@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 from slabsvm import AutoSlabSVM, ConformalDetector, NeighboursDetector, NormalScores, OneClassSlabSVM
 from slabsvm.files import save
-from slabsvm.files.models.saving import SCHEMA
+from slabsvm.files.models import SCHEMA
 
 FOLDER = Path(__file__).parent
 

@@ -1,5 +1,126 @@
-"""Models in files without pickle: `saving` writes and reads them, and docs/reference/model-files.md states the format.
+"""Models in files, without pickle: `save` and `load`. docs/reference/model-files.md states the format."""
 
-`archive` is the container, and a place in it; `kinds` and `arrays` say what values are there, `estimators` how a class
-is kept. The other files state the parts of classes, all of which `saving` lists.
-"""
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import sklearn
+
+import slabsvm
+from slabsvm.data.files import open_regular, replacing
+from slabsvm.files.models.archive import At, Incoming, ModelFileError, Outgoing
+from slabsvm.files.models.detectors import LINEAR, detectors
+from slabsvm.files.models.estimators import Entry, Estimator
+from slabsvm.files.models.others import STEPS, WRAPPERS
+from slabsvm.runtime.caller import escaped
+
+FORMAT = "slabsvm model"
+# Every class that a file may hold. A class is added by an `Entry`, in one of these tuples.
+CLASSES: dict[str, Entry] = {entry.name: entry for entry in (*detectors(), LINEAR, *WRAPPERS, *STEPS)}
+# Letters of an error's text.
+LONGEST = 500
+# What makes a document of the next schema: the first takes one of schema 1.
+Migrations = Sequence[Callable[[dict[str, Any]], dict[str, Any]]]
+# Schema 2: AutoSlabSVM has views and other members, and there are more classes. It reads its earlier parts by itself.
+MIGRATIONS: Migrations = (lambda document: document,)
+# A file of another layout, or with other parts of a class, is of another schema.
+SCHEMA = len(MIGRATIONS) + 1
+
+
+def save(model: Any, path: str | os.PathLike[str], *, training: bool = True) -> None:
+    """Write a model to a file, whole or not at all.
+
+    Equal models make equal bytes. What is in the place of the file is replaced when all has been written to the disk.
+
+    Parameters
+    ----------
+    model : estimator
+        A detector of this package, fitted or not; `ConformalDetector` and `OpenSetClassifier`; pipelines of these with
+        the steps that docs/reference/model-files.md lists; a `DriftMonitor`, with all that it knows of its stream.
+    path : path
+    training : bool, default=True
+        Whether to keep what prediction does not need: leave-one-out scores of single detectors, fingerprints of the
+        rows that were learned, the numbers of rows that were held out, and the rows that an `OpenSetClassifier` with a
+        classifier learns from again when a class comes or goes. Support vectors, which are training rows, are needed
+        and always kept.
+
+    Raises
+    ------
+    ModelFileError
+        For a model, or a part of it, of a class that is not kept, and for functions; the text names the part, and says
+        what to do.
+    OSError
+        The file cannot be written. What was there is there.
+    """
+    with replacing(Path(path), lasting=True) as file:
+        write(model, file, training=training)
+
+
+def write(model: Any, file: BinaryIO, *, training: bool = True) -> None:
+    """Write a model, as :func:`save` does, into a file that is open, or into memory."""
+    with Outgoing(file) as store:
+        node = Estimator().write(model, At("model", store, CLASSES, training, {}))
+        store.end({"format": FORMAT, "schema": SCHEMA, "written by": _versions(), "model": node})
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Return the model of a file, which decides as the one that was saved, to the last bit.
+
+    Nothing in a file is run, or names what is run. No more memory is taken than the file has bytes, and some more for
+    its document.
+
+    Raises
+    ------
+    ModelFileError
+        For a file that is damaged, foreign, or of a newer version; the text says what is wrong.
+    OSError
+        There is no such file, it is not a regular one, or the system refuses it.
+    """
+    try:
+        with open_regular(Path(path)) as file:
+            return _loaded(file)
+    except ModelFileError as error:
+        raise _unreadable(path, str(error)) from error
+    except RecursionError as error:
+        raise _unreadable(path, "it has no bottom") from error
+
+
+def _unreadable(path: str | os.PathLike[str], text: str) -> ModelFileError:
+    """Return the error of a file, of which the text may repeat what is long, or means something to a terminal."""
+    text = escaped(text[: LONGEST + 1])
+    short = text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+    return ModelFileError(f"{os.fspath(path)} is not a model that can be read: {short}")
+
+
+def _loaded(file: Any, migrations: Migrations = MIGRATIONS) -> Any:
+    """Return the model of a file of a schema that these migrations lead up from, or of the one that they lead to."""
+    newest = len(migrations) + 1
+    store = Incoming(file)
+    document = store.document()
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise ModelFileError(f"it is an archive of another kind, and not a {FORMAT}")
+    schema = document.get("schema")
+    if not isinstance(schema, int) or isinstance(schema, bool) or schema < 1:
+        raise ModelFileError("it does not say of which schema it is")
+    if schema > newest:
+        raise ModelFileError(
+            f"it is of schema {schema}, and slabsvm {slabsvm.__version__} reads up to {newest}. Use a newer slabsvm, "
+            f"such as the one that wrote it ({str(document.get('written by'))[:80]}), or save the model again with this"
+        )
+    for migration in migrations[schema - 1 :]:
+        try:
+            document = migration(document)
+        except (KeyError, IndexError, TypeError, AttributeError) as error:
+            raise ModelFileError(f"it lacks what every file of schema {schema} has: {error}") from error
+    model = Estimator().read(document.get("model"), At("model", store, CLASSES, True, {}))
+    store.finish()
+    return model
+
+
+def _versions() -> dict[str, str]:
+    """Return who writes: for people, and read by nothing."""
+    return {"slabsvm": slabsvm.__version__, "scikit-learn": sklearn.__version__, "numpy": np.__version__}

@@ -228,9 +228,9 @@ class At:
         """Return the place of a part."""
         return replace(self, place=f"{self.place}.{name}")
 
-    def apart(self, name: str | int) -> At:
-        """Return the place of a part whose further sizes are its own."""
-        return replace(self, place=f"{self.place}.{name}", sizes=dict(self.sizes))
+    def apart(self, name: str | int = "") -> At:
+        """Return the place of a part, or the same place, whose further sizes are its own."""
+        return replace(self, place=f"{self.place}.{name}" if name != "" else self.place, sizes=dict(self.sizes))
 
     def estimator(self) -> At:
         """Return the same place for what is in an estimator that is there: its sizes are its own."""

@@ -1,4 +1,4 @@
-"""How the detectors are kept: the parts of what each one's fit found, and the kernel and function that it decides by.
+"""How the detectors are kept: by the fields of their fitted models, and by the function that a kernel's decide by.
 
 The function is sums over samples, or what an explicit or an additive kernel makes of them: a weight vector, or a table
 for each feature, from which the samples cannot be put together again. Tables are read by compiled code that believes
@@ -7,89 +7,52 @@ them, so that whatever it takes for a place is checked here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator
+from inspect import get_annotations
+from typing import Annotated, Any, get_type_hints
 
 import numpy as np
 import scipy.sparse as sp
 
-from slabsvm.detectors.kernel_density import Density, DensityModel
+import slabsvm
+from slabsvm.detectors.base import Detector
+from slabsvm.detectors.kernel_density import Density
 from slabsvm.detectors.kernel_pca import Subspace
+from slabsvm.detectors.support_vectors import SupportVectorDetector
 from slabsvm.ensemble.auto import CombinedModel
-from slabsvm.ensemble.combination import Combination, Member
-from slabsvm.ensemble.dependence import DependenceModel, Regressions
-from slabsvm.ensemble.neighbours import Neighbourhood, NeighboursModel
-from slabsvm.ensemble.surprise import Shares, Surprise
-from slabsvm.files.models.archive import At, exactly
-from slabsvm.files.models.estimators import Entry, Estimator, Values
-from slabsvm.files.models.kinds import (
-    FLOATS,
-    Array,
-    Earlier,
-    Either,
-    Flag,
-    ForTraining,
-    Kind,
-    Later,
-    Many,
-    Maybe,
-    Number,
-    Places,
-    Record,
-    Rows,
-    Text,
-    Whole,
-)
+from slabsvm.ensemble.combination import MEMBERS, Combination, Member
+from slabsvm.ensemble.dependence import DependenceModel
+from slabsvm.ensemble.surprise import Surprise
+from slabsvm.files.models.archive import At
+from slabsvm.files.models.estimators import Entry, Values
+from slabsvm.files.models.kinds import KINDS, Either, Kind, Made, Parts, Record, doubt
 from slabsvm.fitted.explanation import Usual
-from slabsvm.fitted.model import Support, SupportVectorModel
+from slabsvm.fitted.model import KernelModel, SupportVectorModel
 from slabsvm.fitted.planes import SlabPlanes, TwoSided
 from slabsvm.kernels.additive import Chi2, Intersection
 from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.expansion import Expansion
 from slabsvm.kernels.landmarks import Landmarks
-from slabsvm.kernels.linear import Linear
 from slabsvm.kernels.named import NAMED
 from slabsvm.kernels.rbf import RBF
 from slabsvm.kernels.tables import Chi2Table, IntersectionTable, WeightVector
 from slabsvm.runtime.arrays import FloatArray, IntArray
+from slabsvm.runtime.fields import FOR_TRAINING, LATER, Array, Choice, FittedEstimator, Many, Number, Places, Rows
 
 # A sum of a kernel's functions, with the kernel: None for a precomputed one.
 Function = tuple[Kernel | None, Any]
+# Public classes whose import needs an extra.
+NEED_EXTRAS = {"detectors.pyod"}
 
-
-@dataclass(frozen=True)
-class Plain(Kind):
-    """A kernel that its name says all of."""
-
-    kernel: type[Kernel]
-
-    def write(self, value: Any, at: At) -> Any:
-        """Return an empty object."""
-        if vars(value):
-            at.refuse(f"is a {self.kernel.__name__} kernel with {', '.join(vars(value))}, of which no file holds any")
-        return {}
-
-    def read(self, node: Any, at: At) -> Any:
-        """Return the kernel."""
-        exactly(node, (), at)
-        return self.kernel()
-
-
-_CENTRE = Maybe(Array("d", dtype=FLOATS))
-RADIAL = Record(RBF, {"gamma": Number(above=0.0), "centre": _CENTRE, "differences": Flag()})
+_KERNELS = {name: Record(kernel) for name, kernel in NAMED.items()}
 _NAMES = {kernel: name for name, kernel in NAMED.items()}
-_KERNELS = {
-    **{name: Plain(kernel) for name, kernel in NAMED.items()},
-    "rbf": RADIAL,
-    "linear": Record(Linear, {"centre": _CENTRE}),
-}
 
 
 def _name_of(kernel: Kernel) -> str:
     return _NAMES.get(type(kernel), f"a kernel of the class {type(kernel).__name__}")
 
 
-KERNEL = Either(_KERNELS, _name_of)
+KINDS[Kernel] = Either(_KERNELS, _name_of)
 EXPLICIT = Either({name: kind for name, kind in _KERNELS.items() if NAMED[name].explicit}, _name_of)
 
 
@@ -122,19 +85,11 @@ def _by_pieces(*, counts: IntArray, lows: IntArray, n_pieces: IntArray, error: f
         raise ValueError("the counts of knots and of pieces do not add up to these")
     if arrays["pieces"].shape[1] != lookup.WIDTH or (arrays["knots"] <= 0).any() or (arrays["scales"] <= 0).any():
         raise ValueError("the pieces have another length, or a knot or a scale is not positive")
+    starts, piece_starts = np.cumsum(counts) - counts, np.cumsum(n_pieces) - n_pieces
     table = lookup.Fractions(
-        starts=np.cumsum(counts) - counts,
-        counts=counts,
-        piece_starts=np.cumsum(n_pieces) - n_pieces,
-        lows=lows,
-        n_pieces=n_pieces,
-        **arrays,
+        starts=starts, counts=counts, piece_starts=piece_starts, lows=lows, n_pieces=n_pieces, **arrays
     )
     return Chi2(), Chi2Table.of_table(table, error)
-
-
-def _of_expansion(function: Function, part: str) -> Any:
-    return getattr(function[1], part)
 
 
 def _how(function: Function) -> str:
@@ -145,100 +100,98 @@ def _how(function: Function) -> str:
     return how[type(made)]
 
 
-def _sums(*coefficients: str) -> dict[str, Record]:
+def _of_sums(function: Function, part: str) -> Any:
+    return getattr(function[1], part)
+
+
+def _sums(shape: str) -> dict[str, Kind]:
     """Return the kinds of sums over samples, with coefficients of this shape."""
+    coefficients = Annotated[FloatArray, Array(shape)]
+    columns = Annotated[IntArray, Places("samples", below="d")]
     return {
-        "samples": Record(
-            _over_samples,
-            {"kernel": KERNEL, "samples": Rows("samples", "d"), "coefficients": Array(*coefficients)},
-            take=_of_expansion,
+        "samples": Made(
+            *(_over_samples, _of_sums),
+            kernel=Kernel,
+            samples=Annotated[Any, Rows("samples")],
+            coefficients=coefficients,
         ),
-        "columns": Record(
-            lambda samples, coefficients: (None, Expansion(None, samples, coefficients)),
-            {"samples": Places("samples", below="d"), "coefficients": Array(*coefficients)},
-            take=_of_expansion,
+        "columns": Made(
+            *(lambda **sums: (None, Expansion(None, **sums)), _of_sums), samples=columns, coefficients=coefficients
         ),
     }
 
 
+_FLOATS, _COUNTS = Annotated[FloatArray, Array("d")], Annotated[IntArray, Array("d", dtype=("i8",))]
+_KNOTS = Annotated[FloatArray, Array("knots")]
 # Several sums, of which none can do without the samples.
-SUMS = Either(_sums("samples", "sums"), _how)
+SUMS = Either(_sums("samples sums"), _how)
 # One sum, by what the kernel makes of it.
 SUM = Either(
     {
         **_sums("samples"),
-        "weights": Record(
+        "weights": Made(
             lambda kernel, weights: (kernel, WeightVector.of_weights(kernel.prepare, weights)),
-            {"kernel": EXPLICIT, "weights": Array("d")},
-            take=lambda function, part: function[0] if part == "kernel" else function[1].weights,
+            lambda function, part: function[0] if part == "kernel" else function[1].weights,
+            kernel=Annotated[Kernel, EXPLICIT],
+            weights=_FLOATS,
         ),
-        "knots": Record(
+        "knots": Made(
             _by_lines,
-            {"counts": Array("d", dtype=("i8",)), "values": Array("knots"), "weights": Array("knots")},
-            take=lambda function, part: function[1].knots[("counts", "values", "weights").index(part)],
+            lambda function, part: function[1].knots[("counts", "values", "weights").index(part)],
+            counts=_COUNTS,
+            values=_KNOTS,
+            weights=_KNOTS,
         ),
-        "pieces": Record(
+        "pieces": Made(
             _by_pieces,
-            {
-                "counts": Array("d", dtype=("i8",)),
-                "scales": Array("d"),
-                "knots": Array("knots"),
-                "weights": Array("knots"),
-                "lows": Array("d", dtype=("i8",)),
-                "n_pieces": Array("d", dtype=("i8",)),
-                "shift": Whole(most=62),
-                "pieces": Array("pieces", "width"),
-                "error": Number(),
-            },
-            take=lambda function, part: function[1].error if part == "error" else getattr(function[1].table, part),
+            lambda function, part: function[1].error if part == "error" else getattr(function[1].table, part),
+            counts=_COUNTS,
+            scales=_FLOATS,
+            knots=_KNOTS,
+            weights=_KNOTS,
+            lows=_COUNTS,
+            n_pieces=_COUNTS,
+            shift=Annotated[int, Number(most=62)],
+            pieces=Annotated[FloatArray, Array("pieces width")],
+            error=float,
         ),
     },
     _how,
 )
 
 
-ANY = Number(finite=False)
-LOO_SCORES = Array("rows", holds="any")
-# What every fit finds.
-FOUND: dict[str, Kind] = {
-    "offset": Number(),
-    "rounding": Number(),
-    "loo_scores": ForTraining(LOO_SCORES),
-    "infinity_warning": Text(),
-}
-TWO_SIDED = Maybe(
-    Record(
-        TwoSided,
-        {
-            "side": Number(),
-            "inner": Number(),
-            "outer": Number(),
-            "peak": Number(),
-            "local": Flag(),
-            "depth": Number(),
-            "least_unit": Number(above=0.0),
-        },
-    )
-)
-USUAL = Maybe(Record(Usual, {"means": Array("d"), "spreads": Array("d")}))
-SUPPORT = Record(
-    Support,
-    {
-        "rows": Places("n_SV", below="rows"),
-        "coefficients": Array("n_SV"),
-        "samples": Places("n_SV", below="n_SV"),
-        "share": Number(),
-    },
-)
+class KernelRecord(Record):
+    """A kernel's model by its fields, of which the kernel and the expansion are one part: the function."""
+
+    def __init__(self, made: type[KernelModel], sums: Kind, **others: Kind) -> None:
+        super().__init__(made, without=("kernel", "expansion", *others))
+        self.own += others
+        self.parts = {"function": sums, **self.parts, **others}
+
+    def taken(self, value: KernelModel, at: At) -> dict[str, Any]:
+        """Return the fields, and the function."""
+        return {**super().taken(value, at), "function": (value.kernel, value.expansion)}
+
+    def made_of(self, parts: dict[str, Any]) -> Any:
+        """Return the model."""
+        kernel, expansion = parts.pop("function")
+        return super().made_of({**parts, "kernel": kernel, "expansion": expansion})
 
 
-def _attributes(**parts: Kind) -> Record:
-    """Return the kind of attributes, by their names with "_" behind them, that a fit keeps together."""
+KINDS[Subspace] = KernelRecord(Subspace, SUMS)
 
-    def take(found: dict[str, Any], name: str) -> Any:
-        return found["planes_"].two_sided if name == "two_sided" else found[f"{name}_"]
 
-    return Record(_as_attributes, parts, take=take)
+def _boundary_of(detector: type[SupportVectorDetector]) -> Kind:
+    """Return how a detector's boundary is kept: by the attributes that its class says of a fit, and by its offset."""
+    known = get_type_hints(detector, include_extras=True)
+    own = {name[:-1]: known[name] for name in get_annotations(detector) if name.endswith("_")}
+    if own.pop("planes", None) is not None:
+        own["two_sided"] = TwoSided | None
+    return Made(_as_attributes, _of_attributes, **own, offset=float)
+
+
+def _of_attributes(found: dict[str, Any], name: str) -> Any:
+    return found["planes_"].two_sided if name == "two_sided" else found[f"{name}_"]
 
 
 def _as_attributes(**found: Any) -> dict[str, Any]:
@@ -252,256 +205,138 @@ def _as_attributes(**found: Any) -> dict[str, Any]:
     return attributes
 
 
-PLANES = {"rho_lower": Number(), "rho_upper": ANY, "offset": Number(), "two_sided": TWO_SIDED}
+@doubt.register
+def _(model: SupportVectorModel) -> str:
+    expansion, planes = model.expansion, model.boundary.get("planes_")
+    by_mass = isinstance(expansion, Expansion) and model.kernel is not None and model.kernel.local
+    if planes is not None and planes.scores_by_mass and not by_mass:
+        return "its score is that of a local kernel, and its kernel is another"
+    if isinstance(expansion, Expansion) and model.support.samples.max(initial=0) >= len(expansion.coefficients):
+        return "a support vector is not among its samples"
+    return ""
 
 
-def _support_vector_fit(**boundary: Kind) -> Record:
-    def make(function: Any, **parts: Any) -> SupportVectorModel:
-        kernel, expansion = function
-        planes = parts["boundary"].get("planes_")
-        by_mass = isinstance(expansion, Expansion) and kernel is not None and kernel.local
-        if planes is not None and planes.scores_by_mass and not by_mass:
-            raise ValueError("its score is that of a local kernel, and its kernel is another")
-        if isinstance(expansion, Expansion) and parts["support"].samples.max(initial=0) >= len(expansion.coefficients):
-            raise ValueError("a support vector is not among its samples")
-        return SupportVectorModel(kernel=kernel, expansion=expansion, start=None, **parts)
+@doubt.register
+def _(model: Subspace) -> str:
+    if len(model.sums) + 1 != model.expansion.coefficients.shape[1]:
+        return "it has as many sums as components and one more, of the mean"
+    return "the length of new samples is unknown" if model.kernel is None and model.length is None else ""
 
-    return Record(
-        make,
-        {
-            "function": SUM,
-            "support": SUPPORT,
-            "boundary": _attributes(**boundary),
-            **FOUND,
-            "loo_error": Maybe(Number(finite=False)),
-            "loo_log_mass": ForTraining(LOO_SCORES),
-            "recall_error": Maybe(Number()),
-            "squared_norm": Number(),
-            "length": Number(),
-            "recall_of_learned": Number(),
-            "recall_of_repeats": Number(),
-            "objective": Number(),
-            "gap": ANY,
-            "relative_gap": ANY,
-            "iterations": Whole(),
-            "status": Text("converged", "degenerate", "iteration limit", "slow", "cache limit", "stalled"),
-            "usual": USUAL,
-        },
-        take=_with_function,
+
+@doubt.register
+def _(density: Density) -> str:
+    refuse_unlike(density.kernel, density.samples)
+    return ""
+
+
+@doubt.register
+def _(surprise: Surprise) -> str:
+    scores, rows = surprise.shares.scores, surprise.shares.rows
+    in_order = (
+        len(rows) == len(scores) + 1 and len(scores) and (np.diff(scores) >= 0).all() and (np.diff(rows) >= 0).all()
+    )
+    return "" if in_order else "its scores and numbers of rows are not in order"
+
+
+@doubt.register
+def _(model: DependenceModel) -> str:
+    if (model.regressions.scale <= 0).any():
+        return "a feature's deviation is not positive"
+    n_targets = len(model.regressions.targets)
+    return (
+        "" if len(model.surprises) == n_targets else f"it has {len(model.surprises)} surprises of {n_targets} targets"
     )
 
 
-def _with_function(fit: Any, part: str) -> Any:
-    return (fit.kernel, fit.expansion) if part == "function" else getattr(fit, part)
-
-
-def _subspace(function: Any, **parts: Any) -> Subspace:
-    kernel, expansion = function
-    if len(parts["sums"]) + 1 != expansion.coefficients.shape[1]:
-        raise ValueError("it has as many sums as components and one more, of the mean")
-    if kernel is None and parts["length"] is None:
-        raise ValueError("the length of new samples is unknown")
-    return Subspace(kernel=kernel, expansion=expansion, **parts)
-
-
-SUBSPACE = Record(
-    _subspace,
-    {
-        "function": SUMS,
-        **FOUND,
-        "length": Maybe(Number()),
-        "shift": Array("components"),
-        "sums": Array("components"),
-        "squared_mean": Number(),
-        "explained": Array("components"),
-        "without_error": Flag(),
-        "expected_recall": Number(),
-    },
-    take=_with_function,
-)
-
-
-def _density(kernel: RBF, samples: Any, log_shares: Any, bandwidth: float) -> Density:
-    refuse_unlike(kernel, samples)
-    return Density(kernel, samples, log_shares, bandwidth)
-
-
-DENSITY = Record(
-    DensityModel,
-    {
-        "density": Record(
-            _density,
-            {
-                "kernel": RADIAL,
-                "samples": Rows("samples", "d"),
-                "log_shares": Array("samples"),
-                "bandwidth": Number(above=0.0),
-            },
-        ),
-        **FOUND,
-        "one_point": Flag(),
-        "expected_recall": Number(),
-    },
-)
-
-
-NEIGHBOURS = Record(
-    NeighboursModel,
-    {
-        **FOUND,
-        "neighbourhood": Record(
-            Neighbourhood,
-            {"samples": Rows("samples", "d", dtype=("f8",)), "counts": Array("samples"), "n_neighbours": Whole(1)},
-        ),
-    },
-)
-
-
-def _surprise(scores: Any, rows: Any, excess: float) -> Surprise:
-    if len(rows) != len(scores) + 1 or not len(scores) or (np.diff(scores) < 0).any() or (np.diff(rows) < 0).any():
-        raise ValueError("its scores and numbers of rows are not in order")
-    return Surprise(Shares(scores, rows), excess)
-
-
-SURPRISE = Record(
-    _surprise,
-    {"scores": Array("references"), "rows": Array("numbers"), "excess": Number(above=0.0)},
-    take=lambda surprise, part: surprise.excess if part == "excess" else getattr(surprise.shares, part),
-    apart=True,
-)
-
-
-def _dependence(**parts: Any) -> DependenceModel:
-    if (parts["regressions"].scale <= 0).any():
-        raise ValueError("a feature's deviation is not positive")
-    return DependenceModel(**parts)
-
-
-DEPENDENCE = Record(
-    _dependence,
-    {
-        **FOUND,
-        "regressions": Record(
-            Regressions,
-            {
-                "centre": Array("d"),
-                "scale": Array("d"),
-                "samples": Array("samples", "d"),
-                "targets": Places("targets", below="d"),
-                "gammas": Array("targets"),
-                "coefficients": Array("targets", "samples"),
-            },
-        ),
-        "surprises": Many(SURPRISE, names="targets", least=1),
-    },
-)
-# Which classes a member of AutoSlabSVM may be of.
-MEMBERS = ("slabsvm.OneClassSVM", "slabsvm.NeighboursDetector", "slabsvm.DependenceDetector", "slabsvm.OneClassSlabSVM")
-SCALER = Estimator("sklearn.preprocessing.StandardScaler", fitted=True)
-# What every version of AutoSlabSVM keeps.
-AUTO: dict[str, Kind] = {
-    **FOUND,
-    # p-values need them.
-    "loo_scores": Maybe(LOO_SCORES),
-    "by_folds": Flag(),
-    "weights": Maybe(Array("rows")),
-    "n_groups": Maybe(Whole(2)),
-    "expected_recall": Number(),
-    "sample": Maybe(Places("learned", below="rows")),
-}
-
-
-def _combined(views: list[Any], members: list[Member], **parts: Any) -> CombinedModel:
-    for member in members:
-        if member.view >= len(views):
-            raise ValueError("a member takes a view that there is not")
+@doubt.register
+def _(combined: Combination) -> str:
+    for member in combined.members:
+        if member.view >= len(combined.views):
+            return "a member takes a view that there is not"
         if not isinstance(getattr(member.detector.model_, "kernel", RBF), RBF | type):
-            raise ValueError("its members have the RBF kernel")
+            return "its members have the RBF kernel"
         if member.columns is not None and len(member.columns) != member.detector.n_features_in_:
-            raise ValueError("a member takes another number of features")
-    return CombinedModel(combination=Combination(views, members), **parts)
+            return "a member takes another number of features"
+    return ""
+
+
+class Earlier(Kind):
+    """A value that files of earlier schemas hold in other parts: `before` is the kind of one with a part of a name."""
+
+    def __init__(self, now: Parts, **before: Kind) -> None:
+        self.now, self.before = now, before
+
+    def write(self, value: Any, at: At) -> Any:
+        return self.now.write(value, at)
+
+    def read(self, node: Any, at: At) -> Any:
+        found = [kind for part, kind in self.before.items() if isinstance(node, dict) and part in node]
+        return (found[0] if found else self.now).read(node, at)
 
 
 def _averaged(scaler: Any, members: list[Any], **parts: Any) -> CombinedModel:
     """Return the mean of slabs' decisions that AutoSlabSVM was in version 0.1."""
     alike = [Member(member, 0, None, 1.0 / len(members), None) for member in members]
-    return _combined([scaler], alike, recall_error=None, one_point=False, **parts)
+    combination = Combination([scaler], alike)
+    if text := doubt(combination):
+        raise ValueError(text)
+    return CombinedModel(combination=combination, recall_error=None, one_point=False, **parts)
 
 
-VIEW = Maybe(Estimator("sklearn.preprocessing.StandardScaler", "slabsvm.NormalScores", fitted=True))
-MEMBER = Record(
-    Member,
-    {
-        # Its features are all of the view's, or as many as there are columns.
-        "columns": Maybe(Places("taken", below="d")),
-        "detector": Estimator(*MEMBERS, fitted=True, features="taken"),
-        "view": Whole(),
-        "weight": Number(above=0.0),
-        "surprise": Maybe(SURPRISE),
-    },
-    apart=True,
+_COMBINED = get_type_hints(CombinedModel, include_extras=True)
+KINDS[CombinedModel] = Earlier(
+    Record(CombinedModel),
+    scaler=Made(
+        *(_averaged, getattr),
+        scaler=Annotated[Any, FittedEstimator(("sklearn.preprocessing.StandardScaler",))] | None,
+        members=Annotated[list[Annotated[Any, FittedEstimator(MEMBERS[-1:])]], Many(least=1)],
+        **{name: _COMBINED[name] for name in _COMBINED if name not in ("combination", "recall_error", "one_point")},
+    ),
 )
-COMBINED = Record(
-    _combined,
-    {
-        "views": Many(VIEW, least=1),
-        "members": Many(MEMBER, least=1),
-        **AUTO,
-        "recall_error": Maybe(Number()),
-        "one_point": Flag(),
-    },
-    take=lambda fit, part: getattr(fit.combination if part in {"views", "members"} else fit, part),
-)
-SLABS = Many(Estimator("slabsvm.OneClassSlabSVM", fitted=True), least=1)
-AVERAGED = Record(_averaged, {**AUTO, "scaler": Maybe(SCALER), "members": SLABS})
 
 
-def _detector(name: str, fit: Kind, *further: str, left_out: tuple[str, ...] = ()) -> Entry:
-    """Return how a `Detector` is kept, whose fit and further numbers are these."""
+def detectors() -> Iterator[Entry]:
+    """Return how each public `Detector` is kept: by the fields of its model."""
+    for name, home in slabsvm.HOMES.items():
+        found = None if home in NEED_EXTRAS else getattr(slabsvm, name)
+        if isinstance(found, type) and issubclass(found, Detector):
+            yield _entry_of(f"slabsvm.{name}", found)
+
+
+def _entry_of(name: str, detector: type[Detector]) -> Entry:
+    model = get_type_hints(detector, include_extras=True)["model_"]
+    further: dict[str, Any] = {}
+    if issubclass(detector, SupportVectorDetector):
+        model = Annotated[model, KernelRecord(model, SUM, boundary=_boundary_of(detector))]
+        further = {"expected_recall": float}
     return Entry(
         name,
         {
-            "n_samples_fit": Whole(names="rows"),
-            "warning": Text(),
-            "fit": fit,
-            "learned": Later(ForTraining(Array("learned", dtype=("u8",)))),
-            **{one: Number() for one in further},
+            "n_samples_fit": Annotated[int, Number(size="rows")],
+            "warning": str,
+            "fit": model,
+            "learned": Annotated[Any | None, Array("learned", dtype=("u8",)), FOR_TRAINING, LATER],
+            **further,
         },
         where={"fit": "model_"},
         # What is seen of the fit.
         give=lambda model, parts: model.__dict__.update(parts["fit"].attributes()),
-        left_out=left_out,
+        left_out=("progress",) if hasattr(detector, "progress") else (),
     )
 
 
 def _landmarks(gamma: float, rows: Any, kernel: RBF, basis: Any) -> Landmarks:
     refuse_unlike(kernel, rows)
-    return Landmarks.of_basis(gamma, rows, kernel, basis)
+    return Landmarks(gamma, rows, kernel, basis)
 
 
-LINEAR: dict[str, Kind] = {
-    "n_samples_fit": Whole(names="rows"),
-    "warning": Text(),
-    "map": Maybe(
-        Record(
-            _landmarks,
-            {
-                "gamma": Number(above=0.0),
-                "rows": Rows("landmarks", "d"),
-                "kernel": RADIAL,
-                "basis": Array("landmarks", "images"),
-            },
-        )
-    ),
-    "coef": Array("one", "images"),
-    **PLANES,
-    "duality_gap": ANY,
-    "relative_gap": ANY,
-    "dual_objective": Number(),
-    "status": Text("converged", "degenerate", "stalled"),
-    "n_passes": Whole(),
-    "usual": USUAL,
-}
+_MAP = Made(
+    *(_landmarks, getattr),
+    gamma=Annotated[float, Number(above=0.0)],
+    rows=Annotated[Any, Rows("landmarks")],
+    kernel=RBF,
+    basis=Annotated[FloatArray, Array("landmarks images")],
+)
 
 
 def _give_linear(model: Any, parts: Values) -> None:
@@ -519,24 +354,26 @@ def _doubt_linear(model: Any) -> str:
     return "" if model.coef_.shape == (1, length) else f"has no weight for each of {length:,} features"
 
 
-DETECTORS = (
-    _detector("slabsvm.OneClassSlabSVM", _support_vector_fit(**PLANES), "expected_recall"),
-    _detector("slabsvm.OneClassSVM", _support_vector_fit(rho=Number(), offset=Number()), "expected_recall"),
-    _detector(
-        "slabsvm.SVDD",
-        _support_vector_fit(offset=Number(), radius=Number(), nu=Number(above=0.0)),
-        "expected_recall",
-    ),
-    _detector("slabsvm.KernelPCADetector", SUBSPACE),
-    _detector("slabsvm.KernelDensityDetector", DENSITY),
-    _detector("slabsvm.NeighboursDetector", NEIGHBOURS),
-    _detector("slabsvm.DependenceDetector", DEPENDENCE),
-    _detector("slabsvm.AutoSlabSVM", Earlier(COMBINED, scaler=AVERAGED), left_out=("progress",)),
-    Entry(
-        "slabsvm.LinearOneClassSlabSVM",
-        LINEAR,
-        where={"two_sided": lambda model: model.planes_.two_sided},
-        give=_give_linear,
-        doubt=_doubt_linear,
-    ),
+ANY = Annotated[float, Number(finite=False)]
+LINEAR = Entry(
+    "slabsvm.LinearOneClassSlabSVM",
+    {
+        "n_samples_fit": Annotated[int, Number(size="rows")],
+        "warning": str,
+        "map": Annotated[Landmarks | None, _MAP],
+        "coef": Annotated[FloatArray, Array("one images")],
+        "rho_lower": float,
+        "rho_upper": ANY,
+        "offset": float,
+        "two_sided": TwoSided | None,
+        "duality_gap": ANY,
+        "relative_gap": ANY,
+        "dual_objective": float,
+        "status": Annotated[str, Choice(("converged", "degenerate", "stalled"))],
+        "n_passes": int,
+        "usual": Usual | None,
+    },
+    where={"two_sided": lambda model: model.planes_.two_sided},
+    give=_give_linear,
+    doubt=_doubt_linear,
 )

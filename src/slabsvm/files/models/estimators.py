@@ -1,23 +1,27 @@
 """How estimators are kept: by a name of a closed list, their parameters, and what their fit found.
 
 A file names a class, and this package says which class that is: no file can lead to any other. A class is kept by an
-`Entry`, which states the parts of its fitted state in documented terms, each of a kind.
+`Entry`, which states the parts of its fitted state in documented terms, each by an annotation.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any
+from typing import Annotated, Any, get_args
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.files.models.archive import At, exactly, shown
-from slabsvm.files.models.kinds import Kind, Labels, Later, Maybe, Names, Scalar, Text, Whole
+from slabsvm.files.models.kinds import KINDS_OF_NOTES, NOT_FINITE, SCALARS, Kind, kind_of, plain
+from slabsvm.runtime import fields
 from slabsvm.runtime.objects import cached_property
+from slabsvm.runtime.sklearn_private import validate_parameters
 
 # An estimator is inside of no more others.
 DEEPEST = 16
@@ -32,16 +36,24 @@ TYPES: dict[str, Any] = {
 }
 TYPES["object"] = object
 NO_FUNCTION = "A file can hold no code, so that a function is not kept"
+# The dtypes of labels, and the types of their values in the file.
+LABELS: dict[str, tuple[Any, Any]] = {
+    "object": (object, object),
+    "str": (str, str),
+    "bool": (bool, bool),
+    **{f"{kind}{bits}": (f"{kind}{bits}", int) for kind in ("int", "uint") for bits in (8, 16, 32, 64)},
+    **{f"float{bits}": (f"float{bits}", (int, float)) for bits in (32, 64)},
+}
 
 Values = dict[str, Any]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Entry:
-    """How a class is kept."""
+    """How a class is kept; annotations are read when an entry is made, and never when a file is."""
 
     name: str  # the class's public name: its module and its own, joined by a point
-    fitted: Mapping[str, Kind]  # the parts of its fitted state, besides the number and names of features
+    fitted: Mapping[str, Any]  # the annotations of the parts of its fitted state, besides the features
     # Of parts that are not the attribute of their name with "_" behind it: their attribute, or a function of the model.
     where: Mapping[str, str | Callable[[Any], Any]] = field(default_factory=dict)
     # It takes an unfitted model and all parts by their names, sets what is no part, and removes what is no attribute.
@@ -50,12 +62,19 @@ class Entry:
     left_out: tuple[str, ...] = ()  # parameters that are not kept, and are None in a file
     features: bool = True  # whether a fitted model knows its number of features
 
+    def __post_init__(self) -> None:
+        # How each part is kept, the features with them.
+        self.kinds: dict[str, Kind] = {name: kind_of(hint) for name, hint in {**FEATURES, **self.fitted}.items()}
+        # The parts that files of earlier versions lack, and models that were read from them.
+        self.later = [name for name, hint in self.fitted.items() if fields.LATER in get_args(hint)]
+
     def part(self, model: Any, name: str) -> Any:
-        """Return a part of a fitted model; None for one that files of earlier versions lack and the model does."""
+        """Return a part of a fitted model; None for one that it lacks as it may."""
         where = self.where.get(name, f"{name}_")
         if callable(where):
             return where(model)
-        return getattr(model, where, None) if isinstance(self.fitted[name], Later) else getattr(model, where)
+        # A pipeline has the features of its first step, which knows them itself.
+        return vars(model).get(where) if name in self.later or name in FEATURES else getattr(model, where)
 
     def set_parts(self, model: Any, parts: Values) -> None:
         """Set what a fit sets."""
@@ -74,11 +93,97 @@ class Entry:
         return found
 
 
+class Scalar(Kind):
+    """None, true or false, a text or a number; NumPy's numbers stay such."""
+
+    def write(self, value: Any, at: At) -> Any:
+        if isinstance(value, np.str_ | np.bool_):
+            value = value.item()
+        if isinstance(value, np.generic):
+            name = value.dtype.name
+            if name not in SCALARS:
+                at.refuse(f"is a number of NumPy's type {name}, which is not kept")
+            return {name: self.write(value.item(), at)}
+        if value is None or isinstance(value, bool | str | int):
+            return value
+        if not isinstance(value, float):
+            at.refuse(f"is {shown(value)}, and must be None, a text or a number")
+        return value if math.isfinite(value) else {"float": str(value)}
+
+    def read(self, node: Any, at: At) -> Any:
+        if not isinstance(node, dict):
+            if isinstance(node, list):
+                at.refuse("is a list, and must be None, a text or a number")
+            return node
+        ((name, inner),) = node.items() if len(node) == 1 else at.refuse("must be None, a text or a number")
+        if name == "float" and isinstance(inner, str) and inner in NOT_FINITE:
+            return NOT_FINITE[inner]
+        value = None if name not in SCALARS else self.read(inner, at)
+        if not isinstance(value, int | float):
+            at.refuse(f"is {shown(node)}, and must be None, a text or a number")
+        try:
+            return SCALARS[name](value)
+        except (OverflowError, ValueError) as error:
+            at.refuse(f"is no number of type {name}: {error}")
+
+
+class Labels(Kind):
+    """An array of words or numbers, of any type, such as names of classes; it is in the document."""
+
+    def __init__(self, size: str) -> None:
+        self.size = size
+
+    def write(self, value: Any, at: At) -> Any:
+        if not isinstance(value, np.ndarray) or value.ndim != 1 or value.dtype.kind not in "OUbiuf":
+            at.refuse(f"is {shown(value)}, and must be an array of words or numbers")
+        at.bound(self.size, len(value))
+        name = "str" if value.dtype.kind == "U" else value.dtype.name
+        return {"dtype": name, "values": [Scalar().write(one, at) for one in value.tolist()]}
+
+    def read(self, node: Any, at: At) -> npt.NDArray[Any]:
+        name, nodes = exactly(node, ("dtype", "values"), at)
+        if not isinstance(nodes, list) or not isinstance(name, str) or name not in LABELS:
+            at.refuse(f"must have values and a dtype of {', '.join(LABELS)}")
+        at.bound(self.size, len(nodes))
+        values = [Scalar().read(one, at) for one in nodes]
+        dtype, types = LABELS[name]
+        if not all(isinstance(value, types) for value in values):
+            at.refuse(f"holds what is no label of type {name}")
+        try:
+            return np.array(values, dtype=dtype) if values else np.empty(0, dtype=dtype)
+        except OverflowError as error:
+            at.refuse(f"holds what is no label of type {name}: {error}")
+
+
+class Names(Kind):
+    """An array of the features' names."""
+
+    def write(self, value: Any, at: At) -> Any:
+        at.bound("d", len(value))
+        return [str(name) for name in value]
+
+    def read(self, node: Any, at: At) -> npt.NDArray[np.object_]:
+        if not isinstance(node, list) or not all(isinstance(name, str) for name in node):
+            at.refuse("must be a list of names")
+        at.bound("d", len(node))
+        array = np.empty(len(node), dtype=object)
+        array[:] = node
+        return array
+
+
+# The parts that each fitted state begins with.
+FEATURES: dict[str, Any] = {
+    "n_features_in": Annotated[int | None, fields.Number(size="d")],
+    "feature_names_in": Annotated[Any, Names()] | None,
+}
+# What set_output has asked a transformer for.
+OUTPUT = kind_of(Annotated[str | None, fields.Choice(("default", "pandas", "polars"))])
+
+
 class Parameter(Kind):
     """A parameter: a plain value, an estimator, or a list, tuple, mapping or array of labels of these."""
 
     def write(self, value: Any, at: At) -> Any:
-        """Return its JSON."""
         if isinstance(value, list | tuple):
             name = "list" if isinstance(value, list) else "tuple"
             return {name: [self.write(one, at.inside(number)) for number, one in enumerate(value)]}
@@ -104,14 +209,13 @@ class Parameter(Kind):
         return Estimator().write(value, at)
 
     def read(self, node: Any, at: At) -> Any:
-        """Return the value."""
         if isinstance(node, dict) and len(node) != 1:
             return Estimator().read(node, at)
         name, inner = next(iter(node.items())) if isinstance(node, dict) else ("", node)
         if name == "labels":
             return Labels("labels").read(inner, at.apart("labels"))
         if name == "type":
-            return TYPES[Text(*TYPES).read(inner, at)]
+            return TYPES[plain(str, fields.Choice(tuple(TYPES))).read(inner, at)]
         if name in {"list", "tuple"}:
             found = [self.read(one, at.inside(number)) for number, one in enumerate(_entries(inner, at))]
             return found if name == "list" else tuple(found)
@@ -129,16 +233,12 @@ def _entries(node: Any, at: At, count: int | None = None) -> list[Any]:
 
 
 class Estimator(Kind):
-    """An estimator of one of the kept classes that are named, or of any; where it must be fitted, to so many features.
+    """An estimator of one of the kept classes; where a note says so a fitted one, of some of them."""
 
-    `features` is the name of the size that is their number, and `answers` a method that the estimator must have.
-    """
-
-    def __init__(self, *names: str, fitted: bool = False, features: str = "d", answers: str = "") -> None:
-        self.names, self.fitted, self.features, self.answers = names, fitted, features, answers
+    def __init__(self, note: fields.FittedEstimator | None = None) -> None:
+        self.note = note
 
     def write(self, value: Any, at: At) -> Any:
-        """Return its class, parameters and fitted state."""
         entry = _entry_of(value, at)
         inner = at.estimator()
         self._refuse_strange(entry, value, inner)
@@ -148,56 +248,35 @@ class Estimator(Kind):
             for name, one in given.items()
             if not (isinstance(one, str) and one == NOT_GIVEN)
         }
-        output = _OUTPUT.write(getattr(value, "_sklearn_output_config", {}).get("transform"), inner.inside("output"))
+        output = OUTPUT.write(getattr(value, "_sklearn_output_config", {}).get("transform"), inner.inside("output"))
         state = self._state(entry, value, inner)
         return {"class": entry.name, "parameters": parameters, "output": output, "fitted": state}
 
     def _state(self, entry: Entry, value: Any, at: At) -> Any:
-        own = vars(value)
-        if not any(name.endswith("_") and not name.startswith("__") for name in own):
+        if not any(name.endswith("_") and not name.startswith("__") for name in vars(value)):
             return None
         inner = at.inside("fitted")
-        parts = {
-            "n_features_in": _FEATURES.write(own.get("n_features_in_"), inner.inside("n_features_in")),
-            "feature_names_in": _NAMES.write(own.get("feature_names_in_"), inner.inside("feature_names_in")),
-        }
-        for name, kind in entry.fitted.items():
-            parts[name] = kind.write(entry.part(value, name), inner.inside(name))
-        return parts
+        return {name: kind.write(entry.part(value, name), inner.inside(name)) for name, kind in entry.kinds.items()}
 
     def read(self, node: Any, at: At) -> Any:
-        """Return the estimator."""
         name, parameters, output, state = exactly(node, ("class", "parameters", "output", "fitted"), at)
         entry = at.classes.get(name) if isinstance(name, str) else None
-        if entry is None or (self.names and name not in self.names):
+        if entry is None or (self.note and self.note.names and name not in self.note.names):
             at.refuse(f"is of the class {shown(name)}, which {'may not be there' if entry else 'is not known here'}")
         inner = at.estimator()
         if inner.depth > DEEPEST:
             at.refuse(TOO_DEEP)
         model = self._unfitted(entry, parameters, inner)
-        if (kind := _OUTPUT.read(output, inner.inside("output"))) is not None:
+        if (kind := OUTPUT.read(output, inner.inside("output"))) is not None:
             if not hasattr(model, "set_output"):
                 at.refuse("has an output, and transforms nothing")
             model.set_output(transform=kind)
         if state is not None:
             self._refit(entry, model, state, inner)
         self._refuse_strange(entry, model, inner)
-        if self.answers and not hasattr(model, self.answers):
-            at.refuse(f"is of the class {name}, which has no {self.answers}")
-        if self.fitted:
-            self._refuse_unfit(model, at)
+        if self.note is not None:
+            _refuse_unlike(model, self.note, at)
         return model
-
-    def _refuse_unfit(self, model: Any, at: At) -> None:
-        """Refuse a model that is not fitted, or to another number of features than it should be."""
-        try:
-            check_is_fitted(model)
-        except (NotFittedError, TypeError) as error:
-            at.refuse(f"must be a fitted model: {error}")
-        features = getattr(model, "n_features_in_", None)
-        expected = at.sizes.get(self.features, features)
-        if features is not None and features != expected:
-            at.refuse(f"takes {features:,} features, where {expected:,} are expected")
 
     def _unfitted(self, entry: Entry, parameters: Any, at: At) -> Any:
         """Return a model of these parameters, which it validates as before a fit."""
@@ -220,7 +299,7 @@ class Estimator(Kind):
             at.refuse(f"asks for {n_jobs:,} jobs at once, and may ask for {MOST_JOBS:,}")
         try:
             if hasattr(model, "_parameter_constraints"):
-                model._validate_params()
+                validate_parameters(model)
         except (TypeError, ValueError) as error:
             at.refuse(f"has parameters that {entry.name} does not take: {error}")
         if entry.doubt is not None and (text := entry.doubt(model)):
@@ -229,16 +308,16 @@ class Estimator(Kind):
     def _refit(self, entry: Entry, model: Any, state: Any, at: At) -> None:
         """Set what a fit has found."""
         inner = at.inside("fitted")
-        kinds: dict[str, Kind] = {"n_features_in": _FEATURES, "feature_names_in": _NAMES, **entry.fitted}
         if isinstance(state, dict):
-            state = {name: None for name, kind in kinds.items() if isinstance(kind, Later)} | state
-        nodes = exactly(state, tuple(kinds), inner)
+            state = dict.fromkeys(entry.later) | state
+        nodes = exactly(state, tuple(entry.kinds), inner)
         parts = {
-            name: kind.read(one, inner.inside(name)) for (name, kind), one in zip(kinds.items(), nodes, strict=True)
+            name: kind.read(one, inner.inside(name))
+            for (name, kind), one in zip(entry.kinds.items(), nodes, strict=True)
         }
         if entry.features and parts["n_features_in"] is None:
             inner.refuse("must have a number of features")
-        for name in ("n_features_in", "feature_names_in"):
+        for name in FEATURES:
             if (value := parts.pop(name)) is not None:
                 setattr(model, f"{name}_", value)
         try:
@@ -247,10 +326,22 @@ class Estimator(Kind):
             at.refuse(f"cannot be: {error}")
 
 
-_FEATURES = Maybe(Whole(names="d"))
-_NAMES = Maybe(Names())
-# What set_output has asked a transformer for.
-_OUTPUT = Maybe(Text("default", "pandas", "polars"))
+# A note asks for an estimator.
+KINDS_OF_NOTES[fields.FittedEstimator] = Estimator
+
+
+def _refuse_unlike(model: Any, note: fields.FittedEstimator, at: At) -> None:
+    """Refuse a model that is not fitted, lacks the method, or is fitted to another number of features than asked."""
+    if note.answers and not hasattr(model, note.answers):
+        at.refuse(f"is of the class {type(model).__name__}, which has no {note.answers}")
+    try:
+        check_is_fitted(model)
+    except (NotFittedError, TypeError) as error:
+        at.refuse(f"must be a fitted model: {error}")
+    features = getattr(model, "n_features_in_", None)
+    expected = at.sizes.get(note.features, features)
+    if features is not None and features != expected:
+        at.refuse(f"takes {features:,} features, where {expected:,} are expected")
 
 
 def _entry_of(model: Any, at: At) -> Entry:

@@ -1,28 +1,33 @@
-"""The kinds of values that a model is made of: what each is in a file, and what is accepted for it when it is read.
+"""How values are kept: `kind_of` makes a generic reader and writer of an annotation (`slabsvm.runtime.fields`).
 
-A kind is stated once and serves both ways. What has been saved can be read, since both ways check it alike: a type, a
-range, a dtype, and a shape whose sizes have names, such as ("n", "d"), and must agree within an estimator.
+A kind serves both ways. What has been saved can be read, since both ways check it alike: a type, a range, a dtype, and
+a shape whose sizes have names and must agree within an estimator. A value of a class is kept by its fields, and
+`doubt` says what is wrong with one as a whole.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
+import types
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, singledispatch
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
 from slabsvm.files.arrays import Header
-from slabsvm.files.models.archive import At, Incoming, Outgoing, exactly, shown
+from slabsvm.files.models.archive import At, exactly, shown
+from slabsvm.runtime import fields
 
 # Floats that JSON has no number for.
 NOT_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 # Numbers of NumPy that are kept as such, since arithmetic with float32 arrays tells them from Python's.
 SCALARS: dict[str, Any] = {"float64": np.float64, "float32": np.float32, "int64": np.int64, "int32": np.int32}
+MOST = 2**63 - 1
 
 
 class Kind(ABC):
@@ -37,392 +42,347 @@ class Kind(ABC):
         """Return the value of its JSON; refuse any other."""
 
 
-class _Plain(Kind):
-    """A value that JSON has; NumPy's become Python's."""
+@singledispatch
+def doubt(value: Any) -> str:
+    """Return what is wrong with a value that was read, each of whose parts is what it should be; or nothing."""
+    del value
+    return ""
+
+
+def ascending(values: npt.NDArray[Any]) -> bool:
+    """Return whether none of some numbers is less than the one before it, of which several may be the same infinity."""
+    return bool((values[1:] >= values[:-1]).all())
+
+
+# Kinds of classes that are kept otherwise than by their fields.
+KINDS: dict[Any, Kind] = {}
+
+
+@cache
+def kind_of(hint: Any) -> Kind:
+    """Return how the values of an annotation are kept: by its note, or by its type."""
+    hint, *notes = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+    note = next((one for one in notes if not isinstance(one, fields.Mark)), None)
+    options = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    if type(None) in options:
+        others: Any = Union[tuple(one for one in options if one is not type(None))]  # noqa: UP007, of what is known here
+        kind = kind_of(others if note is None else Annotated[others, note])
+        return Optional(kind, for_training=fields.FOR_TRAINING in notes)
+    if isinstance(note, Kind):
+        return note
+    return _by_type(hint, options) if note is None else _by_note(hint, note)
+
+
+def _by_note(hint: Any, note: Any) -> Kind:
+    if isinstance(note, fields.Many):
+        return ManyKind(kind_of(get_args(hint)[0]), note, tuple if get_origin(hint) is tuple else list)
+    if type(note) in KINDS_OF_NOTES:
+        return KINDS_OF_NOTES[type(note)](note)
+    return plain(hint, note)
+
+
+def _by_type(hint: Any, options: tuple[Any, ...]) -> Kind:
+    if len(options) > 1:
+        return Either(
+            {one.__name__.lower(): kind_of(one) for one in options}, lambda value: type(value).__name__.lower()
+        )
+    if get_origin(hint) in (list, tuple, Sequence):
+        return _by_note(hint, fields.Many())
+    if hint in (bool, str, int, float):
+        return plain(hint)
+    return KINDS[hint] if hint in KINDS else Record(hint)
+
+
+class Plain(Kind):
+    """A value that JSON has, of one type; NumPy's become Python's."""
+
+    def __init__(self, base: type, must: str, allows: Callable[[Any], bool] = lambda _: True, size: str = "") -> None:
+        self.base, self.must, self.allows, self.size = base, must, allows, size
 
     def write(self, value: Any, at: At) -> Any:
-        """Return the value itself."""
-        return self.read(value.item() if isinstance(value, np.bool_ | np.integer) else value, at)
+        return self.read(value.item() if isinstance(value, np.generic) else value, at)
 
     def read(self, node: Any, at: At) -> Any:
-        """Return the value itself."""
-        if not self.holds(node):
-            at.refuse(f"is {shown(node)}, and must be {self}")
+        kind = type(node)
+        if kind is not self.base or not self.allows(node):
+            at.refuse(f"is {shown(node)}, and must be {self.must}")
+        if self.size:
+            at.bound(self.size, node)
         return node
 
-    @abstractmethod
-    def holds(self, value: Any) -> bool:
-        """Return whether a value is of this kind, which `str` says in words."""
 
-
-class Flag(_Plain):
-    """True or false."""
-
-    def holds(self, value: Any) -> bool:
-        """Return whether it is."""
-        return isinstance(value, bool)
-
-    def __str__(self) -> str:
-        return "true or false"
-
-
-class Text(_Plain):
-    """A text, or one of some choices."""
-
-    def __init__(self, *choices: str) -> None:
-        self.choices = choices
-
-    def holds(self, value: Any) -> bool:
-        """Return whether it is."""
-        return isinstance(value, str) and (not self.choices or value in self.choices)
-
-    def __str__(self) -> str:
-        return "a text" if not self.choices else f"one of {', '.join(self.choices)}"
-
-
-@dataclass(frozen=True)
-class Whole(_Plain):
-    """A whole number."""
-
-    least: int = 0
-    most: int = 2**63 - 1
-    names: str = field(default="", kw_only=True)  # the size that it is
-
-    def read(self, node: Any, at: At) -> int:
-        """Return the number, which others of its name must be."""
-        number: int = super().read(node, at)
-        if self.names:
-            at.bound(self.names, number)
-        return number
-
-    def holds(self, value: Any) -> bool:
-        """Return whether it is."""
-        return isinstance(value, int) and not isinstance(value, bool) and self.least <= value <= self.most
-
-    def __str__(self) -> str:
-        return f"a whole number from {self.least} to {self.most}"
-
-
-@dataclass(frozen=True)
-class Number(Kind):
+class Float(Kind):
     """A float of 64 bits; one that is not finite is a word in the file."""
 
-    above: float = field(default=-math.inf, kw_only=True)  # the number is larger
-    finite: bool = field(default=True, kw_only=True)
+    def __init__(self, note: fields.Number) -> None:
+        self.note = note
 
     def write(self, value: Any, at: At) -> Any:
-        """Return the number, or its word."""
-        if not isinstance(value, float | int | np.floating | np.integer) or isinstance(value, bool):
-            at.refuse(f"is {shown(value)}, and must be a number")
-        number = self._checked(float(value), at)
+        number = self.read(value.item() if isinstance(value, np.generic | np.ndarray) else value, at)
         return number if math.isfinite(number) else str(number)
 
     def read(self, node: Any, at: At) -> float:
-        """Return the number."""
-        if isinstance(node, str) and node in NOT_FINITE:
-            return self._checked(NOT_FINITE[node], at)
+        node = NOT_FINITE.get(node, node) if isinstance(node, str) else node
         if not isinstance(node, float | int) or isinstance(node, bool):
             at.refuse(f"is {shown(node)}, and must be a number")
         try:
-            return self._checked(float(node), at)
+            number = float(node)
         except OverflowError:
             at.refuse("is too large for a number")
-
-    def _checked(self, number: float, at: At) -> float:
-        if self.finite and not math.isfinite(number):
+        if self.note.finite and not math.isfinite(number):
             at.refuse(f"is {number}, and must be finite")
-        if number <= self.above and self.above > -math.inf:
-            at.refuse(f"is {number}, and must be more than {self.above}")
+        if number <= self.note.above and self.note.above > -math.inf:
+            at.refuse(f"is {number}, and must be more than {self.note.above}")
         return number
 
 
-@dataclass(frozen=True)
-class Maybe(Kind):
-    """A value that may be None."""
+def plain(hint: Any, note: Any = None) -> Kind:
+    """Return the kind of a bool, text, whole number or float, which one in an array without dimensions is, too."""
+    if hint is bool:
+        return Plain(bool, "true or false")
+    if isinstance(note, fields.Choice):
+        return Plain(str, f"one of {', '.join(note.texts)}", note.texts.__contains__)
+    if hint is str:
+        return Plain(str, "a text")
+    note = note or fields.Number()
+    if hint is not int:
+        return Float(note)
+    least, most = max(0, note.least), min(MOST, note.most)
+    return Plain(int, f"a whole number from {least} to {most}", lambda number: least <= number <= most, note.size)
 
-    kind: Kind
+
+class Optional(Kind):
+    """A value that may be None, and is where it is of use to training alone and that is left out."""
+
+    def __init__(self, kind: Kind, *, for_training: bool = False) -> None:
+        self.kind, self.for_training = kind, for_training
 
     def write(self, value: Any, at: At) -> Any:
-        """Return null, or the value's JSON."""
-        return None if value is None else self.kind.write(value, at)
+        left_out = value is None or (self.for_training and not at.training)
+        return None if left_out else self.kind.write(value, at)
 
     def read(self, node: Any, at: At) -> Any:
-        """Return None, or the value."""
         return None if node is None else self.kind.read(node, at)
 
 
-class ForTraining(Maybe):
-    """A value that prediction does not need, and that may be left out."""
+class ManyKind(Kind):
+    """A list or tuple of values of one kind."""
+
+    def __init__(self, kind: Kind, note: fields.Many, made: type[list[Any] | tuple[Any, ...]]) -> None:
+        self.kind, self.note, self.made = kind, note, made
 
     def write(self, value: Any, at: At) -> Any:
-        """Return null where it is to be left out."""
-        return super().write(value, at) if at.training else None
-
-
-class Later(Maybe):
-    """A part of an estimator that files of earlier versions lack, which is None then."""
-
-
-class Scalar(Kind):
-    """None, true or false, a text or a number; NumPy's numbers stay such."""
-
-    def write(self, value: Any, at: At) -> Any:
-        """Return its JSON."""
-        if isinstance(value, np.str_ | np.bool_):
-            value = value.item()
-        if isinstance(value, np.generic):
-            name = value.dtype.name
-            if name not in SCALARS:
-                at.refuse(f"is a number of NumPy's type {name}, which is not kept")
-            return {name: self.write(value.item(), at)}
-        if value is None or isinstance(value, bool | str | int):
-            return value
-        if not isinstance(value, float):
-            at.refuse(f"is {shown(value)}, and must be None, a text or a number")
-        return value if math.isfinite(value) else {"float": str(value)}
-
-    def read(self, node: Any, at: At) -> Any:
-        """Return the value."""
-        if not isinstance(node, dict):
-            if isinstance(node, list):
-                at.refuse("is a list, and must be None, a text or a number")
-            return node
-        ((name, inner),) = node.items() if len(node) == 1 else at.refuse("must be None, a text or a number")
-        if name == "float" and isinstance(inner, str) and inner in NOT_FINITE:
-            return NOT_FINITE[inner]
-        value = None if name not in SCALARS else self.read(inner, at)
-        if not isinstance(value, int | float):
-            at.refuse(f"is {shown(node)}, and must be None, a text or a number")
-        try:
-            return SCALARS[name](value)
-        except (OverflowError, ValueError) as error:
-            at.refuse(f"is no number of type {name}: {error}")
-
-
-@dataclass(frozen=True)
-class Many(Kind):
-    """A list of values of one kind."""
-
-    kind: Kind
-    names: str = field(default="", kw_only=True)  # the name of its length
-    least: int = field(default=0, kw_only=True)
-
-    def write(self, value: Any, at: At) -> Any:
-        """Return the list of their JSON."""
         self._check(value, at)
         return [self.kind.write(one, at.apart(number)) for number, one in enumerate(value)]
 
-    def read(self, node: Any, at: At) -> list[Any]:
-        """Return the list."""
+    def read(self, node: Any, at: At) -> Any:
         if not isinstance(node, list):
             at.refuse("must be a list")
         self._check(node, at)
-        return [self.kind.read(one, at.apart(number)) for number, one in enumerate(node)]
+        return self.made(self.kind.read(one, at.apart(number)) for number, one in enumerate(node))
 
     def _check(self, value: Any, at: At) -> None:
-        if len(value) < self.least:
-            at.refuse(f"has {len(value)} entries, and must have at least {self.least}")
-        if self.names:
-            at.bound(self.names, len(value))
+        if len(value) < self.note.least:
+            at.refuse(f"has {len(value)} entries, and must have at least {self.note.least}")
+        if self.note.size:
+            at.bound(self.note.size, len(value))
 
 
-@dataclass(frozen=True)
-class Record(Kind):
-    """A value of named parts, each of a kind."""
+class Parts(Kind):
+    """A value of named parts, each of a kind; later ones may rely on the sizes that earlier ones name."""
 
-    # It takes the parts by their names. ValueError from it means that they do not belong together.
-    make: Callable[..., Any]
-    parts: Mapping[str, Kind]  # later ones may rely on the sizes that earlier ones name
-    take: Callable[[Any, str], Any] = field(default=getattr, kw_only=True)  # the part of a value, by its name
-    apart: bool = field(default=False, kw_only=True)  # whether the sizes that the parts name are their own
+    parts: dict[str, Kind]
 
     def write(self, value: Any, at: At) -> Any:
-        """Return the JSON of its parts."""
-        inner = self._inner(at)
-        return {name: kind.write(self.take(value, name), inner.inside(name)) for name, kind in self.parts.items()}
+        values = self.taken(value, at)
+        # The sizes that parts name are their own.
+        inner = at.apart()
+        return {name: kind.write(values[name], inner.inside(name)) for name, kind in self.parts.items()}
 
     def read(self, node: Any, at: At) -> Any:
-        """Return the value."""
         nodes = exactly(node, tuple(self.parts), at)
-        inner = self._inner(at)
+        inner = at.apart()
         found = {
             name: kind.read(one, inner.inside(name))
             for (name, kind), one in zip(self.parts.items(), nodes, strict=True)
         }
         try:
-            return self.make(**found)
+            value = self.made_of(found)
+            text = doubt(value)
         except ValueError as error:
-            at.refuse(f"cannot be: {error}")
+            text = str(error)
+        return value if not text else at.refuse(f"cannot be: {text}")
 
-    def _inner(self, at: At) -> At:
-        return replace(at, sizes=dict(at.sizes)) if self.apart else at
+    @abstractmethod
+    def taken(self, value: Any, at: At) -> dict[str, Any]:
+        """Return the parts of a value, or refuse it."""
+
+    @abstractmethod
+    def made_of(self, parts: dict[str, Any]) -> Any:
+        """Return the value of parts; ValueError says that they do not belong together."""
 
 
-@dataclass(frozen=True)
+class Made(Parts):
+    """A value that a function makes of parts with these annotations, and another takes each from."""
+
+    def __init__(self, make: Callable[..., Any], take: Callable[[Any, str], Any], **hints: Any) -> None:
+        self.make, self.take = make, take
+        self.parts = {name: kind_of(hint) for name, hint in hints.items()}
+
+    def taken(self, value: Any, at: At) -> dict[str, Any]:
+        """Return what the one function takes."""
+        del at
+        return {name: self.take(value, name) for name in self.parts}
+
+    def made_of(self, parts: dict[str, Any]) -> Any:
+        """Return what the other function makes."""
+        return self.make(**parts)
+
+
+class Record(Parts):
+    """A value of a class, by the fields of a dataclass, or by what its constructor takes."""
+
+    def __init__(self, made: type, without: Sequence[str] = ()) -> None:
+        self.made = made
+        is_data = dataclasses.is_dataclass(made)
+        init = vars(made).get("__init__")
+        hints = get_type_hints(made if is_data else init, include_extras=True) if is_data or init else {}
+        names = [one.name for one in dataclasses.fields(made)] if is_data else [one for one in hints if one != "return"]
+        self.own: list[str] = []
+        self.not_kept: list[str] = []
+        self.inline: dict[str, Record] = {}
+        self.parts = {}
+        for name in names:
+            marks = get_args(hints[name])[1:] if get_origin(hints[name]) is Annotated else ()
+            if fields.NOT_KEPT in marks:
+                self.not_kept.append(name)
+            elif fields.INLINE in marks:
+                self.inline[name] = Record(get_args(hints[name])[0])
+                self.parts |= self.inline[name].parts
+            elif name not in without:
+                self.own.append(name)
+                self.parts[name] = kind_of(hints[name])
+
+    def taken(self, value: Any, at: At) -> dict[str, Any]:
+        """Return the fields of a value of exactly this class."""
+        if type(value) is not self.made:
+            at.refuse(f"is of the class {type(value).__name__}, which is not kept here")
+        found = {name: getattr(value, name) for name in self.own}
+        for name, record in self.inline.items():
+            found |= record.taken(getattr(value, name), at)
+        return found
+
+    def made_of(self, parts: dict[str, Any]) -> Any:
+        """Return the value of these fields."""
+        for name, record in self.inline.items():
+            parts[name] = record.made_of({part: parts.pop(part) for part in record.parts})
+        return self.made(**parts, **dict.fromkeys(self.not_kept))
+
+
 class Either(Kind):
     """A value of one of some kinds, each with a name in the file."""
 
-    kinds: Mapping[str, Kind]
-    which: Callable[[Any], str]  # the name of a value's kind, or another one for a value that is not kept
+    def __init__(self, kinds: Mapping[str, Kind], which: Callable[[Any], str]) -> None:
+        # which gives the name of a value's kind, or another one for a value that is not kept.
+        self.kinds, self.which = kinds, which
 
     def write(self, value: Any, at: At) -> Any:
-        """Return the name, and the value's JSON."""
         name = self.which(value)
         if name not in self.kinds:
             at.refuse(f"is {name}, which is not kept")
         return {name: self.kinds[name].write(value, at.inside(name))}
 
     def read(self, node: Any, at: At) -> Any:
-        """Return the value."""
         if not isinstance(node, dict) or len(node) != 1 or not set(node) <= set(self.kinds):
             at.refuse(f"must be one of {', '.join(self.kinds)}")
         ((name, inner),) = node.items()
         return self.kinds[name].read(inner, at.inside(name))
 
 
-class Earlier(Kind):
-    """A value that files of earlier schemas hold in other parts: `before` has the kind of one with a part of a name."""
+class ArrayKind(Kind):
+    """An array of numbers, in a member of the archive; its header is checked before its values are read."""
 
-    def __init__(self, now: Kind, **before: Kind) -> None:
-        self.now = now
-        self.before = before
-
-    def write(self, value: Any, at: At) -> Any:
-        """Return its JSON."""
-        return self.now.write(value, at)
-
-    def read(self, node: Any, at: At) -> Any:
-        """Return the value."""
-        found = [kind for part, kind in self.before.items() if isinstance(node, dict) and part in node]
-        return (found[0] if found else self.now).read(node, at)
-
-
-FLOATS = ("f8", "f4")
-# The dtypes of labels, and the types of their values in the file.
-LABELS: dict[str, tuple[Any, Any]] = {
-    "object": (object, object),
-    "str": (str, str),
-    "bool": (bool, bool),
-    **{f"{kind}{bits}": (f"{kind}{bits}", int) for kind in ("int", "uint") for bits in (8, 16, 32, 64)},
-    **{f"float{bits}": (f"float{bits}", (int, float)) for bits in (32, 64)},
-}
-
-
-class Array(Kind):
-    """An array of numbers, of a shape that has a name for each size, and of one of these dtypes.
-
-    It `holds` "finite" values, "numbers", which may be infinite, or "any", NaN too.
-    """
-
-    def __init__(self, *shape: str, dtype: tuple[str, ...] = ("f8",), holds: str = "finite") -> None:
-        self.shape = shape
-        self.dtype = dtype
-        self.holds = holds
+    def __init__(self, note: fields.Array) -> None:
+        self.note, self.shape = note, tuple(note.shape.split())
 
     def write(self, value: Any, at: At) -> Any:
-        """Return where the array is."""
         if not isinstance(value, np.ndarray):
             at.refuse(f"is {shown(value)}, and must be an array")
-        self._match(value.dtype, value.shape, at)
-        self._values(value, at)
-        store: Outgoing = at.store
-        return store.keep(at.place, value)
+        self._match(value, at)
+        self._check(value, at)
+        return at.store.keep(at.place, value)
 
     def read(self, node: Any, at: At) -> npt.NDArray[Any]:
-        """Return the array, of which the header is checked before its values are read."""
-        store: Incoming = at.store
-        header = self.header(node, at)
-        self._match(header.dtype, header.shape, at)
-        array = store.array(header)
-        self._values(array, at)
-        return array
-
-    def header(self, node: Any, at: At) -> Header:
-        """Return what the member that a node names says of itself."""
         name, crc = exactly(node, ("npy", "crc32"), at)
         if name != f"{at.place}.npy" or not isinstance(crc, int):
             at.refuse(f"names {shown(name)} as its array, and must name {at.place}.npy with its check sum")
-        store: Incoming = at.store
-        return store.header(name, crc)
+        header: Header = at.store.header(name, crc)
+        self._match(header, at)
+        array: npt.NDArray[Any] = at.store.array(header)
+        self._check(array, at)
+        return array
 
-    def _match(self, dtype: np.dtype[Any], shape: tuple[int, ...], at: At) -> None:
-        if dtype.str[1:] not in self.dtype or len(shape) != len(self.shape):
+    def _match(self, found: npt.NDArray[Any] | Header, at: At) -> None:
+        if found.dtype.str[1:] not in self.note.dtype or len(found.shape) != len(self.shape):
             at.refuse(
-                f"is an array of {dtype} of shape {shape}, and must be one of {' or '.join(self.dtype)} of shape "
-                f"({', '.join(self.shape)})"
+                f"is an array of {found.dtype} of shape {found.shape}, and must be one of "
+                f"{' or '.join(self.note.dtype)} of shape ({', '.join(self.shape)})"
             )
-        for size, value in zip(self.shape, shape, strict=True):
+        for size, value in zip(self.shape, found.shape, strict=True):
             at.bound(size, value)
 
-    def _values(self, array: npt.NDArray[Any], at: At) -> None:
-        if array.dtype.kind != "f" or self.holds == "any":
+    def _check(self, array: npt.NDArray[Any], at: At) -> None:
+        if self.note.below:
+            most = at.sizes.get(self.note.below, 0)
+            if array.size and not 0 <= array.min() <= array.max() < most:
+                at.refuse(f"must hold numbers from 0 on that are less than {most:,}")
+        if array.dtype.kind != "f" or self.note.holds == "any":
             return
-        good = np.isfinite(array) if self.holds == "finite" else ~np.isnan(array)
+        good = np.isfinite(array) if self.note.holds == "finite" else ~np.isnan(array)
         if not good.all():
             at.refuse("holds NaN" if np.isnan(array).any() else "holds infinity")
 
 
-class Places(Array):
-    """An array of numbers of things, counted from 0, that are less than the size named `below`."""
-
-    def __init__(self, *shape: str, below: str) -> None:
-        super().__init__(*shape, dtype=("i8",))
-        self.below = below
-
-    def _values(self, array: npt.NDArray[Any], at: At) -> None:
-        size = at.sizes.get(self.below, 0)
-        if array.size and not 0 <= array.min() <= array.max() < size:
-            at.refuse(f"must hold numbers from 0 on that are less than {size:,}")
-
-
-@dataclass(frozen=True)
-class Rows(Kind):
+class RowsKind(Kind):
     """A table of rows: a dense array, or a CSR matrix in canonical form."""
 
-    rows: str  # the names of the sizes
-    columns: str
-    dtype: tuple[str, ...] = field(default=FLOATS, kw_only=True)
-
-    @property
-    def _dense(self) -> Array:
-        return Array(self.rows, self.columns, dtype=self.dtype)
-
-    @property
-    def _sparse(self) -> dict[str, Array]:
-        integers = ("i4", "i8")
-        return {
-            "data": Array("stored", dtype=self.dtype),
-            "indices": Array("stored", dtype=integers),
-            "indptr": Array("bounds", dtype=integers),
+    def __init__(self, note: fields.Rows) -> None:
+        self.rows, self.columns = note.rows, note.columns
+        self.dense = ArrayKind(fields.Array(f"{note.rows} {note.columns}", dtype=note.dtype))
+        self.sparse = {
+            "data": ArrayKind(fields.Array("stored", dtype=note.dtype)),
+            "indices": ArrayKind(fields.Array("stored", dtype=fields.INTEGERS)),
+            "indptr": ArrayKind(fields.Array("bounds", dtype=fields.INTEGERS)),
         }
 
     def write(self, value: Any, at: At) -> Any:
-        """Return where the rows are."""
+        if isinstance(value, np.ndarray):
+            return self.dense.write(value, at)
         if not sp.issparse(value):
-            return self._dense.write(value, at)
+            at.refuse(
+                f"are training rows in a {type(value).__name__}, which is not kept. Use save(model, path, "
+                "training=False), which leaves them out, or fit on arrays"
+            )
         if value.format != "csr" or not value.has_canonical_format:
             at.refuse(f"is a sparse {value.format} matrix, and must be a CSR one in canonical form")
-        at.bound(self.rows, value.shape[0])
-        at.bound(self.columns, value.shape[1])
+        self._bound(value.shape, at)
         parts, found = at.apart("csr"), {"matrix": isinstance(value, sp.spmatrix), "shape": list(value.shape)}
         return found | {
-            name: kind.write(getattr(value, name), parts.inside(name)) for name, kind in self._sparse.items()
+            name: kind.write(getattr(value, name), parts.inside(name)) for name, kind in self.sparse.items()
         }
 
     def read(self, node: Any, at: At) -> Any:
-        """Return the rows; a CSR matrix's indices lie within it, since compiled code believes them."""
         if isinstance(node, dict) and "npy" in node:
-            return self._dense.read(node, at)
-        is_matrix, shape, *nodes = exactly(node, ("matrix", "shape", "data", "indices", "indptr"), at)
-        Flag().read(is_matrix, at.inside("matrix"))
+            return self.dense.read(node, at)
+        is_matrix, shape, *nodes = exactly(node, ("matrix", "shape", *self.sparse), at)
+        plain(bool).read(is_matrix, at.inside("matrix"))
         if not isinstance(shape, list) or len(shape) != 2:
             at.refuse("must have a shape of two numbers")
-        n_rows, n_columns = (Whole(most=2**62).read(size, at.inside("shape")) for size in shape)
-        at.bound(self.rows, n_rows)
-        at.bound(self.columns, n_columns)
+        n_rows, n_columns = (plain(int, fields.Number(most=2**62)).read(size, at.inside("shape")) for size in shape)
+        self._bound((n_rows, n_columns), at)
         parts = at.apart("csr")
         data, indices, indptr = (
-            kind.read(one, parts.inside(name)) for (name, kind), one in zip(self._sparse.items(), nodes, strict=True)
+            kind.read(one, parts.inside(name)) for (name, kind), one in zip(self.sparse.items(), nodes, strict=True)
         )
         if len(indptr) != n_rows + 1 or indptr[0] != 0 or indptr[-1] != len(data) or (np.diff(indptr) < 0).any():
             at.refuse("is no CSR matrix: its rows do not begin and end in order")
@@ -433,51 +393,10 @@ class Rows(Kind):
             at.refuse("is a CSR matrix that is not in canonical form")
         return rows
 
-
-@dataclass(frozen=True)
-class Labels(Kind):
-    """An array of words or numbers, of any type, such as names of classes; it is in the document."""
-
-    size: str  # the name of its length
-
-    def write(self, value: Any, at: At) -> Any:
-        """Return its dtype and values."""
-        if not isinstance(value, np.ndarray) or value.ndim != 1 or value.dtype.kind not in "OUbiuf":
-            at.refuse(f"is {shown(value)}, and must be an array of words or numbers")
-        at.bound(self.size, len(value))
-        name = "str" if value.dtype.kind == "U" else value.dtype.name
-        return {"dtype": name, "values": [Scalar().write(one, at) for one in value.tolist()]}
-
-    def read(self, node: Any, at: At) -> npt.NDArray[Any]:
-        """Return the array; one of words is as wide as the longest."""
-        name, nodes = exactly(node, ("dtype", "values"), at)
-        if not isinstance(nodes, list) or not isinstance(name, str) or name not in LABELS:
-            at.refuse(f"must have values and a dtype of {', '.join(LABELS)}")
-        at.bound(self.size, len(nodes))
-        values = [Scalar().read(one, at) for one in nodes]
-        dtype, types = LABELS[name]
-        if not all(isinstance(value, types) for value in values):
-            at.refuse(f"holds what is no label of type {name}")
-        try:
-            array = np.array(values, dtype=dtype) if values else np.empty(0, dtype=dtype)
-        except OverflowError as error:
-            at.refuse(f"holds what is no label of type {name}: {error}")
-        return array
+    def _bound(self, shape: tuple[int, int], at: At) -> None:
+        at.bound(self.rows, shape[0])
+        at.bound(self.columns, shape[1])
 
 
-class Names(Kind):
-    """An array of the features' names."""
-
-    def write(self, value: Any, at: At) -> Any:
-        """Return the list of them."""
-        at.bound("d", len(value))
-        return [str(name) for name in value]
-
-    def read(self, node: Any, at: At) -> npt.NDArray[np.object_]:
-        """Return the array."""
-        if not isinstance(node, list) or not all(isinstance(name, str) for name in node):
-            at.refuse("must be a list of names")
-        at.bound("d", len(node))
-        array = np.empty(len(node), dtype=object)
-        array[:] = node
-        return array
+# The kinds of values that a note says all of.
+KINDS_OF_NOTES: dict[type, Callable[[Any], Kind]] = {fields.Array: ArrayKind, fields.Rows: RowsKind}

@@ -9,28 +9,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from numbers import Integral
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-from sklearn.base import clone
-from sklearn.utils import get_tags
+from sklearn.base import OutlierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.detectors.base import Scored, checked_rows, parameters
+from slabsvm.conformal.wrapping import Wrapping
+from slabsvm.detectors.base import checked_rows, parameters
 from slabsvm.detectors.explained import explanation_of
-from slabsvm.detectors.slab import OneClassSlabSVM
 from slabsvm.detectors.support_vectors import SupportVectorDetector
 from slabsvm.fitted.explanation import Explanation
 from slabsvm.fitted.model import Start
 from slabsvm.fitted.pipelines import predict_learned
 from slabsvm.fitted.weighting import checked_weights
-from slabsvm.gram.products import gram_of
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IntArray
 from slabsvm.runtime.caller import counted
+from slabsvm.runtime.fields import Array, Rows
 from slabsvm.runtime.objects import atomic
-from slabsvm.runtime.sklearn_private import Interval, _fit_context
+from slabsvm.runtime.sklearn_private import Interval, _fit_context, validate_parameters
 
 # What a detector learns from at least.
 FEWEST = 2
@@ -48,9 +47,9 @@ class Window:
         What number each row has among all that were given, from 0, in ascending order.
     """
 
-    X: Any
-    weights: FloatArray
-    numbers: IntArray
+    X: Annotated[Any, Rows("rows")]
+    weights: Annotated[FloatArray, Array("rows")]
+    numbers: Annotated[IntArray, Array("rows", dtype=("i8",))]
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -72,7 +71,7 @@ class Window:
 
 
 @parameters
-class WindowedDetector(Scored):
+class WindowedDetector(OutlierMixin, Wrapping):
     """A one-class model of the rows that are kept: new ones are added, and old ones forgotten, without starting over.
 
     Each update is a fit of all kept rows that starts from the last solution. It ends at the same certificate as a fit
@@ -125,6 +124,7 @@ class WindowedDetector(Scored):
     n_rows: int | None = None
 
     estimator_: SupportVectorDetector = field(init=False)
+    offset_: float = field(init=False)
     n_seen_: int = field(init=False)
     # None in a model that was saved without its training data.
     _window: Window | None = field(init=False)
@@ -245,6 +245,18 @@ class WindowedDetector(Scored):
         """Return ``score_samples(X) - offset_``, shape (n_samples,): >= 0 for rows that are accepted."""
         return self._asked(X, lambda model, rows: model.decision_function(rows))
 
+    def predict(self, X: Any) -> npt.NDArray[np.intp]:
+        """Return +1 for each row that is accepted and -1 for each that is not, shape (n_samples,)."""
+        return np.where(self.decision_function(X) >= 0, 1, -1)
+
+    def fit_predict(self, X: Any, y: Any = None, **kwargs: Any) -> npt.NDArray[np.intp]:
+        """Begin anew with X, and return -1 for each of its rows that is an outlier among the others, +1 for the rest.
+
+        As of the estimator's `fit_predict`; rows that are not kept get the answer of `predict`. Shape (n_samples,).
+        """
+        self.fit(X, y, **kwargs)
+        return self._predict_learned(X)
+
     def summary(self) -> str:
         """Return what is kept, and the summary of the model of it."""
         check_is_fitted(self)
@@ -254,6 +266,9 @@ class WindowedDetector(Scored):
     def _explanation(self, X: Any) -> Explanation:
         check_is_fitted(self)
         return explanation_of(self.estimator_, self._checked(X, reset=False))
+
+    def _shares(self, X: Any) -> FloatArray:
+        return self._explanation(X).shares
 
     def _predict_learned(self, X: Any) -> npt.NDArray[np.intp]:
         answers, kept = self.predict(X), self._kept()
@@ -266,11 +281,6 @@ class WindowedDetector(Scored):
 
     def _checked(self, X: Any, *, reset: bool) -> Any:
         return checked_rows(self, X, reset=reset, least=FEWEST)
-
-    @property
-    def _detector(self) -> SupportVectorDetector:
-        detector: SupportVectorDetector = OneClassSlabSVM() if self.estimator is None else self.estimator
-        return detector
 
     def _given(self, X: Any, sample_weight: Any, *, first: int, reset: bool) -> Window:
         """Return rows that were given, of which the first has this number."""
@@ -298,22 +308,17 @@ class WindowedDetector(Scored):
 
     def _learn(self, window: Window, *, n_seen: int, goes_on: bool = False) -> Self:
         """Fit the estimator to a window's rows, from the last solution and at its gamma if it goes on."""
-        model = clone(self._detector)
+        model: SupportVectorDetector = clone(self._detector)
         if goes_on and isinstance(model.gamma, str) and hasattr(self.estimator_, "gamma_"):
             model.gamma = self.estimator_.gamma_
-        model._validate_params()
-        training = model._training(window.X, window.weights)
-        start = model._fit_from(training, gram_of=gram_of, start=self._start if goes_on else None)
+        validate_parameters(model)
+        start = model.fit_training(
+            model.training(window.X, window.weights), start=self._start if goes_on else None
+        ).start
         self._start = start.without_gram if start else None
         self.estimator_, self._window, self.n_seen_ = model, window, n_seen
         self.offset_ = model.offset_
         return self
-
-    def __sklearn_tags__(self) -> Any:
-        """Return scikit-learn's tags of the input, which are the estimator's."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags = get_tags(self._detector).input_tags
-        return tags
 
 
 def _known_numbers(numbers: Any, window: Window) -> npt.NDArray[np.integer[Any]]:
