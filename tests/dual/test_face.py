@@ -5,7 +5,6 @@ import pytest
 
 from slabsvm.dual.face import Face
 from slabsvm.dual.program import Dual
-from slabsvm.dual.walk import Walk
 
 pytestmark = pytest.mark.numeric
 
@@ -165,41 +164,18 @@ def stepped(values, caps=0.5):
     return face, multipliers, multipliers[0].copy()
 
 
-def walk_of(face, multipliers, scores, most):
-    """Return where a walk leads, the bounds that it meets, and whether it arrives."""
-    walk = Walk(face, multipliers, scores)
-    arrived = walk.go(most)
-    return walk.multipliers, (walk.met, arrived)
-
-
 def test_a_step_that_meets_no_bound_is_all_of_the_way():
     face, multipliers, scores = stepped([0.5, 0.3, 0.2, 0.0])
-    found, end = walk_of(face, multipliers, scores, 3)
-    np.testing.assert_allclose(found, [[0.5, 0.25, 0.25, 0.0]])
-    assert end == (0, True)
+    np.testing.assert_allclose(face.step(multipliers, scores), [[0.5, 0.25, 0.25, 0.0]])
     np.testing.assert_array_equal(multipliers, [[0.5, 0.3, 0.2, 0.0]])
 
 
-def test_a_step_that_meets_a_bound_says_where_and_a_walk_turns_there():
+def test_a_step_ends_where_the_first_bound_is_met():
     # From (.05, .25, .3) to (.2, .2, .2), where the first may have .15: after two thirds of the way.
     face, multipliers, scores = stepped([0.05, 0.25, 0.3, 0.0], [0.15, 0.5, 0.5, 0.5])
-    once, end = walk_of(face, multipliers, scores, 1)
-    np.testing.assert_allclose(once, [[0.15, 0.25 - 0.1 / 3, 0.3 - 0.2 / 3, 0.0]])
-    assert end == (1, False)
-    nowhere, end = walk_of(face, multipliers, scores, 0)
-    np.testing.assert_array_equal(nowhere, multipliers)
-    assert end == (0, False)
-    found, end = walk_of(face, multipliers, scores, 2)
-    np.testing.assert_allclose(found, [[0.15, 0.225, 0.225, 0.0]])
+    found = face.step(multipliers, scores)
+    np.testing.assert_allclose(found, [[0.15, 0.25 - 0.1 / 3, 0.3 - 0.2 / 3, 0.0]])
     assert found[0, 0] == 0.15
-    assert end == (1, True)
-
-
-def test_a_walk_that_leaves_one_free_sample_ends_there():
-    face, multipliers, scores = stepped([0.1, 0.3, 0.0, 0.0], [0.15, 0.5, 0.5, 0.5])
-    found, end = walk_of(face, multipliers, scores, 3)
-    np.testing.assert_allclose(found, [[0.15, 0.25, 0.0, 0.0]])
-    assert end == (1, False)
 
 
 def test_a_multiplier_that_falls_ends_at_zero():
@@ -210,37 +186,22 @@ def test_a_multiplier_that_falls_ends_at_zero():
     dual = Dual(np.ones(1), np.ones((1, 4)), np.array([0.6]), np.zeros(4))
     face = Face(dual, multipliers)
     face.factor(K[:3, :3])
-    found, end = walk_of(face, multipliers, (K @ multipliers[0]), 3)
-    np.testing.assert_allclose(found, [[0.3, 0.0, 0.3, 0.0]], atol=1e-15)
+    found = face.step(multipliers, K @ multipliers[0])
     assert found[0, 1] == 0.0
-    assert end == (1, True)
+    assert found.sum() == pytest.approx(0.6)
 
 
-def walked(lower, upper, lower_caps):
-    """Return where a walk leads with K = I and two planes, whose caps are these and 1."""
-    multipliers = np.array([lower, upper])
-    caps = np.array([lower_caps, np.ones(len(upper))])
-    dual = Dual(np.array([1.0, -1.0]), caps, multipliers.sum(axis=1), np.zeros(len(lower)))
-    face = Face(dual, multipliers)
-    face.factor(np.eye(len(face.samples)))
-    return walk_of(face, multipliers, dual.beta(multipliers), 5)
-
-
-def test_a_walk_ends_where_planes_that_were_tied_share_no_sample_any_more():
+def test_a_step_of_planes_that_share_a_sample_keeps_both_sums():
     # On the way from beta (.3, .2, -.19, -.1) to .0525 each, of sample 2 the lower plane takes .395 and the upper one
     # .1525; the lower one has room for .04. The last sample is free in neither.
-    found, end = walked([0.3, 0.2, 0.01, 0.0, 0.0], [0.0, 0.0, 0.2, 0.1, 0.0], [1.0, 1.0, 0.05, 1.0, 1.0])
+    multipliers = np.array([[0.3, 0.2, 0.01, 0.0, 0.0], [0.0, 0.0, 0.2, 0.1, 0.0]])
+    caps = np.array([[1.0, 1.0, 0.05, 1.0, 1.0], np.ones(5)])
+    dual = Dual(np.array([1.0, -1.0]), caps, multipliers.sum(axis=1), np.zeros(5))
+    face = Face(dual, multipliers)
+    face.factor(np.eye(len(face.samples)))
     share = 0.04 / 0.395
     expected = [
         [0.3 - share * 0.2475, 0.2 - share * 0.1475, 0.05, 0.0, 0.0],
         [0.0, 0.0, 0.2 + share * 0.1525, 0.1 - share * 0.1525, 0.0],
     ]
-    np.testing.assert_allclose(found, expected)
-    assert end == (1, False)
-
-
-def test_a_walk_ends_where_one_of_two_planes_has_a_single_free_sample_left():
-    # The lower plane's first may rise by .05 of the .1 that it should, and the upper plane's are half of the way then.
-    found, end = walked([0.1, 0.3, 0.0, 0.0, 0.0], [0.0, 0.0, 0.1, 0.2, 0.3], [0.15, 1.0, 1.0, 1.0, 1.0])
-    np.testing.assert_allclose(found, [[0.15, 0.25, 0.0, 0.0, 0.0], [0.0, 0.0, 0.15, 0.2, 0.25]], atol=1e-15)
-    assert end == (1, False)
+    np.testing.assert_allclose(face.step(multipliers, dual.beta(multipliers)), expected)

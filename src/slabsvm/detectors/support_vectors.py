@@ -21,12 +21,11 @@ from sklearn.utils.validation import check_is_fitted
 from slabsvm.data.groups import Groups
 from slabsvm.detectors.base import fit_with_groups, parameters
 from slabsvm.detectors.kernelized import GramFactory, KernelDetector, samples_of, surroundings_of
-from slabsvm.dual.active_set import HELD, POLISHED, polished
+from slabsvm.dual.active_set import HELD, polished
 from slabsvm.dual.leave_one_group_out import groups_left_out
 from slabsvm.dual.leave_one_out import LeaveOneOut, error_of, leave_one_out
 from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Solution
-from slabsvm.dual.unlearning import EXACT
 from slabsvm.fitted import infinity, recall
 from slabsvm.fitted.explanation import Explanation, Usual, of_distances, of_parts, summed
 from slabsvm.fitted.model import Model, Solved, Start, Support, SupportVectorModel, Unseen, rounding_of
@@ -44,10 +43,6 @@ from slabsvm.runtime.arrays import BoolArray, FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.caller import counted, warn
 from slabsvm.runtime.sklearn_private import FiniteReal, Interval, StrOptions
-
-# Steps that a solution is polished with at most, for each sample. 50 were too few near collapse: the gap stayed larger
-# than what scores differ by.
-STEPS_TO_POLISH = 1000
 
 
 @parameters
@@ -227,9 +222,9 @@ class SupportVectorDetector(KernelDetector):
         held = gram
         # Where all samples are free, as of a slab that collapsed, a path has no bounds to make detours at.
         bounded = not ((solution.multipliers > 0) & (solution.multipliers < dual.caps)).any(axis=0).all()
-        if self.offsets == "leave-one-out" and bounded:
+        if self.offsets == "leave-one-out" and bounded and self.max_iter < 0 and solution.converged:
             held = gram.held() if gram.n_samples <= HELD else gram
-            solution = self._polished(dual, held, solution)
+            solution = polished(dual, held, solution)
         left_out = start.left_out_of(dual, gram, solution) if start else None
         return self._read_off(training, Solved(kernel, held, dual, solution, left_out), gram)
 
@@ -276,27 +271,6 @@ class SupportVectorDetector(KernelDetector):
         elif text := unresolved(dual, gram, solution, model=type(self).__name__, tol=self.tol, kernel=self.kernel):
             warn(text, ConvergenceWarning)
         return solution
-
-    def _polished(self, dual: Dual, gram: Gram, solution: Solution) -> Solution:
-        """Return the solution at a gap that leave-one-out scores are exact for, or as near as so many steps lead."""
-        if self.max_iter >= 0 or not solution.converged or solution.relative_gap <= POLISHED:
-            return solution
-        from slabsvm.solvers import loop
-
-        solution = polished(dual, gram, solution)
-        if solution.relative_gap <= POLISHED or gram.n_samples > EXACT:
-            return solution
-        nearer = loop.solve(
-            dual,
-            gram,
-            tol=POLISHED,
-            max_iter=STEPS_TO_POLISH * gram.n_samples,
-            cache_bytes=float(self.cache_size) * 1e6,
-            start=solution.multipliers,
-        )
-        if nearer.gap > solution.gap:
-            return solution
-        return replace(nearer, iterations=solution.iterations + nearer.iterations, status=solution.status)
 
     def _read_off(self, training: Training, solved: Solved, given: Gram) -> SupportVectorModel:
         """Return what follows from a solution; K as it was given is what a later fit may share."""

@@ -324,9 +324,9 @@ class ActiveSet:
         return images
 
 
-def polished(dual: Dual, gram: Gram, solution: Solution, tol: float = POLISHED) -> Solution:
-    """Return the solution at the optimum, or as near to a relative gap of tol as paths lead; its status stays."""
-    diagonal, point = float(gram.diagonal.mean()), Point(dual, solution.multipliers, solution.scores)
+def optimum_from(dual: Dual, gram: Gram, point: Point, tol: float) -> Point:
+    """Return the optimum, or as near to a relative gap of tol as paths from a feasible point lead."""
+    diagonal = float(gram.diagonal.mean())
     for stage in range(STAGES):
         n_free = free_or_next(dual, point).any(axis=0).sum()
         gap = dual.relative(point.gap, point.objective, diagonal)
@@ -341,6 +341,12 @@ def polished(dual: Dual, gram: Gram, solution: Solution, tol: float = POLISHED) 
         if found is None or not found.gap < point.gap:
             break
         point = found
+    return point
+
+
+def polished(dual: Dual, gram: Gram, solution: Solution, tol: float = POLISHED) -> Solution:
+    """Return the solution at the optimum, or as near to a relative gap of tol as paths lead; its status stays."""
+    point = optimum_from(dual, gram, Point(dual, solution.multipliers, solution.scores), tol)
     if not point.gap < solution.gap:
         return solution
     return replace(
@@ -350,6 +356,6 @@ def polished(dual: Dual, gram: Gram, solution: Solution, tol: float = POLISHED) 
         offsets=point.offsets,
         objective=point.objective,
         gap=point.gap,
-        relative_gap=dual.relative(point.gap, point.objective, diagonal),
+        relative_gap=dual.relative(point.gap, point.objective, float(gram.diagonal.mean())),
         face=None,
     )

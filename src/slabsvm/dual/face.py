@@ -26,6 +26,8 @@ from slabsvm.runtime.arrays import AnyFloatArray, BoolArray, FloatArray, IndexAr
 RIDGE: dict[Any, float] = {np.float64: 1e-13, np.float32: 1e-6}
 # The number of times that the sums' error is solved for.
 REFINEMENTS = 2
+# A change whose sums are off by more than this share of what it moves is spoiled by rounding.
+SPOILED = 1e-3
 # Of (M^-1)_gg, relative to 1 / the diagonal of K: less is rounding, where none that stays can take what leaves.
 LEAST_SHARE = 1e-10
 
@@ -194,6 +196,33 @@ class Face:
     def to_optimum(self, scores: FloatArray) -> FloatArray:
         """Return the change of beta_F, shape (f,), from where samples have these scores to the face's optimum."""
         return self.solve(-scores[self.samples, None], np.zeros((self.memberships.shape[1], 1)))[:, 0]
+
+    def step(self, multipliers: FloatArray, scores: FloatArray) -> FloatArray:
+        """Return multipliers at the optimum of the face, (P, m), or where the first of them meets its bound on the way.
+
+        They stay where rounding spoils the way.
+        """
+        change, members = self.to_optimum(scores), self.memberships[self.samples]
+        off = change @ members
+        if not np.abs(off).max(initial=0.0) <= SPOILED * np.abs(change).sum():
+            return multipliers
+        change = change - members @ (off / members.sum(axis=0))
+        free = self.free[:, self.samples]
+        moves = self.dual.signs[:, None] * change * free
+        shared = free.sum(axis=0) > 1
+        if shared.any():
+            moves[:, shared] *= 0.5
+            moves[:, shared] -= moves.sum(axis=1, keepdims=True) / np.count_nonzero(shared)
+        values, caps = multipliers[:, self.samples], self.dual.caps[:, self.samples]
+        room = np.where(moves > 0, caps - values, values)
+        reaches = np.divide(room, np.abs(moves), out=np.full_like(room, np.inf), where=moves != 0)
+        reach = min(1.0, float(reaches.min(initial=np.inf)))
+        stepped = multipliers.copy()
+        blocked = reaches <= reach if reach < 1.0 else np.zeros_like(free)
+        stepped[:, self.samples] = np.where(
+            blocked, np.where(moves > 0, caps, 0.0), np.clip(values + reach * moves, 0.0, caps)
+        )
+        return stepped
 
 
 def _solved_twice(factor: FloatArray, right: FloatArray, least: float) -> FloatArray:

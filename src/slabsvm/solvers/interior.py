@@ -19,7 +19,6 @@ import numpy as np
 from slabsvm.dual.face import Face
 from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Point, Solution, Status, certified
-from slabsvm.dual.walk import Walk
 from slabsvm.gram.base import Gram
 from slabsvm.gram.dense import Dense
 from slabsvm.runtime.arrays import FloatArray
@@ -120,9 +119,7 @@ def _at_the_vertex_of(best: Point, gram: Gram) -> Point:
                 if solvable:
                     face.factor(gram.block(face.samples, face.samples), divide=gram.divide)
             if solvable:
-                walk = Walk(face, point.multipliers, point.scores)
-                walk.go(1)
-                point = _point(dual, gram, walk.multipliers)
+                point = _point(dual, gram, face.step(point.multipliers, point.scores))
             best = min(best, point, key=lambda one: one.gap)
     return best
 

@@ -16,18 +16,22 @@ from typing import Any
 
 import numpy as np
 
+from slabsvm.dual.active_set import HELD, optimum_from
 from slabsvm.dual.face import Face
 from slabsvm.dual.leave_one_out import LARGE
 from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Point, Solution, Status, certified
-from slabsvm.dual.walk import Walk
 from slabsvm.gram.base import SMALL, Gram, refuse_negative_curvature
+from slabsvm.gram.dense import Dense
 from slabsvm.runtime.arrays import FloatArray, IndexArray, pieces
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.solvers.equal_scores import equal_scores, equal_scores_by_products
-from slabsvm.solvers.kernel_cache import LEAST_SPACE, KernelCache, padded
+from slabsvm.solvers.kernel_cache import KernelCache, padded
 from slabsvm.solvers.tuning import TUNING, Tuning
 from slabsvm.solvers.working_set import NEWCOMERS, WorkingSets, candidates_of
+
+# A gap at which nothing is left to gain.
+OPTIMAL = 1e-10
 
 
 @ONE_BLAS_THREAD
@@ -282,28 +286,26 @@ class _Rounds:
         return ((self.point.multipliers > 0) & (self.point.multipliers < self.dual.caps)).any(axis=0)
 
     def _on_face(self) -> None:
-        """Go to the optimum of the free samples' face, or some way towards it, if its factor is worth its cost.
-
-        Where a bound blocks the way, the variable stays there; the descent picks it up again.
-        """
-        if self.cache.holds_everything and not self.tried:
+        """Follow a path of the active set, if the descent since the last one cost as much as a factor."""
+        if not self.cache.holds_everything:
+            return
+        if not self.tried:
             self.tried = True
             collapsed = self.dual.n_planes > 1 and self._free().mean() > self.tuning.equal
             equal = self.equal_scores() if collapsed else None
             self.point = min(self.point, equal or self.point, key=lambda point: point.gap)
             return
-        members, block = self.cache.members, self.cache.block
-        values = self.point.multipliers[:, members]
-        face = Face(self.dual.part(members), values)
-        n_free, turns = len(face.samples), self.working_sets.take_turns
-        cost = (n_free**3 + self.tuning.bounds * (20 * n_free**2 + 5e5)) / self.tuning.face_cost
-        if n_free < 2 or cost > self.credit or self.cache.dtype is np.float32 or (turns and len(members) > LEAST_SPACE):
-            return
-        self.credit, self.work = 0.0, self.work + cost
-        face.factor(block[np.ix_(face.samples, face.samples)], divide=self.gram.divide)
-        walk = Walk(face, values, self.point.scores[members])
-        walk.go(self.tuning.bounds)
-        self._keep_better(self._moved(members, walk.multipliers))
+        cost = int(self._free().sum()) ** 3 / self.tuning.face_cost
+        if cost <= self.credit and self.cache.dtype is np.float64 and self.dual.n_samples <= HELD:
+            self.credit, self.work = 0.0, self.work + cost
+            self._keep_better(self._nearer(self.point))
+
+    def _nearer(self, point: Point) -> Point:
+        """Return the optimum, or a point on paths that lead there."""
+        double = self.cache.holds_everything and self.cache.dtype is np.float64
+        K = self.cache.matrix.astype(np.float64, copy=False)
+        gram = Dense(K, self.gram.resolution) if double else self.gram
+        return optimum_from(self.dual, gram, point, OPTIMAL)
 
     def _keep_better(self, other: Point) -> bool:
         """Take a point that is better than the present one, and return whether it is.
@@ -315,27 +317,16 @@ class _Rounds:
         return better
 
     def _polish(self, doubt: float) -> float:
-        """Go to the optimum of the face at last: leave-one-out scores are exact there alone; return what is in doubt.
-
-        The face is kept with its factor, which these scores are made of.
-        """
-        settled = self.point
-        if self.face is not None and ((settled.multipliers > 0) & (settled.multipliers < self.dual.caps)).all():
+        """Go to the optimum at last: leave-one-out scores are exact there alone; return what is in doubt."""
+        n_free = int(self._free().sum())
+        known = self.face is not None and n_free == self.dual.n_samples
+        if known or self.dual.n_samples > HELD or n_free > LARGE:
             return doubt
-        face = Face(self.dual, settled.multipliers)
-        if not 2 <= len(face.samples) <= LARGE:
+        nearer = self._nearer(self.point)
+        if nearer is self.point or nearer.gap >= self.point.gap + doubt:
             return doubt
-        face.factor(self.gram.block(face.samples, face.samples), divide=self.gram.divide)
-        walk = Walk(face, settled.multipliers, settled.scores)
-        arrived = walk.go(self.tuning.bounds)
-        self.point = self._moved(np.arange(self.dual.n_samples), walk.multipliers)
-        polished, rest = self._settled()
-        if polished.gap + rest < settled.gap + doubt:
-            self.point, doubt = polished, rest
-            self.face = face if arrived and not walk.met else None
-        else:
-            self.point = settled
-        return doubt
+        self.point, self.face = nearer, None
+        return 0.0
 
     def _why_stopped(self, *, stalled: bool) -> Status:
         if not stalled:

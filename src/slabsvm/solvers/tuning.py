@@ -28,8 +28,6 @@ class Tuning:
     face_cost : float
         A sample in one step of the descent costs so many multiplications of a Cholesky factor (1.7 ns). A step on the
         face is taken where its factor costs no more than the descent since the last one.
-    bounds : int
-        Bounds that one such step meets at most.
     patience, progress : float
         Rounds without this much less gap after which a fit is called stalled; turns of all, where samples take turns.
     single_gap : float
@@ -60,7 +58,6 @@ class Tuning:
     gap_goal: float = 0.3
     turn_goal: float = 0.1
     face_cost: float = 100.0
-    bounds: int = 60
     patience: int = 20
     progress: float = 0.9
     single_gap: float = 1e-8
