@@ -54,9 +54,9 @@ WORK = 300_000_000
 # Sums and boxes are kept to within this share of the multipliers' sum.
 FEASIBLE = 1e-9
 # Samples nearest to a plane whose columns are computed at first, beside those that leave; and steps of a descent for
-# each sample.
+# each sample: as many of the most as all descents have time for.
 NEAR = 32
-STEPS = 2
+STEPS, MOST_STEPS = 2, 20
 # Bytes of K that are held at once.
 BLOCK_BYTES = 2**26
 
@@ -164,7 +164,8 @@ class Unlearning:
         # What a descent is worth trying for: after so many steps, what was clipped to its boxes stays.
         most_descents = WORK // max(1, STEPS * m * m)
         for row in rest[:most_descents]:
-            self._descended(sets[row], row, found)
+            steps = min(max(STEPS * m, WORK // (m * len(rest))), MOST_STEPS * m)
+            self._descended(sets[row], row, found, steps)
         for row in rest[most_descents:]:
             if not np.isfinite(found.gaps[row]):
                 self._clipped(sets[row], row, found)
@@ -327,8 +328,8 @@ class Unlearning:
         self._keep(point, row, found)
         return rest, point
 
-    def _descended(self, leaving: IndexArray, row: int, found: Unlearned) -> None:
-        """Go on from a change by the compiled descent."""
+    def _descended(self, leaving: IndexArray, row: int, found: Unlearned, steps: int) -> None:
+        """Go on from a change by the compiled descent, for so many steps at most."""
         from slabsvm.compiled import descent
 
         clipped = self._clipped(leaving, row, found)
@@ -351,7 +352,7 @@ class Unlearning:
             0.5 * self.allowed / max(abs(point.objective), least),
             0.0,
             LEAST * diagonal,
-            STEPS * m,
+            steps,
         )
         self._keep(self._point(rest, values), row, found)
 
