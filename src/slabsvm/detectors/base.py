@@ -206,7 +206,7 @@ class Detector(Scored):
             for, when many rows repeat and far more or fewer of those are accepted, when many have near copies, when a
             few rows make the scale of a feature, when a slab rejects the rows that it learned, when samples are few by
             number or by their uneven weights, when copies are most of them, or when left-out scores are estimates by
-            which planes may be off by half of a standard error. The text stays in `warning_`.
+            which the recall may be off by half of its standard error. The text stays in `warning_`.
         """
         del y
         return self._fit(X, sample_weight)
@@ -398,8 +398,8 @@ def fit_with_groups(self: D, X: Any, y: Any = None, sample_weight: Any = None, g
         cost of new positives, when offsets="training" will reject far more new positives than the parameters ask
         for, when many rows repeat and far more or fewer of those are accepted, when a few rows make the scale of a
         feature, when a slab rejects the rows that it learned, when samples are few by number or by their uneven
-        weights, when copies are most of them, or when left-out scores are estimates by which planes may be off by half
-        of a standard error. The text stays in `warning_`.
+        weights, when copies are most of them, or when left-out scores are estimates by which the recall may be off by
+        half of its standard error. The text stays in `warning_`.
     """
     del y
     return self._fit(X, sample_weight, groups)

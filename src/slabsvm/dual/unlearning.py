@@ -56,7 +56,7 @@ FEASIBLE = 1e-9
 # Samples nearest to a plane whose columns are computed at first, beside those that leave; and steps of a descent for
 # each sample: as many of the most as all descents have time for.
 NEAR = 32
-STEPS, MOST_STEPS = 2, 20
+STEPS, MOST_STEPS = 2, 60
 # Bytes of K that are held at once.
 BLOCK_BYTES = 2**26
 

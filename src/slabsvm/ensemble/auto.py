@@ -170,8 +170,8 @@ class AutoSlabSVM(WithProgress, Detector):
         saved.
     loo_scores_ : (n_samples,) array of float64
         The score of each training row without itself, which a row that was not drawn never was learned with; NaN where
-        its weight is 0. A row that repeats is without one of its copies. Where rows are few (fewer than 200, or
-        than 1,000 and five for each feature), by members of ten folds, which the rows' ranks draw.
+        its weight is 0. A row that repeats is without one of its copies. Where rows are few (fewer than 400, or
+        than 1,000 and ten for each feature), by members of ten folds, which the rows' ranks draw.
     loo_decisions_ : (n_samples,) array of float64
         ``loo_scores_ - offset_``: negative for the outliers among the training rows (`training_outliers`).
     sample_ : (n,) array of intp or None

@@ -24,7 +24,7 @@ NEARLY_COPIED = 0.2
 # Most rows are more than this share.
 MOST = 0.5
 
-# A warning is due where planes may be off by more than this share of what chance moves them by.
+# A warning is due where left-out scores may put the recall off by more than this share of its standard error.
 TELLING_ERROR = 0.5
 
 # Samples whose weights differ by a smaller share weigh alike.
@@ -193,30 +193,34 @@ def _lightest(weights: FloatArray) -> BoolArray:
 def inexact(errors: FloatArray | float, within: FloatArray, weights: FloatArray, groups: Groups | None) -> str:
     """Return the warning where planes by left-out scores may be off, and it matters, or nothing.
 
-    It does where such a move accepts or rejects more than TELLING_ERROR standard errors of the share beyond a plane.
+    It does where such moves accept or reject more new positives than TELLING_ERROR standard errors of the recall. One
+    sample more or less outside of a plane that leaves four outside is half of that plane's standard error, and nothing
+    to the recall.
 
     errors says how far inside and outside of where it is put each plane may belong, (2, P) or one number for all, in
     the unit of within; the others are as of `foretold`.
     """
     if not np.any(errors):
         return ""
-    shares, places = weights / weights.sum(), []
+    shares, moved = weights / weights.sum(), 0.0
     for plane, inside, outside in zip(within, *np.broadcast_to(errors, (2, len(within))), strict=True):
         order = np.argsort(plane, kind="stable")
         up_to = np.cumsum(shares[order]) - shares[order] / 2.0
-        less, here, more = np.interp([-outside, 0.0, inside], plane[order], up_to)
-        chance = math.sqrt(here * (1.0 - here) * float(shares @ shares))
-        if groups is not None:
-            chance = float(groups.shares(plane < 0).std(ddof=1)) / math.sqrt(groups.count)
-        places.append(((more - less) / 2.0, chance))
-    moved, chance = max(places, key=lambda place: place[0] - TELLING_ERROR * place[1])
+        less, more = np.interp([-outside, inside], plane[order], up_to)
+        moved += (more - less) / 2.0
+    accepted = inside_all(within)
+    if groups is None:
+        recall = float(shares @ accepted)
+        chance = math.sqrt(recall * (1.0 - recall) * float(shares @ shares))
+    else:
+        chance = float(groups.shares(accepted).std(ddof=1)) / math.sqrt(groups.count)
     if moved <= TELLING_ERROR * chance:
         return ""
     how_far = f"by {moved:.1%} of new positives" if np.isfinite(errors).all() else "by nobody knows how much"
     return (
-        f"Leave-one-out scores are estimates here (loo_error_), by which the share that a plane leaves outside may be "
-        f"off {how_far}, where chance makes {chance:.1%}. Put the threshold by rows that were held out: "
-        "ConformalDetector(model, method='prefit') does. Or use a larger cache_size, fewer rows, or a smaller gamma."
+        f"Leave-one-out scores are estimates here (loo_error_), so that the recall may be off {how_far}, where chance "
+        f"makes {chance:.1%}. Put the threshold by rows that were held out: ConformalDetector(model, method='prefit') "
+        "does. Or use a larger cache_size, fewer rows, or a smaller gamma."
     )
 
 
