@@ -83,10 +83,11 @@ def test_all_groups_count_alike_however_many_rows_they_have():
     X = np.concatenate([rng.normal(size=(18, 2)), 6 + 0.1 * rng.normal(size=(100, 2))])
     groups = np.concatenate([np.repeat(np.arange(9), 2), np.full(100, 9)])
     model = OneClassSVM(nu=0.15, gamma=0.3).fit(X, groups=groups)
-    assert model.expected_recall_ == pytest.approx(0.85, abs=0.05)
     assert (model.loo_decisions_[18:] < 0).all()
     shares = [(model.loo_decisions_[groups == g] >= 0).mean() for g in range(10)]
-    assert model.expected_recall_ == pytest.approx(np.mean(shares))
+    # A new group moves the plane's place among all rows by a part of its own weight, one in eleven.
+    assert np.mean(shares) == pytest.approx(0.85, abs=0.05)
+    assert 0 < np.mean(shares) - model.expected_recall_ < 1 / 11
     assert model.expected_recall_error_ == pytest.approx(np.std(shares, ddof=1) / np.sqrt(10))
     assert f"by left-out scores, +- {model.expected_recall_error_:.1%}" in model.summary()
 
@@ -192,7 +193,7 @@ def test_averaged_slabs_count_groups():
     # One group among 30, and the new row: a 31st of what is counted for the least normal.
     assert model.p_values(np.full((1, 3), 50.0)) == pytest.approx(1 / 31)
     shares = [(model.loo_decisions_[groups == g] >= 0).mean() for g in range(30)]
-    assert model.expected_recall_ == pytest.approx(np.mean(shares))
+    assert abs(np.mean(shares) - model.expected_recall_) < 1 / 31
     with pytest.raises(ValueError, match="max_fit_samples=100 draws some"):
         AutoSlabSVM(max_fit_samples=100).fit(X, groups=groups)
 

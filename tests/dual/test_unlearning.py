@@ -148,7 +148,7 @@ def test_scores_that_are_not_exact_have_an_error(monkeypatch):
     dual = one_class(np.ones(200), 0.1)
     solution = loop.solve(dual, Dense(K), tol=1e-9)
     monkeypatch.setattr(unlearning, "EVENTS", 0)
-    monkeypatch.setattr(unlearning, "STEPS", 0)
+    monkeypatch.setattr(unlearning, "MOST_STEPS", 0)
     assert leave_one_out(dual, Dense(K), solution).error > 0.0
 
 
@@ -167,6 +167,8 @@ def test_of_many_samples_those_near_the_planes_are_left_out_exactly(layout):
     assert off <= was
 
 
+# One feature makes K nearly singular, and a few paths of many fits do not arrive.
+@pytest.mark.warns("Leave-one-out scores are estimates here", cases=["one feature"])
 @pytest.mark.parametrize("estimator", [OneClassSVM(), OneClassSlabSVM()])
 @pytest.mark.parametrize("layout", ["ring", "one feature", "tiny clusters"])
 def test_new_rows_are_accepted_as_often_as_foretold(estimator, layout):

@@ -47,9 +47,13 @@ def test_left_out_planes_are_quantiles_of_left_out_scores(problem: Problem) -> N
     left_out, shares, (lower, upper) = slab.loo_scores_[counted], problem.shares[counted], problem.nus
     accepted = (left_out >= slab.rho_lower_) & (left_out <= slab.rho_upper_)
     assert 0.0 <= slab.expected_recall_ <= 1.0 + SHARES
-    # Where no row repeats, one of m + 1 may be stranger than all others.
-    least = len(np.unique(problem.X[counted], axis=0)) / (len(np.unique(problem.X[counted], axis=0)) + 1)
-    assert least * (shares @ accepted) - SHARES <= slab.expected_recall_ <= shares @ accepted + SHARES
+    # A new row that repeats none is one of n + 1 in random order, with those that are there once: at each plane one of
+    # them is on either side of it.
+    _, sample = np.unique(problem.X[counted], axis=0, return_inverse=True)
+    of_samples = np.bincount(sample.ravel(), weights=shares)
+    once = of_samples <= of_samples.min() * (1.0 + SHARES)
+    chance = of_samples[once].sum() * (1 + (problem.epsilon > 0)) / (once.sum() + 1)
+    assert abs(slab.expected_recall_ - shares @ accepted) <= chance + SHARES
     assert slab.training_recall_bound_ == pytest.approx(1.0 - problem.shares[slab.support_].sum(), abs=SHARES)
     # A plane that faces the limit of a local kernel is kept off it, which is said.
     if not slab.model_.infinity_warning:

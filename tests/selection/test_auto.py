@@ -194,7 +194,7 @@ def test_progress_counts_every_fit_and_what_it_raises_is_raised(X):
     with pytest.raises(RuntimeError, match="no 1"):
         AutoSlabSVM(progress=refuse).fit(X)
     told = []
-    model = AutoSlabSVM(progress=lambda *counts: told.append(counts)).fit(np.vstack([X, X + 0.01]))
+    model = AutoSlabSVM(progress=lambda *counts: told.append(counts)).fit(np.vstack([X + 0.01 * k for k in range(4)]))
     n_fits = len(model.members_)
     assert [counts[:2] for counts in told] == [(done, n_fits) for done in range(1, n_fits + 1)]
     assert told[-1][2] == 0.0

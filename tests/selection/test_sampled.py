@@ -68,7 +68,8 @@ def test_many_rows_are_learned_by_a_sample_and_the_others_put_the_threshold():
     others = np.setdiff1d(np.arange(20_000), model.sample_)
     # k - 1 of n are below, with k <= share (n + 1) < k + 1.
     assert 0 <= (model.predict(X[others]) == 1).mean() - 0.9 <= 2 / 19_700
-    assert model.expected_recall_ == (model.predict(X[others]) == 1).mean()
+    # One of n + 1 in random order is at or below the k-th.
+    assert model.expected_recall_ == pytest.approx((model.predict(X[others]) == 1).sum() / 19_701, abs=1e-12)
     # Deviations: .0021 of the threshold, .0021 of new rows.
     assert (model.predict(rows(20_000, 1)) == 1).mean() == pytest.approx(0.9, abs=0.012)
     assert (model.predict([[1e9, 0.0, 0.0], [0.0, -1e300, 0.0]]) == -1).all()
@@ -148,7 +149,10 @@ def test_threads_and_seeds_and_weights():
     others = np.setdiff1d(np.flatnonzero(weights), weighted.sample_)
     recall = np.average(weighted.predict(X[others]) == 1, weights=weights[others])
     assert recall == pytest.approx(0.9, abs=2e-3)
-    assert recall == pytest.approx(weighted.expected_recall_, abs=1e-12)
+    # Rows that weigh the least are in random order with those that repeat none.
+    once = np.count_nonzero(weights[others] == 1)
+    share = once / weights[others].sum()
+    assert abs(recall - weighted.expected_recall_) <= share / (once + 1)
     assert (np.isnan(weighted.loo_scores_) == (weights == 0)).all()
 
 

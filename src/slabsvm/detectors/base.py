@@ -29,7 +29,7 @@ from slabsvm.fitted.model import Model
 from slabsvm.fitted.scale import made_by_few
 from slabsvm.fitted.training import Training
 from slabsvm.fitted.weighting import checked_weights
-from slabsvm.runtime.arrays import BoolArray, FloatArray
+from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.caller import warn
 from slabsvm.runtime.objects import atomic
@@ -171,7 +171,8 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
             cost of new positives, when offsets="training" will reject far more new positives than the parameters ask
             for, when many rows repeat and far more or fewer of those are accepted, when many have near copies, when a
             few rows make the scale of a feature, when a slab rejects the rows that it learned, when samples are few by
-            number or by their uneven weights, or when copies are most of them. The text stays in `warning_`.
+            number or by their uneven weights, when copies are most of them, or when left-out scores are estimates by
+            which the recall may be off by half of its standard error. The text stays in `warning_`.
         """
         del y
         self.fit_training(self.training(X, sample_weight))
@@ -263,7 +264,7 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
             distinct,
             self._nominal_recall(),
             accepted=lambda some: nameless(self).decision_function(training.X[distinct.representatives[some]]) >= 0,
-            left_out=self._accepts_left_out,
+            left_out=lambda: recall.inside_all(self._within_planes()),
         )
 
     def _nearly_copied(self, training: Training) -> str:
@@ -320,10 +321,9 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
             return doubt
         return recall.too_few_distinct(training.distinct.weights, nominal)
 
-    def _accepts_left_out(self) -> BoolArray:
-        """Return which training samples are accepted by their leave-one-out scores, shape (n_samples,)."""
-        accepted: BoolArray = self.loo_scores_ >= self.offset_
-        return accepted
+    def _within_planes(self) -> FloatArray:
+        """Return how far inside each plane every training row lies by its leave-one-out score, (P, n_samples)."""
+        return np.asarray(self.loo_scores_ - self.offset_)[None, :]
 
     def _checked(self, X: Any, *, reset: bool, accept_sparse: str | bool = "csr") -> Any:
         return checked_rows(self, X, reset=reset, least=2, accept_sparse=accept_sparse)
@@ -393,7 +393,8 @@ def fit_with_groups(self: D, X: Any, y: Any = None, sample_weight: Any = None, g
         cost of new positives, when offsets="training" will reject far more new positives than the parameters ask
         for, when many rows repeat and far more or fewer of those are accepted, when a few rows make the scale of a
         feature, when a slab rejects the rows that it learned, when samples are few by number or by their uneven
-        weights, or when copies are most of them. The text stays in `warning_`.
+        weights, when copies are most of them, or when left-out scores are estimates by which the recall may be off by
+        half of its standard error. The text stays in `warning_`.
     """
     del y
     self.fit_training(self.training(X, sample_weight, groups))

@@ -26,10 +26,11 @@ from slabsvm.fitted import infinity
 from slabsvm.fitted.explanation import Explanation, Usual, summed
 from slabsvm.fitted.model import rounding_of
 from slabsvm.fitted.planes import SLAB_CONSTRAINTS, SlabPlanes, nominal_recall, planes_at, refuse_impossible
-from slabsvm.fitted.recall import LOST_RECALL
+from slabsvm.fitted.recall import LOST_RECALL, alike, too_uneven
 from slabsvm.fitted.repeats import beside_repeats
 from slabsvm.fitted.scale import made_by_few
 from slabsvm.fitted.sources import is_dask, refuse_what_is_not_finite, rows_in_memory, rows_in_place, source_of
+from slabsvm.fitted.training import may_be_counts
 from slabsvm.kernels.base import LARGEST_KERNEL_VALUE
 from slabsvm.kernels.landmarks import Landmarks, landmarks
 from slabsvm.kernels.surroundings import Surroundings
@@ -226,8 +227,8 @@ class LinearOneClassSlabSVM(OutlierMixin, BaseEstimator):
             When the passes stopped before the duality gap was within tol.
         slabsvm.SlabCollapseWarning
             When w is zero, when the slab has no width, when the row of zeros is accepted or is kept outside at the cost
-            of training rows, when a few rows make the scale of a feature, or when the slab rejects the rows that it
-            learned. The text stays in `warning_`.
+            of training rows, when a few rows make the scale of a feature, when the slab rejects the rows that it
+            learned, or when weights are so uneven that few are left. The text stays in `warning_`.
         """
         from slabsvm.solvers import streaming
 
@@ -260,7 +261,8 @@ class LinearOneClassSlabSVM(OutlierMixin, BaseEstimator):
         planes = planes_at(offsets, rounding, self, scores=scores, weights=survey.weights, local=False)
         self.__dict__.update(planes.attributes)
         learned = float(np.average(planes.between(scores), weights=survey.weights))
-        self._warn(rows, rounding, learned, moved=bool((offsets != wanted).any()))
+        uneven = self._uneven(source.weights, survey)
+        self._warn(rows, rounding, learned, uneven, moved=bool((offsets != wanted).any()))
         return self
 
     def project(self, X: Any) -> Any:
@@ -342,7 +344,14 @@ class LinearOneClassSlabSVM(OutlierMixin, BaseEstimator):
         dual = one_class_slab(distinct.weights, self.nu_lower, self.nu_upper, float(self.epsilon))
         return beside_repeats(dual, own, own, offsets, rounding)[1]
 
-    def _warn(self, rows: Any, rounding: float, learned: float, *, moved: bool) -> None:
+    def _uneven(self, weights: FloatArray | None, survey: Surveyed) -> str:
+        """Return a warning where weights leave little to put planes by, and say not how often rows were seen."""
+        if self.offsets != "leave-one-out" or weights is None or alike(weights):
+            return ""
+        doubt = too_uneven(weights, nominal_recall(self.nu_lower, self.nu_upper, self.epsilon))
+        return "" if doubt and may_be_counts(survey.weights, survey.rows) else doubt
+
+    def _warn(self, rows: Any, rounding: float, learned: float, uneven: str, *, moved: bool) -> None:
         if self.status_ == "stalled":
             warn(
                 f"LinearOneClassSlabSVM stopped at a relative duality gap of {self.relative_gap_:.2g}, where tol asks "
@@ -352,7 +361,7 @@ class LinearOneClassSlabSVM(OutlierMixin, BaseEstimator):
         # A gamma that was given as a number is of no scale of the rows'.
         of_rows = self.feature_map is None or isinstance(self.gamma, str)
         by_few = made_by_few(rows, getattr(self, "feature_names_in_", None)) if of_rows else ""
-        doubts = (self._diagnosis(rounding, learned, moved=moved), by_few)
+        doubts = (self._diagnosis(rounding, learned, moved=moved), by_few, uneven)
         self.warning_ = " ".join(text for text in doubts if text)
         if self.warning_:
             warn(self.warning_, SlabCollapseWarning)

@@ -104,9 +104,10 @@ class OneClassSlabSVM(SupportVectorDetector):
     status_ : str
         "converged", "degenerate" (w = 0 is optimal), "iteration limit", "slow", "cache limit" or "stalled".
     expected_recall_ : float
-        The share of new positives that this model is expected to accept, by leave-one-out: that of the m training
-        samples which it accepts without having learned them, times m / (m + 1), since a new one may be stranger than
-        all of them; with groups their mean share, and with offsets="training" `training_recall_bound_`.
+        The share of new positives that this model is expected to accept, by leave-one-out: by how many of the m
+        training samples it accepts without having learned them, and where in the m + 1 gaps between their scores the
+        planes lie (docs/developers/offsets.md); with groups that of a new group, and with offsets="training"
+        `training_recall_bound_`.
     expected_recall_error_ : float
         Its standard error: sqrt(r (1 - r) / (m + 2)) for a recall of r, or by how much groups differ. Only with
         offsets="leave-one-out".
@@ -203,9 +204,10 @@ class OneClassSlabSVM(SupportVectorDetector):
             return self.planes_.two_sided(scores, self.model_.log_mass_of_others)
         return np.asarray(np.minimum(scores - self.rho_lower_, self.rho_upper_ - scores))
 
-    def _accepts_left_out(self) -> BoolArray:
+    def _within_planes(self) -> FloatArray:
         # Leave-one-out scores are those of `project`.
-        return self.planes_.between(self.loo_scores_)
+        lower, upper = self.loo_scores_ - self.planes_.lower, self.planes_.upper - self.loo_scores_
+        return np.stack([lower, upper] if np.isfinite(self.planes_.upper) else [lower])
 
     def _nominal_recall(self) -> float:
         return nominal_recall(self.nu_lower, self.nu_upper, self.epsilon)

@@ -23,7 +23,7 @@ from slabsvm.detectors.base import fit_with_groups, parameters
 from slabsvm.detectors.kernelized import GramFactory, KernelDetector, samples_of, surroundings_of
 from slabsvm.dual.active_set import HELD, polished
 from slabsvm.dual.leave_one_group_out import groups_left_out
-from slabsvm.dual.leave_one_out import LeaveOneOut, error_of, leave_one_out
+from slabsvm.dual.leave_one_out import LeaveOneOut, errors_of, largest_error, leave_one_out
 from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Solution
 from slabsvm.fitted import infinity, recall
@@ -39,7 +39,7 @@ from slabsvm.kernels.expansion import Expansion
 from slabsvm.kernels.rbf import RBF
 from slabsvm.kernels.surroundings import Surroundings
 from slabsvm.kernels.tables import Projection
-from slabsvm.runtime.arrays import BoolArray, FloatArray
+from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.caller import counted, warn
 from slabsvm.runtime.sklearn_private import FiniteReal, Interval, StrOptions
@@ -244,9 +244,7 @@ class SupportVectorDetector(KernelDetector):
         super()._take(training, fitted)
         if self.offsets == "leave-one-out":
             rows, weights = training.counted
-            self.expected_recall_ = float(weights @ self._accepts_left_out()[rows] / weights.sum())
-            if training.groups is None:
-                self.expected_recall_ = recall.foretold(self.expected_recall_, weights)[0]
+            self.expected_recall_ = recall.foretold(self._within_planes()[:, rows], weights, training.groups)[0]
         start = self.model_.start
         self.model_ = replace(self.model_, start=start.without_gram if start and self.warm_start else None)
 
@@ -277,13 +275,13 @@ class SupportVectorDetector(KernelDetector):
         gram, dual, solution = solved.gram, solved.dual, solved.solution
         support, expansion = self._held(training, solved)
         unseen, offsets = Unseen(solution.scores, training.distinct.weights, None), solution.offsets
-        left_out, loo_error, closed = None, None, None
+        left_out, closed, loo_errors = None, None, np.zeros((2, dual.n_planes))
         # What a score's rounding is measured by: the sum's largest terms, where training samples lie on the planes and
         # a new score must meet theirs; with leave-one-out planes, which may lie far below those terms, the sizes of the
         # planes and of the training scores that they were subtracted from.
         size = float(np.abs(solved.beta).sum()) * float(gram.diagonal.max(initial=0.0))
         if self.offsets == "leave-one-out":
-            unseen, loo_error, closed = self._left_out(training, solved)
+            unseen, loo_errors, closed = self._left_out(training, solved)
             left_out = unseen.scores
             offsets = (dual if unseen.groups is None else dual.over(unseen.weights)).offsets(left_out)
             size = float(np.abs(offsets).max() + np.abs(solution.scores).max())
@@ -303,6 +301,7 @@ class SupportVectorDetector(KernelDetector):
         )
         boundary = self._boundary(solved, replace(unseen, scores=lying), offsets, rounding)
         learned = dual.accepts(solution.scores, offsets, rounding)
+        within = None if left_out is None else dual.distances(left_out, offsets) + rounding
         return SupportVectorModel(
             kernel=solved.kernel,
             expansion=expansion,
@@ -311,9 +310,10 @@ class SupportVectorDetector(KernelDetector):
             offset=boundary["offset_"],
             rounding=rounding,
             loo_scores=None if left_out is None else training.by_row(left_out),
-            loo_error=loo_error,
+            loo_error=None if left_out is None else largest_error(loo_errors),
             loo_log_mass=_log_mass_without_groups(training, unseen.groups, support, expansion),
-            recall_error=None if left_out is None else _recall_error(unseen, dual.accepts(left_out, offsets, rounding)),
+            recall_error=None if within is None else recall.foretold(within, unseen.weights, unseen.groups)[1],
+            inexact_warning="" if within is None else recall.inexact(loo_errors, within, unseen.weights, unseen.groups),
             infinity_warning=infinity_warning,
             squared_norm=solved.squared_norm,
             length=float(gram.diagonal[0]),
@@ -328,8 +328,8 @@ class SupportVectorDetector(KernelDetector):
             start=Start(training.distinct.keys, dual, replace(solution, face=None), given, closed),
         )
 
-    def _left_out(self, training: Training, solved: Solved) -> tuple[Unseen, float, LeaveOneOut | None]:
-        """Return what positives score without themselves, or without their groups, and how far planes can be off.
+    def _left_out(self, training: Training, solved: Solved) -> tuple[Unseen, FloatArray, LeaveOneOut | None]:
+        """Return what positives score without themselves, or without their groups, and how far each plane can be off.
 
         And what leaving each sample out does, where that is what was asked.
         """
@@ -338,12 +338,16 @@ class SupportVectorDetector(KernelDetector):
             found, off = groups_left_out(dual, gram, solution, groups)
             scores = np.concatenate(found)
             doubts = np.repeat(off, [len(each) for each in found])
-            error = error_of(dual.over(groups.weights), scores, np.flatnonzero(doubts), doubts[doubts > 0])
-            return Unseen(scores, groups.weights, groups), error, None
+            errors = errors_of(dual.over(groups.weights), scores, np.flatnonzero(doubts), doubts[doubts > 0])
+            return Unseen(scores, groups.weights, groups), errors, None
         closed = solved.left_out
         if closed is None:
             closed = leave_one_out(dual, gram, solution, cache_bytes=float(self.cache_size) * 1e6)
-        return Unseen(closed.scores, training.distinct.weights, None), closed.error, closed
+        return (
+            Unseen(closed.scores, training.distinct.weights, None),
+            np.broadcast_to(closed.errors, (2, dual.n_planes)),
+            closed,
+        )
 
     def _usual(self, training: Training, solved: Solved, position: Expansion | Projection) -> Usual | None:
         """Return what each feature adds to training rows, where features add up."""
@@ -387,7 +391,7 @@ class SupportVectorDetector(KernelDetector):
 
     def _misplaced(self) -> str:
         """Return what is wrong with where the planes are, and what to do, or nothing."""
-        texts = [self.model_.infinity_warning]
+        texts = [self.model_.infinity_warning, self.model_.inexact_warning]
         if self.offsets == "training":
             fit, nominal = self.model_, self._nominal_recall()
             texts.append(recall.bounded(fit.training_recall_bound, fit.recall_of_repeats, nominal, self._remedy()))
@@ -408,13 +412,6 @@ def _log_mass_without_groups(
     of_samples[support.samples] = groups.of_samples[training.distinct.group[support.rows]]
     rows = training.X[groups.representatives]
     return training.by_row(expansion.log_mass(rows, apart=(groups.numbers, of_samples)))
-
-
-def _recall_error(unseen: Unseen, accepted: BoolArray) -> float:
-    """Return the standard error of the recall, of what is accepted by left-out scores, (p,): over groups, if any."""
-    if unseen.groups is None:
-        return recall.foretold(float(unseen.weights @ accepted / unseen.weights.sum()), unseen.weights)[1]
-    return float(unseen.groups.shares(accepted).std(ddof=1) / np.sqrt(unseen.groups.count))
 
 
 def _solver(name: str) -> Callable[..., Solution]:

@@ -130,6 +130,7 @@ class SVDD(SupportVectorDetector):
             fit,
             objective=fit.objective - 0.5 * taken_off,
             loo_scores=loo_scores,
+            loo_error=None if fit.loo_error is None else 2.0 * fit.loo_error,
             boundary={**fit.boundary, "nu_": nu},
         )
 

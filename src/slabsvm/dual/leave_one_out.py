@@ -73,14 +73,24 @@ class LeaveOneOut:
         the planes.
     removed : (m,) array
         beta_i: what is left out.
-    error : float
-        About how far the planes can be off because scores are no more than estimates; 0 where all are exact to within
-        the solution's gap, infinite where nobody knows.
+    errors : (2, P) array, or a float for all
+        About how far inside and outside of where it is put each plane may belong, because scores are no more than
+        estimates; 0 where all are exact to within the solution's gap, infinite where nobody knows.
     """
 
     scores: FloatArray
     removed: FloatArray
-    error: float = 0.0
+    errors: FloatArray | float = 0.0
+
+    @property
+    def error(self) -> float:
+        """About how far the planes can be off: the mean of both sides, of the worse plane."""
+        return largest_error(self.errors)
+
+
+def largest_error(errors: FloatArray | float) -> float:
+    """Return the mean of both sides of errors, (2, P) or one number for all, of the worse plane."""
+    return float(np.max(np.mean(np.atleast_2d(errors), axis=0)))
 
 
 @ONE_BLAS_THREAD
@@ -119,17 +129,19 @@ def leave_one_out(dual: Dual, gram: Gram, solution: Solution, *, exact: int = EX
         # Where the boxes of the others cannot take what a sample leaves, no problem without it has a solution.
         scores[impossible] = closed_form(dual, gram, solution).scores[impossible]
     doubtful = ~found.exact & ~np.isnan(found.gaps)
-    error = error_of(dual, scores, held[doubtful], np.sqrt(2.0 * found.gaps[doubtful] * gram.diagonal[held[doubtful]]))
-    return LeaveOneOut(scores, removed, error)
+    reach = np.sqrt(2.0 * found.gaps[doubtful] * gram.diagonal[held[doubtful]])
+    return LeaveOneOut(scores, removed, errors_of(dual, scores, held[doubtful], reach))
 
 
-def error_of(dual: Dual, scores: FloatArray, samples: IndexArray, errors: FloatArray) -> float:
-    """Return by how much the planes move as the scores of some samples do, by so much up or down."""
+def errors_of(dual: Dual, scores: FloatArray, samples: IndexArray, errors: FloatArray) -> FloatArray:
+    """Return how far inside and outside each plane moves, (2, P), as the scores of some samples do, by so much."""
     if not len(samples):
-        return 0.0
+        return np.zeros((2, dual.n_planes))
     moved = np.repeat(scores[None], 2, axis=0)
     moved[:, samples] += [errors, -errors]
-    return float(np.abs(dual.offsets(moved[0]) - dual.offsets(moved[1])).max()) / 2.0
+    here, higher, lower = dual.offsets(scores), dual.offsets(moved[0]), dual.offsets(moved[1])
+    # What is above the lower plane, and below the upper one, is inside.
+    return np.where(dual.signs > 0, [higher - here, here - lower], [here - lower, higher - here])
 
 
 def _exact_near_planes(unlearning: Unlearning, closed: LeaveOneOut, held: IndexArray) -> LeaveOneOut:
@@ -138,7 +150,7 @@ def _exact_near_planes(unlearning: Unlearning, closed: LeaveOneOut, held: IndexA
     todo = np.zeros(dual.n_samples, dtype=bool)
     todo[held] = True
     offsets = dual.offsets(scores)
-    error, doubts = 0.0, np.zeros(dual.n_samples)
+    moved, doubts = np.zeros(dual.n_planes), np.zeros(dual.n_samples)
     for _ in range(ROUNDS):
         near = np.zeros(dual.n_samples, dtype=bool)
         for distances in np.abs(scores - offsets[:, None]):
@@ -153,11 +165,11 @@ def _exact_near_planes(unlearning: Unlearning, closed: LeaveOneOut, held: IndexA
         scores[some[good]] = (found.scores[np.arange(len(some)), some] + found.changes @ dual.linear)[good]
         todo[some] = False
         moved = np.abs(dual.offsets(scores) - offsets)
-        offsets, error = dual.offsets(scores), float(moved.max())
+        offsets = dual.offsets(scores)
         if (moved <= SETTLED * _standard_errors(dual, scores)).all():
             break
     off = np.flatnonzero(doubts)
-    return LeaveOneOut(scores, closed.removed, error + error_of(dual, scores, off, doubts[off]))
+    return LeaveOneOut(scores, closed.removed, moved + errors_of(dual, scores, off, doubts[off]))
 
 
 def _standard_errors(dual: Dual, scores: FloatArray) -> FloatArray:

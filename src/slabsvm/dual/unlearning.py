@@ -28,9 +28,9 @@ EXACT = 1000
 # What a path says of scores is compared with K along so many random directions, and believed to so small a share of the
 # gap that is allowed.
 PROBES, BELIEVED = 8, 1e-2
-# Where paths do not arrive, descents are tried, for so many steps times samples in all, which take half a second, and
-# so many steps for each sample at once.
-WORK, STEPS = 300_000_000, 2
+# Where paths do not arrive, descents are tried, for so many steps times samples in all, which take half a second: for
+# each sample so many steps, or as many of the most as all descents have time for.
+WORK, STEPS, MOST_STEPS = 300_000_000, 2, 60
 # Sums and boxes are kept to within this share of the multipliers' sum.
 FEASIBLE = 1e-9
 
@@ -102,7 +102,8 @@ class Unlearning(ActiveSet):
         # What a descent is worth trying for: after so many steps, what was clipped to its boxes stays.
         most_descents = WORK // max(1, STEPS * m * m)
         for row in rest[:most_descents]:
-            self._descended(sets[row], row, found)
+            steps = min(max(STEPS * m, WORK // (m * len(rest))), MOST_STEPS * m)
+            self._descended(sets[row], row, found, steps)
         for row in rest[most_descents:]:
             if not np.isfinite(found.gaps[row]):
                 self._clipped(sets[row], row, found)
@@ -208,8 +209,8 @@ class Unlearning(ActiveSet):
         self._keep(point, row, found)
         return rest, point
 
-    def _descended(self, leaving: IndexArray, row: int, found: Unlearned) -> None:
-        """Go on from a change by the compiled descent."""
+    def _descended(self, leaving: IndexArray, row: int, found: Unlearned, steps: int) -> None:
+        """Go on from a change by the compiled descent, for so many steps at most."""
         from slabsvm.compiled import descent
 
         clipped = self._clipped(leaving, row, found)
@@ -232,7 +233,7 @@ class Unlearning(ActiveSet):
             0.5 * self.allowed / max(abs(point.objective), least),
             0.0,
             LEAST * diagonal,
-            STEPS * m,
+            steps,
         )
         self._keep(self._point(rest, values), row, found)
 

@@ -27,7 +27,7 @@ from slabsvm.ensemble.sampled import Drawn, Sample
 from slabsvm.ensemble.surprise import Shares, Surprise
 from slabsvm.fitted.explanation import Explanation
 from slabsvm.fitted.model import Model, rounding_of
-from slabsvm.fitted.recall import too_uneven
+from slabsvm.fitted.recall import foretold, too_uneven
 from slabsvm.fitted.sources import is_dask, rows_in_memory, rows_in_place, source_of
 from slabsvm.fitted.training import Training, whole_multiples
 from slabsvm.runtime.arrays import FloatArray, IndexArray
@@ -173,8 +173,8 @@ class AutoSlabSVM(WithProgress, Detector):
         saved.
     loo_scores_ : (n_samples,) array of float64
         The score of each training row without itself, which a row that was not drawn never was learned with; NaN where
-        its weight is 0. A row that repeats is without one of its copies. Where rows are few (fewer than 200, or
-        than 1,000 and five for each feature), by members of ten folds, which the rows' ranks draw.
+        its weight is 0. A row that repeats is without one of its copies. Where rows are few (fewer than 400, or
+        than 1,000 and ten for each feature), by members of ten folds, which the rows' ranks draw.
     loo_decisions_ : (n_samples,) array of float64
         ``loo_scores_ - offset_``: negative for the outliers among the training rows (`training_outliers`).
     sample_ : (n,) array of intp or None
@@ -416,9 +416,7 @@ class AutoSlabSVM(WithProgress, Detector):
             n_judging, masses = float(len(scores)), np.ones(len(scores)) if weights is None else weights
         rounding = rounding_of(abs(offset) + 1.0)
         offset -= rounding
-        # Of n + 1 rows in random order, a new one may be the lowest; equal rows are rows, too.
-        n = n_judging if training.groups is not None else max(n_judging, float(np.count_nonzero(training.weights)))
-        expected = min(float(np.average(scores >= offset, weights=masses)), n / (n + 1.0))
+        expected, _ = foretold((scores - offset)[None, :], masses, training.groups)
         return CombinedModel(
             offset=offset,
             rounding=rounding,

@@ -106,7 +106,14 @@ class Surprise:
         return found
 
     def of_learned(self, scores: FloatArray) -> FloatArray:
-        """Return the surprise of training rows' own left-out scores, (n,), each of which counts itself."""
-        rows = self.shares.rows
-        below = np.searchsorted(self.shares.scores, scores + TIE * self.excess, side="right")
-        return np.asarray(-np.log(np.maximum(rows[below], np.finfo(np.float64).tiny) / rows[-1]))
+        """Return the surprise of training rows' own left-out scores, (n,), as that of a new row among the others.
+
+        Each counts itself, and the lowest is as far beyond the others as a new row would be.
+        """
+        rows, ordered = self.shares.rows, self.shares.scores
+        below = np.searchsorted(ordered, scores + TIE * self.excess, side="right")
+        found = -np.log(np.maximum(rows[below], np.finfo(np.float64).tiny) / rows[-1])
+        if len(ordered) > 1:
+            with np.errstate(over="ignore"):
+                found += np.minimum(np.maximum(ordered[1] - scores, 0.0) / self.excess, LARGEST)
+        return np.asarray(found)

@@ -334,6 +334,8 @@ class SupportVectorModel(KernelModel):
     start : Start or None
     usual : Usual or None
         What each feature adds to training rows' positions, under a linear or an additive kernel.
+    inexact_warning : str
+        What is wrong where left-out scores are estimates by which planes may be far off, or nothing; not in a file.
     """
 
     support: Support
@@ -351,6 +353,7 @@ class SupportVectorModel(KernelModel):
     status: Annotated[str, Choice(STATUSES)]
     start: Annotated[Start | None, NOT_KEPT]
     usual: Usual | None
+    inexact_warning: str = ""
 
     @property
     def training_recall_bound(self) -> float:

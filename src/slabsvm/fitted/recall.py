@@ -9,6 +9,7 @@ from itertools import count
 import numpy as np
 
 from slabsvm.data.distinct import FAR_BELOW, NEIGHBOURS, Distinct
+from slabsvm.data.groups import Groups
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
 
 # A warning is due where the expected recall is less than the parameters ask for by more than this.
@@ -23,24 +24,90 @@ NEARLY_COPIED = 0.2
 # Most rows are more than this share.
 MOST = 0.5
 
+# A warning is due where left-out scores may put the recall off by more than this share of its standard error.
+TELLING_ERROR = 0.5
+
 # Samples whose weights differ by a smaller share weigh alike.
 SAME_WEIGHT = 1e-9
 
 
-def foretold(share: float, weights: FloatArray) -> tuple[float, float]:
-    """Return the recall to expect of a threshold that accepts a share of m samples by left-out scores, and its error.
+def foretold(within: FloatArray, weights: FloatArray, groups: Groups | None = None) -> tuple[float, float]:
+    """Return the recall to expect of planes that were put by left-out scores, and its standard error.
 
-    Of m + 1 rows in random order a new one is below the k-th lowest of the others with probability k / (m + 1): the
-    recall has a beta distribution, of the mean share m / (m + 1) and the variance r (1 - r) / (m + 2). Samples that
-    repeat, those that weigh more than the lightest, are no new rows, and lose nothing.
+    Of m + 1 rows in random order a new one is below the k-th lowest of the others with probability k / (m + 1), and of
+    the m + 1 gaps between their scores it falls into each alike. A plane a share f of the way from the k-th lowest to
+    the next has (k + f) / (m + 1) of new rows below it: one on a score counts that whole, and one that is midway
+    between two scores, as a quantile is where nu m is a whole number, half of the gap. Where a samples lie inside P
+    planes, (a + 1 - sum f_p) / (m + 1) of new rows do. Halfway in score is halfway in rank where scores are spread
+    evenly between two neighbours; of an exponential tail that is off by a tenth of what f = 1 for it would be.
+
+    Samples that repeat, those that weigh more than the lightest, are no new rows: rows that repeat them are accepted
+    where they are. The law holds for the others, among each other, by the share that they are of all. The error is
+    sqrt(r (1 - r) / (m + 2)), of a beta distribution with the mean r.
+
+    With groups a new row comes from a new group. Let S be the share of its own group that is beyond it, with half of
+    itself, and b the share beyond a plane of all G groups. The row is beyond the plane which the others put where the
+    mass beyond it of all G + 1 is (G b + S) / (G + 1) at most, and that many rows are, with S what it is in the mean of
+    members around the plane. Of groups of one row S is 1/2, which is the law above; of groups that are all alike it is
+    b, and nothing is lost. The error is that of a mean over groups.
+
+    Parameters
+    ----------
+    within : (P, p) array
+        How far inside each plane every left-out sample, or member of a group, lies; negative outside.
+    weights : (p,) array
+    groups : Groups or None
     """
-    return _foretold(share, len(weights), share_once(weights))
+    shares, accepted = weights / weights.sum(), inside_all(within)
+    if groups is not None:
+        expected = 1.0 - sum(_beyond(plane, shares, groups) for plane in within)
+        error = float(groups.shares(accepted).std(ddof=1)) / math.sqrt(groups.count)
+        return min(max(expected, 0.0), 1.0), error
+    alone = _lightest(weights)
+    inside, depths = np.count_nonzero(accepted[alone]), sum(_depth(plane[alone]) for plane in within)
+    among = max(inside + 1.0 - depths, 0.0) / (np.count_nonzero(alone) + 1.0)
+    expected = float(shares[~alone] @ accepted[~alone] + shares[alone].sum() * among)
+    return expected, _error(expected, len(weights))
+
+
+def inside_all(within: FloatArray) -> BoolArray:
+    """Return which samples lie inside all planes, (p,), by how far inside each they do, (P, p)."""
+    return np.asarray((within >= 0).all(axis=0))
+
+
+def _depth(within: FloatArray) -> float:
+    """Return how far a plane is on the way from the nearest sample outside to the nearest inside, from 0 to 1.
+
+    1 where there are none on a side: nothing says how far beyond all samples new rows lie.
+    """
+    outside, inside = within[within < 0], within[within >= 0]
+    if not len(outside) or not len(inside):
+        return 1.0
+    gap = -float(outside.max())
+    return gap / (gap + float(inside.min()))
+
+
+def _beyond(within: FloatArray, shares: FloatArray, groups: Groups) -> float:
+    """Return the share of rows of new groups that is beyond a plane, for how far inside it members lie, (p,)."""
+    order = np.argsort(within, kind="stable")
+    up_to = np.cumsum(shares[order]) - shares[order] / 2.0
+    beyond = float(np.interp(0.0, within[order], up_to))
+    # Of each group, in the order of groups, and back in the order of all.
+    of_groups = np.lexsort((within, groups.numbers))
+    sums = np.cumsum(shares[of_groups])
+    own = np.empty_like(shares)
+    own[of_groups] = (sums - groups.numbers / groups.count - shares[of_groups] / 2.0) * groups.count
+    # On either side of the plane half of those beyond it, or of those inside where these are fewer.
+    around = np.abs(up_to - beyond) <= min(beyond, 1.0 - beyond) / 2.0
+    near = order[around] if around.any() else order[[np.abs(up_to - beyond).argmin()]]
+    return beyond + (float(np.average(own[near], weights=shares[near])) - beyond) / (groups.count + 1.0)
 
 
 def too_few(n: float, nominal: float, what: str, remedy: str = "Give {least} or more.") -> str:
     """Return the warning where the recall by n samples in random order may be LOST_RECALL too small, or nothing.
 
-    That is where `foretold` less its error is less than the nominal recall by more.
+    That is where what is expected at least, the nominal share times n / (n + 1), less its error is less than the
+    nominal recall by more.
     """
     expected, error = _foretold(nominal, n)
     if expected - error >= nominal - LOST_RECALL:
@@ -104,15 +171,57 @@ def effective(shares: FloatArray) -> float:
     return 1.0 / float(shares @ shares)
 
 
-def _foretold(share: float, m: float, once: float = 1.0) -> tuple[float, float]:
-    expected = share * (1.0 - once / (m + 1))
-    return expected, math.sqrt(expected * max(1.0 - expected, 0.0) / (m + 2))
+def _foretold(share: float, m: float) -> tuple[float, float]:
+    """Return the least recall to expect of a threshold that accepts a share of m samples in random order."""
+    expected = share * m / (m + 1)
+    return expected, _error(expected, m)
+
+
+def _error(expected: float, m: float) -> float:
+    return math.sqrt(expected * max(1.0 - expected, 0.0) / (m + 2))
 
 
 def share_once(weights: FloatArray) -> float:
     """Return the share of those samples that weigh no more than the lightest."""
-    once = weights <= (1.0 + SAME_WEIGHT) * weights.min()
-    return float(weights[once].sum() / weights.sum())
+    return float(weights[_lightest(weights)].sum() / weights.sum())
+
+
+def _lightest(weights: FloatArray) -> BoolArray:
+    return np.asarray(weights <= (1.0 + SAME_WEIGHT) * weights.min())
+
+
+def inexact(errors: FloatArray | float, within: FloatArray, weights: FloatArray, groups: Groups | None) -> str:
+    """Return the warning where planes by left-out scores may be off, and it matters, or nothing.
+
+    It does where such moves accept or reject more new positives than TELLING_ERROR standard errors of the recall. One
+    sample more or less outside of a plane that leaves four outside is half of that plane's standard error, and nothing
+    to the recall.
+
+    errors says how far inside and outside of where it is put each plane may belong, (2, P) or one number for all, in
+    the unit of within; the others are as of `foretold`.
+    """
+    if not np.any(errors):
+        return ""
+    shares, moved = weights / weights.sum(), 0.0
+    for plane, inside, outside in zip(within, *np.broadcast_to(errors, (2, len(within))), strict=True):
+        order = np.argsort(plane, kind="stable")
+        up_to = np.cumsum(shares[order]) - shares[order] / 2.0
+        less, more = np.interp([-outside, inside], plane[order], up_to)
+        moved += (more - less) / 2.0
+    accepted = inside_all(within)
+    if groups is None:
+        recall = float(shares @ accepted)
+        chance = math.sqrt(recall * (1.0 - recall) * float(shares @ shares))
+    else:
+        chance = float(groups.shares(accepted).std(ddof=1)) / math.sqrt(groups.count)
+    if moved <= TELLING_ERROR * chance:
+        return ""
+    how_far = f"by {moved:.1%} of new positives" if np.isfinite(errors).all() else "by nobody knows how much"
+    return (
+        f"Leave-one-out scores are estimates here (loo_error_), so that the recall may be off {how_far}, where chance "
+        f"makes {chance:.1%}. Put the threshold by rows that were held out: ConformalDetector(model, method='prefit') "
+        "does. Or use a larger cache_size, fewer rows, or a smaller gamma."
+    )
 
 
 def flattered(expected: float, nominal: float) -> str:

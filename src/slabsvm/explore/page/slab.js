@@ -117,6 +117,21 @@
     return { ...found, milliseconds: performance.now() - begun };
   }
 
+  /** The recall to expect of planes by left-out scores: the law of `slabsvm.fitted.recall.foretold`. */
+  function foretold(leftOut, lower, upper, alone, once, share) {
+    const within = (s) => lower <= s && s <= upper;
+    const few = Array.from(leftOut).filter((_, i) => alone(i));
+    const depth = (depths) => {
+      const gap = Math.min(...depths.filter((depth) => depth < 0).map((depth) => -depth));
+      const inside = Math.min(...depths.filter((depth) => depth >= 0));
+      return Number.isFinite(gap) && Number.isFinite(inside) ? gap / (gap + inside) : 1;
+    };
+    let depths = depth(few.map((s) => s - lower));
+    if (Number.isFinite(upper)) depths += depth(few.map((s) => upper - s));
+    const among = Math.max(few.filter(within).length + 1 - depths, 0) / (few.length + 1);
+    return share((i) => !alone(i) && within(leftOut[i])) + once * among;
+  }
+
   /** Where the planes of a solution are put, the score that they make, and what is said of them. */
   function planesOf({ parameters, rows, weights, kernel, K, dual, solution, leftOut }) {
     const { beta, multipliers, scores } = solution.point, { n } = dual, training = leftOut === null;
@@ -138,8 +153,8 @@
     const held = (i) => multipliers.some((values) => values[i] > 0);
     const bound = 1 - share(held);
     const lightest = weights.reduce((least, w) => Math.min(least, w), Infinity);
-    const once = share((i) => weights[i] <= lightest);
-    const expectedRecall = training ? bound : share((i) => within(leftOut[i])) * (1 - once / (weights.length + 1));
+    const alone = (i) => weights[i] <= lightest, once = share(alone);
+    const expectedRecall = training ? bound : foretold(leftOut, lower, upper, alone, once, share);
     const nominal = 1 - parameters.nu_lower - (rho.length > 1 ? parameters.nu_upper : 0);
     const score =
       rho.length < 2
