@@ -41,11 +41,8 @@ HELD = 2000
 POLISHED = 1e-6
 # Of more samples, or more free ones, solutions are left as they are.
 MOST_SAMPLES, MOST_FREE = 20_000, 2000
-# Paths to the optimum, each from where the one before it came to.
-STAGES = 6
-# A solution with more samples that are on the wrong side, or would leave their box, is too far away: each event costs a
-# system of as many equations as there were events.
-MOST_WRONG = 300
+# Paths to the optimum at most, each from where the one before it came to: one or two are the rule.
+STAGES = 20
 # A gap that is no reason to go on, as a share of the objective's scale; errors of scores are within its square root.
 GAP = 1e-7
 # The share of it that the added term may make.
@@ -59,8 +56,8 @@ EVENTS = 100
 # Samples nearest to a plane whose columns are computed at first. A path that is short of a column starts again: with
 # twice the columns each time, or so many more, it seldom does.
 NEAR, MORE = 32, 64
-# Bytes of K, and of new columns, that are held at once.
-BLOCK_BYTES = 2**26
+# Bytes of K that are held at once, and of columns that are computed at once.
+BLOCK_BYTES, COLUMN_BYTES = 2**26, 2**28
 # A multiplier so near a bound, as a share of its cap, is at it: sums of caps leave rounding behind.
 AT_BOUND = 1e-12
 
@@ -98,6 +95,8 @@ class ActiveSet:
         The mean of K's diagonal. Systems along a path are solved in this unit.
     added : float
         d.
+    room : int
+        Columns that are computed at once at most.
     short : (c,) array
         What the sums of the multipliers lack.
     signs, caps, floor : (c,), (c, m) and (m,) arrays
@@ -143,6 +142,7 @@ class ActiveSet:
             self.status[~self.on_face & (self.beta > 0)] = 2
         short = dual.totals - solution.multipliers.sum(axis=1)
         self.short = np.zeros(1) if tied else np.where(np.abs(short) > AT_BOUND * dual.total, short, 0.0)
+        self.room = COLUMN_BYTES // (8 * m)
         self.place = np.full(m + self.n_columns, -1, dtype=np.int64)
         self.columns = np.zeros((m + self.n_columns, 0), order="F")
 
@@ -180,7 +180,7 @@ class ActiveSet:
         drive = self._driven(missing)
         distances = np.ascontiguousarray(planes + missing)
         wrong = self.wrong(distances, drive[:, None])
-        if wrong.sum() > MOST_WRONG:
+        if wrong.sum() > self.room:
             return None
         nearest = self.nearest(distances + drive[:m] + drive[m:, None])
         self.compute(np.concatenate([np.flatnonzero(wrong), nearest[:NEAR], np.arange(m, m + c)]))
@@ -255,8 +255,7 @@ class ActiveSet:
 
     def more(self, nearest: IndexArray) -> IndexArray:
         """Return which columns to compute besides those that paths are short of: as many as there are, or MORE."""
-        room = BLOCK_BYTES // (8 * self.dual.n_samples)
-        return nearest[self.place[nearest] < 0][: min(self.columns.shape[1], MORE, room)]
+        return nearest[self.place[nearest] < 0][: min(self.columns.shape[1], MORE, self.room // 4)]
 
     def compute(self, wanted: IndexArray) -> None:
         """Compute the columns of P of some samples, and of planes, from m on."""
@@ -336,7 +335,8 @@ def optimum_from(dual: Dual, gram: Gram, point: Point, tol: float) -> Point:
         scores = dual.linear + gram.dot(point.beta) if stage == 0 else point.scores
         # What both planes hold of a sample is taken from both: their sums are made up for on the path.
         apart = Point(dual, np.maximum(dual.signs[:, None] * point.beta, 0.0), scores)
-        allowed = tol * dual.scale(point.objective, diagonal)
+        # Near an optimum less need be added.
+        allowed = (POLISHED if gap > POLISHED else tol) * dual.scale(point.objective, diagonal)
         found = ActiveSet(dual, gram, apart, free_or_next(dual, apart), allowed).optimum()
         if found is None or not found.gap < point.gap:
             break

@@ -138,7 +138,7 @@ class Unlearning(ActiveSet):
         m, n_sets = self.dual.n_samples, len(begins) - 1
         nearest = self.nearest(self.distances)
         self.compute(np.concatenate([leaving, np.arange(m, m + self.n_columns)]))
-        self.compute(np.union1d(np.flatnonzero(self._met(leaving)), nearest[:NEAR]))
+        self.compute(np.union1d(np.flatnonzero(self._met(leaving))[: self.room], nearest[:NEAR]))
         ends = Ends(
             np.empty((n_sets, m)),
             np.empty((n_sets, m)),
