@@ -33,7 +33,7 @@ def told_by(action):
 
 
 def test_a_fit_that_tells_nothing_apart_says_so_at_the_callers_line():
-    (told,) = told_by(lambda: OneClassSVM(gamma=1e-6, tol=0.9).fit(X))
+    (told,) = told_by(lambda: OneClassSVM(max_iter=1, tol=1e-12).fit(X))
     assert told.category is ConvergenceWarning
     assert told.filename == __file__
 
@@ -42,7 +42,7 @@ def test_a_fit_that_tells_nothing_apart_says_so_at_the_callers_line():
     "search",
     [
         GridSearchCV(OneClassSlabSVM(), {"gamma": [100.0]}, scoring=lambda model, *_: model.offset_, refit=False, cv=2),
-        ConformalDetector(OneClassSVM(gamma=1e-6, tol=0.9)),
+        ConformalDetector(OneClassSVM(max_iter=1, tol=1e-12)),
         OpenSetClassifier(OneClassSlabSVM(offsets="training", gamma=3.0), calibration="margin"),
         LabelFreeSearchCV(OneClassSlabSVM(offsets="training"), {"gamma": [3.0]}, criterion="recall"),
     ],

@@ -66,6 +66,9 @@ LIFTED_OUT = (
     "rows will repeat training rows (few discrete values)."
 )
 
+# Weights are uneven where they are worth less than this share of as many equal ones.
+NEARLY_ALIKE = 0.9
+
 
 @parameters
 class LinearOneClassSlabSVM(OutlierMixin, BaseEstimator):
@@ -261,7 +264,7 @@ class LinearOneClassSlabSVM(OutlierMixin, BaseEstimator):
         planes = planes_at(offsets, rounding, self, scores=scores, weights=survey.weights, local=False)
         self.__dict__.update(planes.attributes)
         learned = float(np.average(planes.between(scores), weights=survey.weights))
-        uneven = self._uneven(source.weights, survey)
+        uneven = self._uneven(source.weights, survey.weights, rows)
         self._warn(rows, rounding, learned, uneven, moved=bool((offsets != wanted).any()))
         return self
 
@@ -344,12 +347,15 @@ class LinearOneClassSlabSVM(OutlierMixin, BaseEstimator):
         dual = one_class_slab(distinct.weights, self.nu_lower, self.nu_upper, float(self.epsilon))
         return beside_repeats(dual, own, own, offsets, rounding)[1]
 
-    def _uneven(self, weights: FloatArray | None, survey: Surveyed) -> str:
-        """Return a warning where weights leave little to put planes by, and say not how often rows were seen."""
+    def _uneven(self, weights: FloatArray | None, of_rows: FloatArray, rows: Any) -> str:
+        """Return a warning where weights leave little to put planes by, and those of sampled rows are no counts."""
         if self.offsets != "leave-one-out" or weights is None or alike(weights):
             return ""
+        # Of few rows that weigh nearly the same, their number is what leaves little.
+        if weights.sum() ** 2 > NEARLY_ALIKE * len(weights) * (weights @ weights):
+            return ""
         doubt = too_uneven(weights, nominal_recall(self.nu_lower, self.nu_upper, self.epsilon))
-        return "" if doubt and may_be_counts(survey.weights, survey.rows) else doubt
+        return "" if doubt and may_be_counts(of_rows, rows) else doubt
 
     def _warn(self, rows: Any, rounding: float, learned: float, uneven: str, *, moved: bool) -> None:
         if self.status_ == "stalled":

@@ -313,7 +313,9 @@ class SupportVectorDetector(KernelDetector):
             loo_error=None if left_out is None else largest_error(loo_errors),
             loo_log_mass=_log_mass_without_groups(training, unseen.groups, support, expansion),
             recall_error=None if within is None else recall.foretold(within, unseen.weights, unseen.groups)[1],
-            inexact_warning="" if within is None else recall.inexact(loo_errors, within, unseen.weights, unseen.groups),
+            inexact_warning=None
+            if within is None
+            else recall.inexact(loo_errors, within, unseen.weights, unseen.groups),
             infinity_warning=infinity_warning,
             squared_norm=solved.squared_norm,
             length=float(gram.diagonal[0]),

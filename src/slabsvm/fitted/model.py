@@ -353,7 +353,7 @@ class SupportVectorModel(KernelModel):
     status: Annotated[str, Choice(STATUSES)]
     start: Annotated[Start | None, NOT_KEPT]
     usual: Usual | None
-    inexact_warning: str = ""
+    inexact_warning: Annotated[str | None, NOT_KEPT] = None
 
     @property
     def training_recall_bound(self) -> float:

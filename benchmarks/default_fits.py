@@ -1,0 +1,138 @@
+"""What a fit at the defaults costs: on real tables, and on awkward rows.
+
+    python benchmarks/default_fits.py [--tables DIR] [--only WORD] [--repeats 2]
+
+DIR has the tables of `tabular.py`, of which at most 1,500 rows are learned, standardised. The awkward rows are those of
+`layouts.py`, 300 and 1,000 of them. For OneClassSVM and OneClassSlabSVM: processor time of one thread, the least of so
+many turns, of the default fit, of one whose thresholds are training quantiles, and of one whose left-out scores are the
+closed form alone, from a solution that is not polished; and that of scikit-learn's OneClassSVM.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import OneClassSVM as Peer
+from threadpoolctl import threadpool_limits
+
+import layouts
+from harness import Benchmark, Case, Document, Options, Record, Table
+from slabsvm import OneClassSlabSVM, OneClassSVM
+from slabsvm.detectors import support_vectors
+from slabsvm.dual.leave_one_out import closed_form
+
+MODELS: dict[str, Callable[..., Any]] = {"OneClassSVM": OneClassSVM, "OneClassSlabSVM": OneClassSlabSVM}
+ROWS = (300, 1000)
+MOST_ROWS = 1500
+
+
+def seconds(model: Any, X: np.ndarray) -> float:
+    """Return the processor time of a fit."""
+    begin = time.process_time()
+    model.fit(X)
+    return time.process_time() - begin
+
+
+def by_closed_form() -> Any:
+    """Return a context in which left-out scores are those of the closed form, from the solver's own solution."""
+    return mock.patch.multiple(
+        support_vectors,
+        leave_one_out=closed_form,
+        polished=lambda *program: program[-1],
+    )
+
+
+def measure(data: Callable[[], np.ndarray], of: str, options: Options) -> list[Record]:
+    """Return what the fits of each model cost on some rows."""
+    X = data()
+    records = []
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name, make in MODELS.items():
+            make().fit(X[:50])
+            default, training, peer = make(), make(offsets="training"), Peer(gamma="scale", nu=0.1)
+            turns = []
+            for _ in range(options.repeats):
+                turn = [seconds(one, X) for one in (default, training, peer)]
+                with by_closed_form():
+                    turns.append([*turn, seconds(make(), X)])
+            least = np.min(turns, axis=0)
+            records.append(
+                {"of": of, "model": name, "rows": len(X)}
+                | dict(zip(("default", "training", "peer", "closed"), least.tolist(), strict=True))
+                | {"off": float(default.loo_error_)}
+            )
+    return records
+
+
+def table_rows(file: Path) -> np.ndarray:
+    with np.load(file) as data:
+        train = data["train"].astype(float)
+    rows = np.random.default_rng(0).permutation(len(train))[:MOST_ROWS]
+    return np.asarray(StandardScaler().fit_transform(train[rows]))
+
+
+def cases(options: Options) -> Iterator[Case]:
+    for file in sorted(options.tables.glob("*.npz")):
+        yield f"table {file.stem}", partial(measure, partial(table_rows, file), "tables", options)
+    for name, draw in layouts.LAYOUTS.items():
+        for n in ROWS:
+            rows = partial(lambda draw, n: draw(np.random.default_rng(0), n), draw, n)
+            yield f"{name} {n}", partial(measure, rows, f"{n} awkward rows", options)
+
+
+def summed(records: list[Record]) -> Iterator[Record]:
+    """Return sums of seconds, and ratios, of each model over tables and over layouts."""
+    for of in dict.fromkeys(record["of"] for record in records):
+        for name in MODELS:
+            some = [record for record in records if record["of"] == of and record["model"] == name]
+            ratios = np.array([record["default"] / record["closed"] for record in some])
+            yield {
+                "of": of,
+                "model": name,
+                "fits": len(some),
+                **{key: sum(record[key] for record in some) for key in ("default", "closed", "training", "peer")},
+                "median": float(np.median(ratios)),
+                "nine": float(np.quantile(ratios, 0.9)),
+                "worst": float(ratios.max()),
+                "slowest": max(record["default"] for record in some),
+                "off": sum(record["off"] > 0 for record in some),
+            }
+
+
+TABLE = Table(
+    "fits on | model | fits | default, s in all | closed form alone | training planes | scikit-learn | default over "
+    "closed form: median | nine in ten within | worst | slowest default fit, s | `loo_error_` > 0",
+    (
+        "{of} | `{model}` | {fits} | {default:.2f} | {closed:.2f} | {training:.2f} | {peer:.2f} | {median:.2f} "
+        "| {nine:.1f} | {worst:.1f} | {slowest:.2f} | {off}"
+    ).format_map,
+    "ll" + "r" * 10,
+)
+
+
+def report(document: Document) -> str:
+    return TABLE.of(list(summed(document["records"])))
+
+
+if __name__ == "__main__":
+    data = Path(os.environ.get("SLABSVM_DATA", ".")) / "tabular"
+    Benchmark(
+        __file__,
+        __doc__,
+        cases,
+        report,
+        arguments={
+            "--tables": {"type": Path, "default": data, "help": "[SLABSVM_DATA/tabular]"},
+            "--repeats": {"type": int, "default": 2, "help": "[%(default)s]"},
+        },
+    ).main()
