@@ -36,9 +36,11 @@ class TestFit:
         assert result.exit_code == 0, result.output
         lines = result.stdout.splitlines()
         assert lines[0] == f"Learned {N_GOOD} rows of {ready / 'good.csv'} by AutoSlabSVM:"
-        assert "  finish  3 categories: 'gloss', 'matt', 'raw'" in lines
-        assert "  line    constant, 'A': any other value is strange" in lines
-        assert "Left out: serial (names the rows)" in lines
+        plan = [re.split(r"\s{2,}", line.strip()) for line in lines[1:9]]
+        assert plan[0] == ["column", "taken for", "empty", "what it holds", "what is done with it"]
+        assert ["finish", "category", "'gloss', 'matt', 'raw'", "learned"] in plan
+        assert ["line", "constant", "'A'", "any other value is an outlier"] in plan
+        assert plan[1] == ["serial", "names the rows"]
         assert "(80.0% asked for)" in result.stdout
         model = load("m.slab")
         share = model[-1].expected_recall_

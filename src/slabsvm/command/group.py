@@ -7,6 +7,7 @@ from importlib.metadata import EntryPoint, entry_points
 import click
 
 from slabsvm import __version__
+from slabsvm.command.check import check
 from slabsvm.command.explore import explore
 from slabsvm.command.fit import fit
 from slabsvm.command.inspect import inspect
@@ -63,6 +64,7 @@ def slabsvm() -> None:
     """One-class slab support vector machines: learn from positive examples alone.
 
     \b
+    slabsvm check good.csv                              what each column is taken for
     slabsvm fit good.csv -o model.slab                  learn a table of good rows
     slabsvm score model.slab new.csv -o scored.csv      which new rows are not like these, and why
     slabsvm inspect model.slab --html model.html        what was learned, in pictures
@@ -73,5 +75,5 @@ def slabsvm() -> None:
     """
 
 
-for subcommand in (fit, score, inspect, tune, monitor, explore):
+for subcommand in (check, fit, score, inspect, tune, monitor, explore):
     slabsvm.add_command(subcommand)

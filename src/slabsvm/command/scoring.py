@@ -61,7 +61,8 @@ class RowNames:
 def columns_read(names: RowNames) -> dict[str, Any]:
     """Return what the reading of a table is to know of the model's columns, for `reading_of`."""
     encoder = names.encoder
-    texts = [column.name for column in encoder.columns_ if hasattr(column, "levels")]
+    # Of numbers with marks between thousands pandas would read some as others, and of a piece it knows no other.
+    texts = [column.name for column in encoder.columns_ if column.is_text()]
     # A column that is learned, too, has gaps.
     ids = {names.column} - {None, *(column.name for column in encoder.columns_)}
     texts += filter(None, [names.column])

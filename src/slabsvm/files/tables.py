@@ -39,7 +39,7 @@ TEXTS = ("csv", "tsv")
 STREAMS = (*TEXTS, "svmlight")
 # So many cells of a table of numbers are in a piece.
 PIECE_CELLS = 2**19
-# Either is a decimal point.
+# Either is a decimal point, as where nobody says which one is: each column has its own.
 EITHER = ",."
 # Cells of a text that are gaps: those that pandas takes for gaps unless it is told otherwise.
 GAPS = (
@@ -55,8 +55,9 @@ class Reading:
     """How a table is read."""
 
     format: str | None = None  # one of SUFFIXES; None goes by the file's name
-    separator: str | None = None  # what is between the cells of a text; None is a comma, and of TSV a tab
-    decimal: str = "."  # the decimal point of a text's numbers; ",." where some columns have points and others commas
+    separator: str | None = None  # between a text's cells; None is found by its first lines, and of TSV a tab
+    # The decimal point of a text's numbers. By ",." each column has its own: numbers with commas remain texts
+    decimal: str = EITHER
     encoding: str = "utf-8"
     header: bool = True  # whether the first line of a text has the columns' names
     array: str | None = None  # which array of an NPZ file
@@ -161,7 +162,6 @@ def _with_all_digits(frame: Any, records: Records, blocks: Sequence[Block]) -> A
 def _parsed(file: BinaryIO, records: Records, how: Reading, examine: Callable[[], object]) -> Any:
     pandas = _pandas()
     columns = records.names
-    either = how.decimal == EITHER
     gaps: dict[str, Any] = {}
     if any(name in how.ids for name in columns):
         gaps = {"keep_default_na": False, "na_values": {name: GAPS for name in columns if name not in how.ids}}
@@ -173,7 +173,7 @@ def _parsed(file: BinaryIO, records: Records, how: Reading, examine: Callable[[]
             names=columns,
             dtype={name: str for name in columns if name in how.texts or name in how.ids},
             **gaps,
-            decimal="." if either else how.decimal,
+            decimal="." if how.decimal == EITHER else how.decimal,
             low_memory=False,
             # A table of one column has gaps that look like empty lines.
             skip_blank_lines=len(columns) > 1,
@@ -188,22 +188,13 @@ def _parsed(file: BinaryIO, records: Records, how: Reading, examine: Callable[[]
         # pandas took the first cells of a record that is too long for the names of rows.
         examine()
         raise TableError("its rows are longer than its header")
-    for name in set(columns).difference(how.texts, how.ids) if either else ():
-        if frame[name].dtype.kind == "O":
-            frame[name] = _without_commas(frame[name])
     return frame
-
-
-def _without_commas(column: Any) -> Any:
-    """Return a column of texts as numbers, whose decimal points may be commas; as it is where one is no number."""
-    numbers = _pandas().to_numeric(column.astype(str).str.replace(",", "."), errors="coerce")
-    return numbers if (numbers.notna() | column.isna()).all() else column
 
 
 @contextmanager
 def _records(path: Path, how: Reading) -> Iterator[Records]:
-    separator = how.separator or ("\t" if how.named(path) == "tsv" else ",")
-    if len(separator) != 1 or not separator.isascii():
+    separator = how.separator or ("\t" if how.named(path) == "tsv" else None)
+    if separator is not None and (len(separator) != 1 or not separator.isascii()):
         raise TableError(f"the separator is one character, not {shown(separator)}")
     if how.decimal != EITHER and (len(how.decimal) != 1 or not how.decimal.isascii()):
         raise TableError(

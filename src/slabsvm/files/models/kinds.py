@@ -160,7 +160,7 @@ class ForTraining(Maybe):
 
 
 class Later(Maybe):
-    """A part of an estimator that files of earlier versions lack, which is None then."""
+    """A part of an estimator or record that files of earlier versions lack, which is None then."""
 
 
 class Scalar(Kind):
@@ -243,6 +243,8 @@ class Record(Kind):
 
     def read(self, node: Any, at: At) -> Any:
         """Return the value."""
+        if isinstance(node, dict):
+            node = {name: None for name, kind in self.parts.items() if isinstance(kind, Later)} | node
         nodes = exactly(node, tuple(self.parts), at)
         inner = self._inner(at)
         found = {

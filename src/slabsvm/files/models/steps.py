@@ -20,6 +20,7 @@ from slabsvm.files.models.kinds import (
     Flag,
     Kind,
     Labels,
+    Later,
     Many,
     Maybe,
     Number,
@@ -30,6 +31,9 @@ from slabsvm.files.models.kinds import (
     Whole,
 )
 from slabsvm.tables.columns import Categories, Numbers
+from slabsvm.tables.plan import LeftOut
+from slabsvm.tables.texts import WRITINGS
+from slabsvm.tables.times import PARTS, Times
 
 INTEGERS = ("i8", "i4")
 
@@ -148,7 +152,25 @@ def _doubt_normal_scores(model: Any) -> str:
 
 MAP = {"sample_interval": Number(above=0.0), "error": Number()}
 
-NUMBERS = {"name": Text(), "n_missing": Whole(), "median": Number(), "constant": Flag(), "boolean": Flag()}
+NUMBERS = {
+    "name": Text(),
+    "n_missing": Whole(),
+    "median": Number(),
+    "constant": Flag(),
+    "boolean": Flag(),
+    "low": Later(Number()),
+    "high": Later(Number()),
+    "writing": Later(Text(*WRITINGS)),
+}
+TIMES = {
+    "name": Text(),
+    "n_missing": Whole(),
+    "day_first": Flag(),
+    "start": Number(),
+    "end": Number(),
+    "parts": Many(Text(*PARTS), least=1),
+}
+LEFT_OUT = {"name": Text(), "n_missing": Whole(), "taken_for": Text(), "examples": Text(), "why": Text()}
 CATEGORIES = {
     "name": Text(),
     "n_missing": Whole(),
@@ -163,6 +185,15 @@ def _categories(**parts: Any) -> Categories:
     if list(levels) != sorted(set(levels)) or parts["usual"] >= len(levels):
         raise ValueError("its levels are not in order, or the usual one is none of them")
     return Categories(levels=levels, **parts)
+
+
+def _times(**parts: Any) -> Times:
+    return Times(parts=tuple(parts.pop("parts")), **parts)
+
+
+def _give_table(_: Any, parts: Values) -> None:
+    # Of earlier versions columns were not left out unless somebody asked for it.
+    parts.update(columns=tuple(parts["columns"]), left_out=tuple(parts["left_out"] or ()))
 
 
 def _doubt_table(model: Any) -> str:
@@ -183,13 +214,15 @@ STEPS = (
                     {
                         "numbers": Record(Numbers, NUMBERS),
                         "categories": Record(_categories, CATEGORIES),
+                        "times": Record(_times, TIMES),
                     },
                     which=lambda column: type(column).__name__.lower(),
                 ),
                 least=1,
             ),
+            "left_out": Later(Many(Record(LeftOut, LEFT_OUT))),
         },
-        give=lambda _, parts: parts.update(columns=tuple(parts["columns"])),
+        give=_give_table,
         doubt=_doubt_table,
     ),
     Entry(
