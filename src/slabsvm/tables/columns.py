@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from slabsvm.runtime.arrays import BoolArray, FloatArray
+from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
 from slabsvm.runtime.caller import counted, escaped
 from slabsvm.tables.texts import as_number, is_placeholder, is_yes_no, number_of
 
@@ -94,6 +94,9 @@ class Cells:
     values: npt.NDArray[Any]
     missing: BoolArray  # (n,)
     categorical: bool = False  # whether the table says that these are categories, whatever they look like
+    # Of texts that repeat: which of some levels each is, -1 where one is missing; or None
+    codes: IndexArray | None = None  # (n,)
+    levels: npt.NDArray[Any] | None = None  # the different texts, in the order of their first rows
 
     @property
     def present(self) -> npt.NDArray[Any]:
@@ -112,6 +115,8 @@ class Cells:
                 return "time"
             case kind if kind in NUMERIC:
                 return "number"
+        if self.codes is not None:
+            return "text"
         kinds = {_kind(one) for one in set(map(type, self.present.tolist()))} or {"number"}
         return "other" if "other" in kinds else kinds.pop() if len(kinds) == 1 else "text"
 
@@ -124,7 +129,25 @@ class Cells:
             return replace(self, missing=self.missing | np.isin(self.values, numbers))
         if self.values.dtype.kind != "O":
             return self
-        return replace(self, missing=self.missing | np.array([str(value).strip() in gaps for value in self.values]))
+        levels, codes = self.distinct()
+        return replace(
+            self, missing=self.missing | np.array([str(one).strip() in gaps for one in levels] + [True])[codes]
+        )
+
+    def distinct(self) -> tuple[Sequence[Any], IndexArray]:
+        """Return objects among which all cells are, and which one each is; -1 for some that are missing."""
+        if self.codes is None or self.levels is None:
+            return self.values.tolist(), np.arange(len(self.values))
+        return self.levels.tolist(), self.codes
+
+    def counts(self) -> tuple[list[str], IndexArray]:
+        """Return the different texts, in the order of their first rows, and how often each is there."""
+        if self.codes is None or self.levels is None:
+            found = Counter(self.texts()[~self.missing].tolist())
+            return list(found), np.fromiter(found.values(), dtype=np.intp, count=len(found))
+        numbers = np.bincount(self.codes[~self.missing], minlength=len(self.levels))
+        there = numbers > 0
+        return self.levels[there].tolist(), numbers[there]
 
     def numbers(self, *, boolean: bool = False, writing: str = ".", learning: bool = False) -> Cells:
         """Return cells of float64, NaN where one is missing; refuse what is no number, or infinite.
@@ -143,7 +166,7 @@ class Cells:
                     raise self.error(f"{shown(self.values[row])} stands where the model learned {learned}", row)
         elif self.values.dtype.kind == "O":
             read = _boolean if boolean else lambda value: number_of(value, writing)
-            found, missing = self.read(read, learned, learning=learning)
+            found, missing = self.read(lambda values: _each(read, values), learned, learning=learning)
         else:
             raise self.error(f"it holds times, where the model learned {learned}")
         found[missing] = np.nan
@@ -156,38 +179,22 @@ class Cells:
             raise self.error(
                 "it is infinite. Mend it, or say that such cells are empty (gaps)", row, remedy=("gaps", sign)
             )
-        return replace(self, values=found, missing=missing)
+        return replace(self, values=found, missing=missing, codes=None)
 
     def read(
-        self, reader: Callable[[Any], float | None], learned: str, *, learning: bool
+        self, reader: Callable[[Sequence[Any]], FloatArray], learned: str, *, learning: bool
     ) -> tuple[FloatArray, BoolArray]:
-        """Return what a reader makes of each object, (n,), and which are missing; refuse others.
+        """Return what a reader makes of objects, (n,), and which are missing; refuse those of which it makes NaN.
 
         Texts that stand for nothing, such as "-", are missing.
         """
-        values = self.values.tolist()
-        # Most cells repeat, and those that do not cost no more.
-        known: dict[Any, float | None] = {}
-        found = np.full(len(values), np.nan)
-        wrong: list[int] = []
-        for row in np.flatnonzero(~self.missing).tolist():
-            value = values[row]
-            # True is 1 to a dictionary.
-            if isinstance(value, str):
-                if value not in known:
-                    known[value] = reader(value)
-                number = known[value]
-            else:
-                number = reader(value)
-            if number is None:
-                wrong.append(row)
-            else:
-                found[row] = number
-        strange = [row for row in wrong if not is_placeholder(values[row])]
-        if strange:
+        levels, codes = self.distinct()
+        found = np.append(reader(levels), np.nan)[codes]
+        unread = np.flatnonzero(np.isnan(found) & ~self.missing).tolist()
+        if strange := [row for row in unread if not is_placeholder(self.values[row])]:
             raise self._among(strange, learned, learning=learning)
         missing = self.missing.copy()
-        missing[wrong] = True
+        missing[unread] = True
         return found, missing
 
     def _among(self, rows: list[int], learned: str, *, learning: bool) -> TableError:
@@ -207,7 +214,7 @@ class Cells:
 
     def texts(self) -> npt.NDArray[np.object_]:
         """Return texts, where numbers that are whole have no point; what is missing means nothing."""
-        if self.values.dtype.kind == "O" and set(map(type, self.present.tolist())) <= {str}:
+        if self.codes is not None or set(map(type, self.present.tolist())) <= {str}:
             return self.values
         return np.array([_text(value) for value in self.values.tolist()], dtype=object)
 
@@ -220,6 +227,10 @@ class Cells:
     def error(self, what: str, row: int | None = None, *, remedy: tuple[str, str] | None = None) -> TableError:
         """Return the error of a cell, or of the column."""
         return TableError(what, column=self.name, row=row, remedy=remedy)
+
+
+def _each(read: Callable[[Any], float | None], values: Sequence[Any]) -> FloatArray:
+    return np.array([np.nan if (number := read(value)) is None else number for value in values], dtype=np.float64)
 
 
 def _boolean(value: Any) -> float | None:
@@ -305,11 +316,21 @@ def cells_of(table: Any, places: Mapping[str, int], name: str) -> Cells:
         # Of pandas with a zone: the clock that wrote them counts.
         column = column.dt.tz_localize(None)
     categorical = said.startswith(("category", "Categorical", "Enum"))
+    if said.startswith("str") and hasattr(column, "factorize"):
+        return _factorized(name, column)
     values = np.asarray(column.to_numpy())
     if said.lower().startswith(("int", "uint")) and values.dtype.kind == "f" and (np.abs(values) > LAST_EXACT).any():
         # Beside gaps integers have become floats, which have fewer digits.
         values = np.array(column.to_list(), dtype=object)
     return _cells(name, values, np.asarray(gaps.to_numpy()), categorical)
+
+
+def _factorized(name: str, column: Any) -> Cells:
+    """Return the cells of a column of pandas' texts, which tell their levels in no time."""
+    codes, levels = column.factorize()
+    levels = np.asarray(levels.to_numpy(), dtype=object)
+    values = np.append(levels, np.array([None]))[codes]
+    return Cells(name, values, codes < 0, codes=codes.astype(np.intp), levels=levels)
 
 
 def _cells(name: str, values: npt.NDArray[Any], gaps: BoolArray | None = None, categorical: bool = False) -> Cells:
@@ -501,12 +522,15 @@ class Categories(Column):
     singles: int
 
     @classmethod
-    def learned(cls, cells: Cells, counts: Counter[str]) -> Categories:
-        """Return what cells say, of which some are there, each so many times."""
+    def learned(cls, cells: Cells) -> Categories:
+        """Return what cells say, of which some are there."""
+        counts = dict(zip(*cells.counts(), strict=True))
         levels = tuple(sorted(counts))
         singles = sum(count == 1 for count in counts.values())
         usual = max(range(len(levels)), key=lambda place: (counts[levels[place]], -place))
-        return cls(name=cells.name, n_missing=int(cells.missing.sum()), levels=levels, usual=usual, singles=singles)
+        return cls(
+            name=cells.name, n_missing=int(cells.missing.sum()), levels=levels, usual=usual, singles=int(singles)
+        )
 
     def outputs(self) -> list[str]:
         """Return NAME=LEVEL for each, or nothing where there is one level."""
@@ -515,7 +539,8 @@ class Categories(Column):
     def coded(self, cells: Cells, *, fill: bool) -> Coded:
         """Return a 1 at each cell's level, and zeros for a level that was never met."""
         places = {level: place for place, level in enumerate(self.levels)}
-        codes = np.array([places.get(text, -1) for text in cells.texts().tolist()], dtype=np.intp)
+        texts, codes = replace(cells, values=cells.texts()).distinct()
+        codes = np.array([*(places.get(text, -1) for text in texts), -1], dtype=np.intp)[codes]
         codes[cells.missing] = self.usual if fill else -1
         values = np.zeros((len(codes), len(self.outputs())))
         known = np.flatnonzero(codes >= 0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -111,7 +110,7 @@ def taken(cells: Cells, rules: Rules) -> Column | LeftOut:
         return LeftOut(name, len(cells.missing), "empty", "")
     kind = cells.kind()
     if name in rules.categories or cells.categorical:
-        return _categories(cells, Counter(cells.texts()[~cells.missing].tolist()), kept=True)
+        return _categories(cells, kept=True)
     match kind:
         case "number" | "boolean":
             return _numbers(cells, kept=name in rules.keep, boolean=kind == "boolean")
@@ -124,18 +123,18 @@ def taken(cells: Cells, rules: Rules) -> Column | LeftOut:
 
 def _texts(cells: Cells, rules: Rules) -> Column | LeftOut:
     """Return numbers or times that are written as texts, or categories."""
-    counts = Counter(cells.present.tolist())
-    if len(counts) > 1 and (writing := writing_of(counts)) is not None:
+    levels, counts = cells.counts()
+    if len(levels) > 1 and (writing := writing_of(levels, counts)) is not None:
         if writing == "?":
             raise cells.error(
-                f"its commas may be decimal points or stand between thousands, as in {shown(next(iter(counts)))}. Say "
+                f"its commas may be decimal points or stand between thousands, as in {shown(levels[0])}. Say "
                 "that they are decimal points (decimal), or write numbers without them",
                 remedy=("decimal", ","),
             )
         return Numbers.learned(cells, boolean=False, writing=writing)
-    if looks_like_times(counts):
+    if looks_like_times(levels):
         return _times(cells, rules)
-    return _categories(cells, counts, kept=cells.name in rules.keep)
+    return _categories(cells, kept=cells.name in rules.keep)
 
 
 def _numbers(cells: Cells, *, kept: bool, boolean: bool) -> Column | LeftOut:
@@ -169,20 +168,20 @@ def _times(cells: Cells, rules: Rules) -> Column | LeftOut:
     return LeftOut(found.name, found.n_missing, "time", found.span(), why)
 
 
-def _categories(cells: Cells, counts: Counter[str], *, kept: bool) -> Column | LeftOut:
+def _categories(cells: Cells, *, kept: bool) -> Column | LeftOut:
     """Return categories, unless too many texts are there once, or too many differ: those are names, or free text."""
-    singles = sum(count == 1 for count in counts.values())
-    if kept and len(counts) > MOST_LEVELS:
+    levels, counts = cells.counts()
+    if kept and len(levels) > MOST_LEVELS:
         raise cells.error(
-            f"it holds {len(counts):,} different texts, and each would be a coordinate. Leave it out (drop)",
+            f"it holds {len(levels):,} different texts, and each would be a coordinate. Leave it out (drop)",
             remedy=("drop", quoted(cells.name)),
         )
-    if kept or not (singles > MOST_UNSEEN * counts.total() or len(counts) > MOST_LEVELS):
-        return Categories.learned(cells, counts)
-    names = all(len(text.split()) <= MOST_WORDS for text in islice(counts, FIRST))
-    taken_for = "identifier" if names and len(counts) == counts.total() else "text"
-    more = "--keep takes it" if len(counts) <= MOST_LEVELS else ""
-    return LeftOut(cells.name, int(cells.missing.sum()), taken_for, _examples(counts), more)
+    if kept or not ((counts == 1).sum() > MOST_UNSEEN * counts.sum() or len(levels) > MOST_LEVELS):
+        return Categories.learned(cells)
+    names = all(len(text.split()) <= MOST_WORDS for text in levels[:FIRST])
+    taken_for = "identifier" if names and (counts == 1).all() else "text"
+    more = "--keep takes it" if len(levels) <= MOST_LEVELS else ""
+    return LeftOut(cells.name, int(cells.missing.sum()), taken_for, _examples(levels), more)
 
 
 def _examples(texts: Iterable[str]) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Collection
-from itertools import islice
+from collections.abc import Collection, Sequence
 from math import isnan
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 # How texts are read as numbers: with a decimal point or a decimal comma, and with the other one between thousands.
 WRITINGS = (".", ",", "1.234,5", "1,234.5")
@@ -87,23 +88,25 @@ def is_yes_no(levels: Collection[str]) -> bool:
     return frozenset(level.strip().lower() for level in levels) in PAIRS
 
 
-def writing_of(counts: Counter[str]) -> str | None:
-    """Return the writing in which most texts are numbers, None where they are not most.
+def writing_of(levels: Sequence[str], counts: npt.NDArray[np.intp]) -> str | None:
+    """Return the writing in which most texts are numbers, each there so many times; None where they are not most.
 
     Where a comma may be a decimal point or stand between thousands, as in all of 1,234 and 5,678, it is "?".
     """
-    first = {text: count for text, count in islice(counts.items(), FIRST) if not is_placeholder(text)}
+    first = [
+        (text, count) for text, count in zip(levels[:FIRST], counts[:FIRST], strict=True) if not is_placeholder(text)
+    ]
     read = {
-        writing: sum(count for text, count in first.items() if number_of(text, writing) is not None)
-        for writing in WRITINGS
+        writing: sum(count for text, count in first if number_of(text, writing) is not None) for writing in WRITINGS
     }
     best = max(WRITINGS, key=lambda writing: read[writing])
-    if read[best] <= MOST_NUMBERS * sum(first.values()):
+    if read[best] <= MOST_NUMBERS * sum(count for _, count in first):
         return None
+    if best == ".":
+        return best
     # Beyond the first texts thousands may have marks.
-    texts = [text for text in counts if not is_placeholder(text)]
-    if best != ".":
-        all_read = (writing for writing in WRITINGS if all(number_of(text, writing) is not None for text in texts))
-        best = next(all_read, best)
+    texts = [text for text in levels if not is_placeholder(text)]
+    all_read = (writing for writing in WRITINGS if all(number_of(text, writing) is not None for text in texts))
+    best = next(all_read, best)
     unclear = best == "," and all(number_of(text, "1,234.5") is not None for text in texts)
     return "?" if unclear else best

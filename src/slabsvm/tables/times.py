@@ -7,9 +7,9 @@ a circle, so that 23:59 is near 0:00.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime, time
+from datetime import date, time
 from itertools import islice
 from typing import Any
 
@@ -37,7 +37,10 @@ MOMENT = re.compile(
 )
 # So many texts tell that a column holds times.
 FIRST = 20
-NOON, MIDNIGHT = 12, 24
+# A number that begins a date and is a year.
+FIRST_YEAR = 1000
+# The date of a time of day.
+UNDATED = (1970, 1, 1)
 
 
 def looks_like_times(texts: Iterable[str]) -> bool:
@@ -46,58 +49,70 @@ def looks_like_times(texts: Iterable[str]) -> bool:
     return sum(some) > len(some) / 2
 
 
-def day_comes_first(texts: Iterable[str]) -> bool:
-    """Return whether texts such as 05/01/2024 begin with the day; where nothing tells, with points alone."""
-    pointed = False
-    for text in texts:
-        if (found := MOMENT.fullmatch(text)) is None or found["other"] is None:
-            continue
-        pointed |= "." in found["other"]
-        first, second = map(int, re.split(r"\D", found["other"])[:2])
-        if max(first, second) > NOON:
-            return first > NOON
-    return pointed
+def seconds_of(values: Sequence[Any], *, day_first: bool | None) -> tuple[FloatArray, bool]:
+    """Return seconds since 1970 by the clock that wrote them, (n,), NaN for no moment, and whether days come first.
+
+    A zone behind a text means nothing. Whether 05/01/2024 is in January is found, where day_first is None, by numbers
+    that are no month; where nothing tells, it is if points part them.
+    """
+    texts = [value.isoformat() if isinstance(value, date | time) else value for value in values]
+    fields = _alike(texts)
+    if fields is None:
+        found = [MOMENT.fullmatch(text) if isinstance(text, str) else None for text in texts]
+        fields = np.array([_fields(one) for one in found], dtype=np.float64).reshape(-1, 7).T
+    first, second, third, hour, minute, second_, pointed = fields
+    iso = first >= FIRST_YEAR
+    if day_first is None:
+        sure = ~iso & (np.fmax(first, second) > 12)
+        day_first = bool(first[sure][0] > 12 if sure.any() else (pointed > 0).any())
+    year = np.where(iso, first, np.where(third < 100, 2000 + third, third))
+    month, day = (second, first) if day_first else (first, second)
+    month, day = np.where(iso, second, month), np.where(iso, third, day)
+    fine = (month >= 1) & (month <= 12) & (day >= 1) & (hour <= 24) & (minute < 60) & (second_ <= 60)
+    months = np.where(fine, 12 * (year - 1970) + month - 1, 0).astype("M8[M]")
+    days = months.astype("M8[D]") + np.where(fine, day - 1, 0).astype("m8[D]")
+    fine &= days.astype("M8[M]") == months
+    seconds = days.astype(np.int64) * DAY + hour * 3600 + minute * 60 + second_
+    return np.where(fine, seconds, np.nan), day_first
 
 
-class Clock:
-    """It reads moments as seconds since 1970, by the clock that wrote them: a zone behind them means nothing."""
+def _fields(found: re.Match[str] | None) -> tuple[float, ...]:
+    """Return three numbers of a date, hour, minute and second, and whether points part the date; NaN for no moment."""
+    if found is None or not (found["iso"] or found["other"] or found["hour"]):
+        return (np.nan,) * 7
+    written = found["iso"] or found["other"]
+    numbers = map(int, re.split(r"\D", written)) if written else UNDATED
+    hour = int(found["hour"] or 0)
+    if found["half"]:
+        hour = hour % 12 + 12 * found["half"].lower().startswith("p")
+    return (*numbers, hour, int(found["minute"] or 0), int(found["second"] or 0), "." in (written or ""))
 
-    def __init__(self, *, day_first: bool) -> None:
-        self._day_first = day_first
-        self._days: dict[str | None, int | None] = {None: 0}
 
-    def __call__(self, value: Any) -> float | None:
-        """Return the seconds of a text, a date or a time of day; None for anything else."""
-        if isinstance(value, datetime):
-            return float((value.replace(tzinfo=None) - datetime(1970, 1, 1)).total_seconds())
-        if isinstance(value, date | time):
-            value = value.isoformat()
-        found = MOMENT.fullmatch(value) if isinstance(value, str) else None
-        if found is None or not (found["iso"] or found["other"] or found["hour"]):
-            return None
-        written = found["iso"] or found["other"]
-        if written not in self._days:
-            self._days[written] = self._day(written)
-        days = self._days[written]
-        hour, minute, second = (int(found[name] or 0) for name in ("hour", "minute", "second"))
-        if found["half"]:
-            hour = hour % NOON + NOON * found["half"].lower().startswith("p")
-        if days is None or hour > MIDNIGHT or max(minute, second) > 60:
-            return None
-        return float(days * DAY + hour * 3600 + minute * 60 + second)
+def _alike(texts: Sequence[Any]) -> FloatArray | None:
+    """Return the fields of texts that are all written as the first one, digit below digit, (7, n); None where not."""
+    found = MOMENT.fullmatch(texts[0]) if texts and isinstance(texts[0], str) else None
+    if found is None or found["half"] or not all(isinstance(text, str) for text in texts):
+        return None
+    letters = np.array(texts)
+    if letters.dtype.itemsize != 4 * len(texts[0]):
+        return None
+    letters = letters.view(np.uint32).reshape(len(texts), -1)
+    digit = np.array([character.isdecimal() for character in texts[0]])
+    # Of what is before "0" the difference is a large number.
+    if (letters[:, ~digit] != letters[0, ~digit]).any() or (letters[:, digit] - np.uint32(ord("0")) > 9).any():
+        return None
 
-    def _day(self, written: str) -> int | None:
-        """Return how many days after the first of January 1970 a date is; None where the calendar has it not."""
-        first, second, third = re.split(r"\D", written)
-        if len(first) == len("2024"):
-            year, month, day = first, second, third
-        else:
-            month, day = (second, first) if self._day_first else (first, second)
-            year = third if len(third) == len("2024") else f"20{third}"
-        try:
-            return date(int(year), int(month), int(day)).toordinal() - date(1970, 1, 1).toordinal()
-        except ValueError:
-            return None
+    def number(start: int, end: int) -> FloatArray:
+        powers = 10.0 ** np.arange(end - start)[::-1]
+        return np.asarray((letters[:, start:end] - np.uint32(ord("0"))).astype(np.float64) @ powers)
+
+    start = max(found.start("iso"), found.start("other"))
+    written = found["iso"] or found["other"] or ""
+    parts = [number(start + one.start(), start + one.end()) for one in re.finditer(r"\d+", written)]
+    none = np.zeros(len(texts))
+    parts = parts or [none + number for number in UNDATED]
+    parts += [number(*found.span(name)) if found[name] else none for name in ("hour", "minute", "second")]
+    return np.stack([*parts, none + ("." in written)])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,9 +128,7 @@ class Times(Column):
     @classmethod
     def learned(cls, cells: Cells, asked: Iterable[str]) -> Times:
         """Return what cells say, of which some are there; the parts are those that are asked for and have returned."""
-        texts = dict.fromkeys(value for value in cells.present.tolist() if isinstance(value, str))
-        found = cls(name=cells.name, n_missing=0, day_first=day_comes_first(texts), start=0.0, end=0.0, parts=())
-        cells = found._moments(cells, learning=True)
+        cells, day_first = _moments(cells, None)
         seconds = cells.present
         start, end = float(seconds.min()), float(seconds.max())
         undated = start >= 0 and end <= DAY
@@ -125,7 +138,14 @@ class Times(Column):
         ]
         if (seconds % DAY == seconds[0] % DAY).all() and HOUR in parts:
             parts.remove(HOUR)
-        return replace(found, n_missing=int(cells.missing.sum()), start=start, end=end, parts=tuple(parts))
+        return cls(
+            name=cells.name,
+            n_missing=int(cells.missing.sum()),
+            day_first=day_first,
+            start=start,
+            end=end,
+            parts=tuple(parts),
+        )
 
     def outputs(self) -> list[str]:
         """Return two names for each part that returns, and one for the elapsed days."""
@@ -137,15 +157,7 @@ class Times(Column):
 
     def read(self, cells: Cells) -> Cells:
         """Return cells of seconds since 1970."""
-        return self._moments(cells, learning=False)
-
-    def _moments(self, cells: Cells, *, learning: bool) -> Cells:
-        if cells.values.dtype.kind == "M":
-            return replace(cells, values=cells.values.astype("M8[s]").astype(np.int64).astype(np.float64))
-        if cells.values.dtype.kind != "O":
-            raise cells.error("it holds numbers, where the model learned times. Write times as then")
-        values, missing = cells.read(Clock(day_first=self.day_first), "times", learning=learning)
-        return replace(cells, values=values, missing=missing)
+        return _moments(cells, self.day_first)[0]
 
     def coded(self, cells: Cells, *, fill: bool) -> Coded:
         """Return the coordinates: those of a gap are the middle of the circle, and of the time that was learned."""
@@ -174,6 +186,23 @@ class Times(Column):
     def done(self) -> str:
         """Return which parts are learned."""
         return " and ".join(f"its {part}" if part != ELAPSED else "the days since the first row" for part in self.parts)
+
+
+def _moments(cells: Cells, day_first: bool | None) -> tuple[Cells, bool]:
+    """Return cells of seconds since 1970, and whether days come first, which is found where it is None."""
+    if cells.values.dtype.kind == "M":
+        return replace(cells, values=cells.values.astype("M8[s]").astype(np.int64).astype(np.float64)), False
+    if cells.values.dtype.kind != "O":
+        raise cells.error("it holds numbers, where the model learned times. Write times as then")
+    first: list[bool] = []
+
+    def read(values: Sequence[Any]) -> FloatArray:
+        seconds, found = seconds_of(values, day_first=day_first)
+        first.append(found)
+        return seconds
+
+    values, missing = cells.read(read, "times", learning=day_first is None)
+    return replace(cells, values=values, missing=missing, codes=None), first[0]
 
 
 def _written(seconds: float) -> str:
