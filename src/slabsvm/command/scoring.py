@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 import numpy as np
 
+from slabsvm.command.fit import expected_recall
+from slabsvm.command.reasons import Outlier, Tally
 from slabsvm.command.terminal import printable, read_no_more, say
-from slabsvm.tables.columns import Cells, Column, TableError, cells_of, names_of, places_of
+from slabsvm.tables.columns import Cells, TableError, cells_of, names_of, places_of
 from slabsvm.tables.encoder import Encoded, TableEncoder, require_columns
 
 if TYPE_CHECKING:
@@ -50,7 +52,7 @@ class RowNames:
             require_columns(columns, {self.asked: "id"})
         self.unnamed = self.column is not None and self.column not in columns
 
-    def of(self, piece: Any, first: int) -> Iterable[Any]:
+    def of(self, piece: Any, first: int) -> Sequence[Any]:
         """Return what the rows of a piece are called, of which the first has this number."""
         if self.column is None:
             return range(first, first + len(piece))
@@ -116,10 +118,8 @@ WRITTEN = ("decision", "accepted", "score", "p_value", "reasons")
 DIGITS = "%.6g"
 # The row's name, and what is written of it; there may be no p-value.
 FORMS = ("%s", DIGITS, "%s", DIGITS, "%s", "%s")
-# Columns of less of the blame are not named.
-LEAST = 0.01
-# Where a larger share of the rows is rejected, the column that drives it is named.
-MOST_ROWS = 0.5
+# So many columns that speak against rows are named to a program.
+MOST_DRIVERS = 10
 # So many rejected rows of a piece tell it where none has reasons.
 ROWS_OF_A_PIECE = 50
 TINY = 1e-300
@@ -207,6 +207,13 @@ class Scorer:
             return [""] * len(rows)
         return [f"; strange to {', '.join(some)}" if some else "" for some in kinds]
 
+    def expected_rejected(self) -> float | None:
+        """Return the share of new good rows that is expected to be rejected; None where nobody says."""
+        if self.alpha is not None:
+            return self.alpha
+        share = expected_recall(self.detector)
+        return None if share is None else 1.0 - share
+
     def cells(self, table: Any, rows: IndexArray) -> list[Cells]:
         """Return the cells of each column in some rows of a table."""
         some = table.iloc[rows] if hasattr(table, "iloc") else table[rows]
@@ -226,35 +233,6 @@ def _p_values_of(detector: Any) -> PValues | None:
     return (lambda rows, _: detector.p_values(rows)) if hasattr(detector, "p_values") else None
 
 
-def _said(expected: float) -> str:
-    return "" if np.isnan(expected) else f", expected {expected:.3g}"
-
-
-def _shown(cells: Any, row: int) -> str:
-    if cells.missing[row]:
-        return "(empty)"
-    value = cells.values[row]
-    return f"{value:.6g}" if isinstance(value, float | np.integer) else str(value)
-
-
-@dataclass(frozen=True)
-class Driver:
-    """The column that speaks most against rejected rows."""
-
-    column: Column
-    part: float  # its part in what speaks against them
-    cell: str  # a cell that spoke most against its row, with the row's number; "" where there is none
-
-    def said(self) -> str:
-        """Return this in one line."""
-        name, cell = printable([self.column.name, self.cell])
-        such = f", such as {cell}" if cell else ""
-        return (
-            f"Column {name} speaks most against them ({self.part:.0%}){such}. What was learned of it: "
-            f"{self.column.statement()}."
-        )
-
-
 @dataclass
 class Run:
     """Pieces of a table, scored and written one after the other."""
@@ -262,13 +240,15 @@ class Run:
     scorer: Scorer
     reasons: int  # how many columns say why a row is rejected
     names: RowNames
+    readers: list[Callable[[Any, Answers], None]] = field(default_factory=list)  # what else reads pieces
     # How many rows were scored and rejected so far
     rows: int = 0
     rejected: int = 0
     ended: bool = False  # whether these are all rows
-    blame: Any = 0.0  # (n_columns,): what speaks against the rejected rows that were asked, a part for each column
-    # The first cell of each column that spoke most against its row, with the row's number
-    worst: dict[int, str] = field(default_factory=dict)
+    tally: Tally = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.tally = Tally(self.scorer.encoder.columns_)
 
     @property
     def share(self) -> float:
@@ -289,7 +269,8 @@ class Run:
                 answers = self.scorer.answers(piece)
             except TableError as error:
                 raise error.below(self.rows) from error
-            called, reasons = self.names.of(piece, self.rows + 1), self._reasons(piece, answers)
+            called = self.names.of(piece, self.rows + 1)
+            reasons = self._reasons(piece, answers, called)
             self.rows += len(answers.accepted)
             self.rejected += int(np.count_nonzero(~answers.accepted))
             p_values = answers.p_value
@@ -301,31 +282,29 @@ class Run:
                 [""] * len(reasons) if p_values is None else map(DIGITS.__mod__, p_values.tolist()),
                 lines.quoted(reasons),
             )
+            for reader in self.readers:
+                reader(piece, answers)
             progress(self.rows)
         if self.rows == 0:
             raise TableError("it has a header and no rows")
         self.ended = True
 
     def facts(self) -> dict[str, Any]:
-        """Return how many rows were rejected, and which column speaks most against them."""
-        driver = self.driver()
+        """Return how many rows were rejected and how many were expected to be, and which columns speak against them."""
+        expected = self.scorer.expected_rejected()
+        drivers = self.tally.drivers()
         return {
             "rows": self.rows,
             "accepted": self.rows - self.rejected,
             "rejected": self.rejected,
             "share_rejected": self.share,
-            "driven_by": None if driver is None else {"column": driver.column.name, "part": driver.part},
+            "share_expected": expected,
+            "driven_by": [
+                {"column": one.column.name, "part": one.part, "rows": dict(one.ways)} for one in drivers[:MOST_DRIVERS]
+            ],
         }
 
-    def driver(self) -> Driver | None:
-        """Return the column that speaks most against the rows, where most rows are rejected."""
-        if self.share <= MOST_ROWS or not np.any(self.blame):
-            return None
-        place = int(np.argmax(self.blame))
-        part = float(self.blame[place] / np.sum(self.blame))
-        return Driver(self.scorer.encoder.columns_[place], part, self.worst.get(place, ""))
-
-    def _reasons(self, piece: Any, answers: Answers) -> list[str]:
+    def _reasons(self, piece: Any, answers: Answers, called: Sequence[Any]) -> list[str]:
         """Return for each rejected row the columns that speak most against it, with their cells and parts of the blame.
 
         Where no reasons are asked for, a few rows tell which column speaks against most.
@@ -342,22 +321,26 @@ class Run:
             if self.reasons:
                 raise
             return found
-        cells = self.scorer.cells(piece, rows)
-        self.blame = self.blame + blame.sum(axis=0)
-        for place, first in zip(*np.unique(blame.argmax(axis=1), return_index=True), strict=True):
-            where = f"{_shown(cells[place], first)} in row {self.rows + rows[first] + 1:,}"
-            self.worst.setdefault(int(place), where)
-        if not self.reasons:
-            return found
-        worst = np.argsort(-blame, axis=1, kind="stable")[:, : self.reasons]
-        expected, ends = self.scorer.expected(answers, rows), self.scorer.strange_to(answers, rows)
-        for number, (row, places, parts) in enumerate(zip(rows, worst, blame, strict=True)):
-            named = [place for place in places if parts[place] >= LEAST]
-            shown = [f"{_shown(cells[place], number)}{_said(expected[number, place])}" for place in named]
-            reasons = [
-                f"{cells[place].name}={cell} ({parts[place]:.0%})" for place, cell in zip(named, shown, strict=True)
+        expected = self.scorer.expected(answers, rows)
+        cells, strange = self.scorer.cells(piece, rows), answers.encoded.strange[rows]
+        reasons = self.tally.add(cells, strange, blame, expected, self.rows + rows + 1)
+        p_values = answers.p_value
+        self.tally.keep(
+            [
+                Outlier(
+                    self.rows + row + 1,
+                    str(called[row]),
+                    float(answers.decision[row]),
+                    None if p_values is None else float(p_values[row]),
+                    some,
+                )
+                for row, some in zip(rows.tolist(), reasons, strict=True)
             ]
-            found[row] = "; ".join(reasons) + ends[number]
+        )
+        if self.reasons:
+            ends = self.scorer.strange_to(answers, rows)
+            for row, some, end in zip(rows, reasons, ends, strict=True):
+                found[row] = "; ".join(one.said() for one in some[: self.reasons]) + end
         return found
 
 

@@ -120,6 +120,10 @@ class Cells:
         kinds = {_kind(one) for one in set(map(type, self.present.tolist()))} or {"number"}
         return "other" if "other" in kinds else kinds.pop() if len(kinds) == 1 else "text"
 
+    def at(self, row: int) -> Cells:
+        """Return the cell of a row."""
+        return Cells(self.name, self.values[row : row + 1], self.missing[row : row + 1], self.categorical)
+
     def without(self, gaps: Collection[str]) -> Cells:
         """Return the cells of which some texts, or numbers as they are written, are gaps."""
         if not gaps:
