@@ -15,11 +15,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.datasets import dump_svmlight_file
+from sklearn.pipeline import make_pipeline
 
 from parts import N_GOOD, parts
+from slabsvm import SVDD, p_values
 from slabsvm.command import fit as fit_command
 from slabsvm.command.fit import detector_of
-from slabsvm.files import load, records
+from slabsvm.files import load, records, save
 from slabsvm.tables import TableEncoder
 
 pytestmark = pytest.mark.numeric
@@ -68,7 +70,7 @@ class TestFit:
         found = scored(run("score", "m.slab", ready / "new.csv"))
         assert not found["accepted"][1:5].any()
         assert found["accepted"][5:].mean() > 0.7
-        assert found["p_value"].notna().all() == (detector in ("auto", "calibrated"))
+        assert found["p_value"].between(0, 1, inclusive="right").all()
         assert found["reasons"][2].startswith("finish=violet (")
 
     def test_as_json(self, run, ready):
@@ -158,10 +160,37 @@ class TestScore:
         assert found["accepted"].mean() < 0.85
 
     def test_alpha_needs_p_values(self, run, ready):
-        run("fit", ready / "good.csv", "-o", "m.slab", "--drop", "serial", "--detector", "svdd")
+        table = pd.read_csv(ready / "good.csv", index_col="serial")
+        save(make_pipeline(TableEncoder(), SVDD(offsets="training")).fit(table), "m.slab")
         result = run("score", "m.slab", ready / "new.csv", "--alpha", ".1")
         assert result.exit_code == 1
-        assert "SVDD has no p-values for --alpha: learn with --detector auto or calibrated." in result.stderr
+        assert "SVDD has no p-values for --alpha: it keeps no scores of its rows." in result.stderr
+
+    def test_p_values_are_those_of_python(self, run, ready):
+        run("tune", ready / "good.csv", "-o", "m.slab", "--folds", 2)
+        found = scored(run("score", "m.slab", ready / "new.csv", "--alpha", ".2"))
+        expected = p_values(load("m.slab"), pd.read_csv(ready / "new.csv"))
+        np.testing.assert_allclose(found["p_value"], expected, rtol=1e-5)
+        assert found["accepted"].tolist() == (expected > 0.2).tolist()
+
+    def test_lines_of_json_have_reasons_for_a_program(self, run, ready):
+        run("score", ready / "model.slab", ready / "new.csv", "-o", "s.jsonl", "--reasons", 2)
+        lines = [json.loads(line) for line in Path("s.jsonl").read_text().splitlines()]
+        expected = scored(run("score", ready / "model.slab", ready / "new.csv"))
+        assert [line["serial"] for line in lines] == expected["serial"].tolist()
+        np.testing.assert_allclose([line["decision"] for line in lines], expected["decision"], rtol=1e-5)
+        assert [line["accepted"] for line in lines] == expected["accepted"].tolist()
+        assert [line["reasons"] == [] for line in lines] == expected["accepted"].tolist()
+        first = lines[2]["reasons"][0]
+        assert (first["column"], first["cell"], first["how"], first["expected"]) == (
+            "finish",
+            "violet",
+            "never seen",
+            None,
+        )
+        assert lines[1]["reasons"][0]["expected"] == pytest.approx(50, abs=20)
+        assert "neighbours" in lines[1]["strange_to"]
+        assert all(len(line["reasons"]) <= 2 for line in lines)
 
     def test_pieces_give_the_same_lines_as_the_whole(self, run, ready, monkeypatch):
         whole = run("score", ready / "model.slab", ready / "new.csv").stdout
@@ -248,6 +277,30 @@ def test_arrays_are_learned_and_scored_by_the_numbers_of_their_columns(run, suff
     found = scored(run("score", "m.slab", f"t.{suffix}"))
     assert next(iter(found)) == "row"
     assert found["accepted"].mean() > 0.9
+
+
+@pytest.mark.skipif(find_spec("openpyxl") is None, reason="needs openpyxl: pip install 'slabsvm[xlsx]'")
+def test_the_first_sheet_of_a_workbook_is_scored_as_csv_is(run, ready):
+    for name in ("good", "new"):
+        table = pd.read_csv(ready / f"{name}.csv")
+        with pd.ExcelWriter(f"{name}.xlsx") as book:
+            table.to_excel(book, index=False, sheet_name="parts")
+            table.head(3).to_excel(book, index=False, sheet_name="others")
+    assert run("fit", "good.xlsx", "-o", "m.slab", "--id", "serial").exit_code == 0
+    expected = run("score", ready / "model.slab", ready / "new.csv").stdout
+    assert run("score", "m.slab", "new.xlsx").stdout == expected
+    Path("broken.xlsx").write_bytes(Path("new.xlsx").read_bytes()[:900])
+    assert "it is no workbook (.xlsx), or damaged" in run("score", "m.slab", "broken.xlsx").stderr
+
+
+@pytest.mark.parametrize(
+    ("word", "hint"), [("predict", "score model.slab"), ("train", "fit good.csv"), ("explain", "--html")]
+)
+def test_what_other_programs_call_a_command_leads_to_the_command(run, word, hint):
+    result = run(word, "model.slab", "new.csv")
+    assert result.exit_code == 2
+    assert f"There is no command '{word}': `slabsvm " in result.stderr
+    assert hint in result.stderr
 
 
 @pytest.mark.skipif(find_spec("pyarrow") is None, reason="needs pyarrow: pip install 'slabsvm[parquet]'")

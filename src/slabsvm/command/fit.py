@@ -56,8 +56,8 @@ FEW = 5
 def fit(*, table: Path, output: Path, detector: str, recall: float, seed: int, as_json: bool, **options: Any) -> None:
     """Learn TABLE, of good rows alone, and write a model that accepts rows like these.
 
-    A row is a line of CSV or TSV (.gz, too), or of a Parquet, NPY, NPZ or svmlight file; "-" is CSV from the standard
-    input. Numbers need no scaling. `slabsvm check` says beforehand what each column is taken for.
+    A row is a line of CSV or TSV (.gz, too), or of an XLSX, Parquet, NPY, NPZ or svmlight file; "-" is CSV from the
+    standard input. Numbers need no scaling. `slabsvm check` says beforehand what each column is taken for.
 
     \b
     slabsvm fit good.csv -o model.slab --id serial

@@ -30,7 +30,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 # A name in a list of names, in quotes or bare.
 NAME = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^,]*))\s*(?:,|$)')
-FORMATS = ("csv", "tsv", "parquet", "npy", "npz", "svmlight")
+FORMATS = ("csv", "tsv", "parquet", "npy", "npz", "svmlight", "xlsx")
 TABLE = click.Path(path_type=Path, allow_dash=True)
 FILE = click.Path(path_type=Path)
 

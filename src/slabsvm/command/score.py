@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from slabsvm.command.options import FILE, Share, output_option, reading_of, reading_options, table_argument
+from slabsvm.command.options import FILE, TABLE, Share, reading_of, reading_options, table_argument
 from slabsvm.command.terminal import (
     STATUSES,
     TOO_MANY_REJECTED,
@@ -31,7 +31,13 @@ if TYPE_CHECKING:
 @click.command(short_help="Score the rows of a table, and say why.", epilog=STATUSES)
 @click.argument("model", type=FILE)
 @table_argument
-@output_option
+@click.option(
+    "-o",
+    "--output",
+    type=TABLE,
+    default=Path("-"),
+    help="CSV; TSV or lines of JSON by its name (.jsonl); .gz too. [default: standard output]",
+)
 @click.option(
     "--alpha",
     type=Share(0, 1, min_open=True, max_open=True),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import io
+import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from gzip import GzipFile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -15,8 +16,9 @@ import click
 import numpy as np
 
 from slabsvm.command.fit import expected_recall
-from slabsvm.command.reasons import Outlier, Tally
+from slabsvm.command.reasons import Outlier, Reason, Tally
 from slabsvm.command.terminal import printable, read_no_more, say
+from slabsvm.detectors.explained import refuse_mixers, shares_of
 from slabsvm.tables.columns import Cells, TableError, cells_of, names_of, places_of
 from slabsvm.tables.encoder import Encoded, TableEncoder, require_columns
 
@@ -156,7 +158,7 @@ class Scorer:
         p_values = _p_values_of(detector)
         if alpha is not None and p_values is None:
             raise click.ClickException(
-                f"{type(detector).__name__} has no p-values for --alpha: learn with --detector auto or calibrated."
+                f"{type(detector).__name__} has no p-values for --alpha: it keeps no scores of its rows."
             )
         return cls(model[0], model.steps[1:-1], detector, p_values, alpha)
 
@@ -180,8 +182,6 @@ class Scorer:
 
         Raises ClickException: columns have no shares, as behind a step that mixes them.
         """
-        from slabsvm.detectors.explained import refuse_mixers
-
         try:
             refuse_mixers(self.between)
             shares = self.detector.explain(answers.rows[rows])
@@ -199,13 +199,12 @@ class Scorer:
             found[:, places >= 0] = of_features[:, places[places >= 0]]
         return found
 
-    def strange_to(self, answers: Answers, rows: IndexArray) -> list[str]:
-        """Return which kinds of members would reject each row by themselves, as the end of its reasons, or nothing."""
+    def strange_to(self, answers: Answers, rows: IndexArray) -> list[list[str]]:
+        """Return which kinds of members would reject each row by themselves; of a detector without members none."""
         try:
-            kinds = self.detector.strange_to(answers.rows[rows])
+            return [list(kinds) for kinds in self.detector.strange_to(answers.rows[rows])]
         except AttributeError:
-            return [""] * len(rows)
-        return [f"; strange to {', '.join(some)}" if some else "" for some in kinds]
+            return [[] for _ in rows]
 
     def expected_rejected(self) -> float | None:
         """Return the share of new good rows that is expected to be rejected; None where nobody says."""
@@ -230,7 +229,20 @@ def _p_values_of(detector: Any) -> PValues | None:
             return None
         shares = detector._shares()
         return lambda _, score: np.asarray(shares(score))
-    return (lambda rows, _: detector.p_values(rows)) if hasattr(detector, "p_values") else None
+    if hasattr(detector, "p_values"):
+        return lambda rows, _: np.asarray(detector.p_values(rows))
+    learned = getattr(detector, "loo_decisions_", None)
+    return None if learned is None else lambda _, score: shares_of(learned, score - detector.offset_)
+
+
+# The columns that speak against a row, and the members of the detector that find it strange.
+Reasons = tuple[list[Reason], list[str]]
+
+
+def _in_words(reasons: list[Reason], members: list[str]) -> str:
+    """Return the reasons of a row, as a cell of a table."""
+    end = f"; strange to {', '.join(members)}" if members else ""
+    return "; ".join(one.said() for one in reasons) + end
 
 
 @dataclass
@@ -264,7 +276,8 @@ class Run:
         for piece in pieces:
             if lines is None:
                 self.names.look_at(piece)
-                lines = LineWriter(file, separator, [self.names.column or NUMBERED, *WRITTEN], FORMS)
+                if separator:
+                    lines = LineWriter(file, separator, [self.names.column or NUMBERED, *WRITTEN], FORMS)
             try:
                 answers = self.scorer.answers(piece)
             except TableError as error:
@@ -274,14 +287,17 @@ class Run:
             self.rows += len(answers.accepted)
             self.rejected += int(np.count_nonzero(~answers.accepted))
             p_values = answers.p_value
-            lines.write(
-                lines.names(called),
-                answers.decision.tolist(),
-                np.where(answers.accepted, "true", "false").tolist(),
-                answers.score.tolist(),
-                [""] * len(reasons) if p_values is None else map(DIGITS.__mod__, p_values.tolist()),
-                lines.quoted(reasons),
-            )
+            if lines is None:
+                file.writelines(self._json_lines(called, answers, reasons))
+            else:
+                lines.write(
+                    lines.names(called),
+                    answers.decision.tolist(),
+                    np.where(answers.accepted, "true", "false").tolist(),
+                    answers.score.tolist(),
+                    [""] * len(reasons) if p_values is None else map(DIGITS.__mod__, p_values.tolist()),
+                    lines.quoted([_in_words(*one) for one in reasons]),
+                )
             for reader in self.readers:
                 reader(piece, answers)
             progress(self.rows)
@@ -304,12 +320,24 @@ class Run:
             ],
         }
 
-    def _reasons(self, piece: Any, answers: Answers, called: Sequence[Any]) -> list[str]:
-        """Return for each rejected row the columns that speak most against it, with their cells and parts of the blame.
+    def _json_lines(self, called: Sequence[Any], answers: Answers, reasons: list[Reasons]) -> Iterator[str]:
+        """Give an object of JSON for each row."""
+        column = self.names.column or NUMBERED
+        p_values = [None] * len(called) if answers.p_value is None else answers.p_value.tolist()
+        written = (called, answers.decision.tolist(), answers.accepted.tolist(), answers.score.tolist(), p_values)
+        for *row, (some, members) in zip(*written, reasons, strict=True):
+            facts: dict[str, Any] = dict(zip([column, *WRITTEN[:-1]], row, strict=True))
+            facts["reasons"] = [
+                {**asdict(one), "expected": None if np.isnan(one.expected) else one.expected} for one in some
+            ]
+            yield json.dumps({**facts, "strange_to": members}, ensure_ascii=False, allow_nan=False) + "\n"
+
+    def _reasons(self, piece: Any, answers: Answers, called: Sequence[Any]) -> list[Reasons]:
+        """Return for each rejected row the columns that speak most against it, and the members that find it strange.
 
         Where no reasons are asked for, a few rows tell which column speaks against most.
         """
-        found = [""] * len(answers.accepted)
+        found: list[Reasons] = [([], [])] * len(answers.accepted)
         rows = np.flatnonzero(~answers.accepted)
         if not self.reasons:
             rows = rows[:: 1 + len(rows) // ROWS_OF_A_PIECE]
@@ -338,14 +366,16 @@ class Run:
             ]
         )
         if self.reasons:
-            ends = self.scorer.strange_to(answers, rows)
-            for row, some, end in zip(rows, reasons, ends, strict=True):
-                found[row] = "; ".join(one.said() for one in some[: self.reasons]) + end
+            members = self.scorer.strange_to(answers, rows)
+            for row, some, kinds in zip(rows, reasons, members, strict=True):
+                found[row] = some[: self.reasons], kinds
         return found
 
 
 def separator_of(path: Path) -> str:
-    """Return what is between the cells of an output file, by its name."""
+    """Return what is between the cells of an output file, by its name; "" for lines of JSON."""
+    if path.name.removesuffix(".gz").endswith(".jsonl"):
+        return ""
     return "\t" if path.name.removesuffix(".gz").endswith(".tsv") else ","
 
 

@@ -32,7 +32,7 @@ BOMS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 AS_CSV = "Save its sheet as CSV in UTF-8, and give that"
 # What files of other formats begin with, whatever their names are.
 OTHERS = {
-    b"PK\x03\x04": f"it is a spreadsheet's workbook (.xlsx, .ods) or another zip archive, and no text. {AS_CSV}",
+    b"PK\x03\x04": f"it is a workbook or another zip archive, and no text. Say so (format): xlsx; of others: {AS_CSV}",
     b"\xd0\xcf\x11\xe0": f"it is an old workbook of a spreadsheet (.xls), and no text. {AS_CSV}",
     b"%PDF": "it is a PDF document, and no text of separated values. Give the table that it was made of",
     b"\x1f\x8b": "it is compressed by gzip. Let its name end in .gz",

@@ -1,7 +1,7 @@
-"""Reading tables of six formats, a piece at a time or as a whole: CSV, TSV, Parquet, NPY, NPZ and svmlight.
+"""Reading tables of seven formats, a piece at a time or as a whole: CSV, TSV, Parquet, NPY, NPZ, svmlight and XLSX.
 
-pandas reads texts, and pyarrow reads Parquet: the optional extras `slabsvm[tables]` and `slabsvm[parquet]`. Both are
-imported when a file of such a format is read.
+pandas reads texts, pyarrow Parquet, and openpyxl workbooks: the optional extras `slabsvm[tables]`, `slabsvm[parquet]`
+and `slabsvm[xlsx]`. They are imported when a file of such a format is read.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ SUFFIXES = {
     "npy": (".npy",),
     "npz": (".npz",),
     "svmlight": (".svmlight", ".svm", ".libsvm"),
+    "xlsx": (".xlsx", ".xlsm"),
 }
-WORKBOOKS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods", ".numbers")
+WORKBOOKS = (".xlsb", ".xls", ".ods", ".numbers")
 TEXTS = ("csv", "tsv")
 # Formats that may be compressed by gzip, or come from the standard input.
 STREAMS = (*TEXTS, "svmlight")
@@ -262,6 +263,29 @@ def _of_batch(batch: Any) -> Any:
         ) from error
 
 
+def _xlsx(path: Path, how: Reading) -> Iterator[Any]:
+    pandas = _pandas()
+    load("A workbook of a spreadsheet", "openpyxl", "slabsvm[xlsx]")
+    given = dict.fromkeys([*how.texts, *how.ids], str)
+    with path.open("rb") as file:
+        try:
+            table = pandas.read_excel(file, engine="openpyxl", header=0 if how.header else None, dtype=given)
+        except MemoryError:
+            raise
+        # A workbook is an archive of XML, of which openpyxl believes every word.
+        except Exception as error:
+            raise TableError(f"it is no workbook (.xlsx), or damaged: {_first_line(error)}. {AS_CSV}") from error
+    table.columns = [f"x{place}" for place in range(table.shape[1])] if not how.header else table.columns.map(str)
+    # A formatted sheet has more rows and columns than it has cells.
+    table = table.dropna(how="all")
+    named = [not name.startswith("Unnamed: ") or bool(table[name].notna().any()) for name in table.columns]
+    table = table.loc[:, named].reset_index(drop=True)
+    if (blank := next((name for name in table.columns if name.startswith("Unnamed: ")), None)) is not None:
+        place = int(blank.removeprefix("Unnamed: ")) + 1
+        raise TableError(f"the header has no name for column {place} of the first sheet. Give it one")
+    yield table
+
+
 def _npy(path: Path, how: Reading) -> Iterator[Any]:
     del how
     yield from _of_array(mapped(path))
@@ -305,6 +329,7 @@ READERS: dict[str, Callable[[Path, Reading], Iterator[Any]]] = {
     "npy": _npy,
     "npz": _npz,
     "svmlight": _svmlight,
+    "xlsx": _xlsx,
 }
 
 

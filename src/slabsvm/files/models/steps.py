@@ -150,6 +150,61 @@ def _doubt_normal_scores(model: Any) -> str:
     return "" if (model.scale_ > 0).all() else "has a scale that is not positive"
 
 
+@dataclass(frozen=True)
+class Step(Kind):
+    """A step beside others: "drop", "passthrough", or an estimator."""
+
+    def write(self, value: Any, at: At) -> Any:
+        """Return its JSON."""
+        return (WORD if isinstance(value, str) else Estimator(features="")).write(value, at)
+
+    def read(self, node: Any, at: At) -> Any:
+        """Return the step."""
+        return (WORD if isinstance(node, str) else Estimator(features="")).read(node, at)
+
+
+WORD = Text("drop", "passthrough")
+
+
+def _beside(model: Any) -> list[dict[str, Any]]:
+    """Return the fitted steps of a ColumnTransformer, the places of the columns that they take, and their widths."""
+    found = []
+    for name, step, _ in model.transformers_:
+        there = model.output_indices_.get(name, slice(0, 0))
+        places = [int(place) for place in model._transformer_to_input_indices[name]]
+        found.append({"name": name, "step": step, "places": places, "width": int(there.stop - there.start)})
+    return found
+
+
+def _give_steps(model: Any, parts: Values) -> None:
+    steps = parts.pop("steps")
+    if len({one["name"] for one in steps}) != len(steps):
+        raise ValueError("two of its steps have one name")
+    if any(place >= model.n_features_in_ for one in steps for place in one["places"]):
+        raise ValueError("a step takes a column that is not there")
+    names = getattr(model, "feature_names_in_", None)
+    columns = [one["places"] if names is None else [str(names[place]) for place in one["places"]] for one in steps]
+    fitted = [(one["name"], one["step"], some) for one, some in zip(steps, columns, strict=True)]
+    ends = np.cumsum([0, *(one["width"] for one in steps)]).tolist()
+    own = {name for name, *_ in model.transformers}
+    rest = [some for one, some in zip(steps, columns, strict=True) if one["name"] not in own]
+    private = {
+        "_columns": [some for one, some in zip(steps, columns, strict=True) if one["name"] in own],
+        "_transformer_to_input_indices": {one["name"]: one["places"] for one in steps},
+        "_remainder": ("remainder", model.remainder, rest[0] if rest else []),
+        "output_indices_": {one["name"]: slice(*ends[at : at + 2]) for at, one in enumerate(steps)}
+        | ({} if rest else {"remainder": slice(0, 0)}),
+    }
+    vars(model).update(private, transformers_=fitted, sparse_output_=parts.pop("sparse"))
+
+
+BESIDE = {
+    "name": Text(),
+    "step": Step(),
+    "places": Many(Whole()),
+    "width": Whole(),
+}
+
 MAP = {"sample_interval": Number(above=0.0), "error": Number()}
 
 NUMBERS = {
@@ -242,6 +297,13 @@ STEPS = (
     ),
     Entry("sklearn.preprocessing.RobustScaler", {"center": PER_FEATURE, "scale": PER_FEATURE}),
     Entry("sklearn.preprocessing.Normalizer", {}),
+    Entry("sklearn.preprocessing.FunctionTransformer", {}),
+    Entry(
+        "sklearn.compose.ColumnTransformer",
+        {"steps": Many(Record(dict, BESIDE, take=dict.__getitem__)), "sparse": Flag()},
+        where={"steps": _beside, "sparse": "sparse_output_"},
+        give=_give_steps,
+    ),
     Entry(
         "sklearn.preprocessing.QuantileTransformer",
         {
