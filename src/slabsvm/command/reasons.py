@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 # Columns of less of the blame are not named.
 LEAST = 0.01
+GAP = "(empty)"
 # So many columns are named in a line, and so many rows kept.
 FEW = 3
 MOST_ROWS = 20
@@ -73,7 +74,10 @@ class Driver:
         """Return this in a few words."""
         name, example = printable([self.column.name, self.example])
         way = self.ways.most_common(1)
-        return f"{name} {self.part:.0%}" + (f" ({way[0][0]}: {example})" if way else "")
+        if not way:
+            return f"{name} {self.part:.0%}"
+        such = f"{EMPTY}{example.removeprefix(GAP)}" if way[0][0] == EMPTY else f"{way[0][0]}: {example}"
+        return f"{name} {self.part:.0%} ({such})"
 
 
 @dataclass
@@ -83,7 +87,7 @@ class Tally:
     columns: tuple[Column, ...]
     blame: FloatArray = field(init=False)  # (n_columns,): the sum of their parts
     ways: list[Counter[str]] = field(init=False)  # one for each column
-    examples: dict[int, str] = field(default_factory=dict)
+    examples: dict[tuple[int, str], str] = field(default_factory=dict)
     outliers: list[Outlier] = field(default_factory=list)  # those with the least decisions
 
     def __post_init__(self) -> None:
@@ -116,7 +120,7 @@ class Tally:
             if reasons:
                 first = reasons[0]
                 self.ways[places[0]][first.how] += 1
-                self.examples.setdefault(places[0], f"{first.cell} in row {row:,}{first.against()}")
+                self.examples.setdefault((places[0], first.how), f"{first.cell} in row {row:,}{first.against()}")
         return found
 
     def keep(self, outliers: list[Outlier]) -> None:
@@ -128,12 +132,15 @@ class Tally:
         total = self.blame.sum()
         order = [int(place) for place in np.argsort(-self.blame, kind="stable") if self.blame[place] > 0]
         return [
-            Driver(
-                self.columns[place], float(self.blame[place] / total), self.ways[place], self.examples.get(place, "")
-            )
+            Driver(self.columns[place], float(self.blame[place] / total), self.ways[place], self._example(place))
             for place in order
             if self.blame[place] >= LEAST * total
         ]
+
+    def _example(self, place: int) -> str:
+        """Return a cell of the way in which a column rejects most rows, with its row."""
+        way = self.ways[place].most_common(1)
+        return self.examples[place, way[0][0]] if way else ""
 
     def said(self) -> str:
         """Return what drives the rejections in a line; "" where nobody says."""
@@ -157,6 +164,6 @@ def _how(column: Column, cells: Cells, number: int, *, is_strange: bool) -> str:
 def shown(cells: Any, row: int) -> str:
     """Return a cell as a reason names it."""
     if cells.missing[row]:
-        return "(empty)"
+        return GAP
     value = cells.values[row]
     return f"{value:.6g}" if isinstance(value, float | np.integer) else str(value)

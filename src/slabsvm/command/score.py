@@ -150,7 +150,9 @@ def score(
 def said(run: Run, table: Path, output: Path) -> list[str]:
     """Return how many rows are rejected, how many were expected to be, and what speaks against them."""
     expected = run.scorer.expected_rejected()
-    foretold = "" if expected is None else f", where about {expected * run.rows:,.0f} were expected ({expected:.1%})"
+    mean = (expected or 0.0) * run.rows
+    number = f"{mean:,.0f}" if mean >= 1 else f"{mean:.1g}"
+    foretold = "" if expected is None else f", where about {number} were expected ({expected:.1%})"
     wrote = "" if str(output) == "-" else f" Wrote {named(output)}."
     rejected = (
         f"{run.rejected:,} of {run.rows:,} rows of {named(table)} are rejected ({run.share:.1%}){foretold}.{wrote}"

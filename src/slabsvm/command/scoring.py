@@ -211,7 +211,7 @@ class Scorer:
         if self.alpha is not None:
             return self.alpha
         share = expected_recall(self.detector)
-        return None if share is None else 1.0 - share
+        return None if share is None else round(1.0 - share, 12)
 
     def cells(self, table: Any, rows: IndexArray) -> list[Cells]:
         """Return the cells of each column in some rows of a table."""
