@@ -16,12 +16,13 @@ import scipy.sparse as sp
 from sklearn.preprocessing import StandardScaler
 
 from slabsvm.data.checks import is_plain
-from slabsvm.detectors.base import Detector, takes_unnamed
+from slabsvm.detectors.base import takes_unnamed
 from slabsvm.detectors.explained import explanation_of
 from slabsvm.detectors.one_class_svm import OneClassSVM
 from slabsvm.detectors.slab import OneClassSlabSVM
 from slabsvm.detectors.support_vectors import SupportVectorDetector
 from slabsvm.ensemble.dependence import DependenceDetector
+from slabsvm.ensemble.known import OutlierClassifier
 from slabsvm.ensemble.neighbours import NeighboursDetector
 from slabsvm.ensemble.normal_scores import NormalScores
 from slabsvm.ensemble.surprise import Surprise
@@ -38,6 +39,7 @@ NAMES: dict[type, str] = {
     OneClassSlabSVM: "slab",
     NeighboursDetector: "neighbours",
     DependenceDetector: "dependence",
+    OutlierClassifier: "classifier",
 }
 
 
@@ -47,7 +49,7 @@ class Member:
 
     Attributes
     ----------
-    detector : Detector
+    detector : Detector or OutlierClassifier
         Fitted.
     view : int
         The number of the view that it takes.
@@ -59,7 +61,7 @@ class Member:
         What turns its score into a surprise. None: its decision counts as it is, as in models of version 0.1.
     """
 
-    detector: Detector
+    detector: Any
     view: int
     columns: IndexArray | None
     weight: float
@@ -88,7 +90,7 @@ class Member:
     def score(self, rows: Any) -> FloatArray:
         """Return what it adds to the mean for a view's rows, (n,), but for its weight."""
         if self.surprise is None:
-            return self.detector.decision_function(rows)
+            return np.asarray(self.detector.decision_function(rows))
         return -self.surprise(self.detector.score_samples(self.taken(rows)))
 
     def explanation(self, rows: Any) -> Explanation:
