@@ -22,7 +22,7 @@ from slabsvm.detectors.one_class_svm import OneClassSVM
 from slabsvm.ensemble.combination import Combination, Member, ranked, standardised, viewed
 from slabsvm.ensemble.dependence import DependenceDetector
 from slabsvm.ensemble.held_out import FOLDS, few_rows, scores_by_folds, thinned
-from slabsvm.ensemble.known import OutlierClassifier, joined, labelled, left_out, share_of
+from slabsvm.ensemble.known import SHARE, OutlierClassifier, joined, labelled, left_out
 from slabsvm.ensemble.neighbours import NeighboursDetector
 from slabsvm.ensemble.sampled import Drawn, Sample
 from slabsvm.ensemble.surprise import Shares, Surprise
@@ -147,7 +147,7 @@ class AutoSlabSVM(WithProgress, Detector):
     classifier : classifier of scikit-learn, default=None
         What tells known outliers from positives, where `fit` is given some: any with decision_function or
         predict_proba, which learns normal scores (sparse rows as they are). Classes weigh alike where its fit takes
-        sample_weight. None: 100 extra trees that look at all features, with leaves of two rows or more.
+        sample_weight. None: 50 extra trees, with leaves of two rows or more.
     random_state : int, RandomState or None, default=0
         The seed by which rows, thirds of the features, and targets of dependences are drawn.
     n_jobs : int or None, default=None
@@ -529,7 +529,7 @@ class AutoSlabSVM(WithProgress, Detector):
         # Sparse rows have members of all features alone; a feature that is constant tells them nothing.
         varying = np.flatnonzero((samples != samples[0]).any(axis=0)) if n_views > 1 else np.empty(0, dtype=np.intp)
         n_bags, depends = (min(BAGS, len(varying)) if len(varying) > 1 else 0), len(varying) > 1
-        of_classifier = 0.0 if training.outliers is None else share_of(training.outliers.shape[0])
+        of_classifier = 0.0 if training.outliers is None else SHARE
         share = (1.0 - of_classifier) / (n_views * (2 + (n_bags > 0)) + depends)
         if training.groups is None:
             some = partial(_some, n_samples)

@@ -28,10 +28,10 @@ from slabsvm.runtime.sklearn_private import HasMethods
 
 # The positives are left out in so many parts.
 FOLDS = 5
-# With so many known outliers the classifier counts as much as all other members together.
-AS_MUCH = 25
-# The default: what so many extra trees say, with leaves of two rows, that look at all features.
-N_TREES = 100
+# The classifier's share of the sum. With more of it outliers of a kind that nobody has labelled would be lost.
+SHARE = 0.35
+# The default: what so many extra trees say, with leaves of two rows, that look at half of the features at a time.
+N_TREES = 50
 LEAST_LEAF = 2
 # Rows and trees are scored together until they are so many.
 TOGETHER = 2**18
@@ -113,7 +113,7 @@ class OutlierClassifier(Scored):
     Parameters
     ----------
     classifier : classifier, default=None
-        Any of scikit-learn's with decision_function or predict_proba. None: 100 extra trees.
+        Any of scikit-learn's with decision_function or predict_proba. None: 50 extra trees.
     random_state : int, default=0
         The seed of the default.
 
@@ -232,11 +232,6 @@ def labelled(estimator: Detector, rows: Any, name: str) -> Any:
     return found[distinct_rows(found, np.ones(found.shape[0])).representatives]
 
 
-def share_of(n_outliers: int) -> float:
-    """Return which share of the sum is the classifier's: the more outliers it knows, the more its word counts."""
-    return float(np.sqrt(n_outliers) / (np.sqrt(n_outliers) + np.sqrt(AS_MUCH)))
-
-
 def joined(training: Training, positives: Any) -> Training:
     """Return what there is to learn with further positives, by which nothing is judged; each is a group of its own."""
     n, count = positives.shape[0], training.groups.count if training.groups is not None else 0
@@ -255,7 +250,7 @@ def joined(training: Training, positives: Any) -> Training:
 def _default(seed: int) -> Any:
     from sklearn.ensemble import ExtraTreesClassifier
 
-    return ExtraTreesClassifier(N_TREES, min_samples_leaf=LEAST_LEAF, max_features=None, random_state=seed)
+    return ExtraTreesClassifier(N_TREES, min_samples_leaf=LEAST_LEAF, max_features=0.5, random_state=seed)
 
 
 def _said(classifier: Any, X: Any) -> FloatArray:

@@ -18,6 +18,7 @@ from slabsvm.detectors.kernel_pca import Subspace
 from slabsvm.ensemble.auto import CombinedModel
 from slabsvm.ensemble.combination import Combination, Member
 from slabsvm.ensemble.dependence import DependenceModel, Regressions
+from slabsvm.ensemble.known import Trees
 from slabsvm.ensemble.neighbours import Neighbourhood, NeighboursModel
 from slabsvm.ensemble.surprise import Shares, Surprise
 from slabsvm.files.models.archive import At, exactly
@@ -395,8 +396,15 @@ DEPENDENCE = Record(
         "surprises": Many(SURPRISE, names="targets", least=1),
     },
 )
+CLASSIFIER = "slabsvm.ensemble.known.OutlierClassifier"
 # Which classes a member of AutoSlabSVM may be of.
-MEMBERS = ("slabsvm.OneClassSVM", "slabsvm.NeighboursDetector", "slabsvm.DependenceDetector", "slabsvm.OneClassSlabSVM")
+MEMBERS = (
+    "slabsvm.OneClassSVM",
+    "slabsvm.NeighboursDetector",
+    "slabsvm.DependenceDetector",
+    "slabsvm.OneClassSlabSVM",
+    CLASSIFIER,
+)
 SCALER = Estimator("sklearn.preprocessing.StandardScaler", fitted=True)
 # What every version of AutoSlabSVM keeps.
 AUTO: dict[str, Kind] = {
@@ -411,11 +419,39 @@ AUTO: dict[str, Kind] = {
 }
 
 
+def _trees(**arrays: Any) -> Trees:
+    numbers = np.arange(len(arrays["left"]))
+    inner = (arrays["left"] > numbers) & (arrays["right"] > numbers)
+    # A way down the numbers of which do not grow might have no end.
+    if not (inner | ((arrays["left"] == numbers) & (arrays["right"] == numbers))).all():
+        raise ValueError("a node leads to one before it")
+    return Trees(**arrays)
+
+
+TREES = Record(
+    _trees,
+    {
+        "features": Places("nodes", below="d"),
+        "thresholds": Array("nodes"),
+        "left": Places("nodes", below="nodes"),
+        "right": Places("nodes", below="nodes"),
+        "values": Array("nodes"),
+        "roots": Places("trees", below="nodes"),
+    },
+    apart=True,
+)
+
+
+def _doubt_classifier(model: Any) -> str:
+    both = [getattr(model, name, None) for name in ("trees_", "classifier_")]
+    return "" if "reference_" not in vars(model) or both.count(None) == 1 else "has trees and a classifier, or neither"
+
+
 def _combined(views: list[Any], members: list[Member], **parts: Any) -> CombinedModel:
     for member in members:
         if member.view >= len(views):
             raise ValueError("a member takes a view that there is not")
-        if not isinstance(getattr(member.detector.model_, "kernel", RBF), RBF | type):
+        if not isinstance(getattr(getattr(member.detector, "model_", None), "kernel", RBF), RBF | type):
             raise ValueError("its members have the RBF kernel")
         if member.columns is not None and len(member.columns) != member.detector.n_features_in_:
             raise ValueError("a member takes another number of features")
@@ -532,6 +568,18 @@ DETECTORS = (
     _detector("slabsvm.NeighboursDetector", NEIGHBOURS),
     _detector("slabsvm.DependenceDetector", DEPENDENCE),
     _detector("slabsvm.AutoSlabSVM", Earlier(COMBINED, scaler=AVERAGED), left_out=("progress",)),
+    Entry(
+        CLASSIFIER,
+        {
+            "trees": Maybe(TREES),
+            "classifier": Maybe(Estimator(fitted=True)),
+            "typical": Array("d"),
+            "usual": Array("d"),
+            "reference": Number(),
+            "offset": Number(),
+        },
+        doubt=_doubt_classifier,
+    ),
     Entry(
         "slabsvm.LinearOneClassSlabSVM",
         LINEAR,
