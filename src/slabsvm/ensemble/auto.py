@@ -15,10 +15,12 @@ from joblib import effective_n_jobs
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from slabsvm.data.distinct import distinct_rows
 from slabsvm.data.groups import Groups
 from slabsvm.data.passes import Local
 from slabsvm.detectors.base import Detector, checked_rows, parameters
 from slabsvm.detectors.one_class_svm import OneClassSVM
+from slabsvm.ensemble.asking import worth_labelling
 from slabsvm.ensemble.combination import Combination, Member, ranked, standardised, viewed
 from slabsvm.ensemble.dependence import DependenceDetector
 from slabsvm.ensemble.held_out import FOLDS, few_rows, scores_by_folds, thinned
@@ -321,6 +323,28 @@ class AutoSlabSVM(WithProgress, Detector):
         """
         return self._surprising().strange_to(rows_in_memory(self, X), 1.0 - self.recall)
 
+    def to_label(self, X: Any, n: int = 20) -> IndexArray:
+        """Return the numbers of n rows that someone should label, shape (n,), the one that is worth most first.
+
+        Give rows that turn out as outliers to `fit` as known_outliers, and the others as known_positives.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            New rows. Fewer than n are all returned.
+        n : int >= 1, default=20
+
+        Raises
+        ------
+        ValueError
+            For another n, and for rows that the model does not take.
+        AttributeError
+            Of a model that was saved by version 0.1, whose members have scores alone.
+        """
+        if not isinstance(n, Integral) or n < 1:
+            raise ValueError(f"n must be a whole number of rows from 1 on, got {n!r}.")
+        return worth_labelling(self._surprising(), self.offset_, rows_in_memory(self, X), n)
+
     def _surprising(self) -> Combination:
         """Return the members, whose scores have p-values."""
         check_is_fitted(self)
@@ -597,9 +621,13 @@ class AutoSlabSVM(WithProgress, Detector):
         return doubt if doubt and not training.may_be_counts else ""
 
     def _repeats_misjudged(self, training: Training) -> str:
-        del training
         # Left-out scores are those without one copy of a row that repeats, as new rows that repeat it have.
-        return ""
+        if training.outliers is None:
+            return ""
+        known = distinct_rows(training.outliers, np.ones(training.outliers.shape[0]))
+        n = int(np.isin(known.keys, training.distinct.keys).sum())
+        remedy = "take these rows out of X, unless good rows look the same"
+        return f"{counted(n, 'known outlier')} equal rows of X, which count as positives: {remedy}." if n else ""
 
     def _checked(self, X: Any, *, reset: bool, accept_sparse: str | bool = "csr") -> Any:
         return checked_rows(self, X, reset=reset, least=LEAST_ROWS, accept_sparse=accept_sparse)

@@ -579,6 +579,8 @@ DETECTORS = (
             "offset": Number(),
         },
         doubt=_doubt_classifier,
+        # What it was made by is not needed, and may be of any class.
+        left_out=("classifier",),
     ),
     Entry(
         "slabsvm.LinearOneClassSlabSVM",
