@@ -1,8 +1,8 @@
 """Which of some new rows a person should label, so that the answers teach a model the most.
 
-A label is worth most where the model is least sure: near the threshold, and where its members disagree. Rows far beyond
-the threshold, of which a person knows the answer at a glance, still are what outliers are found among, so that worth
-falls slowly there. One of twenty copies says what all twenty do: a row that is near to a chosen one is worth less.
+A label is worth most where members disagree, and no less beyond the threshold than near it: most outliers are found
+there. One of twenty copies says what all twenty do: a row that is near to a chosen one is worth less. Of four other
+rules none found better labels (docs/results/known-outliers.md).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from slabsvm.runtime.arrays import FloatArray, IndexArray
 
 # Rows are chosen among so many times as many, and at least so many, that are worth most.
 AMONG, LEAST_AMONG = 10, 200
-VARIANT = "A"
+TINY = 1e-300
 
 
 def worth_labelling(combination: Combination, offset: float, X: Any, n: int) -> IndexArray:
@@ -27,15 +27,8 @@ def worth_labelling(combination: Combination, offset: float, X: Any, n: int) -> 
     weights = np.array([member.weight for member in combination.members])
     mean = surprises @ weights
     spread = np.sqrt((surprises - mean[:, None]) ** 2 @ weights)
-    near = np.exp(-np.abs(mean + offset) / -offset)
-    worth = {
-        "A": near * spread / (1 + mean),
-        "B": mean,
-        "C": near,
-        "D": np.minimum(mean / -offset, 1.0) * (1 + np.log1p(spread)),
-        "E": np.minimum(mean / -offset, 1.0),
-        "F": np.minimum(mean, 3 * -offset),
-    }[VARIANT]
+    # Beyond the threshold all rows count alike, but for what the members disagree about.
+    worth = np.minimum(mean / max(-offset, TINY), 1.0) * (1.0 + np.log1p(spread))
     some = np.argsort(-worth, kind="stable")[: max(AMONG * n, LEAST_AMONG)]
     rows = viewed(combination.views[-1], X[some])
     apart = pairwise_distances(sp.csr_array(rows) if sp.issparse(rows) else rows)
