@@ -149,7 +149,7 @@ class AutoSlabSVM(WithProgress, Detector):
     classifier : classifier of scikit-learn, default=None
         What tells known outliers from positives, where `fit` is given some: any with decision_function or
         predict_proba, which learns normal scores (sparse rows as they are). Classes weigh alike where its fit takes
-        sample_weight. None: 100 extra trees, with leaves of two rows or more.
+        sample_weight. None: 50 extra trees, with leaves of two rows or more.
     random_state : int, RandomState or None, default=0
         The seed by which rows, thirds of the features, and targets of dependences are drawn.
     n_jobs : int or None, default=None

@@ -29,9 +29,9 @@ from slabsvm.runtime.sklearn_private import HasMethods
 # The positives are left out in so many parts.
 FOLDS = 5
 # The classifier's share of the sum. With more of it outliers of a kind that nobody has labelled would be lost.
-SHARE = 1 / 3
+SHARE = 0.35
 # The default: what so many extra trees say, with leaves of two rows, that look at half of the features at a time.
-N_TREES = 100
+N_TREES = 50
 LEAST_LEAF = 2
 # Rows and trees are scored together until they are so many.
 TOGETHER = 2**18
@@ -113,7 +113,7 @@ class OutlierClassifier(Scored):
     Parameters
     ----------
     classifier : classifier, default=None
-        Any of scikit-learn's with decision_function or predict_proba. None: 100 extra trees.
+        Any of scikit-learn's with decision_function or predict_proba. None: 50 extra trees.
     random_state : int, default=0
         The seed of the default.
 
