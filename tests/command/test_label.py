@@ -36,9 +36,9 @@ def rejected(run, model, table):
 
 
 def test_answers_teach_the_model_and_the_rate_stays(run, ready, stream):
-    asked = run("ask", ready / "model.slab", stream, "--rows", 12, "-o", "answers.csv")
+    asked = run("ask", ready / "model.slab", stream, "--rows", 24, "-o", "answers.csv")
     assert asked.exit_code == 0, asked.output
-    assert asked.stdout == "Wrote answers.csv: 12 rows to answer with yes or no in the column outlier.\n"
+    assert asked.stdout == "Wrote answers.csv: 24 rows to answer with yes or no in the column outlier.\n"
     table = answer("answers.csv")
     assert list(table.columns) == [*pd.read_csv(stream).columns, "outlier"]
     n_outliers = int((table["outlier"] == "yes").sum())

@@ -36,7 +36,7 @@ ANSWERS = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0
 @click.option("--rows", type=click.IntRange(min=1), default=20, show_default=True, help="How many.")
 @reading_options
 def ask(*, model: Path, table: Path, output: Path, rows: int, **options: Any) -> None:
-    """Write the rows of TABLE whose labels would teach the MODEL most, with an empty column, "outlier".
+    """Write rows of TABLE that someone should label, by the MODEL, with an empty column, "outlier".
 
     Those are rows about which the model's members disagree, near the threshold or beyond it, and of rows that are alike
     one. Write yes or no into the column, and give the file to `slabsvm learn`.
@@ -48,11 +48,12 @@ def ask(*, model: Path, table: Path, output: Path, rows: int, **options: Any) ->
         distinct_files(model=model, table=table, output=output)
         writable(output, streams=True)
         from slabsvm.command.scoring import output_file, separator_of
+        from slabsvm.files.tables import frame
         from slabsvm.tables.columns import TableError
 
         pipeline, how = _model_and_reading(model, options)
         with about(table):
-            found = _read(table, how)
+            found = frame(table, how)
             if QUESTION in found.columns:
                 raise TableError(f"it has a column {QUESTION!r}, which is for the answers: give that another name")
             some = found.iloc[pipeline[-1].to_label(pipeline[:-1].transform(found), rows)]
@@ -85,21 +86,21 @@ def learn(
     with plain_errors():
         distinct_files(model=model, output=output, training=training)
         writable(output)
-        import pandas as pd
         from sklearn.base import clone
         from sklearn.pipeline import Pipeline
 
         from slabsvm.files import save
+        from slabsvm.files.tables import frame, stacked
 
         pipeline, how = _model_and_reading(model, options)
         encoder, detector = clone(pipeline[0]), clone(pipeline[-1])
         with about(training):
-            good = _read(training, how)
-        known = pd.concat([_answered(path, how, good, encoder.weight_column) for path in answers], ignore_index=True)
+            good = frame(training, how)
+        known = stacked(*(_answered(path, how, good, encoder.weight_column) for path in answers))
         is_outlier = known.pop(QUESTION).astype(bool)
         with about(training):
             # What a false alarm has, such as a new category, is none that was never met.
-            encoder.fit(pd.concat([good, known[~is_outlier]], ignore_index=True))
+            encoder.fit(stacked(good, known[~is_outlier]))
         weights = None if encoder.weight_column is None else good[encoder.weight_column].to_numpy(dtype=float)
         labelled = {"known_outliers": known[is_outlier], "known_positives": known[~is_outlier]}
         rows = {name: encoder.transform(some) for name, some in labelled.items() if len(some)}
@@ -137,23 +138,13 @@ def _model_and_reading(path: Path, options: dict[str, Any]) -> tuple[Any, Any]:
     return pipeline, reading_of(options, **{**read, "texts": [*read["texts"], QUESTION]})
 
 
-def _read(path: Path, how: Any) -> Any:
-    """Return a table as a frame."""
-    import pandas as pd
-
-    from slabsvm.files.tables import whole
-    from slabsvm.tables.columns import names_of
-
-    table = whole(path, how)
-    return table if isinstance(table, pd.DataFrame) else pd.DataFrame(table, columns=names_of(table))
-
-
 def _answered(path: Path, how: Any, good: Any, weight_column: str | None) -> Any:
     """Return the rows of a file that were answered, with the columns of the good rows and the answers."""
+    from slabsvm.files.tables import frame
     from slabsvm.tables.columns import TableError
 
     with about(path):
-        table = _read(path, how)
+        table = frame(path, how)
         if QUESTION not in table.columns:
             raise TableError(f"it has no column {QUESTION!r}: `slabsvm ask` writes one, for yes or no")
         words = table[QUESTION].fillna("").astype(str).str.strip().str.lower()
