@@ -16,7 +16,7 @@ from sklearn.svm import SVC
 
 from slabsvm import AutoSlabSVM, TableEncoder
 from slabsvm.ensemble.known import FOLDS, SHARE, OutlierClassifier, Trees, labelled
-from slabsvm.files import load, save
+from slabsvm.files import load, save, to_onnx
 from slabsvm.files.models.archive import ModelFileError
 
 pytestmark = pytest.mark.numeric
@@ -290,6 +290,18 @@ def test_a_forest_of_the_users_is_kept_without_the_parameter(tmp_path):
         save(found, tmp_path / "model.slab")
     save(found.set_params(classifier=None), tmp_path / "model.slab")
     np.testing.assert_array_equal(load(tmp_path / "model.slab").score_samples(NEW), found.score_samples(NEW))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_onnx_answers_as_the_model_does(model, dtype):
+    runtime = pytest.importorskip("onnxruntime")
+    rows = np.concatenate([NEW[:300], BAD[:100]]).astype(dtype)
+    session = runtime.InferenceSession(to_onnx(model, dtype=dtype).SerializeToString())
+    names = [one.name for one in session.get_outputs()]
+    scores = session.run(None, {session.get_inputs()[0].name: rows})[names.index("score_samples")]
+    np.testing.assert_allclose(np.ravel(scores), model.score_samples(rows), rtol=1e-3, atol=1e-3)
+    with pytest.raises(TypeError, match="OutlierClassifier has no form in ONNX"):
+        to_onnx(AutoSlabSVM(classifier=SVC()).fit(X, known_outliers=Z))
 
 
 class TestToLabel:
