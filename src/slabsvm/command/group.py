@@ -11,6 +11,7 @@ from slabsvm.command.check import check
 from slabsvm.command.explore import explore
 from slabsvm.command.fit import fit
 from slabsvm.command.inspect import inspect
+from slabsvm.command.label import ask, learn
 from slabsvm.command.monitor import monitor
 from slabsvm.command.score import score
 from slabsvm.command.stopping import nothing_begun
@@ -78,6 +79,7 @@ def slabsvm() -> None:
     slabsvm fit good.csv -o model.slab                  learn a table of good rows
     slabsvm score model.slab new.csv -o scored.csv      which new rows are not like these, and why
     slabsvm inspect model.slab --html model.html        what was learned, in pictures
+    slabsvm ask model.slab new.csv -o answers.csv       rows that someone should label, for `slabsvm learn`
     slabsvm monitor model.slab stream.csv               when new rows are no longer like these
 
     `slabsvm explore` and `slabsvm demo` need no data. `demo` and `reproduce` are there where slabsvm-reproduction is
@@ -85,5 +87,5 @@ def slabsvm() -> None:
     """
 
 
-for subcommand in (check, fit, score, inspect, tune, monitor, explore):
+for subcommand in (check, fit, score, inspect, tune, monitor, explore, ask, learn):
     slabsvm.add_command(subcommand)
