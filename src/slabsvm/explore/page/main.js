@@ -12,15 +12,10 @@
   const plot = new slab.Plot(element("plot"));
   /* What a fit starts from: the last one's solution. */
   const memory = new Map();
-  let pointed = null, loaded = null, version = 0, shown = 0, isBusy = false, changed = 0, resting = 0, speaking = 0, news = "";
+  let pointed = null, loaded = null, version = 0, shown = 0, isBusy = false, changed = 0, resting = 0, speaking = 0;
 
-  /** Say what was done to those who listen; what is shown then follows it. */
-  function say(text) {
-    news = text;
-    speak(text, 0);
-  }
-
-  function speak(text, delay) {
+  /** Say something to those who listen; later news overtakes it. */
+  function say(text, delay = 0) {
     clearTimeout(speaking);
     speaking = setTimeout(() => (element("summary").textContent = text), delay);
   }
@@ -108,15 +103,13 @@
       ? "Each point by its score without itself: where new points will fall. The star is the stranger."
       : "Each point by its training score: it has pulled itself inside, as new points will not. The star is the stranger.";
     element("who").textContent = `This page solved it in ${found.milliseconds.toFixed(0)} ms. No data leave this computer.`;
-    speak(`${document.activeElement === plot.canvas ? news : ""} ${words.summary(state, found)}`.trim(), QUIET);
+    if (document.activeElement !== plot.canvas) say(words.summary(state, found), QUIET);
   }
 
   function refuse(text) {
     element("error").hidden = false;
     element("error").textContent = text;
     element("answer").hidden = true;
-    // The error is an alert of its own; what was shown before is gone.
-    speak("", 0);
     element("warnings").replaceChildren();
     element("density-note").textContent = "";
   }
