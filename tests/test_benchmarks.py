@@ -18,6 +18,7 @@ PAGES = {
     "exported": "how-to/onnx.md",
     "family": "results/family.md",
     "groups": "results/groups.md",
+    "known_outliers": "results/known-outliers.md",
     "layouts": "developers/layouts.md",
     "model_files": "reference/model-files.md",
     "monitor": "results/monitoring.md",

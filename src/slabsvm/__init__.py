@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from slabsvm.conformal.p_values import benjamini_hochberg, conformal_p_values, contamination
     from slabsvm.conformal.wrapping import CalibrationWarning
     from slabsvm.detectors.base import SlabCollapseWarning
-    from slabsvm.detectors.explained import explain
+    from slabsvm.detectors.explained import explain, p_values
     from slabsvm.detectors.kernel_density import KernelDensityDetector
     from slabsvm.detectors.kernel_pca import KernelPCADetector
     from slabsvm.detectors.linear_slab import LinearOneClassSlabSVM
@@ -67,6 +67,7 @@ __all__ = [
     "contamination",
     "explain",
     "fit_path",
+    "p_values",
 ]
 
 __version__ = "0.1.0.dev0"
@@ -101,6 +102,7 @@ HOMES = {
     "contamination": "conformal.p_values",
     "explain": "detectors.explained",
     "fit_path": "detectors.path",
+    "p_values": "detectors.explained",
 }
 
 

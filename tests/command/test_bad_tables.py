@@ -33,17 +33,15 @@ BAD = {
     "header only": (b"a,b\n", "t.csv: it has a header and no rows"),
     "one row": (b"a,b\n1,2\n", "t.csv: it has 1 row, and at least 10 are needed to learn from"),
     "ragged": (GOOD.encode() + b"1\n", "t.csv: line 32 has 1 cell, where the header has 2. Mend the line"),
-    "separator": (GOOD.replace(",", ";").encode(), "Is ';' the separator? Then say so (--separator)"),
-    "all missing": (
-        GOOD.replace(",", ",,").replace("a,,b", "a,c,b").encode(),
-        "Column 'c': it has no value at all. Leave",
+    "nothing": (b"a,b\n" + b",\n" * 30, "no column is left to learn from: 2 columns of identifiers, texts or no value"),
+    "text among numbers": (
+        GOOD.encode() + b"1,oops\n",
+        "t.csv: Row 31, column 'b': 'oops' stands among numbers. Mend the cell",
     ),
-    "text among numbers": (GOOD.encode() + b"1,oops\n", "t.csv: Row 31, column 'b': 'oops' stands among numbers. Mend"),
     "names twice": (GOOD.replace("a,b", "a,a").encode(), "t.csv: Column 'a': there are two columns of this name"),
     "encoding": (GOOD.encode() + "1,ü\n".encode("latin-1"), "line 32 is not in utf-8, where byte 0xfc means nothing"),
     "no header": (GOOD.removeprefix("a,b\n").encode(), "say that there is none (--no-header)"),
-    "dates": (b"a,b\n" + b"1,2024-01-05\n" * 30, "Column 'b': it holds dates, such as '2024-01-05'"),
-    "decimal": (b"a;b\n" + b"1,5;2,5\n2,5;3,5\n" * 15, "Is ';' the separator?"),
+    "commas": (b"a;b\n" + b"1;2,555\n2;3,555\n" * 15, "Column 'b': its commas may be decimal points or stand between"),
     "infinite": (GOOD.encode() + b"1,inf\n", "Row 31, column 'b': it is infinite"),
     "constant": (b"a,b\n" + b"1,2\n" * 30, "no column varies: 2 columns of one value each"),
 }
@@ -57,11 +55,32 @@ def test_fit_refuses_a_bad_table_and_writes_nothing(run, what):
     assert [path.name for path in Path().iterdir()] == ["t.csv"]
 
 
-def test_decimal_commas_are_told_and_read(run):
-    Path("t.csv").write_text("a;b\n" + "\n".join(f"{n},5;{n % 7},25" for n in range(30)) + "\n")
-    said = refused(run("fit", "t.csv", "-o", "m.slab", "--separator", ";"))
-    assert "Column 'a': it holds numbers with a decimal comma, such as '0,5'. Say so (--decimal)" in said
-    assert run("fit", "t.csv", "-o", "m.slab", "--separator", ";", "--decimal", ",").exit_code == 0
+WRONG = {
+    "separator": (GOOD.replace(",", ";").encode(), ["--separator", ","], ["--separator", ";"]),
+    "encoding": (GOOD.encode() + b"1,2\n" + b"3,\xa04\n", [], ["--encoding", "cp1252"]),
+    "header": (GOOD.removeprefix("a,b\n").encode(), [], ["--no-header"]),
+    "commas": (b"a;b\n" + b"".join(b"%d;%d,555\n" % (n, n % 7) for n in range(30)), [], ["--decimal", ","]),
+    "cells": (GOOD.encode() + b'err,2\n3,"x,y"\n', [], ["--gaps", 'err,"x,y"']),
+    "infinite": (GOOD.encode() + b"1,inf\n", [], ["--gaps", "inf"]),
+}
+
+
+@pytest.mark.parametrize("command", ["check", "fit", "tune"])
+@pytest.mark.parametrize("what", WRONG)
+def test_what_is_wrong_is_said_with_the_command_line_that_mends_it(run, what, command):
+    content, given, words = WRONG[what]
+    Path("t.csv").write_bytes(content)
+    output = [] if command == "check" else ["-o", "m.slab"]
+    said = refused(run(command, "t.csv", *output, *given))
+    before, line = said.splitlines()[-2:]
+    assert before == "This command line takes it:"
+    assert shlex.split(line) == ["slabsvm", command, "t.csv", *output, *given, *words]
+    assert run(*shlex.split(line)[1:]).exit_code == 0
+
+
+def test_no_command_line_mends_a_line(run):
+    Path("t.csv").write_text(GOOD + "1\n")
+    assert "This command line" not in refused(run("fit", "t.csv", "-o", "m.slab"))
 
 
 def messy(path):
@@ -75,40 +94,17 @@ def messy(path):
 
 
 @pytest.mark.parametrize("command", ["fit", "tune"])
-def test_all_columns_that_are_refused_are_named_with_a_command_line_that_takes_the_table(run, command):
+def test_a_table_as_it_comes_is_learned_and_scored_without_an_option(run, command):
     messy("t.csv")
-    said = refused(run(command, "t.csv", "-o", "m.slab", "--recall", ".8"))
-    first, *lines, before, line = said.splitlines()
-    assert first == "Error: t.csv: 5 columns cannot be learned from:"
-    names = ("'part, no'", "'time'", "'long'", "'weight'", "'note'")
-    assert [name in text for name, text in zip(names, lines, strict=True)] == [True] * 5
-    assert before == "This command line takes it:"
-    words = shlex.split(line)
-    assert words[:7] == ["slabsvm", command, "t.csv", "-o", "m.slab", "--recall", ".8"]
-    assert run(*words[1:]).exit_code == 0
-    assert [column.name for column in load("m.slab")[0].columns_] == ["weight", "width"]
-    result = run("score", "m.slab", "t.csv", "--decimal", ",.")
+    assert run(command, "t.csv", "-o", "m.slab", "--recall", ".8").exit_code == 0
+    encoder = load("m.slab")[0]
+    assert [column.name for column in encoder.columns_] == ["weight", "width"]
+    taken_for = {one.name: one.taken_for for one in encoder.left_out_}
+    assert taken_for == {"part, no": "identifier", "time": "time", "long": "identifier", "note": "text"}
+    result = run("score", "m.slab", "t.csv")
     assert result.exit_code == 0
     assert result.stdout.startswith('"part, no",decision')
-    assert "say so (--decimal)" in refused(run("score", "m.slab", "t.csv"))
-
-
-def test_a_table_of_points_that_was_read_with_commas_is_told_how_to_be_read(run):
-    table = pd.DataFrame({"a": np.arange(40) / 8, "b": [f"{n},5" for n in range(40)], "c": ["x,y", "z"] * 20})
-    table.to_csv("t.csv", index=False, sep=";")
-    said = refused(run("fit", "t.csv", "-o", "m.slab", "--separator", ";", "--decimal", ","))
-    assert "Column 'a': it holds numbers as texts" in said
-    assert run(*shlex.split(said.splitlines()[-1])[1:]).exit_code == 0
-    kinds = [type(column).__name__ for column in load("m.slab")[0].columns_]
-    assert kinds == ["Numbers", "Numbers", "Categories"]
-
-
-def test_no_command_line_mends_a_cell(run):
-    lines = [f"{n},{'x1' if n == 20 else n % 7},2024-01-05" for n in range(30)]
-    Path("t.csv").write_text("a,b,c\n" + "\n".join(lines) + "\n")
-    said = refused(run("fit", "t.csv", "-o", "m.slab"))
-    assert "This command line takes it, once the other columns are mended:" in said
-    assert "This command line" not in refused(run("fit", "t.csv", "-o", "m.slab", "--drop", "c"))
+    assert "Left out" not in result.stderr
 
 
 def test_categories_with_hardly_any_rows_are_doubted(run):
@@ -128,7 +124,9 @@ def test_an_error_in_numbers_is_told_from_codes_which_an_option_says(run):
     Path("t.csv").write_text("a,b\n" + "\n".join(f"{n},{'x1' if n == 20 else n % 7}" for n in range(30)) + "\n")
     said = refused(run("fit", "t.csv", "-o", "m.slab"))
     assert "Row 21, column 'b': 'x1' stands among numbers" in said
-    assert "Mend the cell, or say that these are names (--categories)" in said
+    assert (
+        "Mend the cell, say that such cells are empty (--gaps), or that the column holds names (--categories)" in said
+    )
     assert run("fit", "t.csv", "-o", "m.slab", "--categories", "b").exit_code == 0
 
 

@@ -29,8 +29,8 @@ class TestInspect:
         result = run("inspect", ready / "model.slab")
         assert result.exit_code == 0, result.output
         assert f"{ready / 'model.slab'}: AutoSlabSVM, learned from {N_GOOD} rows" in result.stdout
-        assert "  finish  3 categories: 'gloss', 'matt', 'raw'" in result.stdout
-        assert "left out: serial (names the rows)" in result.stdout
+        assert re.search(r"  finish  category  +'gloss', 'matt', 'raw'  +learned\n", result.stdout)
+        assert re.search(r"  serial  +names the rows\n", result.stdout)
         for line in load(ready / "model.slab")[-1].summary().splitlines():
             assert line in result.stdout
         assert "Parameters that are not the default: none" in result.stdout
@@ -71,7 +71,7 @@ class TestInspect:
         for kind in {type(member) for member in members}:
             shown = sum(type(member) is kind for member in members)
             assert page.count(f"<td>{kind.__name__}</td>") == shown
-        assert "3 categories: &#x27;gloss&#x27;" in page
+        assert "<td>finish</td><td>category</td><td></td><td>&#x27;gloss&#x27;, " in page
 
     def test_names_in_a_table_mean_nothing_on_a_page(self, run):
         X = np.random.default_rng(0).normal(size=(40, 2))
@@ -200,11 +200,21 @@ class TestTune:
         result = run("tune", ready / "good.csv", "-o", "t.slab", "--id", "serial")
         assert result.exit_code == 0, result.output
         lines = result.stdout.splitlines()
-        assert lines[0].split() == ["rank", "gamma", "nu_lower", "acceptance", "recall", "score"]
-        rows = [line.split() for line in lines[1:] if re.match(r" +\d+ ", line)]
+        assert re.fullmatch(r"Tried \d+ candidates, the best first:", lines[0])
+        assert lines[1].split() == ["rank", "gamma", "nu_lower", "acceptance", "recall", "score"]
+        rows = [line.split() for line in lines[2:] if re.match(r" +\d+ ", line)]
         assert len(rows) >= len(tune_command.MULTIPLES) * len(tune_command.SHARES)
         assert [int(row[0]) for row in rows] == sorted(int(row[0]) for row in rows)
         model = load("t.slab")
+        usual = 1 / np.count_nonzero(np.ptp(model[0].transform(pd.read_csv(ready / "good.csv")), axis=0))
+        accepted = {row[1]: float(row[3]) for row in rows[::-1]}
+        said = re.search(
+            r"accepts ([\d.]+)% of the synthetic outliers, where the usual gamma, ([\d.]+), accepts ([\d.]+)%",
+            result.stdout,
+        )
+        assert float(said[1]) == pytest.approx(100 * float(rows[0][3]), abs=0.11)
+        assert float(said[2]) == pytest.approx(usual, rel=1e-3)
+        assert float(said[3]) == pytest.approx(100 * accepted[f"{usual:.4g}"], abs=0.11)
         assert model[-1].gamma == pytest.approx(float(rows[0][1]), rel=1e-3)
         assert model[-1].nu_lower + model[-1].nu_upper == pytest.approx(float(rows[0][2]) + 0.01)
         found = run("score", "t.slab", ready / "new.csv")

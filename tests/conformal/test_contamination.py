@@ -107,3 +107,19 @@ def test_numbers_that_are_no_p_values_are_refused():
     for confidence in (95, 0.0, 1.0, -0.5):
         with pytest.raises(ValueError, match=f"confidence must be between 0 and 1, got {confidence}"):
             contamination([0.5], 10, confidence=confidence)
+
+
+def test_known_outliers_say_how_many_the_estimate_overlooks():
+    rng = np.random.default_rng(0)
+    # A third of the outliers look as good rows do.
+    strange = np.where(rng.random(3000) < 1 / 3, rng.random(3000), 0.02 * rng.random(3000)).clip(1e-3)
+    mixed = np.concatenate([rng.random(2000).clip(1e-3), strange[:1000]])
+    plain, told = contamination(mixed, 999), contamination(mixed, 999, known_outliers=strange[1000:])
+    assert plain.estimate == pytest.approx(2 / 9, abs=0.04)
+    assert told.estimate == pytest.approx(1 / 3, abs=0.05)
+    assert told.least == plain.least
+    # Those that were found by their small p-values overlook nothing.
+    assert contamination(mixed, 999, known_outliers=[0.001, 0.01]).estimate == plain.estimate
+    assert contamination(mixed, 999, known_outliers=[0.9]).estimate == 1.0
+    with pytest.raises(ValueError, match="p-values must lie above 0"):
+        contamination(mixed, 999, known_outliers=[0.0])

@@ -23,6 +23,7 @@ from slabsvm import (
     OneClassSVM,
     TableEncoder,
     explain,
+    p_values,
 )
 from slabsvm.detectors.base import Detector
 from slabsvm.fitted.model import ROUNDING_UNITS
@@ -254,3 +255,20 @@ def test_what_is_usual_is_not_that_of_the_first_rows():
     # Of 500 rows a mean is off by a twentieth of a deviation.
     assert usual.means / shuffled.means == pytest.approx(1.0, abs=0.02)
     assert usual.spreads / shuffled.spreads == pytest.approx(1.0, abs=0.2)
+
+
+def test_a_frame_is_explained_by_a_frame_and_p_values_need_no_other_call():
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(99, 3)), columns=list("abc"), index=range(100, 199))
+    model = make_pipeline(StandardScaler(), OneClassSlabSVM()).fit(frame)
+    found = explain(model, frame)
+    assert list(found) == list("abc")
+    assert list(found.index) == list(frame.index)
+    np.testing.assert_array_equal(found.to_numpy(), model[-1].explain(model[0].transform(frame)))
+    p = p_values(model, frame)
+    decisions = model.decision_function(frame)
+    expected = [(1 + np.sum(model[-1].loo_decisions_ <= one)) / 100 for one in decisions]
+    np.testing.assert_allclose(p, expected, rtol=1e-15)
+    auto = make_pipeline(StandardScaler(), AutoSlabSVM()).fit(frame)
+    np.testing.assert_array_equal(p_values(auto, frame), auto[-1].p_values(auto[0].transform(frame)))
+    with pytest.raises(ValueError, match="keeps no scores of the rows that it learned"):
+        p_values(OneClassSlabSVM(offsets="training").fit(frame), frame)

@@ -65,7 +65,7 @@ def test_names_are_those_given_those_of_a_frame_or_numbers(X):
             "height",
             "width",
         ]
-        assert lengths == pytest.approx(sorted(explain(model, frame.iloc[[0]])[0]))
+        assert lengths == pytest.approx(sorted(explain(model, frame.iloc[[0]]).to_numpy()[0]))
     labels, _ = bars(draw_explanation(SVDD().fit(X), X[0], feature_names="abcd"))
     assert sorted(label[:4] for label in labels) == ["a = ", "b = ", "c = ", "d = "]
     with pytest.raises(ValueError, match="feature_names has 2 names for 4 features"):

@@ -435,7 +435,7 @@ def test_a_table_is_read_by_the_names_of_its_columns(model, missing, dtype):
     new.loc[::5, "width"], new.loc[7, "label"] = np.nan, np.nan
     new.loc[3, "finish"], new.loc[4, "maker"], new.loc[5, "one"], new.loc[6, "finish"] = "satin", None, 2.0, None
     pipeline = fitted(make_pipeline(TableEncoder(missing=missing), model), good)
-    answers = fed(to_onnx(pipeline, dtype=dtype, target_opset=19), new, dtype)
+    answers = fed(to_onnx(pipeline, dtype=dtype), new, dtype)
     exact = new.assign(**{name: new[name].astype(dtype).astype(float) for name in ("width", "label")})
     expected = pipeline.decision_function(exact)
     np.testing.assert_allclose(
@@ -452,11 +452,17 @@ def test_cells_that_an_encoder_refuses_score_nan():
     for row in range(5):
         with pytest.raises(ValueError, match=r"empty|booleans|infinite"):
             pipeline.predict(new.iloc[[row]])
-    answers = fed(to_onnx(pipeline, target_opset=19), new, np.float32)
+    answers = fed(to_onnx(pipeline), new, np.float32)
     assert np.isnan(answers["scores"]).tolist() == [True] * 5 + [False]
     assert answers["label"][:5].tolist() == [-1] * 5
     with pytest.raises(ValueError, match="19 or more for a table of texts"):
-        to_onnx(pipeline)
+        to_onnx(pipeline, target_opset=18)
+
+
+def test_a_table_of_times_is_refused():
+    good = parts(100, 0).assign(when=pd.date_range("2024-01-01", periods=100, freq="7h"))
+    with pytest.raises(TypeError, match="Column 'when' holds times, which have no form in ONNX"):
+        to_onnx(fitted(make_pipeline(TableEncoder(), OneClassSVM()), good))
 
 
 def test_a_search_answers_by_its_best_detector():

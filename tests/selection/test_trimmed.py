@@ -142,3 +142,24 @@ def test_detectors_without_left_out_scores_are_refused():
     for model in (TrimmedDetector(kernel), TrimmedDetector(judge=kernel)):
         with pytest.raises(ValueError, match=r"TrimmedDetector takes rows, and no kernel matrix.*it may be a function"):
             model.fit(X @ X.T)
+
+
+def test_known_outliers_among_the_rows_are_not_learned_and_put_no_threshold():
+    # More strangers than nu rejects: the threshold lies among them, unless half of them are known.
+    X, strange = contaminated(0.18, 3)
+    known = np.flatnonzero(strange)[::2]
+    told, untold = TrimmedDetector().fit(X, outlier_rows=known), TrimmedDetector().fit(X)
+    assert set(known) <= set(told.trimmed_)
+    assert len(told.trimmed_) == len(untold.trimmed_)
+    rng = np.random.default_rng(9)
+    new, others = rng.normal(size=(1000, 3)), rng.normal(4.0, 0.5, size=(500, 3))
+    assert (told.predict(others) == -1).mean() > (untold.predict(others) == -1).mean() + 0.2
+    assert (told.predict(new) == 1).mean() > 0.86
+    # More than are to be trimmed are left out all the same.
+    assert len(TrimmedDetector(trim=0.05).fit(X, outlier_rows=np.flatnonzero(strange)).trimmed_) == strange.sum()
+
+
+@pytest.mark.parametrize("rows", [[-1], [200], [0.5], [[1]], [True]])
+def test_what_is_no_number_of_a_row_is_refused(rows):
+    with pytest.raises(ValueError, match="outlier_rows must be numbers of rows of X, whole and from 0 to 199"):
+        TrimmedDetector().fit(contaminated(0.1)[0], outlier_rows=rows)

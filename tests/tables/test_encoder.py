@@ -15,7 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from slabsvm import AutoSlabSVM, TableEncoder
 from slabsvm.tables import TableError
-from slabsvm.tables.columns import MOST_LEVELS
+from slabsvm.tables.plan import MOST_LEVELS
 
 N_ROWS = 120
 
@@ -165,27 +165,33 @@ def dates(n):
 
 
 BAD = {
-    "dates": (dates(30), "Column 'c': it holds dates, such as '2024-01-01'. Time goes on"),
-    "timestamps": (pd.to_datetime(pd.Series(dates(30))), "it holds dates"),
-    "dates as texts": (["2024-01-05", "2024-01-06"] * 15, "it holds dates, such as '2024-01-05'"),
-    "names": ([f"part {i}" for i in range(30)], "30 different texts in 30 rows, such as 'part 0': names or free text"),
-    "numbers with an error": (["1.5"] * 20 + ["abc"] + ["2"] * 9, "Row 21, column 'c': 'abc' stands among numbers"),
-    "numbers as texts": (["1.5", "2.5"] * 15, "Make numbers of it, or say that they are names (categories)"),
-    "decimal commas": (["1,5", "2,5"] * 15, "numbers with a decimal comma, such as '1,5'"),
-    "nothing": ([np.nan] * 30, "Column 'c': it has no value at all. Leave it out"),
-    "infinite": ([1.0, np.inf] + [2.0] * 28, "Row 2, column 'c': it is infinite"),
-    "two kinds": ([1.0, "x", 2.0] * 10, "Row 2, column 'c': it holds 'x', a text, among cells that are a number"),
-    "lists": ([[1]] * 30, "it holds list, neither numbers nor texts"),
-    "complex": ([1j] * 30, "Complex data not supported"),
+    "numbers with an error": (
+        ["1.5"] * 20 + ["abc"] + ["2"] * 9,
+        "Row 21, column 'c': 'abc' stands among numbers. Mend the cell, say that such cells are empty (gaps), or",
+        ("gaps", "abc"),
+    ),
+    "no time": (
+        ["2024-01-05", "2024-01-07"] * 14 + ["2024-01-09", "soon"],
+        "Row 30, column 'c': 'soon' stands among times",
+        ("gaps", "soon"),
+    ),
+    "unclear commas": (["1,234", "5,678"] * 15, "may be decimal points or stand between thousands", ("decimal", ",")),
+    "infinite": ([1.0, -np.inf] + [2.0] * 28, "Row 2, column 'c': it is infinite", ("gaps", "-inf")),
+    "two kinds": ([1.0, "x", 2.0] * 10, "'x' stands among numbers (and 9 cells more)", ("gaps", "x")),
+    "complex": ([1j] * 30, "Complex data not supported", None),
 }
 
 
 @pytest.mark.parametrize("what", BAD)
-def test_a_column_that_cannot_be_learned_says_why(what):
-    values, text = BAD[what]
+def test_a_column_that_cannot_be_learned_says_why_and_what_takes_it(what):
+    values, text, remedy = BAD[what]
+    table = pd.DataFrame({"a": np.arange(30.0), "c": values})
     with pytest.raises(TableError) as error:
-        TableEncoder().fit(pd.DataFrame({"a": np.arange(30.0), "c": values}))
+        TableEncoder().fit(table)
     assert text in str(error.value)
+    assert error.value.remedy == remedy
+    if remedy is not None and remedy[0] != "decimal":
+        TableEncoder(gaps=[remedy[1]]).fit(table)
 
 
 def test_a_category_is_what_is_said_to_be_one():
@@ -216,13 +222,9 @@ LONG = {
 def test_whole_numbers_that_float64_cannot_tell_apart_are_no_quantities(what):
     values = LONG[what]
     frame = pl.DataFrame if isinstance(values, pl.Series) else pd.DataFrame
-    table = frame({"a": np.arange(40.0), "serial": values})
-    with pytest.raises(
-        TableError, match=r"Column 'serial': it holds whole numbers of more digits .* identifiers"
-    ) as refused:
-        TableEncoder().fit(table)
-    assert refused.value.remedy == "id"
-    assert TableEncoder(id_column="serial").fit(table).columns_[0].name == "a"
+    encoder = TableEncoder().fit(frame({"a": np.arange(40.0), "serial": values}))
+    assert [column.name for column in encoder.columns_] == ["a"]
+    assert [(one.name, one.taken_for) for one in encoder.left_out_] == [("serial", "identifier")]
 
 
 def test_large_floats_are_quantities():
@@ -241,10 +243,12 @@ def test_categories_with_hardly_any_rows_are_doubted():
         TableEncoder(categories=["size"]).fit(table[:12].assign(size=list("abc") * 4))
 
 
-def test_more_categories_than_can_be_told_are_refused():
-    levels = [f"{i}x" for i in range(MOST_LEVELS + 1)] * 2
-    with pytest.raises(TableError, match="1,001 different texts in 2,002 rows"):
-        TableEncoder().fit(pd.DataFrame({"a": np.arange(len(levels)), "c": levels}))
+def test_more_categories_than_can_be_told_are_left_out_and_refused_where_they_are_to_be_kept():
+    table = pd.DataFrame({"a": np.arange(2 * MOST_LEVELS + 2), "c": [f"{i}x" for i in range(MOST_LEVELS + 1)] * 2})
+    assert TableEncoder().fit(table).left_out_[0].taken_for == "text"
+    with pytest.raises(TableError, match="Column 'c': it holds 1,001 different texts") as refused:
+        TableEncoder(keep=["c"]).fit(table)
+    assert refused.value.remedy == ("drop", "c")
 
 
 def test_numbers_may_be_decimals_and_large():
@@ -307,12 +311,13 @@ class TestTables:
         assert ["'Width'" in lines[0], "'finsh'" in lines[1], "Is it" in lines[2]] == [True, True, False]
 
     def test_all_columns_that_cannot_be_learned_or_taken_are_named_at_once(self, parts):
-        bad = parts.assign(line=dates(N_ROWS), coated=[f"part {row}" for row in range(N_ROWS)], weight="1,5")
+        days = pd.date_range("2024-01-01", periods=N_ROWS - 1).strftime("%Y-%m-%d")
+        bad = parts.assign(line=[*days, "err"], weight=[1.5] * (N_ROWS - 1) + [np.inf])
         with pytest.raises(TableError) as refused:
             TableEncoder().fit(bad)
         found = {error.column: error.remedy for error in refused.value.errors}
-        assert found == {"weight": "decimal", "coated": "id", "line": "drop"}
-        assert len(str(refused.value).splitlines()) == 4
+        assert found == {"weight": ("gaps", "inf"), "line": ("gaps", "err")}
+        assert len(str(refused.value).splitlines()) == 3
         wrong = parts.assign(width="1,5", coated=[0] * 7 + [7] * (N_ROWS - 7))
         with pytest.raises(
             TableError, match=r"Row 1, column 'width': '1,5' stands.* \(decimal\)\n.*Row 8, c"
@@ -333,10 +338,10 @@ class TestTables:
 
     def test_statements_say_how_each_column_is_taken(self, parts):
         found = {column.name: column.statement() for column in TableEncoder().fit(parts).columns_}
-        assert found["finish"] == "3 categories: 'gloss', 'matt', 'raw'"
-        assert found["line"] == "constant, 'A': any other value is strange"
-        assert found["coated"] == "boolean"
-        assert found["note"].startswith("number, median ")
+        assert found["finish"] == "category: 'gloss', 'matt', 'raw'"
+        assert found["line"] == "constant: 'A'; any other value is an outlier"
+        assert found["coated"] == "yes/no: False, True"
+        assert found["note"].startswith(f"number: {parts['note'].min():.6g} to {parts['note'].max():.6g}, median ")
         assert found["note"].endswith("; 12 missing")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,20 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from slabsvm.command.options import (
-    FILE,
-    column_options,
-    encoder_of,
-    listed,
-    reading_of,
-    reading_options,
-    recall_option,
-    table_argument,
-    unlisted,
-)
+from slabsvm.command.check import MOST_LINES, lines_of, read, refused
+from slabsvm.command.options import FILE, column_options, reading_options, recall_option, table_argument
 from slabsvm.command.terminal import (
     STATUSES,
-    WORDS,
     about,
     distinct_files,
     heard,
@@ -34,7 +23,6 @@ from slabsvm.command.terminal import (
     say_json,
     steps,
     warn,
-    with_options,
     writable,
 )
 from slabsvm.runtime.caller import counted
@@ -43,12 +31,10 @@ if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
 
     from slabsvm.runtime.arrays import FloatArray
-    from slabsvm.tables import TableEncoder, TableError
+    from slabsvm.tables import TableEncoder
 
 DETECTORS = ("auto", "calibrated", "slab", "one-class-svm", "svdd", "kernel-density", "kernel-pca")
-LEAST_ROWS = 10
-# So many columns, and rows, are named in what is said.
-MOST_LINES = 20
+# So many rows are named in what is said.
 FEW = 5
 
 
@@ -70,8 +56,8 @@ FEW = 5
 def fit(*, table: Path, output: Path, detector: str, recall: float, seed: int, as_json: bool, **options: Any) -> None:
     """Learn TABLE, of good rows alone, and write a model that accepts rows like these.
 
-    A row is a line of CSV or TSV (.gz, too), or of a Parquet, NPY, NPZ or svmlight file; "-" is CSV from the standard
-    input. Numbers need no scaling; texts are categories; what scoring needs is in the model.
+    A row is a line of CSV or TSV (.gz, too), or of an XLSX, Parquet, NPY, NPZ or svmlight file; "-" is CSV from the
+    standard input. Numbers need no scaling. `slabsvm check` says beforehand what each column is taken for.
 
     \b
     slabsvm fit good.csv -o model.slab --id serial
@@ -93,8 +79,7 @@ def fit(*, table: Path, output: Path, detector: str, recall: float, seed: int, a
         }
         lines = [
             f"Learned {len(good.rows):,} rows of {named(table)} by {type(found).__name__}:",
-            *columns_said(good.encoder),
-            *([f"Left out: {', '.join(printable(omitted))}"] if omitted else []),
+            *lines_of(good.encoder.plan(), MOST_LINES),
             recall_said(found, recall),
             *outliers_said(strange, good.names),
         ]
@@ -116,33 +101,28 @@ class GoodRows:
 
 def good_rows(path: Path, options: dict[str, Any]) -> GoodRows:
     """Return the table of a file, encoded."""
-    from slabsvm.files.tables import TEXTS, whole
     from slabsvm.tables.columns import TableError, cells_of, places_of
 
-    encoder = encoder_of(options)
-    ids = [*filter(None, [options["id"]])]
-    how = reading_of(options, texts=listed(options["categories"]), ids=ids)
+    table, encoder = read(path, options)
     with about(path):
-        table = whole(path, how)
-        if len(table) < LEAST_ROWS:
-            raise TableError(f"it has {counted(len(table), 'row')}, and at least {LEAST_ROWS} are needed to learn from")
         try:
             rows = encoder.fit_transform(table)
         except TableError as error:
-            line = ready_line(error, table, options, text=how.named(path) in TEXTS)
-            raise click.ClickException(f"{named(path)}: {with_options(str(error))}{line}") from error
+            raise refused(path, error.errors) from error
+        if options["id"] is None:
+            encoder.set_params(id_column=encoder.plan().identifier())
         columns, weights = places_of(table), None
         if options["weight"]:
             cells = cells_of(table, columns, options["weight"])
-            weights = cells.numbers()
-            wrong = cells.missing | ~(weights >= 0)
+            weights = cells.numbers().values
+            wrong = ~(weights >= 0)
             if wrong.any():
                 raise cells.error("a weight is a number, and not negative", int(wrong.argmax()))
             if not weights.any():
                 raise cells.error("all weights are 0, so that no row counts")
         names = [str(number + 1) for number in range(len(table))]
-        if options["id"]:
-            names = cells_of(table, columns, options["id"]).texts().astype(str).tolist()
+        if encoder.id_column is not None:
+            names = cells_of(table, columns, encoder.id_column).texts().astype(str).tolist()
     return GoodRows(table, encoder, rows, weights, names)
 
 
@@ -175,30 +155,6 @@ def carried_out(
         warn(doubts)
         if output is not None:
             say(model_said(model, output))
-
-
-def ready_line(error: TableError, table: Any, options: dict[str, Any], *, text: bool) -> str:
-    """Return the command line that takes a table, a text or not, whose columns were refused; "" where there is none."""
-    from slabsvm.files.tables import EITHER
-
-    by_remedy: dict[str | None, list[str]] = {}
-    for one in error.errors:
-        by_remedy.setdefault(one.remedy, []).append(str(one.column))
-    decimals = {"decimal", "points"} & set(by_remedy) if text and options["decimal"] != EITHER else set()
-    naming, dropped = by_remedy.get("id", []), by_remedy.get("drop", [])
-    words = ["--id", naming.pop(0)] if naming and options["id"] is None else []
-    if dropped := [*dropped, *naming]:
-        words += ["--drop", unlisted(dropped)]
-    if decimals:
-        points = "points" in decimals or any(kind.kind == "f" for kind in table.dtypes)
-        words += ["--decimal", EITHER if points else ","]
-    # A subcommand that is called by itself, as from Python, has no command line.
-    given = click.get_current_context().meta.get(WORDS)
-    if not words or not given or len(dropped) == table.shape[1]:
-        return ""
-    line = shlex.join([*given, *words])
-    mended = ", once the other columns are mended" if set(by_remedy) - {"id", "drop", *decimals} else ""
-    return f"\nThis command line takes it{mended}:\n  {line}"
 
 
 def detector_of(name: str, recall: float, seed: int, progress: Callable[[int, int, float], None] | None) -> list[Any]:
@@ -248,21 +204,11 @@ def learned(good: GoodRows, after: list[Any]) -> Pipeline:
     return Pipeline([("columns", good.encoder), *after])
 
 
-def columns_said(encoder: TableEncoder, most: int = MOST_LINES) -> list[str]:
-    """Return a line for each column, and how it is taken."""
-    some = encoder.columns_[:most]
-    names = list(printable(column.name for column in some))
-    width = max(map(len, names))
-    lines = [f"  {name:<{width}}  {column.statement()}" for name, column in zip(names, some, strict=True)]
-    if len(encoder.columns_) > most:
-        lines.append(f"  and {counted(len(encoder.columns_) - most, 'other column')}: `slabsvm inspect` lists all")
-    return lines
-
-
 def left_out(encoder: TableEncoder) -> list[str]:
     """Return the names of columns that are not learned from, with the reason where it has one."""
     taken = {column.name for column in encoder.columns_}
-    reasons = {encoder.id_column: " (names the rows)", encoder.weight_column: " (weighs the rows)"}
+    reasons: dict[str | None, str] = {one.name: f" ({one.taken_for})" for one in encoder.plan().left_out}
+    reasons |= {encoder.id_column: " (names the rows)", encoder.weight_column: " (weighs the rows)"}
     return [f"{name}{reasons.get(name, '')}" for name in encoder.feature_names_in_ if name not in taken]
 
 

@@ -7,9 +7,11 @@ from importlib.metadata import EntryPoint, entry_points
 import click
 
 from slabsvm import __version__
+from slabsvm.command.check import check
 from slabsvm.command.explore import explore
 from slabsvm.command.fit import fit
 from slabsvm.command.inspect import inspect
+from slabsvm.command.label import ask, learn
 from slabsvm.command.monitor import monitor
 from slabsvm.command.score import score
 from slabsvm.command.stopping import nothing_begun
@@ -18,6 +20,13 @@ from slabsvm.command.tune import tune
 
 # An entry point of this group is named as its subcommand and points to a click command.
 PLUGINS = "slabsvm.commands"
+# What other programs call a subcommand, and what it is here.
+OTHER_NAMES = {
+    "train": "`slabsvm fit good.csv -o model.slab` learns a table of good rows",
+    "predict": "`slabsvm score model.slab new.csv -o scored.csv` says which rows are accepted",
+    "explain": "`slabsvm score model.slab new.csv --html report.html` gives the reasons of each rejected row",
+    "describe": "`slabsvm check table.csv` says what each column is taken for",
+}
 
 
 class WithPlugins(click.Group):
@@ -32,6 +41,9 @@ class WithPlugins(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the subcommand of a command line, whose words are kept: an error may say how to go on."""
         ctx.meta[WORDS] = [str(self.name), *args]
+        name = args[0] if args else ""
+        if name in OTHER_NAMES and self.get_command(ctx, name) is None:
+            raise click.UsageError(f"There is no command {name!r}: {OTHER_NAMES[name]}.", ctx)
         return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -63,9 +75,11 @@ def slabsvm() -> None:
     """One-class slab support vector machines: learn from positive examples alone.
 
     \b
+    slabsvm check good.csv                              what each column is taken for
     slabsvm fit good.csv -o model.slab                  learn a table of good rows
     slabsvm score model.slab new.csv -o scored.csv      which new rows are not like these, and why
     slabsvm inspect model.slab --html model.html        what was learned, in pictures
+    slabsvm ask model.slab new.csv -o answers.csv       rows that someone should label, for `slabsvm learn`
     slabsvm monitor model.slab stream.csv               when new rows are no longer like these
 
     `slabsvm explore` and `slabsvm demo` need no data. `demo` and `reproduce` are there where slabsvm-reproduction is
@@ -73,5 +87,5 @@ def slabsvm() -> None:
     """
 
 
-for subcommand in (fit, score, inspect, tune, monitor, explore):
+for subcommand in (check, fit, score, inspect, tune, monitor, explore, ask, learn):
     slabsvm.add_command(subcommand)

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from slabsvm import __version__
-from slabsvm.command.fit import columns_said, expected_recall, left_out
+from slabsvm.command.check import HEAD, lines_of
+from slabsvm.command.fit import expected_recall, left_out
 from slabsvm.command.options import FILE
 from slabsvm.command.terminal import (
     STATUSES,
     distinct_files,
     named,
     plain_errors,
-    printable,
     say,
     say_json,
     warn,
@@ -78,7 +78,7 @@ def inspect(*, model: Path, as_json: bool, html: Path | None) -> None:
         if as_json:
             say_json(facts(found, model))
             return
-        for line in lines_of(found, model):
+        for line in said(found, model):
             say(line)
         warn(warnings_of(found[-1]))
         if html is not None:
@@ -123,13 +123,11 @@ def warnings_of(detector: Any) -> list[str]:
     return list(dict.fromkeys(text for text in texts if text))
 
 
-def lines_of(model: Pipeline, path: Path) -> list[str]:
+def said(model: Pipeline, path: Path) -> list[str]:
     """Return the lines that `inspect` prints."""
     encoder, detector = model[0], model[-1]
     lines = [f"{named(path)}: {type(detector).__name__}, learned from {counted(encoder.n_rows_, 'row')}", ""]
-    lines += ["Columns", *columns_said(encoder, len(encoder.columns_))]
-    lines += [f"  left out: {', '.join(printable(left_out(encoder)))}"] if left_out(encoder) else []
-    lines += [f"  empty cells: {encoder.missing}", ""]
+    lines += [*lines_of(encoder.plan()), f"  Empty cells: {encoder.missing}", ""]
     lines += [*summary(detector), ""]
     changed = [
         f"{name}={value!r}" for name, value in detector.get_params(deep=False).items() if _is_set(detector, name)
@@ -197,15 +195,14 @@ def page(model: Pipeline, path: Path) -> str:
     rows = f"{found['rows']:,} rows"
     share = found["expected_recall"]
     lead = "" if share is None else f" It is expected to accept {share:.1%} of new good rows."
-    columns = [(column["name"], column["statement"]) for column in found["columns"]]
     body = [
         f"<h1>{escape(path.name)}</h1>",
         f"<p>{escape(found['detector'])}, learned from {rows}.{lead}</p>",
         *(f'<p class="warning">{escape(text)}</p>' for text in found["warnings"]),
         *_pictures(model[-1]),
         "<h2>Columns</h2>",
-        _table(("column", "how it is taken"), columns),
-        f"<p>Left out: {escape(', '.join(found['left_out']) or 'none')}. Empty cells: {escape(found['missing'])}.</p>",
+        _table(HEAD, model[0].plan().lines()),
+        f"<p>Empty cells: {escape(found['missing'])}.</p>",
         "<h2>Fit</h2>",
         f"<pre>{escape(chr(10).join(summary(model[-1])))}</pre>",
         "<h2>Support vectors, planes and certificates</h2>",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -30,7 +30,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 # A name in a list of names, in quotes or bare.
 NAME = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^,]*))\s*(?:,|$)')
-FORMATS = ("csv", "tsv", "parquet", "npy", "npz", "svmlight")
+FORMATS = ("csv", "tsv", "parquet", "npy", "npz", "svmlight", "xlsx")
 TABLE = click.Path(path_type=Path, allow_dash=True)
 FILE = click.Path(path_type=Path)
 
@@ -60,13 +60,12 @@ def reading_options(command: F) -> F:
             click.option(
                 "--format", type=click.Choice(FORMATS), help="What the table is. [default: by its name, or csv]"
             ),
-            click.option("--separator", metavar="CHARACTER", help="Between the cells of a text. [default: , or tab]"),
+            click.option("--separator", metavar="CHARACTER", help="Between a text's cells. [default: by the file]"),
             click.option(
                 "--decimal",
                 metavar="CHARACTER",
-                default=".",
-                show_default=True,
-                help="The decimal point; ,. where some columns have points and others commas.",
+                default=",.",
+                help="The decimal point, . or , in all columns. [default: by each column]",
             ),
             click.option("--encoding", metavar="NAME", default="utf-8", show_default=True, help="Of a text."),
             click.option("--no-header", is_flag=True, help="The first line has no names: columns are x0, x1, ..."),
@@ -84,7 +83,16 @@ def column_options(command: F) -> F:
         (
             click.option("--columns", **names, help="Columns to learn from. [default: all that are not named below]"),
             click.option("--drop", **names, help="Columns to leave out."),
+            click.option("--keep", **names, help="Columns to learn from though they look like identifiers or texts."),
             click.option("--categories", **names, help="Columns of categories that look like numbers, such as codes."),
+            click.option(
+                "--times",
+                metavar="PARTS",
+                default="hour,weekday",
+                show_default=True,
+                help="What is learned of times, of hour, weekday and elapsed (days), or none.",
+            ),
+            click.option("--gaps", **names, help="Texts that are empty cells, such as err."),
             click.option("--id", metavar="NAME", help="The column that names the rows."),
             click.option("--weight", metavar="NAME", help="The column that weighs the rows: 2 is as good as twice."),
             click.option(
@@ -123,6 +131,9 @@ def encoder_of(options: dict[str, Any]) -> TableEncoder:
         columns=listed(options["columns"]) or None,
         drop=listed(options["drop"]),
         categories=listed(options["categories"]),
+        keep=listed(options["keep"]),
+        times=[part for part in listed((options["times"],)) if part != "none"],
+        gaps=listed(options["gaps"]),
         id_column=options["id"],
         weight_column=options["weight"],
         missing=options["missing"],
@@ -133,9 +144,3 @@ def listed(texts: tuple[str, ...]) -> list[str]:
     """Return the names in texts of names, separated by commas; one that holds a comma is in quotes."""
     found = (one for text in texts for one in NAME.findall(text))
     return [name for quoted, bare in found if (name := quoted.replace('""', '"') or bare.strip())]
-
-
-def unlisted(names: Iterable[str]) -> str:
-    """Return names as `listed` reads them."""
-    quoted = (name.replace('"', '""') for name in names)
-    return ",".join(f'"{name}"' if "," in name or '"' in name or name != name.strip() else name for name in quoted)

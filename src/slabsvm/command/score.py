@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from slabsvm.command.options import FILE, Share, output_option, reading_of, reading_options, table_argument
+from slabsvm.command.options import FILE, TABLE, Share, reading_of, reading_options, table_argument
 from slabsvm.command.terminal import (
     STATUSES,
     TOO_MANY_REJECTED,
@@ -24,11 +24,20 @@ from slabsvm.command.terminal import (
     writable,
 )
 
+if TYPE_CHECKING:
+    from slabsvm.command.scoring import Run
+
 
 @click.command(short_help="Score the rows of a table, and say why.", epilog=STATUSES)
 @click.argument("model", type=FILE)
 @table_argument
-@output_option
+@click.option(
+    "-o",
+    "--output",
+    type=TABLE,
+    default=Path("-"),
+    help="CSV; TSV or lines of JSON by its name (.jsonl); .gz too. [default: standard output]",
+)
 @click.option(
     "--alpha",
     type=Share(0, 1, min_open=True, max_open=True),
@@ -48,6 +57,7 @@ from slabsvm.command.terminal import (
     metavar="SHARE",
     help=f"Exit with status {TOO_MANY_REJECTED} if a larger share of the rows is rejected.",
 )
+@click.option("--html", type=FILE, metavar="REPORT", help="Write one page, too, on what was rejected, and why.")
 @click.option("--id", metavar="NAME", help="The column that names the rows. [default: the model's, or numbers]")
 @click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Threads.")
 @reading_options
@@ -60,6 +70,7 @@ def score(
     alpha: float | None,
     reasons: int,
     fail_above: float | None,
+    html: Path | None,
     id: str | None,
     jobs: int,
     as_json: bool,
@@ -67,20 +78,22 @@ def score(
 ) -> None:
     """Write a line for each row of TABLE, by the MODEL that `slabsvm fit` wrote.
 
-    decision: at least 0 for rows that are accepted by the model's threshold, and the less the stranger; accepted: by
-    that, or by --alpha; score: decision + threshold; p_value: the share of good rows that are no more normal; reasons:
-    COLUMN=CELL (PART) of a rejected row, the columns that push it out and their parts in that.
+    decision: at least 0 for rows that are accepted by the model's threshold, and the less, the further out; accepted:
+    by that, or by --alpha; score: decision + threshold; p_value: the share of good rows that are no more normal;
+    reasons: COLUMN=CELL (PART) of a rejected row, the columns that push it out and their parts in that.
 
     The table is read a few megabytes at a time: it may be larger than memory. "-" is the standard input.
 
     \b
-    slabsvm score model.slab new.csv -o scored.csv --fail-above .2
+    slabsvm score model.slab new.csv -o scored.csv --html report.html
     """
     if as_json and str(output) == "-":
         raise click.UsageError("--json writes to the standard output: give the rows a file with -o.")
     with plain_errors():
-        distinct_files(model=model, table=table, output=output)
+        distinct_files(model=model, table=table, output=output, report=html)
         writable(output, streams=True)
+        writable(html)
+        from slabsvm.command.report import Drift, Histogram, page
         from slabsvm.command.scoring import (
             RowNames,
             Run,
@@ -91,6 +104,7 @@ def score(
             say_columns,
             separator_of,
         )
+        from slabsvm.data.files import write_whole
         from slabsvm.files.tables import pieces
 
         pipeline = loaded(model)
@@ -98,9 +112,15 @@ def score(
             pipeline[-1].set_params(n_jobs=jobs)
         names = RowNames(pipeline[0], id)
         run = Run(Scorer.of(pipeline, alpha), reasons, names)
+        histogram, drift = Histogram.of(pipeline[-1]), Drift(None)
+        if html is not None:
+            drift = Drift.of(pipeline)
+            run.readers += [histogram, drift]
         how = reading_of(options, **columns_read(names))
         with heard() as doubts, about(table), output_file(output) as file, counting("Scoring", output) as progress:
             run.write(pieces(table, how), file, separator_of(output), progress)
+        if html is not None and run.rows:
+            write_whole(html, page(run, histogram, drift, table=table.name, model=model.name))
         if not run.ended:
             say_unread(run.rows)
         warn(doubts)
@@ -118,13 +138,23 @@ def score(
                 }
             )
         else:
-            wrote = "" if str(output) == "-" else f" Wrote {named(output)}."
-            say(
-                f"{run.rejected:,} of {run.rows:,} rows of {named(table)} are rejected ({run.share:.1%}).{wrote}",
-                err=True,
-            )
-            if (driver := run.driver()) is not None:
-                say(driver.said(), err=True)
+            for line in said(run, table, output):
+                say(line, err=True)
+            if html is not None:
+                say(f"{drift.said()} Wrote {named(html)}.", err=True)
         if too_many:
             say(f"{run.share:.1%} is more than --fail-above {fail_above:g}.", err=True)
             raise SystemExit(TOO_MANY_REJECTED)
+
+
+def said(run: Run, table: Path, output: Path) -> list[str]:
+    """Return how many rows are rejected, how many were expected to be, and what speaks against them."""
+    expected = run.scorer.expected_rejected()
+    mean = (expected or 0.0) * run.rows
+    number = f"{mean:,.0f}" if mean >= 1 else f"{mean:.1g}"
+    foretold = "" if expected is None else f", where about {number} were expected ({expected:.1%})"
+    wrote = "" if str(output) == "-" else f" Wrote {named(output)}."
+    rejected = (
+        f"{run.rejected:,} of {run.rows:,} rows of {named(table)} are rejected ({run.share:.1%}){foretold}.{wrote}"
+    )
+    return [rejected, *filter(None, [run.tally.said()])]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import io
+import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from gzip import GzipFile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -14,8 +15,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 import numpy as np
 
+from slabsvm.command.fit import expected_recall
+from slabsvm.command.reasons import Outlier, Reason, Tally
 from slabsvm.command.terminal import printable, read_no_more, say
-from slabsvm.tables.columns import Cells, Column, TableError, cells_of, names_of, places_of
+from slabsvm.detectors.explained import refuse_mixers, shares_of
+from slabsvm.tables.columns import Cells, TableError, cells_of, names_of, places_of
 from slabsvm.tables.encoder import Encoded, TableEncoder, require_columns
 
 if TYPE_CHECKING:
@@ -50,7 +54,7 @@ class RowNames:
             require_columns(columns, {self.asked: "id"})
         self.unnamed = self.column is not None and self.column not in columns
 
-    def of(self, piece: Any, first: int) -> Iterable[Any]:
+    def of(self, piece: Any, first: int) -> Sequence[Any]:
         """Return what the rows of a piece are called, of which the first has this number."""
         if self.column is None:
             return range(first, first + len(piece))
@@ -61,7 +65,8 @@ class RowNames:
 def columns_read(names: RowNames) -> dict[str, Any]:
     """Return what the reading of a table is to know of the model's columns, for `reading_of`."""
     encoder = names.encoder
-    texts = [column.name for column in encoder.columns_ if hasattr(column, "levels")]
+    # Of numbers with marks between thousands pandas would read some as others, and of a piece it knows no other.
+    texts = [column.name for column in encoder.columns_ if column.is_text()]
     # A column that is learned, too, has gaps.
     ids = {names.column} - {None, *(column.name for column in encoder.columns_)}
     texts += filter(None, [names.column])
@@ -115,10 +120,8 @@ WRITTEN = ("decision", "accepted", "score", "p_value", "reasons")
 DIGITS = "%.6g"
 # The row's name, and what is written of it; there may be no p-value.
 FORMS = ("%s", DIGITS, "%s", DIGITS, "%s", "%s")
-# Columns of less of the blame are not named.
-LEAST = 0.01
-# Where a larger share of the rows is rejected, the column that drives it is named.
-MOST_ROWS = 0.5
+# So many columns that speak against rows are named to a program.
+MOST_DRIVERS = 10
 # So many rejected rows of a piece tell it where none has reasons.
 ROWS_OF_A_PIECE = 50
 TINY = 1e-300
@@ -155,7 +158,7 @@ class Scorer:
         p_values = _p_values_of(detector)
         if alpha is not None and p_values is None:
             raise click.ClickException(
-                f"{type(detector).__name__} has no p-values for --alpha: learn with --detector auto or calibrated."
+                f"{type(detector).__name__} has no p-values for --alpha: it keeps no scores of its rows."
             )
         return cls(model[0], model.steps[1:-1], detector, p_values, alpha)
 
@@ -179,8 +182,6 @@ class Scorer:
 
         Raises ClickException: columns have no shares, as behind a step that mixes them.
         """
-        from slabsvm.detectors.explained import refuse_mixers
-
         try:
             refuse_mixers(self.between)
             shares = self.detector.explain(answers.rows[rows])
@@ -198,13 +199,19 @@ class Scorer:
             found[:, places >= 0] = of_features[:, places[places >= 0]]
         return found
 
-    def strange_to(self, answers: Answers, rows: IndexArray) -> list[str]:
-        """Return which kinds of members would reject each row by themselves, as the end of its reasons, or nothing."""
+    def strange_to(self, answers: Answers, rows: IndexArray) -> list[list[str]]:
+        """Return which kinds of members would reject each row by themselves; of a detector without members none."""
         try:
-            kinds = self.detector.strange_to(answers.rows[rows])
+            return [list(kinds) for kinds in self.detector.strange_to(answers.rows[rows])]
         except AttributeError:
-            return [""] * len(rows)
-        return [f"; strange to {', '.join(some)}" if some else "" for some in kinds]
+            return [[] for _ in rows]
+
+    def expected_rejected(self) -> float | None:
+        """Return the share of new good rows that is expected to be rejected; None where nobody says."""
+        if self.alpha is not None:
+            return self.alpha
+        share = expected_recall(self.detector)
+        return None if share is None else round(1.0 - share, 12)
 
     def cells(self, table: Any, rows: IndexArray) -> list[Cells]:
         """Return the cells of each column in some rows of a table."""
@@ -222,36 +229,20 @@ def _p_values_of(detector: Any) -> PValues | None:
             return None
         shares = detector._shares()
         return lambda _, score: np.asarray(shares(score))
-    return (lambda rows, _: detector.p_values(rows)) if hasattr(detector, "p_values") else None
+    if hasattr(detector, "p_values"):
+        return lambda rows, _: np.asarray(detector.p_values(rows))
+    learned = getattr(detector, "loo_decisions_", None)
+    return None if learned is None else lambda _, score: shares_of(learned, score - detector.offset_)
 
 
-def _said(expected: float) -> str:
-    return "" if np.isnan(expected) else f", expected {expected:.3g}"
+# The columns that speak against a row, and the members of the detector that find it strange.
+Reasons = tuple[list[Reason], list[str]]
 
 
-def _shown(cells: Any, row: int) -> str:
-    if cells.missing[row]:
-        return "(empty)"
-    value = cells.values[row]
-    return f"{value:.6g}" if isinstance(value, float | np.integer) else str(value)
-
-
-@dataclass(frozen=True)
-class Driver:
-    """The column that speaks most against rejected rows."""
-
-    column: Column
-    part: float  # its part in what speaks against them
-    cell: str  # a cell that spoke most against its row, with the row's number; "" where there is none
-
-    def said(self) -> str:
-        """Return this in one line."""
-        name, cell = printable([self.column.name, self.cell])
-        such = f", such as {cell}" if cell else ""
-        return (
-            f"Column {name} speaks most against them ({self.part:.0%}){such}. What was learned of it: "
-            f"{self.column.statement()}."
-        )
+def _in_words(reasons: list[Reason], members: list[str]) -> str:
+    """Return the reasons of a row, as a cell of a table."""
+    end = f"; strange to {', '.join(members)}" if members else ""
+    return "; ".join(one.said() for one in reasons) + end
 
 
 @dataclass
@@ -261,13 +252,15 @@ class Run:
     scorer: Scorer
     reasons: int  # how many columns say why a row is rejected
     names: RowNames
+    readers: list[Callable[[Any, Answers], None]] = field(default_factory=list)  # what else reads pieces
     # How many rows were scored and rejected so far
     rows: int = 0
     rejected: int = 0
     ended: bool = False  # whether these are all rows
-    blame: Any = 0.0  # (n_columns,): what speaks against the rejected rows that were asked, a part for each column
-    # The first cell of each column that spoke most against its row, with the row's number
-    worst: dict[int, str] = field(default_factory=dict)
+    tally: Tally = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.tally = Tally(self.scorer.encoder.columns_)
 
     @property
     def share(self) -> float:
@@ -283,53 +276,68 @@ class Run:
         for piece in pieces:
             if lines is None:
                 self.names.look_at(piece)
-                lines = LineWriter(file, separator, [self.names.column or NUMBERED, *WRITTEN], FORMS)
+                if separator:
+                    lines = LineWriter(file, separator, [self.names.column or NUMBERED, *WRITTEN], FORMS)
             try:
                 answers = self.scorer.answers(piece)
             except TableError as error:
                 raise error.below(self.rows) from error
-            called, reasons = self.names.of(piece, self.rows + 1), self._reasons(piece, answers)
+            called = self.names.of(piece, self.rows + 1)
+            reasons = self._reasons(piece, answers, called)
             self.rows += len(answers.accepted)
             self.rejected += int(np.count_nonzero(~answers.accepted))
             p_values = answers.p_value
-            lines.write(
-                lines.names(called),
-                answers.decision.tolist(),
-                np.where(answers.accepted, "true", "false").tolist(),
-                answers.score.tolist(),
-                [""] * len(reasons) if p_values is None else map(DIGITS.__mod__, p_values.tolist()),
-                lines.quoted(reasons),
-            )
+            if lines is None:
+                file.writelines(self._json_lines(called, answers, reasons))
+            else:
+                lines.write(
+                    lines.names(called),
+                    answers.decision.tolist(),
+                    np.where(answers.accepted, "true", "false").tolist(),
+                    answers.score.tolist(),
+                    [""] * len(reasons) if p_values is None else map(DIGITS.__mod__, p_values.tolist()),
+                    lines.quoted([_in_words(*one) for one in reasons]),
+                )
+            for reader in self.readers:
+                reader(piece, answers)
             progress(self.rows)
         if self.rows == 0:
             raise TableError("it has a header and no rows")
         self.ended = True
 
     def facts(self) -> dict[str, Any]:
-        """Return how many rows were rejected, and which column speaks most against them."""
-        driver = self.driver()
+        """Return how many rows were rejected and how many were expected to be, and which columns speak against them."""
+        expected = self.scorer.expected_rejected()
+        drivers = self.tally.drivers()
         return {
             "rows": self.rows,
             "accepted": self.rows - self.rejected,
             "rejected": self.rejected,
             "share_rejected": self.share,
-            "driven_by": None if driver is None else {"column": driver.column.name, "part": driver.part},
+            "share_expected": expected,
+            "driven_by": [
+                {"column": one.column.name, "part": one.part, "rows": dict(one.ways)} for one in drivers[:MOST_DRIVERS]
+            ],
         }
 
-    def driver(self) -> Driver | None:
-        """Return the column that speaks most against the rows, where most rows are rejected."""
-        if self.share <= MOST_ROWS or not np.any(self.blame):
-            return None
-        place = int(np.argmax(self.blame))
-        part = float(self.blame[place] / np.sum(self.blame))
-        return Driver(self.scorer.encoder.columns_[place], part, self.worst.get(place, ""))
+    def _json_lines(self, called: Sequence[Any], answers: Answers, reasons: list[Reasons]) -> Iterator[str]:
+        """Give an object of JSON for each row."""
+        column = self.names.column or NUMBERED
+        p_values = [None] * len(called) if answers.p_value is None else answers.p_value.tolist()
+        written = (called, answers.decision.tolist(), answers.accepted.tolist(), answers.score.tolist(), p_values)
+        for *row, (some, members) in zip(*written, reasons, strict=True):
+            facts: dict[str, Any] = dict(zip([column, *WRITTEN[:-1]], row, strict=True))
+            facts["reasons"] = [
+                {**asdict(one), "expected": None if np.isnan(one.expected) else one.expected} for one in some
+            ]
+            yield json.dumps({**facts, "strange_to": members}, ensure_ascii=False, allow_nan=False) + "\n"
 
-    def _reasons(self, piece: Any, answers: Answers) -> list[str]:
-        """Return for each rejected row the columns that speak most against it, with their cells and parts of the blame.
+    def _reasons(self, piece: Any, answers: Answers, called: Sequence[Any]) -> list[Reasons]:
+        """Return for each rejected row the columns that speak most against it, and the members that find it strange.
 
         Where no reasons are asked for, a few rows tell which column speaks against most.
         """
-        found = [""] * len(answers.accepted)
+        found: list[Reasons] = [([], [])] * len(answers.accepted)
         rows = np.flatnonzero(~answers.accepted)
         if not self.reasons:
             rows = rows[:: 1 + len(rows) // ROWS_OF_A_PIECE]
@@ -341,27 +349,33 @@ class Run:
             if self.reasons:
                 raise
             return found
-        cells = self.scorer.cells(piece, rows)
-        self.blame = self.blame + blame.sum(axis=0)
-        for place, first in zip(*np.unique(blame.argmax(axis=1), return_index=True), strict=True):
-            where = f"{_shown(cells[place], first)} in row {self.rows + rows[first] + 1:,}"
-            self.worst.setdefault(int(place), where)
-        if not self.reasons:
-            return found
-        worst = np.argsort(-blame, axis=1, kind="stable")[:, : self.reasons]
-        expected, ends = self.scorer.expected(answers, rows), self.scorer.strange_to(answers, rows)
-        for number, (row, places, parts) in enumerate(zip(rows, worst, blame, strict=True)):
-            named = [place for place in places if parts[place] >= LEAST]
-            shown = [f"{_shown(cells[place], number)}{_said(expected[number, place])}" for place in named]
-            reasons = [
-                f"{cells[place].name}={cell} ({parts[place]:.0%})" for place, cell in zip(named, shown, strict=True)
+        expected = self.scorer.expected(answers, rows)
+        cells, strange = self.scorer.cells(piece, rows), answers.encoded.strange[rows]
+        reasons = self.tally.add(cells, strange, blame, expected, self.rows + rows + 1)
+        p_values = answers.p_value
+        self.tally.keep(
+            [
+                Outlier(
+                    self.rows + row + 1,
+                    str(called[row]),
+                    float(answers.decision[row]),
+                    None if p_values is None else float(p_values[row]),
+                    some,
+                )
+                for row, some in zip(rows.tolist(), reasons, strict=True)
             ]
-            found[row] = "; ".join(reasons) + ends[number]
+        )
+        if self.reasons:
+            members = self.scorer.strange_to(answers, rows)
+            for row, some, kinds in zip(rows, reasons, members, strict=True):
+                found[row] = some[: self.reasons], kinds
         return found
 
 
 def separator_of(path: Path) -> str:
-    """Return what is between the cells of an output file, by its name."""
+    """Return what is between the cells of an output file, by its name; "" for lines of JSON."""
+    if path.name.removesuffix(".gz").endswith(".jsonl"):
+        return ""
     return "\t" if path.name.removesuffix(".gz").endswith(".tsv") else ","
 
 

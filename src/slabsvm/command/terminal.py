@@ -34,7 +34,7 @@ STATUSES = (
 )
 # Texts from below name a parameter in brackets, of which the command has an option.
 PARAMETER = re.compile(
-    r"\((array|categories|columns|decimal|drop|encoding|format|id|missing|separator|weight)\)|\(no header\)",
+    r"\((array|categories|columns|decimal|drop|encoding|format|gaps|id|keep|missing|separator|weight)\)|\(no header\)",
 )
 # So many letters of a name are shown.
 MOST_SHOWN = 60

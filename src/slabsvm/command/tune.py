@@ -82,6 +82,7 @@ def tune(
                 progress=progress,
                 widen="gamma",
             ).fit(good.rows, **({} if good.weights is None else {"sample_weight": good.weights}))
+        usual = 1.0 / varying
         seen, best = _seen(search.cv_results_), _short_names(search.best_params_)
         model = Pipeline([("columns", good.encoder), *search.best_estimator_.steps])
         facts = {
@@ -95,8 +96,10 @@ def tune(
             model,
             facts,
             [
+                f"Tried {len(seen)} candidates, the best first:",
                 *_shown(seen),
                 f"Best by {criterion}: {chosen}.",
+                *_compared(seen, criterion, usual),
                 recall_said(model[-1], recall),
             ],
         )
@@ -136,6 +139,32 @@ def _seen(results: Mapping[str, Any]) -> list[dict[str, Any]]:
         }
         for place in order
     ]
+
+
+# What a candidate is better by, and in which words.
+WORDS_OF_CRITERIA = {
+    "marginals": ("acceptance", "It accepts {best:.1%} of the synthetic outliers, where {other} accepts {value:.1%}"),
+    "volume": ("log_volume", "The logarithm of the volume that it accepts is {best:.4g}, and of {other} {value:.4g}"),
+    "recall": ("recall", "It accepts {best:.1%} of the good rows that it had not learned, and {other} {value:.1%}"),
+}
+
+
+def _compared(seen: list[dict[str, Any]], criterion: str, usual: float) -> list[str]:
+    """Return how much better the best candidate is than the one with the usual gamma, and than the second."""
+    name, words = WORDS_OF_CRITERIA[criterion]
+    best = seen[0]
+    if name not in best:
+        return []
+    found = []
+    default = next((one for one in seen if one["gamma"] == usual), None)
+    if default is not None and default is not best:
+        other = f"the usual gamma, {usual:.4g},"
+        found.append(words.format(best=best[name], other=other, value=default[name]) + ".")
+    elif default is best:
+        found.append(f"That is the usual gamma, {usual:.4g}: nothing is gained by another one.")
+    gap = best["score"] - seen[1]["score"]
+    behind = f"is behind by {gap:.3g}" if gap > 0 else "is as good"
+    return [*found, f"By the score the second, with gamma {seen[1]['gamma']:.4g}, {behind}."]
 
 
 def _short_names(parameters: Mapping[str, Any]) -> dict[str, Any]:

@@ -339,7 +339,9 @@ class Contamination:
     estimate: float
 
 
-def contamination(p_values: Any, n_calibration: int, *, confidence: float = 0.95) -> Contamination:
+def contamination(
+    p_values: Any, n_calibration: int, *, confidence: float = 0.95, known_outliers: Any = None
+) -> Contamination:
     """Return what p-values of rows say of the share of strangers among them.
 
     Parameters
@@ -352,6 +354,10 @@ def contamination(p_values: Any, n_calibration: int, *, confidence: float = 0.95
         no higher than positives, make the bound smaller, and no less right.
     confidence : float in (0, 1), default=0.95
         The probability with which the share is no less than `least`, at least.
+    known_outliers : array-like of shape (n_outliers,), default=None
+        p-values of rows that are known to be outliers, drawn at random from these, and not among `p_values`: the share
+        of them above one half says how many outliers the estimate overlooks. Outliers that were found because of their
+        small p-values change nothing.
 
     Returns
     -------
@@ -374,11 +380,12 @@ def contamination(p_values: Any, n_calibration: int, *, confidence: float = 0.95
     True
     """
     values = np.asarray(p_values, dtype=np.float64).reshape(-1)
+    known = np.asarray([] if known_outliers is None else known_outliers, dtype=np.float64).reshape(-1)
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must be between 0 and 1, got {confidence!r}.")
     if not 1 <= n_calibration < np.inf or not len(values):
         raise ValueError("Give the p-values of at least one row, and the number of calibration rows, at least one.")
-    if not ((values > 0) & (values <= 1)).all():
+    if not all(((some > 0) & (some <= 1)).all() for some in (values, known)):
         raise ValueError("p-values must lie above 0 and up to 1; predict's answers and scores are none.")
     n, m = int(n_calibration), len(values)
     # A row has p <= k / (n + 1) if and only if it scores below the k-th lowest calibration score.
@@ -389,5 +396,7 @@ def contamination(p_values: Any, n_calibration: int, *, confidence: float = 0.95
     most_of_positives = beta.ppf(1.0 - error, ranks, n + 1 - ranks)
     room = np.maximum(1.0 - most_of_positives, np.finfo(np.float64).tiny)
     least = float(np.max((least_share - most_of_positives) / room, initial=0.0))
-    good = float((values > STOREY).mean()) / (1.0 - STOREY)
-    return Contamination(least, max(1.0 - good, 0.0))
+    # Of rows above one half, half of the good ones are, and as many of the outliers as of those that are known.
+    short = max(1.0 - STOREY - float((values > STOREY).mean()), 0.0)
+    seen = 1.0 - STOREY - (float((known > STOREY).mean()) if len(known) else 0.0)
+    return Contamination(least, min(short / seen, 1.0) if seen > 0 else float(short > 0))

@@ -35,9 +35,8 @@ def explain(model: Any, X: Any) -> Any:
     Returns
     -------
     shares : (n_samples, n_features) array of float64, or frame
-        Rows add up to the decision_function. A negative share pushes the row out. Of a pipeline that begins with a
-        `TableEncoder` it has a column for each of the table's that the encoder takes, and is a frame with their names
-        where X is one.
+        Rows add up to the decision_function. A negative share pushes the row out. Where X is a frame it is one, too,
+        with the names of the columns; of a pipeline that begins with a `TableEncoder` those that the encoder takes.
 
     Raises
     ------
@@ -56,12 +55,60 @@ def explain(model: Any, X: Any) -> Any:
     array([1])
     """
     shares, names = shares_and_names(model, X)
-    if names is None or not hasattr(X, "columns"):
+    if not hasattr(X, "columns"):
+        return shares
+    names = [str(name) for name in X.columns] if names is None else names
+    if len(names) != shares.shape[1]:
         return shares
     if hasattr(X, "iloc"):
         return type(X)(shares, columns=names, index=X.index)
     # Polars takes columns by name, and has no index.
     return type(X)(dict(zip(names, shares.T, strict=True)))
+
+
+def p_values(model: Any, X: Any) -> FloatArray:
+    """Return the p-value of each row, shape (n_samples,): of new positives a share of about p has at most p.
+
+    That is the method of that name of the detector at the end of pipelines and searches, such as `AutoSlabSVM` and
+    `ConformalDetector`, which promises it. Of others it is the share of the learned rows, each without itself, that are
+    no more normal: (1 + their number) / (1 + n), in which rows of all weights but 0 count alike.
+
+    Parameters
+    ----------
+    model : fitted detector of this package, or a pipeline that ends in one, or a search for either
+    X : array-like, frame or sparse matrix of shape (n_samples, n_features)
+
+    Raises
+    ------
+    ValueError
+        For a detector that keeps no scores of the rows that it learned, as with offsets="training".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from slabsvm import OneClassSVM, p_values
+    >>> X = np.random.default_rng(0).normal(size=(199, 2))
+    >>> p_values(make_pipeline(StandardScaler(), OneClassSVM()).fit(X), [[9.0, 9.0]])
+    array([0.005])
+    """
+    check_is_fitted(model)
+    final, rows = unwrapped(model)[1], as_taken(model, X)
+    if hasattr(final, "p_values"):
+        return np.asarray(final.p_values(rows))
+    if (learned := getattr(final, "loo_decisions_", None)) is None:
+        raise ValueError(
+            f"{type(final).__name__} keeps no scores of the rows that it learned, by which there were p-values. Put it "
+            "into a ConformalDetector, or fit it with offsets='leave-one-out'."
+        )
+    return shares_of(learned, final.decision_function(rows))
+
+
+def shares_of(learned: FloatArray, decisions: FloatArray) -> FloatArray:
+    """Return the share of learned rows, each with its left-out decision, (n,), that are no more normal: (n_new,)."""
+    known = np.sort(learned[~np.isnan(learned)])
+    return np.asarray((1 + np.searchsorted(known, decisions, side="right")) / (1 + len(known)))
 
 
 def shares_and_names(model: Any, X: Any) -> tuple[FloatArray, list[str] | None]:

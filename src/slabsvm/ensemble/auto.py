@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from numbers import Integral, Real
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -15,13 +15,16 @@ from joblib import effective_n_jobs
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from slabsvm.data.distinct import distinct_rows
 from slabsvm.data.groups import Groups
 from slabsvm.data.passes import Local
-from slabsvm.detectors.base import Detector, checked_rows, fit_with_groups, parameters
+from slabsvm.detectors.base import Detector, checked_rows, parameters
 from slabsvm.detectors.one_class_svm import OneClassSVM
+from slabsvm.ensemble.asking import worth_labelling
 from slabsvm.ensemble.combination import Combination, Member, ranked, standardised, viewed
 from slabsvm.ensemble.dependence import DependenceDetector
 from slabsvm.ensemble.held_out import FOLDS, few_rows, scores_by_folds, thinned
+from slabsvm.ensemble.known import SHARE, OutlierClassifier, joined, labelled, left_out
 from slabsvm.ensemble.neighbours import NeighboursDetector
 from slabsvm.ensemble.sampled import Drawn, Sample
 from slabsvm.ensemble.surprise import Shares, Surprise
@@ -31,9 +34,11 @@ from slabsvm.fitted.recall import foretold, too_uneven
 from slabsvm.fitted.sources import is_dask, rows_in_memory, rows_in_place, source_of
 from slabsvm.fitted.training import Training, whole_multiples
 from slabsvm.runtime.arrays import FloatArray, IndexArray
+from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.caller import counted, warn
 from slabsvm.runtime.fields import INLINE, Array, Number, Places
-from slabsvm.runtime.sklearn_private import Interval, _num_samples
+from slabsvm.runtime.objects import atomic
+from slabsvm.runtime.sklearn_private import HasMethods, Interval, _fit_context, _num_samples
 from slabsvm.selection.criteria import RecallMissedWarning
 from slabsvm.selection.progress import Progress, Steps, WithProgress
 from slabsvm.selection.thresholds import by_left_out, by_others
@@ -106,7 +111,7 @@ class Role:
     rows are the numbers of distinct samples, or of groups where rows come in groups.
     """
 
-    detector: Detector
+    detector: Any
     view: int
     columns: IndexArray | None
     weight: float
@@ -144,6 +149,10 @@ class AutoSlabSVM(WithProgress, Detector):
         whole groups are drawn, of about so many rows, and 30 groups at least; all rows of the others are scored as
         those of new groups are. Of fewer than 200 groups (or than five for each feature), which folds leave out, 2,000
         rows are learned, a share of each.
+    classifier : classifier of scikit-learn, default=None
+        What tells known outliers from positives, where `fit` is given some: any with decision_function or
+        predict_proba, which learns normal scores (sparse rows as they are). Classes weigh alike where its fit takes
+        sample_weight. None: 50 extra trees, with leaves of two rows or more.
     random_state : int, RandomState or None, default=0
         The seed by which rows, thirds of the features, and targets of dependences are drawn.
     n_jobs : int or None, default=None
@@ -194,6 +203,7 @@ class AutoSlabSVM(WithProgress, Detector):
 
     recall: float = 0.9
     max_fit_samples: int | None = 10_000
+    classifier: Any = None
     random_state: Any = 0
     n_jobs: int | None = None
     cache_size: float = 1000
@@ -207,13 +217,70 @@ class AutoSlabSVM(WithProgress, Detector):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "recall": [Interval(Real, 0.0, 1.0, closed="neither")],
         "max_fit_samples": [Interval(Integral, LEAST_ROWS, None, closed="left"), None],
+        "classifier": [HasMethods("fit"), None],
         "random_state": ["random_state"],
         "n_jobs": [Integral, None],
         "cache_size": [Interval(Real, 0.0, None, closed="neither")],
         "progress": [callable, None],
     }
 
-    fit = fit_with_groups
+    @atomic
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        groups: Any = None,
+        *,
+        known_outliers: Any = None,
+        known_positives: Any = None,
+    ) -> Self:
+        """Learn from positive samples, and from a few outliers where some are known.
+
+        Parameters
+        ----------
+        X : array-like, CSR matrix or Dask array of shape (n_samples, n_features)
+            float32 or float64; other types become float64.
+        y : ignored
+        sample_weight : array-like of shape (n_samples,), default=None
+            As for the other detectors: only ratios count, and whole multiples of the least weight are counts.
+        groups : array-like of shape (n_samples,), default=None
+            The name of each row's group, such as its patient; groups are left out as a whole where thresholds are put.
+        known_outliers : array-like of shape (n_outliers, n_features), default=None
+            Rows that are known to be outliers, which X does not hold; one is enough. A `classifier` that tells them
+            from the positives becomes one more member. Positives alone put the threshold, so that the recall is what it
+            is without. In a pipeline, as its earlier steps return them (docs/how-to/known-outliers.md).
+        known_positives : array-like of shape (n_positives, n_features), default=None
+            Rows that someone has looked at, because they seemed strange, and found good, such as false alarms; X does
+            not hold them. They are learned, and put neither threshold nor p-values: they are no random ones.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            For parameters, shapes or values that make no sense, and where all rows are of one group; the text says what
+            to do. After any exception the model is what it was.
+
+        Warns
+        -----
+        slabsvm.SlabCollapseWarning
+            When rows are few, weights uneven, copies many, or known outliers equal to rows of X. The text stays in
+            `warning_`.
+        """
+        del y
+        training = judges = self.training(X, sample_weight, groups)
+        if known_positives is not None:
+            training = joined(training, labelled(self, known_positives, "known_positives"))
+        if known_outliers is not None:
+            training = replace(training, outliers=labelled(self, known_outliers, "known_outliers"))
+        with ONE_BLAS_THREAD:
+            fitted = self._learn(training)
+        self._publish(replace(judges, outliers=training.outliers), fitted, part=False)
+        return self
 
     def score_samples(self, X: Any) -> Any:
         """Return minus the mean of the members' surprises at each row, shape (n_samples,): at most 0.
@@ -258,6 +325,28 @@ class AutoSlabSVM(WithProgress, Detector):
             Of a model that was saved by version 0.1, whose members have scores alone.
         """
         return self._surprising().strange_to(rows_in_memory(self, X), 1.0 - self.recall)
+
+    def to_label(self, X: Any, n: int = 20) -> IndexArray:
+        """Return the numbers of n rows that someone should label, shape (n,), the one that is worth most first.
+
+        Give rows that turn out as outliers to `fit` as known_outliers, and the others as known_positives.
+
+        Parameters
+        ----------
+        X : array-like or CSR matrix of shape (n_samples, n_features)
+            New rows. Fewer than n are all returned.
+        n : int >= 1, default=20
+
+        Raises
+        ------
+        ValueError
+            For another n, and for rows that the model does not take.
+        AttributeError
+            Of a model that was saved by version 0.1, whose members have scores alone.
+        """
+        if not isinstance(n, Integral) or n < 1:
+            raise ValueError(f"n must be a whole number of rows from 1 on, got {n!r}.")
+        return worth_labelling(self._surprising(), self.offset_, rows_in_memory(self, X), n)
 
     def _surprising(self) -> Combination:
         """Return the members, whose scores have p-values."""
@@ -387,11 +476,12 @@ class AutoSlabSVM(WithProgress, Detector):
         return Drawn(sample.rows, sample.weights, self._distinct(sample.rows, sample.weights), sample)
 
     def _learn(self, training: Training) -> CombinedModel:
+        judges = training.judges or training
         sample = training.sample if isinstance(training, Drawn) else None
         alone = sample is None or sample.whole
         n_folds = FOLDS if alone and self.offsets == "leave-one-out" and few_rows(training) else 0
         if alone:
-            self._warn_of_few(training)
+            self._warn_of_few(judges)
         steps = Steps(self.progress, 0.0)
         # Of few groups, which folds leave out, some rows are learned: folds score all.
         learned = thinned(training, SVM_ROWS) if n_folds else training
@@ -405,26 +495,29 @@ class AutoSlabSVM(WithProgress, Detector):
             )
         if self.offsets == "training":
             scores = combination(training.X[rows])
+        if judges is not training:
+            own, (rows, masses) = training.by_row(scores), judges.counted
+            scores = own[rows]
         if sample is None or sample.whole:
-            n_judging = training.n_counted
+            n_judging = judges.n_counted
             offset = by_left_out(scores, masses, self.recall, n_judging)
-            found = training.by_row(scores) if sample is None else sample.spread(training.by_row(scores))
+            found = judges.by_row(scores) if sample is None else sample.spread(judges.by_row(scores))
         else:
-            found = sample.scores(training.by_row(scores), combination)
+            found = sample.scores(judges.by_row(scores), combination)
             scores, weights = found[sample.others], sample.weights_of_others
             offset = by_others(scores, weights, self.recall)
             n_judging, masses = float(len(scores)), np.ones(len(scores)) if weights is None else weights
         rounding = rounding_of(abs(offset) + 1.0)
         offset -= rounding
-        expected, _ = foretold((scores - offset)[None, :], masses, training.groups)
+        expected, _ = foretold((scores - offset)[None, :], masses, judges.groups)
         return CombinedModel(
             offset=offset,
             rounding=rounding,
             loo_scores=found if self.offsets == "leave-one-out" else None,
             combination=combination,
             by_folds=n_folds > 0,
-            weights=training.masses if sample is None else sample.source.weights,
-            n_groups=None if training.groups is None else training.groups.count,
+            weights=judges.masses if sample is None else sample.source.weights,
+            n_groups=None if judges.groups is None else judges.groups.count,
             expected_recall=expected,
             # Of an order statistic of so many exchangeable scores.
             recall_error=float(np.sqrt(expected * (1.0 - expected) / (n_judging + 2))),
@@ -446,7 +539,8 @@ class AutoSlabSVM(WithProgress, Detector):
         roles = list(self._roles(training, len(views)))
         members, total = [], np.zeros(len(masses))
         for role in roles:
-            scores = _left_out(role, rows[role.view], training)
+            outliers = None if training.outliers is None else viewed(views[role.view], training.outliers)
+            scores = _left_out(role, rows[role.view], training, outliers)
             # Distances are in the unit of a view, in which a feature's deviation is 1 or, of its ranks, nearly so.
             unit = 1.0 if isinstance(role.detector, NeighboursDetector) else 0.0
             surprise = Surprise.of(scores, masses, training.n_counted, unit=unit)
@@ -463,7 +557,8 @@ class AutoSlabSVM(WithProgress, Detector):
         # Sparse rows have members of all features alone; a feature that is constant tells them nothing.
         varying = np.flatnonzero((samples != samples[0]).any(axis=0)) if n_views > 1 else np.empty(0, dtype=np.intp)
         n_bags, depends = (min(BAGS, len(varying)) if len(varying) > 1 else 0), len(varying) > 1
-        share = 1.0 / (n_views * (2 + (n_bags > 0)) + depends)
+        of_classifier = 0.0 if training.outliers is None else SHARE
+        share = (1.0 - of_classifier) / (n_views * (2 + (n_bags > 0)) + depends)
         if training.groups is None:
             some = partial(_some, n_samples)
         else:
@@ -483,6 +578,9 @@ class AutoSlabSVM(WithProgress, Detector):
         if depends:
             dependence = DependenceDetector(random_state=int(generator.integers(2**31)))
             yield Role(dependence, n_views - 1, None, share, some(len(training.weights)))
+        if training.outliers is not None:
+            classifier = OutlierClassifier(classifier=self.classifier, random_state=int(generator.integers(2**31)))
+            yield Role(classifier, n_views - 1, None, of_classifier, some(SVM_ROWS))
 
     def _seed(self) -> int:
         return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
@@ -527,30 +625,36 @@ class AutoSlabSVM(WithProgress, Detector):
         return doubt if doubt and not training.may_be_counts else ""
 
     def _repeats_misjudged(self, training: Training) -> str:
-        del training
         # Left-out scores are those without one copy of a row that repeats, as new rows that repeat it have.
-        return ""
+        if training.outliers is None:
+            return ""
+        known = distinct_rows(training.outliers, np.ones(training.outliers.shape[0]))
+        n = int(np.isin(known.keys, training.distinct.keys).sum())
+        remedy = "take these rows out of X, unless good rows look the same"
+        return f"{counted(n, 'known outlier')} equal rows of X, which count as positives: {remedy}." if n else ""
 
     def _checked(self, X: Any, *, reset: bool, accept_sparse: str | bool = "csr") -> Any:
         return checked_rows(self, X, reset=reset, least=LEAST_ROWS, accept_sparse=accept_sparse)
 
 
-def _left_out(role: Role, rows: Any, training: Training) -> FloatArray:
+def _left_out(role: Role, rows: Any, training: Training, outliers: Any) -> FloatArray:
     """Fit a member to a view's rows, and return what each of what is `counted` scores without itself, (p,)."""
     detector = role.detector
     rows = rows if role.columns is None else np.take(rows, role.columns, axis=1)
     if training.groups is not None:
-        return _left_out_groups(detector, rows, training, training.groups, role.rows)
+        return _left_out_groups(role, rows, training, training.groups, outliers)
     # A single one is given twice, which is no other problem.
     some = role.rows if len(role.rows) > 1 else np.zeros(2, dtype=np.intp)
     weights = training.distinct.weights[some]
-    detector.fit_training(detector.training(rows[some], weights), part=True)
-    left_out = detector.loo_scores_
-    if isinstance(detector, OneClassSVM):
+    if isinstance(detector, OutlierClassifier):
+        own = left_out(detector, rows[some], outliers, weights, np.arange(len(some)))
+    else:
+        own = _as_part(detector, rows[some], weights)
+    if isinstance(detector, OneClassSVM | OutlierClassifier):
         # Its left-out scores are without all copies of a row; a new row that repeats one scores as this does.
-        left_out = np.where(training.counts[some] > 1, detector.score_samples(rows[some]), left_out)
+        own = np.where(training.counts[some] > 1, detector.score_samples(rows[some]), own)
     scores = np.empty(rows.shape[0])
-    scores[some] = left_out
+    scores[some] = own
     others = np.ones(len(scores), dtype=bool)
     others[some] = False
     if others.any():
@@ -558,18 +662,24 @@ def _left_out(role: Role, rows: Any, training: Training) -> FloatArray:
     return scores
 
 
-def _left_out_groups(
-    detector: Detector, rows: Any, training: Training, groups: Groups, learned: IndexArray
-) -> FloatArray:
-    """Fit a detector to some groups, and return what each of what is `counted` scores without its own, (p,)."""
-    names = training.names
+def _as_part(detector: Detector, X: Any, weights: FloatArray, groups: Any = None) -> FloatArray:
+    """Fit a member to rows, and return their left-out scores, (n,)."""
+    detector.fit_training(detector.training(X, weights, groups), part=True)
+    return detector.loo_scores_
+
+
+def _left_out_groups(role: Role, rows: Any, training: Training, groups: Groups, outliers: Any) -> FloatArray:
+    """Fit a member to some groups, and return what each of what is `counted` scores without its own, (p,)."""
+    names, detector = training.names, role.detector
     assert names is not None
-    some = np.flatnonzero(np.isin(names, learned))
-    detector.fit_training(detector.training(rows[some], training.weights[some], names[some]), part=True)
-    left_out = np.full(len(names), np.nan)
-    left_out[some] = detector.loo_scores_
-    scores = left_out[groups.representatives]
-    others = np.flatnonzero(~np.isin(groups.numbers, learned))
+    some = np.flatnonzero(np.isin(names, role.rows))
+    own = np.full(len(names), np.nan)
+    if isinstance(detector, OutlierClassifier):
+        own[some] = left_out(detector, rows[some], outliers, training.weights[some], names[some])
+    else:
+        own[some] = _as_part(detector, rows[some], training.weights[some], names[some])
+    scores = own[groups.representatives]
+    others = np.flatnonzero(~np.isin(groups.numbers, role.rows))
     if len(others):
         scores[others] = detector.score_samples(rows[groups.representatives[others]])
     return scores

@@ -16,12 +16,13 @@ import scipy.sparse as sp
 from sklearn.preprocessing import StandardScaler
 
 from slabsvm.data.checks import is_plain
-from slabsvm.detectors.base import Detector, takes_unnamed
+from slabsvm.detectors.base import takes_unnamed
 from slabsvm.detectors.explained import explanation_of
 from slabsvm.detectors.one_class_svm import OneClassSVM
 from slabsvm.detectors.slab import OneClassSlabSVM
 from slabsvm.detectors.support_vectors import SupportVectorDetector
 from slabsvm.ensemble.dependence import DependenceDetector
+from slabsvm.ensemble.known import OutlierClassifier
 from slabsvm.ensemble.neighbours import NeighboursDetector
 from slabsvm.ensemble.normal_scores import NormalScores
 from slabsvm.ensemble.surprise import Surprise
@@ -35,13 +36,20 @@ from slabsvm.runtime.fields import FittedEstimator, Many, Number, Places
 # The half range of a feature must be between these: then its square, and a sum of a million squares, are in float64.
 SQUARED = (1e-150, 1e150)
 # Which classes a member may be of, and what makes a view.
-MEMBERS = ("slabsvm.OneClassSVM", "slabsvm.NeighboursDetector", "slabsvm.DependenceDetector", "slabsvm.OneClassSlabSVM")
+MEMBERS = (
+    "slabsvm.OneClassSVM",
+    "slabsvm.NeighboursDetector",
+    "slabsvm.DependenceDetector",
+    "slabsvm.OneClassSlabSVM",
+    "slabsvm.ensemble.known.OutlierClassifier",
+)
 VIEWS = ("sklearn.preprocessing.StandardScaler", "slabsvm.NormalScores")
 NAMES: dict[type, str] = {
     OneClassSVM: "one-class SVM",
     OneClassSlabSVM: "slab",
     NeighboursDetector: "neighbours",
     DependenceDetector: "dependence",
+    OutlierClassifier: "classifier",
 }
 
 
@@ -51,8 +59,8 @@ class Member:
 
     Attributes
     ----------
-    detector : Detector
-        FittedEstimator.
+    detector : Detector or OutlierClassifier
+        Fitted.
     view : int
         The number of the view that it takes.
     columns : (k,) array of intp or None
@@ -63,7 +71,7 @@ class Member:
         What turns its score into a surprise. None: its decision counts as it is, as in models of version 0.1.
     """
 
-    detector: Annotated[Detector, FittedEstimator(MEMBERS, features="")]
+    detector: Annotated[Any, FittedEstimator(MEMBERS, features="")]
     view: int
     columns: Annotated[IndexArray | None, Places("taken", below="d")]
     weight: Annotated[float, Number(above=0.0)]
@@ -92,7 +100,7 @@ class Member:
     def score(self, rows: Any) -> FloatArray:
         """Return what it adds to the mean for a view's rows, (n,), but for its weight."""
         if self.surprise is None:
-            return self.detector.decision_function(rows)
+            return np.asarray(self.detector.decision_function(rows))
         return -self.surprise(self.detector.score_samples(self.taken(rows)))
 
     def explanation(self, rows: Any) -> Explanation:

@@ -88,8 +88,9 @@ def _of_the_others(training: Training, inside: BoolArray) -> Training:
     groups = training.groups
     if groups is None:
         rows, weights = training.samples[~inside], training.distinct.weights[~inside]
-        return Training(rows, weights, distinct_rows(rows, weights))
+        return Training(rows, weights, distinct_rows(rows, weights), outliers=training.outliers)
     kept = np.flatnonzero((groups.of_rows >= 0) & ~inside[groups.of_rows])
     rows, weights, numbers = training.X[kept], training.weights[kept], groups.numbers[groups.of_rows[kept]]
     distinct = distinct_rows(rows, weights)
-    return Training(rows, weights, distinct, groups=groups_of(numbers, distinct, weights))
+    groups = groups_of(numbers, distinct, weights)
+    return Training(rows, weights, distinct, groups=groups, outliers=training.outliers)

@@ -103,7 +103,7 @@ class TrimmedDetector(OutlierMixin, Wrapping):
 
     @atomic
     @_fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, outlier_rows: Any = None) -> Self:
         """Learn from rows that are positives, but for a share of them.
 
         Parameters
@@ -111,6 +111,10 @@ class TrimmedDetector(OutlierMixin, Wrapping):
         X : array-like, frame or CSR matrix of shape (n_samples, n_features)
             What the estimator takes.
         y : ignored
+        outlier_rows : array-like of int, default=None
+            The numbers of rows of X that are known to be outliers. They are among those that are not learned, in every
+            round, and have no say in the threshold; trim is the share of all that is not learned, of more known
+            outliers these alone.
 
         Raises
         ------
@@ -127,26 +131,30 @@ class TrimmedDetector(OutlierMixin, Wrapping):
             )
         X = self._table(X, reset=True)
         n = _num_samples(X)
-        count = int(whole_up(self.trim * n))
+        known = _marked(outlier_rows, n)
+        n_known = int(np.count_nonzero(known))
+        count = max(int(whole_up(self.trim * n)), n_known)
         if n - count < 2:
             raise ValueError(
                 f"trim={self.trim:g} leaves {n - count} of n_samples={n} to learn from, where at least 2 are needed. "
                 "Give more rows, or trim less."
             )
-        learned = np.ones(n, dtype=bool)
+        learned = ~known
         # Where the judge puts thresholds of its own does not matter.
         with silenced(SlabCollapseWarning):
             for done in range(1, self.max_rounds + 1):
                 judge, found = _without_themselves(clone(self._judge), X, learned)
-                earlier, learned = learned, np.ones(n, dtype=bool)
-                learned[np.lexsort((_by_content(judge, X), found))[:count]] = False
+                earlier, learned = learned, ~known
+                others = np.lexsort((_by_content(judge, X), found))
+                learned[others[~known[others]][: count - n_known]] = False
                 self.n_rounds_ = done
                 if (learned == earlier).all():
                     break
         self.trimmed_: IndexArray = np.flatnonzero(~learned)
         self.estimator_, decisions = _without_themselves(clone(self._detector), X, learned)
         asked = float((decisions[learned] >= 0).mean())
-        offset = weighted_quantile(decisions, np.ones(n), max(1.0 - asked, 1.0 / n))
+        judging = decisions[~known]
+        offset = weighted_quantile(judging, np.ones(len(judging)), max(1.0 - asked, 1.0 / len(judging)))
         # One row that is far out does not make the others' rounding.
         self.offset_ = offset - rounding_of(abs(offset) + float(np.median(np.abs(decisions))))
         self.decisions_: FloatArray = decisions - self.offset_
@@ -183,6 +191,16 @@ class TrimmedDetector(OutlierMixin, Wrapping):
 
     def _shares(self, X: Any) -> FloatArray:
         return np.asarray(explanation_of(self.estimator_, X).less(self.offset_).shares)
+
+
+def _marked(rows: Any, n: int) -> BoolArray:
+    """Return which of n rows are named by their numbers, (n,)."""
+    marked, numbers = np.zeros(n, dtype=bool), np.asarray([] if rows is None else rows)
+    whole = numbers.ndim == 1 and (numbers.dtype.kind in "iu" or not len(numbers))
+    if not whole or (len(numbers) and not 0 <= numbers.min() <= numbers.max() < n):
+        raise ValueError(f"outlier_rows must be numbers of rows of X, whole and from 0 to {n - 1}, in one array.")
+    marked[numbers.astype(np.intp)] = True
+    return marked
 
 
 def _without_themselves(detector: Any, X: Any, learned: BoolArray) -> tuple[Any, FloatArray]:

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from slabsvm.files.tables import Reading, whole
-from slabsvm.tables.columns import TableError, cells_of, places_of
+from slabsvm.tables.columns import Numbers, TableError, cells_of, places_of
+from slabsvm.tables.plan import Rules, taken
 
 FOLDER = Path(__file__).parent / "page"
 MOST_COLUMNS = 100
@@ -45,10 +46,13 @@ def columns_of(path: Path, how: Reading) -> dict[str, Any]:
     columns: list[dict[str, Any]] = []
     for name in names:
         try:
-            values = cells_of(table, names, name).numbers()
+            column = taken(cells_of(table, names, name), Rules())
         except TableError:
-            # Texts and dates are no coordinates.
             continue
+        if not isinstance(column, Numbers):
+            # Texts and times are no coordinates.
+            continue
+        values = column.read(cells_of(table, names, name)).values
         columns.append({"name": name, "values": [None if np.isnan(one) else float(one) for one in values[chosen]]})
     if len(columns) < 2:
         found = f"of its {len(names)} columns {'one holds' if columns else 'none hold'} numbers alone"

@@ -16,19 +16,23 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from slabsvm.runtime.caller import counted
-from slabsvm.tables.columns import TableError, as_number, repeated, shown
+from slabsvm.tables.columns import TableError, repeated, shown
+from slabsvm.tables.texts import as_number
 
 BLOCK_BYTES = 2**22
 # A record of more bytes is refused: a cell without end must not fill the memory.
 MOST_BYTES = 2**25
-SEPARATORS = (",", ";", "\t", "|")
+# A comma may be in numbers and names, too: it is the separator where no other is in each line.
+SEPARATORS = ("\t", ";", "|", ",")
+# So many lines tell the separator.
+LINES = 10
 NAMES_OF_SEPARATORS = {"\t": "tab", " ": "space"}
 BOM = b"\xef\xbb\xbf"
 BOMS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 AS_CSV = "Save its sheet as CSV in UTF-8, and give that"
 # What files of other formats begin with, whatever their names are.
 OTHERS = {
-    b"PK\x03\x04": f"it is a spreadsheet's workbook (.xlsx, .ods) or another zip archive, and no text. {AS_CSV}",
+    b"PK\x03\x04": f"it is a workbook or another zip archive, and no text. Say so (format): xlsx; of others: {AS_CSV}",
     b"\xd0\xcf\x11\xe0": f"it is an old workbook of a spreadsheet (.xls), and no text. {AS_CSV}",
     b"%PDF": "it is a PDF document, and no text of separated values. Give the table that it was made of",
     b"\x1f\x8b": "it is compressed by gzip. Let its name end in .gz",
@@ -48,12 +52,14 @@ class Block:
 class Records:
     """The header of a text, and its records a block at a time.
 
-    The first record has the columns' `names` where there is a header; otherwise they are x0, x1, ... Raises TableError:
+    The first record has the columns' `names` where there is a header; otherwise they are x0, x1, ... A separator that
+    nobody named is found by the first lines. Raises TableError:
     the text is empty, in another encoding, with another separator, or a record is not what it should be.
     """
 
-    def __init__(self, file: BinaryIO, *, separator: str, encoding: str, header: bool) -> None:
-        self.separator = separator
+    def __init__(self, file: BinaryIO, *, separator: str | None, encoding: str, header: bool) -> None:
+        self._asked = separator
+        self.separator = separator or ","
         self._encoding = encoding
         self._file = _Recoded(file, encoding) if encoding != "utf-8" else file
         self._line = 1
@@ -120,6 +126,8 @@ class Records:
                 content = content.removeprefix(BOM)
             if not content:
                 return None
+            if self._line == 1 and self._asked is None and (not read or b"\n" in content):
+                self.separator = separator_of(content)
             end = self._end(content) if read else len(content)
             if end:
                 break
@@ -174,12 +182,14 @@ class Records:
             if others:
                 raise TableError(
                     f"the header is one name, {shown(names[0])}. Is {_named(others[0])} the separator? Then say so "
-                    "(separator)"
+                    "(separator)",
+                    remedy=("separator", others[0]),
                 )
         if all(as_number(name) is not None for name in names):
             raise TableError(
                 f"the first line holds numbers, {', '.join(map(shown, names[:3]))}, where names of columns belong. Add "
-                "a line of names, or say that there is none (no header)"
+                "a line of names, or say that there is none (no header)",
+                remedy=("no-header", ""),
             )
         if "" in names:
             raise TableError(f"the header has no name for column {names.index('') + 1}. Give it one")
@@ -193,11 +203,12 @@ class Records:
             _ = block.content.isascii() or block.content.decode()
         except UnicodeDecodeError as error:
             line = block.line + block.content.count(b"\n", 0, error.start)
-            hint = BOMS.get(start, "cp1252 or latin-1")
+            hint = BOMS.get(start, "cp1252")
             byte = f"{block.content[error.start]:#04x}"
             raise TableError(
                 f"line {line:,} is not in {self._encoding}, where byte {byte} means nothing. "
-                f"Say which encoding it is in, for example {hint} (encoding)"
+                f"Say which encoding it is in, for example {hint} (encoding)",
+                remedy=("encoding", hint),
             ) from error
         if b"\x00" in block.content:
             line = block.line + block.content.count(b"\n", 0, block.content.index(b"\x00"))
@@ -234,6 +245,16 @@ class _Recoded:
             return self._text.read(size).encode()
         except UnicodeError as error:
             raise TableError(f"it is not in {self._encoding}: {error}. Say which encoding it has (encoding)") from error
+
+
+def separator_of(content: bytes) -> str:
+    """Return what is between the cells of a text: what is outside of quotes as often in each of the first lines."""
+    lines = [line for line in content.split(b"\n", LINES + 1)[:LINES] if line.strip()]
+    bare = [b"".join(line.split(b'"')[::2]).decode("latin-1") for line in lines]
+    for separator in SEPARATORS:
+        if bare and bare[0].count(separator) and len({line.count(separator) for line in bare}) == 1:
+            return separator
+    return max(SEPARATORS[::-1], key=bare[0].count) if bare else ","
 
 
 def _refuse_others(content: bytes) -> None:

@@ -1,7 +1,7 @@
-"""Reading tables of six formats, a piece at a time or as a whole: CSV, TSV, Parquet, NPY, NPZ and svmlight.
+"""Reading tables of seven formats, a piece at a time or as a whole: CSV, TSV, Parquet, NPY, NPZ, svmlight and XLSX.
 
-pandas reads texts, and pyarrow reads Parquet: the optional extras `slabsvm[tables]` and `slabsvm[parquet]`. Both are
-imported when a file of such a format is read.
+pandas reads texts, pyarrow Parquet, and openpyxl workbooks: the optional extras `slabsvm[tables]`, `slabsvm[parquet]`
+and `slabsvm[xlsx]`. They are imported when a file of such a format is read.
 """
 
 from __future__ import annotations
@@ -32,14 +32,15 @@ SUFFIXES = {
     "npy": (".npy",),
     "npz": (".npz",),
     "svmlight": (".svmlight", ".svm", ".libsvm"),
+    "xlsx": (".xlsx", ".xlsm"),
 }
-WORKBOOKS = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods", ".numbers")
+WORKBOOKS = (".xlsb", ".xls", ".ods", ".numbers")
 TEXTS = ("csv", "tsv")
 # Formats that may be compressed by gzip, or come from the standard input.
 STREAMS = (*TEXTS, "svmlight")
 # So many cells of a table of numbers are in a piece.
 PIECE_CELLS = 2**19
-# Either is a decimal point.
+# Either is a decimal point, as where nobody says which one is: each column has its own.
 EITHER = ",."
 # Cells of a text that are gaps: those that pandas takes for gaps unless it is told otherwise.
 GAPS = (
@@ -55,8 +56,9 @@ class Reading:
     """How a table is read."""
 
     format: str | None = None  # one of SUFFIXES; None goes by the file's name
-    separator: str | None = None  # what is between the cells of a text; None is a comma, and of TSV a tab
-    decimal: str = "."  # the decimal point of a text's numbers; ",." where some columns have points and others commas
+    separator: str | None = None  # between a text's cells; None is found by its first lines, and of TSV a tab
+    # The decimal point of a text's numbers. By ",." each column has its own: numbers with commas remain texts
+    decimal: str = EITHER
     encoding: str = "utf-8"
     header: bool = True  # whether the first line of a text has the columns' names
     array: str | None = None  # which array of an NPZ file
@@ -116,6 +118,19 @@ def whole(path: Path, how: Reading) -> Any:
     return table
 
 
+def frame(path: Path, how: Reading) -> Any:
+    """Return all rows of a file as a frame, whatever the file is."""
+    from slabsvm.tables.columns import names_of
+
+    table = whole(path, how)
+    return table if hasattr(table, "iloc") else _pandas().DataFrame(table, columns=names_of(table))
+
+
+def stacked(*frames: Any) -> Any:
+    """Return the rows of frames with the same columns, one below the other."""
+    return _pandas().concat(frames, ignore_index=True)
+
+
 def names(path: Path, how: Reading) -> list[str] | None:
     """Return the names of a text's columns without reading on; None for other formats."""
     if how.named(path) not in TEXTS or path == STANDARD:
@@ -161,7 +176,6 @@ def _with_all_digits(frame: Any, records: Records, blocks: Sequence[Block]) -> A
 def _parsed(file: BinaryIO, records: Records, how: Reading, examine: Callable[[], object]) -> Any:
     pandas = _pandas()
     columns = records.names
-    either = how.decimal == EITHER
     gaps: dict[str, Any] = {}
     if any(name in how.ids for name in columns):
         gaps = {"keep_default_na": False, "na_values": {name: GAPS for name in columns if name not in how.ids}}
@@ -173,7 +187,7 @@ def _parsed(file: BinaryIO, records: Records, how: Reading, examine: Callable[[]
             names=columns,
             dtype={name: str for name in columns if name in how.texts or name in how.ids},
             **gaps,
-            decimal="." if either else how.decimal,
+            decimal="." if how.decimal == EITHER else how.decimal,
             low_memory=False,
             # A table of one column has gaps that look like empty lines.
             skip_blank_lines=len(columns) > 1,
@@ -188,22 +202,13 @@ def _parsed(file: BinaryIO, records: Records, how: Reading, examine: Callable[[]
         # pandas took the first cells of a record that is too long for the names of rows.
         examine()
         raise TableError("its rows are longer than its header")
-    for name in set(columns).difference(how.texts, how.ids) if either else ():
-        if frame[name].dtype.kind == "O":
-            frame[name] = _without_commas(frame[name])
     return frame
-
-
-def _without_commas(column: Any) -> Any:
-    """Return a column of texts as numbers, whose decimal points may be commas; as it is where one is no number."""
-    numbers = _pandas().to_numeric(column.astype(str).str.replace(",", "."), errors="coerce")
-    return numbers if (numbers.notna() | column.isna()).all() else column
 
 
 @contextmanager
 def _records(path: Path, how: Reading) -> Iterator[Records]:
-    separator = how.separator or ("\t" if how.named(path) == "tsv" else ",")
-    if len(separator) != 1 or not separator.isascii():
+    separator = how.separator or ("\t" if how.named(path) == "tsv" else None)
+    if separator is not None and (len(separator) != 1 or not separator.isascii()):
         raise TableError(f"the separator is one character, not {shown(separator)}")
     if how.decimal != EITHER and (len(how.decimal) != 1 or not how.decimal.isascii()):
         raise TableError(
@@ -271,6 +276,29 @@ def _of_batch(batch: Any) -> Any:
         ) from error
 
 
+def _xlsx(path: Path, how: Reading) -> Iterator[Any]:
+    pandas = _pandas()
+    load("A workbook of a spreadsheet", "openpyxl", "slabsvm[xlsx]")
+    given = dict.fromkeys([*how.texts, *how.ids], str)
+    with path.open("rb") as file:
+        try:
+            table = pandas.read_excel(file, engine="openpyxl", header=0 if how.header else None, dtype=given)
+        except MemoryError:
+            raise
+        # A workbook is an archive of XML, of which openpyxl believes every word.
+        except Exception as error:
+            raise TableError(f"it is no workbook (.xlsx), or damaged: {_first_line(error)}. {AS_CSV}") from error
+    table.columns = [f"x{place}" for place in range(table.shape[1])] if not how.header else table.columns.map(str)
+    # A formatted sheet has more rows and columns than it has cells.
+    table = table.dropna(how="all")
+    named = [not name.startswith("Unnamed: ") or bool(table[name].notna().any()) for name in table.columns]
+    table = table.loc[:, named].reset_index(drop=True)
+    if (blank := next((name for name in table.columns if name.startswith("Unnamed: ")), None)) is not None:
+        place = int(blank.removeprefix("Unnamed: ")) + 1
+        raise TableError(f"the header has no name for column {place} of the first sheet. Give it one")
+    yield table
+
+
 def _npy(path: Path, how: Reading) -> Iterator[Any]:
     del how
     yield from _of_array(mapped(path))
@@ -314,6 +342,7 @@ READERS: dict[str, Callable[[Path, Reading], Iterator[Any]]] = {
     "npy": _npy,
     "npz": _npz,
     "svmlight": _svmlight,
+    "xlsx": _xlsx,
 }
 
 

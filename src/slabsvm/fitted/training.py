@@ -32,12 +32,18 @@ class Training:
         Which rows are the same sample, and their weights.
     groups : Groups or None
         Which samples are left out together; None where each is left out alone.
+    outliers : (k, d) dense array or CSR matrix, or None
+        Distinct rows that are known to be outliers, which no sample counts among.
+    judges : Training or None
+        The rows that put thresholds and p-values, of these the first; None for all.
     """
 
     X: Any
     weights: FloatArray
     distinct: Distinct
     groups: Groups | None = field(default=None, kw_only=True)
+    outliers: Any = field(default=None, kw_only=True)
+    judges: Training | None = field(default=None, kw_only=True)
 
     @property
     def n_rows(self) -> int:

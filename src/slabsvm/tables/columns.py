@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, time, timedelta
+from datetime import date, datetime, time
+from decimal import Decimal
 from math import isnan
 from numbers import Real
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from slabsvm.runtime.arrays import BoolArray, FloatArray
+from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
 from slabsvm.runtime.caller import counted, escaped
+from slabsvm.runtime.fields import LATER, Choice
+from slabsvm.tables.texts import WRITINGS, as_number, is_placeholder, is_yes_no, number_of
 
 # The letters of NumPy's types of numbers and booleans.
 NUMERIC = frozenset("fiub")
 # So much of a cell is shown in an error, and so many columns have a line of their own.
 MOST_SHOWN = 40
 MOST_LINES = 50
+# So many texts are told to be gaps: more are no accident.
+MOST_GAPS = 5
 # Of whole numbers beyond this some are no float64.
 LAST_EXACT = 2**53
 WORDS_OF_BOOLEANS = {"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0, "1.0": 1.0, "0.0": 0.0}
-DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[ T]|$)|\d{1,2}[./]\d{1,2}[./](?:\d{4}|\d{2})(?: |$)")
 
 
 class TableError(ValueError):
@@ -41,15 +44,20 @@ class TableError(ValueError):
         Where; None where it is wrong as a whole.
     row : int or None
         The row's place in the table, from 0.
-    remedy : {"drop", "id", "decimal", "points"} or None
-        What the table could be taken with as it is: the column is to be left out, names the rows, has decimal commas,
-        or has points where commas were read; None where a cell is to be mended.
+    remedy : (str, str) or None
+        What the table could be taken with as it is: an option of the command or parameter of `TableEncoder` and its
+        value, as ("gaps", "err"); None where there is none.
     errors : tuple of TableError
         One for each column that is wrong; the error itself, unless it is of several.
     """
 
     def __init__(
-        self, what: str, *, column: str | None = None, row: int | None = None, remedy: str | None = None
+        self,
+        what: str,
+        *,
+        column: str | None = None,
+        row: int | None = None,
+        remedy: tuple[str, str] | None = None,
     ) -> None:
         where = [] if row is None else [f"row {row + 1:,}"]
         where += [] if column is None else [f"column {shown(column)}"]
@@ -87,6 +95,9 @@ class Cells:
     values: npt.NDArray[Any]
     missing: BoolArray  # (n,)
     categorical: bool = False  # whether the table says that these are categories, whatever they look like
+    # Of texts that repeat: which of some levels each is, -1 where one is missing; or None
+    codes: IndexArray | None = None  # (n,)
+    levels: npt.NDArray[Any] | None = None  # the different texts, in the order of their first rows
 
     @property
     def present(self) -> npt.NDArray[Any]:
@@ -94,55 +105,121 @@ class Cells:
         return self.values[~self.missing]
 
     def kind(self) -> str:
-        """Return "number", "boolean" or "text": what all that are there are; refuse anything else."""
-        if self.values.dtype.kind in NUMERIC:
-            return "boolean" if self.values.dtype.kind == "b" else "number"
-        kinds: dict[str, Any] = {}
-        for value in self.present:
-            kinds.setdefault(_kind(value), value)
-        if "date" in kinds:
-            raise self.error(
-                f"it holds dates, such as {shown(kinds['date'])}. Time goes on: every later date would be stranger "
-                "than all that were learned. Leave it out (drop), or make numbers of it, such as an hour or an age",
-                remedy="drop",
-            )
-        if "other" in kinds:
-            raise self.error(
-                f"it holds {type(kinds['other']).__name__}, neither numbers nor texts. Leave it out (drop)",
-                remedy="drop",
-            )
-        if len(kinds) > 1:
-            some, other = sorted(kinds)[:2]
-            row = next(row for row in np.flatnonzero(~self.missing) if _kind(self.values[row]) == other)
-            raise self.error(
-                f"it holds {shown(self.values[row])}, a {other}, among cells that are a {some}. Make all of one kind",
-                int(row),
-            )
-        return next(iter(kinds), "number")
+        """Return "number", "boolean", "time", "text" or "other": what all that are there are; of several kinds texts.
 
-    def numbers(self, *, boolean: bool = False) -> FloatArray:
-        """Return float64, NaN where a cell is missing; refuse what is no number, or infinite."""
-        learned = "booleans" if boolean else "numbers"
+        Those that are no numbers, texts or times are "other", whatever is beside them.
+        """
+        match self.values.dtype.kind:
+            case "b":
+                return "boolean"
+            case "M":
+                return "time"
+            case kind if kind in NUMERIC:
+                return "number"
+        if self.codes is not None:
+            return "text"
+        kinds = {_kind(one) for one in set(map(type, self.present.tolist()))} or {"number"}
+        return "other" if "other" in kinds else kinds.pop() if len(kinds) == 1 else "text"
+
+    def at(self, row: int) -> Cells:
+        """Return the cell of a row."""
+        return Cells(self.name, self.values[row : row + 1], self.missing[row : row + 1], self.categorical)
+
+    def without(self, gaps: Collection[str]) -> Cells:
+        """Return the cells of which some texts, or numbers as they are written, are gaps."""
+        if not gaps:
+            return self
+        if self.values.dtype.kind in "fiu":
+            numbers = [number for text in gaps if (number := as_number(text)) is not None]
+            return replace(self, missing=self.missing | np.isin(self.values, numbers))
+        if self.values.dtype.kind != "O":
+            return self
+        levels, codes = self.distinct()
+        return replace(
+            self, missing=self.missing | np.array([str(one).strip() in gaps for one in levels] + [True])[codes]
+        )
+
+    def distinct(self) -> tuple[Sequence[Any], IndexArray]:
+        """Return objects among which all cells are, and which one each is; -1 for some that are missing."""
+        if self.codes is None or self.levels is None:
+            return self.values.tolist(), np.arange(len(self.values))
+        return self.levels.tolist(), self.codes
+
+    def counts(self) -> tuple[list[str], IndexArray]:
+        """Return the different texts, in the order of their first rows, and how often each is there."""
+        if self.codes is None or self.levels is None:
+            found = Counter(self.texts()[~self.missing].tolist())
+            return list(found), np.fromiter(found.values(), dtype=np.intp, count=len(found))
+        numbers = np.bincount(self.codes[~self.missing], minlength=len(self.levels))
+        there = numbers > 0
+        return self.levels[there].tolist(), numbers[there]
+
+    def numbers(self, *, boolean: bool = False, writing: str = ".", learning: bool = False) -> Cells:
+        """Return cells of float64, NaN where one is missing; refuse what is no number, or infinite.
+
+        Texts are read as numbers of a writing, one of `texts.WRITINGS`; those that stand for nothing are gaps. An error
+        says what helps, and more of it while a table is learned.
+        """
+        learned, missing = "booleans" if boolean else "numbers", self.missing
         if self.values.dtype.kind in NUMERIC:
             found = self.values.astype(np.float64)
             # A boolean may be written as 0 or 1, and a number not as a boolean.
             if boolean or self.values.dtype.kind == "b":
-                wrong = ~self.missing & (~np.isin(found, (0.0, 1.0)) | (not boolean))
+                wrong = ~missing & (~np.isin(found, (0.0, 1.0)) | (not boolean))
                 if wrong.any():
                     row = int(wrong.argmax())
-                    raise self.error(_other(self.values[row], learned), row)
+                    raise self.error(f"{shown(self.values[row])} stands where the model learned {learned}", row)
+        elif self.values.dtype.kind == "O":
+            read = _boolean if boolean else lambda value: number_of(value, writing)
+            found, missing = self.read(lambda values: _each(read, values), learned, learning=learning)
         else:
-            found = np.full(len(self.values), np.nan)
-            found[~self.missing] = self._converted(boolean)
-        found[self.missing] = np.nan
+            raise self.error(f"it holds times, where the model learned {learned}")
+        found[missing] = np.nan
         infinite = np.isinf(found)
         if infinite.any():
-            raise self.error("it is infinite. Mend it, or leave the cell empty", int(infinite.argmax()))
-        return found
+            row = int(infinite.argmax())
+            sign = "-inf" if found[row] < 0 else "inf"
+            if not learning:
+                raise self.error("it is infinite. Mend it, or leave the cell empty", row)
+            raise self.error(
+                "it is infinite. Mend it, or say that such cells are empty (gaps)", row, remedy=("gaps", sign)
+            )
+        return replace(self, values=found, missing=missing, codes=None)
+
+    def read(
+        self, reader: Callable[[Sequence[Any]], FloatArray], learned: str, *, learning: bool
+    ) -> tuple[FloatArray, BoolArray]:
+        """Return what a reader makes of objects, (n,), and which are missing; refuse those of which it makes NaN.
+
+        Texts that stand for nothing, such as "-", are missing.
+        """
+        levels, codes = self.distinct()
+        found = np.append(reader(levels), np.nan)[codes]
+        unread = np.flatnonzero(np.isnan(found) & ~self.missing).tolist()
+        if strange := [row for row in unread if not is_placeholder(self.values[row])]:
+            raise self._among(strange, learned, learning=learning)
+        missing = self.missing.copy()
+        missing[unread] = True
+        return found, missing
+
+    def _among(self, rows: list[int], learned: str, *, learning: bool) -> TableError:
+        """Return the error of cells that are not what was learned, or what most cells are."""
+        first, more = self.values[rows[0]], f" (and {len(rows) - 1:,} cells more)" if len(rows) > 1 else ""
+        if not learning:
+            comma = learned == "numbers" and number_of(first, ",") is not None
+            cure = "If its comma is a decimal point, say so (decimal)" if comma else "Mend the cell"
+            what = f"{shown(first)} stands where the model learned {learned}{more}. {cure}"
+            return self.error(what, rows[0], remedy=("decimal", ",") if comma else None)
+        texts = list(dict.fromkeys(str(self.values[row]).strip() for row in rows))
+        few = len(texts) <= MOST_GAPS
+        others = "or that the column holds names (categories)"
+        cure = f"Mend the cell, say that such cells are empty (gaps), {others}" if few else f"Mend the cells, {others}"
+        remedy = ("gaps", ",".join(map(quoted, texts))) if few else ("categories", quoted(self.name))
+        return self.error(f"{shown(first)} stands among {learned}{more}. {cure}", rows[0], remedy=remedy)
 
     def texts(self) -> npt.NDArray[np.object_]:
         """Return texts, where numbers that are whole have no point; what is missing means nothing."""
-        if self.values.dtype.kind == "O" and all(type(value) is str for value in self.present):
+        if self.codes is not None or set(map(type, self.present.tolist())) <= {str}:
             return self.values
         return np.array([_text(value) for value in self.values.tolist()], dtype=object)
 
@@ -152,49 +229,23 @@ class Cells:
             return []
         return [int(value) for value in self.present if isinstance(value, int | np.integer)]
 
-    def error(self, what: str, row: int | None = None, *, remedy: str | None = None) -> TableError:
+    def error(self, what: str, row: int | None = None, *, remedy: tuple[str, str] | None = None) -> TableError:
         """Return the error of a cell, or of the column."""
         return TableError(what, column=self.name, row=row, remedy=remedy)
 
-    def _converted(self, boolean: bool) -> Any:
-        try:
-            if not boolean and not any(isinstance(value, bool) for value in self.present):
-                return self.present.astype(np.float64)
-        except (ValueError, TypeError, OverflowError):
-            pass
-        read = _boolean if boolean else as_number
-        found = [read(value) for value in self.present]
-        wrong = [int(row) for row in np.flatnonzero(~self.missing) if read(self.values[row]) is None]
-        if not wrong:
-            return found
-        # Where commas are decimal points, the cell that is no number at all is the one to mend.
-        row = wrong[0] if boolean else next((row for row in wrong if with_point(self.values[row]) is None), wrong[0])
-        raise self.error(_other(self.values[row], "booleans" if boolean else "numbers"), row)
+
+def _each(read: Callable[[Any], float | None], values: Sequence[Any]) -> FloatArray:
+    return np.array([np.nan if (number := read(value)) is None else number for value in values], dtype=np.float64)
 
 
 def _boolean(value: Any) -> float | None:
     return WORDS_OF_BOOLEANS.get(str(value).strip().lower())
 
 
-def _other(value: Any, learned: str) -> str:
-    comma = learned == "numbers" and as_number(value) is None and with_point(value) is not None
-    cure = "If its comma is a decimal point, say so (decimal)" if comma else "Mend the cell"
-    return f"{shown(value)} stands where the model learned {learned}. {cure}"
-
-
-def as_number(value: Any) -> float | None:
-    """Return a number, also one written as a text; None for anything else."""
-    if isinstance(value, bool):
-        return None
-    try:
-        return float(value)
-    except (TypeError, ValueError, OverflowError):
-        return None
-
-
-def with_point(value: Any) -> float | None:
-    """Return the number of a text in which a comma may be the decimal point; None for anything else."""
-    return as_number(value.replace(",", ".")) if isinstance(value, str) else as_number(value)
+def quoted(name: str) -> str:
+    """Return a name as it stands in a list of names that commas part."""
+    doubled = name.replace('"', '""')
+    return f'"{doubled}"' if "," in name or '"' in name or name != name.strip() else name
 
 
 def shown(value: Any) -> str:
@@ -206,11 +257,6 @@ def shown(value: Any) -> str:
         text = "a moment outside the years 1 to 9999"
     written = repr(text)
     return written if len(written) <= MOST_SHOWN else f"{written[:MOST_SHOWN]}... ({len(text):,} characters)"
-
-
-def looks_like_a_date(text: str) -> bool:
-    """Return whether a text begins as a date of the calendar does."""
-    return DATE.match(text.strip()) is not None
 
 
 def table_of(X: Any) -> Any:
@@ -271,12 +317,25 @@ def cells_of(table: Any, places: Mapping[str, int], name: str) -> Cells:
         return _cells(name, column.to_numpy())
     gaps = column.isna() if hasattr(column, "isna") else column.is_null()
     said = str(column.dtype)
+    if said.startswith("datetime64") and hasattr(column, "dt"):
+        # Of pandas with a zone: the clock that wrote them counts.
+        column = column.dt.tz_localize(None)
     categorical = said.startswith(("category", "Categorical", "Enum"))
+    if said.startswith("str") and hasattr(column, "factorize"):
+        return _factorized(name, column)
     values = np.asarray(column.to_numpy())
     if said.lower().startswith(("int", "uint")) and values.dtype.kind == "f" and (np.abs(values) > LAST_EXACT).any():
         # Beside gaps integers have become floats, which have fewer digits.
         values = np.array(column.to_list(), dtype=object)
     return _cells(name, values, np.asarray(gaps.to_numpy()), categorical)
+
+
+def _factorized(name: str, column: Any) -> Cells:
+    """Return the cells of a column of pandas' texts, which tell their levels in no time."""
+    codes, levels = column.factorize()
+    levels = np.asarray(levels.to_numpy(), dtype=object)
+    values = np.append(levels, np.array([None]))[codes]
+    return Cells(name, values, codes < 0, codes=codes.astype(np.intp), levels=levels)
 
 
 def _cells(name: str, values: npt.NDArray[Any], gaps: BoolArray | None = None, categorical: bool = False) -> Cells:
@@ -292,16 +351,18 @@ def _cells(name: str, values: npt.NDArray[Any], gaps: BoolArray | None = None, c
             missing = missing | np.isnan(values)
         case "b":
             pass
-        case "M" | "m" | "U" | "T" | "O":
-            if values.dtype.kind in "Mm":
-                values = values.astype(f"{values.dtype.kind}8[s]")
+        case "M" | "m":
+            missing = missing | np.isnat(values)
+            # A duration is a quantity, of seconds.
+            values = values.astype("M8[s]") if values.dtype.kind == "M" else values / np.timedelta64(1, "s")
+        case "U" | "T" | "O":
             values = values.astype(object)
             missing = missing | np.array([_is_gap(value) for value in values.tolist()], dtype=bool)
         case "c":
             raise TableError("Complex data not supported: give real and imaginary parts", column=name)
         case _:
             what = f"it holds {values.dtype}, neither numbers nor texts. Leave it out (drop)"
-            raise TableError(what, column=name, remedy="drop")
+            raise TableError(what, column=name, remedy=("drop", quoted(name)))
     return Cells(name, values, missing, categorical)
 
 
@@ -309,32 +370,28 @@ def _is_gap(value: Any) -> bool:
     return value is None or (isinstance(value, float) and isnan(value))
 
 
-def _kind(value: Any) -> str:
-    if isinstance(value, str):
+def _kind(of: type[Any]) -> str:
+    if issubclass(of, str):
         return "text"
-    if isinstance(value, bool | np.bool_):
+    if issubclass(of, bool | np.bool_):
         return "boolean"
-    if isinstance(value, date | time | timedelta | np.datetime64 | np.timedelta64):
-        return "date"
+    if issubclass(of, date | time | np.datetime64):
+        return "time"
     # A decimal.Decimal is no Real, and a number.
-    return "number" if isinstance(value, Real) or type(value).__name__ == "Decimal" else "other"
+    return "number" if issubclass(of, Real | Decimal) else "other"
 
 
 def _text(value: Any) -> str:
+    if isinstance(value, date | time) and not isinstance(value, datetime):
+        return value.isoformat()
     whole = isinstance(value, Real) and not isinstance(value, bool) and np.isfinite(float(value))
     return str(int(value)) if whole and value == int(value) else str(value)
 
 
-# Of new rows more than this share would have a text that was never seen: then texts are no categories.
-MOST_UNSEEN = 0.5
-# Each category is a coordinate of its own.
-MOST_LEVELS = 1000
 # Of categories with fewer rows, on average, little is learned: with fewer for each feature AutoSlabSVM does not trust
 # leave-one-out scores. So many categories of one row are no accident: a count, whose error is its root.
 ROWS_FOR_EACH = 5
 SURE_SINGLES = 5
-# A column of texts of which more than this share are numbers is a column of numbers with errors.
-MOST_NUMBERS = 0.5
 # So many categories are named in a statement.
 FEW = 5
 
@@ -358,16 +415,37 @@ class Column(ABC):
     def outputs(self) -> list[str]:
         """Return the names of its coordinates."""
 
+    def read(self, cells: Cells) -> Cells:
+        """Return cells as numbers, moments or texts; refuse those that are not what was learned."""
+        return cells
+
     @abstractmethod
     def coded(self, cells: Cells, *, fill: bool) -> Coded:
-        """Return the coordinates of cells; those of missing cells are the usual ones with fill, or say nothing."""
+        """Return the coordinates of cells as read; of missing ones the usual ones with fill, or such as say nothing."""
+
+    def is_text(self) -> bool:
+        """Return whether a file's cells are to be read as texts."""
+        return True
 
     @abstractmethod
-    def statement(self) -> str:
-        """Return how it is taken, for a person to read."""
+    def kind(self) -> str:
+        """Return what it is taken for."""
 
-    def _with_gaps(self, statement: str) -> str:
-        return f"{statement}; {self.n_missing:,} missing" if self.n_missing else statement
+    @abstractmethod
+    def span(self) -> str:
+        """Return which values were learned."""
+
+    def done(self) -> str:
+        """Return what is done with it."""
+        return "learned" if self.outputs() else "any other value is an outlier"
+
+    def statement(self) -> str:
+        """Return how it is taken, in a line."""
+        return "; ".join([f"{self.kind()}: {self.span()}", *self._remarks()])
+
+    def _remarks(self) -> list[str]:
+        ends = [] if self.outputs() else [self.done()]
+        return ends + ([f"{self.n_missing:,} missing"] if self.n_missing else [])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -377,39 +455,66 @@ class Numbers(Column):
     median: float
     constant: bool  # whether all cells were the same; then there is no coordinate, and any other value is strange
     boolean: bool
+    # The least and the largest
+    low: Annotated[float | None, LATER] = None
+    high: Annotated[float | None, LATER] = None
+    writing: Annotated[str | None, Choice(WRITINGS), LATER] = None  # how texts are read as numbers; None is "."
 
     @classmethod
-    def learned(cls, cells: Cells, *, boolean: bool) -> Numbers:
-        """Return what cells say, of which some are there; refuse identifiers, which float64 cannot tell apart."""
-        found = cells.numbers(boolean=boolean)[~cells.missing]
-        if np.abs(found).max() > LAST_EXACT:
-            _refuse_identifiers(cells)
+    def learned(cls, cells: Cells, *, boolean: bool, writing: str = ".") -> Numbers:
+        """Return what cells say, of which some are there."""
+        cells = cells.numbers(boolean=boolean, writing=writing, learning=True)
+        found = cells.present
+        if not len(found):
+            raise cells.error("it has no value at all. Leave it out (drop)", remedy=("drop", quoted(cells.name)))
         return cls(
             name=cells.name,
             n_missing=int(cells.missing.sum()),
             median=float(np.median(found)),
             constant=bool((found == found[0]).all()),
             boolean=boolean,
+            low=float(found.min()),
+            high=float(found.max()),
+            writing=writing,
         )
 
     def outputs(self) -> list[str]:
         """Return the column's name, or nothing where it is constant."""
         return [] if self.constant else [self.name]
 
+    def read(self, cells: Cells) -> Cells:
+        """Return cells of float64."""
+        return cells.numbers(boolean=self.boolean, writing=self.writing or ".")
+
     def coded(self, cells: Cells, *, fill: bool) -> Coded:
         """Return the numbers, the median where there is none: an indicator, if any, says so beside."""
         del fill
-        found = cells.numbers(boolean=self.boolean)
+        found = cells.values
         found[cells.missing] = self.median
         strange = (found != self.median) if self.constant else np.zeros(len(found), dtype=bool)
         return Coded(found[:, None][:, : len(self.outputs())], strange)
 
-    def statement(self) -> str:
-        """Return the kind and the median."""
+    def is_text(self) -> bool:
+        """Return whether numbers have other marks than a point."""
+        return self.writing not in (None, ".")
+
+    def kind(self) -> str:
+        """Return the kind."""
         if self.constant:
-            value = bool(self.median) if self.boolean else f"{self.median:.6g}"
-            return self._with_gaps(f"constant, {value}: any other value is strange")
-        return self._with_gaps("boolean" if self.boolean else f"number, median {self.median:.6g}")
+            return "constant"
+        if self.boolean:
+            return "yes/no"
+        return "decimal comma" if self.writing in (",", "1.234,5") else "number"
+
+    def span(self) -> str:
+        """Return the range, and the median."""
+        if self.constant:
+            return str(bool(self.median)) if self.boolean else f"{self.median:.6g}"
+        if self.boolean:
+            return "False, True"
+        if self.low is None or self.high is None:
+            return f"median {self.median:.6g}"
+        return f"{self.low:.6g} to {self.high:.6g}, median {self.median:.6g}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -423,28 +528,14 @@ class Categories(Column):
 
     @classmethod
     def learned(cls, cells: Cells) -> Categories:
-        """Return what cells say, of which some are there; refuse those that cannot be categories."""
-        texts = cells.texts()[~cells.missing].tolist()
-        counts = Counter(texts)
-        if not cells.categorical:
-            _refuse_numbers(cells, counts)
+        """Return what cells say, of which some are there."""
+        counts = dict(zip(*cells.counts(), strict=True))
         levels = tuple(sorted(counts))
         singles = sum(count == 1 for count in counts.values())
-        if any(looks_like_a_date(level) for level in levels[:FEW]):
-            raise cells.error(
-                f"it holds dates, such as {shown(levels[0])}. Time goes on: every later date would be stranger than "
-                "all that were learned. Leave it out (drop), or make numbers of it, such as an hour or an age",
-                remedy="drop",
-            )
-        if singles > MOST_UNSEEN * len(texts) or len(levels) > MOST_LEVELS:
-            raise cells.error(
-                f"it holds {len(levels):,} different texts in {counted(len(texts), 'row')}, such as "
-                f"{shown(texts[0])}: names or free text, and no categories. Leave it out (drop), or say that it names "
-                "the rows (id)",
-                remedy="id" if singles == len(texts) else "drop",
-            )
         usual = max(range(len(levels)), key=lambda place: (counts[levels[place]], -place))
-        return cls(name=cells.name, n_missing=int(cells.missing.sum()), levels=levels, usual=usual, singles=singles)
+        return cls(
+            name=cells.name, n_missing=int(cells.missing.sum()), levels=levels, usual=usual, singles=int(singles)
+        )
 
     def outputs(self) -> list[str]:
         """Return NAME=LEVEL for each, or nothing where there is one level."""
@@ -453,7 +544,8 @@ class Categories(Column):
     def coded(self, cells: Cells, *, fill: bool) -> Coded:
         """Return a 1 at each cell's level, and zeros for a level that was never met."""
         places = {level: place for place, level in enumerate(self.levels)}
-        codes = np.array([places.get(text, -1) for text in cells.texts().tolist()], dtype=np.intp)
+        texts, codes = replace(cells, values=cells.texts()).distinct()
+        codes = np.array([*(places.get(text, -1) for text in texts), -1], dtype=np.intp)[codes]
         codes[cells.missing] = self.usual if fill else -1
         values = np.zeros((len(codes), len(self.outputs())))
         known = np.flatnonzero(codes >= 0)
@@ -461,13 +553,18 @@ class Categories(Column):
             values[known, codes[known]] = 1.0
         return Coded(values, (codes < 0) & ~cells.missing)
 
-    def statement(self) -> str:
-        """Return the kind and the levels."""
-        if len(self.levels) == 1:
-            return self._with_gaps(f"constant, {shown(self.levels[0])}: any other value is strange")
-        names = ", ".join(map(shown, self.levels[:FEW])) + (", ..." if len(self.levels) > FEW else "")
-        once = f"; {self.singles:,} met once" if self.singles else ""
-        return self._with_gaps(f"{len(self.levels):,} categories: {names}{once}")
+    def kind(self) -> str:
+        """Return the kind."""
+        return "constant" if len(self.levels) == 1 else "yes/no" if is_yes_no(self.levels) else "category"
+
+    def span(self) -> str:
+        """Return the levels."""
+        if len(self.levels) <= FEW:
+            return ", ".join(map(shown, self.levels))
+        return f"{len(self.levels):,} of them: {', '.join(map(shown, self.levels[:FEW]))}, ..."
+
+    def _remarks(self) -> list[str]:
+        return [*([f"{self.singles:,} met once"] if self.singles else []), *super()._remarks()]
 
     def doubt(self, n_rows: int) -> str:
         """Return what is doubtful where categories are nearly as many as rows; "" where it is not so."""
@@ -480,54 +577,3 @@ class Categories(Column):
             "will have one that was never met, and each is a coordinate, by which a model grows. If they are "
             "quantities, make numbers of them; otherwise leave the column out (drop), or put categories together."
         )
-
-
-def learned_column(cells: Cells, *, categorical: bool) -> Column:
-    """Return what is learned of a column's cells.
-
-    Raises TableError: the column is empty, or holds what is neither numbers nor categories.
-    """
-    if cells.missing.all():
-        raise cells.error("it has no value at all. Leave it out (drop)", remedy="drop")
-    kind = cells.kind()
-    if categorical or cells.categorical or kind == "text":
-        return Categories.learned(replace(cells, categorical=categorical or cells.categorical))
-    return Numbers.learned(cells, boolean=kind == "boolean")
-
-
-def _refuse_identifiers(cells: Cells) -> None:
-    """Refuse whole numbers of so many digits that float64 makes one of several, or changes most."""
-    whole = cells.integers()
-    as_floats = [int(float(number)) for number in whole]
-    changed = sum(number != rounded for number, rounded in zip(whole, as_floats, strict=True))
-    if len(set(as_floats)) < len(set(whole)) or changed > MOST_NUMBERS * len(cells.present):
-        raise cells.error(
-            f"it holds whole numbers of more digits than a float64 has, such as {max(whole, key=abs)}: identifiers, "
-            "and no quantity. Leave it out (drop), say that it names the rows (id), or that these are names "
-            "(categories); a quantity is to be divided by a power of ten",
-            remedy="id" if len(set(whole)) == len(cells.present) else "drop",
-        )
-
-
-def _refuse_numbers(cells: Cells, counts: Counter[str]) -> None:
-    """Refuse texts most of which are numbers, and name the first that is none."""
-    numbers = [text for text in counts if with_point(text) is not None]
-    if sum(counts[text] for text in numbers) <= MOST_NUMBERS * counts.total():
-        return
-    row = next((row for row in np.flatnonzero(~cells.missing) if with_point(cells.values[row]) is None), None)
-    if row is not None:
-        raise cells.error(
-            f"{shown(cells.values[row])} stands among numbers. Mend the cell, or say that these are names (categories)",
-            int(row),
-        )
-    if (comma := next((text for text in numbers if as_number(text) is None), None)) is not None:
-        raise cells.error(
-            f"it holds numbers with a decimal comma, such as {shown(comma)}. Say so (decimal)", remedy="decimal"
-        )
-    some = next((text for text in numbers if "." in text), None)
-    both = "" if some is None else ". If some columns have decimal points and others commas, say so (decimal)"
-    raise cells.error(
-        f"it holds numbers as texts, such as {shown(some or numbers[0])}{both}. Make numbers of it, or say that they "
-        "are names (categories)",
-        remedy=None if some is None else "points",
-    )

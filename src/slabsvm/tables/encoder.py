@@ -25,12 +25,13 @@ from slabsvm.tables.columns import (
     Numbers,
     TableError,
     cells_of,
-    learned_column,
     n_rows_of,
     places_of,
     shown,
     table_of,
 )
+from slabsvm.tables.plan import LeftOut, Plan, Rules, refused, taken
+from slabsvm.tables.times import PARTS
 
 MISSING = ("indicate", "impute", "refuse")
 T = TypeVar("T")
@@ -49,14 +50,18 @@ class Encoded:
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
-    """Turn tables of numbers, booleans and categories, with gaps, into rows of float64, by the columns' names.
+    """Turn tables as they come into rows of float64, by the columns' names.
 
-    Numbers and booleans stay as they are, and categories become a coordinate each (one-hot). One more coordinate is 0
-    for every row that was learned. A cell like none that was learned shows in it alone: a category that was never met,
-    another value in a column that was constant, a gap in a column that had none. Its value is that of a category that
-    one of n + 1 rows has, in units of its standard deviation: sqrt(n), and sqrt(n k) for k such cells, whose squares
-    add up. To a kernel of distances such a row is as far away as a row is from all others whose category is its own
-    alone, which leave-one-out thresholds know of. (Linear and additive kernels give the coordinate no weight.)
+    Numbers and booleans stay as they are, also texts with decimal commas; categories become a coordinate each
+    (one-hot), and the hour and weekday of moments two, on a circle. Identifiers, free texts and columns without a value
+    are left out: `planned` says what each column is taken for.
+
+    One more coordinate is 0 for every row that was learned. A cell like none that was learned shows in it alone: a
+    category that was never met, another value in a column that was constant, a gap in a column that had none. Its value
+    is that of a category that one of n + 1 rows has, in units of its standard deviation: sqrt(n), and sqrt(n k) for k
+    such cells, whose squares add up. To a kernel of distances such a row is as far away as a row is from all others
+    whose category is its own alone, which leave-one-out thresholds know of. (Linear and additive kernels give the
+    coordinate no weight.)
 
     Columns are found by their names: their order does not matter, and further ones are left out.
 
@@ -68,6 +73,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         Columns to leave out.
     categories : sequence of str, default=()
         Columns of categories, whatever they look like: numbers that are names, such as codes.
+    keep : sequence of str, default=()
+        Columns to learn from though they look like identifiers or free texts.
+    times : sequence of {"hour", "weekday", "elapsed"}, default=("hour", "weekday")
+        What is learned of moments, where the rows span two days and two weeks; () leaves them out. Elapsed are the days
+        since the first row: every later row is then unlike all that were learned.
+    gaps : sequence of str, default=()
+        Texts that are empty cells. Among numbers and times "-", "?", "#REF!" and their like are gaps anyway.
     id_column, weight_column : str or None, default=None
         Columns that name and weigh the rows, which are left out as well.
     missing : {"indicate", "impute", "refuse"}, default="indicate"
@@ -79,6 +91,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     ----------
     columns_ : tuple of Column
         What was learned of each column that is taken.
+    left_out_ : tuple of LeftOut
+        The columns that are left out without being asked for, and what they are taken for.
     n_rows_ : int
     n_features_in_ : int
     feature_names_in_ : (n_features,) array of str
@@ -101,6 +115,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         "columns": [list, tuple, None],
         "drop": [list, tuple],
         "categories": [list, tuple],
+        "keep": [list, tuple],
+        "times": [list, tuple],
+        "gaps": [list, tuple],
         "id_column": [str, None],
         "weight_column": [str, None],
         "missing": [StrOptions(set(MISSING))],
@@ -112,6 +129,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         columns: Sequence[str] | None = None,
         drop: Sequence[str] = (),
         categories: Sequence[str] = (),
+        keep: Sequence[str] = (),
+        times: Sequence[str] = ("hour", "weekday"),
+        gaps: Sequence[str] = (),
         id_column: str | None = None,
         weight_column: str | None = None,
         missing: str = "indicate",
@@ -119,6 +139,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.columns = columns
         self.drop = drop
         self.categories = categories
+        self.keep = keep
+        self.times = times
+        self.gaps = gaps
         self.id_column = id_column
         self.weight_column = weight_column
         self.missing = missing
@@ -146,6 +169,34 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             Categories are many, with fewer than five rows each.
         """
         del y
+        found = self.planned(X)
+        if found.errors:
+            raise refused(found.errors)
+        if not found.columns:
+            more = (
+                f": {counted(len(found.left_out), 'column')} of identifiers, texts or no value"
+                if found.left_out
+                else ""
+            )
+            raise TableError(f"no column is left to learn from{more}")
+        self.columns_, self.left_out_ = found.columns, found.left_out
+        self.n_rows_ = found.n_rows
+        self.n_features_in_ = len(found.names)
+        self.feature_names_in_ = np.array(found.names, dtype=object)
+        if len(self.get_feature_names_out()) == 1:
+            raise TableError(
+                f"no column varies: {counted(len(found.columns), 'column')} of one value each. Nothing is to be learned"
+            )
+        for column in self.columns_:
+            if isinstance(column, Categories) and (doubt := column.doubt(self.n_rows_)):
+                warn(doubt, DataDimensionalityWarning)
+        return self
+
+    def planned(self, X: Any) -> Plan:
+        """Return what `fit` would do with each column of a table, with the errors of all columns; nothing is learned.
+
+        Raises TableError: the table has fewer than two rows, or no columns, or not those that parameters name.
+        """
         X = table_of(X)
         names = places_of(X)
         if n_rows_of(X) < 2:
@@ -153,22 +204,36 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if not names:
             raise TableError(f"0 feature(s) (shape={tuple(X.shape)}) while a minimum of 1 is required.")
         require_columns(names, self._asked())
-        left_out = {*self.drop, self.id_column, self.weight_column}
-        taken = [name for name in names if name not in left_out and (self.columns is None or name in self.columns)]
-        if not taken:
-            raise TableError("no column is left to learn from")
-        self.columns_ = tuple(_of_each(taken, lambda name: self._learned(X, names, name), "cannot be learned from"))
-        self.n_rows_ = n_rows_of(X)
-        self.n_features_in_ = len(names)
-        self.feature_names_in_ = np.array(list(names), dtype=object)
-        if len(self.get_feature_names_out()) == 1:
-            raise TableError(
-                f"no column varies: {counted(len(taken), 'column')} of one value each. Nothing is to be learned"
-            )
-        for column in self.columns_:
-            if isinstance(column, Categories) and (doubt := column.doubt(self.n_rows_)):
-                warn(doubt, DataDimensionalityWarning)
-        return self
+        if unknown := set(self.times).difference(PARTS):
+            raise ValueError(f"times are of {', '.join(PARTS)}, and not {', '.join(map(shown, sorted(unknown)))}")
+        aside = self._aside()
+        rules = Rules(self.categories, {*self.keep, *(self.columns or ())}, self.times, self.gaps)
+        found: list[Column | LeftOut] = []
+        errors: list[TableError] = []
+        for name in names:
+            if name in aside or not (self.columns is None or name in self.columns):
+                continue
+            try:
+                cells = cells_of(X, names, name)
+                if self.missing == "refuse":
+                    _refuse_gaps(cells)
+                found.append(taken(cells, rules))
+            except TableError as error:
+                errors.append(error)
+        return Plan(
+            n_rows_of(X),
+            tuple(one for one in found if isinstance(one, Column)),
+            tuple(one for one in found if isinstance(one, LeftOut)),
+            tuple(names),
+            tuple(errors),
+            aside,
+        )
+
+    def plan(self) -> Plan:
+        """Return what was done with each column of the table that was learned."""
+        check_is_fitted(self)
+        left_out = getattr(self, "left_out_", None) or ()
+        return Plan(self.n_rows_, self.columns_, tuple(left_out), tuple(self.feature_names_in_), (), self._aside())
 
     def transform(self, X: Any) -> FloatArray:
         """Return the rows of a table, shape (n_samples, n_outputs); see `encoded`."""
@@ -191,7 +256,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             )
         by_name = {column.name: column for column in self.columns_}
         require_columns(names, dict.fromkeys(by_name))
-        coded = _of_each(list(by_name), lambda name: self._coded(by_name[name], X, names), "cannot be taken")
+        coded = _of_each(list(by_name), lambda name: self._coded(by_name[name], X, names))
         strange = np.column_stack([one.strange for one in coded])
         away = np.sqrt(self.n_rows_ * strange.sum(axis=1, keepdims=True))
         return Encoded(np.concatenate([*(one.values for one in coded), away], axis=1), strange)
@@ -237,19 +302,20 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     def _asked(self) -> dict[str, str | None]:
         """Return the names that parameters ask for, each with the last parameter that does."""
-        lists = {"columns": self.columns or (), "drop": self.drop, "categories": self.categories}
+        lists = {"columns": self.columns or (), "drop": self.drop, "categories": self.categories, "keep": self.keep}
         asked: dict[str, str | None] = {name: parameter for parameter, names in lists.items() for name in names}
         ones = {"id": self.id_column, "weight": self.weight_column}
         return asked | {name: parameter for parameter, name in ones.items() if name is not None}
 
-    def _learned(self, X: Any, names: Mapping[str, int], name: str) -> Column:
-        cells = cells_of(X, names, name)
-        if self.missing == "refuse":
-            _refuse_gaps(cells)
-        return learned_column(cells, categorical=name in self.categories)
+    def _aside(self) -> dict[str, str]:
+        """Return the columns that are set aside, and for what."""
+        found = dict.fromkeys(self.drop, "left out, as asked")
+        found |= {self.id_column: "names the rows"} if self.id_column is not None else {}
+        return found | ({self.weight_column: "weighs the rows"} if self.weight_column is not None else {})
 
     def _coded(self, column: Column, X: Any, names: Mapping[str, int]) -> Coded:
-        cells = cells_of(X, names, column.name)
+        cells = cells_of(X, names, column.name).without(self.gaps)
+        cells = column.read(cells)
         if self.missing == "refuse":
             _refuse_gaps(cells)
         found = column.coded(cells, fill=self.missing == "impute")
@@ -273,7 +339,7 @@ def _refuse_gaps(cells: Cells) -> None:
         raise cells.error(text, int(cells.missing.argmax()))
 
 
-def _of_each(names: Sequence[str], made: Callable[[str], T], wrong: str) -> list[T]:
+def _of_each(names: Sequence[str], made: Callable[[str], T]) -> list[T]:
     """Return what is made of each column; the errors of all columns are one."""
     found, errors = [], []
     for name in names:
@@ -282,7 +348,7 @@ def _of_each(names: Sequence[str], made: Callable[[str], T], wrong: str) -> list
         except TableError as error:
             errors.append(error)
     if errors:
-        raise TableError.of(errors, f"{counted(len(errors), 'column')} {wrong}")
+        raise TableError.of(errors, f"{counted(len(errors), 'column')} cannot be taken")
     return found
 
 

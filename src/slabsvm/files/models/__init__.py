@@ -13,14 +13,14 @@ import sklearn
 import slabsvm
 from slabsvm.data.files import open_regular, replacing
 from slabsvm.files.models.archive import At, Incoming, ModelFileError, Outgoing
-from slabsvm.files.models.detectors import LINEAR, detectors
+from slabsvm.files.models.detectors import CLASSIFIER, LINEAR, detectors
 from slabsvm.files.models.estimators import Entry, Estimator
 from slabsvm.files.models.others import STEPS, WRAPPERS
 from slabsvm.runtime.caller import escaped
 
 FORMAT = "slabsvm model"
 # Every class that a file may hold. A class is added by an `Entry`, in one of these tuples.
-CLASSES: dict[str, Entry] = {entry.name: entry for entry in (*detectors(), LINEAR, *WRAPPERS, *STEPS)}
+CLASSES: dict[str, Entry] = {entry.name: entry for entry in (*detectors(), CLASSIFIER, LINEAR, *WRAPPERS, *STEPS)}
 # Letters of an error's text.
 LONGEST = 500
 # What makes a document of the next schema: the first takes one of schema 1.

@@ -20,8 +20,9 @@ from slabsvm.detectors.kernel_density import Density
 from slabsvm.detectors.kernel_pca import Subspace
 from slabsvm.detectors.support_vectors import SupportVectorDetector
 from slabsvm.ensemble.auto import CombinedModel
-from slabsvm.ensemble.combination import MEMBERS, Combination, Member
+from slabsvm.ensemble.combination import Combination, Member
 from slabsvm.ensemble.dependence import DependenceModel
+from slabsvm.ensemble.known import Trees
 from slabsvm.ensemble.surprise import Surprise
 from slabsvm.files.models.archive import At
 from slabsvm.files.models.estimators import Entry, Values
@@ -249,11 +250,20 @@ def _(model: DependenceModel) -> str:
 
 
 @doubt.register
+def _(trees: Trees) -> str:
+    numbers = np.arange(len(trees.left))
+    inner = (trees.left > numbers) & (trees.right > numbers)
+    # A way down the numbers of which do not grow might have no end.
+    fine = (inner | ((trees.left == numbers) & (trees.right == numbers))).all()
+    return "" if fine else "a node leads to one before it"
+
+
+@doubt.register
 def _(combined: Combination) -> str:
     for member in combined.members:
         if member.view >= len(combined.views):
             return "a member takes a view that there is not"
-        if not isinstance(getattr(member.detector.model_, "kernel", RBF), RBF | type):
+        if not isinstance(getattr(getattr(member.detector, "model_", None), "kernel", RBF), RBF | type):
             return "its members have the RBF kernel"
         if member.columns is not None and len(member.columns) != member.detector.n_features_in_:
             return "a member takes another number of features"
@@ -289,7 +299,7 @@ KINDS[CombinedModel] = Earlier(
     scaler=Made(
         *(_averaged, getattr),
         scaler=Annotated[Any, FittedEstimator(("sklearn.preprocessing.StandardScaler",))] | None,
-        members=Annotated[list[Annotated[Any, FittedEstimator(MEMBERS[-1:])]], Many(least=1)],
+        members=Annotated[list[Annotated[Any, FittedEstimator(("slabsvm.OneClassSlabSVM",))]], Many(least=1)],
         **{name: _COMBINED[name] for name in _COMBINED if name not in ("combination", "recall_error", "one_point")},
     ),
 )
@@ -354,6 +364,25 @@ def _doubt_linear(model: Any) -> str:
     return "" if model.coef_.shape == (1, length) else f"has no weight for each of {length:,} features"
 
 
+def _doubt_classifier(model: Any) -> str:
+    both = [getattr(model, name, None) for name in ("trees_", "classifier_")]
+    return "" if "reference_" not in vars(model) or both.count(None) == 1 else "has trees and a classifier, or neither"
+
+
+CLASSIFIER = Entry(
+    "slabsvm.ensemble.known.OutlierClassifier",
+    {
+        "trees": Trees | None,
+        "classifier": Annotated[Any, FittedEstimator()] | None,
+        "typical": _FLOATS,
+        "usual": _FLOATS,
+        "reference": float,
+        "offset": float,
+    },
+    doubt=_doubt_classifier,
+    # What it was made by is not needed, and may be of any class.
+    left_out=("classifier",),
+)
 ANY = Annotated[float, Number(finite=False)]
 LINEAR = Entry(
     "slabsvm.LinearOneClassSlabSVM",

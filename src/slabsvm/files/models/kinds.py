@@ -192,6 +192,8 @@ class Parts(Kind):
     """A value of named parts, each of a kind; later ones may rely on the sizes that earlier ones name."""
 
     parts: dict[str, Kind]
+    # The parts that files of earlier versions lack, which are None then.
+    later: Sequence[str] = ()
 
     def write(self, value: Any, at: At) -> Any:
         values = self.taken(value, at)
@@ -200,6 +202,8 @@ class Parts(Kind):
         return {name: kind.write(values[name], inner.inside(name)) for name, kind in self.parts.items()}
 
     def read(self, node: Any, at: At) -> Any:
+        if isinstance(node, dict):
+            node = dict.fromkeys(self.later) | node
         nodes = exactly(node, tuple(self.parts), at)
         inner = at.apart()
         found = {
@@ -251,7 +255,7 @@ class Record(Parts):
         self.own: list[str] = []
         self.not_kept: list[str] = []
         self.inline: dict[str, Record] = {}
-        self.parts = {}
+        self.parts, self.later = {}, []
         for name in names:
             marks = get_args(hints[name])[1:] if get_origin(hints[name]) is Annotated else ()
             if fields.NOT_KEPT in marks:
@@ -262,6 +266,7 @@ class Record(Parts):
             elif name not in without:
                 self.own.append(name)
                 self.parts[name] = kind_of(hints[name])
+                self.later += [name] * (fields.LATER in marks)
 
     def taken(self, value: Any, at: At) -> dict[str, Any]:
         """Return the fields of a value of exactly this class."""

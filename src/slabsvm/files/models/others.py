@@ -14,7 +14,7 @@ from slabsvm.conformal.detector import ConformalDetector
 from slabsvm.conformal.p_values import Ranking, Segment
 from slabsvm.ensemble.windowed import Window, WindowedDetector
 from slabsvm.files.models.archive import At
-from slabsvm.files.models.estimators import Entry, Labels, Scalar, Values
+from slabsvm.files.models.estimators import Entry, Estimator, Labels, Scalar, Values
 from slabsvm.files.models.kinds import Kind, Made, ascending, doubt, kind_of
 from slabsvm.monitoring.betting import COUNT, MEMORIES, SEED, Bag, Betting
 from slabsvm.monitoring.course import MOST_POINTS, RATES, Course, History, Tally, Test
@@ -35,6 +35,8 @@ from slabsvm.runtime.fields import (
     Places,
 )
 from slabsvm.tables.columns import Categories, Numbers
+from slabsvm.tables.plan import LeftOut
+from slabsvm.tables.times import Times
 
 FITTED = Annotated[Any, FittedEstimator(answers="predict")]
 ANY = Annotated[float, Number(finite=False)]
@@ -373,6 +375,53 @@ def _(column: Categories) -> str:
     return "" if ordered else "its levels are not in order, or the usual one is none of them"
 
 
+class Step(Kind):
+    """A step beside others: "drop", "passthrough", or an estimator."""
+
+    word = kind_of(Annotated[str, Choice(("drop", "passthrough"))])
+
+    def write(self, value: Any, at: At) -> Any:
+        return (self.word if isinstance(value, str) else Estimator()).write(value, at)
+
+    def read(self, node: Any, at: At) -> Any:
+        return (self.word if isinstance(node, str) else Estimator()).read(node, at)
+
+
+BESIDE = Made(dict, dict.__getitem__, name=str, step=Annotated[Any, Step()], places=list[int], width=int)
+
+
+def _beside(model: Any) -> list[dict[str, Any]]:
+    """Return the fitted steps of a ColumnTransformer, the places of the columns that they take, and their widths."""
+    found, places = [], vars(model)["_transformer_to_input_indices"]
+    for name, step, _ in model.transformers_:
+        there = model.output_indices_.get(name, slice(0, 0))
+        width = int(there.stop - there.start)
+        found.append({"name": name, "step": step, "places": [int(place) for place in places[name]], "width": width})
+    return found
+
+
+def _give_steps(model: Any, parts: Values) -> None:
+    steps = parts.pop("steps")
+    if len({one["name"] for one in steps}) != len(steps):
+        raise ValueError("two of its steps have one name")
+    if any(place >= model.n_features_in_ for one in steps for place in one["places"]):
+        raise ValueError("a step takes a column that is not there")
+    names = getattr(model, "feature_names_in_", None)
+    columns = [one["places"] if names is None else [str(names[place]) for place in one["places"]] for one in steps]
+    ends = np.cumsum([0, *(one["width"] for one in steps)]).tolist()
+    own = {name for name, *_ in model.transformers}
+    rest = [some for one, some in zip(steps, columns, strict=True) if one["name"] not in own]
+    outputs = {one["name"]: slice(*ends[at : at + 2]) for at, one in enumerate(steps)}
+    private = {
+        "_columns": [some for one, some in zip(steps, columns, strict=True) if one["name"] in own],
+        "_transformer_to_input_indices": {one["name"]: one["places"] for one in steps},
+        "_remainder": ("remainder", model.remainder, rest[0] if rest else []),
+    }
+    fitted = [(one["name"], one["step"], some) for one, some in zip(steps, columns, strict=True)]
+    vars(model).update(private, transformers_=fitted, sparse_output_=parts.pop("sparse"))
+    model.output_indices_ = outputs if rest else {**outputs, "remainder": slice(0, 0)}
+
+
 def _doubt_table(model: Any) -> str:
     if not hasattr(model, "columns_"):
         return ""
@@ -389,8 +438,11 @@ STEPS = (
         "slabsvm.TableEncoder",
         {
             "n_rows": Annotated[int, Number(least=2)],
-            "columns": Annotated[tuple[Numbers | Categories, ...], Many(least=1)],
+            "columns": Annotated[tuple[Numbers | Categories | Times, ...], Many(least=1)],
+            "left_out": Annotated[tuple[LeftOut, ...] | None, LATER],
         },
+        # Of earlier versions columns were not left out unless somebody asked for it.
+        give=lambda _, parts: parts.update(left_out=parts["left_out"] or ()),
         doubt=_doubt_table,
     ),
     Entry(
@@ -404,6 +456,13 @@ STEPS = (
     ),
     Entry("sklearn.preprocessing.RobustScaler", {"center": PER_FEATURE, "scale": PER_FEATURE}),
     Entry("sklearn.preprocessing.Normalizer", {}),
+    Entry("sklearn.preprocessing.FunctionTransformer", {}),
+    Entry(
+        "sklearn.compose.ColumnTransformer",
+        {"steps": list[Annotated[Any, BESIDE]], "sparse": bool},
+        where={"steps": _beside, "sparse": "sparse_output_"},
+        give=_give_steps,
+    ),
     Entry(
         "sklearn.preprocessing.QuantileTransformer",
         {

@@ -119,7 +119,7 @@ OUTPUTS = ("label", "scores", "score_samples", "p_values")
 PREFIX = "slabsvm:"
 
 
-def to_onnx(model: Any, *, dtype: npt.DTypeLike = np.float32, target_opset: int = OLDEST_OPSET) -> Any:
+def to_onnx(model: Any, *, dtype: npt.DTypeLike = np.float32, target_opset: int | None = None) -> Any:
     """Return a fitted model as an ONNX graph, which runs without Python: `.SerializeToString()` is the file's bytes.
 
     Its input is X, (n, n_features), of dtype; of a pipeline that begins with a `TableEncoder` the columns by their
@@ -135,8 +135,9 @@ def to_onnx(model: Any, *, dtype: npt.DTypeLike = np.float32, target_opset: int 
     dtype : float32 or float64, default=float32
         The type of the input and the scores. All is computed in it, but where the rounding of float32 would be seen in
         the scores, in float64.
-    target_opset : int, default=18
-        The version of ONNX's operators: 18 to 25, and at least 19 where columns of a table are texts.
+    target_opset : int or None, default=None
+        The version of ONNX's operators, 18 to 25; None is the least that the model needs: 18, or 19 where columns of a
+        table are texts.
 
     Returns
     -------
@@ -155,7 +156,7 @@ def to_onnx(model: Any, *, dtype: npt.DTypeLike = np.float32, target_opset: int 
     dtype = np.dtype(dtype)
     if dtype not in (np.float32, np.float64):
         raise ValueError(f"dtype must be float32 or float64, got {dtype}.")
-    if not OLDEST_OPSET <= target_opset <= NEWEST_OPSET:
+    if target_opset is not None and not OLDEST_OPSET <= target_opset <= NEWEST_OPSET:
         raise ValueError(f"target_opset must be from {OLDEST_OPSET} to {NEWEST_OPSET}, got {target_opset}.")
     load("A file of ONNX", "onnx", "slabsvm[onnx]")
     from onnx import TensorProto, checker, helper
@@ -165,9 +166,10 @@ def to_onnx(model: Any, *, dtype: npt.DTypeLike = np.float32, target_opset: int 
     if isinstance(model, Pipeline) and isinstance(model[0], TableEncoder) and len(model) > 1:
         inputs, model = Table(dtype, model[0], OUTPUTS), model[1:]
     elif isinstance(model, Pipeline) and not all(known(step) for _, step in model.steps[:-1]):
-        return converted(model, dtype, target_opset, INPUT)
+        return converted(model, dtype, target_opset or OLDEST_OPSET, INPUT)
     else:
         inputs = Matrix(dtype, INPUT, width(model))
+    target_opset = target_opset or inputs.least_opset
     if target_opset < inputs.least_opset:
         raise ValueError(
             f"target_opset must be {inputs.least_opset} or more for a table of texts: before, they cannot be compared."

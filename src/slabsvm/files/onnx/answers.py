@@ -23,6 +23,7 @@ from slabsvm.detectors.slab import OneClassSlabSVM
 from slabsvm.detectors.svdd import SVDD
 from slabsvm.ensemble.auto import AutoSlabSVM
 from slabsvm.ensemble.dependence import LARGEST, DependenceDetector
+from slabsvm.ensemble.known import OutlierClassifier
 from slabsvm.ensemble.neighbours import FARTHEST, NeighboursDetector
 from slabsvm.ensemble.surprise import LARGEST as LARGEST_SURPRISE
 from slabsvm.ensemble.surprise import TIE, Surprise
@@ -252,6 +253,32 @@ def _(detector: DependenceDetector, rows: Tensor) -> Outputs:
     for part in parts[1:]:
         total = total + part
     score = -total / float(len(parts))
+    return _of_valid(rows, Outputs(score, score - detector.offset_))
+
+
+@answer.register
+def _(detector: OutlierClassifier, rows: Tensor) -> Outputs:
+    trees, graph = detector.trees_, rows.graph
+    if trees is None:
+        raise refusal(detector)
+    # The number of nodes from a root to the deepest leaf: at a leaf a row stays.
+    depth, at = 0, trees.roots
+    while len(at):
+        inner = at[trees.left[at] > at]
+        depth, at = depth + 1, np.unique(np.concatenate([trees.left[inner], trees.right[inner]]))
+    single = graph.node("Cast", rows, to=Graph(np.float32).element_type)
+    shape = graph.node("Concat", graph.node("Shape", rows, start=0, end=1), np.array([len(trees.roots)]), axis=0)
+    places = graph.node("Expand", trees.roots[None], shape)
+    single, thresholds = graph.of_type(single, np.float32), trees.thresholds
+    if graph.single:
+        # A number of float32 is above a threshold if it is above the largest such number that is not.
+        rounded = thresholds.astype(np.float32)
+        thresholds = np.where(rounded > thresholds, np.nextafter(rounded, np.float32(-np.inf)), rounded)
+    for _ in range(depth - 1):
+        value = graph.node("GatherElements", single, take(trees.features, places), axis=1)
+        high = value > take(thresholds, places)
+        places = where(high, take(trees.right, places), take(trees.left, places))
+    score = row_sums(take(trees.values, places)) / float(len(trees.roots))
     return _of_valid(rows, Outputs(score, score - detector.offset_))
 
 

@@ -84,6 +84,14 @@ class Table(Inputs):
     encoder: TableEncoder
     outputs: Sequence[str]  # names that no input may have: an underscore is added to a column's
 
+    def __post_init__(self) -> None:
+        for column in self.encoder.columns_:
+            if not isinstance(column, Numbers | Categories):
+                raise TypeError(
+                    f"Column {column.name!r} holds times, which have no form in ONNX. Learn without it, or from its "
+                    "hour and weekday as numbers."
+                )
+
     @property
     def least_opset(self) -> int:
         """The least opset in which the inputs can be read."""

@@ -1,0 +1,262 @@
+"""What a few known outliers are worth to AutoSlabSVM, beside two-class classifiers of the same rows.
+
+    python benchmarks/known_outliers.py --data DIR [--draws N] [--rivals N] [--only WORD] [--jobs N]
+    python benchmarks/known_outliers.py --read [--page docs/results/known-outliers.md]
+
+"labels": of each of the 81 tables (benchmarks/tabular.py) at most 800 training rows are learned. The anomalies among
+the test rows are divided at random into halves: known outliers come from the one, and the other is judged with at most
+500 normal test rows. Each draw has other rows and another division. "alone" is the member of AutoSlabSVM by itself.
+
+"open set": of Letter 13 classes are positives, 2,000 rows of them; some rows of one other class are known outliers, and
+the rows of the 12 others, never labelled, are judged.
+
+"asking": a stream of normal test rows and, one in ten, anomalies of the first half. Rows to label are chosen by
+`to_label`, or at random, five at a time: outliers become known outliers, the others known positives, and all is learned
+again. Every third table; judged as in "labels". The recall is that of rows that are neither in the stream nor learned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.metrics import roc_auc_score
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+
+from harness import JOBS, Benchmark, Case, Document, Options, Record, table
+from samples import DATA, letters
+from slabsvm import AutoSlabSVM
+
+LABELS = (1, 5, 10, 25)
+DRAWS = {
+    "--draws": {"type": int, "default": 10, "metavar": "N", "help": "draws of rows [%(default)s]"},
+    "--rivals": {"type": int, "default": 10, "metavar": "N", "help": "draws that rivals learn, too [%(default)s]"},
+}
+LEARNED, JUDGED = 800, 500
+OURS, ALONE = "AutoSlabSVM", "classifier alone"
+RIVALS: dict[str, ClassifierMixin] = {
+    "HistGradientBoosting": HistGradientBoostingClassifier(class_weight="balanced", random_state=0),
+    "SVC": SVC(class_weight="balanced"),
+    "weighted kNN": KNeighborsClassifier(weights="distance"),
+}
+WAYS = (OURS, ALONE, *RIVALS)
+# Worse by more than this is worse.
+LOST = 0.002
+KNOWN_CLASSES, KNOWN_ROWS, OF_ONE_CLASS = 13, 2000, (10, 25)
+ROUND, ROUNDS, STREAM, IN_STREAM = 5, 4, 200, 0.1
+CHOICES = ("to_label", "at random")
+
+
+def drawn(file: Path, draw: int) -> tuple[np.ndarray, ...]:
+    """Return rows to learn, anomalies that may be known, normal rows, and anomalies to judge."""
+    with np.load(file) as data:
+        train, test, normal = data["train"].astype(float), data["test"].astype(float), data["test_is_normal"]
+    normal = normal.astype(bool)
+    rng = np.random.default_rng(draw)
+    train = rng.permutation(train)[:LEARNED]
+    anomalies, good = rng.permutation(test[~normal]), rng.permutation(test[normal])
+    half = len(anomalies) // 2
+    return train, anomalies[:half], good, anomalies[half:][:JUDGED]
+
+
+def auroc(good: np.ndarray, bad: np.ndarray) -> float:
+    return float(roc_auc_score(np.repeat([1, 0], [len(good), len(bad)]), np.concatenate([good, bad])))
+
+
+def labels(file: Path, draw: int, rivals: bool) -> Iterator[Record]:
+    """Give what each way makes of some known outliers."""
+    train, known, good, bad = drawn(file, draw)
+    good = good[:JUDGED]
+    if not len(known):
+        return
+    scaler = StandardScaler().fit(train)
+    model = AutoSlabSVM().fit(train)
+    unlabelled, without = auroc(model.score_samples(good), model.score_samples(bad)), recall(model, good)
+    for count in LABELS:
+        if count > len(known):
+            return
+        model = AutoSlabSVM().fit(train, known_outliers=known[:count])
+        view, alone = model.model_.combination.views[-1], model.members_[-1]
+        found = {
+            OURS: auroc(model.score_samples(good), model.score_samples(bad)),
+            ALONE: auroc(alone.score_samples(view.transform(good)), alone.score_samples(view.transform(bad))),
+        }
+        X = scaler.transform(np.concatenate([train, known[:count]]))
+        y = np.repeat([1, 0], [len(train), count])
+        for name, rival in RIVALS.items() if rivals else ():
+            fitted: Any = rival.fit(X, y)
+            score = getattr(fitted, "decision_function", None) or (lambda rows, of=fitted: of.predict_proba(rows)[:, 1])
+            found[name] = auroc(score(scaler.transform(good)), score(scaler.transform(bad)))
+        yield {
+            "section": "labels",
+            "table": file.stem,
+            "draw": draw,
+            "labels": count,
+            "unlabelled": round(unlabelled, 4),
+            "auroc": {name: round(value, 4) for name, value in found.items()},
+            "recall": round(recall(model, good), 4),
+            "recall_unlabelled": round(without, 4),
+        }
+
+
+def recall(model: AutoSlabSVM, good: np.ndarray) -> float:
+    return float((model.predict(good) == 1).mean())
+
+
+def open_set(rows: np.ndarray, classes: np.ndarray, draw: int) -> Iterator[Record]:
+    """Give how outliers of classes that nobody labelled rank, with and without known outliers of one other class."""
+    rng = np.random.default_rng(draw)
+    order = rng.permutation(np.unique(classes))
+    positive = rng.permutation(np.flatnonzero(np.isin(classes, order[:KNOWN_CLASSES])))
+    one = rng.permutation(np.flatnonzero(classes == order[KNOWN_CLASSES]))
+    others = rows[rng.permutation(np.flatnonzero(np.isin(classes, order[KNOWN_CLASSES + 1 :])))[:2000]]
+    train, good = rows[positive[:KNOWN_ROWS]], rows[positive[KNOWN_ROWS:][:2000]]
+    same = rows[one[max(OF_ONE_CLASS) :]]
+    for count in (0, *OF_ONE_CLASS):
+        known = {"known_outliers": rows[one[:count]]} if count else {}
+        model = AutoSlabSVM().fit(train, **known)
+        score = model.score_samples(good)
+        yield {
+            "section": "open set",
+            "draw": draw,
+            "labels": count,
+            "others": round(auroc(score, model.score_samples(others)), 4),
+            "same": round(auroc(score, model.score_samples(same)), 4),
+            "recall": round(recall(model, good), 4),
+        }
+
+
+def asking(file: Path, draw: int) -> Iterator[Record]:
+    """Give the AUROC after each round of labels, by the choice of rows."""
+    train, known, good, bad = drawn(file, draw)
+    n_bad = round(min(STREAM, len(good) // 2) * IN_STREAM / (1 - IN_STREAM))
+    if not 2 <= n_bad <= len(known):
+        return
+    n_good = round(n_bad * (1 - IN_STREAM) / IN_STREAM)
+    stream = np.concatenate([known[:n_bad], good[:n_good]])
+    is_good = np.arange(len(stream)) >= n_bad
+    good = good[n_good:][:JUDGED]
+    first = AutoSlabSVM().fit(train)
+    for choice in CHOICES:
+        # Another order for each table: streams are alike in where their anomalies stand.
+        rng, model = np.random.default_rng([draw, *file.stem.encode()]), first
+        left, asked = np.arange(len(stream)), np.empty(0, dtype=int)
+        for turn in range(ROUNDS + 1):
+            yield {
+                "section": "asking",
+                "table": file.stem,
+                "draw": draw,
+                "choice": choice,
+                "labels": len(asked),
+                "auroc": round(auroc(model.score_samples(good), model.score_samples(bad)), 4),
+                "recall": round(recall(model, good), 4),
+                "outliers": int((~is_good[asked]).sum()),
+            }
+            if turn == ROUNDS or len(left) < ROUND:
+                break
+            some = model.to_label(stream[left], ROUND) if choice == CHOICES[0] else rng.permutation(len(left))[:ROUND]
+            asked, left = np.append(asked, left[some]), np.delete(left, some)
+            answers: dict[str, Any] = {
+                "known_outliers": asked[~is_good[asked]],
+                "known_positives": asked[is_good[asked]],
+            }
+            model = AutoSlabSVM().fit(train, **{name: stream[a] for name, a in answers.items() if len(a)})
+
+
+def report(document: Document) -> str:
+    """Return the tables of what was measured."""
+    records = document["records"]
+    parts = []
+    for section, shown in (("labels", of_labels), ("open set", of_open_set), ("asking", of_asking)):
+        some = [record for record in records if record["section"] == section]
+        parts += [shown(some)] if some else []
+    return "\n\n".join(parts)
+
+
+def by_table(records: list[Record], value: Any) -> np.ndarray:
+    """Return the mean of a value over the draws of each table."""
+    found: dict[str, list[float]] = {}
+    for record in records:
+        found.setdefault(record["table"], []).append(value(record))
+    return np.array([np.mean(values) for values in found.values()])
+
+
+def of_labels(records: list[Record]) -> str:
+    rows = []
+    for count in LABELS:
+        for way in WAYS:
+            some = [record for record in records if record["labels"] == count and way in record["auroc"]]
+            n_tables, n_draws = len({r["table"] for r in some}), len({r["draw"] for r in some})
+            gain = by_table(some, lambda r, way=way: r["auroc"][way] - r["unlabelled"])
+            kept = ""
+            if way == OURS:
+                recalls, before = (
+                    by_table(some, lambda r: r["recall"]),
+                    by_table(some, lambda r: r["recall_unlabelled"]),
+                )
+                kept = f"{recalls.mean():.3f} ({before.mean():.3f})"
+            rows.append(
+                f"{count} | {way} | {n_tables} x {n_draws} | {gain.mean():+.3f} ({gain.std() / len(gain) ** 0.5:.3f}) "
+                f"| {(gain < -LOST).mean():.0%} | {gain.min():+.3f} | {kept}"
+            )
+    head = "known outliers | way | tables x draws | AUROC less the unlabelled (standard error) | worse | worst | recall"
+    return table(head, rows, "rlrrrrr")
+
+
+def of_open_set(records: list[Record]) -> str:
+    rows = []
+    for count in (0, *OF_ONE_CLASS):
+        some = [record for record in records if record["labels"] == count]
+        mean = {name: float(np.mean([r[name] for r in some])) for name in ("others", "same", "recall")}
+        rows.append(f"{count} | {mean['others']:.4f} | {mean['same']:.4f} | {mean['recall']:.3f}")
+    n_draws = len({record["draw"] for record in records})
+    return table(
+        f"known outliers ({n_draws} draws) | AUROC, the 12 others | the labelled letter | recall", rows, "rrrr"
+    )
+
+
+def of_asking(records: list[Record]) -> str:
+    rows, area = [], {}
+    start = by_table([r for r in records if r["labels"] == 0], lambda r: r["auroc"])
+    for choice in CHOICES:
+        gains = []
+        for turn in range(1, ROUNDS + 1):
+            some = [r for r in records if r["choice"] == choice and r["labels"] == turn * ROUND]
+            gain = by_table(some, lambda r: r["auroc"]) - start
+            gains.append(gain.mean())
+            outliers, kept = (by_table(some, lambda r, name=name: r[name]).mean() for name in ("outliers", "recall"))
+            rows.append(f"{turn * ROUND} | {choice} | {gain.mean():+.4f} | {outliers:.1f} | {kept:.3f}")
+        area[choice] = float(np.mean(gains))
+    head = f"labels ({len(start)} tables) | rows chosen | AUROC gained | outliers among them | recall"
+    ratio = area[CHOICES[0]] / area[CHOICES[1]]
+    return f"{table(head, rows, 'rlrrr')}\n\nThe area under the gain by `to_label` is {ratio:.2f} times that at random."
+
+
+def cases(options: Options) -> Iterator[Case]:
+    files = sorted((options.data / "tabular").glob("*.npz")) if options.data else []
+    found = letters(options)
+    for draw in range(options.draws):
+        for file in files:
+            yield f"labels, {draw}: {file.stem}", partial(labels, file, draw, draw < options.rivals)
+        if found:
+            yield f"open set, {draw}", partial(open_set, *found, draw)
+        for file in files[::3]:
+            yield f"asking, {draw}: {file.stem}", partial(asking, file, draw)
+
+
+if __name__ == "__main__":
+    Benchmark(
+        __file__,
+        __doc__,
+        cases,
+        report,
+        keys=("section", "table", "draw", "labels", "choice"),
+        arguments=DATA | DRAWS | JOBS,
+    ).main()

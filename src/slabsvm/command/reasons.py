@@ -1,0 +1,169 @@
+"""Why rows are rejected: the columns that speak against each of them, and against all of them together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from heapq import nsmallest
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from slabsvm.command.terminal import printable
+from slabsvm.tables.columns import Column, Numbers
+
+if TYPE_CHECKING:
+    from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
+    from slabsvm.tables.columns import Cells
+
+# Columns of less of the blame are not named.
+LEAST = 0.01
+GAP = "(empty)"
+# So many columns are named in a line, and so many rows kept.
+FEW = 3
+MOST_ROWS = 20
+NEVER_SEEN, EMPTY, TOO_HIGH, TOO_LOW, UNLIKE = (
+    "never seen",
+    "empty",
+    "too high",
+    "too low",
+    "unlike the other columns",
+)
+
+
+@dataclass(frozen=True)
+class Reason:
+    """A cell that speaks against its row."""
+
+    column: str
+    cell: str
+    expected: float  # what the other columns expect; NaN if nobody says
+    part: float  # its part in what speaks against the row
+    how: str  # one of the five above
+
+    def said(self) -> str:
+        """Return COLUMN=CELL, expected NUMBER (PART)."""
+        return f"{self.column}={self.cell}{self.against()} ({self.part:.0%})"
+
+    def against(self) -> str:
+        """Return what was expected, as the end of a sentence."""
+        return "" if np.isnan(self.expected) else f", expected {self.expected:.3g}"
+
+
+@dataclass(frozen=True)
+class Outlier:
+    """A rejected row."""
+
+    row: int  # from 1
+    name: str
+    decision: float
+    p_value: float | None
+    reasons: list[Reason]
+
+
+@dataclass(frozen=True)
+class Driver:
+    """A column that speaks against rejected rows."""
+
+    column: Column
+    part: float  # its part in what speaks against all of them
+    ways: Counter[str]  # how many rows it rejects before all other columns, and how
+    example: str  # a cell with its row; "" where the column is the first of no row
+
+    def said(self) -> str:
+        """Return this in a few words."""
+        name, example = printable([self.column.name, self.example])
+        way = self.ways.most_common(1)
+        if not way:
+            return f"{name} {self.part:.0%}"
+        such = f"{EMPTY}{example.removeprefix(GAP)}" if way[0][0] == EMPTY else f"{way[0][0]}: {example}"
+        return f"{name} {self.part:.0%} ({such})"
+
+
+@dataclass
+class Tally:
+    """What speaks against the rejected rows of a table, piece by piece."""
+
+    columns: tuple[Column, ...]
+    blame: FloatArray = field(init=False)  # (n_columns,): the sum of their parts
+    ways: list[Counter[str]] = field(init=False)  # one for each column
+    examples: dict[tuple[int, str], str] = field(default_factory=dict)
+    outliers: list[Outlier] = field(default_factory=list)  # those with the least decisions
+
+    def __post_init__(self) -> None:
+        self.blame = np.zeros(len(self.columns))
+        self.ways = [Counter() for _ in self.columns]
+
+    def add(
+        self, cells: list[Cells], strange: BoolArray, blame: FloatArray, expected: FloatArray, numbers: IndexArray
+    ) -> list[list[Reason]]:
+        """Count rejected rows, of these numbers, and return the reasons of each, the heaviest first.
+
+        Each has a row of `strange`, `blame` and `expected`, (n, n_columns), and of the cells.
+        """
+        self.blame += blame.sum(axis=0)
+        found = []
+        order = np.argsort(-blame, axis=1, kind="stable")
+        for number, (row, places) in enumerate(zip(numbers.tolist(), order.tolist(), strict=True)):
+            reasons = [
+                Reason(
+                    self.columns[place].name,
+                    shown(cells[place], number),
+                    float(expected[number, place]),
+                    float(blame[number, place]),
+                    _how(self.columns[place], cells[place], number, is_strange=bool(strange[number, place])),
+                )
+                for place in places
+                if blame[number, place] >= LEAST
+            ]
+            found.append(reasons)
+            if reasons:
+                first = reasons[0]
+                self.ways[places[0]][first.how] += 1
+                self.examples.setdefault((places[0], first.how), f"{first.cell} in row {row:,}{first.against()}")
+        return found
+
+    def keep(self, outliers: list[Outlier]) -> None:
+        """Keep the rows with the least decisions."""
+        self.outliers = nsmallest(MOST_ROWS, [*self.outliers, *outliers], key=lambda one: (one.decision, one.row))
+
+    def drivers(self) -> list[Driver]:
+        """Return the columns that speak against the rows, the heaviest first."""
+        total = self.blame.sum()
+        order = [int(place) for place in np.argsort(-self.blame, kind="stable") if self.blame[place] > 0]
+        return [
+            Driver(self.columns[place], float(self.blame[place] / total), self.ways[place], self._example(place))
+            for place in order
+            if self.blame[place] >= LEAST * total
+        ]
+
+    def _example(self, place: int) -> str:
+        """Return a cell of the way in which a column rejects most rows, with its row."""
+        way = self.ways[place].most_common(1)
+        return self.examples[place, way[0][0]] if way else ""
+
+    def said(self) -> str:
+        """Return what drives the rejections in a line; "" where nobody says."""
+        drivers = self.drivers()[:FEW]
+        return f"What speaks against them: {'; '.join(one.said() for one in drivers)}." if drivers else ""
+
+
+def _how(column: Column, cells: Cells, number: int, *, is_strange: bool) -> str:
+    """Return what is wrong with a cell that speaks against its row."""
+    if cells.missing[number]:
+        return EMPTY
+    if is_strange:
+        return NEVER_SEEN
+    if isinstance(column, Numbers) and not column.boolean and column.low is not None and column.high is not None:
+        value = float(column.read(cells.at(number)).values[0])
+        if value > column.high or value < column.low:
+            return TOO_HIGH if value > column.high else TOO_LOW
+    return UNLIKE
+
+
+def shown(cells: Any, row: int) -> str:
+    """Return a cell as a reason names it."""
+    if cells.missing[row]:
+        return GAP
+    value = cells.values[row]
+    return f"{value:.6g}" if isinstance(value, float | np.integer) else str(value)

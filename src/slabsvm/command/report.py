@@ -1,0 +1,214 @@
+"""The report of scored rows: one HTML file for those who decide, that needs no network and fits a phone and paper."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from slabsvm import __version__
+from slabsvm.command.reasons import Driver, Outlier
+from slabsvm.runtime.caller import counted
+
+if TYPE_CHECKING:
+    from sklearn.pipeline import Pipeline
+
+    from slabsvm.command.scoring import Answers, Run
+    from slabsvm.runtime.arrays import FloatArray
+
+N_BINS = 36
+# Of the learned rows so many are within the picture; beyond it on the left is as much room again.
+MOST = (0.005, 1.0)
+# The picture in its own units.
+WIDTH, HEIGHT, FLOOR = 720, 214, 180
+MOST_DRIVERS = 8
+MOST_REASONS = 4
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+STYLE = """
+:root { color-scheme: light dark; --ink: #1d2530; --soft: #5d6876; --line: #e2e0da; --ground: #fff; --good: #2f6db3;
+  --out: #b35a16; --pale: #c9d6e6 }
+@media (prefers-color-scheme: dark) { :root { --ink: #e8eaee; --soft: #a9b2be; --line: #3a4048; --ground: #16191d;
+  --good: #7db2ea; --out: #f0a064; --pale: #46566a } }
+@media print { :root { color-scheme: light; --ink: #000; --soft: #444; --line: #bbb; --ground: #fff; --good: #2f6db3;
+  --out: #b35a16; --pale: #c9d6e6 } li { break-inside: avoid } }
+* { box-sizing: border-box }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 52rem; margin: 0 auto; padding: 1rem; color: var(--ink);
+  background: var(--ground); overflow-wrap: anywhere }
+h1 { font-size: 1.4rem; margin: .5rem 0 } h2 { font-size: 1.1rem; margin: 2rem 0 .5rem }
+p { margin: .5rem 0 } .lead { font-size: 1.15rem } .soft { color: var(--soft) }
+.bar { display: block; height: .5rem; background: var(--out); min-width: 2px }
+ol { padding-left: 1.6rem } ul { list-style: none; padding: 0 } li { margin: .7rem 0 }
+li ul { padding-left: 1.1rem; margin: .1rem 0 } li ul li { margin: 0 }
+svg { width: 100%; height: auto; display: block } svg text { fill: var(--ink); font: 14px system-ui, sans-serif }
+.learned { fill: var(--pale) } .kept { fill: var(--good) } .rejected { fill: var(--out) }
+.plane { stroke: var(--ink); stroke-width: 1.5; stroke-dasharray: 5 4 } .floor { stroke: var(--soft) }
+@media (max-width: 600px) { svg text { font-size: 26px } }
+.key { display: inline-block; width: .8rem; height: .8rem; margin: 0 .3rem 0 0; vertical-align: -.1rem }
+"""
+
+
+@dataclass
+class Histogram:
+    """How decisions of new rows lie beside those of the learned rows, each without itself."""
+
+    learned: FloatArray | None  # (n_learned,)
+    edges: FloatArray | None = None
+    counts: FloatArray = field(default_factory=lambda: np.zeros(N_BINS))
+
+    @classmethod
+    def of(cls, detector: Any) -> Histogram:
+        """Return the histogram beside the rows that a detector has learned, where it knows them."""
+        learned = getattr(detector, "loo_decisions_", None)
+        return cls(None if learned is None else learned[np.isfinite(learned)])
+
+    def __call__(self, piece: Any, answers: Answers) -> None:
+        """Count the rows of a piece; what lies beyond the picture counts in its last bin."""
+        del piece
+        if self.edges is None:
+            shown = answers.decision if self.learned is None or not len(self.learned) else self.learned
+            low, high = np.quantile(shown, MOST)
+            low, high = min(low, 0.0), max(high, 0.0)
+            span = max(high - low, 1e-9)
+            # Zero, where acceptance begins, is an edge.
+            step = 2.0 * span / N_BINS
+            below = np.ceil((span - low) / step)
+            self.edges = step * (np.arange(N_BINS + 1) - below)
+        self.counts += np.histogram(np.clip(answers.decision, self.edges[0], self.edges[-1]), self.edges)[0]
+
+    def svg(self) -> str:
+        """Return the picture."""
+        assert self.edges is not None, "no piece was read"
+        new = self.counts / max(self.counts.sum(), 1.0)
+        old = np.zeros(N_BINS)
+        if self.learned is not None and len(self.learned):
+            clipped = np.clip(self.learned, self.edges[0], self.edges[-1])
+            old = np.histogram(clipped, self.edges)[0] / len(self.learned)
+        tallest = max(new.max(), old.max(), 1e-9)
+        step = WIDTH / N_BINS
+        bars = []
+        for place, (learned, found) in enumerate(zip(old, new, strict=True)):
+            side = "rejected" if self.edges[place + 1] <= self.edges[-1] * 1e-12 else "kept"
+            for kind, share, inset in (("learned", learned, 0.0), (side, found, step / 4)):
+                height = FLOOR * share / tallest
+                box = f'x="{step * place + inset:.1f}" y="{FLOOR - height:.1f}" width="{step - 2 * inset - 1:.1f}"'
+                bars += [f'<rect class="{kind}" {box} height="{height:.1f}"/>'] if share else []
+        zero = WIDTH * -self.edges[0] / (self.edges[-1] - self.edges[0])
+        end = "start" if zero < WIDTH / 2 else "end"
+        return (
+            f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="Decisions of the new rows beside those of the '
+            f'learned rows; left of the dashed line rows are rejected">{"".join(bars)}'
+            f'<line class="floor" x1="0" x2="{WIDTH}" y1="{FLOOR}" y2="{FLOOR}"/>'
+            f'<line class="plane" x1="{zero:.1f}" x2="{zero:.1f}" y1="0" y2="{FLOOR}"/>'
+            f'<text x="0" y="{FLOOR + 26}">further out</text>'
+            f'<text x="{WIDTH}" y="{FLOOR + 26}" text-anchor="end">more normal</text>'
+            f'<text x="{zero + (6 if end == "start" else -6):.1f}" y="24" text-anchor="{end}">threshold</text></svg>'
+        )
+
+
+@dataclass
+class Drift:
+    """Whether the rows, in their order, are still of the world that the model has learned."""
+
+    monitor: Any  # fitted DriftMonitor, or None
+    why_not: str = ""
+
+    @classmethod
+    def of(cls, model: Pipeline) -> Drift:
+        """Return the test of a model's rows, where it can be begun."""
+        from slabsvm import DriftMonitor
+
+        try:
+            return cls(DriftMonitor(model).fit(None))
+        except (ValueError, TypeError, AttributeError):
+            return cls(None, f"{type(model[-1]).__name__} keeps no scores of the learned rows, by which drift is told")
+
+    def __call__(self, piece: Any, answers: Answers) -> None:
+        """Read a piece."""
+        del answers
+        if self.monitor is not None:
+            self.monitor.update(piece)
+
+    def said(self) -> str:
+        """Return the verdict."""
+        if self.monitor is None:
+            return f"No verdict: {self.why_not}."
+        if self.monitor.alarm_:
+            return (
+                f"The rows have changed: an alarm was raised at row {self.monitor.alarm_row_:,}. Of good tables "
+                f"{self.monitor.alpha:.0%} at most raise one."
+            )
+        return "No change is seen, in the order of the rows."
+
+
+def page(run: Run, histogram: Histogram, drift: Drift, *, table: str, model: str) -> str:
+    """Return the report as HTML."""
+    rejected, expected = run.rejected, run.scorer.expected_rejected()
+    lead = f"{rejected:,} of {counted(run.rows, 'row')} are rejected ({run.share:.1%})."
+    foretold = ""
+    if expected is not None:
+        mean, spread = expected * run.rows, 2.0 * np.sqrt(expected * (1.0 - expected) * run.rows)
+        low, high = max(0.0, mean - spread), min(float(run.rows), mean + spread)
+        foretold = (
+            f"Of as many good rows {low:,.0f} to {high:,.0f} would be ({expected:.1%}, by chance more or fewer). "
+        )
+        foretold += "More are." if rejected > high else "Fewer are." if rejected < low else "That is as expected."
+    body = [
+        f"<h1>{escape(table)}</h1>",
+        f'<p class="lead">{escape(lead)} {escape(foretold)}</p>',
+        f"<p><strong>Drift</strong>: {escape(drift.said())}</p>",
+        f'<p class="soft">Scored by {escape(model)}, learned from {counted(run.scorer.encoder.n_rows_, "row")}.</p>',
+        "<h2>Where the rows lie</h2>",
+        '<p><span class="key learned" style="background: var(--pale)"></span>learned rows, each without itself '
+        '<span class="key" style="background: var(--good)"></span>new, accepted '
+        '<span class="key" style="background: var(--out)"></span>new, rejected</p>',
+        histogram.svg(),
+        *_drivers(run.tally.drivers()[:MOST_DRIVERS]),
+        *_outliers(run.tally.outliers),
+        f'<p class="soft">Made by slabsvm {escape(__version__)}.</p>',
+    ]
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(table)}: scored rows</title><style>{STYLE}</style></head>\n<body><main>\n"
+        + "\n".join(body)
+        + "\n</main></body></html>\n"
+    )
+
+
+def _drivers(drivers: Sequence[Driver]) -> list[str]:
+    """Return what drives the rejections, a row for each column."""
+    if not drivers:
+        return []
+    items = []
+    for one in drivers:
+        ways = ", ".join(f"{count:,} {way}" for way, count in one.ways.most_common()) or "beside other columns"
+        example = f"; for example {one.example}" if one.example else ""
+        bar = f'<span class="bar" style="width: {one.part:.0%}"></span>'
+        items.append(f"<li><strong>{escape(one.column.name)}</strong> {one.part:.0%}{bar}{escape(ways + example)}</li>")
+    note = "A column's share of what speaks against all rejected rows. Rows count where the column is the first."
+    return ["<h2>What drives the rejections</h2>", f'<p class="soft">{note}</p>', f"<ul>{''.join(items)}</ul>"]
+
+
+def _outliers(outliers: Sequence[Outlier]) -> list[str]:
+    """Return the rows that are furthest out, with their reasons."""
+    if not outliers:
+        return ["<h2>The rows furthest out</h2>", "<p>None is rejected.</p>"]
+    items = []
+    for one in outliers:
+        named = one.name if one.name == str(one.row) else f"{one.name}, row {one.row:,}"
+        rank = "" if one.p_value is None else f", {100 * one.p_value:.2g}% of good rows are as far out"
+        reasons = "".join(
+            f"<li>{escape(some.column)}: <strong>{escape(some.cell)}</strong>{escape(some.against())}; "
+            f"{escape(some.how)} ({some.part:.0%})</li>"
+            for some in one.reasons[:MOST_REASONS]
+        )
+        number = "" if named != one.name else "row " if one.name == str(one.row) else ""
+        items.append(
+            f"<li>{number}<strong>{escape(named)}</strong> <span class='soft'>decision {one.decision:.3g}{rank}</span>"
+            f"<ul>{reasons}</ul></li>"
+        )
+    return [f"<h2>The {counted(len(outliers), 'row')} furthest out</h2>", f"<ol>{''.join(items)}</ol>"]

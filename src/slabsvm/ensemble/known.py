@@ -1,0 +1,281 @@
+"""A few known outliers: a classifier that tells them from the positives, as one more member of `AutoSlabSVM`.
+
+The classifier learns all known outliers, and five times four fifths of the positives: what it says of the others is
+their left-out score, by which its own score becomes a surprise like that of any member. So positives alone decide what
+is usual, and the recall of new ones needs no further argument. In a sum of surprises the classifier can add to how
+strange a row is, and take from it no more than its own share: an outlier of a kind that nobody has labelled is still
+strange to the others. docs/results/known-outliers.md has the measurements.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, ClassVar, Self
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, OutlierMixin, clone
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+
+from slabsvm.data.checks import canonical
+from slabsvm.data.distinct import distinct_rows
+from slabsvm.data.groups import groups_of
+from slabsvm.detectors.base import Detector, checked_rows, parameters
+from slabsvm.fitted.explanation import Explanation, of_distances
+from slabsvm.fitted.training import Training
+from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, IndexArray, IntArray, pieces
+from slabsvm.runtime.fields import Array, Places
+from slabsvm.runtime.sklearn_private import HasMethods
+
+# The positives are left out in so many parts.
+FOLDS = 5
+# The classifier's share of the sum. With more of it outliers of a kind that nobody has labelled would be lost.
+SHARE = 0.35
+# The default: what so many extra trees say, with leaves of two rows, that look at half of the features at a time.
+N_TREES = 50
+LEAST_LEAF = 2
+# Rows and trees are scored together until they are so many.
+TOGETHER = 2**18
+# What is usual is read off so many rows.
+USUAL_ROWS = 256
+LARGEST = float(np.finfo(np.float32).max)
+
+
+@dataclass(frozen=True)
+class Trees:
+    """Trees of decisions, by arrays: how likely a row is a positive, as the mean over trees of what its leaves say.
+
+    Attributes
+    ----------
+    features : (n_nodes,) array of int64
+        Which feature decides at a node.
+    thresholds : (n_nodes,) array of float64
+        Rows up to it, in float32 as scikit-learn's trees take them, go to the left.
+    left, right : (n_nodes,) array of int64
+        The next nodes, which have larger numbers. A leaf is its own next node.
+    values : (n_nodes,) array of float64
+        The share of positives, which counts in a leaf.
+    roots : (n_trees,) array of int64
+    """
+
+    features: Annotated[IntArray, Places("nodes", below="d")]
+    thresholds: Annotated[FloatArray, Array("nodes")]
+    left: Annotated[IntArray, Places("nodes", below="nodes")]
+    right: Annotated[IntArray, Places("nodes", below="nodes")]
+    values: Annotated[FloatArray, Array("nodes")]
+    roots: Annotated[IntArray, Places("trees", below="nodes")]
+
+    @classmethod
+    def of(cls, forest: Any) -> Trees:
+        """Return what a fitted random forest or extra trees of scikit-learn have learned, of two classes."""
+        trees = [one.tree_ for one in forest.estimators_]
+        firsts = np.cumsum([0, *(tree.node_count for tree in trees)])
+        numbers = np.arange(firsts[-1])
+
+        def joined(name: str) -> Any:
+            return np.concatenate([getattr(tree, name) for tree in trees])
+
+        leaf, first = joined("children_left") < 0, np.repeat(firsts[:-1], np.diff(firsts))
+        values = joined("value")[:, 0, :]
+        return cls(
+            roots=firsts[:-1].astype(np.int64),
+            features=np.where(leaf, 0, joined("feature")).astype(np.int64),
+            thresholds=np.where(leaf, 0.0, joined("threshold")),
+            left=np.where(leaf, numbers, joined("children_left") + first).astype(np.int64),
+            right=np.where(leaf, numbers, joined("children_right") + first).astype(np.int64),
+            values=np.ascontiguousarray(values[:, 1] / values.sum(axis=1)),
+        )
+
+    @property
+    def used(self) -> IndexArray:
+        """The features that decide anywhere."""
+        return np.unique(self.features[self.left > np.arange(len(self.left))])
+
+    def __call__(self, X: Any) -> FloatArray:
+        """Return the mean share of positives in the leaves of each row, (n,)."""
+        found, n_trees = np.empty(X.shape[0]), len(self.roots)
+        for rows in pieces(X.shape[0], max(n_trees, X.shape[1]), TOGETHER):
+            some = _single(X[rows].toarray() if sp.issparse(X) else X[rows])
+            at = np.tile(self.roots, len(some))
+            going = np.arange(len(at))
+            while len(going):
+                node = at[going]
+                high = some[going // n_trees, self.features[node]] > self.thresholds[node]
+                at[going] = after = np.where(high, self.right[node], self.left[node])
+                going = going[after != node]
+            found[rows] = self.values[at].reshape(-1, n_trees).mean(axis=1)
+        return found
+
+
+@parameters
+class OutlierClassifier(OutlierMixin, BaseEstimator):
+    """A classifier as a detector: a row's score is how sure it is that the row is no outlier.
+
+    Parameters
+    ----------
+    classifier : classifier, default=None
+        Any of scikit-learn's with decision_function or predict_proba. None: 50 extra trees.
+    random_state : int, default=0
+        The seed of the default.
+
+    Attributes
+    ----------
+    trees_ : Trees or None
+        What extra trees or a random forest have learned, which is all that a prediction needs.
+    classifier_ : fitted classifier or None
+        Any other.
+    typical_ : (n_features,) array of float64
+        The median of each feature among the positives; 0 for sparse rows.
+    usual_ : (n_features,) array of float64
+        By how much a positive's score grows on average where the feature becomes typical.
+    reference_ : float
+        The score of a usual positive.
+    offset_ : float
+        0: the member of a sum has no threshold of its own.
+    n_features_in_ : int
+    """
+
+    classifier: Any = None
+    random_state: int = 0
+
+    trees_: Trees | None = field(init=False)
+    classifier_: Any = field(init=False)
+    typical_: FloatArray = field(init=False)
+    usual_: FloatArray = field(init=False)
+    reference_: float = field(init=False)
+    offset_: float = field(init=False)
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "classifier": [HasMethods("fit"), None],
+        "random_state": [int],
+    }
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn positives (y = 1) and outliers (y = -1), which weigh alike as a whole where the classifier takes that.
+
+        Parameters
+        ----------
+        X : array or CSR matrix of shape (n_samples, n_features)
+        y : (n_samples,) array
+        sample_weight : (n_samples,) array, default=None
+        """
+        y, weights = np.asarray(y), np.ones(len(y)) if sample_weight is None else np.array(sample_weight)
+        for label in (-1, 1):
+            weights[y == label] *= 0.5 * len(y) / weights[y == label].sum()
+        fitted = clone(_default(self.random_state) if self.classifier is None else self.classifier)
+        weighs = {"sample_weight": weights} if has_fit_parameter(fitted, "sample_weight") else {}
+        fitted.fit(_single(X), y, **weighs)
+        self.n_features_in_, self.offset_ = X.shape[1], 0.0
+        forest = type(fitted).__module__ == "sklearn.ensemble._forest"
+        self.trees_, self.classifier_ = (Trees.of(fitted), None) if forest else (None, fitted)
+        good = X[y == 1]
+        self.typical_ = np.zeros(X.shape[1]) if sp.issparse(X) else np.median(good, axis=0).astype(np.float64)
+        self.usual_ = self._gained(good[:USUAL_ROWS]).mean(axis=0)
+        self.reference_ = float(np.median(self.score_samples(good)))
+        return self
+
+    def score_samples(self, X: Any) -> FloatArray:
+        """Return how sure the classifier is that each row is no outlier, shape (n_samples,)."""
+        check_is_fitted(self)
+        if self.trees_ is not None:
+            return self.trees_(X)
+        return _said(self.classifier_, _single(X))
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Return ``score_samples(X) - offset_``, shape (n_samples,)."""
+        return self.score_samples(X) - self.offset_
+
+    def predict(self, X: Any) -> IntArray:
+        """Return +1 for each row whose decision is >= 0, and -1 for the others, shape (n_samples,)."""
+        return np.where(self.decision_function(X) >= 0, 1, -1)
+
+    def _explanation(self, X: Any) -> Explanation:
+        return of_distances(self._gained(X), self.usual_, self.score_samples(X), reference=self.reference_)
+
+    def _gained(self, X: Any) -> FloatArray:
+        """Return by how much each row's score would grow, (n, d), if one of its features were typical."""
+        X = (X.toarray() if sp.issparse(X) else X).astype(np.float64)
+        found, own = np.zeros(X.shape), self.score_samples(X)
+        for feature in range(X.shape[1]) if self.trees_ is None else self.trees_.used:
+            values = X[:, feature].copy()
+            X[:, feature] = self.typical_[feature]
+            found[:, feature] = np.maximum(self.score_samples(X) - own, 0.0)
+            X[:, feature] = values
+        return found
+
+
+def left_out(
+    detector: OutlierClassifier, rows: Any, outliers: Any, weights: FloatArray, numbers: IndexArray
+) -> FloatArray:
+    """Fit a member to positives and outliers; return what each positive, (n,), scores where it was not learned.
+
+    Positives of the same number leave together.
+    """
+
+    def learned(model: OutlierClassifier, some: Any) -> OutlierClassifier:
+        stack = sp.vstack if sp.issparse(rows) else np.concatenate
+        X, n = stack([rows[some], outliers]), outliers.shape[0]
+        y = np.repeat([1, -1], [X.shape[0] - n, n])
+        return model.fit(sp.csr_array(X) if sp.issparse(X) else X, y, np.append(weights[some], np.ones(n)))
+
+    scores, fold = np.empty(rows.shape[0]), numbers % FOLDS
+    for number in np.unique(fold):
+        out = fold == number
+        scores[out] = learned(clone(detector), np.flatnonzero(~out)).score_samples(rows[out])
+    learned(detector, slice(None))
+    detector.reference_ = float(np.median(scores))
+    return scores
+
+
+def labelled(estimator: Detector, rows: Any, name: str) -> Any:
+    """Return rows that someone has labelled as distinct rows, validated: float64, (k, d) dense or CSR."""
+    if hasattr(rows, "columns") and not hasattr(estimator, "feature_names_in_"):
+        raise ValueError(
+            f"{name} has named columns, and X has none. In a pipeline only X goes through the steps before: give "
+            f"{name} as they return it, pipeline[:-1].transform({name}), or build the pipeline with "
+            f'transform_input=["{name}"] (docs/how-to/known-outliers.md).'
+        )
+    try:
+        found = checked_rows(estimator, rows, reset=False, least=1)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from error
+    return found[distinct_rows(found, np.ones(found.shape[0])).representatives]
+
+
+def joined(training: Training, positives: Any) -> Training:
+    """Return what there is to learn with further positives, by which nothing is judged; each is a group of its own."""
+    n, count = positives.shape[0], training.groups.count if training.groups is not None else 0
+    stack = sp.vstack if sp.issparse(training.X) else np.concatenate
+    X = stack([training.X, positives.astype(training.X.dtype)])
+    X = canonical(sp.csr_array(X)) if sp.issparse(X) else X
+    # One of the weights that there are: whole multiples stay such.
+    usual = np.percentile(training.weights[training.weights > 0], 50, method="lower")
+    weights = np.append(training.weights, np.full(n, usual))
+    distinct = distinct_rows(X, weights)
+    names = None if training.names is None else np.append(training.names, count + np.arange(n))
+    groups = None if names is None else groups_of(names, distinct, weights)
+    return replace(training, X=X, weights=weights, distinct=distinct, groups=groups, judges=training)
+
+
+def _default(seed: int) -> Any:
+    from sklearn.ensemble import ExtraTreesClassifier
+
+    return ExtraTreesClassifier(N_TREES, min_samples_leaf=LEAST_LEAF, max_features=0.5, random_state=seed)
+
+
+def _said(classifier: Any, X: Any) -> FloatArray:
+    """Return how sure a fitted classifier of -1 and 1 is of 1, (n,)."""
+    if hasattr(classifier, "decision_function"):
+        return np.asarray(classifier.decision_function(X), dtype=np.float64)
+    if hasattr(classifier, "predict_proba"):
+        return np.asarray(classifier.predict_proba(X)[:, 1], dtype=np.float64)
+    raise ValueError(
+        f"{type(classifier).__name__} has neither decision_function nor predict_proba, so that it does not say how "
+        "sure it is. Give another classifier, such as ExtraTreesClassifier()."
+    )
+
+
+def _single(X: Any) -> AnyFloatArray:
+    """Return rows as scikit-learn's trees take them: float32, and finite."""
+    single: AnyFloatArray = X.astype(np.float32) if sp.issparse(X) else np.clip(X, -LARGEST, LARGEST).astype(np.float32)
+    return single

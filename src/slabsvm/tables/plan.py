@@ -1,0 +1,193 @@
+"""What each column of a table is taken for, and what is done with it: the plan that comes before all learning."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field, replace
+from itertools import islice
+
+from slabsvm.runtime.caller import counted
+from slabsvm.tables.columns import LAST_EXACT, Categories, Cells, Column, Numbers, TableError, quoted, shown
+from slabsvm.tables.texts import MOST_NUMBERS, writing_of
+from slabsvm.tables.times import PARTS, Times, looks_like_times
+
+# Of new rows more than this share would have a text that was never seen: then texts are no categories.
+MOST_UNSEEN = 0.5
+# Each category is a coordinate of its own.
+MOST_LEVELS = 1000
+# Names of columns whose whole numbers, all different, name the rows.
+NAMES_OF_IDENTIFIERS = re.compile(
+    r"(?:^|[^A-Za-z])(?i:id|nr|no|key|index|serial|uuid|guid)$|[a-z](?:ID|Id|Nr|No)$",
+)
+# Identifiers have no more words.
+MOST_WORDS = 2
+FIRST = 100
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A column that is not learned from."""
+
+    name: str
+    n_missing: int
+    taken_for: str  # "identifier", "text", "time", "empty" or "other"
+    examples: str
+    why: str = ""  # what would have it learned
+
+    def kind(self) -> str:
+        """Return what it is taken for."""
+        return self.taken_for
+
+    def span(self) -> str:
+        """Return some of its cells."""
+        return self.examples
+
+    def done(self) -> str:
+        """Return that it is left out, and what takes it."""
+        return f"left out{self.why and '; '}{self.why}"
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What a user says of a table's columns."""
+
+    categories: Collection[str] = ()  # columns of names, whatever they look like
+    keep: Collection[str] = ()  # columns that are learned, though identifiers or texts
+    times: Collection[str] = PARTS[:2]  # what is learned of moments
+    gaps: Collection[str] = ()  # texts that are empty cells
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is done with the columns of a table.
+
+    Attributes
+    ----------
+    n_rows : int
+    columns : tuple of Column
+        Those that are learned.
+    left_out : tuple of LeftOut
+    errors : tuple of TableError
+        Those of columns that cannot be taken as they are.
+    names : tuple of str
+        All columns in their order.
+    aside : dict of str
+        What is done with columns that a user has set aside, such as those that name the rows.
+    """
+
+    n_rows: int
+    columns: tuple[Column, ...]
+    left_out: tuple[LeftOut, ...]
+    names: tuple[str, ...]
+    errors: tuple[TableError, ...] = ()
+    aside: dict[str, str] = field(default_factory=dict)
+
+    def lines(self) -> list[tuple[str, str, str, str, str]]:
+        """Return a line for each column: its name, what it is taken for, its gaps, what it holds, what is done."""
+        known: list[Column | LeftOut] = [*self.columns, *self.left_out]
+        found = {
+            one.name: (one.kind(), f"{one.n_missing:,}" if one.n_missing else "", one.span(), one.done())
+            for one in known
+        }
+        found |= {str(error.column): ("?", "", "", "to be mended: see below") for error in self.errors}
+        rest = ("", "", "", "left out, as asked")
+        lines = [(name, *found.get(name, rest)) for name in self.names]
+        return [(*line[:4], self.aside.get(line[0], line[4])) for line in lines]
+
+    def identifier(self) -> str | None:
+        """Return the first column that names each row, None where there is none."""
+        return next((one.name for one in self.left_out if one.taken_for == "identifier" and not one.n_missing), None)
+
+
+def taken(cells: Cells, rules: Rules) -> Column | LeftOut:
+    """Return what a column is taken for by its cells.
+
+    Raises TableError: it cannot be taken as it is.
+    """
+    cells, name = cells.without(rules.gaps), cells.name
+    if cells.missing.all():
+        return LeftOut(name, len(cells.missing), "empty", "")
+    kind = cells.kind()
+    if name in rules.categories or cells.categorical:
+        return _categories(cells, kept=True)
+    match kind:
+        case "number" | "boolean":
+            return _numbers(cells, kept=name in rules.keep, boolean=kind == "boolean")
+        case "time":
+            return _times(cells, rules)
+        case "text":
+            return _texts(replace(cells, values=cells.texts()), rules)
+    return LeftOut(name, int(cells.missing.sum()), "other", type(cells.present[0]).__name__)
+
+
+def _texts(cells: Cells, rules: Rules) -> Column | LeftOut:
+    """Return numbers or times that are written as texts, or categories."""
+    levels, counts = cells.counts()
+    if len(levels) > 1 and (writing := writing_of(levels, counts)) is not None:
+        if writing == "?":
+            raise cells.error(
+                f"its commas may be decimal points or stand between thousands, as in {shown(levels[0])}. Say "
+                "that they are decimal points (decimal), or write numbers without them",
+                remedy=("decimal", ","),
+            )
+        return Numbers.learned(cells, boolean=False, writing=writing)
+    if looks_like_times(levels):
+        return _times(cells, rules)
+    return _categories(cells, kept=cells.name in rules.keep)
+
+
+def _numbers(cells: Cells, *, kept: bool, boolean: bool) -> Column | LeftOut:
+    """Return numbers, unless they are identifiers: too long for float64, or whole, different and named as such."""
+    if not kept and not boolean:
+        whole, name = cells.integers(), cells.name
+        named = NAMES_OF_IDENTIFIERS.search(name) and len(whole) == len(cells.missing) == len(set(whole))
+        if named or _too_long(whole, len(cells.present)):
+            how = "--keep takes it" if named else "--categories takes it as names"
+            return LeftOut(name, int(cells.missing.sum()), "identifier", _examples(map(str, whole)), how)
+    return Numbers.learned(cells, boolean=boolean)
+
+
+def _too_long(whole: list[int], n_present: int) -> bool:
+    """Return whether whole numbers have so many digits that float64 makes one of several, or changes most."""
+    if not whole or -LAST_EXACT <= min(whole) <= max(whole) <= LAST_EXACT:
+        return False
+    as_floats = [int(float(number)) for number in whole]
+    changed = sum(number != rounded for number, rounded in zip(whole, as_floats, strict=True))
+    return len(set(as_floats)) < len(set(whole)) or changed > MOST_NUMBERS * n_present
+
+
+def _times(cells: Cells, rules: Rules) -> Column | LeftOut:
+    found = Times.learned(cells, rules.times)
+    if found.parts:
+        return found
+    asked = ", ".join(rules.times)
+    why = (
+        f"no {asked.replace(', ', ' and no ')} in so short a time" if asked else "--times hour,weekday takes its parts"
+    )
+    return LeftOut(found.name, found.n_missing, "time", found.span(), why)
+
+
+def _categories(cells: Cells, *, kept: bool) -> Column | LeftOut:
+    """Return categories, unless too many texts are there once, or too many differ: those are names, or free text."""
+    levels, counts = cells.counts()
+    if kept and len(levels) > MOST_LEVELS:
+        raise cells.error(
+            f"it holds {len(levels):,} different texts, and each would be a coordinate. Leave it out (drop)",
+            remedy=("drop", quoted(cells.name)),
+        )
+    if kept or not ((counts == 1).sum() > MOST_UNSEEN * counts.sum() or len(levels) > MOST_LEVELS):
+        return Categories.learned(cells)
+    names = all(len(text.split()) <= MOST_WORDS for text in levels[:FIRST])
+    taken_for = "identifier" if names and (counts == 1).all() else "text"
+    more = "--keep takes it" if len(levels) <= MOST_LEVELS else ""
+    return LeftOut(cells.name, int(cells.missing.sum()), taken_for, _examples(levels), more)
+
+
+def _examples(texts: Iterable[str]) -> str:
+    return ", ".join([*map(shown, islice(texts, 2)), "..."])
+
+
+def refused(errors: Collection[TableError]) -> TableError:
+    """Return the error of columns that cannot be learned from."""
+    return TableError.of(list(errors), f"{counted(len(errors), 'column')} cannot be learned from")

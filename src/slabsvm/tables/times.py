@@ -1,0 +1,212 @@
+"""Columns of times: how texts are read as moments, and what a model learns of them.
+
+Time goes on: a later moment is unlike all that were learned. What returns is the hour and the weekday, each a point on
+a circle, so that 23:59 is near 0:00.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, time
+from itertools import islice
+from typing import Annotated, Any
+
+import numpy as np
+
+from slabsvm.runtime.arrays import FloatArray
+from slabsvm.runtime.fields import Choice, Many
+from slabsvm.tables.columns import Cells, Coded, Column
+
+HOUR, WEEKDAY, ELAPSED = "hour", "weekday", "elapsed"
+PARTS = (HOUR, WEEKDAY, ELAPSED)
+# Seconds.
+DAY = 86_400
+WEEK = 7 * DAY
+# A part that returns is learned where the rows have seen it return.
+LEAST_SPAN = {HOUR: 2 * DAY, WEEKDAY: 2 * WEEK, ELAPSED: 1}
+PERIODS = {HOUR: DAY, WEEKDAY: WEEK}
+# The first of January 1970 was a Thursday: so long after a Monday.
+MONDAY = 3 * DAY
+# A date, a time of day, or both.
+MOMENT = re.compile(
+    r"\s*(?:(?:(?P<iso>\d{4}([-/.])\d{1,2}\2\d{1,2})|(?P<other>\d{1,2}([-/.])\d{1,2}\4(?:\d{4}|\d{2})))"
+    r"(?:[ T,]+(?=\d)|\s*$))?"
+    r"(?:(?P<hour>\d{1,2}):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:[.,]\d+)?)?"
+    r"\s*(?P<half>[AaPp]\.?[Mm]\.?)?\s*(?:Z|UTC|[+-]\d\d:?\d\d)?)?\s*"
+)
+# So many texts tell that a column holds times.
+FIRST = 20
+# A number that begins a date and is a year.
+FIRST_YEAR = 1000
+# The date of a time of day.
+UNDATED = (1970, 1, 1)
+
+
+def looks_like_times(texts: Iterable[str]) -> bool:
+    """Return whether most of some texts are moments."""
+    some = [bool(text.strip()) and MOMENT.fullmatch(text) is not None for text in islice(texts, FIRST)]
+    return sum(some) > len(some) / 2
+
+
+def seconds_of(values: Sequence[Any], *, day_first: bool | None) -> tuple[FloatArray, bool]:
+    """Return seconds since 1970 by the clock that wrote them, (n,), NaN for no moment, and whether days come first.
+
+    A zone behind a text means nothing. Whether 05/01/2024 is in January is found, where day_first is None, by numbers
+    that are no month; where nothing tells, it is if points part them.
+    """
+    texts = [value.isoformat() if isinstance(value, date | time) else value for value in values]
+    fields = _alike(texts)
+    if fields is None:
+        found = [MOMENT.fullmatch(text) if isinstance(text, str) else None for text in texts]
+        fields = np.array([_fields(one) for one in found], dtype=np.float64).reshape(-1, 7).T
+    first, second, third, hour, minute, second_, pointed = fields
+    iso = first >= FIRST_YEAR
+    if day_first is None:
+        sure = ~iso & (np.fmax(first, second) > 12)
+        day_first = bool(first[sure][0] > 12 if sure.any() else (pointed > 0).any())
+    year = np.where(iso, first, np.where(third < 100, 2000 + third, third))
+    month, day = (second, first) if day_first else (first, second)
+    month, day = np.where(iso, second, month), np.where(iso, third, day)
+    fine = (month >= 1) & (month <= 12) & (day >= 1) & (hour <= 24) & (minute < 60) & (second_ <= 60)
+    months = np.where(fine, 12 * (year - 1970) + month - 1, 0).astype("M8[M]")
+    days = months.astype("M8[D]") + np.where(fine, day - 1, 0).astype("m8[D]")
+    fine &= days.astype("M8[M]") == months
+    seconds = days.astype(np.int64) * DAY + hour * 3600 + minute * 60 + second_
+    return np.where(fine, seconds, np.nan), day_first
+
+
+def _fields(found: re.Match[str] | None) -> tuple[float, ...]:
+    """Return three numbers of a date, hour, minute and second, and whether points part the date; NaN for no moment."""
+    if found is None or not (found["iso"] or found["other"] or found["hour"]):
+        return (np.nan,) * 7
+    written = found["iso"] or found["other"]
+    numbers = map(int, re.split(r"\D", written)) if written else UNDATED
+    hour = int(found["hour"] or 0)
+    if found["half"]:
+        hour = hour % 12 + 12 * found["half"].lower().startswith("p")
+    return (*numbers, hour, int(found["minute"] or 0), int(found["second"] or 0), "." in (written or ""))
+
+
+def _alike(texts: Sequence[Any]) -> FloatArray | None:
+    """Return the fields of texts that are all written as the first one, digit below digit, (7, n); None where not."""
+    found = MOMENT.fullmatch(texts[0]) if texts and isinstance(texts[0], str) else None
+    if found is None or found["half"] or not all(isinstance(text, str) for text in texts):
+        return None
+    letters = np.array(texts)
+    if letters.dtype.itemsize != 4 * len(texts[0]):
+        return None
+    letters = letters.view(np.uint32).reshape(len(texts), -1)
+    digit = np.array([character.isdecimal() for character in texts[0]])
+    # Of what is before "0" the difference is a large number.
+    if (letters[:, ~digit] != letters[0, ~digit]).any() or (letters[:, digit] - np.uint32(ord("0")) > 9).any():
+        return None
+
+    def number(start: int, end: int) -> FloatArray:
+        powers = 10.0 ** np.arange(end - start)[::-1]
+        return np.asarray((letters[:, start:end] - np.uint32(ord("0"))).astype(np.float64) @ powers)
+
+    start = max(found.start("iso"), found.start("other"))
+    written = found["iso"] or found["other"] or ""
+    parts = [number(start + one.start(), start + one.end()) for one in re.finditer(r"\d+", written)]
+    none = np.zeros(len(texts))
+    parts = parts or [none + number for number in UNDATED]
+    parts += [number(*found.span(name)) if found[name] else none for name in ("hour", "minute", "second")]
+    return np.stack([*parts, none + ("." in written)])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Times(Column):
+    """A column of moments."""
+
+    day_first: bool  # whether 05/01/2024 is in January
+    # Seconds since 1970: the first and the last that were learned
+    start: float
+    end: float
+    parts: Annotated[tuple[Annotated[str, Choice(PARTS)], ...], Many(least=1)]  # what is learned
+
+    @classmethod
+    def learned(cls, cells: Cells, asked: Iterable[str]) -> Times:
+        """Return what cells say, of which some are there; the parts are those that are asked for and have returned."""
+        cells, day_first = _moments(cells, None)
+        seconds = cells.present
+        start, end = float(seconds.min()), float(seconds.max())
+        undated = start >= 0 and end <= DAY
+        span = LEAST_SPAN[HOUR] if undated and end > start else end - start
+        parts = [
+            part for part in PARTS if part in asked and span >= LEAST_SPAN[part] and not (undated and part != HOUR)
+        ]
+        if (seconds % DAY == seconds[0] % DAY).all() and HOUR in parts:
+            parts.remove(HOUR)
+        return cls(
+            name=cells.name,
+            n_missing=int(cells.missing.sum()),
+            day_first=day_first,
+            start=start,
+            end=end,
+            parts=tuple(parts),
+        )
+
+    def outputs(self) -> list[str]:
+        """Return two names for each part that returns, and one for the elapsed days."""
+        found: list[str] = []
+        for part in self.parts:
+            ends = ("",) if part == ELAPSED else (" (cos)", " (sin)")
+            found += [f"{self.name} {part}{end}" for end in ends]
+        return found
+
+    def read(self, cells: Cells) -> Cells:
+        """Return cells of seconds since 1970."""
+        return _moments(cells, self.day_first)[0]
+
+    def coded(self, cells: Cells, *, fill: bool) -> Coded:
+        """Return the coordinates: those of a gap are the middle of the circle, and of the time that was learned."""
+        del fill
+        seconds = np.where(cells.missing, (self.start + self.end) / 2, cells.values)
+        columns: list[FloatArray] = []
+        for part in self.parts:
+            if part == ELAPSED:
+                columns.append((seconds - self.start) / DAY)
+                continue
+            angle = 2 * np.pi * ((seconds + MONDAY) % PERIODS[part]) / PERIODS[part]
+            if part == WEEKDAY:
+                angle = 2 * np.pi * (((seconds + MONDAY) % WEEK) // DAY) / 7
+            columns += [np.where(cells.missing, 0.0, turned(angle)) for turned in (np.cos, np.sin)]
+        values = np.column_stack(columns) if columns else np.zeros((len(seconds), 0))
+        return Coded(values, np.zeros(len(seconds), dtype=bool))
+
+    def kind(self) -> str:
+        """Return the kind."""
+        return "time"
+
+    def span(self) -> str:
+        """Return the first and the last moment."""
+        return f"{_written(self.start)} to {_written(self.end)}"
+
+    def done(self) -> str:
+        """Return which parts are learned."""
+        return " and ".join(f"its {part}" if part != ELAPSED else "the days since the first row" for part in self.parts)
+
+
+def _moments(cells: Cells, day_first: bool | None) -> tuple[Cells, bool]:
+    """Return cells of seconds since 1970, and whether days come first, which is found where it is None."""
+    if cells.values.dtype.kind == "M":
+        return replace(cells, values=cells.values.astype("M8[s]").astype(np.int64).astype(np.float64)), False
+    if cells.values.dtype.kind != "O":
+        raise cells.error("it holds numbers, where the model learned times. Write times as then")
+    first: list[bool] = []
+
+    def read(values: Sequence[Any]) -> FloatArray:
+        seconds, found = seconds_of(values, day_first=day_first)
+        first.append(found)
+        return seconds
+
+    values, missing = cells.read(read, "times", learning=day_first is None)
+    return replace(cells, values=values, missing=missing, codes=None), first[0]
+
+
+def _written(seconds: float) -> str:
+    """Return a moment in ISO 8601, without its seconds."""
+    text = str(np.datetime64(int(seconds), "s").astype("M8[m]")).replace("T", " ")
+    return text.removesuffix(" 00:00").removeprefix("1970-01-01 ")

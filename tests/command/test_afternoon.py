@@ -1,0 +1,191 @@
+"""From a table as it comes to a report, in one command each: four files of public data, each with its own troubles."""
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_breast_cancer, load_wine
+
+from slabsvm.command.report import Drift, Histogram
+from slabsvm.files import load
+
+pytestmark = pytest.mark.numeric
+N_GOOD = 250
+
+
+def tumours():
+    """Return measures of benign tumours, and of malignant ones, which are the outliers."""
+    data = load_breast_cancer(as_frame=True)
+    columns = ["mean radius", "mean texture", "mean smoothness", "mean concavity", "worst perimeter", "worst symmetry"]
+    frame = data.frame[columns].sample(frac=1.0, random_state=0)
+    benign = data.target[frame.index] == 1
+    return frame[benign].reset_index(drop=True), frame[~benign].reset_index(drop=True)
+
+
+def wines():
+    """Return measures of one of three wines, copied with noise to 180 rows, and of the two others."""
+    data = load_wine(as_frame=True)
+    columns = ["alcohol", "malic_acid", "flavanoids", "color_intensity", "proline"]
+    frame, own = data.frame[columns], data.target == 1
+    draw = np.random.default_rng(0)
+    copied = frame[own].sample(320, replace=True, random_state=0).reset_index(drop=True)
+    return copied + draw.normal(0, 0.1, copied.shape) * frame[own].std().to_numpy(), frame[~own].reset_index(drop=True)
+
+
+def with_commas(frame):
+    """Semicolons, decimal commas, and an encoding that is not UTF-8 where an option says so."""
+    found = frame.round(3).astype(str).apply(lambda column: column.str.replace(".", ",", regex=False))
+    return found.to_csv(index=False, sep=";")
+
+
+def with_strangers(frame):
+    """An identifier, a time, a free text, twelve suppliers, a constant and a column without a value."""
+    draw = np.random.default_rng(len(frame))
+    times = pd.Timestamp("2024-03-01 06:00") + pd.to_timedelta(np.sort(draw.integers(0, 60 * 1440, len(frame))), "min")
+    return frame.assign(
+        patient_id=draw.permutation(9000)[: len(frame)],
+        time=times.strftime("%d.%m.%Y %H:%M"),
+        remark=[f"seen by {n % 7} at desk {n}" for n in range(len(frame))],
+        supplier=draw.choice([f"Supplier {letter}" for letter in "ABCDEFGHIJKL"], len(frame)),
+        plant="Ulm",
+        unused=None,
+    ).to_csv(index=False)
+
+
+def with_gaps(frame):
+    """Marks of empty cells among numbers, and words for yes and no."""
+    draw = np.random.default_rng(len(frame))
+    found = frame.round(4).astype(str)
+    for name, mark in zip(found, ["n.a.", "-", "#DIV/0!", "", "?", "missing"], strict=False):
+        found.loc[draw.random(len(found)) < 0.04, name] = mark
+    return found.assign(checked=draw.choice(["yes", "no"], len(found))).to_csv(index=False)
+
+
+def with_thousands(frame):
+    """Bars between the cells, quotes, commas between thousands, and American times."""
+    draw = np.random.default_rng(len(frame))
+    times = pd.Timestamp("2024-03-01") + pd.to_timedelta(np.sort(draw.integers(0, 60 * 1440, len(frame))), "min")
+    found = (1000 * frame).map("{:,.1f}".format).assign(**{"Batch No": np.arange(len(frame)) + 7000})
+    return found.assign(when=times.strftime("%m/%d/%Y %I:%M %p")).to_csv(index=False, sep="|", quoting=1)
+
+
+CASES = {
+    "commas": (tumours, with_commas),
+    "strangers": (tumours, with_strangers),
+    "gaps": (tumours, with_gaps),
+    "thousands": (wines, with_thousands),
+}
+
+
+@pytest.fixture(params=CASES)
+def files(request, run):
+    """Return the numbers of good and of other rows in new.csv, whose good rows come first; good.csv is learned from."""
+    data, written = CASES[request.param]
+    good, others = data()
+    Path("good.csv").write_text(written(good[:N_GOOD]))
+    others = others[:20]
+    Path("new.csv").write_text(written(pd.concat([good[N_GOOD:], others], ignore_index=True)))
+    return len(good) - N_GOOD, len(others)
+
+
+class Page(HTMLParser):
+    """What a page opens, and what it would load."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.opened, self.loaded = [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.opened.append(tag)
+        self.loaded += [value for name, value in attributes if name in ("src", "href")]
+
+
+def test_a_file_as_it_comes_is_checked_learned_scored_and_reported_without_an_option(run, files):
+    n_good, n_others = files
+    assert run("check", "good.csv").exit_code == 0
+    assert run("fit", "good.csv", "-o", "m.slab").exit_code == 0
+    result = run("score", "m.slab", "new.csv", "-o", "s.csv", "--html", "r.html")
+    assert result.exit_code == 0, result.output
+    accepted = pd.read_csv("s.csv")["accepted"]
+    assert len(accepted) == n_good + n_others
+    assert (~accepted[n_good:]).mean() >= 0.75
+    assert accepted[:n_good].mean() >= 0.75
+    page = Path("r.html").read_text()
+    assert f"{(~accepted).sum()} of {len(accepted)} rows are rejected" in page
+    assert "What drives the rejections" in page
+    shown = Page(page)
+    assert shown.loaded == []
+    assert not {"script", "img", "link", "iframe"} & set(shown.opened)
+    assert shown.opened.count("ol") == 1
+
+
+def test_the_report_names_the_rows_furthest_out_what_was_found_and_expected_and_the_change(run):
+    good, _ = tumours()
+    Path("good.csv").write_text(with_strangers(good[:N_GOOD]))
+    new = pd.read_csv("good.csv")[:60]
+    new["patient_id"] = np.arange(60) + 20_000
+    new.loc[3, "supplier"] = "<script>alert(1)</script>"
+    new.loc[5, "mean radius"] = 900
+    new.loc[7, "mean radius"] = -900
+    new.loc[9, "plant"] = None
+    new.loc[11, "mean radius"] = 17.0
+    new.to_csv("new.csv", index=False)
+    run("fit", "good.csv", "-o", "m.slab")
+    run("score", "m.slab", "new.csv", "-o", "s.csv", "--html", "r.html")
+    page = Path("r.html").read_text()
+    for name, cell, how in (
+        (20_003, "supplier: <strong>&lt;script&gt;alert(1)&lt;/script&gt;</strong>", "never seen"),
+        (20_005, "mean radius: <strong>900</strong>", "too high"),
+        (20_007, "mean radius: <strong>-900</strong>", "too low"),
+        (20_009, "plant: <strong>(empty)</strong>", "empty"),
+        (20_011, "</strong>, expected ", "unlike the other columns"),
+    ):
+        (item,) = re.findall(rf"<li><strong>{name}, row \d+</strong>.*?</ul>", page)
+        assert cell in item
+        assert how in item
+    Path("other.csv").write_text(with_strangers(good[N_GOOD:]))
+    result = run("score", "m.slab", "other.csv", "-o", "s.csv", "--html", "r.html")
+    assert "No change is seen, in the order of the rows. Wrote r.html." in result.stderr
+    # All rows are wrong: that is a change.
+    new.assign(**{"mean radius": 900}).to_csv("new.csv", index=False)
+    result = run("score", "m.slab", "new.csv", "-o", "s.csv", "--html", "r.html", "--json")
+    assert "The rows have changed: an alarm was raised at row " in Path("r.html").read_text()
+    told = json.loads(result.stdout)
+    assert told["driven_by"][0]["column"] == "mean radius"
+    assert told["driven_by"][0]["rows"]["too high"] >= 50
+    assert told["share_expected"] == pytest.approx(0.1, abs=0.03)
+
+
+@pytest.mark.parametrize("detector", ["svdd", "kernel-density", "calibrated"])
+def test_every_detector_has_a_report(run, ready, detector):
+    run("fit", ready / "good.csv", "-o", "m.slab", "--detector", detector, "--drop", "serial")
+    result = run("score", "m.slab", ready / "new.csv", "-o", "s.csv", "--html", "r.html", "--reasons", 0)
+    assert result.exit_code == 0, result.output
+    page = Path("r.html").read_text()
+    rejected = (~pd.read_csv("s.csv")["accepted"]).sum()
+    assert f"{rejected} of 60 rows are rejected" in page
+    assert page.count("<ul><li>") >= 1
+
+
+def test_bars_add_up_to_the_rows_and_end_where_acceptance_begins(run, ready):
+    detector = load(ready / "model.slab")[-1]
+    histogram = Histogram.of(detector)
+
+    class Answers:
+        decision = np.array([-1e9, -1e-12, 0.0, 1e-12, 1e9])
+
+    histogram(None, Answers)
+    assert histogram.counts.sum() == 5
+    assert np.min(np.abs(histogram.edges)) < 1e-12
+    below = histogram.counts[histogram.edges[:-1] < -1e-9].sum()
+    assert below == 2
+    assert histogram.svg().count('class="rejected"') == 2
+
+
+def test_a_model_without_scores_of_its_rows_has_no_verdict():
+    assert Drift(None, "none are kept").said() == "No verdict: none are kept."

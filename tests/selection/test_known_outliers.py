@@ -1,0 +1,330 @@
+"""A few known outliers: one more member, the same recall, and the same answers as ever where none is known."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+import sklearn
+from sklearn.base import clone
+from sklearn.ensemble import ExtraTreesClassifier, GradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+
+from slabsvm import AutoSlabSVM, TableEncoder
+from slabsvm.ensemble.known import FOLDS, SHARE, OutlierClassifier, Trees, labelled
+from slabsvm.files import load, save, to_onnx
+from slabsvm.files.models.archive import ModelFileError
+
+pytestmark = pytest.mark.numeric
+
+
+def normal(n, seed, d=4):
+    return np.random.default_rng(seed).normal(size=(n, d))
+
+
+def outliers(n, seed, d=4):
+    """Rows that are not far out: a one-class model rejects some of them."""
+    return np.random.default_rng(seed).normal(1.2, 0.3, size=(n, d))
+
+
+X, Z = normal(300, 0), outliers(8, 1)
+NEW, BAD = normal(2000, 2), outliers(500, 3)
+
+
+@pytest.fixture(scope="module")
+def plain():
+    return AutoSlabSVM().fit(X)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return AutoSlabSVM().fit(X, known_outliers=Z)
+
+
+def ranks(model):
+    score = model.score_samples(np.concatenate([NEW, BAD]))
+    return roc_auc_score(np.repeat([1, 0], [len(NEW), len(BAD)]), score)
+
+
+def test_outliers_like_the_known_ones_are_told_and_the_recall_is_kept(plain, model):
+    assert ranks(model) > ranks(plain) + 0.03
+    assert (model.predict(BAD) == -1).mean() > (plain.predict(BAD) == -1).mean() + 0.1
+    # Three deviations of one model of 300 rows.
+    assert (model.predict(NEW) == 1).mean() == pytest.approx(0.9, abs=0.055)
+    assert model.expected_recall_ == pytest.approx(0.9, abs=0.01)
+
+
+def test_the_recall_of_new_positives_is_kept_on_average_whatever_the_number_of_labels():
+    recalls = [
+        (AutoSlabSVM().fit(normal(200, seed), known_outliers=outliers(k, seed)).predict(NEW) == 1).mean()
+        for k in (1, 5, 25)
+        for seed in range(10, 14)
+    ]
+    # One model of 200 rows has a deviation of .021, twelve of .006.
+    assert np.mean(recalls) == pytest.approx(0.9, abs=0.015)
+
+
+def test_the_classifier_is_one_more_member_and_the_others_are_what_they_were(plain, model):
+    assert model.member_names_[:-1] == plain.member_names_
+    assert model.member_names_[-1] == "classifier, as normal scores"
+    np.testing.assert_array_equal(model.member_p_values(NEW)[:, :-1], plain.member_p_values(NEW))
+    own = -np.log(model.member_p_values(NEW)[:, -1])
+    expected = (1 - SHARE) * plain.score_samples(NEW) - SHARE * own
+    np.testing.assert_allclose(model.score_samples(NEW), expected, rtol=1e-9, atol=1e-9)
+    assert "classifier" in model.strange_to(BAD)[0]
+    shares = model.explain(BAD)
+    np.testing.assert_allclose(shares.sum(axis=1), model.decision_function(BAD), atol=1e-9)
+
+
+def test_left_out_scores_are_those_of_refits_without_a_fold(model, plain):
+    member = model.model_.combination.members[-1]
+    view = model.model_.combination.views[member.view]
+    # Members learn distinct rows in the order of their hashes.
+    training = model.training(X, None)
+    rows, known = view.transform(training.samples), view.transform(labelled(model, Z, "known_outliers"))
+    fold = np.arange(len(rows)) % FOLDS
+    left_out = np.empty(len(rows))
+    for number in range(FOLDS):
+        some = rows[fold != number]
+        learned = np.concatenate([some, known])
+        y = np.repeat([1, -1], [len(some), len(known)])
+        refit = clone(member.detector).fit(learned, y)
+        left_out[fold == number] = refit.score_samples(rows[fold == number])
+    np.testing.assert_array_equal(np.sort(left_out), member.surprise.shares.scores)
+    total = (1 - SHARE) * plain.loo_scores_[training.distinct.representatives]
+    total -= SHARE * member.surprise.of_learned(left_out)
+    np.testing.assert_allclose(model.loo_scores_[training.distinct.representatives], total, rtol=1e-9)
+
+
+def test_a_label_never_raises_the_p_value_of_its_own_row(plain):
+    asked = outliers(12, 5)
+    before = plain.p_values(asked)
+    for place in range(len(asked)):
+        after = AutoSlabSVM().fit(X, known_outliers=asked[[place]]).p_values(asked[[place]])[0]
+        assert after <= before[place] + 0.01
+
+
+def test_one_known_outlier_and_copies_of_it_are_enough():
+    one = AutoSlabSVM().fit(X, known_outliers=Z[:1])
+    copies = AutoSlabSVM().fit(X, known_outliers=np.repeat(Z[:1], 5, axis=0))
+    assert ranks(one) > 0.5
+    np.testing.assert_array_equal(one.score_samples(NEW), copies.score_samples(NEW))
+
+
+def test_neither_the_order_of_rows_nor_that_of_outliers_matters(model):
+    turned = AutoSlabSVM().fit(X[::-1], known_outliers=Z[::-1])
+    np.testing.assert_array_equal(turned.score_samples(NEW), model.score_samples(NEW))
+    np.testing.assert_array_equal(turned.loo_scores_[::-1], model.loo_scores_)
+
+
+@pytest.mark.warns("equal rows of X, which count as positives")
+def test_a_known_outlier_among_the_rows_is_a_warning():
+    doubtful = AutoSlabSVM().fit(X, known_outliers=np.concatenate([Z, X[:2]]))
+    assert doubtful.warning_.startswith("2 known outliers equal rows of X")
+
+
+@pytest.mark.parametrize("rows", [60, 300])
+def test_known_positives_are_learned_and_judge_nothing(rows):
+    good, strange = X[:rows], np.random.default_rng(4).normal([4.0, 0, 0, 0], 0.2, size=(20, 4))
+    taught = AutoSlabSVM().fit(good, known_outliers=Z, known_positives=strange)
+    untaught = AutoSlabSVM().fit(good, known_outliers=Z)
+    assert taught.loo_scores_.shape == (rows,)
+    assert taught.n_samples_fit_ == rows
+    assert taught.score_samples(strange + 0.05).mean() > untaught.score_samples(strange + 0.05).mean() + 1
+    assert (taught.predict(NEW) == 1).mean() == pytest.approx((untaught.predict(NEW) == 1).mean(), abs=0.04)
+    joined = AutoSlabSVM().fit(np.concatenate([good, strange]))
+    # Had they a say, 20 strange rows of 320 would make the threshold more lenient.
+    assert taught.expected_recall_ == pytest.approx(untaught.expected_recall_, abs=1e-9)
+    assert joined.loo_scores_.shape == (rows + 20,)
+
+
+def test_groups_are_left_out_whole():
+    names = np.repeat(np.arange(60), 5)
+    near = np.repeat(normal(60, 7), 5, axis=0) + 0.01 * normal(300, 8)
+    found = AutoSlabSVM().fit(near, groups=names, known_outliers=Z, known_positives=outliers(3, 9) - 1)
+    assert found.loo_scores_.shape == (300,)
+    assert np.isfinite(found.loo_scores_).all()
+    assert (found.predict(NEW) == 1).mean() == pytest.approx(0.9, abs=0.1)
+    assert (found.predict(BAD) == -1).mean() > 0.5
+
+
+@pytest.mark.warns("of the samples repeat others, as they were given or by whole-number weights")
+def test_a_weight_is_as_good_as_copies():
+    weights = np.where(np.arange(300) % 3 == 0, 3.0, 1.0)
+    weighted = AutoSlabSVM().fit(X, sample_weight=weights, known_outliers=Z, known_positives=BAD[:2])
+    copied = AutoSlabSVM().fit(np.repeat(X, weights.astype(int), axis=0), known_outliers=Z, known_positives=BAD[:2])
+    np.testing.assert_array_equal(weighted.score_samples(NEW), copied.score_samples(NEW))
+
+
+def test_of_many_rows_a_sample_is_learned_and_the_others_put_the_threshold():
+    many = normal(3000, 11)
+    sampled = AutoSlabSVM(max_fit_samples=500).fit(many, known_outliers=Z, known_positives=BAD[:3])
+    assert len(sampled.sample_) == 500
+    assert np.isfinite(sampled.loo_scores_).all()
+    assert (sampled.predict(NEW) == 1).mean() == pytest.approx(0.9, abs=0.02)
+    assert (sampled.predict(BAD) == -1).mean() > 0.6
+
+
+def test_dask_arrays_are_learned_where_they_are():
+    array = pytest.importorskip("dask.array")
+    many = normal(1200, 12)
+    here = AutoSlabSVM(max_fit_samples=300).fit(many, known_outliers=Z)
+    there = AutoSlabSVM(max_fit_samples=300).fit(array.from_array(many, chunks=(400, 4)), known_outliers=Z)
+    np.testing.assert_array_equal(here.score_samples(NEW), there.score_samples(NEW))
+
+
+def test_sparse_rows_have_the_member_too():
+    rows = sp.random_array((300, 30), density=0.2, rng=0, format="csr")
+    strange = sp.random_array((6, 30), density=0.2, rng=1, format="csr") * 5
+    found = AutoSlabSVM().fit(rows, known_outliers=strange, known_positives=rows[:2] * 0.9)
+    assert found.member_names_[-1] == "classifier, as they are"
+    assert (found.predict(sp.random_array((50, 30), density=0.2, rng=2, format="csr") * 5) == -1).all()
+    np.testing.assert_allclose(found.explain(strange).sum(axis=1), found.decision_function(strange), atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "classifier",
+    [
+        SVC(),
+        LogisticRegression(),
+        KNeighborsClassifier(3),
+        GradientBoostingClassifier(n_estimators=20, random_state=0),
+        ExtraTreesClassifier(20, random_state=0),
+        make_pipeline(StandardScaler(), SVC(class_weight="balanced")),
+    ],
+    ids=lambda classifier: type(classifier).__name__,
+)
+def test_any_classifier_may_be_the_member(classifier, plain):
+    found = AutoSlabSVM(classifier=classifier).fit(X, known_outliers=Z)
+    assert ranks(found) > ranks(plain)
+    assert (found.predict(NEW) == 1).mean() == pytest.approx(0.9, abs=0.04)
+    np.testing.assert_allclose(found.explain(BAD[:9]).sum(axis=1), found.decision_function(BAD[:9]), atol=1e-9)
+    assert repr(clone(found)) == repr(found)
+
+
+def test_trees_score_as_scikit_learns_forest_does():
+    rows, y = np.concatenate([X, Z]).astype(np.float32), np.repeat([1, -1], [300, 8])
+    forest = ExtraTreesClassifier(30, random_state=0).fit(rows, y)
+    trees = Trees.of(forest)
+    np.testing.assert_allclose(trees(NEW), forest.predict_proba(NEW)[:, 1], atol=1e-12)
+    np.testing.assert_allclose(trees(sp.csr_array(NEW)), forest.predict_proba(NEW)[:, 1], atol=1e-12)
+    assert set(trees.used) <= set(range(4))
+
+
+@pytest.mark.parametrize(
+    ("known", "text"),
+    [
+        (Z[:, :3], "known_outliers: X has 3 features"),
+        (np.full((1, 4), np.nan), "known_outliers: Input X contains NaN"),
+        (np.empty((0, 4)), "known_outliers: Found array with 0 sample"),
+        (Z[0], "known_outliers: Expected 2D array"),
+        (pd.DataFrame(Z, columns=list("abcd")), "known_outliers has named columns, and X has none. In a pipeline"),
+    ],
+    ids=range(5),
+)
+def test_what_cannot_be_rows_like_the_others_is_refused_and_the_model_stays(known, text):
+    found = AutoSlabSVM().fit(X)
+    before = found.score_samples(NEW)
+    with pytest.raises(ValueError, match=text):
+        found.fit(X * 2, known_outliers=known)
+    np.testing.assert_array_equal(found.score_samples(NEW), before)
+
+
+def test_frames_must_have_the_same_columns():
+    table = pd.DataFrame(X, columns=list("abcd"))
+    AutoSlabSVM().fit(table, known_outliers=pd.DataFrame(Z, columns=list("abcd")))
+    with pytest.raises(ValueError, match="known_outliers: The feature names should match"):
+        AutoSlabSVM().fit(table, known_outliers=pd.DataFrame(Z, columns=list("abce")))
+
+
+def test_a_classifier_that_says_no_sureness_is_refused():
+    class Silent(SVC):
+        decision_function = property()
+
+    with pytest.raises(ValueError, match="has neither decision_function nor predict_proba"):
+        AutoSlabSVM(classifier=Silent()).fit(X, known_outliers=Z)
+
+
+def test_in_a_pipeline_outliers_go_through_the_steps_by_name():
+    table = pd.DataFrame(X, columns=list("abcd")).assign(e=np.where(X[:, 0] > 0, "up", "down"))
+    known = pd.DataFrame(Z, columns=list("abcd")).assign(e="up")
+    encoder = TableEncoder().fit(table)
+    by_hand = AutoSlabSVM().fit(encoder.transform(table), known_outliers=encoder.transform(known))
+    with sklearn.config_context(enable_metadata_routing=True):
+        detector = AutoSlabSVM().set_fit_request(known_outliers=True)
+        pipeline = make_pipeline(TableEncoder(), detector, transform_input=["known_outliers"])
+        pipeline.fit(table, known_outliers=known)
+    np.testing.assert_array_equal(
+        pipeline.decision_function(known), by_hand.decision_function(encoder.transform(known))
+    )
+    with pytest.raises(ValueError, match="only X goes through the steps before"):
+        make_pipeline(TableEncoder(), AutoSlabSVM()).fit(table, autoslabsvm__known_outliers=known)
+
+
+@pytest.mark.parametrize("classifier", [None, SVC()], ids=str)
+def test_a_model_file_keeps_the_member(classifier, tmp_path):
+    found = AutoSlabSVM(classifier=classifier).fit(X, known_outliers=Z)
+    save(found, tmp_path / "model.slab")
+    loaded = load(tmp_path / "model.slab")
+    np.testing.assert_array_equal(loaded.decision_function(BAD), found.decision_function(BAD))
+    np.testing.assert_array_equal(loaded.explain(BAD), found.explain(BAD))
+    assert loaded.strange_to(BAD) == found.strange_to(BAD)
+    assert isinstance(loaded.members_[-1], OutlierClassifier)
+
+
+def test_a_file_is_refused_whose_trees_have_no_end(tmp_path, model):
+    broken = clone(model).fit(X, known_outliers=Z)
+    broken.members_[-1].trees_.left[5] = 0
+    save(broken, tmp_path / "model.slab")
+    with pytest.raises(ModelFileError, match="a node leads to one before it"):
+        load(tmp_path / "model.slab")
+
+
+def test_a_forest_of_the_users_is_kept_without_the_parameter(tmp_path):
+    found = AutoSlabSVM(classifier=ExtraTreesClassifier(10, random_state=0)).fit(X, known_outliers=Z)
+    with pytest.raises(ModelFileError, match=r"classifier is of the class .*ExtraTreesClassifier, which is not kept"):
+        save(found, tmp_path / "model.slab")
+    save(found.set_params(classifier=None), tmp_path / "model.slab")
+    np.testing.assert_array_equal(load(tmp_path / "model.slab").score_samples(NEW), found.score_samples(NEW))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_onnx_answers_as_the_model_does(model, dtype):
+    runtime = pytest.importorskip("onnxruntime")
+    rows = np.concatenate([NEW[:300], BAD[:100]]).astype(dtype)
+    session = runtime.InferenceSession(to_onnx(model, dtype=dtype).SerializeToString())
+    names = [one.name for one in session.get_outputs()]
+    scores = session.run(None, {session.get_inputs()[0].name: rows})[names.index("score_samples")]
+    np.testing.assert_allclose(np.ravel(scores), model.score_samples(rows), rtol=1e-3, atol=1e-3)
+    with pytest.raises(TypeError, match="OutlierClassifier has no form in ONNX"):
+        to_onnx(AutoSlabSVM(classifier=SVC()).fit(X, known_outliers=Z))
+
+
+class TestToLabel:
+    def test_it_asks_for_outliers_among_others(self, plain):
+        rows = np.concatenate([NEW[:450], 2.5 * normal(50, 9)])
+        asked = plain.to_label(rows, 20)
+        assert len(set(asked)) == 20
+        # Of twenty at random two are.
+        assert (asked >= 450).sum() >= 6
+
+    def test_twenty_copies_are_asked_for_once(self, plain):
+        rows = np.concatenate([NEW[:100], np.repeat(BAD[:1], 20, axis=0)])
+        assert (plain.to_label(rows, 15) >= 100).sum() <= 1
+
+    def test_fewer_rows_are_all_returned(self, plain):
+        assert sorted(plain.to_label(NEW[:3], 5)) == [0, 1, 2]
+        assert plain.to_label(np.repeat(NEW[:1], 3, axis=0), 2).shape == (2,)
+
+    def test_sparse_rows_are_asked_about_too(self):
+        rows = sp.random_array((200, 30), density=0.2, rng=0, format="csr")
+        assert len(AutoSlabSVM().fit(rows).to_label(rows[:50], 5)) == 5
+
+    @pytest.mark.parametrize("n", [0, -1, 1.5])
+    def test_a_number_of_rows_is_at_least_one(self, plain, n):
+        with pytest.raises(ValueError, match="n must be a whole number"):
+            plain.to_label(NEW[:5], n)

@@ -1,0 +1,195 @@
+"""What columns are taken for, as they come: numbers, times, identifiers, texts, and what is done with each."""
+
+import datetime
+import io
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from slabsvm import TableEncoder
+from slabsvm.files import load, save
+from slabsvm.tables import TableError
+from slabsvm.tables.columns import cells_of, places_of
+from slabsvm.tables.plan import Rules, taken
+from slabsvm.tables.texts import number_of
+
+N = 60
+DAYS = pd.date_range("2024-01-01 06:30", periods=N, freq="11h")
+
+
+def column(values, name="c", **rules):
+    """Return what a column is taken for."""
+    table = pd.DataFrame({name: values})
+    return taken(cells_of(table, places_of(table), name), Rules(**rules))
+
+
+TAKEN = {
+    "numbers": (np.arange(N), "number"),
+    "decimal commas": ([f"{n},5" for n in range(N)], "decimal comma"),
+    "thousands": ([f"1.{n:03},5" for n in range(N)], "decimal comma"),
+    "thousands with commas": ([f"1,{n:03}.5" for n in range(N)], "number"),
+    "numbers as texts": ([f"{n}.5" for n in range(N)], "number"),
+    "numbers and marks of gaps": ([f"{n}" for n in range(N - 3)] + ["-", "n.a.", "#DIV/0!"], "number"),
+    "durations": (pd.to_timedelta(np.arange(N), unit="h"), "number"),
+    "yes and no": (["yes", "no", "yes"] * (N // 3), "yes/no"),
+    "booleans": ([True, False] * (N // 2), "yes/no"),
+    "categories": (["matt", "gloss"] * (N // 2), "category"),
+    "names and numbers": (["a", "1", "b", "c"] * (N // 4), "category"),
+    "one value": (["A"] * N, "constant"),
+    "moments": (DAYS, "time"),
+    "moments with a zone": (DAYS.tz_localize("Europe/Berlin"), "time"),
+    "days": ([day.date() for day in DAYS], "time"),
+    "ISO": (DAYS.strftime("%Y-%m-%dT%H:%M:%SZ"), "time"),
+    "with points": (DAYS.strftime("%d.%m.%Y %H:%M"), "time"),
+    "with slashes": (DAYS.strftime("%m/%d/%y %I:%M %p"), "time"),
+    "times of day": (DAYS.strftime("%H:%M"), "time"),
+    "identifiers": ([f"P-{n}" for n in range(N)], "identifier"),
+    "long numbers": (2**62 + np.arange(N), "identifier"),
+    "free texts": ([f"seen by operator {n}" for n in range(N)], "text"),
+    "nothing": ([None] * N, "empty"),
+    "lists": ([[1]] * N, "other"),
+}
+
+
+@pytest.mark.parametrize("what", TAKEN)
+def test_a_column_is_taken_for_what_it_is(what):
+    values, kind = TAKEN[what]
+    assert column(values).kind() == kind
+
+
+@pytest.mark.parametrize("name", ["id", "ID", "part_id", "orderNr", "Part No", "serial", "index"])
+def test_whole_numbers_that_differ_below_such_a_name_are_identifiers_unless_they_are_kept(name):
+    assert column(1000 + np.arange(N), name).kind() == "identifier"
+    assert column(1000 + np.arange(N), name, keep=[name]).kind() == "number"
+    assert column(np.arange(N) // 2, name).kind() == "number"
+    assert column(np.arange(N) + 0.5, name).kind() == "number"
+
+
+@pytest.mark.parametrize("name", ["width", "humid", "rapid", "nitro", "turno"])
+def test_other_names_do_not_look_like_those_of_identifiers(name):
+    assert column(1000 + np.arange(N), name).kind() == "number"
+
+
+@pytest.mark.parametrize(
+    ("text", "writing", "number"),
+    [
+        ("1.5", ".", 1.5),
+        ("1,5", ".", None),
+        ("1,5", ",", 1.5),
+        ("-1,5e3", ",", -1500.0),
+        ("1.234,5", "1.234,5", 1234.5),
+        ("1.234", "1.234,5", 1234.0),
+        ("1.23", "1.234,5", 1.23),
+        ("1,234.5", "1,234.5", 1234.5),
+        ("1_000", ".", None),
+        (True, ",", None),
+        (7, ",", 7.0),
+    ],
+)
+def test_numbers_are_read_by_their_writing(text, writing, number):
+    assert number_of(text, writing) == number
+
+
+@pytest.mark.parametrize("what", ["moments", "moments with a zone", "ISO", "with points", "with slashes"])
+def test_times_become_points_on_circles_however_they_are_written(what):
+    found = TableEncoder().fit(pd.DataFrame({"t": TAKEN[what][0]}))
+    names = ["t hour (cos)", "t hour (sin)", "t weekday (cos)", "t weekday (sin)", "never met"]
+    assert list(found.get_feature_names_out()) == names
+    rows = found.transform(pd.DataFrame({"t": TAKEN[what][0]}))
+    hours = 2 * np.pi * (DAYS.hour + DAYS.minute / 60) / 24
+    days = 2 * np.pi * DAYS.day_of_week / 7
+    expected = [np.cos(hours), np.sin(hours), np.cos(days), np.sin(days), 0 * hours]
+    np.testing.assert_allclose(rows, np.transpose(expected), atol=1e-12)
+
+
+def test_parts_of_times_are_learned_where_the_rows_have_seen_them_return():
+    assert column(DAYS[:4]).kind() == "time"
+    assert "no hour and no weekday" in column(DAYS[:4]).done()
+    assert column(DAYS[:20]).parts == ("hour",)
+    assert column(DAYS).parts == ("hour", "weekday")
+    assert column(DAYS.normalize()).parts == ("weekday",)
+    assert column(DAYS.strftime("%H:%M")).parts == ("hour",)
+    assert column(DAYS, times=["elapsed"]).parts == ("elapsed",)
+    assert column(DAYS, times=[]).done() == "left out; --times hour,weekday takes its parts"
+    elapsed = TableEncoder(times=["elapsed"]).fit_transform(pd.DataFrame({"t": DAYS}))
+    np.testing.assert_allclose(elapsed[:, 0], np.arange(N) * 11 / 24, atol=1e-12)
+
+
+def test_gaps_among_times_are_in_the_middle_and_say_so():
+    table = pd.DataFrame({"t": [*DAYS.strftime("%d.%m.%Y %H:%M"), "-", None]})
+    encoder = TableEncoder().fit(table)
+    np.testing.assert_array_equal(encoder.transform(table)[-2:], [[0, 0, 0, 0, 1, 0]] * 2)
+
+
+def test_what_cannot_be_a_time_is_told():
+    table = pd.DataFrame({"t": DAYS.strftime("%Y-%m-%d %H:%M")})
+    encoder = TableEncoder().fit(table)
+    for wrong in ("2024-02-31 10:00", "noon", "2024-01-01 10:75"):
+        with pytest.raises(TableError, match=f"Row 2, column 't': '{wrong}' stands where the model learned times"):
+            encoder.transform(pd.DataFrame({"t": ["2024-05-01 10:00", wrong]}))
+    with pytest.raises(TableError, match="it holds numbers, where the model learned times"):
+        encoder.transform(pd.DataFrame({"t": [1.0]}))
+    with pytest.raises(ValueError, match="times are of hour, weekday, elapsed, and not 'minute'"):
+        TableEncoder(times=["minute"]).fit(table)
+
+
+def awkward():
+    draw = np.random.default_rng(0)
+    return pd.DataFrame(
+        {
+            "part_id": np.arange(N) + 1000,
+            "time": DAYS.strftime("%d.%m.%Y %H:%M"),
+            "width": [f"{value:.2f}".replace(".", ",") for value in draw.normal(10, 1, N)],
+            "weight": [*draw.normal(50, 3, N - 1).round(1).astype(str), "err"],
+            "note": [f"seen by operator {n}" for n in range(N)],
+            "empty": None,
+            "line": "A",
+        }
+    )
+
+
+def test_the_plan_is_a_line_for_each_column_and_says_what_is_wrong():
+    found = TableEncoder().planned(awkward())
+    kinds = {line[0]: line[1] for line in found.lines()}
+    assert kinds == {
+        "part_id": "identifier",
+        "time": "time",
+        "width": "decimal comma",
+        "weight": "?",
+        "note": "text",
+        "empty": "empty",
+        "line": "constant",
+    }
+    assert [error.remedy for error in found.errors] == [("gaps", "err")]
+    assert found.identifier() == "part_id"
+
+
+def test_the_plan_is_kept_with_the_model(tmp_path):
+    encoder = TableEncoder(gaps=["err"], drop=["line"], id_column="part_id").fit(awkward())
+    save(encoder, tmp_path / "e.slab")
+    again = load(tmp_path / "e.slab")
+    assert again.plan() == encoder.plan()
+    lines = {line[0]: line[2:] for line in again.plan().lines()}
+    assert lines["part_id"] == ("", "", "names the rows")
+    assert lines["line"] == ("", "", "left out, as asked")
+    assert lines["weight"][0] == "1"
+    assert lines["time"] == ("", "2024-01-01 06:30 to 2024-01-28 07:30", "its hour and its weekday")
+    np.testing.assert_array_equal(again.transform(awkward()), encoder.transform(awkward()))
+
+
+def test_a_frame_a_file_and_polars_are_taken_alike():
+    table = awkward().drop(columns="empty")
+    encoder = TableEncoder(gaps=["err"]).fit(table)
+    expected = encoder.transform(table)
+    for other in (pd.read_csv(io.StringIO(table.to_csv(index=False))), pl.from_pandas(table)):
+        again = TableEncoder(gaps=["err"]).fit(other)
+        assert [column.kind() for column in again.columns_] == [column.kind() for column in encoder.columns_]
+        np.testing.assert_array_equal(again.transform(other), expected)
+        np.testing.assert_array_equal(encoder.transform(other), expected)
+
+
+def test_days_of_a_calendar_are_told_from_months_by_any_that_are_no_month():
+    table = pd.DataFrame({"t": [datetime.date(2024, 1, day).strftime("%d/%m/%Y") for day in range(1, 32)]})
+    assert TableEncoder().fit(table).columns_[0].span() == "2024-01-01 to 2024-01-31"
