@@ -322,11 +322,21 @@ class _Rounds:
         known = self.face is not None and n_free == self.dual.n_samples
         if known or self.dual.n_samples > HELD or n_free > LARGE:
             return doubt
-        nearer = self._nearer(self.point)
-        if nearer is self.point or nearer.gap >= self.point.gap + doubt:
+        found = self._stepped(self._nearer(self.point))
+        if found is self.point or found.gap >= self.point.gap + doubt:
             return doubt
-        self.point, self.face = nearer, None
+        self.point, self.face = found, None
         return 0.0
+
+    def _stepped(self, point: Point) -> Point:
+        """Return the optimum of a point's face, if that is better: samples on a plane then lie on it to rounding."""
+        face = Face(self.dual, point.multipliers)
+        if len(face.samples) < 2:
+            return point
+        face.factor(self.gram.block(face.samples, face.samples), divide=self.gram.divide)
+        multipliers = face.step(point.multipliers, point.scores)
+        found = Point(self.dual, multipliers, self.dual.linear + self.gram.dot(self.dual.beta(multipliers)))
+        return min(found, point, key=lambda one: one.gap)
 
     def _why_stopped(self, *, stalled: bool) -> Status:
         if not stalled:
