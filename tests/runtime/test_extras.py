@@ -51,6 +51,7 @@ NEEDS = [
     ("plots", "matplotlib", drawn),
     ("tables", "pandas", read("rows.csv")),
     ("parquet", "pyarrow", read("rows.parquet")),
+    ("xlsx", "openpyxl", read("rows.xlsx")),
     ("onnx", "onnx", lambda _: to_onnx(OneClassSlabSVM().fit(X))),
     ("onnx", "skl2onnx", projected),
     ("pyod", "pyod", pyod_detector),

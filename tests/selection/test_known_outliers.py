@@ -31,7 +31,7 @@ def outliers(n, seed, d=4):
     return np.random.default_rng(seed).normal(1.2, 0.3, size=(n, d))
 
 
-X, Z = normal(300, 0), outliers(8, 1)
+X, Z = normal(450, 0), outliers(8, 1)
 NEW, BAD = normal(2000, 2), outliers(500, 3)
 
 
@@ -127,7 +127,7 @@ def test_a_known_outlier_among_the_rows_is_a_warning():
     assert doubtful.warning_.startswith("2 known outliers equal rows of X")
 
 
-@pytest.mark.parametrize("rows", [60, 300])
+@pytest.mark.parametrize("rows", [60, 450])
 def test_known_positives_are_learned_and_judge_nothing(rows):
     good, strange = X[:rows], np.random.default_rng(4).normal([4.0, 0, 0, 0], 0.2, size=(20, 4))
     taught = AutoSlabSVM().fit(good, known_outliers=Z, known_positives=strange)
@@ -137,7 +137,7 @@ def test_known_positives_are_learned_and_judge_nothing(rows):
     assert taught.score_samples(strange + 0.05).mean() > untaught.score_samples(strange + 0.05).mean() + 1
     assert (taught.predict(NEW) == 1).mean() == pytest.approx((untaught.predict(NEW) == 1).mean(), abs=0.04)
     joined = AutoSlabSVM().fit(np.concatenate([good, strange]))
-    # Had they a say, 20 strange rows of 320 would make the threshold more lenient.
+    # Had they a say, 20 strange rows of 470 would make the threshold more lenient.
     assert taught.expected_recall_ == pytest.approx(untaught.expected_recall_, abs=1e-9)
     assert joined.loo_scores_.shape == (rows + 20,)
 
@@ -154,7 +154,7 @@ def test_groups_are_left_out_whole():
 
 @pytest.mark.warns("of the samples repeat others, as they were given or by whole-number weights")
 def test_a_weight_is_as_good_as_copies():
-    weights = np.where(np.arange(300) % 3 == 0, 3.0, 1.0)
+    weights = np.where(np.arange(len(X)) % 3 == 0, 3.0, 1.0)
     weighted = AutoSlabSVM().fit(X, sample_weight=weights, known_outliers=Z, known_positives=BAD[:2])
     copied = AutoSlabSVM().fit(np.repeat(X, weights.astype(int), axis=0), known_outliers=Z, known_positives=BAD[:2])
     np.testing.assert_array_equal(weighted.score_samples(NEW), copied.score_samples(NEW))
@@ -207,7 +207,7 @@ def test_any_classifier_may_be_the_member(classifier, plain):
 
 
 def test_trees_score_as_scikit_learns_forest_does():
-    rows, y = np.concatenate([X, Z]).astype(np.float32), np.repeat([1, -1], [300, 8])
+    rows, y = np.concatenate([X, Z]).astype(np.float32), np.repeat([1, -1], [len(X), 8])
     forest = ExtraTreesClassifier(30, random_state=0).fit(rows, y)
     trees = Trees.of(forest)
     np.testing.assert_allclose(trees(NEW), forest.predict_proba(NEW)[:, 1], atol=1e-12)

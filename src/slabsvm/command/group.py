@@ -79,7 +79,7 @@ def slabsvm() -> None:
     slabsvm fit good.csv -o model.slab                  learn a table of good rows
     slabsvm score model.slab new.csv -o scored.csv      which new rows are not like these, and why
     slabsvm inspect model.slab --html model.html        what was learned, in pictures
-    slabsvm ask model.slab new.csv -o answers.csv       rows that someone should label, for `slabsvm learn`
+    slabsvm ask model.slab new.csv -o answers.csv       rows that someone should label
     slabsvm monitor model.slab stream.csv               when new rows are no longer like these
 
     `slabsvm explore` and `slabsvm demo` need no data. `demo` and `reproduce` are there where slabsvm-reproduction is
