@@ -81,7 +81,7 @@ class Driver:
 
 
 @dataclass
-class Tally:
+class ReasonCounts:
     """What speaks against the rejected rows of a table, piece by piece."""
 
     columns: tuple[Column, ...]

@@ -16,7 +16,7 @@ import click
 import numpy as np
 
 from slabsvm.command.fit import expected_recall
-from slabsvm.command.reasons import Outlier, Reason, Tally
+from slabsvm.command.reasons import Outlier, Reason, ReasonCounts
 from slabsvm.command.terminal import printable, read_no_more, say
 from slabsvm.detectors.explained import refuse_mixers, shares_of
 from slabsvm.tables.columns import Cells, TableError, cells_of, names_of, places_of
@@ -257,10 +257,10 @@ class Run:
     rows: int = 0
     rejected: int = 0
     ended: bool = False  # whether these are all rows
-    tally: Tally = field(init=False)
+    tally: ReasonCounts = field(init=False)
 
     def __post_init__(self) -> None:
-        self.tally = Tally(self.scorer.encoder.columns_)
+        self.tally = ReasonCounts(self.scorer.encoder.columns_)
 
     @property
     def share(self) -> float:
