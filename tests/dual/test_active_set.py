@@ -127,3 +127,16 @@ def test_what_both_planes_hold_of_a_sample_is_taken_from_both():
     assert not ActiveSet(dual, Dense(K), point, free_or_next(dual, point), 1e-9).possible or (multipliers > 0).all()
     found = optimum_from(dual, Dense(K), point, 1e-12)
     assert dual.relative(found.gap, found.objective, 1.0) <= 1e-10
+
+
+@pytest.mark.parametrize("epsilon", [0.95, 0.99, 1.05])
+def test_planes_that_are_one_are_found_so(epsilon):
+    # Where K is near the identity and epsilon near 1, both planes hold much of most samples.
+    X = LAYOUTS["cloud"](np.random.default_rng(2), 200)
+    K = problems.rbf(30.0)(X, X)
+    dual = one_class_slab(np.ones(200), 0.7, 0.6, epsilon)
+    start = begun(dual, K, 0, apart=False)
+    found = optimum_from(dual, Dense(K), start, 1e-12)
+    assert_feasible(found, K)
+    assert np.minimum(*found.multipliers).sum() > 0.1
+    assert dual.relative(found.gap, found.objective, 1.0) <= 1e-9

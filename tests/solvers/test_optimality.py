@@ -139,8 +139,6 @@ def test_a_solution_is_what_it_says_and_optimal_by_a_gap_recomputed_from_scratch
     assert_certificate_is_true(problem, solution)
     assert_every_sample_is_where_its_multiplier_says(problem, solution)
     true_gap = certificate.gap(problem.dual, problem.K, solution.multipliers)
-    if problem.name.startswith("199 ") and solution.status is Status.STALLED:
-        pytest.xfail("by BLAS kernels of Sandybridge the loop stalls at a gap of 1e-5 near epsilon 1, and says so")
     assert true_gap <= allowed_of(problem, solution.objective) + rounding(problem), solution.status
 
 
@@ -149,8 +147,6 @@ def test_a_solution_is_the_one_that_a_conic_solver_finds(
 ):
     difference = abs(solution.objective - reference.objective)
     # The reference is above the optimum by no more than its gap.
-    if problem.name.startswith("199 ") and solution.status is Status.STALLED:
-        pytest.xfail("by BLAS kernels of Sandybridge the loop stalls at a gap of 1e-5 near epsilon 1, and says so")
     assert difference <= allowed_of(problem, reference.objective) + reference.gap, solution.status
     assert_offsets_are_those_of(problem, solution, reference)
 

@@ -23,6 +23,7 @@ larger than a small part of what is allowed.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -323,6 +324,27 @@ class ActiveSet:
         return images
 
 
+def _optima(dual: Dual, gram: Gram, multipliers: FloatArray, scores: FloatArray, allowed: float) -> Iterator[Point]:
+    """Yield where paths lead from feasible multipliers: first from planes apart, and then from planes that are one.
+
+    What both planes hold of a sample is taken from both, and their sums are made up for on the path. A rough solution
+    ties planes that are apart, too; where they are one, there is too much to make up for.
+    """
+    beta = dual.beta(multipliers)
+    apart = Point(dual, np.maximum(dual.signs[:, None] * beta, 0.0), scores)
+    found = ActiveSet(dual, gram, apart, free_or_next(dual, apart), allowed).optimum()
+    if found is not None:
+        yield found
+    if dual.n_planes > 1 and ((multipliers > 0) & (multipliers < dual.caps)).all(axis=0).any():
+        # What counts of one plane is beta, and whether it is between the caps of both.
+        lowest, highest = np.sort(dual.signs[:, None] * dual.caps, axis=0)
+        inside = (beta > (1 - AT_BOUND) * lowest) & (beta < (1 - AT_BOUND) * highest)
+        one = ActiveSet(dual, gram, Point(dual, multipliers, scores), np.repeat(inside[None], 2, axis=0), allowed)
+        found = one.optimum()
+        if found is not None:
+            yield found
+
+
 def optimum_from(dual: Dual, gram: Gram, point: Point, tol: float) -> Point:
     """Return the optimum, or as near to a relative gap of tol as paths from a feasible point lead."""
     diagonal = float(gram.diagonal.mean())
@@ -333,12 +355,12 @@ def optimum_from(dual: Dual, gram: Gram, point: Point, tol: float) -> Point:
             break
         # A solver's scores of samples away from the planes may have the rounding of float32.
         scores = dual.linear + gram.dot(point.beta) if stage == 0 else point.scores
-        # What both planes hold of a sample is taken from both: their sums are made up for on the path.
-        apart = Point(dual, np.maximum(dual.signs[:, None] * point.beta, 0.0), scores)
         # Near an optimum less need be added.
         allowed = (POLISHED if gap > POLISHED else tol) * dual.scale(point.objective, diagonal)
-        found = ActiveSet(dual, gram, apart, free_or_next(dual, apart), allowed).optimum()
-        if found is None or not found.gap < point.gap:
+        found = next(
+            (one for one in _optima(dual, gram, point.multipliers, scores, allowed) if one.gap < point.gap), None
+        )
+        if found is None:
             break
         point = found
     return point
