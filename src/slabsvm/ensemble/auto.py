@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from numbers import Integral, Real
-from typing import Annotated, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -16,27 +16,26 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.data.distinct import distinct_rows
-from slabsvm.data.groups import Groups
 from slabsvm.data.passes import Local
 from slabsvm.detectors.base import Detector, checked_rows, parameters
 from slabsvm.detectors.one_class_svm import OneClassSVM
 from slabsvm.ensemble.asking import worth_labelling
-from slabsvm.ensemble.combination import Combination, Member, ranked, standardised, viewed
+from slabsvm.ensemble.combination import Combination, CombinedModel, Member, ranked, standardised, viewed
 from slabsvm.ensemble.dependence import DependenceDetector
 from slabsvm.ensemble.held_out import FOLDS, few_rows, scores_by_folds, thinned
-from slabsvm.ensemble.known import SHARE, OutlierClassifier, joined, labelled, left_out
+from slabsvm.ensemble.known import SHARE, OutlierClassifier, joined, labelled
+from slabsvm.ensemble.members import Role, left_out_scores, some_groups, some_of
 from slabsvm.ensemble.neighbours import NeighboursDetector
 from slabsvm.ensemble.sampled import Drawn, Sample
 from slabsvm.ensemble.surprise import Shares, Surprise
 from slabsvm.fitted.explanation import Explanation
-from slabsvm.fitted.model import Model, rounding_of
+from slabsvm.fitted.model import rounding_of
 from slabsvm.fitted.recall import foretold, too_uneven
 from slabsvm.fitted.sources import is_dask, rows_in_memory, rows_in_place, source_of
 from slabsvm.fitted.training import Training, whole_multiples
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.caller import counted, warn
-from slabsvm.runtime.fields import INLINE, Array, Number, Places
 from slabsvm.runtime.objects import atomic
 from slabsvm.runtime.sklearn_private import HasMethods, Interval, _fit_context, _num_samples
 from slabsvm.selection.criteria import RecallMissedWarning
@@ -53,69 +52,9 @@ BAG_ROWS = 500
 # Of more features than these, neighbours learn as many rows as a one-class SVM: with m rows in d dimensions the nearest
 # is at a distance that falls as m^(-1/d), which of half the rows is less than .2 % more.
 MANY_FEATURES = 400
-# Of rows in groups whole groups are learned, until these are so many rows, and so many groups where there are.
-LEAST_GROUPS = 30
 # In each view so many bags, of one in so many features.
 BAGS = 3
 ONE_IN = 3
-
-
-@dataclass(frozen=True, kw_only=True)
-class CombinedModel(Model):
-    """Fitted members, and what their mean was calibrated by.
-
-    Attributes
-    ----------
-    combination : Combination
-    by_folds : bool
-        Whether loo_scores are those of rows in folds that were not learned.
-    weights : (n_samples,) array of float64, or None
-        How much each row counts in p-values; None where all do alike.
-    n_groups : int or None
-    expected_recall : float
-    recall_error : float or None
-        Its standard error; None in models that were saved by version 0.1.
-    sample : (n,) array of intp or None
-    one_point : bool
-        Whether all rows are equal.
-    """
-
-    # p-values need them.
-    loo_scores: Annotated[FloatArray | None, Array("rows", holds="any")]
-    combination: Annotated[Combination, INLINE]
-    by_folds: bool
-    weights: Annotated[FloatArray | None, Array("rows")]
-    n_groups: Annotated[int | None, Number(least=2)]
-    expected_recall: float
-    recall_error: float | None
-    sample: Annotated[IndexArray | None, Places("learned", below="rows")]
-    one_point: bool
-
-    def attributes(self) -> dict[str, Any]:
-        """Return the public attributes, by their names."""
-        members = [member.detector for member in self.combination.members]
-        return {
-            **super().attributes(),
-            "members_": members,
-            "gammas_": np.array([member.gamma_ for member in members if hasattr(member, "gamma_")]),
-            "expected_recall_": self.expected_recall,
-            "expected_recall_error_": self.recall_error,
-            "sample_": self.sample,
-        }
-
-
-@dataclass(frozen=True)
-class Role:
-    """What a member is to be: an unfitted detector, its view, columns and weight, and what it learns.
-
-    rows are the numbers of distinct samples, or of groups where rows come in groups.
-    """
-
-    detector: Any
-    view: int
-    columns: IndexArray | None
-    weight: float
-    rows: IndexArray
 
 
 @parameters
@@ -540,7 +479,7 @@ class AutoSlabSVM(WithProgress, Detector):
         members, total = [], np.zeros(len(masses))
         for role in roles:
             outliers = None if training.outliers is None else viewed(views[role.view], training.outliers)
-            scores = _left_out(role, rows[role.view], training, outliers)
+            scores = left_out_scores(role, rows[role.view], training, outliers)
             # Distances are in the unit of a view, in which a feature's deviation is 1 or, of its ranks, nearly so.
             unit = 1.0 if isinstance(role.detector, NeighboursDetector) else 0.0
             surprise = Surprise.of(scores, masses, training.n_counted, unit=unit)
@@ -560,10 +499,10 @@ class AutoSlabSVM(WithProgress, Detector):
         of_classifier = 0.0 if training.outliers is None else SHARE
         share = (1.0 - of_classifier) / (n_views * (2 + (n_bags > 0)) + depends)
         if training.groups is None:
-            some = partial(_some, n_samples)
+            some = partial(some_of, n_samples)
         else:
             order = np.random.default_rng(self._seed()).permutation(training.groups.count)
-            some = partial(_some_groups, training.groups, order)
+            some = partial(some_groups, training.groups, order)
         width = max(1, round(len(varying) / ONE_IN))
         neighbour_rows = NEIGHBOUR_ROWS if samples.shape[1] <= MANY_FEATURES else SVM_ROWS
         for view in range(n_views):
@@ -635,64 +574,3 @@ class AutoSlabSVM(WithProgress, Detector):
 
     def _checked(self, X: Any, *, reset: bool, accept_sparse: str | bool = "csr") -> Any:
         return checked_rows(self, X, reset=reset, least=LEAST_ROWS, accept_sparse=accept_sparse)
-
-
-def _left_out(role: Role, rows: Any, training: Training, outliers: Any) -> FloatArray:
-    """Fit a member to a view's rows, and return what each of what is `counted` scores without itself, (p,)."""
-    detector = role.detector
-    rows = rows if role.columns is None else np.take(rows, role.columns, axis=1)
-    if training.groups is not None:
-        return _left_out_groups(role, rows, training, training.groups, outliers)
-    # A single one is given twice, which is no other problem.
-    some = role.rows if len(role.rows) > 1 else np.zeros(2, dtype=np.intp)
-    weights = training.distinct.weights[some]
-    if isinstance(detector, OutlierClassifier):
-        own = left_out(detector, rows[some], outliers, weights, np.arange(len(some)))
-    else:
-        own = _as_part(detector, rows[some], weights)
-    if isinstance(detector, OneClassSVM | OutlierClassifier):
-        # Its left-out scores are without all copies of a row; a new row that repeats one scores as this does.
-        own = np.where(training.counts[some] > 1, detector.score_samples(rows[some]), own)
-    scores = np.empty(rows.shape[0])
-    scores[some] = own
-    others = np.ones(len(scores), dtype=bool)
-    others[some] = False
-    if others.any():
-        scores[others] = detector.score_samples(rows[others])
-    return scores
-
-
-def _as_part(detector: Detector, X: Any, weights: FloatArray, groups: Any = None) -> FloatArray:
-    """Fit a member to rows, and return their left-out scores, (n,)."""
-    detector.fit_training(detector.training(X, weights, groups), part=True)
-    return detector.loo_scores_
-
-
-def _left_out_groups(role: Role, rows: Any, training: Training, groups: Groups, outliers: Any) -> FloatArray:
-    """Fit a member to some groups, and return what each of what is `counted` scores without its own, (p,)."""
-    names, detector = training.names, role.detector
-    assert names is not None
-    some = np.flatnonzero(np.isin(names, role.rows))
-    own = np.full(len(names), np.nan)
-    if isinstance(detector, OutlierClassifier):
-        own[some] = left_out(detector, rows[some], outliers, training.weights[some], names[some])
-    else:
-        own[some] = _as_part(detector, rows[some], training.weights[some], names[some])
-    scores = own[groups.representatives]
-    others = np.flatnonzero(~np.isin(groups.numbers, role.rows))
-    if len(others):
-        scores[others] = detector.score_samples(rows[groups.representatives[others]])
-    return scores
-
-
-def _some_groups(groups: Groups, order: IndexArray, most: int, turn: int = 0) -> IndexArray:
-    """Return the numbers of the groups that a member learns: of about so many samples, others in each turn."""
-    n_samples = np.cumsum(np.diff(groups.starts)[order])
-    n_groups = max(int(np.searchsorted(n_samples, most, side="right")), LEAST_GROUPS)
-    return order if n_groups >= len(order) else order[np.arange(turn * n_groups, (turn + 1) * n_groups) % len(order)]
-
-
-def _some(n_samples: int, most: int, turn: int = 0) -> IndexArray:
-    """Return which of distinct samples a member learns: most of them, others in each turn."""
-    # Their order is a hash, and as good as random.
-    return np.arange(n_samples) if n_samples <= most else np.arange(turn * most, (turn + 1) * most) % n_samples

@@ -27,11 +27,12 @@ from slabsvm.ensemble.neighbours import NeighboursDetector
 from slabsvm.ensemble.normal_scores import NormalScores
 from slabsvm.ensemble.surprise import Surprise
 from slabsvm.fitted.explanation import Explanation
+from slabsvm.fitted.model import Model
 from slabsvm.fitted.sources import refuse_what_is_not_finite
 from slabsvm.fitted.training import Training
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.caller import counted
-from slabsvm.runtime.fields import FittedEstimator, Many, Number, Places
+from slabsvm.runtime.fields import INLINE, Array, FittedEstimator, Many, Number, Places
 
 # The half range of a feature must be between these: then its square, and a sum of a million squares, are in float64.
 SQUARED = (1e-150, 1e150)
@@ -216,3 +217,47 @@ def viewed(view: Any, X: Any) -> Any:
             rows = view.transform(X)
     largest = np.finfo(rows.dtype).max
     return np.clip(rows, -largest, largest, out=rows)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CombinedModel(Model):
+    """Fitted members, and what their mean was calibrated by.
+
+    Attributes
+    ----------
+    combination : Combination
+    by_folds : bool
+        Whether loo_scores are those of rows in folds that were not learned.
+    weights : (n_samples,) array of float64, or None
+        How much each row counts in p-values; None where all do alike.
+    n_groups : int or None
+    expected_recall : float
+    recall_error : float or None
+        Its standard error; None in models that were saved by version 0.1.
+    sample : (n,) array of intp or None
+    one_point : bool
+        Whether all rows are equal.
+    """
+
+    # p-values need them.
+    loo_scores: Annotated[FloatArray | None, Array("rows", holds="any")]
+    combination: Annotated[Combination, INLINE]
+    by_folds: bool
+    weights: Annotated[FloatArray | None, Array("rows")]
+    n_groups: Annotated[int | None, Number(least=2)]
+    expected_recall: float
+    recall_error: float | None
+    sample: Annotated[IndexArray | None, Places("learned", below="rows")]
+    one_point: bool
+
+    def attributes(self) -> dict[str, Any]:
+        """Return the public attributes, by their names."""
+        members = [member.detector for member in self.combination.members]
+        return {
+            **super().attributes(),
+            "members_": members,
+            "gammas_": np.array([member.gamma_ for member in members if hasattr(member, "gamma_")]),
+            "expected_recall_": self.expected_recall,
+            "expected_recall_error_": self.recall_error,
+            "sample_": self.sample,
+        }

@@ -19,8 +19,7 @@ from slabsvm.detectors.base import Detector
 from slabsvm.detectors.kernel_density import Density
 from slabsvm.detectors.kernel_pca import Subspace
 from slabsvm.detectors.support_vectors import SupportVectorDetector
-from slabsvm.ensemble.auto import CombinedModel
-from slabsvm.ensemble.combination import Combination, Member
+from slabsvm.ensemble.combination import Combination, CombinedModel, Member
 from slabsvm.ensemble.dependence import DependenceModel
 from slabsvm.ensemble.known import Trees
 from slabsvm.ensemble.surprise import Surprise
