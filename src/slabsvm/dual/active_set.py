@@ -54,8 +54,8 @@ TOLD_APART = 1e-2
 LEAST, MOST = 1e-12, 1e-2
 # Events on a path: most have less than five.
 EVENTS = 100
-# Samples nearest to a plane whose columns are computed at first. A path that is short of a column starts again: with
-# twice the columns each time, or so many more, it seldom does.
+# Samples nearest to a plane whose columns are computed at first. A path that is short of a column starts again: with so
+# many more, or twice as many, it seldom does.
 NEAR, MORE = 32, 64
 # Bytes of K that are held at once, and of columns that are computed at once.
 BLOCK_BYTES, COLUMN_BYTES = 2**26, 2**28
@@ -191,6 +191,8 @@ class ActiveSet:
             short = settle(self.base(distances), drive, now, EVENTS, end)
             if short < 0:
                 break
+            if self.columns.shape[1] > 2 * self.room:
+                return None
             self.compute(np.append(self.more(nearest), short))
         # Multipliers at a bound are there, and not next to it.
         status = end.status
@@ -255,8 +257,9 @@ class ActiveSet:
         return np.argsort(np.abs(distances).min(axis=0) + 1e300 * self.on_face, kind="stable")
 
     def more(self, nearest: IndexArray) -> IndexArray:
-        """Return which columns to compute besides those that paths are short of: as many as there are, or MORE."""
-        return nearest[self.place[nearest] < 0][: min(self.columns.shape[1], MORE, self.room // 4)]
+        """Return which columns to compute besides those that paths are short of: MORE, while there is room."""
+        present = self.columns.shape[1]
+        return nearest[self.place[nearest] < 0][: max(0, min(present, MORE, self.room - present))]
 
     def compute(self, wanted: IndexArray) -> None:
         """Compute the columns of P of some samples, and of planes, from m on."""

@@ -1,12 +1,12 @@
-"""The loop: descend on a working set, step on its face, update all scores, until the gap is small enough.
+"""The loop: descend on a working set, follow paths of the active set, update all scores, until the gap is small enough.
 
 The problem is the Dual. A large one is first solved over a sample of the data; its scores tell which samples can become
 support vectors. These candidates are solved next, and then rounds over all samples close the gap. In a round, the
 working set is every variable strictly inside its box and the samples that violate optimality most, or come nearest to
 it. (With fewer variables, convergence is 2 to 20 times slower, or fails.) The compiled descent solves the working set's
-block of K; where it has cost as much as a Cholesky factor of the free samples, a step on their face follows; and one
-product updates the scores of all samples. The promise: the multipliers are feasible, and the reported gap is that of
-the scores of all samples.
+block of K, and one product updates the scores of all samples. Where all of K is held and the descent has cost as much
+as a Cholesky factor of the free samples, paths of the active set follow. The promise: the multipliers are feasible, and
+the reported gap is that of the scores of all samples.
 """
 
 from __future__ import annotations

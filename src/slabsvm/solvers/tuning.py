@@ -26,8 +26,8 @@ class Tuning:
         The descent on all samples goes down to this share of tol; on a part, which is not worth solving to the end, to
         this share of tol or this share of the gap that it starts from, or less where samples take turns.
     face_cost : float
-        A sample in one step of the descent costs so many multiplications of a Cholesky factor (1.7 ns). A step on the
-        face is taken where its factor costs no more than the descent since the last one.
+        A sample in one step of the descent costs so many multiplications of a Cholesky factor (1.7 ns). Paths of the
+        active set are followed where a factor costs no more than the descent since the last ones.
     patience, progress : float
         Rounds without this much less gap after which a fit is called stalled; turns of all, where samples take turns.
     single_gap : float

@@ -65,7 +65,7 @@ def kind_of(hint: Any) -> Kind:
     note = next((one for one in notes if not isinstance(one, fields.Mark)), None)
     options = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
     if type(None) in options:
-        others: Any = Union[tuple(one for one in options if one is not type(None))]  # noqa: UP007, of what is known here
+        others: Any = Union[tuple(one for one in options if one is not type(None))]  # noqa: UP007  # | takes no tuple
         kind = kind_of(others if note is None else Annotated[others, note])
         return Optional(kind, for_training=fields.FOR_TRAINING in notes)
     if isinstance(note, Kind):
