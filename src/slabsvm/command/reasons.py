@@ -128,13 +128,15 @@ class ReasonCounts:
         self.outliers = nsmallest(MOST_ROWS, [*self.outliers, *outliers], key=lambda one: (one.decision, one.row))
 
     def drivers(self) -> list[Driver]:
-        """Return the columns that speak against the rows, the heaviest first."""
+        """Return the columns that speak against the rows, the heaviest first; equal percentages in the table's order."""
         total = self.blame.sum()
-        order = [int(place) for place in np.argsort(-self.blame, kind="stable") if self.blame[place] > 0]
+        if not total > 0:
+            return []
+        parts = self.blame / total
         return [
-            Driver(self.columns[place], float(self.blame[place] / total), self.ways[place], self._example(place))
-            for place in order
-            if self.blame[place] >= LEAST * total
+            Driver(self.columns[place], float(parts[place]), self.ways[place], self._example(place))
+            for place in np.argsort(-np.round(parts, 2), kind="stable").tolist()
+            if parts[place] >= LEAST
         ]
 
     def _example(self, place: int) -> str:
