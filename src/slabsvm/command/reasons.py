@@ -128,7 +128,7 @@ class ReasonCounts:
         self.outliers = nsmallest(MOST_ROWS, [*self.outliers, *outliers], key=lambda one: (one.decision, one.row))
 
     def drivers(self) -> list[Driver]:
-        """Return the columns that speak against the rows, the heaviest first; equal percentages in the table's order."""
+        """Return the columns that speak against the rows, the heaviest first; equal percentages in table order."""
         total = self.blame.sum()
         if not total > 0:
             return []
