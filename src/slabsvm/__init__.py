@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from slabsvm.ensemble.windowed import WindowedDetector
     from slabsvm.monitoring.monitor import DriftMonitor
     from slabsvm.openset.classifier import OpenSetClassifier
-    from slabsvm.runtime.extras import ExtraMissingError
+    from slabsvm.runtime.caller import ExtraMissingError
     from slabsvm.selection.folds import DistinctKFold, LeakageWarning
     from slabsvm.selection.search import LabelFreeSearchCV
     from slabsvm.tables.encoder import TableEncoder
@@ -81,7 +81,7 @@ HOMES = {
     "DependenceDetector": "ensemble.dependence",
     "DistinctKFold": "selection.folds",
     "DriftMonitor": "monitoring.monitor",
-    "ExtraMissingError": "runtime.extras",
+    "ExtraMissingError": "runtime.caller",
     "KernelDensityDetector": "detectors.kernel_density",
     "KernelPCADetector": "detectors.kernel_pca",
     "LabelFreeSearchCV": "selection.search",

@@ -8,7 +8,7 @@ from sklearn.exceptions import NotFittedError
 
 from slabsvm import CalibrationWarning, ConformalDetector, OneClassSVM, benjamini_hochberg
 from slabsvm.conformal import detector as calibrating
-from slabsvm.conformal.held_out import folds_of, given_of, halves_of
+from slabsvm.conformal.held_out import given_of, splits_of
 
 pytestmark = pytest.mark.numeric
 
@@ -119,30 +119,34 @@ def test_of_training_rows_those_are_accepted_that_score_more_than_the_largest_re
 # Which rows are held out
 
 
+def splits(rows, groups=None, *, method="split", share=0.5, cv=5):
+    given = given_of(rows, groups, {})
+    return splits_of(given, method=method, cv=cv, share=share, random=np.random.RandomState(0))
+
+
 @pytest.mark.parametrize(("share", "held"), [(0.3, 3), (0.39, 3), (0.01, 1), (0.8, 8)])
 def test_the_share_that_is_held_out_is_rounded_down_and_never_nothing(share, held):
-    ((learned, held_out),) = halves_of(np.zeros((10, 1)), None, share=share, random=np.random.RandomState(0))
+    ((learned, held_out),) = splits(np.arange(10.0)[:, None], share=share)
     assert len(held_out) == held
     np.testing.assert_array_equal(np.sort(np.concatenate([learned, held_out])), np.arange(10))
 
 
 def test_whole_groups_are_held_out():
-    groups = np.array([2, 2, 0, 1, 1, 0])
-    ((learned, held_out),) = halves_of(np.zeros((6, 1)), groups, share=0.4, random=np.random.RandomState(0))
+    rows, groups = np.zeros((6, 1)), np.array([2, 2, 0, 1, 1, 0])
+    ((learned, held_out),) = splits(rows, groups, share=0.4)
     assert len(np.unique(groups[held_out])) == 1
     assert not np.isin(groups[learned], groups[held_out]).any()
-    folds = folds_of(np.zeros((6, 1)), groups, cv=5, random=np.random.RandomState(0))
-    assert [len(held_out) for _, held_out in folds] == [2, 2, 2]
+    assert [len(held_out) for _, held_out in splits(rows, groups, method="cross")] == [2, 2, 2]
     # Two groups will do, one to learn and one to hold out; of rows two are learned at least.
-    assert len(folds_of(np.zeros((4, 1)), np.array([0, 0, 1, 1]), cv=2, random=np.random.RandomState(0))) == 2
+    assert len(splits(rows[:4], [0, 0, 1, 1], method="cross", cv=2)) == 2
     with pytest.raises(ValueError, match="at least 1 groups"):
-        halves_of(np.zeros((4, 1)), np.zeros(4, dtype=int), share=0.5, random=np.random.RandomState(0))
+        splits(rows[:4], np.zeros(4))
     with pytest.raises(ValueError, match="n_samples = 2 with method='split': at least 2 samples"):
-        halves_of(np.zeros((2, 1)), None, share=0.5, random=np.random.RandomState(0))
+        splits(np.zeros((2, 1)))
 
 
 def test_folds_are_no_more_than_rows_and_hold_each_out_once():
-    folds = folds_of(np.zeros((3, 1)), None, cv=5, random=np.random.RandomState(0))
+    folds = splits(np.arange(3.0)[:, None], method="cross")
     np.testing.assert_array_equal(np.sort(np.concatenate([held for _, held in folds])), np.arange(3))
     assert [len(learned) for learned, _ in folds] == [2, 2, 2]
 

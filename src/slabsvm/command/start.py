@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from slabsvm.command.stopping import end_in_order, nothing_begun
-from slabsvm.runtime.extras import ExtraMissingError, require
+from slabsvm.runtime.caller import ExtraMissingError, require
 
 
 def main() -> None:

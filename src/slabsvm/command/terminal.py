@@ -18,8 +18,7 @@ import click
 
 from slabsvm.command.stopping import INTERRUPTED
 from slabsvm.data.files import is_stream
-from slabsvm.runtime.caller import counted, escaped
-from slabsvm.runtime.extras import ExtraMissingError
+from slabsvm.runtime.caller import ExtraMissingError, counted, escaped
 
 # Where a click context keeps the words of the command line.
 WORDS = "slabsvm.words"

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -31,9 +30,8 @@ from slabsvm.conformal.held_out import (
     by_leave_one_out,
     by_prefit,
     by_splits,
-    folds_of,
     given_of,
-    halves_of,
+    splits_of,
 )
 from slabsvm.conformal.p_values import (
     WHOLE,
@@ -49,13 +47,13 @@ from slabsvm.conformal.p_values import (
 )
 from slabsvm.conformal.remoteness import deciding_reach, far_rows, innermost, largest_answer, limit_of
 from slabsvm.conformal.wrapping import (
+    BY_CHANCE,
+    FAR_REMEDY,
+    MOST_SAMPLES,
+    REACH_REMEDY,
     CalibrationWarning,
     Wrapping,
-    far_accepted,
     found_no_direction,
-    out_of_reach,
-    too_few,
-    without_direction,
 )
 from slabsvm.detectors.answers import answer, refuse_classifier
 from slabsvm.detectors.base import Detector, SlabCollapseWarning, parameters, rows_of, scale_by_few
@@ -345,36 +343,10 @@ class ConformalDetector(OutlierMixin, Wrapping):
         members = self._calibrate(given)
         for doubt in self._doubts():
             warn(doubt, CalibrationWarning)
-        texts = (
-            self._misjudged_repeats(X, members[0]),
-            self._nearly_copied(given),
-            self._scale_by_few(X),
-            self._uneven(given, np.concatenate([member.weights for member in members])),
-        )
-        for text in texts:
+        for text in self._odd_rows(given, members):
             if text:
                 warn(text, SlabCollapseWarning)
         return members
-
-    def _scale_by_few(self, X: Any) -> str:
-        """Return a warning where a few rows make the scale, which a fit that was given has said itself, or nothing."""
-        model, rows = innermost(self.estimators_[0], X)
-        # A kernel matrix has no features, and its model knows columns of it alone.
-        if self.method == "prefit" or not isinstance(model, Detector) or get_tags(model).input_tags.pairwise:
-            return ""
-        return scale_by_few(model, rows_of(model, rows))
-
-    def _uneven(self, given: Given, weights: FloatArray) -> str:
-        """Return a warning where calibration rows of such weights are worth too few of equal weights, or nothing."""
-        if given.groups is not None or self.offset_ == 0 or alike(weights):
-            return ""
-        text = too_uneven(weights, 1.0 - self.alpha)
-        return text if text and not given.may_be_counts else ""
-
-    def _accepts(self, scores: FloatArray, reach: FloatArray) -> BoolArray:
-        """Return whether rows are accepted, (n,), of these scores by models that have not learned them."""
-        lower, upper = pooled(self.rankings_).tails(scores, reach)
-        return np.asarray(self._combined([lower], [upper]) > self.offset_ * (1 + WHOLE))
 
     def _calibrate(self, given: Given) -> Sequence[Calibrated]:
         """Learn and calibrate, and return the fitted detectors with the positives that they have not learned."""
@@ -383,16 +355,15 @@ class ConformalDetector(OutlierMixin, Wrapping):
         self.calibration_scores_ = [np.sort(member.scores) for member in members]
         self.rankings_ = [ranked(member.scores, member.deciding_reach, member.weights) for member in members]
         self.held_out_ = [member.held_out for member in members]
-        # A kernel matrix's columns belong to training rows, of which each model has learned some.
-        pairwise = get_tags(self._detector).input_tags.pairwise
         # Rows that are held out by the user repeat learned ones as new rows do.
         self.repeats_ = 0.0 if self.method == "prefit" else given.repeats
-        self.columns_ = [member.learned if pairwise else None for member in members]
+        # A kernel matrix's columns belong to training rows, of which each model has learned some.
+        self.columns_ = [member.learned if self._pairwise else None for member in members]
         total = sum(ranking.total for ranking in self.rankings_)
         self.n_calibration_ = whole_down(total)
         self.out_of_reach_ = sum(float(member.weights[member.reach < np.inf].sum()) for member in members) / total
         self.offset_ = self.level(self.alpha)
-        self.far_p_value_ = largest_answer(self.p_values, far_rows(given.X, pairwise=pairwise))
+        self.far_p_value_ = largest_answer(self.p_values, far_rows(given.X, pairwise=self._pairwise))
         return members
 
     def _members(self, given: Given) -> Sequence[Calibrated]:
@@ -401,10 +372,13 @@ class ConformalDetector(OutlierMixin, Wrapping):
         if self.method == "leave-one-out":
             return [by_leave_one_out(self._detector, given)]
         random = check_random_state(self.random_state)
-        folds = partial(folds_of, cv=self.cv, random=random)
-        halves = partial(halves_of, share=self.calibration_size, random=random)
-        splits = given.splits(folds if self.method == "cross" else halves)
+        splits = splits_of(given, method=self.method, cv=self.cv, share=self.calibration_size, random=random)
         return by_splits(self._detector, given, splits, self.n_jobs)
+
+    def _accepts(self, scores: FloatArray, reach: FloatArray) -> BoolArray:
+        """Return whether rows are accepted, (n,), of these scores by models that have not learned them."""
+        lower, upper = pooled(self.rankings_).tails(scores, reach)
+        return np.asarray(self._combined([lower], [upper]) > self.offset_ * (1 + WHOLE))
 
     def _sufficient_level(self, alpha: float | None) -> float:
         """Return the level of a rate, the detector's own for None, and warn where there is none."""
@@ -415,21 +389,49 @@ class ConformalDetector(OutlierMixin, Wrapping):
         return level
 
     def _too_few(self, alpha: float) -> str:
-        return too_few(self.n_calibration_, self.smallest_p_value_, alpha, self._sides)
+        """Return the warning where no p-value is as small as alpha."""
+        needed = int(np.ceil(min(self._sides / alpha, MOST_SAMPLES) - WHOLE)) - 1
+        return (
+            f"Nothing will be rejected: with {self.n_calibration_} calibration samples the smallest p-value is "
+            f"{self.smallest_p_value_:.3g}, and alpha is {alpha:g}. Give at least {needed} calibration samples "
+            "(groups, where these were given), or a larger alpha; 'cross' and 'leave-one-out' calibrate on every row."
+        )
 
     def _doubts(self) -> list[str]:
-        """Return the texts of the warnings after calibration."""
+        """Return the warnings after calibration."""
         if self.offset_ == 0:
             return [self._too_few(self.alpha)]
         doubts = []
         warned, n_fits = found_no_direction(self.estimators_), len(self.estimators_)
         if warned:
-            doubts.append(without_direction(warned, n_fits))
+            fits = "The fit" if n_fits == 1 else f"{len(warned)} of {n_fits} fits"
+            doubts.append(f"{fits} of the estimator found w = 0: {BY_CHANCE}. The fit's own warning: {warned[0]}")
         if self.far_p_value_ > self.offset_ * (1 + WHOLE) and len(warned) < n_fits:
-            doubts.append(far_accepted(self.far_p_value_, self.alpha))
+            doubts.append(
+                f"Rows infinitely far away are accepted: one has the p-value {self.far_p_value_:.3g}, and alpha is "
+                f"{self.alpha:g}. {FAR_REMEDY}"
+            )
         if self.out_of_reach_ > self.alpha:
-            doubts.append(out_of_reach(self.out_of_reach_))
+            share = f"{self.out_of_reach_:.0%} of the calibration samples"
+            doubts.append(f"{share} are out of the kernel's reach. {REACH_REMEDY}")
         return doubts
+
+    def _odd_rows(self, given: Given, members: Sequence[Calibrated]) -> list[str]:
+        """Return warnings of rows by which a calibration is not what it seems, or empty texts."""
+        texts = [self._misjudged_repeats(given.X, members[0])]
+        if self.method != "prefit":
+            # A fit that was given has said itself that a few rows make its scale.
+            model, rows = innermost(self.estimators_[0], given.X)
+            if isinstance(model, Detector) and not get_tags(model).input_tags.pairwise:
+                texts.append(scale_by_few(model, rows_of(model, rows)))
+        if given.groups is not None or self.offset_ == 0:
+            return texts
+        if self.method != "prefit":
+            remedy = "Give each row once, or name the copies of each as groups: fit(X, groups=...)."
+            texts.append(nearly_copied(given.near_copies(pairwise=self._pairwise), remedy))
+        weights = np.concatenate([member.weights for member in members])
+        uneven = "" if alike(weights) else too_uneven(weights, 1.0 - self.alpha)
+        return [*texts, uneven] if uneven and not given.may_be_counts else texts
 
     def _misjudged_repeats(self, X: Any, calibrated: Calibrated) -> str:
         """Return a warning where leave-one-out scores misjudge rows that repeat, or nothing."""
@@ -451,12 +453,9 @@ class ConformalDetector(OutlierMixin, Wrapping):
             held_out="method='prefit'",
         )
 
-    def _nearly_copied(self, given: Given) -> str:
-        """Return a warning where the near copies of rows held out were learned, or nothing."""
-        if self.method == "prefit" or given.groups is not None or self.offset_ == 0:
-            return ""
-        share = given.near_copies(pairwise=get_tags(self._detector).input_tags.pairwise)
-        return nearly_copied(share, "Give each row once, or name the copies of each as groups: fit(X, groups=...).")
+    @property
+    def _pairwise(self) -> bool:
+        return bool(get_tags(self._detector).input_tags.pairwise)
 
     @property
     def _sides(self) -> int:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
@@ -29,37 +29,27 @@ from slabsvm.runtime.objects import cached_property
 from slabsvm.runtime.parallel import parallel
 from slabsvm.runtime.sklearn_private import _check_method_params, _num_samples, _safe_indexing, _safe_split
 
+# Distinct rows of which some can be held out, and some learned.
+FEWEST_DISTINCT = 3
+
 
 @dataclass(frozen=True)
 class Calibrated:
-    """A fitted detector, and positives that it has not learned."""
+    """A fitted detector, and n positives of some weight that it has not learned."""
 
-    detector: Any  # fitted detector
-    # (n,) of these positives
-    scores: FloatArray
+    detector: Any
+    scores: FloatArray  # (n,)
     reach: FloatArray  # (n,): the log kernel mass of those out of the detector's reach, and infinity for the others
-    weights: FloatArray
+    weights: FloatArray  # (n,)
     held_out: IndexArray  # (n,): which of the rows that were given they are
     learned: IndexArray | None = None  # the rows that the detector has learned, or None where these are all of its rows
-    # Which of the rows that it has learned are the same sample; of "leave-one-out" without groups alone
+    # Which of the rows that it has learned are the same sample; of "leave-one-out" without groups alone.
     distinct: Distinct | None = None
 
     @property
     def deciding_reach(self) -> FloatArray:
         """The reach where rows are ordered by it, and infinity where scores alone order them."""
         return self.reach if needs_reach(self.detector) else np.full(len(self.scores), np.inf)
-
-    @property
-    def counted(self) -> Calibrated:
-        """The same without the positives of no weight."""
-        kept = self.weights > 0
-        return replace(
-            self,
-            scores=self.scores[kept],
-            reach=self.reach[kept],
-            weights=self.weights[kept],
-            held_out=self.held_out[kept],
-        )
 
     def leave_out_learned(self, X: Any, scores: FloatArray, reach: FloatArray) -> None:
         """Put the left-out scores of the rows that the detector has learned, where it has any, and their reach."""
@@ -71,26 +61,18 @@ class Calibrated:
             reach[learned] = reach_without_own(self.detector, _safe_indexing(X, learned))
 
 
-# Distinct rows of which some can be held out, and some learned.
-FEWEST_DISTINCT = 3
-# Parts a table's rows into rows to learn and rows to hold out, given the number of each one's group or None, and of the
-# distinct row that it is equal to or None.
-Divide = Callable[[Any, IndexArray | None, IndexArray | None], Iterable[tuple[IndexArray, IndexArray]]]
-
-
 @dataclass(frozen=True)
 class Given:
-    """The arguments of fit."""
+    """The arguments of fit, of n rows."""
 
-    X: Any  # rows
+    X: Any
     parameters: Mapping[str, Any]  # parameters of the detector's fit
-    # (n_samples,): how many calibration rows each row is; with groups, the share of its group that it is
-    weights: FloatArray
-    groups: IndexArray | None = None  # (n_samples,), or None: the number of each row's group
+    weights: FloatArray  # (n,): how many calibration rows each row is; with groups, the share of its group that it is
+    groups: IndexArray | None = None  # (n,), or None: the number of each row's group
 
     @cached_property
     def distinct(self) -> IndexArray:
-        """The number of the distinct row that each is equal to, (n_samples,), in the order in which these appear."""
+        """The number of the distinct row that each is equal to, (n,), in the order in which these appear."""
         if np.iscomplexobj(self.X):
             return np.arange(len(self.weights))
         try:
@@ -109,46 +91,38 @@ class Given:
     @property
     def may_be_counts(self) -> bool:
         """Whether weights may say how often rows were seen; of tables that are no numbers, they may."""
-        X = sp.csr_array(self.X) if sp.issparse(self.X) else np.asarray(self.X)
-        if X.ndim != 2 or X.dtype.kind not in "fiu":
+        X, kept = self._numbers(), np.flatnonzero(self.weights > 0)
+        if X is None:
             return True
-        kept = np.flatnonzero(self.weights > 0)
         _, first, of_rows = np.unique(self.distinct[kept], return_index=True, return_inverse=True)
         return may_be_counts(np.bincount(of_rows, self.weights[kept]).astype(np.float64), X[kept[first]])
 
     def near_copies(self, *, pairwise: bool) -> float:
         """Return the share of distinct rows that have near copies; 0 where rows are no numbers."""
-        kept = np.flatnonzero(self.weights > 0)
-        some = kept[np.unique(self.distinct[kept], return_index=True)[1]]
-        X = self.X if sp.issparse(self.X) else np.asarray(self.X)
-        if X.ndim != 2 or X.dtype.kind not in "fiu":
+        X, kept = self._numbers(), np.flatnonzero(self.weights > 0)
+        if X is None:
             return 0.0
+        some = kept[np.unique(self.distinct[kept], return_index=True)[1]]
         if pairwise:
             return near_copies(X, some)
-        return near_copies(canonical(sp.csr_array(X))[some] if sp.issparse(X) else X[some])
+        return near_copies(canonical(X)[some] if sp.issparse(X) else X[some])
 
-    def splits(self, divide: Divide) -> list[tuple[IndexArray, IndexArray]]:
-        """Return which rows of positive weight are learned and which are held out, as divide parts them."""
-        kept = np.flatnonzero(self.weights > 0)
-        every = self.X if len(kept) == len(self.weights) else _safe_indexing(self.X, kept)
-        groups = None if self.groups is None else self.groups[kept]
-        distinct = self.distinct[kept] if groups is None else None
-        if distinct is not None and len(np.unique(distinct)) < FEWEST_DISTINCT:
-            distinct = None
-        return [(kept[learned], kept[held_out]) for learned, held_out in divide(every, groups, distinct)]
+    def _numbers(self) -> Any:
+        """Return the rows as an array or a CSR matrix, or None where they are no table of numbers."""
+        X = sp.csr_array(self.X) if sp.issparse(self.X) else np.asarray(self.X)
+        return X if X.ndim == 2 and X.dtype.kind in "fiu" else None
 
 
 def given_of(X: Any, groups: Any, parameters: Mapping[str, Any]) -> Given:
     """Return the arguments of fit, of which weights and groups are checked; each group counts as one row."""
     weights = checked_weights(parameters.get("sample_weight"), X)
     weights = np.ones(_num_samples(X)) if weights is None else weights
-    if groups is not None:
-        numbers = numbered(groups, len(weights))
-        with np.errstate(over="ignore"):
-            of_rows = np.bincount(numbers, weights=weights)[numbers]
-        shares = np.divide(weights, of_rows, out=np.zeros_like(weights), where=weights > 0)
-        return Given(X, {**parameters, "groups": numbers}, shares, numbers)
     with np.errstate(over="ignore"):
+        if groups is not None:
+            numbers = numbered(groups, len(weights))
+            of_rows = np.bincount(numbers, weights=weights)[numbers]
+            shares = np.divide(weights, of_rows, out=np.zeros_like(weights), where=weights > 0)
+            return Given(X, {**parameters, "groups": numbers}, shares, numbers)
         if not weights.sum() <= MOST_SAMPLES:
             raise ValueError(
                 f"The sample weights add up to {weights.sum():.3g}. Calibration counts rows, so that weights are "
@@ -160,7 +134,7 @@ def given_of(X: Any, groups: Any, parameters: Mapping[str, Any]) -> Given:
 def by_prefit(detector: Any, given: Given) -> Calibrated:
     """Return a detector that is fitted already, with all rows."""
     check_is_fitted(detector)
-    return _scored(detector, given.X, given.weights, np.arange(len(given.weights))).counted
+    return _scored(detector, given.X, given.weights, np.arange(len(given.weights)))
 
 
 def by_leave_one_out(detector: Any, given: Given) -> Calibrated:
@@ -179,18 +153,17 @@ def by_leave_one_out(detector: Any, given: Given) -> Calibrated:
     weights = np.where(np.isnan(scores), 0.0, given.weights)
     model, rows = innermost(fitted, given.X)
     distinct = distinct_of(model, rows, weights) if given.groups is None else None
-    reach, every = reach_without_own(fitted, given.X), np.arange(len(weights))
-    return Calibrated(fitted, scores, reach, weights, every, distinct=distinct).counted
+    kept, reach = np.flatnonzero(weights > 0), reach_without_own(fitted, given.X)
+    return Calibrated(fitted, scores[kept], reach[kept], weights[kept], kept, distinct=distinct)
 
 
 def by_splits(
     detector: Any, given: Given, splits: Iterable[tuple[IndexArray, IndexArray]], n_jobs: int | None
 ) -> list[Calibrated]:
     """Return a clone for each split into rows to learn and rows to hold out."""
-    found: list[Calibrated] = parallel(
+    return parallel(
         (delayed(_fit_and_score)(clone(detector), given, learned, held_out) for learned, held_out in splits), n_jobs
     )
-    return found
 
 
 def _fit_and_score(detector: Any, given: Given, learned: IndexArray, held_out: IndexArray) -> Calibrated:
@@ -209,73 +182,56 @@ def _fitted(detector: Any, X: Any, parameters: Mapping[str, Any]) -> Any:
 def _scored(
     detector: Any, X: Any, weights: FloatArray, held_out: IndexArray, learned: IndexArray | None = None
 ) -> Calibrated:
-    scores = answer(detector, X).values
+    scores, kept = answer(detector, X).values, weights > 0
     refuse_other_polarity(detector, X, scores)
-    return Calibrated(detector, scores, reach_of(detector, X, scores), weights, held_out, learned)
+    reach = reach_of(detector, X, scores)
+    return Calibrated(detector, scores[kept], reach[kept], weights[kept], held_out[kept], learned)
 
 
-def folds_of(
-    X: Any, groups: IndexArray | None, distinct: IndexArray | None = None, *, cv: Any, random: np.random.RandomState
-) -> Sequence[tuple[IndexArray, IndexArray]]:
-    """Return which rows each fold learns and holds out; cv is a number of folds, or a splitter."""
-    together = _together(X, groups, distinct)
-    units = np.unique(together)
-    _refuse_few(len(units), 1, "cross", groups)
-    if not isinstance(cv, Integral):
-        folds = list(check_cv(cv).split(X, groups=groups))
-        _refuse_straddling(folds, groups)
-        return folds
-    parts = KFold(min(cv, len(units)), shuffle=True, random_state=random).split(units)
-    return [_rows_of(units[held_out], together) for _, held_out in parts]
+def splits_of(
+    given: Given, *, method: str, cv: Any, share: float, random: np.random.RandomState
+) -> list[tuple[IndexArray, IndexArray]]:
+    """Return which rows of positive weight each fit learns, and which it holds out.
 
-
-def halves_of(
-    X: Any,
-    groups: IndexArray | None,
-    distinct: IndexArray | None = None,
-    *,
-    share: float,
-    random: np.random.RandomState,
-) -> Sequence[tuple[IndexArray, IndexArray]]:
-    """Return which rows are learned, and which, this share of them or of their groups, are held out."""
-    together = _together(X, groups, distinct)
+    Equal rows, or those of a group, are held out together: "split" holds out this share of rows, or of groups, and
+    "cross" those of each fold, cv being the number of folds or a splitter.
+    """
+    kept = np.flatnonzero(given.weights > 0)
+    groups = None if given.groups is None else given.groups[kept]
+    together = given.distinct[kept] if groups is None else groups
+    if groups is None and len(np.unique(together)) < FEWEST_DISTINCT:
+        together = np.arange(len(kept))
     units, sizes = np.unique(together, return_counts=True)
     if groups is not None:
         sizes = np.ones(len(units), dtype=np.intp)
-    held = max(1, int(share * sizes.sum()))
-    _refuse_few(int(sizes.sum()), held, "split", groups)
-    order = random.permutation(len(units))
-    # As many as there is room for.
-    count = max(1, int(np.searchsorted(np.cumsum(sizes[order]), held, side="right")))
-    return [_rows_of(units[order[:count]], together)]
-
-
-def _together(X: Any, groups: IndexArray | None, distinct: IndexArray | None) -> IndexArray:
-    """Return the number of what each row is held out with: its group, or else the rows that it is equal to."""
-    if groups is not None:
-        return groups
-    return np.arange(_num_samples(X)) if distinct is None else distinct
-
-
-def _rows_of(held: IndexArray, units: IndexArray) -> tuple[IndexArray, IndexArray]:
-    """Return the rows that are learned and those that are held out, of rows of these units."""
-    inside = np.isin(units, held)
-    return np.flatnonzero(~inside), np.flatnonzero(inside)
-
-
-def _refuse_straddling(folds: Iterable[tuple[IndexArray, IndexArray]], groups: IndexArray | None) -> None:
-    if groups is not None and any(np.isin(groups[held_out], groups[learned]).any() for learned, held_out in folds):
-        raise ValueError(
-            "The folds of cv part rows of one group, so that held-out rows are no rows of new groups. Give cv as a "
-            "number, or a splitter that keeps groups whole, such as sklearn.model_selection.GroupKFold."
-        )
-
-
-def _refuse_few(count: int, held: int, method: str, groups: IndexArray | None) -> None:
-    """Refuse too few rows or groups, of which so many are held out at once."""
+    total = int(sizes.sum())
+    count, held = (total, max(1, int(share * total))) if method == "split" else (len(units), 1)
     least, what, number = (2, "samples", "n_samples") if groups is None else (1, "groups", "number of groups")
     if count - held < least:
         raise ValueError(
             f"Cannot learn and calibrate from {number} = {count} with method={method!r}: at least {least} {what} "
             f"are to be learned and 1 is to be held out. Give more {what}."
         )
+    if method == "split":
+        order = random.permutation(len(units))
+        # As many as there is room for.
+        parts = [order[: max(1, int(np.searchsorted(np.cumsum(sizes[order]), held, side="right")))]]
+    elif isinstance(cv, Integral):
+        folds = KFold(min(cv, len(units)), shuffle=True, random_state=random)
+        parts = [part for _, part in folds.split(units)]
+    else:
+        return [(kept[learned], kept[held_out]) for learned, held_out in _by_splitter(given.X, kept, groups, cv)]
+    inside = [np.isin(together, units[part]) for part in parts]
+    return [(kept[~some], kept[some]) for some in inside]
+
+
+def _by_splitter(X: Any, kept: IndexArray, groups: IndexArray | None, cv: Any) -> list[tuple[IndexArray, IndexArray]]:
+    """Return the folds of a splitter over the kept rows, by their places among these."""
+    X = X if len(kept) == _num_samples(X) else _safe_indexing(X, kept)
+    folds = list(check_cv(cv).split(X, groups=groups))
+    if groups is not None and any(np.isin(groups[held_out], groups[learned]).any() for learned, held_out in folds):
+        raise ValueError(
+            "The folds of cv part rows of one group, so that held-out rows are no rows of new groups. Give cv as a "
+            "number, or a splitter that keeps groups whole, such as sklearn.model_selection.GroupKFold."
+        )
+    return folds

@@ -32,22 +32,16 @@ How many of some rows are strangers, by their p-values
 ------------------------------------------------------
 Let n positives calibrate, with scores of the distribution function F, and let m rows be a mixture: a share pi of
 strangers, and positives besides. At each threshold the share G of the rows below it is at most (1 - pi) F + pi, so that
-
-    pi >= (G - F) / (1 - F).
-
-That is all that is identifiable: strangers who score as positives do leave no trace, and a share larger than pi may
-explain the same rows. F at the k-th lowest calibration score is no larger than a Beta(k, n + 1 - k) variable, and the
-number of rows below it is binomial given the calibration, so that an upper bound of the one and a lower bound of the
-other (Clopper and Pearson 1934), each at a confidence shared among all k = 1, 2, 4, ..., make a lower bound of pi that
-holds for any distribution and any number of rows (in the manner of Meinshausen and Rice, Annals of Statistics 34,
-2006).
+pi >= (G - F) / (1 - F). No more can be said: strangers who score as positives do leave no trace. F at the k-th lowest
+calibration score is no larger than a Beta(k, n + 1 - k) variable, and the number of rows below it is binomial given the
+calibration. An upper bound of the one and a lower bound of the other (Clopper and Pearson 1934), each at a confidence
+shared among all k = 1, 2, 4, ..., make a lower bound of pi that holds for any distribution and any number of rows (in
+the manner of Meinshausen and Rice, Annals of Statistics 34, 2006).
 
 Strangers among the calibration rows, if they score no higher than positives do, make F larger than the positives', so
 that the bound still holds, and p-values too: P(p <= alpha) <= alpha for new positives, with less power (Bashari, Sesia,
-Romano, "Robust conformal outlier detection under contaminated reference data", arXiv 2502.04807).
-
-How many of the rows that a detector was calibrated *by* are strangers, those rows cannot say: their own p-values are
-even by construction. It takes some rows that are known to be good.
+Romano, "Robust conformal outlier detection under contaminated reference data", arXiv 2502.04807). How many of the rows
+that a detector was calibrated *by* are strangers, those rows cannot say: their p-values are even by construction.
 """
 
 from __future__ import annotations
@@ -164,9 +158,21 @@ class Segment:
             with np.errstate(invalid="ignore"):
                 place = np.where(np.isinf(new), np.sign(new), new / (1.0 + np.abs(new)))
             return Tail(np.zeros(len(new)), WITHOUT_NEXT * (1.0 + place))
-        new = new + _slack(new, self.values)
+        # Rounding is of the number's or the median's size: by the maximum, one far sample would make the others equal.
+        size = np.maximum(np.where(np.isfinite(new), np.abs(new), 0.0), usual_size(self.values))
+        new = new + ROUNDING_UNITS * float(np.finfo(np.float64).eps) * size
         place = np.searchsorted(self.values, new, side="right")
-        return Tail(np.concatenate([[0.0], np.cumsum(self.weights)])[place], _share(self.values, new, place))
+        return Tail(np.concatenate([[0.0], np.cumsum(self.weights)])[place], self._share(new, place))
+
+    def _share(self, new: FloatArray, place: npt.NDArray[np.intp]) -> FloatArray:
+        """Return the share of the way to the next number from the last that new ones have reached, of `place` such."""
+        values, unit = self.values, unit_of(self.values)
+        below, above = values[np.maximum(place - 1, 0)], values[np.minimum(place, len(values) - 1)]
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            beyond = 1.0 - 1.0 / (1.0 + (new - below) / unit)
+            share = np.where(place == len(values), beyond, (new - below) / (above - below))
+            share = np.where(place == 0, 1.0 / (1.0 + (above - new) / unit), share)
+        return np.asarray(np.clip(np.nan_to_num(share, nan=0.0), 0.0, LARGEST_SHARE))
 
 
 @dataclass(frozen=True)
@@ -185,15 +191,10 @@ class Ranking:
         """Return where new samples stand, counted from the lowest and from the highest; reach as for `ranked`."""
         if np.isnan(scores).any():
             raise ValueError("A score is NaN: the detector cannot score these samples.")
-        is_far = reach < np.inf
+        is_far, far, near = reach < np.inf, self.far, self.near
         return (
-            _chained(self.far.tail(reach), self.near.tail(scores), ~is_far, float(self.far.weights.sum())),
-            _chained(
-                self.near.mirrored.tail(-scores),
-                self.far.mirrored.tail(-reach),
-                is_far,
-                float(self.near.weights.sum()),
-            ),
+            _chained(far.tail(reach), near.tail(scores), ~is_far, far.weights.sum()),
+            _chained(near.mirrored.tail(-scores), far.mirrored.tail(-reach), is_far, near.weights.sum()),
         )
 
 
@@ -268,22 +269,21 @@ def unit_of(values: FloatArray) -> float:
 
 def pooled(rankings: Sequence[Ranking]) -> Ranking:
     """Return the held-out positives of several rankings in one."""
-    parts = [[ranking.far for ranking in rankings], [ranking.near for ranking in rankings]]
+    far, near = [ranking.far for ranking in rankings], [ranking.near for ranking in rankings]
     return Ranking(
         *(
             _in_order(np.concatenate([one.values for one in part]), np.concatenate([one.weights for one in part]))
-            for part in parts
+            for part in (far, near)
         )
     )
 
 
-def _graded(tails: Sequence[Tail]) -> FloatArray:
-    """Return the number of calibration scores passed, plus the share of the way to the next."""
-    return np.asarray(_passed(tails) + np.mean([tail.share for tail in tails], axis=0))
-
-
 def _passed(tails: Sequence[Tail]) -> FloatArray:
     return whole_up(np.asarray(np.sum([tail.passed for tail in tails], axis=0)))
+
+
+def _graded(tails: Sequence[Tail]) -> FloatArray:
+    return np.asarray(_passed(tails) + np.mean([tail.share for tail in tails], axis=0))
 
 
 def _in_order(values: FloatArray, weights: FloatArray) -> Segment:
@@ -297,25 +297,6 @@ def _chained(first: Tail, second: Tail, in_second: npt.NDArray[np.bool_], weight
         np.where(in_second, weight_of_first + second.passed, first.passed),
         np.where(in_second, second.share, first.share),
     )
-
-
-def _slack(new: FloatArray, values: FloatArray) -> FloatArray:
-    """Return by how much new numbers may differ from values in order and still be equal but for rounding."""
-    # The unit is the number itself or the median: with the maximum, one far sample would make all others equal.
-    size = np.maximum(np.where(np.isfinite(new), np.abs(new), 0.0), usual_size(values))
-    return np.asarray(ROUNDING_UNITS * float(np.finfo(np.float64).eps) * size)
-
-
-def _share(values: FloatArray, new: FloatArray, place: npt.NDArray[np.intp]) -> FloatArray:
-    """Return the share of the way from the last value that new numbers have reached, of `place` such, to the next."""
-    below, above = values[np.maximum(place - 1, 0)], values[np.minimum(place, len(values) - 1)]
-    unit = unit_of(values)
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        share = np.where(
-            place == len(values), 1.0 - 1.0 / (1.0 + (new - below) / unit), (new - below) / (above - below)
-        )
-        share = np.where(place == 0, 1.0 / (1.0 + (above - new) / unit), share)
-    return np.asarray(np.clip(np.nan_to_num(share, nan=0.0), 0.0, LARGEST_SHARE))
 
 
 # The estimate is by the rows above this p-value, where positives are most of them (Storey 2002).

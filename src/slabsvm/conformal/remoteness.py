@@ -15,7 +15,6 @@ is. A slab's two-sided score falls with the mass of itself, and orders all rows.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -27,7 +26,7 @@ from slabsvm.detectors.kernelized import KernelDetector
 from slabsvm.fitted.model import SupportVectorModel
 from slabsvm.fitted.pipelines import taken_by, unwrapped
 from slabsvm.kernels.rbf import RBF
-from slabsvm.runtime.arrays import BoolArray, FloatArray
+from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.sklearn_private import _safe_indexing
 
 # A row is out of a slab's reach where its mass is less than this share of the lower plane's offset. It is out of
@@ -41,65 +40,6 @@ N_DIRECTIONS = 8
 TIMES_LARGEST = 1e6
 # The largest number is taken to be this for data that are all zero.
 LEAST_SIZE = 1e-30
-
-
-def reach_of(detector: Any, X: Any, decisions: FloatArray) -> FloatArray:
-    """Return the log kernel mass of rows out of reach, and infinity for the others, shape (n_samples,).
-
-    All rows are within reach of a detector that has no RBF kernel of this package at the end of its pipeline. decisions
-    is its decision_function of these rows.
-    """
-    reach = np.full(len(decisions), np.inf)
-    model, _ = innermost(detector)
-    if not _has_mass(model):
-        return reach
-    least = least_mass(model)
-    # Only rows of a low score may have little mass.
-    near_limit = np.flatnonzero(_may_be_out_of_reach(model, decisions, least))
-    if len(near_limit):
-        _, rows = innermost(detector, _safe_indexing(X, near_limit))
-        reach[near_limit] = _where_little(_log_mass(model, rows), least)
-    return reach
-
-
-def needs_reach(detector: Any) -> bool:
-    """Return whether scores alone do not order rows out of the detector's reach: a slab's fall with the mass."""
-    model, _ = innermost(detector)
-    return _has_mass(model) and not _ranks_by_mass(model)
-
-
-def deciding_reach(detector: Any, X: Any, decisions: FloatArray) -> FloatArray:
-    """Return `reach_of` where rows are ordered by it, and infinity where scores alone order them."""
-    return reach_of(detector, X, decisions) if needs_reach(detector) else np.full(len(decisions), np.inf)
-
-
-def reach_without_own(detector: Any, X: Any) -> FloatArray:
-    """Return `reach_of` of the training rows, each without the model's kernel function around it.
-
-    With groups, without those around rows of its group.
-    """
-    model, rows = innermost(detector, X)
-    if not _has_mass(model):
-        return np.full(len(model.loo_scores_), np.inf)
-    if isinstance(model.model_, SupportVectorModel) and model.model_.loo_log_mass is not None:
-        return _where_little(model.model_.loo_log_mass, least_mass(model))
-    own = np.zeros(len(model.loo_scores_), dtype=bool)
-    own[getattr(model, "support_", slice(None))] = True
-    return _where_little(_log_mass(model, rows, own), least_mass(model))
-
-
-def limit_of(detector: Any) -> float:
-    """Return the decision_function of a row infinitely far away; -inf for a model without an RBF kernel.
-
-    It is -inf, too, for a slab whose score falls with the mass.
-    """
-    model, _ = innermost(detector)
-    if not needs_reach(model):
-        return -np.inf
-    samples = model.model_.expansion.samples
-    row = np.zeros((1, samples.shape[1]))
-    row[0, 0] = samples[:, [0]].max() + BANDWIDTHS / np.sqrt(model.gamma_)
-    return float(nameless(model).decision_function(row)[0])
 
 
 def innermost(detector: Any, X: Any = None) -> tuple[Any, Any]:
@@ -116,22 +56,67 @@ def innermost(detector: Any, X: Any = None) -> tuple[Any, Any]:
     return final, rows
 
 
-def _has_mass(model: Any) -> bool:
-    return isinstance(model, KernelDetector) and isinstance(model.model_.kernel, RBF)
+def needs_reach(detector: Any) -> bool:
+    """Return whether scores alone do not order rows out of the detector's reach: a slab's fall with the mass."""
+    model, _ = innermost(detector)
+    return _has_mass(model) and not _ranks_by_mass(model)
 
 
-def _ranks_by_mass(model: Any) -> bool:
-    return hasattr(model, "planes_") and bool(model.planes_.scores_by_mass)
+def reach_of(detector: Any, X: Any, decisions: FloatArray) -> FloatArray:
+    """Return the log kernel mass of rows out of reach, and infinity for the others, shape (n_samples,).
 
-
-def _may_be_out_of_reach(model: Any, decisions: FloatArray, least: float) -> BoolArray:
-    """Return which rows of these decisions may have less mass than the least."""
+    All rows are within reach of a detector that has no RBF kernel of this package at the end of its pipeline. decisions
+    is its decision_function of these rows.
+    """
+    reach = np.full(len(decisions), np.inf)
+    model, _ = innermost(detector)
+    if not _has_mass(model):
+        return reach
+    least = least_mass(model)
+    # Only rows of a low score may have little mass: the mass is never less than the position along w.
     if _ranks_by_mass(model):
-        # The mass is never less than the position along w.
         score = model.planes_.two_sided
-        return np.asarray(decisions <= score(np.array([score.side * least])))
-    # A row of little mass has nearly the score of one infinitely far away.
-    return np.asarray(np.abs(decisions - limit_of(model)) <= 2 * least)
+        low = decisions <= score(np.array([score.side * least]))
+    else:
+        low = np.abs(decisions - limit_of(model)) <= 2 * least
+    some = np.flatnonzero(low)
+    if len(some):
+        _, rows = innermost(detector, _safe_indexing(X, some))
+        reach[some] = _where_little(model.model_.expansion.log_mass(rows_of(model, rows), None), least)
+    return reach
+
+
+def deciding_reach(detector: Any, X: Any, decisions: FloatArray) -> FloatArray:
+    """Return `reach_of` where rows are ordered by it, and infinity where scores alone order them."""
+    return reach_of(detector, X, decisions) if needs_reach(detector) else np.full(len(decisions), np.inf)
+
+
+def reach_without_own(detector: Any, X: Any) -> FloatArray:
+    """Return `reach_of` of the training rows, each without the model's kernel function around it.
+
+    With groups, without those around rows of its group.
+    """
+    model, rows = innermost(detector, X)
+    every = np.ones(len(model.loo_scores_), dtype=bool)
+    if not _has_mass(model):
+        return np.where(every, np.inf, 0.0)
+    if isinstance(model.model_, SupportVectorModel):
+        return _where_little(model.model_.log_mass_of_others(every), least_mass(model))
+    return _where_little(model.model_.expansion.log_mass(rows_of(model, rows), every), least_mass(model))
+
+
+def limit_of(detector: Any) -> float:
+    """Return the decision_function of a row infinitely far away; -inf for a model without an RBF kernel.
+
+    It is -inf, too, for a slab whose score falls with the mass.
+    """
+    model, _ = innermost(detector)
+    if not needs_reach(model):
+        return -np.inf
+    samples = model.model_.expansion.samples
+    row = np.zeros((1, samples.shape[1]))
+    row[0, 0] = samples[:, [0]].max() + BANDWIDTHS / np.sqrt(model.gamma_)
+    return float(nameless(model).decision_function(row)[0])
 
 
 def least_mass(model: Any) -> float:
@@ -140,14 +125,16 @@ def least_mass(model: Any) -> float:
     return float(max(SHARE_OF_PLANE * plane, UNITS_OF_ROUNDING * model.model_.rounding))
 
 
-def _where_little(mass: FloatArray, least: float) -> FloatArray:
-    return np.where(mass <= np.log(least), mass, np.inf)
+def _has_mass(model: Any) -> bool:
+    return isinstance(model, KernelDetector) and isinstance(model.model_.kernel, RBF)
 
 
-def _log_mass(model: Any, X: Any, own: BoolArray | None = None) -> FloatArray:
-    """Return the log kernel mass of each row; of the rows `own`, which are samples, without themselves."""
-    mass: FloatArray = model.model_.expansion.log_mass(rows_of(model, X), own)
-    return mass
+def _ranks_by_mass(model: Any) -> bool:
+    return hasattr(model, "planes_") and bool(model.planes_.scores_by_mass)
+
+
+def _where_little(log_mass: FloatArray, least: float) -> FloatArray:
+    return np.where(log_mass <= np.log(least), log_mass, np.inf)
 
 
 def far_rows(X: Any, *, pairwise: bool = False) -> Any:
@@ -158,17 +145,22 @@ def far_rows(X: Any, *, pairwise: bool = False) -> Any:
     """
     if pairwise:
         return np.zeros((1, np.shape(X)[1]))
-    is_sparse = sp.issparse(X)
     # Extremes of a CSR matrix sum its duplicates in place.
-    values = canonical(sp.csr_array(X)) if is_sparse else np.asarray(X)
+    values = canonical(sp.csr_array(X)) if sp.issparse(X) else np.asarray(X)
     if values.ndim != 2 or values.dtype.kind not in "fiu" or not values.shape[0]:
         return None
     low, high = float(values.min()), float(values.max())
+    # Random directions, but for the first two.
+    directions = np.random.default_rng(0).uniform(0.5, 1.0, (N_DIRECTIONS, values.shape[1]))
+    directions[:2] = 1.0
+    if low < 0:
+        directions *= np.random.default_rng(1).choice([-1.0, 1.0], directions.shape)
+        directions[:2] = [[1.0], [-1.0]]
     with np.errstate(over="ignore", invalid="ignore"):
-        rows = _directions(values.shape[1], signed=low < 0) * (max(-low, high, LEAST_SIZE) * TIMES_LARGEST)
+        rows = directions * (max(-low, high, LEAST_SIZE) * TIMES_LARGEST)
     if not np.isfinite(rows).all():
         return None
-    if is_sparse:
+    if sp.issparse(X):
         return sp.csr_array(rows)
     if hasattr(X, "iloc"):
         return type(X)(rows, columns=X.columns)
@@ -186,14 +178,3 @@ def largest_answer(method: Callable[[Any], FloatArray], rows: Any) -> float:
     except (ValueError, TypeError, ArithmeticError, Warning):
         # A detector that refuses such rows accepts none of them.
         return np.nan
-
-
-@lru_cache(maxsize=16)
-def _directions(n_features: int, *, signed: bool) -> FloatArray:
-    """Return directions in which rows are far, shape (N_DIRECTIONS, n_features): random but for the first two."""
-    directions = np.random.default_rng(0).uniform(0.5, 1.0, (N_DIRECTIONS, n_features))
-    directions[:2] = 1.0
-    if signed:
-        directions *= np.random.default_rng(1).choice([-1.0, 1.0], directions.shape)
-        directions[:2] = [[1.0], [-1.0]]
-    return directions

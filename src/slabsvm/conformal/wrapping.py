@@ -11,7 +11,6 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import get_tags, indexable
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from slabsvm.conformal.p_values import WHOLE
 from slabsvm.conformal.remoteness import innermost
 from slabsvm.data.checks import reading
 from slabsvm.detectors.base import takes_unnamed
@@ -19,6 +18,24 @@ from slabsvm.detectors.linear_slab import LinearOneClassSlabSVM
 from slabsvm.detectors.one_class_svm import OneClassSVM
 from slabsvm.detectors.slab import OneClassSlabSVM
 from slabsvm.runtime.arrays import FloatArray
+
+# The largest number of calibration samples that a message asks for.
+MOST_SAMPLES = 1e15
+
+# What the warnings of one calibration and of several classes' have in common.
+FAR_REMEDY = (
+    "Where a score grows or levels off with distance, use two_sided=True, SVDD or the RBF kernel; where calibration "
+    "scores tie at the lowest, a smoother estimator (a smaller gamma) tells them apart."
+)
+REACH_REMEDY = (
+    "They score as if infinitely far away, and what is accepted beyond is decided by their kernel mass alone. Use a "
+    "smaller gamma, or more samples."
+)
+BY_CHANCE = "by its scores rounding may decide which rows are rejected, and whether rows infinitely far away are"
+
+
+class CalibrationWarning(UserWarning):
+    """A calibration keeps its rate, and yet accepts every row, or rows that are far away, or tells no rows apart."""
 
 
 class Wrapping(BaseEstimator):
@@ -71,24 +88,6 @@ class Wrapping(BaseEstimator):
         return tags
 
 
-# The largest number of calibration samples that a message asks for.
-MOST_SAMPLES = 1e15
-
-
-class CalibrationWarning(UserWarning):
-    """A calibration keeps its rate, and yet accepts every row, or rows that are far away, or tells no rows apart."""
-
-
-def too_few(n_calibration: int, smallest_p_value: float, alpha: float, sides: int) -> str:
-    """Return the warning where no p-value is as small as alpha."""
-    needed = int(np.ceil(min(sides / alpha, MOST_SAMPLES) - WHOLE)) - 1
-    return (
-        f"Nothing will be rejected: with {n_calibration} calibration samples the smallest p-value is "
-        f"{smallest_p_value:.3g}, and alpha is {alpha:g}. Give at least {needed} calibration samples (groups, where "
-        "these were given), or a larger alpha; 'cross' and 'leave-one-out' calibrate on every row."
-    )
-
-
 def found_no_direction(detectors: Sequence[Any]) -> list[str]:
     """Return the warnings of those fits of some detectors that found w = 0.
 
@@ -99,29 +98,3 @@ def found_no_direction(detectors: Sequence[Any]) -> list[str]:
     # A ball needs no direction: around the origin it tells near from far.
     kinds = (OneClassSlabSVM, OneClassSVM, LinearOneClassSlabSVM)
     return [model.warning_ for model in models if isinstance(model, kinds) and model.status_ == "degenerate"]
-
-
-def without_direction(warned: Sequence[str], n_fits: int) -> str:
-    """Return the warning where fits of the estimator, so many in all, found w = 0 and warned of it in these words."""
-    fits = "The fit" if n_fits == 1 else f"{len(warned)} of {n_fits} fits"
-    return (
-        f"{fits} of the estimator found w = 0: by its scores rounding may decide which rows are rejected, and whether "
-        f"rows infinitely far away are. The fit's own warning: {warned[0]}"
-    )
-
-
-def far_accepted(far_p_value: float, alpha: float) -> str:
-    """Return the warning where a row infinitely far away is accepted."""
-    return (
-        f"Rows infinitely far away are accepted: one has the p-value {far_p_value:.3g}, and alpha is {alpha:g}. Where "
-        "a score grows or levels off with distance, use two_sided=True, SVDD or the RBF kernel; where calibration "
-        "scores tie at the lowest, a smoother estimator (a smaller gamma) tells them apart."
-    )
-
-
-def out_of_reach(share: float) -> str:
-    """Return the warning where this share of the calibration samples, more than alpha, is out of reach."""
-    return (
-        f"{share:.0%} of the calibration samples are out of the kernel's reach: they score as if infinitely far away, "
-        "and what is accepted beyond is decided by their kernel mass alone. Use a smaller gamma, or more samples."
-    )

@@ -18,7 +18,7 @@ from slabsvm.detectors.base import Detector
 from slabsvm.detectors.slab import OneClassSlabSVM
 from slabsvm.fitted.pipelines import final_detector
 from slabsvm.runtime.arrays import FloatArray
-from slabsvm.runtime.extras import ExtraMissingError
+from slabsvm.runtime.caller import ExtraMissingError
 
 try:
     from pyod.models.base import BaseDetector

@@ -1,25 +1,24 @@
-"""The boundary of a detector of two features: where its planes run, and which rows hold them.
-
-Drawn with matplotlib, which is the optional extra `slabsvm[plots]`.
-"""
+"""The boundary of a detector of two features: where its planes run, and which rows hold them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.display.explanation import as_table, names_of
-from slabsvm.display.figures import axes_of, legend, lighten, require_matplotlib
+from slabsvm.display.figures import Display, legend, lighten, require_matplotlib
 from slabsvm.display.palette import INK, KNOWN, NOVEL, SEQUENCE, SOFT
 from slabsvm.fitted.pipelines import as_taken, final_detector
 from slabsvm.runtime.arrays import BoolArray, FloatArray
 from slabsvm.runtime.caller import counted
 
 
-class SlabBoundaryDisplay:
+@dataclass(kw_only=True, eq=False, repr=False)
+class SlabBoundaryDisplay(Display):
     """What a detector accepts in the plane of two features: inside its planes, which are lines here.
 
     Make it with `from_estimator`.
@@ -40,25 +39,18 @@ class SlabBoundaryDisplay:
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-    figure_ : matplotlib Figure
+    ax_, figure_ : matplotlib Axes and Figure
         Set by `plot`.
     """
 
-    def __init__(
-        self,
-        *,
-        xx0: FloatArray,
-        xx1: FloatArray,
-        positions: FloatArray,
-        planes: tuple[float, float],
-        X: FloatArray,
-        accepted: BoolArray,
-        support: BoolArray,
-        feature_names: Sequence[str],
-    ) -> None:
-        self.xx0, self.xx1, self.positions, self.planes = xx0, xx1, positions, planes
-        self.X, self.accepted, self.support, self.feature_names = X, accepted, support, feature_names
+    xx0: FloatArray
+    xx1: FloatArray
+    positions: FloatArray
+    planes: tuple[float, float]
+    X: FloatArray
+    accepted: BoolArray
+    support: BoolArray
+    feature_names: Sequence[str]
 
     @classmethod
     def from_estimator(
@@ -101,8 +93,7 @@ class SlabBoundaryDisplay:
             )
         low, high = rows.min(axis=0), rows.max(axis=0)
         room = margin * np.where(high > low, high - low, 1.0)
-        sides = [np.linspace(low[j] - room[j], high[j] + room[j], grid_resolution) for j in range(2)]
-        xx0, xx1 = np.meshgrid(*sides)
+        xx0, xx1 = np.meshgrid(*np.linspace(low - room, high + room, grid_resolution, axis=1))
         final = final_detector(estimator)
         slab = hasattr(final, "planes_")
         grid = as_table(np.column_stack([xx0.ravel(), xx1.ravel()]), X)
@@ -124,31 +115,28 @@ class SlabBoundaryDisplay:
 
     def plot(self, *, ax: Any = None) -> Self:
         """Draw it, into axes of yours or into a new figure of pyplot's."""
-        require_matplotlib()
+        axes, grid, positions = self._begin(ax, 5.6, 5.0), (self.xx0, self.xx1, self.positions), self.positions
         lower, upper = self.planes
-        self.ax_ = axes_of(ax, 5.6, 5.0)
-        self.figure_ = self.ax_.figure
-        if ((self.positions >= lower) & (self.positions <= upper)).any():
-            levels = [lower, min(upper, np.nextafter(self.positions.max(), np.inf))]
-            self.ax_.contourf(self.xx0, self.xx1, self.positions, levels=levels, colors=[SEQUENCE[0]], alpha=0.3)
+        if ((positions >= lower) & (positions <= upper)).any():
+            levels = [lower, min(upper, np.nextafter(positions.max(), np.inf))]
+            axes.contourf(*grid, levels=levels, colors=[SEQUENCE[0]], alpha=0.3)
         single = "lower plane" if np.isfinite(upper) else "boundary"
         for plane, style, name in ((lower, "solid", single), (upper, "dashed", "upper plane")):
-            if np.isfinite(plane) and self.positions.min() < plane < self.positions.max():
-                self.ax_.contour(self.xx0, self.xx1, self.positions, levels=[plane], colors=[INK], linestyles=[style])
-                self.ax_.plot([], [], color=INK, linestyle=style, label=name)
+            if np.isfinite(plane) and positions.min() < plane < positions.max():
+                axes.contour(*grid, levels=[plane], colors=[INK], linestyles=[style])
+                axes.plot([], [], color=INK, linestyle=style, label=name)
         # Told apart by shape, too.
         dots: dict[str, Any] = {"color": KNOWN, "marker": "o", "s": 12, "lw": 0, "alpha": 0.8}
         crosses: dict[str, Any] = {"color": NOVEL, "marker": "x", "s": 22, "lw": 1.4}
         for kind, name, marks in ((self.accepted, "accepted", dots), (~self.accepted, "rejected", crosses)):
             if kind.any():
-                label = f"{counted(int(kind.sum()), 'row')} {name}"
-                self.ax_.scatter(*self.X[kind].T, zorder=3, label=label, **marks)
+                axes.scatter(*self.X[kind].T, zorder=3, label=f"{counted(int(kind.sum()), 'row')} {name}", **marks)
         if self.support.any():
             rings: dict[str, Any] = {"s": 34, "facecolors": "none", "edgecolors": SOFT, "lw": 0.7, "zorder": 4}
-            self.ax_.scatter(*self.X[self.support].T, label=f"{self.support.sum():,} support vectors", **rings)
-        self.ax_.set_xlabel(self.feature_names[0], color=SOFT)
-        self.ax_.set_ylabel(self.feature_names[1], color=SOFT)
-        lighten(self.ax_, labelsize=9)
+            axes.scatter(*self.X[self.support].T, label=f"{self.support.sum():,} support vectors", **rings)
+        axes.set_xlabel(self.feature_names[0], color=SOFT)
+        axes.set_ylabel(self.feature_names[1], color=SOFT)
+        lighten(axes, labelsize=9)
         # Below, so that a title has its place.
-        legend(self.ax_, 8, loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=2)
+        legend(axes, 8, loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=2)
         return self

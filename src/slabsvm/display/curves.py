@@ -1,16 +1,14 @@
-"""Curves of rates, each a share against another: promised and measured recall, and open-set classification.
-
-Drawn with matplotlib, which is the optional extra `slabsvm[plots]`.
-"""
+"""Curves of rates, each a share against another: promised and measured recall, and open-set classification."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from scipy.stats import binom
 
-from slabsvm.display.figures import axes_of, legend, lighten, next_colour, require_matplotlib
+from slabsvm.display.figures import Display, legend, lighten, next_colour
 from slabsvm.display.palette import CURVES, LINE, SOFT
 from slabsvm.fitted.pipelines import as_taken, final_detector
 from slabsvm.openset.metrics import OSCR, open_auc, oscr_curve
@@ -20,28 +18,23 @@ from slabsvm.runtime.arrays import FloatArray
 WITHIN = 0.95
 
 
-class _Curve:
+class _Curve(Display):
     """A curve of one share against another, in axes from 0 to 1."""
 
     name: str | None
-
-    def _begin(self, ax: Any) -> None:
-        require_matplotlib()
-        self.ax_ = axes_of(ax, 4.8, 4.4)
-        self.figure_ = self.ax_.figure
 
     def _draw(self, across: FloatArray, up: FloatArray, label: str, *, axes: tuple[str, str], place: str) -> None:
         """Draw the curve, and name the axes and, in a place, it."""
         label = label if self.name is None else f"{self.name}: {label}"
         (self.line_,) = self.ax_.plot(across, up, color=next_colour(self.ax_), lw=1.8, label=label)
-        self.ax_.set_xlim(0, 1)
-        self.ax_.set_ylim(0, 1.01)
+        self.ax_.set(xlim=(0, 1), ylim=(0, 1.01))
         self.ax_.set_xlabel(axes[0], color=SOFT)
         self.ax_.set_ylabel(axes[1], color=SOFT)
         lighten(self.ax_, labelsize=9)
         legend(self.ax_, 8, loc=place)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class CalibrationDisplay(_Curve):
     """The share of new positives that is accepted, against the share that is promised, at every rate.
 
@@ -57,14 +50,14 @@ class CalibrationDisplay(_Curve):
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-    figure_ : matplotlib Figure
-    line_ : matplotlib Line2D
+    ax_, figure_, line_ : matplotlib Axes, Figure and Line2D
         Set by `plot`.
     """
 
-    def __init__(self, *, promised: FloatArray, measured: FloatArray, n_rows: int, name: str | None = None) -> None:
-        self.promised, self.measured, self.n_rows, self.name = promised, measured, n_rows, name
+    promised: FloatArray
+    measured: FloatArray
+    n_rows: int
+    name: str | None = None
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, *, name: str | None = None, ax: Any = None) -> Self:
@@ -109,7 +102,7 @@ class CalibrationDisplay(_Curve):
 
     def plot(self, *, ax: Any = None) -> Self:
         """Draw it, into axes of yours or into a new figure of pyplot's."""
-        self._begin(ax)
+        self._begin(ax, 4.8, 4.4)
         outside = 0.5 * (1.0 - WITHIN)
         low, high = (binom.ppf(tail, self.n_rows, self.promised) / self.n_rows for tail in (outside, 1.0 - outside))
         label = f"{WITHIN:.0%} of kept promises" if next_colour(self.ax_) == CURVES[0] else None
@@ -121,6 +114,7 @@ class CalibrationDisplay(_Curve):
         return self
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class OSCRDisplay(_Curve):
     """The open-set classification rate curve, with the area under it.
 
@@ -135,14 +129,13 @@ class OSCRDisplay(_Curve):
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-    figure_ : matplotlib Figure
-    line_ : matplotlib Line2D
+    ax_, figure_, line_ : matplotlib Axes, Figure and Line2D
         Set by `plot`.
     """
 
-    def __init__(self, *, curve: OSCR, area: float, name: str | None = None) -> None:
-        self.curve, self.area, self.name = curve, area, name
+    curve: OSCR
+    area: float
+    name: str | None = None
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, y: Any, *, name: str | None = None, ax: Any = None) -> Self:
@@ -154,9 +147,8 @@ class OSCRDisplay(_Curve):
         X : array-like of shape (n_rows, n_features)
         y : array-like of shape (n_rows,)
             Known classes, and `unknown_label_` for all others.
-        name : str, default=None
-            In the legend; None takes the class's.
-        ax : matplotlib Axes, default=None
+        name, ax
+            As for `CalibrationDisplay.from_estimator`.
 
         Raises
         ------
@@ -164,14 +156,9 @@ class OSCRDisplay(_Curve):
             matplotlib is not installed.
         """
         final = final_detector(estimator)
-        return cls.from_predictions(
-            y,
-            final.decisions(as_taken(estimator, X)),
-            final.classes_,
-            final.unknown_label_,
-            name=type(final).__name__ if name is None else name,
-            ax=ax,
-        )
+        scores = final.decisions(as_taken(estimator, X))
+        name = type(final).__name__ if name is None else name
+        return cls.from_predictions(y, scores, final.classes_, final.unknown_label_, name=name, ax=ax)
 
     @classmethod
     def from_predictions(
@@ -183,7 +170,7 @@ class OSCRDisplay(_Curve):
 
     def plot(self, *, ax: Any = None) -> Self:
         """Draw it, into axes of yours, beside other curves, or into a new figure of pyplot's."""
-        self._begin(ax)
+        self._begin(ax, 4.8, 4.4)
         rates = (self.curve.false_positive_rate, self.curve.correct_classification_rate)
         of_axes = ("unknown samples that got a name", "known samples named rightly")
         self._draw(*rates, f"OpenAUC {self.area:.3f}", axes=of_axes, place="lower right")

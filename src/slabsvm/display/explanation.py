@@ -1,7 +1,4 @@
-"""Pictures of reasons: what each feature adds to one row's decision, to many rows', and at each of its values.
-
-Drawn with matplotlib, which is the optional extra `slabsvm[plots]`.
-"""
+"""Pictures of reasons: what each feature adds to one row's decision, to many rows', and at each of its values."""
 
 from __future__ import annotations
 
@@ -14,8 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 from slabsvm.detectors.explained import last_step, shares_and_names
 from slabsvm.detectors.linear_slab import LinearOneClassSlabSVM
 from slabsvm.detectors.support_vectors import SupportVectorDetector
-from slabsvm.display.figures import axes_of, lighten, note, require_matplotlib, shown_figure
-from slabsvm.display.palette import INK, KNOWN, LINE, NOVEL, SOFT
+from slabsvm.display.figures import axes_of, colour_map, lighten, note, require_matplotlib, shown_figure
+from slabsvm.display.palette import INK, KNOWN, LINE, NOVEL, PAPER, SOFT
 from slabsvm.fitted.pipelines import as_taken, final_detector
 from slabsvm.kernels.tables import Projection
 from slabsvm.runtime.arrays import FloatArray
@@ -87,10 +84,11 @@ def draw_explanations(
     A colour is a share over the largest one of its row, so that reasons are seen of rows at any distance; the decision
     stands at the row's right. Features stand in the order of what they say in all rows.
 
+    What is not said here is as for `draw_explanation`.
+
     Parameters
     ----------
     model, feature_names, ax
-        As for `draw_explanation`.
     X : array-like or CSR matrix of shape (n_rows, n_features)
     max_features : int, default=20
         Features that say less are left out, and counted in the title.
@@ -98,13 +96,6 @@ def draw_explanations(
     Returns
     -------
     figure : matplotlib Figure
-
-    Raises
-    ------
-    ValueError
-        For names of another number, and models that `slabsvm.explain` refuses.
-    slabsvm.ExtraMissingError
-        matplotlib is not installed.
     """
     require_matplotlib()
     (shares, columns_of_table), decisions = shares_and_names(model, X), _decisions(model, X)
@@ -115,7 +106,8 @@ def draw_explanations(
     columns, shown = [names[j] for j in telling], parts[:, telling]
     height = min(9.0, 1.6 + 0.22 * len(shown)) + 0.055 * max(map(len, columns))
     ax = axes_of(ax, min(12.0, 2.6 + 0.38 * len(columns)), height)
-    image = ax.imshow(shown, cmap=_two_sided_map(), vmin=-1.0, vmax=1.0, aspect="auto", interpolation="nearest")
+    colours = colour_map((NOVEL, PAPER, KNOWN))
+    image = ax.imshow(shown, cmap=colours, vmin=-1.0, vmax=1.0, aspect="auto", interpolation="nearest")
     ax.set_xticks(range(len(columns)), columns, rotation=90 if max(map(len, columns)) > 3 else 0)
     lighten(ax, labelsize=8)
     ax.spines[["left", "bottom"]].set_visible(False)
@@ -171,8 +163,8 @@ def _draw_bars(ax: Any, bars: Sequence[tuple[float, str]], *, n_single: int) -> 
     drawn = np.clip(lengths, -reach, reach)
     places = np.arange(len(bars))
     colours = [NOVEL if share < 0 else KNOWN for share in lengths]
-    ax.barh(places[:n_single], drawn[:n_single], color=colours[:n_single], height=0.7)
-    ax.barh(places[n_single:], drawn[n_single:], color=colours[n_single:], height=0.7, alpha=0.35)
+    for some, alpha in ((slice(n_single), 1.0), (slice(n_single, None), 0.35)):
+        ax.barh(places[some], drawn[some], color=colours[some], height=0.7, alpha=alpha)
     ax.axvline(0.0, color=INK, lw=1.0)
     for place, (share, _), length in zip(places, bars, drawn, strict=True):
         outwards = 1 if length >= 0 else -1
@@ -191,19 +183,13 @@ def _draw_bars(ax: Any, bars: Sequence[tuple[float, str]], *, n_single: int) -> 
     ax.spines["left"].set_visible(False)
 
 
-def _two_sided_map() -> Any:
-    """The colours of novel, paper and known, from -1 to 1."""
-    from matplotlib.colors import LinearSegmentedColormap
-
-    return LinearSegmentedColormap.from_list("slabsvm two-sided", [NOVEL, "#f7f6f2", KNOWN])
-
-
 def _decisions(model: Any, X: Any) -> FloatArray:
     """Return what the shares of rows add up to, (n_rows,)."""
     final = final_detector(model)
     # An OpenSetClassifier's decision_function tells classes apart.
-    found = final.decisions(as_taken(model, X)).max(axis=1) if hasattr(final, "decisions") else None
-    return np.asarray(model.decision_function(X) if found is None else found, dtype=np.float64)
+    if hasattr(final, "decisions"):
+        return np.asarray(final.decisions(as_taken(model, X)).max(axis=1))
+    return np.asarray(model.decision_function(X), dtype=np.float64)
 
 
 def as_table(rows: FloatArray, like: Any) -> Any:
@@ -262,8 +248,6 @@ def draw_functions(
     ------
     ValueError
         For models that are no sums of such functions, and names of another number.
-    slabsvm.ExtraMissingError
-        matplotlib is not installed.
     """
     require_matplotlib()
     check_is_fitted(model)
@@ -274,9 +258,8 @@ def draw_functions(
     order = np.argsort(-np.abs(of_rows - middles).mean(axis=0), kind="stable")[:max_features]
     n_columns = min(COLUMNS, len(order))
     n_lines = -(-len(order) // n_columns)
-    figure = (
-        shown_figure(2.3 * n_columns + 0.5, 1.9 * n_lines + 0.6, layout="constrained") if figure is None else figure
-    )
+    if figure is None:
+        figure = shown_figure(2.3 * n_columns + 0.5, 1.9 * n_lines + 0.6, layout="constrained")
     panels = np.ravel(figure.subplots(n_lines, n_columns, sharey=True, squeeze=False))
     grid = np.tile(np.median(rows, axis=0), (POINTS, 1))
     for axes, j in zip(panels, order, strict=False):

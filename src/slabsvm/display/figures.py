@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from slabsvm.data.files import write_whole
-from slabsvm.display.palette import CURVES, INK, SEQUENCE, SOFT
-from slabsvm.runtime.extras import ExtraMissingError, require
+from slabsvm.display.palette import CURVES, INK, PAPER, SEQUENCE, SOFT
+from slabsvm.runtime.caller import ExtraMissingError, require
 
 STYLE: Any = {
     "font.size": 10,
@@ -39,7 +39,7 @@ def require_matplotlib() -> None:
 
 @contextmanager
 def figure(path: Path, width: float, height: float) -> Iterator[Any]:
-    """A figure of `width` by `height` inches in the house's style, saved to `path`, a PNG file, at the end."""
+    """A figure of `width` by `height` inches in one style, saved to `path`, a PNG file, at the end."""
     require_matplotlib()
     from matplotlib import rc_context
     from matplotlib.figure import Figure
@@ -92,6 +92,17 @@ def shown_figure(width: float, height: float, layout: Any = None) -> Any:
     return plt.figure(FigureClass=Shown, figsize=(width, height), layout=layout)
 
 
+class Display:
+    """A picture in scikit-learn's manner, which `plot` draws into axes."""
+
+    def _begin(self, ax: Any, width: float, height: float) -> Any:
+        """Return the axes to draw into, which are in a new figure of this size if there are none."""
+        require_matplotlib()
+        self.ax_ = axes_of(ax, width, height)
+        self.figure_ = self.ax_.figure
+        return self.ax_
+
+
 def axes_of(ax: Any, width: float, height: float) -> Any:
     """Return axes to draw into, in a new figure of this size if there are none."""
     return shown_figure(width, height, layout="constrained").add_subplot() if ax is None else ax
@@ -104,7 +115,7 @@ def next_colour(ax: Any) -> str:
 
 
 def lighten(axes: Any, labelsize: float = 10) -> None:
-    """Draw the frame and the ticks of axes in the house's style, whatever figure they are in."""
+    """Draw the frame and the ticks of axes in one style, whatever figure they are in."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(SOFT)
     axes.tick_params(colors=SOFT, labelsize=labelsize)
@@ -120,8 +131,8 @@ def note(axes: Any, text: str, at: Any, shift: tuple[float, float], size: float 
     axes.annotate(text, at, shift, textcoords="offset points", fontsize=size, **how)
 
 
-def colour_map() -> Any:
-    """The house's colours from paper to ink, for values from low to high."""
+def colour_map(colours: Sequence[str] = (PAPER, *SEQUENCE)) -> Any:
+    """Return a colour map for values from low to high: from paper to ink, or through other colours."""
     from matplotlib.colors import LinearSegmentedColormap
 
-    return LinearSegmentedColormap.from_list("slabsvm", ["#f7f6f2", *SEQUENCE])
+    return LinearSegmentedColormap.from_list("slabsvm", colours)

@@ -1,7 +1,4 @@
-"""The course of a monitored stream: the evidence of a change, and rolling rates with their bounds.
-
-Drawn with matplotlib, which is the optional extra `slabsvm[plots]`.
-"""
+"""The course of a monitored stream: the evidence of a change, and rolling rates with their bounds."""
 
 from __future__ import annotations
 

@@ -1,11 +1,7 @@
-"""The picture of one's own data: where the rows lie along w, and where the planes are put.
-
-Drawn with matplotlib, which is the optional extra `slabsvm[plots]`.
-"""
+"""The picture of one's own data: where the rows lie along w, and where the planes are put."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -13,7 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.detectors.slab import OneClassSlabSVM
-from slabsvm.display.figures import axes_of, legend, lighten, require_matplotlib, shown_figure, svg
+from slabsvm.display.figures import Display, legend, lighten, require_matplotlib, shown_figure, svg
 from slabsvm.display.palette import INK, KNOWN, LINE, NOVEL, SOFT
 from slabsvm.ensemble.auto import AutoSlabSVM
 from slabsvm.ensemble.combination import viewed
@@ -35,17 +31,11 @@ ABOVE: dict[str, Any] = {"loc": "lower right", "bbox_to_anchor": (1.0, 1.0), "bo
 class Hill:
     """Scores of training rows without themselves, and what is accepted."""
 
-    # What stands above, and what is measured
     title: str
-    unit: str
+    unit: str  # what is measured
     learned: FloatArray  # (n,)
-    planes: tuple[float, float]  # (lower, upper): Accepted is what lies between; either may be infinite
+    planes: tuple[float, float]  # (lower, upper): accepted is what lies between; either may be infinite
     new: FloatArray | None  # (n_new,) or None
-
-    def accepted(self, scores: FloatArray) -> float:
-        """Return the share of scores between the planes."""
-        lower, upper = self.planes
-        return float(np.mean((scores >= lower) & (scores <= upper)))
 
     def edges(self) -> FloatArray:
         """Return the edges of the bins; what lies beyond REACH counts in the outermost ones."""
@@ -58,6 +48,30 @@ class Hill:
         n_bins = np.clip(int(2 * np.sqrt(len(self.learned))), *BINS)
         margin = 0.02 * span
         return np.linspace(low - margin, high + margin, int(n_bins) + 1)
+
+    def draw(self, axes: Any, *, small: bool = False) -> None:
+        """Draw the hill into axes; a small one has smaller letters and no legend."""
+        edges, (lower, upper) = self.edges(), self.planes
+        axes.axvspan(*np.clip(self.planes, edges[0], edges[-1]), color=LINE, alpha=0.5, lw=0, zorder=0)
+        for plane in filter(np.isfinite, self.planes):
+            axes.axvline(plane, color=INK, lw=1.2, zorder=3)
+        parts = [("training rows, each left out", self.learned, KNOWN)]
+        parts += [] if self.new is None else [("new rows", self.new, NOVEL)]
+        for name, scores, colour in parts:
+            heights = 100 * np.histogram(np.clip(scores, edges[0], edges[-1]), edges)[0] / len(scores)
+            accepted = np.mean((scores >= lower) & (scores <= upper))
+            label = f"{len(scores):,} {name}: {accepted:.1%} accepted"
+            axes.stairs(heights, edges, fill=True, color=colour, alpha=0.45, label=label)
+            axes.stairs(heights, edges, color=colour, lw=1.2)
+        axes.set_xlim(edges[0], edges[-1])
+        axes.set_title(self.title, loc="left", color=INK, fontsize=9 if small else 11)
+        axes.set_xlabel(self.unit, color=SOFT, fontsize=8 if small else 10)
+        lighten(axes, labelsize=7 if small else 10)
+        if small:
+            axes.locator_params(axis="x", nbins=3)
+            return
+        axes.set_ylabel("% of rows", color=SOFT)
+        legend(axes, **ABOVE)
 
 
 def draw_scores(model: Any, X: Any = None, *, figure: Any = None) -> Any:
@@ -100,7 +114,6 @@ def scores_svg(model: Any, salt: str) -> str:
 
 
 def _size(hills: list[Hill]) -> tuple[float, float]:
-    """Return the width and the height in inches that one large hill and perhaps small ones below ask for."""
     return 8.0, 6.0 if len(hills) > 1 else 3.6
 
 
@@ -108,10 +121,9 @@ def _draw_hills(hills: list[Hill], figure: Any) -> Any:
     """Draw the first hill above the others into a figure, and return it."""
     first, *small = hills
     grid = figure.add_gridspec(2 if small else 1, max(1, len(small)), height_ratios=[3, 2] if small else None)
-    draw_hill(figure.add_subplot(grid[0, :]), first)
+    first.draw(figure.add_subplot(grid[0, :]))
     for column, hill in enumerate(small):
-        draw_hill(figure.add_subplot(grid[1, column]), hill, small=True)
-    legend(figure.axes[0], **ABOVE)
+        hill.draw(figure.add_subplot(grid[1, column]), small=True)
     figure.tight_layout()
     return figure
 
@@ -119,7 +131,8 @@ def _draw_hills(hills: list[Hill], figure: Any) -> Any:
 def hills_of(model: Any, X: Any) -> list[Hill]:
     """Return the hill of a fitted detector, a pipeline or a search, and those of an average's members.
 
-    Raises ValueError for a model without leave-one-out scores.
+    Members have one that see all features, and have kept their left-out scores. Raises ValueError for a model without
+    leave-one-out scores.
     """
     check_is_fitted(model)
     X = None if X is None else as_taken(model, X)
@@ -129,74 +142,37 @@ def hills_of(model: Any, X: Any) -> list[Hill]:
             f"This {type(model).__name__} has no leave-one-out scores to draw, and scores of rows that it has learned "
             "would say nothing of new ones. This package's kernel detectors have them with offsets='leave-one-out'."
         )
-    return [_mean_hill(model, X), *_member_hills(model, X)] if isinstance(model, AutoSlabSVM) else [_hill(model, X)]
+    if not isinstance(model, AutoSlabSVM):
+        return [_hill(model, X, type(model).__name__)]
+    combination = model.model_.combination
+    old = any(member.surprise is None for member in combination.members)
+    unit = f"mean score: {'1 is the most normal, 0 on a plane' if old else '0 is the most normal, -1 usual'}"
+    rows = [None if X is None else viewed(view, rows_in_memory(model, X)) for view in combination.views]
+    return [
+        _hill(model, X, f"AutoSlabSVM: the mean of {counted(len(model.members_), 'member')}", unit),
+        *(
+            _hill(member.detector, rows[member.view], statement.replace(", ", "\n").replace(" (", "\n("))
+            for member, statement in zip(combination.members, combination.names, strict=True)
+            if member.columns is None and hasattr(member.detector, "loo_scores_")
+        ),
+    ]
 
 
-def _hill(model: Any, X: Any, *, title: str | None = None) -> Hill:
-    """Return the hill of a model by itself: along w for a slab, and by score_samples for any other."""
+def _hill(model: Any, X: Any, title: str, unit: str = "score") -> Hill:
+    """Return the hill of one model: along w for a slab, and by score_samples for any other."""
     slab = isinstance(model, OneClassSlabSVM)
-    position: Callable[[Any], FloatArray] = model.project if slab else model.score_samples
+    position = model.project if slab else model.score_samples
     return Hill(
-        title=type(model).__name__ if title is None else title,
-        unit="position along w" if slab else "score",
-        learned=_known(model.loo_scores_),
+        title,
+        "position along w" if slab else unit,
+        learned=model.loo_scores_[~np.isnan(model.loo_scores_)],
         planes=(model.rho_lower_, model.rho_upper_) if slab else (model.offset_, np.inf),
         new=None if X is None else position(X),
     )
 
 
-def _mean_hill(model: AutoSlabSVM, X: Any) -> Hill:
-    old = any(member.surprise is None for member in model.model_.combination.members)
-    return Hill(
-        title=f"AutoSlabSVM: the mean of {counted(len(model.members_), 'member')}",
-        unit=f"mean score: {'1 is the most normal, 0 on a plane' if old else '0 is the most normal, -1 usual'}",
-        learned=_known(model.loo_scores_),
-        planes=(model.offset_, np.inf),
-        new=None if X is None else model.score_samples(X),
-    )
-
-
-def _member_hills(model: AutoSlabSVM, X: Any) -> list[Hill]:
-    """Return the hills of members that see all features, and have kept their left-out scores."""
-    combination = model.model_.combination
-    rows = [None if X is None else viewed(view, rows_in_memory(model, X)) for view in combination.views]
-    return [
-        _hill(member.detector, rows[member.view], title=statement.replace(", ", "\n").replace(" (", "\n("))
-        for member, statement in zip(combination.members, combination.names, strict=True)
-        if member.columns is None and hasattr(member.detector, "loo_scores_")
-    ]
-
-
-def _known(scores: FloatArray) -> FloatArray:
-    known: FloatArray = scores[~np.isnan(scores)]
-    return known
-
-
-def draw_hill(axes: Any, hill: Hill, *, small: bool = False) -> None:
-    """Draw a hill into axes; a small one has smaller letters and no legend."""
-    edges = hill.edges()
-    lower, upper = np.clip(hill.planes, edges[0], edges[-1])
-    axes.axvspan(lower, upper, color=LINE, alpha=0.5, lw=0, zorder=0)
-    for plane in filter(np.isfinite, hill.planes):
-        axes.axvline(plane, color=INK, lw=1.2, zorder=3)
-    parts = [("training rows, each left out", hill.learned, KNOWN)]
-    parts += [] if hill.new is None else [("new rows", hill.new, NOVEL)]
-    for name, scores, colour in parts:
-        counts, _ = np.histogram(np.clip(scores, edges[0], edges[-1]), edges)
-        label = f"{len(scores):,} {name}: {hill.accepted(scores):.1%} accepted"
-        axes.stairs(100 * counts / len(scores), edges, fill=True, color=colour, alpha=0.45, label=label)
-        axes.stairs(100 * counts / len(scores), edges, color=colour, lw=1.2)
-    axes.set_xlim(edges[0], edges[-1])
-    axes.set_title(hill.title, loc="left", color=INK, fontsize=9 if small else 11)
-    axes.set_xlabel(hill.unit, color=SOFT, fontsize=8 if small else 10)
-    if not small:
-        axes.set_ylabel("% of rows", color=SOFT)
-    else:
-        axes.locator_params(axis="x", nbins=3)
-    lighten(axes, labelsize=7 if small else 10)
-
-
-class ScoresDisplay:
+@dataclass(kw_only=True, eq=False, repr=False)
+class ScoresDisplay(Display):
     """The density of training rows' scores, each without itself, with the planes and beside it new rows'.
 
     `draw_scores` draws the same, and the members of an `AutoSlabSVM` too. Make it with `from_estimator` or
@@ -208,13 +184,11 @@ class ScoresDisplay:
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-    figure_ : matplotlib Figure
+    ax_, figure_ : matplotlib Axes and Figure
         Set by `plot`.
     """
 
-    def __init__(self, *, hill: Hill) -> None:
-        self.hill = hill
+    hill: Hill
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any = None, *, ax: Any = None) -> Self:
@@ -250,13 +224,9 @@ class ScoresDisplay:
         if not len(learned):
             raise ValueError("There are no scores to draw; give those of at least one positive.")
         new = None if new_scores is None else np.asarray(new_scores, dtype=np.float64).ravel()
-        return cls(hill=Hill(title=name, unit="score", learned=learned, planes=planes, new=new)).plot(ax=ax)
+        return cls(hill=Hill(name, "score", learned, planes, new)).plot(ax=ax)
 
     def plot(self, *, ax: Any = None) -> Self:
         """Draw it, into axes of yours or into a new figure of pyplot's."""
-        require_matplotlib()
-        self.ax_ = axes_of(ax, 8.0, 3.6)
-        self.figure_ = self.ax_.figure
-        draw_hill(self.ax_, self.hill)
-        legend(self.ax_, **ABOVE)
+        self.hill.draw(self._begin(ax, 8.0, 3.6))
         return self

@@ -1,7 +1,4 @@
-"""The picture of a search: what the criterion says of each candidate, with the choice marked.
-
-Drawn with matplotlib, which is the optional extra `slabsvm[plots]`.
-"""
+"""The picture of a search: what the criterion says of each candidate, with the choice marked."""
 
 from __future__ import annotations
 
@@ -17,7 +14,12 @@ from slabsvm.display.palette import INK, LINE, NOVEL, SEQUENCE, SOFT
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.selection.search import is_number, named, names_of
 
-TITLES = {"mean_recall": "Recall on held-out positives", "mean_acceptance": "Synthetic outliers accepted"}
+TITLES = {
+    "mean_acceptance": "Synthetic outliers accepted",
+    "mean_log_volume": "log volume",
+    "mean_recall": "Recall on held-out positives",
+    "mean_test_score": "Score",
+}
 MOST_LINES = 12
 LETTERS_AN_INCH = 9
 
@@ -51,17 +53,14 @@ def draw_search(search: Any, *, parameter: str | None = None, figure: Any = None
     results = search.cv_results_
     axis = _axis(results["params"], parameter)
     lines = _lines(results["params"], axis)
-    panels = [name for name in results if name in TITLES or name.startswith("mean_log_")]
+    panels = [name for name in TITLES if name in results]
     if "mean_log_volume" in panels:
         # Points that sample volume represent different volumes: their number means nothing.
         panels.remove("mean_acceptance")
-    figure = shown_figure(4.2 * (len(panels) + 1), 3.6) if figure is None else figure
-    titles = [*(TITLES.get(name, name.removeprefix("mean_").replace("_", " ")) for name in panels), "Score"]
-    for axes, name, title in zip(
-        np.ravel(figure.subplots(1, len(titles))), [*panels, "mean_test_score"], titles, strict=True
-    ):
-        _panel(axes, results[name], lines, search.best_index_)
-        axes.set_title(title, loc="left", color=INK, fontsize=11)
+    figure = shown_figure(4.2 * len(panels), 3.6) if figure is None else figure
+    for axes, name in zip(np.ravel(figure.subplots(1, len(panels))), panels, strict=True):
+        _draw_panel(axes, results[name], lines, search.best_index_)
+        axes.set_title(TITLES[name], loc="left", color=INK, fontsize=11)
         axes.set_xlabel(axis, color=SOFT)
     below = 0.0
     if 1 < len(lines) <= MOST_LINES:
@@ -85,7 +84,7 @@ def _legend_below(figure: Any) -> Any:
     return legend
 
 
-def _panel(axes: Any, values: FloatArray, lines: Sequence[tuple[str, FloatArray, list[int]]], best: int) -> None:
+def _draw_panel(axes: Any, values: FloatArray, lines: Sequence[tuple[str, FloatArray, list[int]]], best: int) -> None:
     for number, (label, places, candidates) in enumerate(lines):
         shade = SEQUENCE[number * len(SEQUENCE) // len(lines)]
         axes.plot(places, values[candidates], color=shade, lw=1.6, marker="o", ms=3, label=label)
@@ -117,19 +116,13 @@ def _axis(candidates: Sequence[dict[str, Any]], parameter: str | None) -> str:
 def _lines(candidates: Sequence[dict[str, Any]], axis: str) -> list[tuple[str, FloatArray, list[int]]]:
     """Return for each setting of the rest a label, its places on the axis in order, and the candidates there."""
     # A line's label names the parameters in which candidates differ.
-    varied = [
-        name
-        for name in names_of(candidates)
-        if name != axis and len({repr(candidate.get(name)) for candidate in candidates}) > 1
-    ]
+    values = {name: {repr(candidate.get(name)) for candidate in candidates} for name in names_of(candidates)}
+    varied = [name for name in values if name != axis and len(values[name]) > 1]
     groups: dict[str, list[int]] = {}
     for number, candidate in enumerate(candidates):
         groups.setdefault(_shown({name: candidate[name] for name in varied if name in candidate}), []).append(number)
-    lines = []
-    for label, members in groups.items():
-        ordered = sorted(members, key=lambda number: candidates[number][axis])
-        lines.append((label, np.array([float(candidates[number][axis]) for number in ordered]), ordered))
-    return lines
+    ordered = {label: sorted(some, key=lambda number: candidates[number][axis]) for label, some in groups.items()}
+    return [(label, np.array([float(candidates[k][axis]) for k in some]), some) for label, some in ordered.items()]
 
 
 def _shown(parameters: dict[str, Any]) -> str:

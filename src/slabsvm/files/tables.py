@@ -21,7 +21,7 @@ import numpy as np
 from slabsvm.data.files import named_errors
 from slabsvm.files.arrays import mapped, unpacked
 from slabsvm.files.records import AS_CSV, AsItComes, Block, Records
-from slabsvm.runtime.extras import load
+from slabsvm.runtime.caller import load
 from slabsvm.tables.columns import LAST_EXACT, TableError, repeated, shown
 
 STANDARD = Path("-")

@@ -33,7 +33,7 @@ from slabsvm.openset.classwise import (
     checked_labels,
     fitted_to_class,
     joined,
-    kept_of_classes,
+    kept_of,
     listed,
     new_class,
     own_detector,
@@ -383,7 +383,7 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
 
     def _kept(self, models: list[Any], given: list[tuple[Any, Mapping[str, Any]]]) -> list[ClassRows]:
         """Return the rows, which models were given, that a classifier learns anew when classes come or go; or none."""
-        return [] if self.classifier is None else kept_of_classes(models, given)
+        return [] if self.classifier is None else kept_of(models, given)
 
     def _model_of(self, label: Any) -> Any:
         """Return the unfitted model of a class."""

@@ -139,18 +139,19 @@ class ClassRows:
         return np.setdiff1d(np.arange(_num_samples(self.X)), self.of(fold))
 
 
-def kept_of_classes(models: Sequence[Any], given: Sequence[tuple[Any, Mapping[str, Any]]]) -> list[ClassRows]:
-    """Return the rows that models were given, with parameters of fit, a class each."""
-    return [kept_of(model, X, parameters) for model, (X, parameters) in zip(models, given, strict=True)]
-
-
-def kept_of(model: ConformalDetector, X: Any, parameters: Mapping[str, Any]) -> ClassRows:
-    """Return the rows of a class that its calibrated model has been given, with these parameters of fit.
+def kept_of(models: Sequence[Any], given: Sequence[tuple[Any, Mapping[str, Any]]]) -> list[ClassRows]:
+    """Return the rows that calibrated models were given, with parameters of fit, a class each.
 
     A class too small to hold rows out has learned those that calibrate its model.
     """
-    weights = checked_weights(parameters.get("sample_weight"), X)
-    return ClassRows(X, weights, [] if model.method == "prefit" else model.held_out_)
+    return [
+        ClassRows(
+            X,
+            checked_weights(parameters.get("sample_weight"), X),
+            [] if model.method == "prefit" else model.held_out_,
+        )
+        for model, (X, parameters) in zip(models, given, strict=True)
+    ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,24 +160,19 @@ class Stack:
 
     X: Any  # table of n rows
     place: IndexArray  # (n,): the place of each row's class
-    weights: FloatArray | None  # (n,), or None where all weigh alike
-
-    @property
-    def counts(self) -> FloatArray:
-        """How many rows each stands for."""
-        return np.ones(len(self.place)) if self.weights is None else self.weights
+    counts: FloatArray  # (n,): how many rows each stands for
+    weights: FloatArray | None  # the same, or None where all weigh alike
 
 
 def stacked(rows: Sequence[ClassRows], chosen: Sequence[IndexArray]) -> Stack:
     """Return the chosen rows of each class in one table."""
-    some = [place for place, own in enumerate(chosen) if len(own)]
-    weighted = any(one.weights is not None for one in rows)
-    weights = [np.ones(_num_samples(one.X)) if one.weights is None else one.weights for one in rows]
-    return Stack(
-        _one_below_the_other([_safe_indexing(rows[place].X, chosen[place]) for place in some]),
-        np.repeat(np.arange(len(rows)), [len(own) for own in chosen]),
-        np.concatenate([weights[place][chosen[place]] for place in some]) if weighted else None,
+    tables = [_safe_indexing(one.X, own) for one, own in zip(rows, chosen, strict=True) if len(own)]
+    place = np.repeat(np.arange(len(rows)), [len(own) for own in chosen])
+    counts = np.concatenate(
+        [np.ones(len(own)) if one.weights is None else one.weights[own] for one, own in zip(rows, chosen, strict=True)]
     )
+    alike = all(one.weights is None for one in rows)
+    return Stack(_one_below_the_other(tables), place, counts, None if alike else counts)
 
 
 def _one_below_the_other(tables: Sequence[Any]) -> Any:
@@ -197,11 +193,8 @@ def without_weightless(
     if weight is None:
         return X, y, fit_params
     kept = np.flatnonzero(weight)
-    return (
-        _safe_indexing(X, kept),
-        y[kept],
-        _check_method_params(X, {**fit_params, "sample_weight": weight}, indices=kept),
-    )
+    given = _check_method_params(X, {**fit_params, "sample_weight": weight}, indices=kept)
+    return _safe_indexing(X, kept), y[kept], given
 
 
 # A class with fewer samples has none to hold out.
@@ -277,37 +270,21 @@ def refuse_other_estimators(class_estimators: Mapping[Any, Any] | None, classes:
 def fitted_to_class(model: Any, X: Any, label: Any, parameters: Mapping[str, Any]) -> tuple[Any, list[Warned]]:
     """Fit the model of one class, with these parameters of the estimator's fit, in a joblib worker.
 
+    A class of one or two samples has none to hold out: they are learned, and calibrate too. The guarantee holds
+    emptily, as no p-value is below 1/3. A single sample is repeated, which changes no model of this package.
+
     Returns the model and the warnings of its fit, which the classifier gives with the name of the class.
     """
-    fit = _fit_few if _num_samples(X) < FEW else _fit_many
+    count = _num_samples(X)
     try:
-        with gathered() as warned:
-            return fit(model, X, parameters), warned
+        # Of calibrations, the classifier warns once for all classes.
+        with gathered() as warned, silenced(CalibrationWarning):
+            if count < FEW:
+                rows = np.arange(FEW - 1) % count
+                X, parameters = _safe_indexing(X, rows), _check_method_params(X, parameters, indices=rows)
+                if isinstance(model, ConformalDetector):
+                    fitted = fit_with(clone(model.estimator), X, parameters)
+                    model.set_params(estimator=fitted, method="prefit")
+            return model.fit(X, **parameters), warned
     except ValueError as error:
-        raise ValueError(f"Class {label!r}, of n_samples = {_num_samples(X)}, cannot be learned: {error}") from error
-
-
-def _fit_many(model: Any, X: Any, parameters: Mapping[str, Any]) -> Any:
-    # The classifier warns once for all classes.
-    with silenced(CalibrationWarning):
-        return model.fit(X, **parameters)
-
-
-def _fit_few(model: Any, X: Any, parameters: Mapping[str, Any]) -> Any:
-    """Fit a class of one or two samples, which has none to hold out: the samples are learned, and calibrate too.
-
-    The guarantee holds emptily, as no p-value is below 1/3. A single sample is repeated, which changes no model of this
-    package.
-    """
-    rows = np.arange(FEW - 1) % _num_samples(X)
-    twice, repeated = _safe_indexing(X, rows), _check_method_params(X, parameters, indices=rows)
-    if isinstance(model, NormalisedMargin):
-        return model.fit(twice, **repeated)
-    prefit = model.set_params(estimator=fit_with(clone(model.estimator), twice, repeated), method="prefit")
-    return _fit_many(prefit, X, parameters)
-
-
-def call_method(model: Any, name: str, X: Any) -> FloatArray:
-    """Return the value of a fitted model's method of this name at the rows X, in a joblib worker."""
-    values: FloatArray = getattr(model, name)(X)
-    return values
+        raise ValueError(f"Class {label!r}, of n_samples = {count}, cannot be learned: {error}") from error

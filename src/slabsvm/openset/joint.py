@@ -25,11 +25,11 @@ all folds, each scored by its own fold's models, as if these were one model.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -53,13 +53,32 @@ from slabsvm.conformal.remoteness import deciding_reach, far_rows, innermost, la
 from slabsvm.detectors.answers import answer
 from slabsvm.fitted.weighting import routed
 from slabsvm.openset.classwise import ClassRows, Stack, listed, stacked
-from slabsvm.openset.naming import REMEDY_BESIDE_CLASSIFIER, Naming, too_few, too_few_together
+from slabsvm.openset.naming import REMEDY_BESIDE_CLASSIFIER, Naming, too_few
 from slabsvm.runtime.arrays import BoolArray, FloatArray
 from slabsvm.runtime.parallel import parallel
 from slabsvm.runtime.sklearn_private import _safe_indexing
 
 # A table of decisions tells known from unknown better than the probabilities that are made of it, which add up to 1.
 OF_CONFIDENCE = ("decision_function", "predict_proba")
+# The methods of `ConformalDetector` that a classifier can take part in: it has no leave-one-out scores.
+METHODS = ("split", "cross")
+# Graded p-values stay above 0 by this share of a step.
+LEAST_SHARE = 1.0 - LARGEST_SHARE
+
+
+def refuse_other_than_held_out(calibration: str, method: str) -> None:
+    """Refuse what gives no rows that neither detectors nor classifier have learned."""
+    if calibration == "margin":
+        raise ValueError(
+            "calibration='margin' has no unit in which a margin and a classifier's confidence compare. Use "
+            "calibration='conformal', or leave classifier out."
+        )
+    if method not in METHODS:
+        raise ValueError(
+            f"method={method!r} needs what a classifier would answer each row had it not learned that one, and "
+            "classifiers have no closed form of this. Use method='cross', which calibrates on every row too, or "
+            "'split'."
+        )
 
 
 def fitted_classifier(classifier: Any, X: Any, y: npt.NDArray[Any], weights: FloatArray | None) -> Any:
@@ -77,29 +96,51 @@ def confidences(classifier: Any, X: Any, classes: npt.NDArray[Any]) -> FloatArra
 
     Raises ValueError: for what is no classifier, for one that has neither, or no column for each class, and for NaN.
     """
+    name = type(classifier).__name__
     if not hasattr(classifier, "classes_"):
-        raise ValueError(
-            f"{type(classifier).__name__} is no classifier: its fit sets no classes_. Give one, such as SVC()."
-        )
+        raise ValueError(f"{name} is no classifier: its fit sets no classes_. Give one, such as SVC().")
     if not np.array_equal(classifier.classes_, classes):
-        raise ValueError(f"{_name(classifier)} has learned other classes than those of y; give one that keeps labels.")
-    final, _ = innermost(classifier)
+        raise ValueError(
+            f"The classifier {name} has learned other classes than those of y; give one that keeps labels."
+        )
+    method = next((method for method in OF_CONFIDENCE if hasattr(classifier, method)), None)
+    if method is None:
+        raise ValueError(
+            f"The classifier {name} has neither decision_function nor predict_proba, so that it cannot say how sure it "
+            "is of a name. Give one that has, or wrap it in CalibratedClassifierCV."
+        )
     # Of rows far out sums overflow, and what comes of it is looked at.
     with np.errstate(over="ignore", invalid="ignore"):
-        if hasattr(final, "decision_function_shape") and len(classes) > 2:
+        if hasattr(innermost(classifier)[0], "decision_function_shape") and len(classes) > 2:
             table = _least_margins(*innermost(classifier, X), len(classes))
         else:
-            table = _table(classifier, X)
+            table = np.asarray(getattr(classifier, method)(X), dtype=np.float64)
+    if table.ndim == 1:
+        # With two classes, one number is how sure it is of the second.
+        table = np.column_stack([-table, table])
     if table.shape[1] != len(classes):
         raise ValueError(
-            f"{_name(classifier)} gives {table.shape[1]} columns for {len(classes)} classes; it must give one for each."
+            f"The classifier {name} gives {table.shape[1]} columns for {len(classes)} classes; it must give one for "
+            "each."
         )
     if np.isnan(table).any():
-        raise ValueError(f"{_name(classifier)} is NaN for some sample and class; it cannot say how sure it is.")
+        raise ValueError(f"The classifier {name} is NaN for some sample and class; it cannot say how sure it is.")
     return table
 
 
-def confidences_if_any(classifier: Any, X: Any, classes: npt.NDArray[Any], deciding: BoolArray) -> FloatArray:
+def _least_margins(final: Any, X: Any, n_classes: int) -> FloatArray:
+    """Return each class's least margin against another, of a classifier that has learned all pairs."""
+    pairwise = copy(final)
+    pairwise.decision_function_shape = "ovo"
+    margins = np.asarray(pairwise.decision_function(X), dtype=np.float64)
+    table = np.full((len(margins), n_classes), np.inf)
+    for margin, (first, second) in zip(margins.T, combinations(range(n_classes), 2), strict=True):
+        table[:, first] = np.minimum(table[:, first], margin)
+        table[:, second] = np.minimum(table[:, second], -margin)
+    return table
+
+
+def _confidences_if_any(classifier: Any, X: Any, classes: npt.NDArray[Any], deciding: BoolArray) -> FloatArray:
     """Return `confidences`, with -inf for rows of which the classifier has none and whose names do not depend on it.
 
     deciding, (n_samples,), says whose do. Classifiers refuse rows far out, or give NaN: forests beyond float32, linear
@@ -115,88 +156,8 @@ def confidences_if_any(classifier: Any, X: Any, classes: npt.NDArray[Any], decid
     half = len(deciding) // 2
     parts = (slice(0, half), slice(half, len(deciding)))
     return np.concatenate(
-        [confidences_if_any(classifier, _safe_indexing(X, some), classes, deciding[some]) for some in parts]
+        [_confidences_if_any(classifier, _safe_indexing(X, some), classes, deciding[some]) for some in parts]
     )
-
-
-def _table(classifier: Any, X: Any) -> FloatArray:
-    method = next((name for name in OF_CONFIDENCE if hasattr(classifier, name)), None)
-    if method is None:
-        raise ValueError(
-            f"{_name(classifier)} has neither decision_function nor predict_proba, so that it cannot say how sure it "
-            "is of a name. Give one that has, or wrap it in CalibratedClassifierCV."
-        )
-    values = np.asarray(getattr(classifier, method)(X), dtype=np.float64)
-    # With two classes, one number is how sure it is of the second.
-    return np.column_stack([-values, values]) if values.ndim == 1 else values
-
-
-def _least_margins(final: Any, X: Any, n_classes: int) -> FloatArray:
-    """Return each class's least margin against another, of a classifier that has learned all pairs."""
-    pairwise = copy(final)
-    pairwise.decision_function_shape = "ovo"
-    margins = np.asarray(pairwise.decision_function(X), dtype=np.float64)
-    table = np.full((len(margins), n_classes), np.inf)
-    for margin, (first, second) in zip(margins.T, combinations(range(n_classes), 2), strict=True):
-        table[:, first] = np.minimum(table[:, first], margin)
-        table[:, second] = np.minimum(table[:, second], -margin)
-    return table
-
-
-def _name(classifier: Any) -> str:
-    return f"The classifier {type(classifier).__name__}"
-
-
-# The methods of `ConformalDetector` that a classifier can take part in: it has no leave-one-out scores.
-METHODS = ("split", "cross")
-
-# Graded p-values stay above 0 by this share of a step.
-LEAST_SHARE = 1.0 - LARGEST_SHARE
-
-
-@dataclass(frozen=True, eq=False)
-class Detectors:
-    """The detectors of one class, one or one for each fold, and the order of all its held-out rows."""
-
-    model: ConformalDetector
-    held_out: Ranking
-
-    @classmethod
-    def of(cls, model: ConformalDetector) -> Self:
-        """Return those of a calibrated model."""
-        return cls(model, pooled(model.rankings_))
-
-    @property
-    def step(self) -> float:
-        """The least p-value, and the difference of two."""
-        return self.model.smallest_p_value_
-
-    def p_values(self, fold: int, X: Any) -> tuple[FloatArray, FloatArray]:
-        """Return p-values and graded p-values by the detector of a fold, two arrays of shape (n_samples,)."""
-        # A class with fewer folds holds no row out in the others, so that any of its detectors compares alike there.
-        detector = self.model.estimators_[fold % len(self.model.estimators_)]
-        values = answer(detector, X).values
-        lower, upper = self.held_out.tails(values, deciding_reach(detector, X, values))
-        count, two_sided = self.model.n_calibration_, self.model.two_sided
-        return combined([lower], [upper], count, two_sided), combined_graded([lower], [upper], count, two_sided)
-
-
-@dataclass(frozen=True, eq=False)
-class Fold:
-    """A classifier and detectors that have not learned the rows that a fold holds out."""
-
-    place: int  # which fold it is
-    classifier: Any  # fitted classifier
-    detectors: Sequence[Detectors]  # one for each class
-    classes: npt.NDArray[Any]  # (n_classes,)
-
-    def judged(self, X: Any, n_jobs: int | None) -> Judged:
-        """Return what the classifier and the detectors of all classes say of rows."""
-        columns = parallel((delayed(one.p_values)(self.place, X) for one in self.detectors), n_jobs)
-        normal, graded = (np.stack(some, axis=1) for some in zip(*columns, strict=True))
-        # No confidence makes good for the least p-value.
-        deciding = np.any(normal > np.array([one.step for one in self.detectors]) * (1 + WHOLE), axis=1)
-        return Judged(confidences_if_any(self.classifier, X, self.classes, deciding), normal, graded)
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,6 +168,49 @@ class Judged:
     # p-values and graded ones by each class's detector
     normal: FloatArray
     graded: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """A classifier and detectors that have not learned the rows that a fold holds out."""
+
+    place: int  # which fold it is
+    classifier: Any
+    models: Sequence[ConformalDetector]  # one for each class
+    orders: Sequence[Ranking]  # of each class's held-out rows, of all folds
+    classes: npt.NDArray[Any]  # (n_classes,)
+
+    def judged(self, X: Any, n_jobs: int | None) -> Judged:
+        """Return what the classifier and the detectors of all classes say of rows."""
+        calls = (
+            delayed(_p_values)(model, order, self.place, X)
+            for model, order in zip(self.models, self.orders, strict=True)
+        )
+        normal, graded = (np.stack(some, axis=1) for some in zip(*parallel(calls, n_jobs), strict=True))
+        # No confidence makes good for the least p-value.
+        deciding = np.any(normal > _steps(self.models) * (1 + WHOLE), axis=1)
+        return Judged(_confidences_if_any(self.classifier, X, self.classes, deciding), normal, graded)
+
+
+def folds_of(classifiers: Sequence[Any], models: Sequence[ConformalDetector], classes: npt.NDArray[Any]) -> list[Fold]:
+    """Return the folds of fitted classifiers, one for each, and of the classes' calibrated models."""
+    orders = [pooled(model.rankings_) for model in models]
+    return [Fold(place, one, models, orders, classes) for place, one in enumerate(classifiers)]
+
+
+def _p_values(model: ConformalDetector, order: Ranking, fold: int, X: Any) -> tuple[FloatArray, FloatArray]:
+    """Return p-values and graded p-values by the detector of a class and a fold, two arrays of shape (n_samples,)."""
+    # A class with fewer folds holds no row out in the others, so that any of its detectors compares alike there.
+    detector = model.estimators_[fold % len(model.estimators_)]
+    values = answer(detector, X).values
+    lower, upper = order.tails(values, deciding_reach(detector, X, values))
+    count, two_sided = model.n_calibration_, model.two_sided
+    return combined([lower], [upper], count, two_sided), combined_graded([lower], [upper], count, two_sided)
+
+
+def _steps(models: Sequence[ConformalDetector]) -> FloatArray:
+    """Return the least p-value of each class's detectors, shape (n_classes,)."""
+    return np.array([model.smallest_p_value_ for model in models])
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,13 +254,12 @@ class ByClassifier(Naming):
             (delayed(fitted_classifier)(classifier, some.X, classes[some.place], some.weights) for some in learned),
             n_jobs,
         )
-        detectors = [Detectors.of(model) for model in models]
-        folds = [Fold(place, one, detectors, classes) for place, one in zip(places, classifiers, strict=True)]
+        folds = folds_of(classifiers, models, classes)
         judged = [fold.judged(some.X, n_jobs) for fold, some in zip(folds, held, strict=True)]
         counts = [some.counts for some in held]
         names = np.concatenate([one.confidence.max(axis=1) for one in judged])
         confidence = ranked(names, weights=np.concatenate(counts))
-        of_rows = [_of_held_out(detectors, *one, confidence) for one in zip(judged, held, strict=True)]
+        of_rows = [_of_held_out(models, *one, confidence) for one in zip(judged, held, strict=True)]
         orders = [ranked(values, weights=count) for values, count in zip(of_rows, counts, strict=True)]
         return cls(models, classes, rows, folds, confidence, orders)
 
@@ -268,7 +271,7 @@ class ByClassifier(Naming):
     @property
     def smallest_p_value(self) -> float:
         """The p-value of a row that lies farther out than all held-out rows of each class."""
-        return float(self._p_values(np.array([-np.inf]))[0])
+        return float(self._p_values_of(np.array([-np.inf]))[0])
 
     def scores(self, X: Any, n_jobs: int | None) -> FloatArray:
         """Return graded p-values of each class's name."""
@@ -297,62 +300,49 @@ class ByClassifier(Naming):
         """Return a warning where there are too few samples for a rate, or nothing."""
         if self.levels(rate).any():
             return too_few(self.models, self.classes, rate, REMEDY_BESIDE_CLASSIFIER)
-        return too_few_together(len(self.classes), self.n_calibration, self.smallest_p_value, rate)
+        return (
+            f"Nothing will be unknown: with {self.n_calibration} calibration samples of {len(self.classes)} classes "
+            f"the smallest p-value is {self.smallest_p_value:.3g}, and alpha is {rate:g}. Give more samples, or a "
+            f"larger alpha; {REMEDY_BESIDE_CLASSIFIER}"
+        )
 
-    def far_accepted(self, rate: float) -> list[bool]:
-        """Return which classes' names rows infinitely far away may get."""
-        far = np.array([_far_p_value(*one) for one in zip(self.folds[0].detectors, self.rows, strict=True)])
-        # Of whatever confidence.
-        p_values = self._p_values(_fisher(far, np.ones(len(far)), self._steps))
+    def far_accepted(self, rate: float) -> Sequence[bool]:
+        """Return which classes' names rows infinitely far away may get, of whatever confidence."""
+
+        def largest(fold: int, model: ConformalDetector, order: Ranking, own: ClassRows) -> float:
+            return largest_answer(lambda X: _p_values(model, order, fold, X)[0], far_rows(own.X))
+
+        of_classes = list(zip(self.models, self.folds[0].orders, self.rows, strict=True))
+        found = [[largest(fold.place, *of_class) for of_class in of_classes] for fold in self.folds]
+        far = np.nan_to_num(np.fmax.reduce(found, axis=0))
+        p_values = self._p_values_of(_fisher(far, np.ones(len(far)), _steps(self.models)))
         strictest = np.maximum(self.levels(rate), self.smallest_p_value) * (1 + WHOLE)
         return list(p_values > strictest)
 
-    @property
-    def _steps(self) -> FloatArray:
-        """The least p-value of each class's detectors, shape (n_classes,)."""
-        return np.array([one.step for one in self.folds[0].detectors])
-
     def _tails(self, X: Any, n_jobs: int | None) -> list[Tail]:
-        """Return where rows, with each class's name, stand among the held-out ones of each fold."""
-        return [
-            self._tail(order, fold.judged(X, n_jobs)) for fold, order in zip(self.folds, self.held_out, strict=True)
-        ]
+        """Return where rows, with each class's name, stand among the held-out ones of each fold.
 
-    def _tail(self, order: Ranking, judged: Judged) -> Tail:
-        """Return the same of one fold; between two held-out rows, by the product of graded p-values."""
-        confident = [_tail_of(self.confidence, judged.confidence)]
-        certain = combined(confident, confident, self.n_calibration, two_sided=False)
-        share = judged.graded * combined_graded(confident, confident, self.n_calibration, two_sided=False)
-        return Tail(
-            _tail_of(order, _fisher(judged.normal, certain, self._steps)).passed,
-            np.clip(share, LEAST_SHARE, LARGEST_SHARE),
-        )
+        Between two held-out rows they stand by the product of graded p-values.
+        """
+        found, steps = [], _steps(self.models)
+        for fold, order in zip(self.folds, self.held_out, strict=True):
+            judged = fold.judged(X, n_jobs)
+            confident = [_tail_of(self.confidence, judged.confidence)]
+            certain = combined(confident, confident, self.n_calibration, two_sided=False)
+            share = judged.graded * combined_graded(confident, confident, self.n_calibration, two_sided=False)
+            passed = _tail_of(order, _fisher(judged.normal, certain, steps)).passed
+            found.append(Tail(passed, np.clip(share, LEAST_SHARE, LARGEST_SHARE)))
+        return found
 
-    def _p_values(self, statistic: FloatArray) -> FloatArray:
+    def _p_values_of(self, statistic: FloatArray) -> FloatArray:
         """Return the p-values of values of s that are the same in each fold."""
         tails = [_tail_of(order, statistic) for order in self.held_out]
         return combined(tails, tails, self.n_calibration, two_sided=False)
 
 
-def refuse_other_than_held_out(calibration: str, method: str) -> None:
-    """Refuse what gives no rows that neither detectors nor classifier have learned."""
-    if calibration == "margin":
-        raise ValueError(
-            "calibration='margin' has no unit in which a margin and a classifier's confidence compare. Use "
-            "calibration='conformal', or leave classifier out."
-        )
-    if method not in METHODS:
-        raise ValueError(
-            f"method={method!r} needs what a classifier would answer each row had it not learned that one, and "
-            "classifiers have no closed form of this. Use method='cross', which calibrates on every row too, or "
-            "'split'."
-        )
-
-
-def _of_held_out(detectors: Sequence[Detectors], judged: Judged, rows: Stack, confidence: Ranking) -> FloatArray:
+def _of_held_out(models: Sequence[ConformalDetector], judged: Judged, rows: Stack, confidence: Ranking) -> FloatArray:
     """Return s of a fold's held-out rows, shape (n,), which count themselves as held out, and not once more."""
-    every, total = np.arange(len(rows.place)), whole_down(confidence.total)
-    steps = np.array([one.step for one in detectors])
+    every, total, steps = np.arange(len(rows.place)), whole_down(confidence.total), _steps(models)
     normal = judged.normal.copy()
     normal[every, rows.place] -= steps[rows.place]
     confident = [_tail_of(confidence, judged.confidence)]
@@ -360,17 +350,6 @@ def _of_held_out(detectors: Sequence[Detectors], judged: Judged, rows: Stack, co
     # Of its confidences, the one in the name that it gets is among those of held-out rows.
     certain[every, judged.confidence.argmax(axis=1)] -= 1.0 / (total + 1)
     return np.asarray(_fisher(normal, certain, steps).max(axis=1))
-
-
-def _far_p_value(detectors: Detectors, rows: ClassRows) -> float:
-    """Return the largest p-value by a class's detectors among rows infinitely far away; 0 where there are none."""
-    far = far_rows(rows.X)
-
-    def p_values_of(fold: int) -> Callable[[Any], FloatArray]:
-        return lambda X: detectors.p_values(fold, X)[0]
-
-    found = [largest_answer(p_values_of(fold), far) for fold in range(len(detectors.model.estimators_))]
-    return float(np.nan_to_num(max(found)))
 
 
 def _fisher(normal: FloatArray, certain: FloatArray, least: FloatArray) -> FloatArray:

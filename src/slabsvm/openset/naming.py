@@ -16,9 +16,9 @@ import numpy.typing as npt
 from sklearn.utils.parallel import delayed
 
 from slabsvm.conformal.p_values import WHOLE
-from slabsvm.conformal.wrapping import found_no_direction
+from slabsvm.conformal.wrapping import BY_CHANCE, FAR_REMEDY, REACH_REMEDY, found_no_direction
 from slabsvm.detectors.explained import explanation_of
-from slabsvm.openset.classwise import call_method, listed
+from slabsvm.openset.classwise import listed
 from slabsvm.runtime.arrays import FloatArray, IndexArray
 from slabsvm.runtime.caller import Warned
 from slabsvm.runtime.parallel import parallel
@@ -42,49 +42,6 @@ def too_few(models: Sequence[Any], classes: npt.NDArray[Any], alpha: float, reme
     )
 
 
-def too_few_together(n_classes: int, n_calibration: int, smallest_p_value: float, alpha: float) -> str:
-    """Return the warning where a classifier's names have no p-value as small as alpha."""
-    return (
-        f"Nothing will be unknown: with {n_calibration} calibration samples of {n_classes} classes the smallest "
-        f"p-value is {smallest_p_value:.3g}, and alpha is {alpha:g}. Give more samples, or a larger alpha; "
-        f"{REMEDY_BESIDE_CLASSIFIER}"
-    )
-
-
-def far_accepted(accepts: list[bool], classes: npt.NDArray[Any]) -> str:
-    """Return a warning of the classes that accept rows infinitely far away, or nothing."""
-    if not any(accepts):
-        return ""
-    return (
-        f"{_having(classes[accepts])} a model that accepts rows infinitely far away. Where its score grows or levels "
-        "off with distance, use two_sided=True, SVDD or the RBF kernel; where its scores tie at the lowest, a smoother "
-        "estimator (a smaller gamma) tells them apart."
-    )
-
-
-def without_direction(warned: Sequence[Sequence[str]], classes: npt.NDArray[Any]) -> str:
-    """Return a warning of the classes of whose models fits found w = 0, given what these warned, or nothing."""
-    found = [bool(texts) for texts in warned]
-    if not any(found):
-        return ""
-    first = next(texts[0] for texts in warned if texts)
-    return (
-        f"{_having(classes[found])} a model whose fit found w = 0: by its scores rounding may decide which rows are "
-        f"rejected, and whether rows infinitely far away are. The first fit's own warning: {first}"
-    )
-
-
-def out_of_reach(beyond: list[bool], classes: npt.NDArray[Any], alpha: float) -> str:
-    """Return a warning of the classes whose models cannot tell their own samples from far rows, or nothing."""
-    if not any(beyond):
-        return ""
-    return (
-        f"{_having(classes[beyond])} more than alpha={alpha:g} of the calibration samples out of the kernel's reach: "
-        "these score as if infinitely far away, and what is accepted beyond is decided by their kernel mass alone. Use "
-        "a smaller gamma, or more samples."
-    )
-
-
 def of_fits(warned: Sequence[Sequence[Warned]], classes: npt.NDArray[Any]) -> list[Warned]:
     """Return one warning of each category that fits of classes' models gave, with the words of the first class."""
     warnings = []
@@ -100,6 +57,17 @@ def of_fits(warned: Sequence[Sequence[Warned]], classes: npt.NDArray[Any]) -> li
 def _having(labels: Any) -> str:
     """Return which classes, and how many, as the subject of a sentence."""
     return f"Class {listed(labels)} has" if len(labels) == 1 else f"{len(labels)} classes ({listed(labels)}) have"
+
+
+def _far_accepted(labels: Any) -> str:
+    """Return a warning of the classes that accept rows infinitely far away, or nothing."""
+    return f"{_having(labels)} a model that accepts rows infinitely far away. {FAR_REMEDY}" if len(labels) else ""
+
+
+def names(table: FloatArray) -> IndexArray:
+    """Return the place of the class whose name stands, of each row of scores less levels; -1 where none does."""
+    best = table.argmax(axis=1)
+    return np.where(table[np.arange(len(table)), best] >= 0, best, -1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,43 +93,46 @@ class Naming(ABC):
     def too_few(self, rate: float) -> str:
         """Return a warning where there are too few samples for a rate, or nothing."""
 
+    @abstractmethod
+    def far_accepted(self, rate: float) -> Sequence[bool]:
+        """Return which classes accept rows infinitely far away."""
+
     def shares(self, X: Any, levels: FloatArray, n_jobs: int | None) -> FloatArray:
         """Return what each feature adds to the largest of a row's scores less levels, shape (n_samples, n_features)."""
         table = self.scores(X, n_jobs) - levels
         nearest = table.argmax(axis=1)
-        found: list[tuple[IndexArray, FloatArray]] = []
-        for k in np.unique(nearest):
-            rows = np.flatnonzero(nearest == k)
+        order = np.argsort(nearest, kind="stable")
+        found = []
+        for rows in np.split(order, np.flatnonzero(np.diff(nearest[order])) + 1):
+            k = nearest[rows[0]]
             of_model = explanation_of(self.models[k], _safe_indexing(X, rows))
             # The model's own level may be another.
-            found.append((rows, of_model.less(of_model.decisions[0] - table[rows[0], k]).shares))
-        shares = np.empty((len(table), found[0][1].shape[1]))
-        for rows, own in found:
-            shares[rows] = own
-        return shares
-
-    @abstractmethod
-    def far_accepted(self, rate: float) -> list[bool]:
-        """Return which classes accept rows infinitely far away."""
+            found.append(of_model.less(of_model.decisions[0] - table[rows[0], k]).shares)
+        return np.asarray(np.concatenate(found)[np.argsort(order)])
 
     def doubts(self, rate: float) -> list[str]:
-        """Return what is to be warned of."""
+        """Return what is to be warned of, or empty texts."""
         undirected = [found_no_direction(model.estimators_) for model in self.models]
         far = [
-            accepts and len(texts) < len(model.estimators_)
+            bool(accepts) and len(texts) < len(model.estimators_)
             for accepts, texts, model in zip(self.far_accepted(rate), undirected, self.models, strict=True)
         ]
-        return [
-            self.too_few(rate),
-            without_direction(undirected, self.classes),
-            far_accepted(far, self.classes),
-            out_of_reach([model.out_of_reach_ > rate for model in self.models], self.classes, rate),
-        ]
+        doubts = [self.too_few(rate), _far_accepted(self.classes[far])]
+        lost = self.classes[[bool(texts) for texts in undirected]]
+        if len(lost):
+            first = next(texts[0] for texts in undirected if texts)
+            doubts.append(
+                f"{_having(lost)} a model whose fit found w = 0: {BY_CHANCE}. The first fit's own warning: {first}"
+            )
+        beyond = self.classes[[model.out_of_reach_ > rate for model in self.models]]
+        if len(beyond):
+            samples = f"more than alpha={rate:g} of the calibration samples"
+            doubts.append(f"{_having(beyond)} {samples} out of the kernel's reach. {REACH_REMEDY}")
+        return doubts
 
     def _columns(self, X: Any, method: str, n_jobs: int | None) -> FloatArray:
         """Return the values of each model's method of this name, shape (n_samples, n_classes)."""
-        columns = parallel((delayed(call_method)(model, method, X) for model in self.models), n_jobs)
-        return np.stack(columns, axis=1)
+        return np.stack(parallel((delayed(getattr(model, method))(X) for model in self.models), n_jobs), axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,22 +162,23 @@ class ByPValues(Naming):
         """Return a warning of the classes that have too few samples for a rate, or nothing."""
         return too_few(self.models, self.classes, rate)
 
-    def far_accepted(self, rate: float) -> list[bool]:
+    def far_accepted(self, rate: float) -> Sequence[bool]:
         """Return which classes' models give rows infinitely far away more than their level."""
-        strictest = [max(model.level(rate), model.smallest_p_value_) * (1 + WHOLE) for model in self.models]
-        return [model.far_p_value_ > least for model, least in zip(self.models, strictest, strict=True)]
+        return [
+            model.far_p_value_ > max(model.level(rate), model.smallest_p_value_) * (1 + WHOLE) for model in self.models
+        ]
 
 
 @dataclass(frozen=True, eq=False)
 class ByMargins(Naming):
-    """The name is the class in whose model a sample lies deepest, by normalised margins."""
+    """The name is the class in whose model a sample lies deepest, by normalised margins; no rate changes them."""
 
     def scores(self, X: Any, n_jobs: int | None) -> FloatArray:
         """Return margins."""
         return self._columns(X, "decision_function", n_jobs)
 
     def levels(self, rate: float) -> FloatArray:
-        """Return zeros: each model keeps its own threshold, at any rate."""
+        """Return zeros: each model keeps its own threshold."""
         del rate
         return np.zeros(len(self.models))
 
@@ -220,17 +192,11 @@ class ByMargins(Naming):
         del rate
         return ""
 
-    def far_accepted(self, rate: float) -> list[bool]:
+    def far_accepted(self, rate: float) -> Sequence[bool]:
         """Return in which classes' models rows infinitely far away are inside."""
         del rate
         return [model.far_margin_ >= 0 for model in self.models]
 
     def doubts(self, rate: float) -> list[str]:
         """Return what is to be warned of: fits say themselves what they found."""
-        return [far_accepted(self.far_accepted(rate), self.classes)]
-
-
-def names(table: FloatArray) -> IndexArray:
-    """Return the place of the class whose name stands, of each row of scores less levels; -1 where none does."""
-    best = table.argmax(axis=1)
-    return np.where(table[np.arange(len(table)), best] >= 0, best, -1)
+        return [_far_accepted(self.classes[np.array(self.far_accepted(rate))])]

@@ -13,10 +13,8 @@ BoolArray = npt.NDArray[np.bool_]
 IndexArray = npt.NDArray[np.intp]
 IntArray = npt.NDArray[np.int64]
 
-
 # Terms are multiplied by this power of two, and their sum divided by it: terms that underflow are negligible in it.
 UNIT = 2.0**-600
-
 
 # What a solver computes or copies a piece at a time takes so many bytes: small beside the memory of a fit, and large
 # beside the cost of a call.

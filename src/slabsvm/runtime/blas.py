@@ -25,21 +25,11 @@ from threadpoolctl import OpenBLASController, ThreadpoolController
 
 @dataclass
 class _Inside:
-    """A thread that is inside.
+    """A thread that is inside."""
 
-    Attributes
-    ----------
-    frame : FrameType
-        The outermost function that entered; functions that it calls may enter again.
-    depth : int
-        How often that function has entered.
-    errors : dict of str to str
-        What the caller's `numpy.errstate` makes of floating-point errors.
-    """
-
-    frame: FrameType
-    depth: int
-    errors: Any
+    frame: FrameType  # of the outermost function that entered; functions that it calls may enter again
+    depth: int  # how often that function has entered
+    errors: Any  # what the caller's `numpy.errstate` makes of floating-point errors
 
     def encloses(self, frame: FrameType | None) -> bool:
         """Return whether the function that entered is still running, below one that enters now."""

@@ -1,12 +1,15 @@
-"""What is said to callers: numbers with their nouns, what a terminal may show, and warnings at the line outside."""
+"""What is said to callers: counted nouns, text for a terminal, warnings at their line, and extras that are missing."""
 
 from __future__ import annotations
 
+import importlib
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from importlib.util import find_spec
 from inspect import currentframe
+from typing import Self
 
 
 def counted(number: int, noun: str, plural: str | None = None) -> str:
@@ -20,6 +23,40 @@ def escaped(text: str) -> str:
     Whoever has named a file or a column may be another than who reads of it.
     """
     return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
+
+
+class ExtraMissingError(ImportError):
+    """A library of an optional extra is not installed, or does not load. The text says what to install.
+
+    Attributes
+    ----------
+    name : str
+        The library.
+    """
+
+    @classmethod
+    def of(cls, purpose: str, library: str, extra: str, why: str = "") -> Self:
+        """Return the error for a purpose, such as "A figure", a library, and the extra that brings it.
+
+        why is what an installed library does not load for.
+        """
+        lack = f"is installed and does not load ({why})" if why else "is not installed"
+        return cls(f"{purpose} needs {library}, which {lack}. Install it with: pip install '{extra}'", name=library)
+
+
+def require(purpose: str, library: str, extra: str) -> None:
+    """Raise ExtraMissingError where a library is not installed. It is looked for, not loaded, which takes no time."""
+    if find_spec(library) is None:
+        raise ExtraMissingError.of(purpose, library, extra)
+
+
+def load(purpose: str, library: str, extra: str) -> None:
+    """Import a library; raise ExtraMissingError where it is not installed, or is of a version that does not load."""
+    require(purpose, library, extra)
+    try:
+        importlib.import_module(library)
+    except ImportError as error:
+        raise ExtraMissingError.of(purpose, library, extra, str(error)) from error
 
 
 # Frames of these packages lie between a caller and a warning: scikit-learn's are its wrappers of fit, joblib's run it.
@@ -37,10 +74,13 @@ def warn(text: str, category: type[Warning]) -> None:
     if issubclass(category, _SILENCED.get()):
         return
     others = _GATHERED.get()
-    if others is None:
-        warnings.warn(text, category, stacklevel=callers_level())
-    else:
+    if others is not None:
         others.append((text, category))
+        return
+    level, frame = 1, currentframe()
+    while frame and frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in INNER:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, category, stacklevel=level)
 
 
 @contextmanager
@@ -66,15 +106,3 @@ def gathered() -> Iterator[list[Warned]]:
         yield warned
     finally:
         _GATHERED.reset(token)
-
-
-def callers_level() -> int:
-    """Return the stacklevel by which `warnings.warn`, called where this is called, names the first line outside."""
-    level, frame = 0, currentframe()
-    while (
-        frame is not None
-        and frame.f_back is not None
-        and frame.f_globals.get("__name__", "").partition(".")[0] in INNER
-    ):
-        level, frame = level + 1, frame.f_back
-    return level

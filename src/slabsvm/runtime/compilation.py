@@ -63,7 +63,10 @@ class _Cache(_FunctionCache):
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"
         _log_once(UNREADABLE, f"in {self.cache_path}: {reason}")
-        self._replace_index()
+        try:
+            self.flush()
+        except OSError:  # an index that cannot be replaced either
+            self.disable()
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
@@ -72,13 +75,6 @@ class _Cache(_FunctionCache):
             super().save_overload(sig, data)
         except Exception as error:  # the loop is compiled, though the next process must compile it again
             _log_once(NOWHERE, f"{type(error).__name__}: {error}")
-
-    def _replace_index(self) -> None:
-        """Forget the kept code; where that cannot be done either, keep nothing more."""
-        try:
-            self.flush()
-        except OSError:
-            self.disable()
 
 
 def _log_once(what: str, reason: str) -> None:

@@ -18,24 +18,12 @@ NUMBERS = (*FLOATS, *INTEGERS, "i2", "i1", "u8", "u4", "u2", "u1", "b1")
 
 @dataclass(frozen=True)
 class Array:
-    """An array of numbers.
+    """An array of numbers."""
 
-    Attributes
-    ----------
-    shape : str
-        The names of its sizes, with spaces between them.
-    dtype : tuple of str
-        Those that it may have.
-    holds : {"finite", "numbers", "any"}
-        Numbers may be infinite, and any may be NaN.
-    below : str
-        Where it is not empty, the array holds whole numbers from 0 on that are less than the size of this name.
-    """
-
-    shape: str
-    dtype: tuple[str, ...] = field(default=("f8",), kw_only=True)
-    holds: str = field(default="finite", kw_only=True)
-    below: str = field(default="", kw_only=True)
+    shape: str  # the names of its sizes, with spaces between them
+    dtype: tuple[str, ...] = field(default=("f8",), kw_only=True)  # those that it may have
+    holds: str = field(default="finite", kw_only=True)  # or "numbers", which may be infinite, or "any", with NaN
+    below: str = field(default="", kw_only=True)  # a size that whole numbers from 0 on are less than, or ""
 
 
 def Places(shape: str, *, below: str) -> Array:  # noqa: N802, since it is used as a class is
@@ -54,22 +42,13 @@ class Rows:
 
 @dataclass(frozen=True, kw_only=True)
 class Number:
-    """A number, float or int, of a range.
-
-    Attributes
-    ----------
-    least, most, above : float
-        The number is within the first two, and larger than the last.
-    finite : bool
-    size : str
-        Where it is not empty, the number is the size of this name.
-    """
+    """A number, float or int, from `least` to `most` and larger than `above`."""
 
     least: float = -math.inf
     most: float = math.inf
     above: float = -math.inf
     finite: bool = True
-    size: str = ""
+    size: str = ""  # the size that the number is, or ""
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from functools import wraps
-from typing import Any, Generic, Self, TypeVar, cast, overload
+from contextlib import nullcontext
+from typing import Any, TypeVar, cast
 
 from sklearn import get_config, set_config
 
 Method = TypeVar("Method", bound=Callable[..., Any])
+Value_co = TypeVar("Value_co", covariant=True)
 
 
 def atomic(method: Method) -> Method:
@@ -23,7 +25,7 @@ def atomic(method: Method) -> Method:
     go on without validation of parameters in this thread.
     """
 
-    @wraps(method)
+    @functools.wraps(method)
     def whole(self: Any, *args: Any, **kwargs: Any) -> Any:
         successor = object.__new__(type(self))
         successor.__dict__.update(self.__dict__)
@@ -39,33 +41,14 @@ def atomic(method: Method) -> Method:
     return cast(Method, whole)
 
 
-Value = TypeVar("Value")
-
-
-class cached_property(Generic[Value]):  # noqa: N801 - as that of functools
-    """`functools.cached_property` as it is from Python 3.12 on.
+class cached_property(functools.cached_property[Value_co]):  # noqa: N801 - as that of functools
+    """`functools.cached_property` as it is from Python 3.12 on: without a lock.
 
     Before, each property had one lock for the objects of all threads: fits in threads waited for each other there, and
     a process that was forked while another thread held it waited for ever. Two threads that ask one object at once may
     both compute the value: either is as good.
     """
 
-    def __init__(self, compute: Callable[[Any], Value]) -> None:
-        self.compute = compute
-        self.__doc__ = compute.__doc__
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        """Learn the name under which objects hold the value."""
-        self.name = name
-
-    @overload
-    def __get__(self, instance: None, owner: type) -> Self: ...
-    @overload
-    def __get__(self, instance: object, owner: type) -> Value: ...
-    def __get__(self, instance: object | None, owner: type) -> Self | Value:
-        """Return the value, which the object then holds under the property's name."""
-        if instance is None:
-            return self
-        value = self.compute(instance)
-        instance.__dict__[self.name] = value
-        return value
+    def __init__(self, compute: Callable[[Any], Value_co]) -> None:
+        super().__init__(compute)
+        self.lock = nullcontext()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import CancelledError, Future
-from contextlib import suppress
 from typing import Any, TypeVar
 
 from sklearn.utils.parallel import Parallel
@@ -47,15 +46,16 @@ TRIES = 3
 
 
 def parallel(calls: Iterable[Any], n_jobs: int | None) -> list[Any]:
-    """Return what calls, made by `delayed`, return, in their order.
+    """Return what calls, made by `delayed`, return, in their order; raise CancelledError where none of TRIES ends.
 
     On a Dask cluster joblib gives a call's rows to one worker alone. When it dies nobody has them, and Dask cancels the
     calls that are in want of them: all are then made anew, from rows that are sent again.
-
-    Raises CancelledError: workers have died at every try.
     """
-    made = list(calls)
-    for _ in range(TRIES - 1):
-        with suppress(CancelledError):
+    made, tried = list(calls), 0
+    while True:
+        try:
             return list(Parallel(n_jobs=n_jobs)(made))
-    return list(Parallel(n_jobs=n_jobs)(made))
+        except CancelledError:
+            tried += 1
+            if tried == TRIES:
+                raise

@@ -21,7 +21,7 @@ from slabsvm.monitoring.course import MOST_POINTS, RATES, Course, History, Tally
 from slabsvm.monitoring.scoring import HELD_OUT, LEFT_OUT
 from slabsvm.openset.classifier import OpenSetClassifier
 from slabsvm.openset.classwise import ClassRows, NormalisedMargin
-from slabsvm.openset.joint import ByClassifier, Detectors, Fold
+from slabsvm.openset.joint import ByClassifier, folds_of
 from slabsvm.runtime.fields import (
     FLOATS,
     FOR_TRAINING,
@@ -120,8 +120,7 @@ def _give_open_set(model: OpenSetClassifier, parts: Values) -> None:
     model.classifiers_ = joint["classifiers"]
     if not all(hasattr(one, "classes_") for one in model.classifiers_):
         raise ValueError("its classifier has learned no classes")
-    detectors = [Detectors.of(one) for one in models]
-    folds = [Fold(place, one, detectors, classes) for place, one in enumerate(model.classifiers_)]
+    folds = folds_of(model.classifiers_, models, classes)
     model.naming_ = ByClassifier(models, classes, parts["rows"], folds, joint["confidence"], joint["held_out"])
 
 

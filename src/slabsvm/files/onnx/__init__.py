@@ -26,7 +26,7 @@ from slabsvm.ensemble.neighbours import NeighboursDetector
 from slabsvm.files.onnx.answers import computed
 from slabsvm.files.onnx.graph import NEWEST_OPSET, OLDEST_OPSET
 from slabsvm.files.onnx.steps import Inputs, Matrix, Table, known, width
-from slabsvm.runtime.extras import load
+from slabsvm.runtime.caller import load
 from slabsvm.selection.search import LabelFreeSearchCV
 from slabsvm.tables.encoder import TableEncoder
 
