@@ -13,7 +13,6 @@ import scipy.sparse as sp
 import problems
 from slabsvm.compiled import additive as _additive
 from slabsvm.compiled import descent as _smo
-from slabsvm.compiled import lookup as _lookup
 from slabsvm.compiled import secular as _secular
 from slabsvm.dual.program import one_class_slab
 from slabsvm.dual.solution import Point
@@ -187,7 +186,7 @@ def test_what_is_compiled_and_what_is_loaded_from_the_cache_give_the_same_bits(t
     assert loaded == compiled
 
 
-@pytest.mark.parametrize("module", [_additive, _lookup, _secular, _smo], ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", [_additive, _secular, _smo], ids=lambda module: module.__name__)
 def test_what_compiled_code_calls_is_a_part_of_it(module):
     called = {
         node.func.id

@@ -210,13 +210,6 @@ def test_every_other_detector_answers_as_in_python_on_a_real_table(name, dtype):
     assert_agrees(on_table(name), table(TABLE)[1], dtype, n_far=0)
 
 
-@pytest.mark.parametrize("dtype", AGREEMENT)
-@pytest.mark.parametrize("exactness", [0.0, 1e-3, 1e-9])
-def test_chi2_tables_of_any_precision_answer_as_in_python(exactness, dtype):
-    X, new = rows("non-negative")
-    assert_agrees(fitted(OneClassSlabSVM(kernel="chi2", prediction_tol=exactness), X), new, dtype)
-
-
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("name", ["slab", "kernel PCA"])
 def test_the_operators_as_onnx_defines_them_answer_as_in_python(name, kernel):

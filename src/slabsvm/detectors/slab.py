@@ -66,8 +66,7 @@ class OneClassSlabSVM(SupportVectorDetector):
         Memory for parts of the kernel matrix while fitting, in MB; a block of 2,048 samples (16 to 32 MB) is held
         whatever it says. Leave-one-out planes take three matrices of the free support vectors' size besides.
     prediction_tol : float in [0, 1), default=1e-6
-        How far scores of new samples may be off with kernel="chi2", relative to the range of the training scores: they
-        are interpolated in tables. 0 computes them exactly, which other kernels always do.
+        Without effect: scores of new samples are exact with every kernel, where "chi2" once interpolated them.
     n_jobs : int or None, default=None
         Threads that compute large kernel blocks; None is 1 unless in a `joblib.parallel_config` context, -1 all.
     warm_start : bool, default=False

@@ -285,8 +285,7 @@ class SupportVectorDetector(KernelDetector):
             left_out = unseen.scores
             offsets = (dual if unseen.groups is None else dual.over(unseen.weights)).offsets(left_out)
             size = float(np.abs(offsets).max() + np.abs(solution.scores).max())
-        # A table's error moves scores as rounding does.
-        rounding = rounding_of(size + self._added_to_scores(solved)) + expansion.error
+        rounding = rounding_of(size + self._added_to_scores(solved))
         lying = unseen.scores
         if left_out is not None and unseen.groups is None:
             lying, offsets = beside_repeats(dual, solution.scores, left_out, offsets, rounding)
@@ -388,8 +387,7 @@ class SupportVectorDetector(KernelDetector):
         expansion = Expansion(kernel, vectors, solved.beta[held])
         if kernel is None:
             return support, expansion
-        allowed = self.prediction_tol * float(np.ptp(solution.scores))
-        return support, kernel.projection(vectors, solved.beta[held], allowed) or expansion
+        return support, kernel.projection(vectors, solved.beta[held]) or expansion
 
     def _misplaced(self) -> str:
         """Return what is wrong with where the planes are, and what to do, or nothing."""

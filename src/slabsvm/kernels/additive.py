@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.rows import DENSE_BYTES, Rows, product, row_sums
-from slabsvm.kernels.tables import Chi2Table, IntersectionTable, Projection
+from slabsvm.kernels.tables import Chi2Table, IntersectionTable, knots_of
 from slabsvm.runtime.arrays import AnyFloatArray, FloatArray, pieces
 
 
@@ -85,10 +85,9 @@ class Intersection(_CompiledAdditive):
     loop = "intersection_rows"
     limit = 1.0
 
-    def projection(self, vectors: Rows, coefficients: FloatArray, allowed: float) -> Projection:
-        """Return the exact table."""
-        del allowed
-        return IntersectionTable(vectors, coefficients)
+    def projection(self, vectors: Rows, coefficients: FloatArray) -> IntersectionTable:
+        """Return the table of the vectors' knots."""
+        return IntersectionTable(knots_of(vectors, coefficients))
 
 
 class Chi2(_CompiledAdditive):
@@ -100,6 +99,6 @@ class Chi2(_CompiledAdditive):
     loop = "chi2_rows"
     limit = 2.0
 
-    def projection(self, vectors: Rows, coefficients: FloatArray, allowed: float) -> Projection:
-        """Return the table of that precision, the exact sum for 0."""
-        return Chi2Table(vectors, coefficients, allowed)
+    def projection(self, vectors: Rows, coefficients: FloatArray) -> Chi2Table:
+        """Return the table of the vectors' knots."""
+        return Chi2Table.of_knots(knots_of(vectors, coefficients))

@@ -127,13 +127,14 @@ class Kernel(ABC):
         """Return about how far blocks of these rows, prepared in float32, are off, relative to the diagonal."""
         raise NotImplementedError
 
-    def projection(self, vectors: Rows, coefficients: FloatArray, allowed: float) -> Projection | None:
-        """Return x -> sum_i c_i k(v_i, x) without the v_i, off by no more than allowed; None where they are needed.
+    def projection(self, vectors: Rows, coefficients: FloatArray) -> Projection | None:
+        """Return x -> sum_i c_i k(v_i, x) without the v_i; None where they are needed.
 
         vectors are (n, d) and not prepared, coefficients (n,).
         """
-        del allowed
-        return WeightVector(self.prepare, vectors, coefficients) if self.explicit else None
+        if not self.explicit:
+            return None
+        return WeightVector(self.prepare, np.asarray(self.prepare(vectors).T @ coefficients, dtype=np.float64))
 
     def far_score(self, vectors: Rows, coefficients: FloatArray) -> float | None:
         """Return the limit of sum_i c_i k(v_i, x) as all features of x grow alike beyond bounds, which may be infinite.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -37,14 +37,11 @@ class Expansion:
         The x_i; for kernel None the columns that belong to them.
     coefficients : (n,) or (n, q) array of float64
         c_i, a column for each sum.
-    error : float
-        How far the sums may be off, beyond rounding: not at all.
     """
 
     kernel: Kernel | None
     samples: Any
     coefficients: FloatArray
-    error: ClassVar[float] = 0.0
 
     def __call__(self, X: Any) -> FloatArray:
         """Return the sums at each row of X, shape (n_rows,) or (n_rows, q)."""

@@ -43,6 +43,8 @@ from slabsvm.runtime.fields import FOR_TRAINING, LATER, Array, Choice, FittedEst
 Function = tuple[Kernel | None, Any]
 # Public classes whose import needs an extra.
 NEED_EXTRAS = {"detectors.pyod"}
+# The numbers of a polynomial in files that have some.
+PIECE_WIDTH = 8
 
 _KERNELS = {name: Record(kernel) for name, kernel in NAMED.items()}
 _NAMES = {kernel: name for name, kernel in NAMED.items()}
@@ -74,22 +76,29 @@ def _by_lines(counts: IntArray, values: FloatArray, weights: FloatArray) -> Func
     first[(np.cumsum(counts) - counts)[counts > 0]] = True
     if len(values) and not (values.min() > 0 and (first[1:] | (np.diff(values) > 0)).all()):
         raise ValueError("each feature's knots must be positive and in ascending order")
-    return Intersection(), IntersectionTable.of_knots(counts, values, weights)
+    return Intersection(), IntersectionTable((counts, values, weights))
 
 
-def _by_pieces(*, counts: IntArray, lows: IntArray, n_pieces: IntArray, error: float, **arrays: Any) -> Function:
+def _by_fractions(
+    *, counts: IntArray, scales: FloatArray, knots: FloatArray, weights: FloatArray, **polynomials: Any
+) -> Function:
+    """Return the sum over knots; the polynomials that stood for long sums in earlier files are not needed."""
     from slabsvm.compiled import lookup
 
-    sizes_right = counts.sum() == len(arrays["knots"]) and n_pieces.sum() == len(arrays["pieces"])
+    n_pieces, lows, pieces = (polynomials[name] for name in ("n_pieces", "lows", "pieces"))
+    sizes_right = counts.sum() == len(knots) and n_pieces.sum() == len(pieces)
     if min(counts.min(), n_pieces.min(), lows.min()) < 0 or (counts % lookup.TOGETHER).any() or not sizes_right:
         raise ValueError("the counts of knots and of pieces do not add up to these")
-    if arrays["pieces"].shape[1] != lookup.WIDTH or (arrays["knots"] <= 0).any() or (arrays["scales"] <= 0).any():
+    if pieces.shape[1] != PIECE_WIDTH or (knots <= 0).any() or (scales <= 0).any():
         raise ValueError("the pieces have another length, or a knot or a scale is not positive")
-    starts, piece_starts = np.cumsum(counts) - counts, np.cumsum(n_pieces) - n_pieces
-    table = lookup.Fractions(
-        starts=starts, counts=counts, piece_starts=piece_starts, lows=lows, n_pieces=n_pieces, **arrays
-    )
-    return Chi2(), Chi2Table.of_table(table, error)
+    return Chi2(), Chi2Table(lookup.Fractions(np.cumsum(counts) - counts, counts, scales, knots, weights))
+
+
+def _of_fractions(function: Function, part: str) -> Any:
+    table = function[1].table
+    none = np.zeros_like(table.counts)
+    polynomials = {"lows": none, "n_pieces": none, "shift": 0, "pieces": np.zeros((0, PIECE_WIDTH)), "error": 0.0}
+    return polynomials[part] if part in polynomials else getattr(table, part)
 
 
 def _how(function: Function) -> str:
@@ -130,7 +139,7 @@ SUM = Either(
     {
         **_sums("samples"),
         "weights": Made(
-            lambda kernel, weights: (kernel, WeightVector.of_weights(kernel.prepare, weights)),
+            lambda kernel, weights: (kernel, WeightVector(kernel.prepare, weights)),
             lambda function, part: function[0] if part == "kernel" else function[1].weights,
             kernel=Annotated[Kernel, EXPLICIT],
             weights=_FLOATS,
@@ -143,8 +152,8 @@ SUM = Either(
             weights=_KNOTS,
         ),
         "pieces": Made(
-            _by_pieces,
-            lambda function, part: function[1].error if part == "error" else getattr(function[1].table, part),
+            _by_fractions,
+            _of_fractions,
             counts=_COUNTS,
             scales=_FLOATS,
             knots=_KNOTS,

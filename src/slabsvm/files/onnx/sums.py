@@ -156,20 +156,11 @@ def _(projection: IntersectionTable, rows: Tensor) -> Position:
 
 @position.register
 def _(projection: Chi2Table, rows: Tensor) -> Position:
-    table = projection.table
-    interpolated = np.flatnonzero(table.n_pieces)
-    summed = np.flatnonzero((table.counts > 0) & (table.n_pieces == 0))
-    parts = [
-        part(table, features, _columns(rows, features))
-        for part, features in ((_polynomials, interpolated), (_fractions, summed))
-        if len(features)
-    ]
-    if not parts:
+    filled = np.flatnonzero(projection.table.counts)
+    if not len(filled):
         return Position(zeros(rows, 1).flat)
-    varying = row_sums(parts[0].varying)
-    for part in parts[1:]:
-        varying = varying + row_sums(part.varying)
-    return Position(varying, sum(part.constant for part in parts), sum(part.size for part in parts))
+    found = _fractions(projection.table, filled, _columns(rows, filled))
+    return Position(row_sums(found.varying), found.constant, found.size)
 
 
 @position.register
@@ -316,28 +307,6 @@ def product(rows: Tensor, weights: FloatArray) -> Tensor:
     # The bounds stand between factors that a runtime would multiply with each other.
     small = maximum(minimum(rows @ (weights * unit), largest * unit), -largest * unit)
     return where(bounded, plain, small / unit)
-
-
-def _polynomials(table: Any, features: Any, t: Tensor) -> Position:
-    """Return the interpolated functions of some features, (n, k), at their values t."""
-    counts, firsts = table.n_pieces[features] - 1, table.piece_starts[features]
-    # Where each piece but the first begins, with a NaN after each feature's last; see `slabsvm.compiled.lookup`.
-    starts = np.cumsum(counts + 1) - (counts + 1)
-    edges = np.full(int((counts + 1).sum()), np.nan)
-    for low, start, count in zip(table.lows[features], starts, counts, strict=True):
-        bits = low + (np.arange(1, count + 1, dtype=np.int64) << int(table.shift))
-        edges[start : start + count] = bits.view(np.float64)
-    place = searched(t, starts, counts, t.graph.constant(edges))
-    last = t.graph.node("Equal", place, counts)
-    centre, inverse, *coefficients = (column.copy() for column in table.pieces.T)
-    middle, size = _centred(coefficients[0], firsts, counts + 1)
-    piece = place + firsts
-    x = (where(last, 1.0 / t, t) - take(centre, piece)) * take(inverse, piece)
-    value = take(coefficients[-1], piece)
-    for column in reversed(coefficients[:-1]):
-        value = value * x + take(column, piece)
-    # A piece may begin below the least number of the type: no feature, no contribution.
-    return Position(where(t > 0.0, value, -middle), float(middle.sum()), size)
 
 
 def _fractions(table: Any, features: Any, t: Tensor) -> Position:
