@@ -385,7 +385,7 @@ def test_moments_that_pandas_cannot_write_are_times_all_the_same(tmp_path):
     moments = pd.Series(np.array([3 * 10**17, 10**18], "datetime64[us]")).dt.tz_localize("UTC")
     pd.DataFrame({"t": moments}).to_parquet(tmp_path / "t.parquet")
     (column,) = TableEncoder().fit(whole(tmp_path / "t.parquet", Reading())).columns_
-    assert column.span() == "11476-08-15 05:20 to 33658-09-27 01:46"
+    assert column.described().holds == "11476-08-15 05:20 to 33658-09-27 01:46"
 
 
 def test_an_error_means_nothing_to_a_terminal(tmp_path):
@@ -448,3 +448,13 @@ def test_texts_and_names_of_a_parquet_file_are_in_utf_8(tmp_path):
     (tmp_path / "t.parquet").write_bytes((tmp_path / "t.parquet").read_bytes().replace(b"name", b"\x94ame"))
     with pytest.raises(TableError, match="a name of a column, or of a type, is not in UTF-8"):
         whole(tmp_path / "t.parquet", Reading())
+
+
+@pytest.mark.parametrize("cell", ['"1,5"', '"a ""b"", c"', '"two\nlines, and a comma"'])
+def test_separators_in_quotes_do_not_make_up_for_a_cell_that_is_missing(tmp_path, cell):
+    path = tmp_path / "t.csv"
+    path.write_text(f"a,b\n{cell},1\n2,3\n")
+    assert whole(path, Reading()).shape == (2, 2)
+    path.write_text(f"a,b\n{cell},1\n2\n")
+    with pytest.raises(TableError, match="has 1 cell, where the header has 2"):
+        whole(path, Reading())

@@ -56,20 +56,20 @@ TAKEN = {
 @pytest.mark.parametrize("what", TAKEN)
 def test_a_column_is_taken_for_what_it_is(what):
     values, kind = TAKEN[what]
-    assert column(values).kind() == kind
+    assert column(values).described().kind == kind
 
 
 @pytest.mark.parametrize("name", ["id", "ID", "part_id", "orderNr", "Part No", "serial", "index"])
 def test_whole_numbers_that_differ_below_such_a_name_are_identifiers_unless_they_are_kept(name):
-    assert column(1000 + np.arange(N), name).kind() == "identifier"
-    assert column(1000 + np.arange(N), name, keep=[name]).kind() == "number"
-    assert column(np.arange(N) // 2, name).kind() == "number"
-    assert column(np.arange(N) + 0.5, name).kind() == "number"
+    assert column(1000 + np.arange(N), name).described().kind == "identifier"
+    assert column(1000 + np.arange(N), name, keep=[name]).described().kind == "number"
+    assert column(np.arange(N) // 2, name).described().kind == "number"
+    assert column(np.arange(N) + 0.5, name).described().kind == "number"
 
 
 @pytest.mark.parametrize("name", ["width", "humid", "rapid", "nitro", "turno"])
 def test_other_names_do_not_look_like_those_of_identifiers(name):
-    assert column(1000 + np.arange(N), name).kind() == "number"
+    assert column(1000 + np.arange(N), name).described().kind == "number"
 
 
 @pytest.mark.parametrize(
@@ -105,14 +105,14 @@ def test_times_become_points_on_circles_however_they_are_written(what):
 
 
 def test_parts_of_times_are_learned_where_the_rows_have_seen_them_return():
-    assert column(DAYS[:4]).kind() == "time"
-    assert "no hour and no weekday" in column(DAYS[:4]).done()
+    assert column(DAYS[:4]).described().kind == "time"
+    assert "no hour and no weekday" in column(DAYS[:4]).described().done
     assert column(DAYS[:20]).parts == ("hour",)
     assert column(DAYS).parts == ("hour", "weekday")
     assert column(DAYS.normalize()).parts == ("weekday",)
     assert column(DAYS.strftime("%H:%M")).parts == ("hour",)
     assert column(DAYS, times=["elapsed"]).parts == ("elapsed",)
-    assert column(DAYS, times=[]).done() == "left out; --times hour,weekday takes its parts"
+    assert column(DAYS, times=[]).described().done == "left out; --times hour,weekday takes its parts"
     elapsed = TableEncoder(times=["elapsed"]).fit_transform(pd.DataFrame({"t": DAYS}))
     np.testing.assert_allclose(elapsed[:, 0], np.arange(N) * 11 / 24, atol=1e-12)
 
@@ -185,11 +185,13 @@ def test_a_frame_a_file_and_polars_are_taken_alike():
     expected = encoder.transform(table)
     for other in (pd.read_csv(io.StringIO(table.to_csv(index=False))), pl.from_pandas(table)):
         again = TableEncoder(gaps=["err"]).fit(other)
-        assert [column.kind() for column in again.columns_] == [column.kind() for column in encoder.columns_]
+        assert [column.described().kind for column in again.columns_] == [
+            column.described().kind for column in encoder.columns_
+        ]
         np.testing.assert_array_equal(again.transform(other), expected)
         np.testing.assert_array_equal(encoder.transform(other), expected)
 
 
 def test_days_of_a_calendar_are_told_from_months_by_any_that_are_no_month():
     table = pd.DataFrame({"t": [datetime.date(2024, 1, day).strftime("%d/%m/%Y") for day in range(1, 32)]})
-    assert TableEncoder().fit(table).columns_[0].span() == "2024-01-01 to 2024-01-31"
+    assert TableEncoder().fit(table).columns_[0].described().holds == "2024-01-01 to 2024-01-31"

@@ -122,7 +122,7 @@ def good_rows(path: Path, options: dict[str, Any]) -> GoodRows:
                 raise cells.error("all weights are 0, so that no row counts")
         names = [str(number + 1) for number in range(len(table))]
         if encoder.id_column is not None:
-            names = cells_of(table, columns, encoder.id_column).texts().astype(str).tolist()
+            names = cells_of(table, columns, encoder.id_column).named()
     return GoodRows(table, encoder, rows, weights, names)
 
 

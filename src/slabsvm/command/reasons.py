@@ -104,6 +104,7 @@ class ReasonCounts:
         self.blame += blame.sum(axis=0)
         found = []
         order = np.argsort(-blame, axis=1, kind="stable")
+        beyond = [_beyond(column, of_column) for column, of_column in zip(self.columns, cells, strict=True)]
         for number, (row, places) in enumerate(zip(numbers.tolist(), order.tolist(), strict=True)):
             reasons = [
                 Reason(
@@ -111,7 +112,11 @@ class ReasonCounts:
                     shown(cells[place], number),
                     float(expected[number, place]),
                     float(blame[number, place]),
-                    _how(self.columns[place], cells[place], number, is_strange=bool(strange[number, place])),
+                    EMPTY
+                    if cells[place].missing[number]
+                    else NEVER_SEEN
+                    if strange[number, place]
+                    else WAYS[beyond[place][number]],
                 )
                 for place in places
                 if blame[number, place] >= LEAST
@@ -150,22 +155,21 @@ class ReasonCounts:
         return f"What speaks against them: {'; '.join(one.said() for one in drivers)}." if drivers else ""
 
 
-def _how(column: Column, cells: Cells, number: int, *, is_strange: bool) -> str:
-    """Return what is wrong with a cell that speaks against its row."""
-    if cells.missing[number]:
-        return EMPTY
-    if is_strange:
-        return NEVER_SEEN
-    if isinstance(column, Numbers) and not column.boolean and column.low is not None and column.high is not None:
-        value = float(column.read(cells.at(number)).values[0])
-        if value > column.high or value < column.low:
-            return TOO_HIGH if value > column.high else TOO_LOW
-    return UNLIKE
+# What is wrong with a cell that was seen before, by whether it is beyond the learned values: 0, above 1 or below -1.
+WAYS = (UNLIKE, TOO_HIGH, TOO_LOW)
+
+
+def _beyond(column: Column, cells: Cells) -> IndexArray:
+    """Return which cells are above the learned values, 1, or below them, -1; 0 for others, and where none are known."""
+    if not isinstance(column, Numbers) or column.boolean or column.low is None or column.high is None:
+        return np.zeros(len(cells.missing), dtype=np.intp)
+    values = column.read(cells).values
+    return np.asarray((values > column.high).astype(np.intp) - (values < column.low))
 
 
 def shown(cells: Any, row: int) -> str:
     """Return a cell as a reason names it."""
     if cells.missing[row]:
         return GAP
-    value = cells.values[row]
+    value = cells.cell(row)
     return f"{value:.6g}" if isinstance(value, float | np.integer) else str(value)

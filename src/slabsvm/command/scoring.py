@@ -19,7 +19,7 @@ from slabsvm.command.fit import expected_recall
 from slabsvm.command.reasons import Outlier, Reason, ReasonCounts
 from slabsvm.command.terminal import printable, read_no_more, say
 from slabsvm.detectors.explained import refuse_mixers, shares_of
-from slabsvm.tables.columns import Cells, TableError, cells_of, names_of, places_of
+from slabsvm.tables.columns import Cells, Numbers, TableError, cells_of, names_of, places_of
 from slabsvm.tables.encoder import Encoded, TableEncoder, require_columns
 
 if TYPE_CHECKING:
@@ -58,15 +58,18 @@ class RowNames:
         """Return what the rows of a piece are called, of which the first has this number."""
         if self.column is None:
             return range(first, first + len(piece))
-        cells = cells_of(piece, places_of(piece), self.column)
-        return ["" if gap else text for gap, text in zip(cells.missing, cells.texts(), strict=True)]
+        return cells_of(piece, places_of(piece), self.column).named()
 
 
 def columns_read(names: RowNames) -> dict[str, Any]:
     """Return what the reading of a table is to know of the model's columns, for `reading_of`."""
     encoder = names.encoder
     # Of numbers with marks between thousands pandas would read some as others, and of a piece it knows no other.
-    texts = [column.name for column in encoder.columns_ if column.is_text()]
+    texts = [
+        column.name
+        for column in encoder.columns_
+        if not (isinstance(column, Numbers) and column.writing in (None, "."))
+    ]
     # A column that is learned, too, has gaps.
     ids = {names.column} - {None, *(column.name for column in encoder.columns_)}
     texts += filter(None, [names.column])
@@ -217,7 +220,7 @@ class Scorer:
         """Return the cells of each column in some rows of a table."""
         some = table.iloc[rows] if hasattr(table, "iloc") else table[rows]
         there = places_of(some)
-        return [cells_of(some, there, column.name) for column in self.encoder.columns_]
+        return [self.encoder.cells(some, there, column.name) for column in self.encoder.columns_]
 
 
 def _p_values_of(detector: Any) -> PValues | None:

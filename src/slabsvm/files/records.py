@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO
@@ -29,6 +30,7 @@ LINES = 10
 NAMES_OF_SEPARATORS = {"\t": "tab", " ": "space"}
 BOM = b"\xef\xbb\xbf"
 BOMS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
+QUOTED = re.compile(rb'"[^"]*"')
 AS_CSV = "Save its sheet as CSV in UTF-8, and give that"
 # What files of other formats begin with, whatever their names are.
 OTHERS = {
@@ -87,9 +89,10 @@ class Records:
         """Refuse blocks, from which so many rows were read, that have records which are too short or too long."""
         n_lines = n_separators = 0
         for block in blocks:
-            n_lines += _count(block.content, "\n") + (not block.content.endswith(b"\n"))
-            n_separators += _count(block.content, self.separator)
-        # Quotes and empty lines need a closer look.
+            content = _without_quoted(block.content, self.separator)
+            n_lines += _count(content, "\n") + (not content.endswith(b"\n"))
+            n_separators += _count(content, self.separator)
+        # Quotes inside of cells and empty lines need a closer look.
         if n_lines != n_rows or n_separators != n_rows * (len(self.names) - 1):
             n_records = self.examine(blocks)
             if n_records != n_rows:
@@ -266,6 +269,19 @@ def _refuse_others(content: bytes) -> None:
 def _count(content: bytes, character: str) -> int:
     # bytes.count is slower by a factor.
     return int(np.count_nonzero(np.frombuffer(content, np.uint8) == ord(character)))
+
+
+def _without_quoted(content: bytes, separator: str) -> bytes:
+    """Return records with a mark in place of each cell in quotes; as they are where quotes stand elsewhere."""
+    if b'"' not in content:
+        return content
+    bare = QUOTED.sub(b'"', content)
+    letters = np.frombuffer(b"\n" + bare + b"\n", np.uint8)
+    marks = np.flatnonzero(letters == ord('"'))
+    # A quote in quotes is written twice, which leaves one mark after another.
+    beside = list(f'"\r\n{separator}'.encode())
+    alone = np.isin(letters[marks - 1], beside).all() and np.isin(letters[marks + 1], beside).all()
+    return bare if alone else content
 
 
 def _start_of_line(content: bytes, number: int) -> int:

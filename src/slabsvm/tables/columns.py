@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time
 from decimal import Decimal
 from math import isnan
 from numbers import Real
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -81,9 +80,8 @@ class TableError(ValueError):
         """Return the error as one of a table of which these rows are preceded by so many others."""
         if len(self.errors) > 1:
             return TableError.of([error.below(rows) for error in self.errors], self.what)
-        if self.row is None:
-            return self
-        return TableError(self.what, column=self.column, row=self.row + rows, remedy=self.remedy)
+        row = None if self.row is None else self.row + rows
+        return TableError(self.what, column=self.column, row=row, remedy=self.remedy)
 
 
 @dataclass(frozen=True)
@@ -91,68 +89,66 @@ class Cells:
     """A column as it was found."""
 
     name: str
-    # (n,): floats, integers, booleans, or objects as they are, of which those that are missing mean nothing
+    # (n,): floats, integers, booleans or moments; of other columns the place of each cell in `levels`
     values: npt.NDArray[Any]
-    missing: BoolArray  # (n,)
+    missing: BoolArray  # (n,): cells that are empty, whose values mean nothing; places are then -1
+    # The different texts, in the order of their first rows, or all objects; None of numbers and moments
+    levels: npt.NDArray[np.object_] | None = None
     categorical: bool = False  # whether the table says that these are categories, whatever they look like
-    # Of texts that repeat: which of some levels each is, -1 where one is missing; or None
-    codes: IndexArray | None = None  # (n,)
-    levels: npt.NDArray[Any] | None = None  # the different texts, in the order of their first rows
 
     @property
     def present(self) -> npt.NDArray[Any]:
-        """The values that are there."""
-        return self.values[~self.missing]
+        """The values that are there; of texts and other objects the levels."""
+        return self.values[~self.missing] if self.levels is None else self.levels
+
+    def cell(self, row: int) -> Any:
+        """Return the cell of a row, which is not empty."""
+        return self.values[row] if self.levels is None else self.levels[self.values[row]]
 
     def kind(self) -> str:
         """Return "number", "boolean", "time", "text" or "other": what all that are there are; of several kinds texts.
 
         Those that are no numbers, texts or times are "other", whatever is beside them.
         """
-        match self.values.dtype.kind:
-            case "b":
-                return "boolean"
-            case "M":
-                return "time"
-            case kind if kind in NUMERIC:
-                return "number"
-        if self.codes is not None:
-            return "text"
-        kinds = {_kind(one) for one in set(map(type, self.present.tolist()))} or {"number"}
+        if self.levels is None:
+            return {"b": "boolean", "M": "time"}.get(self.values.dtype.kind, "number")
+        kinds = {_kind(one) for one in set(map(type, self.levels.tolist()))} or {"number"}
         return "other" if "other" in kinds else kinds.pop() if len(kinds) == 1 else "text"
-
-    def at(self, row: int) -> Cells:
-        """Return the cell of a row."""
-        return Cells(self.name, self.values[row : row + 1], self.missing[row : row + 1], self.categorical)
 
     def without(self, gaps: Collection[str]) -> Cells:
         """Return the cells of which some texts, or numbers as they are written, are gaps."""
         if not gaps:
             return self
-        if self.values.dtype.kind in "fiu":
+        if self.levels is None:
             numbers = [number for text in gaps if (number := as_number(text)) is not None]
-            return replace(self, missing=self.missing | np.isin(self.values, numbers))
-        if self.values.dtype.kind != "O":
+            is_gap = np.isin(self.values, numbers) if self.values.dtype.kind in "fiu" else False
+            return replace(self, missing=self.missing | is_gap)
+        kept = np.array([str(level).strip() not in gaps for level in self.levels.tolist()], dtype=bool)
+        values = np.append(np.where(kept, np.cumsum(kept) - 1, -1), -1)[self.values]
+        return replace(self, values=values, missing=values < 0, levels=self.levels[kept])
+
+    def texts(self) -> Cells:
+        """Return the cells as texts, where numbers that are whole have no point."""
+        levels, places = self.levels, self.values
+        if levels is None:
+            places = np.full(len(self.values), -1)
+            levels, places[~self.missing] = np.unique(self.present, return_inverse=True)
+        elif set(map(type, levels.tolist())) <= {str}:
             return self
-        levels, codes = self.distinct()
-        return replace(
-            self, missing=self.missing | np.array([str(one).strip() in gaps for one in levels] + [True])[codes]
-        )
+        levels, again = _distinct([_text(level) for level in levels.tolist()])
+        return replace(self, values=np.append(again, -1)[places], levels=levels)
 
-    def distinct(self) -> tuple[Sequence[Any], IndexArray]:
-        """Return objects among which all cells are, and which one each is; -1 for some that are missing."""
-        if self.codes is None or self.levels is None:
-            return self.values.tolist(), np.arange(len(self.values))
-        return self.levels.tolist(), self.codes
+    def named(self) -> list[str]:
+        """Return the texts of all cells, (n,); "" where one is empty."""
+        texts = self.texts()
+        assert texts.levels is not None
+        levels = [*texts.levels.tolist(), ""]
+        return [levels[place] for place in texts.values.tolist()]
 
-    def counts(self) -> tuple[list[str], IndexArray]:
-        """Return the different texts, in the order of their first rows, and how often each is there."""
-        if self.codes is None or self.levels is None:
-            found = Counter(self.texts()[~self.missing].tolist())
-            return list(found), np.fromiter(found.values(), dtype=np.intp, count=len(found))
-        numbers = np.bincount(self.codes[~self.missing], minlength=len(self.levels))
-        there = numbers > 0
-        return self.levels[there].tolist(), numbers[there]
+    def counts(self) -> IndexArray:
+        """Return how often each level is there."""
+        assert self.levels is not None, "numbers have no levels"
+        return np.bincount(self.values[~self.missing], minlength=len(self.levels))
 
     def numbers(self, *, boolean: bool = False, writing: str = ".", learning: bool = False) -> Cells:
         """Return cells of float64, NaN where one is missing; refuse what is no number, or infinite.
@@ -160,81 +156,71 @@ class Cells:
         Texts are read as numbers of a writing, one of `texts.WRITINGS`; those that stand for nothing are gaps. An error
         says what helps, and more of it while a table is learned.
         """
-        learned, missing = "booleans" if boolean else "numbers", self.missing
-        if self.values.dtype.kind in NUMERIC:
-            found = self.values.astype(np.float64)
-            # A boolean may be written as 0 or 1, and a number not as a boolean.
-            if boolean or self.values.dtype.kind == "b":
-                wrong = ~missing & (~np.isin(found, (0.0, 1.0)) | (not boolean))
-                if wrong.any():
-                    row = int(wrong.argmax())
-                    raise self.error(f"{shown(self.values[row])} stands where the model learned {learned}", row)
-        elif self.values.dtype.kind == "O":
+        learned = "booleans" if boolean else "numbers"
+        if self.levels is not None:
             read = _boolean if boolean else lambda value: number_of(value, writing)
-            found, missing = self.read(lambda values: _each(read, values), learned, learning=learning)
+            cells = self.read(lambda levels: _each(read, levels), learned, learning=learning)
+        elif self.values.dtype.kind in NUMERIC:
+            cells = replace(self, values=np.where(self.missing, np.nan, self.values.astype(np.float64)))
+            # A boolean may be written as 0 or 1, and a number not as a boolean.
+            known = np.isin(cells.values, (0.0, 1.0)) if boolean else self.values.dtype.kind != "b"
+            wrong = ~(known | self.missing)
+            if wrong.any():
+                row = int(wrong.argmax())
+                raise self.error(f"{shown(self.cell(row))} stands where the model learned {learned}", row)
         else:
             raise self.error(f"it holds times, where the model learned {learned}")
-        found[missing] = np.nan
-        infinite = np.isinf(found)
+        infinite = np.isinf(cells.values)
         if infinite.any():
             row = int(infinite.argmax())
-            sign = "-inf" if found[row] < 0 else "inf"
             if not learning:
                 raise self.error("it is infinite. Mend it, or leave the cell empty", row)
-            raise self.error(
-                "it is infinite. Mend it, or say that such cells are empty (gaps)", row, remedy=("gaps", sign)
-            )
-        return replace(self, values=found, missing=missing, codes=None)
+            remedy = ("gaps", "-inf" if cells.values[row] < 0 else "inf")
+            raise self.error("it is infinite. Mend it, or say that such cells are empty (gaps)", row, remedy=remedy)
+        return cells
 
-    def read(
-        self, reader: Callable[[Sequence[Any]], FloatArray], learned: str, *, learning: bool
-    ) -> tuple[FloatArray, BoolArray]:
-        """Return what a reader makes of objects, (n,), and which are missing; refuse those of which it makes NaN.
+    def read(self, reader: Callable[[list[Any]], FloatArray], learned: str, *, learning: bool) -> Cells:
+        """Return the numbers that a reader makes of the levels, (k,); refuse those of which it makes NaN.
 
-        Texts that stand for nothing, such as "-", are missing.
+        Texts that stand for nothing, such as "-", are gaps.
         """
-        levels, codes = self.distinct()
-        found = np.append(reader(levels), np.nan)[codes]
-        unread = np.flatnonzero(np.isnan(found) & ~self.missing).tolist()
-        if strange := [row for row in unread if not is_placeholder(self.values[row])]:
+        assert self.levels is not None, "numbers are read already"
+        levels = self.levels.tolist()
+        numbers = reader(levels)
+        unread = np.isnan(numbers)
+        strange = np.zeros(len(levels), dtype=bool)
+        strange[unread] = [not is_placeholder(level) for level in self.levels[unread]]
+        if strange.any():
             raise self._among(strange, learned, learning=learning)
-        missing = self.missing.copy()
-        missing[unread] = True
-        return found, missing
+        values = np.append(numbers, np.nan)[self.values]
+        return replace(self, values=values, missing=np.isnan(values), levels=None)
 
-    def _among(self, rows: list[int], learned: str, *, learning: bool) -> TableError:
-        """Return the error of cells that are not what was learned, or what most cells are."""
-        first, more = self.values[rows[0]], f" (and {len(rows) - 1:,} cells more)" if len(rows) > 1 else ""
+    def _among(self, strange: BoolArray, learned: str, *, learning: bool) -> TableError:
+        """Return the error of levels that are not what was learned, or what most cells are."""
+        assert self.levels is not None
+        levels, rows = self.levels[strange].tolist(), np.flatnonzero(np.append(strange, False)[self.values])
+        first, row = levels[0], int(rows[0])
+        more = f" (and {len(rows) - 1:,} cells more)" if len(rows) > 1 else ""
         if not learning:
             comma = learned == "numbers" and number_of(first, ",") is not None
             cure = "If its comma is a decimal point, say so (decimal)" if comma else "Mend the cell"
             what = f"{shown(first)} stands where the model learned {learned}{more}. {cure}"
-            return self.error(what, rows[0], remedy=("decimal", ",") if comma else None)
-        texts = list(dict.fromkeys(str(self.values[row]).strip() for row in rows))
-        few = len(texts) <= MOST_GAPS
-        others = "or that the column holds names (categories)"
-        cure = f"Mend the cell, say that such cells are empty (gaps), {others}" if few else f"Mend the cells, {others}"
-        remedy = ("gaps", ",".join(map(quoted, texts))) if few else ("categories", quoted(self.name))
-        return self.error(f"{shown(first)} stands among {learned}{more}. {cure}", rows[0], remedy=remedy)
-
-    def texts(self) -> npt.NDArray[np.object_]:
-        """Return texts, where numbers that are whole have no point; what is missing means nothing."""
-        if self.codes is not None or set(map(type, self.present.tolist())) <= {str}:
-            return self.values
-        return np.array([_text(value) for value in self.values.tolist()], dtype=object)
-
-    def integers(self) -> list[int]:
-        """Return the whole numbers among the cells that are there, with all of their digits; none of floats."""
-        if self.values.dtype.kind not in "iuO":
-            return []
-        return [int(value) for value in self.present if isinstance(value, int | np.integer)]
+            return self.error(what, row, remedy=("decimal", ",") if comma else None)
+        texts = list(dict.fromkeys(str(level).strip() for level in levels))
+        if len(texts) <= MOST_GAPS:
+            cure = "Mend the cell, say that such cells are empty (gaps),"
+            remedy = ("gaps", ",".join(map(quoted, texts)))
+        else:
+            cure, remedy = "Mend the cells,", ("categories", quoted(self.name))
+        what = f"{shown(first)} stands among {learned}{more}. {cure} or that the column holds names (categories)"
+        return self.error(what, row, remedy=remedy)
 
     def error(self, what: str, row: int | None = None, *, remedy: tuple[str, str] | None = None) -> TableError:
         """Return the error of a cell, or of the column."""
         return TableError(what, column=self.name, row=row, remedy=remedy)
 
 
-def _each(read: Callable[[Any], float | None], values: Sequence[Any]) -> FloatArray:
+def _each(read: Callable[[Any], float | None], values: Iterable[Any]) -> FloatArray:
     return np.array([np.nan if (number := read(value)) is None else number for value in values], dtype=np.float64)
 
 
@@ -303,11 +289,6 @@ def repeated(names: Sequence[str]) -> str | None:
     return None
 
 
-def n_rows_of(table: Any) -> int:
-    """Return how many rows a table has."""
-    return int(table.shape[0])
-
-
 def cells_of(table: Any, places: Mapping[str, int], name: str) -> Cells:
     """Return the cells of a named column; the places are those of all columns."""
     if not hasattr(table, "columns"):
@@ -315,59 +296,67 @@ def cells_of(table: Any, places: Mapping[str, int], name: str) -> Cells:
     column = table[table.columns[places[name]]]
     if getattr(column.dtype, "kind", "") in NUMERIC and isinstance(column.dtype, np.dtype):
         return _cells(name, column.to_numpy())
-    gaps = column.isna() if hasattr(column, "isna") else column.is_null()
     said = str(column.dtype)
+    if said.startswith("str") and hasattr(column, "factorize"):
+        # pandas' texts tell their levels in no time.
+        codes, levels = column.factorize()
+        return Cells(name, codes.astype(np.intp), codes < 0, np.asarray(levels.to_numpy(), dtype=object))
+    gaps = column.isna() if hasattr(column, "isna") else column.is_null()
     if said.startswith("datetime64") and hasattr(column, "dt"):
         # Of pandas with a zone: the clock that wrote them counts.
         column = column.dt.tz_localize(None)
-    categorical = said.startswith(("category", "Categorical", "Enum"))
-    if said.startswith("str") and hasattr(column, "factorize"):
-        return _factorized(name, column)
     values = np.asarray(column.to_numpy())
     if said.lower().startswith(("int", "uint")) and values.dtype.kind == "f" and (np.abs(values) > LAST_EXACT).any():
         # Beside gaps integers have become floats, which have fewer digits.
         values = np.array(column.to_list(), dtype=object)
-    return _cells(name, values, np.asarray(gaps.to_numpy()), categorical)
+    found = _cells(name, values, np.asarray(gaps.to_numpy(), dtype=bool))
+    return replace(found, categorical=said.startswith(("category", "Categorical", "Enum")))
 
 
-def _factorized(name: str, column: Any) -> Cells:
-    """Return the cells of a column of pandas' texts, which tell their levels in no time."""
-    codes, levels = column.factorize()
-    levels = np.asarray(levels.to_numpy(), dtype=object)
-    values = np.append(levels, np.array([None]))[codes]
-    return Cells(name, values, codes < 0, codes=codes.astype(np.intp), levels=levels)
-
-
-def _cells(name: str, values: npt.NDArray[Any], gaps: BoolArray | None = None, categorical: bool = False) -> Cells:
-    missing = np.zeros(len(values), dtype=bool) if gaps is None else gaps.astype(bool)
+def _cells(name: str, values: npt.NDArray[Any], gaps: BoolArray | None = None) -> Cells:
+    missing = np.zeros(len(values), dtype=bool) if gaps is None else gaps
     match values.dtype.kind:
-        case "i" | "u":
+        case "i" | "u" | "b":
             # As they are: long ones are no floats, and may be names.
-            pass
+            return Cells(name, values, missing)
         case "f":
             # Of a float32 that signals, the processor says that it is no number.
             with np.errstate(invalid="ignore"):
                 values = values.astype(np.float64, copy=False)
-            missing = missing | np.isnan(values)
-        case "b":
-            pass
-        case "M" | "m":
-            missing = missing | np.isnat(values)
+            return Cells(name, values, missing | np.isnan(values))
+        case "M":
+            return Cells(name, values.astype("M8[s]"), missing | np.isnat(values))
+        case "m":
             # A duration is a quantity, of seconds.
-            values = values.astype("M8[s]") if values.dtype.kind == "M" else values / np.timedelta64(1, "s")
+            return Cells(name, values / np.timedelta64(1, "s"), missing | np.isnat(values))
         case "U" | "T" | "O":
-            values = values.astype(object)
-            missing = missing | np.array([_is_gap(value) for value in values.tolist()], dtype=bool)
+            return _of_objects(name, values.astype(object), missing)
         case "c":
             raise TableError("Complex data not supported: give real and imaginary parts", column=name)
-        case _:
-            what = f"it holds {values.dtype}, neither numbers nor texts. Leave it out (drop)"
-            raise TableError(what, column=name, remedy=("drop", quoted(name)))
-    return Cells(name, values, missing, categorical)
+    what = f"it holds {values.dtype}, neither numbers nor texts. Leave it out (drop)"
+    raise TableError(what, column=name, remedy=("drop", quoted(name)))
 
 
-def _is_gap(value: Any) -> bool:
-    return value is None or (isinstance(value, float) and isnan(value))
+def _of_objects(name: str, values: npt.NDArray[np.object_], gaps: BoolArray) -> Cells:
+    missing = gaps | np.array([value is None or _is_nan(value) for value in values.tolist()], dtype=bool)
+    levels = values[~missing]
+    found = np.arange(len(levels))
+    if set(map(type, levels.tolist())) <= {str}:
+        levels, found = _distinct(levels.tolist())
+    places = np.full(len(values), -1)
+    places[~missing] = found
+    return Cells(name, places, missing, levels)
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and isnan(value)
+
+
+def _distinct(texts: Sequence[str]) -> tuple[npt.NDArray[np.object_], IndexArray]:
+    """Return the different texts, in the order in which they come, and the place of each text among them."""
+    known: dict[str, int] = {}
+    places = np.array([known.setdefault(text, len(known)) for text in texts], dtype=np.intp)
+    return np.array(list(known), dtype=object), places
 
 
 def _kind(of: type[Any]) -> str:
@@ -396,6 +385,14 @@ SURE_SINGLES = 5
 FEW = 5
 
 
+class Described(NamedTuple):
+    """What a user is told of a column."""
+
+    kind: str  # what it is taken for
+    holds: str
+    done: str  # what is done with it
+
+
 @dataclass(frozen=True)
 class Coded:
     """The cells of a column as coordinates."""
@@ -415,37 +412,30 @@ class Column(ABC):
     def outputs(self) -> list[str]:
         """Return the names of its coordinates."""
 
+    @abstractmethod
     def read(self, cells: Cells) -> Cells:
         """Return cells as numbers, moments or texts; refuse those that are not what was learned."""
-        return cells
 
     @abstractmethod
     def coded(self, cells: Cells, *, fill: bool) -> Coded:
         """Return the coordinates of cells as read; of missing ones the usual ones with fill, or such as say nothing."""
 
-    def is_text(self) -> bool:
-        """Return whether a file's cells are to be read as texts."""
-        return True
-
     @abstractmethod
-    def kind(self) -> str:
-        """Return what it is taken for."""
-
-    @abstractmethod
-    def span(self) -> str:
-        """Return which values were learned."""
-
-    def done(self) -> str:
-        """Return what is done with it."""
-        return "learned" if self.outputs() else "any other value is an outlier"
+    def described(self) -> Described:
+        """Return what it is taken for, which values were learned, and what is done with it."""
 
     def statement(self) -> str:
         """Return how it is taken, in a line."""
-        return "; ".join([f"{self.kind()}: {self.span()}", *self._remarks()])
+        kind, holds, done = self.described()
+        ends = [] if self.outputs() else [done]
+        ends += [f"{self.n_missing:,} missing"] if self.n_missing else []
+        return "; ".join([f"{kind}: {holds}", *self._remarks(), *ends])
 
     def _remarks(self) -> list[str]:
-        ends = [] if self.outputs() else [self.done()]
-        return ends + ([f"{self.n_missing:,} missing"] if self.n_missing else [])
+        return []
+
+
+LEARNED, CONSTANT = "learned", "any other value is an outlier"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -467,14 +457,15 @@ class Numbers(Column):
         found = cells.present
         if not len(found):
             raise cells.error("it has no value at all. Leave it out (drop)", remedy=("drop", quoted(cells.name)))
+        low, high = float(found.min()), float(found.max())
         return cls(
             name=cells.name,
             n_missing=int(cells.missing.sum()),
             median=float(np.median(found)),
-            constant=bool((found == found[0]).all()),
+            constant=low == high,
             boolean=boolean,
-            low=float(found.min()),
-            high=float(found.max()),
+            low=low,
+            high=high,
             writing=writing,
         )
 
@@ -489,32 +480,20 @@ class Numbers(Column):
     def coded(self, cells: Cells, *, fill: bool) -> Coded:
         """Return the numbers, the median where there is none: an indicator, if any, says so beside."""
         del fill
-        found = cells.values
-        found[cells.missing] = self.median
-        strange = (found != self.median) if self.constant else np.zeros(len(found), dtype=bool)
+        found = np.where(cells.missing, self.median, cells.values)
+        strange = (found != self.median) & self.constant
         return Coded(found[:, None][:, : len(self.outputs())], strange)
 
-    def is_text(self) -> bool:
-        """Return whether numbers have other marks than a point."""
-        return self.writing not in (None, ".")
-
-    def kind(self) -> str:
-        """Return the kind."""
+    def described(self) -> Described:
+        """Return the kind, the range and the median."""
         if self.constant:
-            return "constant"
+            return Described("constant", str(bool(self.median)) if self.boolean else f"{self.median:.6g}", CONSTANT)
         if self.boolean:
-            return "yes/no"
-        return "decimal comma" if self.writing in (",", "1.234,5") else "number"
-
-    def span(self) -> str:
-        """Return the range, and the median."""
-        if self.constant:
-            return str(bool(self.median)) if self.boolean else f"{self.median:.6g}"
-        if self.boolean:
-            return "False, True"
-        if self.low is None or self.high is None:
-            return f"median {self.median:.6g}"
-        return f"{self.low:.6g} to {self.high:.6g}, median {self.median:.6g}"
+            return Described("yes/no", "False, True", LEARNED)
+        known = self.low is not None and self.high is not None
+        span = f"{self.low:.6g} to {self.high:.6g}, " if known else ""
+        kind = "decimal comma" if self.writing in (",", "1.234,5") else "number"
+        return Described(kind, f"{span}median {self.median:.6g}", LEARNED)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -528,43 +507,49 @@ class Categories(Column):
 
     @classmethod
     def learned(cls, cells: Cells) -> Categories:
-        """Return what cells say, of which some are there."""
-        counts = dict(zip(*cells.counts(), strict=True))
-        levels = tuple(sorted(counts))
-        singles = sum(count == 1 for count in counts.values())
-        usual = max(range(len(levels)), key=lambda place: (counts[levels[place]], -place))
+        """Return what texts say, of which some are there."""
+        assert cells.levels is not None
+        order, counts = np.argsort(cells.levels), cells.counts()
         return cls(
-            name=cells.name, n_missing=int(cells.missing.sum()), levels=levels, usual=usual, singles=int(singles)
+            name=cells.name,
+            n_missing=int(cells.missing.sum()),
+            levels=tuple(cells.levels[order].tolist()),
+            usual=int(counts[order].argmax()),
+            singles=int((counts == 1).sum()),
         )
 
     def outputs(self) -> list[str]:
         """Return NAME=LEVEL for each, or nothing where there is one level."""
         return [f"{self.name}={level}" for level in self.levels] if len(self.levels) > 1 else []
 
+    def read(self, cells: Cells) -> Cells:
+        """Return texts."""
+        return cells.texts()
+
     def coded(self, cells: Cells, *, fill: bool) -> Coded:
         """Return a 1 at each cell's level, and zeros for a level that was never met."""
+        assert cells.levels is not None
         places = {level: place for place, level in enumerate(self.levels)}
-        texts, codes = replace(cells, values=cells.texts()).distinct()
-        codes = np.array([*(places.get(text, -1) for text in texts), -1], dtype=np.intp)[codes]
-        codes[cells.missing] = self.usual if fill else -1
+        codes = np.array([*(places.get(text, -1) for text in cells.levels.tolist()), -1])[cells.values]
+        strange = (codes < 0) & ~cells.missing
+        if fill:
+            codes[cells.missing] = self.usual
         values = np.zeros((len(codes), len(self.outputs())))
-        known = np.flatnonzero(codes >= 0)
         if values.shape[1]:
+            known = np.flatnonzero(codes >= 0)
             values[known, codes[known]] = 1.0
-        return Coded(values, (codes < 0) & ~cells.missing)
+        return Coded(values, strange)
 
-    def kind(self) -> str:
-        """Return the kind."""
-        return "constant" if len(self.levels) == 1 else "yes/no" if is_yes_no(self.levels) else "category"
-
-    def span(self) -> str:
-        """Return the levels."""
-        if len(self.levels) <= FEW:
-            return ", ".join(map(shown, self.levels))
-        return f"{len(self.levels):,} of them: {', '.join(map(shown, self.levels[:FEW]))}, ..."
+    def described(self) -> Described:
+        """Return the kind, and the levels."""
+        few = ", ".join(map(shown, self.levels[:FEW]))
+        holds = few if len(self.levels) <= FEW else f"{len(self.levels):,} of them: {few}, ..."
+        if len(self.levels) == 1:
+            return Described("constant", holds, CONSTANT)
+        return Described("yes/no" if is_yes_no(self.levels) else "category", holds, LEARNED)
 
     def _remarks(self) -> list[str]:
-        return [*([f"{self.singles:,} met once"] if self.singles else []), *super()._remarks()]
+        return [f"{self.singles:,} met once"] if self.singles else []
 
     def doubt(self, n_rows: int) -> str:
         """Return what is doubtful where categories are nearly as many as rows; "" where it is not so."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -20,12 +20,10 @@ from slabsvm.runtime.sklearn_private import StrOptions, _fit_context
 from slabsvm.tables.columns import (
     Categories,
     Cells,
-    Coded,
     Column,
     Numbers,
     TableError,
     cells_of,
-    n_rows_of,
     places_of,
     shown,
     table_of,
@@ -173,11 +171,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if found.errors:
             raise refused(found.errors)
         if not found.columns:
-            more = (
-                f": {counted(len(found.left_out), 'column')} of identifiers, texts or no value"
-                if found.left_out
-                else ""
-            )
+            left_out = counted(len(found.left_out), "column")
+            more = f": {left_out} of identifiers, texts or no value" if found.left_out else ""
             raise TableError(f"no column is left to learn from{more}")
         self.columns_, self.left_out_ = found.columns, found.left_out
         self.n_rows_ = found.n_rows
@@ -199,8 +194,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """
         X = table_of(X)
         names = places_of(X)
-        if n_rows_of(X) < 2:
-            raise TableError(f"the table has {counted(n_rows_of(X), 'sample')}, and nothing can be learned from so few")
+        n_rows = int(X.shape[0])
+        if n_rows < 2:
+            raise TableError(f"the table has {counted(n_rows, 'sample')}, and nothing can be learned from so few")
         if not names:
             raise TableError(f"0 feature(s) (shape={tuple(X.shape)}) while a minimum of 1 is required.")
         require_columns(names, self._asked())
@@ -208,26 +204,18 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             raise ValueError(f"times are of {', '.join(PARTS)}, and not {', '.join(map(shown, sorted(unknown)))}")
         aside = self._aside()
         rules = Rules(self.categories, {*self.keep, *(self.columns or ())}, self.times, self.gaps)
-        found: list[Column | LeftOut] = []
-        errors: list[TableError] = []
-        for name in names:
-            if name in aside or not (self.columns is None or name in self.columns):
-                continue
-            try:
-                cells = cells_of(X, names, name)
-                if self.missing == "refuse":
-                    _refuse_gaps(cells)
-                found.append(taken(cells, rules))
-            except TableError as error:
-                errors.append(error)
-        return Plan(
-            n_rows_of(X),
-            tuple(one for one in found if isinstance(one, Column)),
-            tuple(one for one in found if isinstance(one, LeftOut)),
-            tuple(names),
-            tuple(errors),
-            aside,
-        )
+
+        def planned(name: str) -> Column | LeftOut:
+            cells = cells_of(X, names, name)
+            if self.missing == "refuse":
+                _refuse_gaps(cells)
+            return taken(cells, rules)
+
+        asked = [name for name in names if name not in aside and (self.columns is None or name in self.columns)]
+        found, errors = _of_each(asked, planned)
+        columns = tuple(one for one in found if isinstance(one, Column))
+        left_out = tuple(one for one in found if isinstance(one, LeftOut))
+        return Plan(n_rows, columns, left_out, tuple(names), tuple(errors), aside)
 
     def plan(self) -> Plan:
         """Return what was done with each column of the table that was learned."""
@@ -256,10 +244,20 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             )
         by_name = {column.name: column for column in self.columns_}
         require_columns(names, dict.fromkeys(by_name))
-        coded = _of_each(list(by_name), lambda name: self._coded(by_name[name], X, names))
-        strange = np.column_stack([one.strange for one in coded])
+
+        def coded(name: str) -> Encoded:
+            return self._coded(by_name[name], self.cells(X, names, name))
+
+        found, errors = _of_each(by_name, coded)
+        if errors:
+            raise TableError.of(errors, f"{counted(len(errors), 'column')} cannot be taken")
+        strange = np.concatenate([one.strange for one in found], axis=1)
         away = np.sqrt(self.n_rows_ * strange.sum(axis=1, keepdims=True))
-        return Encoded(np.concatenate([*(one.values for one in coded), away], axis=1), strange)
+        return Encoded(np.concatenate([*(one.values for one in found), away], axis=1), strange)
+
+    def cells(self, X: Any, places: Mapping[str, int], name: str) -> Cells:
+        """Return the cells of a column of a table, with the gaps that parameters name; `places` are `places_of(X)`."""
+        return cells_of(X, places, name).without(self.gaps)
 
     def by_column(self, shares: FloatArray, strange: BoolArray) -> FloatArray:
         """Return the shares of rows' coordinates, (n, n_outputs), added up by column, (n, n_columns).
@@ -267,16 +265,17 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         The share of the last coordinate belongs to the strange cells of a row, in equal parts; of a row without any to
         all of its cells, so that sums stay what they are.
         """
-        summed = np.add.reduceat(shares[:, :-1], self._starts()[self._wide()], axis=1)
-        found = np.zeros(strange.shape)
-        found[:, self._wide()] = summed
+        ends = np.cumsum(self._widths())
+        found = np.stack(
+            [shares[:, end - width : end].sum(axis=1) for end, width in zip(ends, self._widths(), strict=True)], axis=1
+        )
         bearers = np.where(strange.any(axis=1, keepdims=True), strange, True)
         return np.asarray(found + shares[:, -1:] * bearers / bearers.sum(axis=1, keepdims=True))
 
     def number_places(self) -> IndexArray:
         """Return which coordinate is each column's number, (n_columns,); -1 for columns of another kind."""
         numbers = [isinstance(column, Numbers) and not column.constant for column in self.columns_]
-        return np.where(numbers, self._starts(), -1)
+        return np.where(numbers, np.cumsum([0, *self._widths()[:-1]]), -1)
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
         """Return the names of the coordinates; input_features, if given, are `feature_names_in_`."""
@@ -291,14 +290,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def _indicates(self, column: Column) -> bool:
         return self.missing == "indicate" and column.n_missing > 0
 
-    def _starts(self) -> IndexArray:
-        """Return where each column's coordinates begin."""
-        widths = [len(self._outputs(column)) for column in self.columns_]
-        return np.cumsum([0, *widths[:-1]])
-
-    def _wide(self) -> BoolArray:
-        """Return which columns have coordinates."""
-        return np.array([len(self._outputs(column)) > 0 for column in self.columns_])
+    def _widths(self) -> list[int]:
+        """Return how many coordinates each column has."""
+        return [len(self._outputs(column)) for column in self.columns_]
 
     def _asked(self) -> dict[str, str | None]:
         """Return the names that parameters ask for, each with the last parameter that does."""
@@ -309,21 +303,22 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     def _aside(self) -> dict[str, str]:
         """Return the columns that are set aside, and for what."""
-        found = dict.fromkeys(self.drop, "left out, as asked")
-        found |= {self.id_column: "names the rows"} if self.id_column is not None else {}
-        return found | ({self.weight_column: "weighs the rows"} if self.weight_column is not None else {})
+        found: dict[str | None, str] = dict.fromkeys(self.drop, "left out, as asked")
+        found |= {self.id_column: "names the rows", self.weight_column: "weighs the rows"}
+        return {name: why for name, why in found.items() if name is not None}
 
-    def _coded(self, column: Column, X: Any, names: Mapping[str, int]) -> Coded:
-        cells = cells_of(X, names, column.name).without(self.gaps)
+    def _coded(self, column: Column, cells: Cells) -> Encoded:
+        """Return the coordinates of a column's cells, and which of them are strange, (n, 1)."""
         cells = column.read(cells)
         if self.missing == "refuse":
             _refuse_gaps(cells)
         found = column.coded(cells, fill=self.missing == "impute")
+        values, strange = found.values, found.strange
         if self._indicates(column):
-            return replace(found, values=np.column_stack([found.values, cells.missing]))
-        if self.missing == "indicate":
-            return replace(found, strange=found.strange | cells.missing)
-        return found
+            values = np.column_stack([values, cells.missing])
+        elif self.missing == "indicate":
+            strange = strange | cells.missing
+        return Encoded(values, strange[:, None])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -339,17 +334,15 @@ def _refuse_gaps(cells: Cells) -> None:
         raise cells.error(text, int(cells.missing.argmax()))
 
 
-def _of_each(names: Sequence[str], made: Callable[[str], T]) -> list[T]:
-    """Return what is made of each column; the errors of all columns are one."""
+def _of_each(names: Iterable[str], made: Callable[[str], T]) -> tuple[list[T], list[TableError]]:
+    """Return what is made of the columns, and the errors of those of which it cannot be made."""
     found, errors = [], []
     for name in names:
         try:
             found.append(made(name))
         except TableError as error:
             errors.append(error)
-    if errors:
-        raise TableError.of(errors, f"{counted(len(errors), 'column')} cannot be taken")
-    return found
+    return found, errors
 
 
 def require_columns(names: Iterable[str], asked: Mapping[str, str | None]) -> None:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from slabsvm.runtime.caller import counted
-from slabsvm.tables.columns import LAST_EXACT, Categories, Cells, Column, Numbers, TableError, quoted, shown
+from slabsvm.tables.columns import LAST_EXACT, Categories, Cells, Column, Described, Numbers, TableError, quoted, shown
 from slabsvm.tables.texts import MOST_NUMBERS, writing_of
 from slabsvm.tables.times import PARTS, Times, looks_like_times
 
@@ -35,17 +39,9 @@ class LeftOut:
     examples: str
     why: str = ""  # what would have it learned
 
-    def kind(self) -> str:
-        """Return what it is taken for."""
-        return self.taken_for
-
-    def span(self) -> str:
-        """Return some of its cells."""
-        return self.examples
-
-    def done(self) -> str:
-        """Return that it is left out, and what takes it."""
-        return f"left out{self.why and '; '}{self.why}"
+    def described(self) -> Described:
+        """Return what it is taken for, some of its cells, and what takes it."""
+        return Described(self.taken_for, self.examples, f"left out{self.why and '; '}{self.why}")
 
 
 @dataclass(frozen=True)
@@ -85,15 +81,14 @@ class Plan:
 
     def lines(self) -> list[tuple[str, str, str, str, str]]:
         """Return a line for each column: its name, what it is taken for, its gaps, what it holds, what is done."""
+        found = {name: ("", "", "", self.aside.get(name, "left out, as asked")) for name in self.names}
         known: list[Column | LeftOut] = [*self.columns, *self.left_out]
-        found = {
-            one.name: (one.kind(), f"{one.n_missing:,}" if one.n_missing else "", one.span(), one.done())
-            for one in known
-        }
+        for one in known:
+            kind, holds, done = one.described()
+            empty = f"{one.n_missing:,}" if one.n_missing else ""
+            found[one.name] = (kind, empty, holds, self.aside.get(one.name, done))
         found |= {str(error.column): ("?", "", "", "to be mended: see below") for error in self.errors}
-        rest = ("", "", "", "left out, as asked")
-        lines = [(name, *found.get(name, rest)) for name in self.names]
-        return [(*line[:4], self.aside.get(line[0], line[4])) for line in lines]
+        return [(name, *line) for name, line in found.items()]
 
     def identifier(self) -> str | None:
         """Return the first column that names each row, None where there is none."""
@@ -108,23 +103,22 @@ def taken(cells: Cells, rules: Rules) -> Column | LeftOut:
     cells, name = cells.without(rules.gaps), cells.name
     if cells.missing.all():
         return LeftOut(name, len(cells.missing), "empty", "")
-    kind = cells.kind()
     if name in rules.categories or cells.categorical:
-        return _categories(cells, kept=True)
-    match kind:
-        case "number" | "boolean":
+        return _categories(cells.texts(), kept=True)
+    match cells.kind():
+        case "boolean" | "number" as kind:
             return _numbers(cells, kept=name in rules.keep, boolean=kind == "boolean")
         case "time":
             return _times(cells, rules)
         case "text":
-            return _texts(replace(cells, values=cells.texts()), rules)
+            return _texts(cells.texts(), rules)
     return LeftOut(name, int(cells.missing.sum()), "other", type(cells.present[0]).__name__)
 
 
 def _texts(cells: Cells, rules: Rules) -> Column | LeftOut:
     """Return numbers or times that are written as texts, or categories."""
-    levels, counts = cells.counts()
-    if len(levels) > 1 and (writing := writing_of(levels, counts)) is not None:
+    levels = cells.present.tolist()
+    if len(levels) > 1 and (writing := writing_of(levels, cells.counts())) is not None:
         if writing == "?":
             raise cells.error(
                 f"its commas may be decimal points or stand between thousands, as in {shown(levels[0])}. Say "
@@ -139,49 +133,55 @@ def _texts(cells: Cells, rules: Rules) -> Column | LeftOut:
 
 def _numbers(cells: Cells, *, kept: bool, boolean: bool) -> Column | LeftOut:
     """Return numbers, unless they are identifiers: too long for float64, or whole, different and named as such."""
-    if not kept and not boolean:
-        whole, name = cells.integers(), cells.name
-        named = NAMES_OF_IDENTIFIERS.search(name) and len(whole) == len(cells.missing) == len(set(whole))
-        if named or _too_long(whole, len(cells.present)):
+    present = cells.present
+    if cells.levels is not None:
+        whole = np.array([int(one) for one in present if isinstance(one, int | np.integer)], dtype=object)
+    else:
+        whole = present if present.dtype.kind in "iu" else present[:0]
+    if not kept and not boolean and len(whole):
+        looks_named = NAMES_OF_IDENTIFIERS.search(cells.name) and len(whole) == len(cells.missing)
+        named = looks_named and len(np.unique(whole)) == len(whole)
+        if named or _too_long(whole, len(present)):
             how = "--keep takes it" if named else "--categories takes it as names"
-            return LeftOut(name, int(cells.missing.sum()), "identifier", _examples(map(str, whole)), how)
+            return LeftOut(cells.name, int(cells.missing.sum()), "identifier", _examples(map(str, whole)), how)
     return Numbers.learned(cells, boolean=boolean)
 
 
-def _too_long(whole: list[int], n_present: int) -> bool:
+def _too_long(whole: npt.NDArray[Any], n_present: int) -> bool:
     """Return whether whole numbers have so many digits that float64 makes one of several, or changes most."""
-    if not whole or -LAST_EXACT <= min(whole) <= max(whole) <= LAST_EXACT:
+    if max(-whole.min(), whole.max()) <= LAST_EXACT:
         return False
-    as_floats = [int(float(number)) for number in whole]
-    changed = sum(number != rounded for number, rounded in zip(whole, as_floats, strict=True))
-    return len(set(as_floats)) < len(set(whole)) or changed > MOST_NUMBERS * n_present
+    numbers = whole.tolist()
+    as_floats = [int(float(number)) for number in numbers]
+    changed = sum(number != rounded for number, rounded in zip(numbers, as_floats, strict=True))
+    return len(set(as_floats)) < len(set(numbers)) or changed > MOST_NUMBERS * n_present
 
 
 def _times(cells: Cells, rules: Rules) -> Column | LeftOut:
     found = Times.learned(cells, rules.times)
     if found.parts:
         return found
-    asked = ", ".join(rules.times)
-    why = (
-        f"no {asked.replace(', ', ' and no ')} in so short a time" if asked else "--times hour,weekday takes its parts"
-    )
-    return LeftOut(found.name, found.n_missing, "time", found.span(), why)
+    asked = " and no ".join(rules.times)
+    why = f"no {asked} in so short a time" if asked else "--times hour,weekday takes its parts"
+    return LeftOut(found.name, found.n_missing, "time", found.described().holds, why)
 
 
 def _categories(cells: Cells, *, kept: bool) -> Column | LeftOut:
     """Return categories, unless too many texts are there once, or too many differ: those are names, or free text."""
-    levels, counts = cells.counts()
-    if kept and len(levels) > MOST_LEVELS:
+    levels, counts = cells.present, cells.counts()
+    many = len(levels) > MOST_LEVELS
+    if kept and many:
         raise cells.error(
             f"it holds {len(levels):,} different texts, and each would be a coordinate. Leave it out (drop)",
             remedy=("drop", quoted(cells.name)),
         )
-    if kept or not ((counts == 1).sum() > MOST_UNSEEN * counts.sum() or len(levels) > MOST_LEVELS):
+    if kept or not (many or (counts == 1).sum() > MOST_UNSEEN * counts.sum()):
         return Categories.learned(cells)
     names = all(len(text.split()) <= MOST_WORDS for text in levels[:FIRST])
     taken_for = "identifier" if names and (counts == 1).all() else "text"
-    more = "--keep takes it" if len(levels) <= MOST_LEVELS else ""
-    return LeftOut(cells.name, int(cells.missing.sum()), taken_for, _examples(levels), more)
+    return LeftOut(
+        cells.name, int(cells.missing.sum()), taken_for, _examples(levels), "" if many else "--keep takes it"
+    )
 
 
 def _examples(texts: Iterable[str]) -> str:

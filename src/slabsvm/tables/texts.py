@@ -20,34 +20,12 @@ FIRST = 1000
 MOST_NUMBERS = 0.5
 # What people and programs write in a cell of numbers or times that has none, in lower case.
 PLACEHOLDERS = frozenset(
-    [
-        "-",
-        "--",
-        "---",
-        ".",
-        "..",
-        "?",
-        "??",
-        "*",
-        "n.a.",
-        "na",
-        "n/a",
-        "k.a.",
-        "nan",
-        "none",
-        "null",
-        "nil",
-        "missing",
-        "unknown",
-        "#div/0!",
-        "#ref!",
-        "#value!",
-        "#name?",
-        "#num!",
-        "#n/a",
-        "#null!",
-    ]
-) | {"", "not available", "not measured"}
+    (
+        *("", "-", "--", "---", ".", "..", "?", "??", "*", "n.a.", "na", "n/a", "k.a.", "nan", "none", "null", "nil"),
+        *("missing", "unknown", "not available", "not measured"),
+        *("#div/0!", "#ref!", "#value!", "#name?", "#num!", "#n/a", "#null!"),
+    )
+)
 # Words for yes and no, in lower case.
 PAIRS = tuple(
     frozenset(pair.split("/"))
@@ -93,9 +71,7 @@ def writing_of(levels: Sequence[str], counts: npt.NDArray[np.intp]) -> str | Non
 
     Where a comma may be a decimal point or stand between thousands, as in all of 1,234 and 5,678, it is "?".
     """
-    first = [
-        (text, count) for text, count in zip(levels[:FIRST], counts[:FIRST], strict=True) if not is_placeholder(text)
-    ]
+    first = [pair for pair in zip(levels[:FIRST], counts[:FIRST].tolist(), strict=True) if not is_placeholder(pair[0])]
     read = {
         writing: sum(count for text, count in first if number_of(text, writing) is not None) for writing in WRITINGS
     }
@@ -106,7 +82,9 @@ def writing_of(levels: Sequence[str], counts: npt.NDArray[np.intp]) -> str | Non
         return best
     # Beyond the first texts thousands may have marks.
     texts = [text for text in levels if not is_placeholder(text)]
-    all_read = (writing for writing in WRITINGS if all(number_of(text, writing) is not None for text in texts))
-    best = next(all_read, best)
-    unclear = best == "," and all(number_of(text, "1,234.5") is not None for text in texts)
-    return "?" if unclear else best
+
+    def reads_all(writing: str) -> bool:
+        return all(number_of(text, writing) is not None for text in texts)
+
+    best = next(filter(reads_all, WRITINGS), best)
+    return "?" if best == "," and reads_all("1,234.5") else best

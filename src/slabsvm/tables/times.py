@@ -7,6 +7,7 @@ a circle, so that 23:59 is near 0:00.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, time
@@ -17,7 +18,7 @@ import numpy as np
 
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.fields import Choice, Many
-from slabsvm.tables.columns import Cells, Coded, Column
+from slabsvm.tables.columns import Cells, Coded, Column, Described
 
 HOUR, WEEKDAY, ELAPSED = "hour", "weekday", "elapsed"
 PARTS = (HOUR, WEEKDAY, ELAPSED)
@@ -34,8 +35,10 @@ MOMENT = re.compile(
     r"\s*(?:(?:(?P<iso>\d{4}([-/.])\d{1,2}\2\d{1,2})|(?P<other>\d{1,2}([-/.])\d{1,2}\4(?:\d{4}|\d{2})))"
     r"(?:[ T,]+(?=\d)|\s*$))?"
     r"(?:(?P<hour>\d{1,2}):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:[.,]\d+)?)?"
-    r"\s*(?P<half>[AaPp]\.?[Mm]\.?)?\s*(?:Z|UTC|[+-]\d\d:?\d\d)?)?\s*"
+    r"\s*(?P<half>[AaPp]\.?[Mm]\.?)?\s*(?:Z|UTC|[+-]\d\d:?\d\d)?)?\s*".replace(r"\d", "[0-9]")
 )
+# Texts of one shape differ in their digits alone.
+SHAPE = str.maketrans("123456789", "000000000")
 # So many texts tell that a column holds times.
 FIRST = 20
 # A number that begins a date and is a year.
@@ -56,12 +59,7 @@ def seconds_of(values: Sequence[Any], *, day_first: bool | None) -> tuple[FloatA
     A zone behind a text means nothing. Whether 05/01/2024 is in January is found, where day_first is None, by numbers
     that are no month; where nothing tells, it is if points part them.
     """
-    texts = [value.isoformat() if isinstance(value, date | time) else value for value in values]
-    fields = _alike(texts)
-    if fields is None:
-        found = [MOMENT.fullmatch(text) if isinstance(text, str) else None for text in texts]
-        fields = np.array([_fields(one) for one in found], dtype=np.float64).reshape(-1, 7).T
-    first, second, third, hour, minute, second_, pointed = fields
+    first, second, third, hour, minute, second_, pointed = _fields(values)
     iso = first >= FIRST_YEAR
     if day_first is None:
         sure = ~iso & (np.fmax(first, second) > 12)
@@ -77,43 +75,39 @@ def seconds_of(values: Sequence[Any], *, day_first: bool | None) -> tuple[FloatA
     return np.where(fine, seconds, np.nan), day_first
 
 
-def _fields(found: re.Match[str] | None) -> tuple[float, ...]:
-    """Return three numbers of a date, hour, minute and second, and whether points part the date; NaN for no moment."""
-    if found is None or not (found["iso"] or found["other"] or found["hour"]):
-        return (np.nan,) * 7
-    written = found["iso"] or found["other"]
-    numbers = map(int, re.split(r"\D", written)) if written else UNDATED
-    hour = int(found["hour"] or 0)
-    if found["half"]:
-        hour = hour % 12 + 12 * found["half"].lower().startswith("p")
-    return (*numbers, hour, int(found["minute"] or 0), int(found["second"] or 0), "." in (written or ""))
+def _fields(values: Sequence[Any]) -> FloatArray:
+    """Return three numbers of a date, hour, minute and second, and whether points part the date; NaN for no moment.
+
+    One text of each shape is matched, and all of them are read by the places of its digits, (7, n).
+    """
+    texts = [value.isoformat() if isinstance(value, date | time) else str(value) for value in values]
+    alike: dict[str, list[int]] = defaultdict(list)
+    for place, text in enumerate(texts):
+        alike[text.translate(SHAPE)].append(place)
+    fields = np.full((7, len(texts)), np.nan)
+    for places in alike.values():
+        found = MOMENT.fullmatch(texts[places[0]])
+        if found is not None and (found["iso"] or found["other"] or found["hour"]):
+            letters = np.array([texts[place] for place in places]).view(np.uint32).reshape(len(places), -1)
+            fields[:, places] = _read(found, letters.astype(np.float64) - ord("0"))
+    return fields
 
 
-def _alike(texts: Sequence[Any]) -> FloatArray | None:
-    """Return the fields of texts that are all written as the first one, digit below digit, (7, n); None where not."""
-    found = MOMENT.fullmatch(texts[0]) if texts and isinstance(texts[0], str) else None
-    if found is None or found["half"] or not all(isinstance(text, str) for text in texts):
-        return None
-    letters = np.array(texts)
-    if letters.dtype.itemsize != 4 * len(texts[0]):
-        return None
-    letters = letters.view(np.uint32).reshape(len(texts), -1)
-    digit = np.array([character.isdecimal() for character in texts[0]])
-    # Of what is before "0" the difference is a large number.
-    if (letters[:, ~digit] != letters[0, ~digit]).any() or (letters[:, digit] - np.uint32(ord("0")) > 9).any():
-        return None
+def _read(found: re.Match[str], digits: FloatArray) -> FloatArray:
+    """Return the fields of texts, given by their digits, (n, length), that have the shape of the one that was found."""
 
     def number(start: int, end: int) -> FloatArray:
-        powers = 10.0 ** np.arange(end - start)[::-1]
-        return np.asarray((letters[:, start:end] - np.uint32(ord("0"))).astype(np.float64) @ powers)
+        return np.asarray(digits[:, start:end] @ 10.0 ** np.arange(end - start)[::-1])
 
-    start = max(found.start("iso"), found.start("other"))
-    written = found["iso"] or found["other"] or ""
-    parts = [number(start + one.start(), start + one.end()) for one in re.finditer(r"\d+", written)]
-    none = np.zeros(len(texts))
+    none = np.zeros(len(digits))
+    name = "iso" if found["iso"] else "other"
+    written = found[name] or ""
+    parts = [number(*(found.start(name) + end for end in one.span())) for one in re.finditer(r"\d+", written)]
     parts = parts or [none + number for number in UNDATED]
-    parts += [number(*found.span(name)) if found[name] else none for name in ("hour", "minute", "second")]
-    return np.stack([*parts, none + ("." in written)])
+    hour, minute, second = (number(*found.span(name)) if found[name] else none for name in ("hour", "minute", "second"))
+    if found["half"]:
+        hour = hour % 12 + 12 * found["half"].lower().startswith("p")
+    return np.stack([*parts, hour, minute, second, none + ("." in written)])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,11 +144,8 @@ class Times(Column):
 
     def outputs(self) -> list[str]:
         """Return two names for each part that returns, and one for the elapsed days."""
-        found: list[str] = []
-        for part in self.parts:
-            ends = ("",) if part == ELAPSED else (" (cos)", " (sin)")
-            found += [f"{self.name} {part}{end}" for end in ends]
-        return found
+        ends = {part: ("",) if part == ELAPSED else (" (cos)", " (sin)") for part in self.parts}
+        return [f"{self.name} {part}{end}" for part in self.parts for end in ends[part]]
 
     def read(self, cells: Cells) -> Cells:
         """Return cells of seconds since 1970."""
@@ -176,34 +167,20 @@ class Times(Column):
         values = np.column_stack(columns) if columns else np.zeros((len(seconds), 0))
         return Coded(values, np.zeros(len(seconds), dtype=bool))
 
-    def kind(self) -> str:
-        """Return the kind."""
-        return "time"
-
-    def span(self) -> str:
-        """Return the first and the last moment."""
-        return f"{_written(self.start)} to {_written(self.end)}"
-
-    def done(self) -> str:
-        """Return which parts are learned."""
-        return " and ".join(f"its {part}" if part != ELAPSED else "the days since the first row" for part in self.parts)
+    def described(self) -> Described:
+        """Return the first and the last moment, and which parts are learned."""
+        done = " and ".join("the days since the first row" if part == ELAPSED else f"its {part}" for part in self.parts)
+        return Described("time", f"{_written(self.start)} to {_written(self.end)}", done)
 
 
 def _moments(cells: Cells, day_first: bool | None) -> tuple[Cells, bool]:
     """Return cells of seconds since 1970, and whether days come first, which is found where it is None."""
     if cells.values.dtype.kind == "M":
-        return replace(cells, values=cells.values.astype("M8[s]").astype(np.int64).astype(np.float64)), False
-    if cells.values.dtype.kind != "O":
+        return replace(cells, values=cells.values.astype(np.int64).astype(np.float64)), False
+    if cells.levels is None:
         raise cells.error("it holds numbers, where the model learned times. Write times as then")
-    first: list[bool] = []
-
-    def read(values: Sequence[Any]) -> FloatArray:
-        seconds, found = seconds_of(values, day_first=day_first)
-        first.append(found)
-        return seconds
-
-    values, missing = cells.read(read, "times", learning=day_first is None)
-    return replace(cells, values=values, missing=missing, codes=None), first[0]
+    seconds, found = seconds_of(cells.levels.tolist(), day_first=day_first)
+    return cells.read(lambda _: seconds, "times", learning=day_first is None), found
 
 
 def _written(seconds: float) -> str:
