@@ -15,6 +15,7 @@ MODULES = (
     "slabsvm.files.models.kinds",
     "slabsvm.files.models.detectors",
     "slabsvm.files.models.others",
+    "slabsvm.files.models.steps",
 )
 # Rows of more features are not made for a model that claims to take them.
 MOST_FEATURES = 100

@@ -108,7 +108,10 @@ def refusal(content, path):
         (lambda document: document["model"]["fitted"].pop("warning"), r"\['warning'\] too few"),
         (lambda document: document["model"]["fitted"].update(n_features_in=4), r"is of size 3, where 4 \(d\)"),
         (lambda document: document["model"]["fitted"].update(n_samples_fit=-1), "must be a whole number from 0"),
-        (lambda document: document["model"]["fitted"]["fit"].update(offset="nan"), "offset is nan, and must be finite"),
+        (
+            lambda document: document["model"]["fitted"]["fit"].update(offset="nan"),
+            "offset is nan, and must be a finite number",
+        ),
         (lambda document: document["model"]["fitted"]["fit"].update(status="fine"), "must be one of converged"),
         (lambda document: document["model"]["fitted"]["fit"]["boundary"].update(offset=5.0), "not that of its planes"),
         (lambda document: document["model"].update(fitted={}), "too few"),

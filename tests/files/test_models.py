@@ -1,6 +1,5 @@
 """Models that went through a file: what they decide, what they can still do, and what is refused."""
 
-import io
 import json
 import os
 import subprocess
@@ -47,9 +46,7 @@ from slabsvm import (
     OpenSetClassifier,
 )
 from slabsvm.files import ModelFileError, load, save
-from slabsvm.files.models import CLASSES, FORMAT, SCHEMA, _loaded
-from slabsvm.files.models.archive import At, Outgoing
-from slabsvm.files.models.estimators import Estimator
+from slabsvm.files.models import CLASSES, SCHEMA
 from slabsvm.files.models.kinds import Parts
 from slabsvm.kernels.features import Chi2Map, HellingerMap, IntersectionMap
 
@@ -404,13 +401,13 @@ def parts_of(kinds):
 
 def innermost(kind):
     """Return the kind of what may be None, of what a list holds, or of what earlier files hold otherwise."""
-    inner = None if isinstance(kind, Parts) else getattr(kind, "kind", getattr(kind, "now", None))
+    inner = None if isinstance(kind, Parts) else getattr(kind, "kind", getattr(kind, "first", None))
     return kind if inner is None else innermost(inner)
 
 
 def test_the_page_lists_the_classes_and_their_parts():
     own = {
-        name: {part: kind for part, kind in entry.kinds.items() if part in entry.fitted}
+        name: {part: kind for part, kind in entry.state.parts.items() if part in entry.fitted}
         for name, entry in CLASSES.items()
     }
     lines = [f"| `{name}` | {parts_of(kinds)} |" for name, kinds in own.items()]
@@ -434,33 +431,6 @@ def test_files_of_each_schema_are_read(file, path):
         assert len(arrays) > 3
         contents = {after.read(name) for name in after.namelist()}
         assert all(before.read(name) in contents for name in arrays)
-
-
-def test_a_file_of_an_older_schema_is_brought_up_to_date():
-    """As if this version had another name for a part than the one that wrote the file."""
-
-    def renamed(document):
-        parameters = document["model"]["parameters"]
-        parameters["nu_lower"] = parameters.pop("nu_below")
-        return document
-
-    def older(document):
-        document["schema"] = 1
-        document["model"]["parameters"]["nu_below"] = document["model"]["parameters"].pop("nu_lower")
-
-    model = OneClassSlabSVM(nu_lower=0.15).fit(X)
-    content = io.BytesIO()
-    with Outgoing(content) as store:
-        node = Estimator().write(model, At("model", store, CLASSES, True, {}))
-        document = {"format": FORMAT, "schema": 1, "model": node}
-        older(document)
-        store.end(document)
-    loaded = _loaded(io.BytesIO(content.getvalue()), migrations=[renamed])
-    assert_alike(model, loaded, NEW)
-    with pytest.raises(ModelFileError, match="nu_below"):
-        _loaded(io.BytesIO(content.getvalue()))
-    with pytest.raises(ModelFileError, match="lacks what every file of schema 1 has: 'nu_above'"):
-        _loaded(io.BytesIO(content.getvalue()), migrations=[lambda found: found["nu_above"]])
 
 
 def test_a_file_of_each_schema_is_there():

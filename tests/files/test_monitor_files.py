@@ -84,7 +84,7 @@ def course_of(document):
         (lambda course: course["tests"][0]["bag"].update(most=5), "must be in order, one at least and no more"),
         (lambda course: course["tests"][0]["bag"].update(seed=2**40), "seed is"),
         (lambda course: course["tests"][0]["wealth"].update(log_value="much"), "must be a number"),
-        (lambda course: course.update(log_level="nan"), "must be finite"),
+        (lambda course: course.update(log_level="nan"), "must be a finite number"),
     ],
     ids=range(10),
 )

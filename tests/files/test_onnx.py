@@ -82,6 +82,7 @@ CALIBRATED = {
     "SVDD": ConformalDetector(SVDD()),
     "two-sided": ConformalDetector(OneClassSVM(kernel="linear"), two_sided=True),
     "cross": ConformalDetector(OneClassSVM(), method="cross"),
+    "cross, densities": ConformalDetector(KernelDensityDetector(), method="cross"),
     "leave-one-out": ConformalDetector(AutoSlabSVM(), method="leave-one-out"),
     "pipeline": ConformalDetector(make_pipeline(StandardScaler(), OneClassSlabSVM())),
     "too few": ConformalDetector(alpha=0.001),

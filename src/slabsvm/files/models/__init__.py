@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -15,7 +14,8 @@ from slabsvm.data.files import open_regular, replacing
 from slabsvm.files.models.archive import At, Incoming, ModelFileError, Outgoing
 from slabsvm.files.models.detectors import CLASSIFIER, LINEAR, detectors
 from slabsvm.files.models.estimators import Entry, Estimator
-from slabsvm.files.models.others import STEPS, WRAPPERS
+from slabsvm.files.models.others import WRAPPERS
+from slabsvm.files.models.steps import STEPS
 from slabsvm.runtime.caller import escaped
 
 FORMAT = "slabsvm model"
@@ -23,12 +23,9 @@ FORMAT = "slabsvm model"
 CLASSES: dict[str, Entry] = {entry.name: entry for entry in (*detectors(), CLASSIFIER, LINEAR, *WRAPPERS, *STEPS)}
 # Letters of an error's text.
 LONGEST = 500
-# What makes a document of the next schema: the first takes one of schema 1.
-Migrations = Sequence[Callable[[dict[str, Any]], dict[str, Any]]]
-# Schema 2: AutoSlabSVM has views and other members, and there are more classes. It reads its earlier parts by itself.
-MIGRATIONS: Migrations = (lambda document: document,)
-# A file of another layout, or with other parts of a class, is of another schema.
-SCHEMA = len(MIGRATIONS) + 1
+# A file of another layout, or with other parts of a class, is of another schema. Earlier ones are read by the kinds of
+# what has changed: in schema 1 AutoSlabSVM had other members and no views.
+SCHEMA = 2
 
 
 def save(model: Any, path: str | os.PathLike[str], *, training: bool = True) -> None:
@@ -64,7 +61,9 @@ def write(model: Any, file: BinaryIO, *, training: bool = True) -> None:
     """Write a model, as :func:`save` does, into a file that is open, or into memory."""
     with Outgoing(file) as store:
         node = Estimator().write(model, At("model", store, CLASSES, training, {}))
-        store.end({"format": FORMAT, "schema": SCHEMA, "written by": _versions(), "model": node})
+        # Who writes is for people, and read by nothing.
+        versions = {"slabsvm": slabsvm.__version__, "scikit-learn": sklearn.__version__, "numpy": np.__version__}
+        store.end({"format": FORMAT, "schema": SCHEMA, "written by": versions, "model": node})
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -96,9 +95,8 @@ def _unreadable(path: str | os.PathLike[str], text: str) -> ModelFileError:
     return ModelFileError(f"{os.fspath(path)} is not a model that can be read: {short}")
 
 
-def _loaded(file: Any, migrations: Migrations = MIGRATIONS) -> Any:
-    """Return the model of a file of a schema that these migrations lead up from, or of the one that they lead to."""
-    newest = len(migrations) + 1
+def _loaded(file: Any) -> Any:
+    """Return the model of a file of this schema, or of an earlier one."""
     store = Incoming(file)
     document = store.document()
     if not isinstance(document, dict) or document.get("format") != FORMAT:
@@ -106,21 +104,11 @@ def _loaded(file: Any, migrations: Migrations = MIGRATIONS) -> Any:
     schema = document.get("schema")
     if not isinstance(schema, int) or isinstance(schema, bool) or schema < 1:
         raise ModelFileError("it does not say of which schema it is")
-    if schema > newest:
+    if schema > SCHEMA:
         raise ModelFileError(
-            f"it is of schema {schema}, and slabsvm {slabsvm.__version__} reads up to {newest}. Use a newer slabsvm, "
+            f"it is of schema {schema}, and slabsvm {slabsvm.__version__} reads up to {SCHEMA}. Use a newer slabsvm, "
             f"such as the one that wrote it ({str(document.get('written by'))[:80]}), or save the model again with this"
         )
-    for migration in migrations[schema - 1 :]:
-        try:
-            document = migration(document)
-        except (KeyError, IndexError, TypeError, AttributeError) as error:
-            raise ModelFileError(f"it lacks what every file of schema {schema} has: {error}") from error
     model = Estimator().read(document.get("model"), At("model", store, CLASSES, True, {}))
     store.finish()
     return model
-
-
-def _versions() -> dict[str, str]:
-    """Return who writes: for people, and read by nothing."""
-    return {"slabsvm": slabsvm.__version__, "scikit-learn": sklearn.__version__, "numpy": np.__version__}

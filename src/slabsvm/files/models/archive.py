@@ -102,12 +102,11 @@ class Incoming:
             raise ModelFileError("it is not a model file, which is a zip archive" if self._size else "it is empty")
         file.seek(0)
         self._zip = _read(opened, file, BYTES_BY_MEMBER, MOST_MEMBERS)
-        infos = self._zip.infolist()
         self._unread: dict[str, zipfile.ZipInfo] = {}
-        for info in infos:
+        for info in self._zip.infolist():
             self._refuse_strange(info)
             self._unread[info.filename] = info
-        if sum(info.file_size for info in infos) > self._size:
+        if sum(info.file_size for info in self._unread.values()) > self._size:
             raise ModelFileError("its members claim more bytes than the file has")
 
     def document(self) -> Any:
@@ -115,8 +114,8 @@ class Incoming:
         if DOCUMENT not in self._unread:
             raise ModelFileError(f"it holds no {DOCUMENT}, so that it is no model file")
         info = self._unread.pop(DOCUMENT)
-        _refuse_large(info.file_size, self._size, f"its {DOCUMENT}")
-        with self._open(info) as member:
+        _refuse_more(info.file_size, TEXT + self._size // 2, f"its {DOCUMENT}", "bytes of text")
+        with _read(self._zip.open, info) as member:
             text = _read(member.read)
         _refuse_long(text, self._size, f"its {DOCUMENT}")
         if not text.isascii():
@@ -134,7 +133,7 @@ class Incoming:
             raise ModelFileError(f"it holds no {name}, which its {DOCUMENT} names, or names twice")
         if crc != info.CRC:
             raise ModelFileError(f"{name} is not what its {DOCUMENT} says: another content was put in its place")
-        with self._open(info) as member:
+        with _read(self._zip.open, info) as member:
             found: Header = _read(Header.of, member, name)
         if found.start + found.nbytes != info.file_size:
             raise ModelFileError(
@@ -144,7 +143,7 @@ class Incoming:
 
     def array(self, header: Header) -> npt.NDArray[Any]:
         """Return the array of a header, in the byte order of this machine."""
-        with self._open(self._zip.getinfo(header.name)) as member:
+        with _read(self._zip.open, header.name) as member:
             _read(member.read, header.start)
             array: npt.NDArray[Any] = _read(header.values, member)
         return array.astype(header.dtype.newbyteorder("="), copy=False)
@@ -153,9 +152,6 @@ class Incoming:
         """Refuse members that the document does not name."""
         if self._unread:
             raise ModelFileError(f"it holds {sorted(self._unread)[:3]}, which its {DOCUMENT} does not name")
-
-    def _open(self, info: zipfile.ZipInfo) -> Any:
-        return _read(self._zip.open, info)
 
     def _refuse_strange(self, info: zipfile.ZipInfo) -> None:
         name = info.filename
@@ -187,19 +183,16 @@ def _read(action: Any, *args: Any) -> Any:
         raise ModelFileError(f"it is damaged, or was cut short: {error}") from error
 
 
-def _refuse_large(length: int, size: int, what: str) -> None:
-    """Refuse a document of so many bytes in a file of this size."""
-    if length > TEXT + size // 2:
-        raise ModelFileError(f"{what} has {length:,} bytes of text, where at most {TEXT + size // 2:,} are kept")
-
-
 def _refuse_long(text: bytes, size: int, what: str) -> None:
-    """Refuse a document that is too large, or would be when it is read."""
-    _refuse_large(len(text), size, what)
-    values = sum(text.count(mark) for mark in (b",", b"[", b"{", b":"))
-    if values > VALUES + size // BYTES_BY_VALUE:
-        most = VALUES + size // BYTES_BY_VALUE
-        raise ModelFileError(f"{what} has {values:,} values that are in no array, where at most {most:,} are kept")
+    """Refuse a document that is too large for a file of this size, or would be when it is read."""
+    _refuse_more(len(text), TEXT + size // 2, what, "bytes of text")
+    n_values = sum(text.count(mark) for mark in (b",", b"[", b"{", b":"))
+    _refuse_more(n_values, VALUES + size // BYTES_BY_VALUE, what, "values that are in no array")
+
+
+def _refuse_more(count: int, most: int, what: str, of: str) -> None:
+    if count > most:
+        raise ModelFileError(f"{what} has {count:,} {of}, where at most {most:,} are kept")
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -23,9 +23,8 @@ from slabsvm.ensemble.combination import Combination, CombinedModel, Member
 from slabsvm.ensemble.dependence import DependenceModel
 from slabsvm.ensemble.known import Trees
 from slabsvm.ensemble.surprise import Surprise
-from slabsvm.files.models.archive import At
 from slabsvm.files.models.estimators import Entry, Values
-from slabsvm.files.models.kinds import KINDS, Either, Kind, Made, Parts, Record, doubt
+from slabsvm.files.models.kinds import HOLDS, KINDS, Either, Kind, OneOf, Parts, ascending, broken, made, record
 from slabsvm.fitted.explanation import Usual
 from slabsvm.fitted.model import KernelModel, SupportVectorModel
 from slabsvm.fitted.planes import SlabPlanes, TwoSided
@@ -45,27 +44,32 @@ Function = tuple[Kernel | None, Any]
 NEED_EXTRAS = {"detectors.pyod"}
 # The numbers of a polynomial in files that have some.
 PIECE_WIDTH = 8
+OF_DENSE = "a kernel that has a centre, or sums differences, takes dense samples"
+ANY = Annotated[float, Number(finite=False)]
+FLOATS, COUNTS = Annotated[FloatArray, Array("d")], Annotated[IntArray, Array("d", dtype=("i8",))]
+KNOTS = Annotated[FloatArray, Array("knots")]
 
-_KERNELS = {name: Record(kernel) for name, kernel in NAMED.items()}
-_NAMES = {kernel: name for name, kernel in NAMED.items()}
+_KERNELS = {name: record(kernel) for name, kernel in NAMED.items()}
 
 
 def _name_of(kernel: Kernel) -> str:
-    return _NAMES.get(type(kernel), f"a kernel of the class {type(kernel).__name__}")
+    names = [name for name, known in NAMED.items() if known is type(kernel)]
+    return names[0] if names else f"a kernel of the class {type(kernel).__name__}"
 
 
 KINDS[Kernel] = Either(_KERNELS, _name_of)
 EXPLICIT = Either({name: kind for name, kind in _KERNELS.items() if NAMED[name].explicit}, _name_of)
 
 
-def refuse_unlike(kernel: Kernel, samples: Any) -> None:
-    """Raise ValueError where a kernel was made for rows of another layout."""
-    if sp.issparse(samples) and (getattr(kernel, "centre", None) is not None or getattr(kernel, "differences", False)):
-        raise ValueError("a kernel that has a centre, or sums differences, takes dense samples")
+def _suits(kernel: Kernel, samples: Any) -> bool:
+    """Return whether a kernel may have been made for rows of this layout."""
+    of_dense = getattr(kernel, "centre", None) is not None or getattr(kernel, "differences", False)
+    return not (of_dense and sp.issparse(samples))
 
 
 def _over_samples(kernel: Kernel, samples: Any, coefficients: FloatArray) -> Function:
-    refuse_unlike(kernel, samples)
+    if not _suits(kernel, samples):
+        raise ValueError(OF_DENSE)
     return kernel, Expansion(kernel, samples, coefficients)
 
 
@@ -94,100 +98,82 @@ def _by_fractions(
     return Chi2(), Chi2Table(lookup.Fractions(np.cumsum(counts) - counts, counts, scales, knots, weights))
 
 
-def _of_fractions(function: Function, part: str) -> Any:
-    table = function[1].table
-    none = np.zeros_like(table.counts)
-    polynomials = {"lows": none, "n_pieces": none, "shift": 0, "pieces": np.zeros((0, PIECE_WIDTH)), "error": 0.0}
-    return polynomials[part] if part in polynomials else getattr(table, part)
-
-
 def _how(function: Function) -> str:
-    kernel, made = function
-    if isinstance(made, Expansion):
+    kernel, found = function
+    if isinstance(found, Expansion):
         return "columns" if kernel is None else "samples"
     how: dict[type, str] = {WeightVector: "weights", IntersectionTable: "knots", Chi2Table: "pieces"}
-    return how[type(made)]
+    return how[type(found)]
 
 
-def _of_sums(function: Function, part: str) -> Any:
-    return getattr(function[1], part)
+def _of_function(function: Function, part: str) -> Any:
+    """Return a part of a function: its kernel, or what its sums or its table have."""
+    kernel, found = function
+    if part == "kernel":
+        return kernel
+    if isinstance(found, IntersectionTable):
+        return found.knots[("counts", "values", "weights").index(part)]
+    if isinstance(found, Chi2Table):
+        none = np.zeros_like(found.table.counts)
+        polynomials = {"lows": none, "n_pieces": none, "shift": 0, "pieces": np.zeros((0, PIECE_WIDTH)), "error": 0.0}
+        return polynomials[part] if part in polynomials else getattr(found.table, part)
+    return getattr(found, part)
 
 
 def _sums(shape: str) -> dict[str, Kind]:
     """Return the kinds of sums over samples, with coefficients of this shape."""
     coefficients = Annotated[FloatArray, Array(shape)]
-    columns = Annotated[IntArray, Places("samples", below="d")]
+    of_rows = {"kernel": Kernel, "samples": Annotated[Any, Rows("samples")], "coefficients": coefficients}
+    of_columns = {"samples": Annotated[IntArray, Places("samples", below="d")], "coefficients": coefficients}
     return {
-        "samples": Made(
-            *(_over_samples, _of_sums),
-            kernel=Kernel,
-            samples=Annotated[Any, Rows("samples")],
-            coefficients=coefficients,
-        ),
-        "columns": Made(
-            *(lambda **sums: (None, Expansion(None, **sums)), _of_sums), samples=columns, coefficients=coefficients
-        ),
+        "samples": made(_over_samples, _of_function, **of_rows),
+        "columns": made(lambda **sums: (None, Expansion(None, **sums)), _of_function, **of_columns),
     }
 
 
-_FLOATS, _COUNTS = Annotated[FloatArray, Array("d")], Annotated[IntArray, Array("d", dtype=("i8",))]
-_KNOTS = Annotated[FloatArray, Array("knots")]
+WEIGHTS = {"kernel": Annotated[Kernel, EXPLICIT], "weights": FLOATS}
+LINES = {"counts": COUNTS, "values": KNOTS, "weights": KNOTS}
+PIECES: dict[str, Any] = {
+    "counts": COUNTS,
+    "scales": FLOATS,
+    "knots": KNOTS,
+    "weights": KNOTS,
+    "lows": COUNTS,
+    "n_pieces": COUNTS,
+    "shift": Annotated[int, Number(most=62)],
+    "pieces": Annotated[FloatArray, Array("pieces width")],
+    "error": float,
+}
 # Several sums, of which none can do without the samples.
 SUMS = Either(_sums("samples sums"), _how)
 # One sum, by what the kernel makes of it.
 SUM = Either(
     {
         **_sums("samples"),
-        "weights": Made(
-            lambda kernel, weights: (kernel, WeightVector(kernel.prepare, weights)),
-            lambda function, part: function[0] if part == "kernel" else function[1].weights,
-            kernel=Annotated[Kernel, EXPLICIT],
-            weights=_FLOATS,
+        "weights": made(
+            lambda kernel, weights: (kernel, WeightVector(kernel.prepare, weights)), _of_function, **WEIGHTS
         ),
-        "knots": Made(
-            _by_lines,
-            lambda function, part: function[1].knots[("counts", "values", "weights").index(part)],
-            counts=_COUNTS,
-            values=_KNOTS,
-            weights=_KNOTS,
-        ),
-        "pieces": Made(
-            _by_fractions,
-            _of_fractions,
-            counts=_COUNTS,
-            scales=_FLOATS,
-            knots=_KNOTS,
-            weights=_KNOTS,
-            lows=_COUNTS,
-            n_pieces=_COUNTS,
-            shift=Annotated[int, Number(most=62)],
-            pieces=Annotated[FloatArray, Array("pieces width")],
-            error=float,
-        ),
+        "knots": made(_by_lines, _of_function, **LINES),
+        "pieces": made(_by_fractions, _of_function, **PIECES),
     },
     _how,
 )
 
 
-class KernelRecord(Record):
-    """A kernel's model by its fields, of which the kernel and the expansion are one part: the function."""
+def _of_kernel(model: type[KernelModel], sums: Kind, **others: Kind) -> Parts:
+    """Return the kind of a kernel's model: its fields, of which the kernel and the expansion are one: the function."""
+    fields = record(model, without=("kernel", "expansion", *others), **others)
 
-    def __init__(self, made: type[KernelModel], sums: Kind, **others: Kind) -> None:
-        super().__init__(made, without=("kernel", "expansion", *others))
-        self.own += others
-        self.parts = {"function": sums, **self.parts, **others}
+    def take(value: Any, name: str) -> Any:
+        return (value.kernel, value.expansion) if name == "function" else fields.take(value, name)
 
-    def taken(self, value: KernelModel, at: At) -> dict[str, Any]:
-        """Return the fields, and the function."""
-        return {**super().taken(value, at), "function": (value.kernel, value.expansion)}
+    def make(function: Function, **found: Any) -> Any:
+        return fields.make(kernel=function[0], expansion=function[1], **found)
 
-    def made_of(self, parts: dict[str, Any]) -> Any:
-        """Return the model."""
-        kernel, expansion = parts.pop("function")
-        return super().made_of({**parts, "kernel": kernel, "expansion": expansion})
+    return Parts(make, take, {"function": sums, **fields.parts}, fields.later)
 
 
-KINDS[Subspace] = KernelRecord(Subspace, SUMS)
+KINDS[Subspace] = _of_kernel(Subspace, SUMS)
 
 
 def _boundary_of(detector: type[SupportVectorDetector]) -> Kind:
@@ -196,7 +182,7 @@ def _boundary_of(detector: type[SupportVectorDetector]) -> Kind:
     own = {name[:-1]: known[name] for name in get_annotations(detector) if name.endswith("_")}
     if own.pop("planes", None) is not None:
         own["two_sided"] = TwoSided | None
-    return Made(_as_attributes, _of_attributes, **own, offset=float)
+    return made(_as_attributes, _of_attributes, **own, offset=float)
 
 
 def _of_attributes(found: dict[str, Any], name: str) -> Any:
@@ -214,102 +200,98 @@ def _as_attributes(**found: Any) -> dict[str, Any]:
     return attributes
 
 
-@doubt.register
-def _(model: SupportVectorModel) -> str:
-    expansion, planes = model.expansion, model.boundary.get("planes_")
-    by_mass = isinstance(expansion, Expansion) and model.kernel is not None and model.kernel.local
-    if planes is not None and planes.scores_by_mass and not by_mass:
-        return "its score is that of a local kernel, and its kernel is another"
-    if isinstance(expansion, Expansion) and model.support.samples.max(initial=0) >= len(expansion.coefficients):
-        return "a support vector is not among its samples"
-    return ""
+def _may_score_by_mass(model: SupportVectorModel) -> bool:
+    planes, kernel = model.boundary.get("planes_"), model.kernel
+    by_mass = isinstance(model.expansion, Expansion) and kernel is not None and kernel.local
+    return by_mass or planes is None or not planes.scores_by_mass
 
 
-@doubt.register
-def _(model: Subspace) -> str:
-    if len(model.sums) + 1 != model.expansion.coefficients.shape[1]:
-        return "it has as many sums as components and one more, of the mean"
-    return "the length of new samples is unknown" if model.kernel is None and model.length is None else ""
+def _has_its_support(model: SupportVectorModel) -> bool:
+    sums = model.expansion
+    return not isinstance(sums, Expansion) or model.support.samples.max(initial=0) < len(sums.coefficients)
 
 
-@doubt.register
-def _(density: Density) -> str:
-    refuse_unlike(density.kernel, density.samples)
-    return ""
-
-
-@doubt.register
-def _(surprise: Surprise) -> str:
-    scores, rows = surprise.shares.scores, surprise.shares.rows
-    in_order = (
-        len(rows) == len(scores) + 1 and len(scores) and (np.diff(scores) >= 0).all() and (np.diff(rows) >= 0).all()
-    )
-    return "" if in_order else "its scores and numbers of rows are not in order"
-
-
-@doubt.register
-def _(model: DependenceModel) -> str:
-    if (model.regressions.scale <= 0).any():
-        return "a feature's deviation is not positive"
-    n_targets = len(model.regressions.targets)
-    return (
-        "" if len(model.surprises) == n_targets else f"it has {len(model.surprises)} surprises of {n_targets} targets"
-    )
-
-
-@doubt.register
-def _(trees: Trees) -> str:
+def _no_way_back(trees: Trees) -> bool:
+    """Return whether numbers grow on each way down a tree: another way might have no end."""
     numbers = np.arange(len(trees.left))
     inner = (trees.left > numbers) & (trees.right > numbers)
-    # A way down the numbers of which do not grow might have no end.
-    fine = (inner | ((trees.left == numbers) & (trees.right == numbers))).all()
-    return "" if fine else "a node leads to one before it"
+    return bool((inner | ((trees.left == numbers) & (trees.right == numbers))).all())
 
 
-@doubt.register
-def _(combined: Combination) -> str:
-    for member in combined.members:
-        if member.view >= len(combined.views):
-            return "a member takes a view that there is not"
-        if not isinstance(getattr(getattr(member.detector, "model_", None), "kernel", RBF), RBF | type):
-            return "its members have the RBF kernel"
-        if member.columns is not None and len(member.columns) != member.detector.n_features_in_:
-            return "a member takes another number of features"
-    return ""
+def _in_order(surprise: Surprise) -> bool:
+    scores, rows = surprise.shares.scores, surprise.shares.rows
+    return len(rows) == len(scores) + 1 > 1 and ascending(scores) and ascending(rows)
 
 
-class Earlier(Kind):
-    """A value that files of earlier schemas hold in other parts: `before` is the kind of one with a part of a name."""
+def _is_rbf(member: Member) -> bool:
+    kernel = getattr(getattr(member.detector, "model_", None), "kernel", None)
+    return kernel is None or isinstance(kernel, RBF)
 
-    def __init__(self, now: Parts, **before: Kind) -> None:
-        self.now, self.before = now, before
 
-    def write(self, value: Any, at: At) -> Any:
-        return self.now.write(value, at)
-
-    def read(self, node: Any, at: At) -> Any:
-        found = [kind for part, kind in self.before.items() if isinstance(node, dict) and part in node]
-        return (found[0] if found else self.now).read(node, at)
+HOLDS |= {
+    SupportVectorModel: (
+        (_may_score_by_mass, "its score is that of a local kernel, and its kernel is another"),
+        (_has_its_support, "a support vector is not among its samples"),
+    ),
+    Subspace: (
+        (
+            lambda model: len(model.sums) + 1 == model.expansion.coefficients.shape[1],
+            "it has as many sums as components and one more, of the mean",
+        ),
+        (
+            lambda model: model.kernel is not None or model.length is not None,
+            "the length of new samples is unknown",
+        ),
+    ),
+    Density: ((lambda density: _suits(density.kernel, density.samples), OF_DENSE),),
+    Landmarks: ((lambda map_: _suits(map_.kernel, map_.rows), OF_DENSE),),
+    Surprise: ((_in_order, "its scores and numbers of rows are not in order"),),
+    DependenceModel: (
+        (lambda model: (model.regressions.scale > 0).all(), "a feature's deviation is not positive"),
+        (
+            lambda model: len(model.surprises) == len(model.regressions.targets),
+            "it has another number of surprises than of targets",
+        ),
+    ),
+    Trees: ((_no_way_back, "a node leads to one before it"),),
+    Combination: (
+        (
+            lambda all_: all(member.view < len(all_.views) for member in all_.members),
+            "a member takes a view that there is not",
+        ),
+        (lambda all_: all(map(_is_rbf, all_.members)), "its members have the RBF kernel"),
+        (
+            lambda all_: all(
+                member.columns is None or len(member.columns) == member.detector.n_features_in_
+                for member in all_.members
+            ),
+            "a member takes another number of features",
+        ),
+    ),
+}
 
 
 def _averaged(scaler: Any, members: list[Any], **parts: Any) -> CombinedModel:
     """Return the mean of slabs' decisions that AutoSlabSVM was in version 0.1."""
     alike = [Member(member, 0, None, 1.0 / len(members), None) for member in members]
     combination = Combination([scaler], alike)
-    if text := doubt(combination):
+    if text := broken(combination, HOLDS[Combination]):
         raise ValueError(text)
     return CombinedModel(combination=combination, recall_error=None, one_point=False, **parts)
 
 
 _COMBINED = get_type_hints(CombinedModel, include_extras=True)
-KINDS[CombinedModel] = Earlier(
-    Record(CombinedModel),
-    scaler=Made(
-        *(_averaged, getattr),
-        scaler=Annotated[Any, FittedEstimator(("sklearn.preprocessing.StandardScaler",))] | None,
-        members=Annotated[list[Annotated[Any, FittedEstimator(("slabsvm.OneClassSlabSVM",))]], Many(least=1)],
-        **{name: _COMBINED[name] for name in _COMBINED if name not in ("combination", "recall_error", "one_point")},
-    ),
+_EARLIER = {
+    "scaler": Annotated[Any, FittedEstimator(("sklearn.preprocessing.StandardScaler",))] | None,
+    "members": Annotated[list[Annotated[Any, FittedEstimator(("slabsvm.OneClassSlabSVM",))]], Many(least=1)],
+    **{name: _COMBINED[name] for name in _COMBINED if name not in ("combination", "recall_error", "one_point")},
+}
+# Files of schema 1 have a scaler in the place of views. None such is written.
+KINDS[CombinedModel] = OneOf(
+    record(CombinedModel),
+    made(_averaged, getattr, **_EARLIER),
+    lambda _: True,
+    lambda node: not isinstance(node, dict) or "scaler" not in node,
 )
 
 
@@ -325,7 +307,7 @@ def _entry_of(name: str, detector: type[Detector]) -> Entry:
     model = get_type_hints(detector, include_extras=True)["model_"]
     further: dict[str, Any] = {}
     if issubclass(detector, SupportVectorDetector):
-        model = Annotated[model, KernelRecord(model, SUM, boundary=_boundary_of(detector))]
+        model = Annotated[model, _of_kernel(model, SUM, boundary=_boundary_of(detector))]
         further = {"expected_recall": float}
     return Entry(
         name,
@@ -343,13 +325,9 @@ def _entry_of(name: str, detector: type[Detector]) -> Entry:
     )
 
 
-def _landmarks(gamma: float, rows: Any, kernel: RBF, basis: Any) -> Landmarks:
-    refuse_unlike(kernel, rows)
-    return Landmarks(gamma, rows, kernel, basis)
-
-
-_MAP = Made(
-    *(_landmarks, getattr),
+_MAP = made(
+    Landmarks,
+    getattr,
     gamma=Annotated[float, Number(above=0.0)],
     rows=Annotated[Any, Rows("landmarks")],
     kernel=RBF,
@@ -361,20 +339,16 @@ def _give_linear(model: Any, parts: Values) -> None:
     model.planes_ = SlabPlanes(parts["rho_lower"], parts["rho_upper"], parts.pop("two_sided"))
     if parts["map"] is not None:
         model.gamma_ = parts["map"].gamma
-
-
-def _doubt_linear(model: Any) -> str:
-    if "coef_" not in vars(model):
-        return ""
     if model.planes_.scores_by_mass:
-        return "has a score of local kernels, which it has none of"
-    length = model.n_features_in_ if model.map_ is None else model.map_.n_features
-    return "" if model.coef_.shape == (1, length) else f"has no weight for each of {length:,} features"
+        raise ValueError("it has a score of local kernels, which it has none of")
+    length = model.n_features_in_ if parts["map"] is None else parts["map"].n_features
+    if parts["coef"].shape != (1, length):
+        raise ValueError(f"it has no weight for each of {length:,} features")
 
 
-def _doubt_classifier(model: Any) -> str:
-    both = [getattr(model, name, None) for name in ("trees_", "classifier_")]
-    return "" if "reference_" not in vars(model) or both.count(None) == 1 else "has trees and a classifier, or neither"
+def _give_classifier(_: Any, parts: Values) -> None:
+    if (parts["trees"] is None) == (parts["classifier"] is None):
+        raise ValueError("it has trees and a classifier, or neither")
 
 
 CLASSIFIER = Entry(
@@ -382,16 +356,15 @@ CLASSIFIER = Entry(
     {
         "trees": Trees | None,
         "classifier": Annotated[Any, FittedEstimator()] | None,
-        "typical": _FLOATS,
-        "usual": _FLOATS,
+        "typical": FLOATS,
+        "usual": FLOATS,
         "reference": float,
         "offset": float,
     },
-    doubt=_doubt_classifier,
+    give=_give_classifier,
     # What it was made by is not needed, and may be of any class.
     left_out=("classifier",),
 )
-ANY = Annotated[float, Number(finite=False)]
 LINEAR = Entry(
     "slabsvm.LinearOneClassSlabSVM",
     {
@@ -412,5 +385,4 @@ LINEAR = Entry(
     },
     where={"two_sided": lambda model: model.planes_.two_sided},
     give=_give_linear,
-    doubt=_doubt_linear,
 )

@@ -18,22 +18,21 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.files.models.archive import At, exactly, shown
-from slabsvm.files.models.kinds import KINDS_OF_NOTES, NOT_FINITE, SCALARS, Kind, kind_of, plain
+from slabsvm.files.models.kinds import KINDS_OF_NOTES, NOT_FINITE, Conditions, Kind, Parts, Plain, broken, kind_of
 from slabsvm.runtime import fields
 from slabsvm.runtime.objects import cached_property
 from slabsvm.runtime.sklearn_private import validate_parameters
 
 # An estimator is inside of no more others.
 DEEPEST = 16
-TOO_DEEP = f"is inside of more than {DEEPEST - 1} other estimators"
 # A file may not ask for more threads or processes.
 MOST_JOBS = 1024
 # scikit-learn's word for a parameter that was not given, because it is to go.
 NOT_GIVEN = "deprecated"
+# Numbers of NumPy that are kept as such, since arithmetic with float32 arrays tells them from Python's.
+SCALARS: dict[str, Any] = {"float64": np.float64, "float32": np.float32, "int64": np.int64, "int32": np.int32}
 # Types that are parameters, such as OneHotEncoder's dtype.
-TYPES: dict[str, Any] = {
-    name: getattr(np, name) for name in ("float64", "float32", "int64", "int32", "int16", "int8", "uint8", "bool_")
-}
+TYPES: dict[str, Any] = {**SCALARS, "int16": np.int16, "int8": np.int8, "uint8": np.uint8, "bool_": np.bool_}
 TYPES["object"] = object
 NO_FUNCTION = "A file can hold no code, so that a function is not kept"
 # The dtypes of labels, and the types of their values in the file.
@@ -44,6 +43,14 @@ LABELS: dict[str, tuple[Any, Any]] = {
     **{f"{kind}{bits}": (f"{kind}{bits}", int) for kind in ("int", "uint") for bits in (8, 16, 32, 64)},
     **{f"float{bits}": (f"float{bits}", (int, float)) for bits in (32, 64)},
 }
+FEATURE_NAMES = "feature_names_in"
+# The parts that each fitted state begins with.
+FEATURES: dict[str, Any] = {
+    "n_features_in": Annotated[int | None, fields.Number(size="d")],
+    FEATURE_NAMES: Annotated[list[str] | None, fields.Many(size="d")],
+}
+# What set_output has asked a transformer for.
+OUTPUT = kind_of(Annotated[str | None, fields.Choice(("default", "pandas", "polars"))])
 
 Values = dict[str, Any]
 
@@ -58,32 +65,43 @@ class Entry:
     where: Mapping[str, str | Callable[[Any], Any]] = field(default_factory=dict)
     # It takes an unfitted model and all parts by their names, sets what is no part, and removes what is no attribute.
     give: Callable[[Any, Values], object] | None = None
-    doubt: Callable[[Any], str] | None = None  # what is wrong with a model that was read as a whole, or nothing
+    holds: Conditions = ()  # what holds of a model as a whole
     left_out: tuple[str, ...] = ()  # parameters that are not kept, and are None in a file
     features: bool = True  # whether a fitted model knows its number of features
 
     def __post_init__(self) -> None:
-        # How each part is kept, the features with them.
-        self.kinds: dict[str, Kind] = {name: kind_of(hint) for name, hint in {**FEATURES, **self.fitted}.items()}
+        kinds = {name: kind_of(hint) for name, hint in {**FEATURES, **self.fitted}.items()}
         # The parts that files of earlier versions lack, and models that were read from them.
-        self.later = [name for name, hint in self.fitted.items() if fields.LATER in get_args(hint)]
+        later = [name for name, hint in self.fitted.items() if fields.LATER in get_args(hint)]
+        self.state = Parts(self._checked, self._part, kinds, later)
 
-    def part(self, model: Any, name: str) -> Any:
+    def _part(self, model: Any, name: str) -> Any:
         """Return a part of a fitted model; None for one that it lacks as it may."""
+        if name in FEATURES:
+            # A pipeline has the features of its first step, which knows them itself.
+            found = vars(model).get(f"{name}_")
+            return list(found) if name == FEATURE_NAMES and found is not None else found
         where = self.where.get(name, f"{name}_")
         if callable(where):
             return where(model)
-        # A pipeline has the features of its first step, which knows them itself.
-        return vars(model).get(where) if name in self.later or name in FEATURES else getattr(model, where)
+        return vars(model).get(where) if name in self.state.later else getattr(model, where)
 
-    def set_parts(self, model: Any, parts: Values) -> None:
-        """Set what a fit sets."""
+    def _checked(self, **parts: Any) -> Values:
+        if self.features and parts["n_features_in"] is None:
+            raise ValueError("it must have a number of features")
+        return parts
+
+    def refit(self, model: Any, parts: Values) -> None:
+        """Set what a fit sets; ValueError says that parts do not belong together."""
+        if (names := parts.pop(FEATURE_NAMES)) is not None:
+            model.feature_names_in_ = np.array(names, dtype=object)
+        if (n_features := parts.pop("n_features_in")) is not None:
+            model.n_features_in_ = n_features
         if self.give is not None:
             self.give(model, parts)
         for name, value in parts.items():
-            where = self.where.get(name, f"{name}_")
-            assert isinstance(where, str), f"{name} is no attribute: give is to remove it"
-            vars(model)[where] = value
+            where = self.where.get(name)
+            vars(model)[where if isinstance(where, str) else f"{name}_"] = value
 
     @cached_property
     def model(self) -> type[Any]:
@@ -104,21 +122,17 @@ class Scalar(Kind):
             if name not in SCALARS:
                 at.refuse(f"is a number of NumPy's type {name}, which is not kept")
             return {name: self.write(value.item(), at)}
-        if value is None or isinstance(value, bool | str | int):
-            return value
-        if not isinstance(value, float):
+        if value is not None and not isinstance(value, bool | str | int | float):
             at.refuse(f"is {shown(value)}, and must be None, a text or a number")
-        return value if math.isfinite(value) else {"float": str(value)}
+        return {"float": str(value)} if isinstance(value, float) and not math.isfinite(value) else value
 
     def read(self, node: Any, at: At) -> Any:
-        if not isinstance(node, dict):
-            if isinstance(node, list):
-                at.refuse("is a list, and must be None, a text or a number")
+        if not isinstance(node, dict | list):
             return node
-        ((name, inner),) = node.items() if len(node) == 1 else at.refuse("must be None, a text or a number")
+        name, inner = next(iter(node.items())) if isinstance(node, dict) and len(node) == 1 else ("", None)
         if name == "float" and isinstance(inner, str) and inner in NOT_FINITE:
             return NOT_FINITE[inner]
-        value = None if name not in SCALARS else self.read(inner, at)
+        value = self.read(inner, at) if name in SCALARS else None
         if not isinstance(value, int | float):
             at.refuse(f"is {shown(node)}, and must be None, a text or a number")
         try:
@@ -155,31 +169,6 @@ class Labels(Kind):
             at.refuse(f"holds what is no label of type {name}: {error}")
 
 
-class Names(Kind):
-    """An array of the features' names."""
-
-    def write(self, value: Any, at: At) -> Any:
-        at.bound("d", len(value))
-        return [str(name) for name in value]
-
-    def read(self, node: Any, at: At) -> npt.NDArray[np.object_]:
-        if not isinstance(node, list) or not all(isinstance(name, str) for name in node):
-            at.refuse("must be a list of names")
-        at.bound("d", len(node))
-        array = np.empty(len(node), dtype=object)
-        array[:] = node
-        return array
-
-
-# The parts that each fitted state begins with.
-FEATURES: dict[str, Any] = {
-    "n_features_in": Annotated[int | None, fields.Number(size="d")],
-    "feature_names_in": Annotated[Any, Names()] | None,
-}
-# What set_output has asked a transformer for.
-OUTPUT = kind_of(Annotated[str | None, fields.Choice(("default", "pandas", "polars"))])
-
-
 class Parameter(Kind):
     """A parameter: a plain value, an estimator, or a list, tuple, mapping or array of labels of these."""
 
@@ -192,8 +181,7 @@ class Parameter(Kind):
             return {"mapping": [[Scalar().write(key, at), self.write(one, at.inside(n))] for n, (key, one) in items]}
         if isinstance(value, np.ndarray):
             return {"labels": Labels("labels").write(value, at.apart("labels"))}
-        if isinstance(value, np.dtype):
-            value = value.type
+        value = value.type if isinstance(value, np.dtype) else value
         if isinstance(value, type):
             names = [name for name, of in TYPES.items() if of is value]
             return {"type": names[0]} if names else at.refuse(f"is the type {value.__name__}. {NO_FUNCTION}")
@@ -215,7 +203,7 @@ class Parameter(Kind):
         if name == "labels":
             return Labels("labels").read(inner, at.apart("labels"))
         if name == "type":
-            return TYPES[plain(str, fields.Choice(tuple(TYPES))).read(inner, at)]
+            return TYPES[Plain(str, fields.Choice(tuple(TYPES))).read(inner, at)]
         if name in {"list", "tuple"}:
             found = [self.read(one, at.inside(number)) for number, one in enumerate(_entries(inner, at))]
             return found if name == "list" else tuple(found)
@@ -239,9 +227,8 @@ class Estimator(Kind):
         self.note = note
 
     def write(self, value: Any, at: At) -> Any:
-        entry = _entry_of(value, at)
-        inner = at.estimator()
-        self._refuse_strange(entry, value, inner)
+        entry, inner = _entry_of(value, at), at.estimator()
+        _refuse_strange(entry, value, inner)
         given = value.get_params(deep=False) if hasattr(value, "get_params") else vars(value)
         parameters = {
             name: Parameter().write(None if name in entry.left_out else one, inner.inside(f"parameters.{name}"))
@@ -249,14 +236,9 @@ class Estimator(Kind):
             if not (isinstance(one, str) and one == NOT_GIVEN)
         }
         output = OUTPUT.write(getattr(value, "_sklearn_output_config", {}).get("transform"), inner.inside("output"))
-        state = self._state(entry, value, inner)
+        is_fitted = any(name.endswith("_") and not name.startswith("__") for name in vars(value))
+        state = entry.state.write(value, inner.inside("fitted")) if is_fitted else None
         return {"class": entry.name, "parameters": parameters, "output": output, "fitted": state}
-
-    def _state(self, entry: Entry, value: Any, at: At) -> Any:
-        if not any(name.endswith("_") and not name.startswith("__") for name in vars(value)):
-            return None
-        inner = at.inside("fitted")
-        return {name: kind.write(entry.part(value, name), inner.inside(name)) for name, kind in entry.kinds.items()}
 
     def read(self, node: Any, at: At) -> Any:
         name, parameters, output, state = exactly(node, ("class", "parameters", "output", "fitted"), at)
@@ -264,70 +246,59 @@ class Estimator(Kind):
         if entry is None or (self.note and self.note.names and name not in self.note.names):
             at.refuse(f"is of the class {shown(name)}, which {'may not be there' if entry else 'is not known here'}")
         inner = at.estimator()
-        if inner.depth > DEEPEST:
-            at.refuse(TOO_DEEP)
-        model = self._unfitted(entry, parameters, inner)
+        _refuse_deep(inner)
+        model = _unfitted(entry, parameters, inner)
         if (kind := OUTPUT.read(output, inner.inside("output"))) is not None:
             if not hasattr(model, "set_output"):
                 at.refuse("has an output, and transforms nothing")
             model.set_output(transform=kind)
         if state is not None:
-            self._refit(entry, model, state, inner)
-        self._refuse_strange(entry, model, inner)
+            parts = entry.state.read(state, inner.inside("fitted"))
+            try:
+                entry.refit(model, parts)
+            except ValueError as error:
+                inner.refuse(f"cannot be: {error}")
+        _refuse_strange(entry, model, inner)
         if self.note is not None:
             _refuse_unlike(model, self.note, at)
         return model
 
-    def _unfitted(self, entry: Entry, parameters: Any, at: At) -> Any:
-        """Return a model of these parameters, which it validates as before a fit."""
-        if not isinstance(parameters, dict):
-            at.refuse("must have parameters")
-        values = {name: Parameter().read(one, at.inside(f"parameters.{name}")) for name, one in parameters.items()}
-        if any(values.get(name) is not None for name in entry.left_out):
-            at.refuse(f"has one of the parameters {', '.join(entry.left_out)}, of which no file holds any")
-        try:
-            return entry.model(**values)
-        except (TypeError, ValueError) as error:
-            at.refuse(f"has parameters that {entry.name} does not take: {error}")
-
-    def _refuse_strange(self, entry: Entry, model: Any, at: At) -> None:
-        """Refuse a model, to write or just read, that no fit accepts or that is wrong as a whole."""
-        if at.depth > DEEPEST:
-            at.refuse(TOO_DEEP)
-        n_jobs = getattr(model, "n_jobs", None)
-        if isinstance(n_jobs, int) and abs(n_jobs) > MOST_JOBS:
-            at.refuse(f"asks for {n_jobs:,} jobs at once, and may ask for {MOST_JOBS:,}")
-        try:
-            if hasattr(model, "_parameter_constraints"):
-                validate_parameters(model)
-        except (TypeError, ValueError) as error:
-            at.refuse(f"has parameters that {entry.name} does not take: {error}")
-        if entry.doubt is not None and (text := entry.doubt(model)):
-            at.refuse(text)
-
-    def _refit(self, entry: Entry, model: Any, state: Any, at: At) -> None:
-        """Set what a fit has found."""
-        inner = at.inside("fitted")
-        if isinstance(state, dict):
-            state = dict.fromkeys(entry.later) | state
-        nodes = exactly(state, tuple(entry.kinds), inner)
-        parts = {
-            name: kind.read(one, inner.inside(name))
-            for (name, kind), one in zip(entry.kinds.items(), nodes, strict=True)
-        }
-        if entry.features and parts["n_features_in"] is None:
-            inner.refuse("must have a number of features")
-        for name in FEATURES:
-            if (value := parts.pop(name)) is not None:
-                setattr(model, f"{name}_", value)
-        try:
-            entry.set_parts(model, parts)
-        except ValueError as error:
-            at.refuse(f"cannot be: {error}")
-
 
 # A note asks for an estimator.
 KINDS_OF_NOTES[fields.FittedEstimator] = Estimator
+
+
+def _unfitted(entry: Entry, parameters: Any, at: At) -> Any:
+    """Return a model of these parameters, which it validates as before a fit."""
+    if not isinstance(parameters, dict):
+        at.refuse("must have parameters")
+    values = {name: Parameter().read(one, at.inside(f"parameters.{name}")) for name, one in parameters.items()}
+    if any(values.get(name) is not None for name in entry.left_out):
+        at.refuse(f"has one of the parameters {', '.join(entry.left_out)}, of which no file holds any")
+    try:
+        return entry.model(**values)
+    except (TypeError, ValueError) as error:
+        at.refuse(f"has parameters that {entry.name} does not take: {error}")
+
+
+def _refuse_deep(at: At) -> None:
+    if at.depth > DEEPEST:
+        at.refuse(f"is inside of more than {DEEPEST - 1} other estimators")
+
+
+def _refuse_strange(entry: Entry, model: Any, at: At) -> None:
+    """Refuse a model, to write or just read, that no fit accepts or that is wrong as a whole."""
+    _refuse_deep(at)
+    n_jobs = getattr(model, "n_jobs", None)
+    if isinstance(n_jobs, int) and abs(n_jobs) > MOST_JOBS:
+        at.refuse(f"asks for {n_jobs:,} jobs at once, and may ask for {MOST_JOBS:,}")
+    try:
+        if hasattr(model, "_parameter_constraints"):
+            validate_parameters(model)
+    except (TypeError, ValueError) as error:
+        at.refuse(f"has parameters that {entry.name} does not take: {error}")
+    if text := broken(model, entry.holds):
+        at.refuse(text)
 
 
 def _refuse_unlike(model: Any, note: fields.FittedEstimator, at: At) -> None:

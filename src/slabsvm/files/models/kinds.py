@@ -2,7 +2,7 @@
 
 A kind serves both ways. What has been saved can be read, since both ways check it alike: a type, a range, a dtype, and
 a shape whose sizes have names and must agree within an estimator. A value of a class is kept by its fields, and
-`doubt` says what is wrong with one as a whole.
+`HOLDS` has what must hold of one as a whole.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import math
 import types
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, singledispatch
+from functools import cache
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -25,9 +25,21 @@ from slabsvm.runtime import fields
 
 # Floats that JSON has no number for.
 NOT_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
-# Numbers of NumPy that are kept as such, since arithmetic with float32 arrays tells them from Python's.
-SCALARS: dict[str, Any] = {"float64": np.float64, "float32": np.float32, "int64": np.int64, "int32": np.int32}
 MOST = 2**63 - 1
+MOST_FLOAT = int(np.finfo(np.float64).max)
+Conditions = Sequence[tuple[Callable[[Any], Any], str]]
+# What holds of the values of a class each of whose parts is what it should be, and what is said where it does not.
+HOLDS: dict[type, Conditions] = {}
+
+
+def broken(value: Any, conditions: Conditions) -> str:
+    """Return what is said of the first condition that does not hold of a value; nothing where all hold."""
+    return next((text for holds, text in conditions if not holds(value)), "")
+
+
+def ascending(values: npt.NDArray[Any]) -> bool:
+    """Return whether none of some numbers is less than the one before it, of which several may be the same infinity."""
+    return bool((values[1:] >= values[:-1]).all())
 
 
 class Kind(ABC):
@@ -42,18 +54,6 @@ class Kind(ABC):
         """Return the value of its JSON; refuse any other."""
 
 
-@singledispatch
-def doubt(value: Any) -> str:
-    """Return what is wrong with a value that was read, each of whose parts is what it should be; or nothing."""
-    del value
-    return ""
-
-
-def ascending(values: npt.NDArray[Any]) -> bool:
-    """Return whether none of some numbers is less than the one before it, of which several may be the same infinity."""
-    return bool((values[1:] >= values[:-1]).all())
-
-
 # Kinds of classes that are kept otherwise than by their fields.
 KINDS: dict[Any, Kind] = {}
 
@@ -62,7 +62,7 @@ KINDS: dict[Any, Kind] = {}
 def kind_of(hint: Any) -> Kind:
     """Return how the values of an annotation are kept: by its note, or by its type."""
     hint, *notes = get_args(hint) if get_origin(hint) is Annotated else (hint,)
-    note = next((one for one in notes if not isinstance(one, fields.Mark)), None)
+    note: Any = next((one for one in notes if not isinstance(one, fields.Mark)), None)
     options = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
     if type(None) in options:
         others: Any = Union[tuple(one for one in options if one is not type(None))]  # noqa: UP007  # | takes no tuple
@@ -70,7 +70,7 @@ def kind_of(hint: Any) -> Kind:
         return Optional(kind, for_training=fields.FOR_TRAINING in notes)
     if isinstance(note, Kind):
         return note
-    return _by_type(hint, options) if note is None else _by_note(hint, note)
+    return _by_note(hint, note) if note is not None else _by_type(hint, options)
 
 
 def _by_note(hint: Any, note: Any) -> Kind:
@@ -78,77 +78,62 @@ def _by_note(hint: Any, note: Any) -> Kind:
         return ManyKind(kind_of(get_args(hint)[0]), note, tuple if get_origin(hint) is tuple else list)
     if type(note) in KINDS_OF_NOTES:
         return KINDS_OF_NOTES[type(note)](note)
-    return plain(hint, note)
+    # A number that is an array without dimensions is a float.
+    return Plain(hint if hint in (str, int) else float, note)
 
 
 def _by_type(hint: Any, options: tuple[Any, ...]) -> Kind:
     if len(options) > 1:
-        return Either(
-            {one.__name__.lower(): kind_of(one) for one in options}, lambda value: type(value).__name__.lower()
-        )
+        return Either({one.__name__.lower(): kind_of(one) for one in options}, lambda one: type(one).__name__.lower())
     if get_origin(hint) in (list, tuple, Sequence):
         return _by_note(hint, fields.Many())
     if hint in (bool, str, int, float):
-        return plain(hint)
-    return KINDS[hint] if hint in KINDS else Record(hint)
+        return Plain(hint)
+    return KINDS[hint] if hint in KINDS else record(hint)
 
 
 class Plain(Kind):
-    """A value that JSON has, of one type; NumPy's become Python's."""
+    """A bool, text or number of Python's, which NumPy's and those in arrays without dimensions become.
 
-    def __init__(self, base: type, must: str, allows: Callable[[Any], bool] = lambda _: True, size: str = "") -> None:
-        self.base, self.must, self.allows, self.size = base, must, allows, size
+    A float that is not finite is a word in the file.
+    """
+
+    def __init__(self, base: type, note: fields.Number | fields.Choice | None = None) -> None:
+        self.base: Any = base
+        self.size = str(getattr(note, "size", ""))
+        self.must, self.allows = _range_of(base, note)
 
     def write(self, value: Any, at: At) -> Any:
-        return self.read(value.item() if isinstance(value, np.generic) else value, at)
+        found = self.read(value.item() if isinstance(value, np.generic | np.ndarray) else value, at)
+        return str(found) if self.base is float and not math.isfinite(found) else found
 
     def read(self, node: Any, at: At) -> Any:
-        kind = type(node)
-        if kind is not self.base or not self.allows(node):
+        if self.base is float:
+            node = NOT_FINITE.get(node, node) if isinstance(node, str) else node
+            node = float(node) if type(node) is int and abs(node) <= MOST_FLOAT else node
+        if type(node) is not self.base or not self.allows(node):
             at.refuse(f"is {shown(node)}, and must be {self.must}")
         if self.size:
             at.bound(self.size, node)
         return node
 
 
-class Float(Kind):
-    """A float of 64 bits; one that is not finite is a word in the file."""
-
-    def __init__(self, note: fields.Number) -> None:
-        self.note = note
-
-    def write(self, value: Any, at: At) -> Any:
-        number = self.read(value.item() if isinstance(value, np.generic | np.ndarray) else value, at)
-        return number if math.isfinite(number) else str(number)
-
-    def read(self, node: Any, at: At) -> float:
-        node = NOT_FINITE.get(node, node) if isinstance(node, str) else node
-        if not isinstance(node, float | int) or isinstance(node, bool):
-            at.refuse(f"is {shown(node)}, and must be a number")
-        try:
-            number = float(node)
-        except OverflowError:
-            at.refuse("is too large for a number")
-        if self.note.finite and not math.isfinite(number):
-            at.refuse(f"is {number}, and must be finite")
-        if number <= self.note.above and self.note.above > -math.inf:
-            at.refuse(f"is {number}, and must be more than {self.note.above}")
-        return number
-
-
-def plain(hint: Any, note: Any = None) -> Kind:
-    """Return the kind of a bool, text, whole number or float, which one in an array without dimensions is, too."""
-    if hint is bool:
-        return Plain(bool, "true or false")
+def _range_of(base: type, note: Any) -> tuple[str, Callable[[Any], bool]]:
+    """Return what a value must be, and the function that says whether one of its type is."""
+    if base is bool:
+        return "true or false", lambda _: True
     if isinstance(note, fields.Choice):
-        return Plain(str, f"one of {', '.join(note.texts)}", note.texts.__contains__)
-    if hint is str:
-        return Plain(str, "a text")
+        return f"one of {', '.join(note.texts)}", note.texts.__contains__
+    if base is str:
+        return "a text", lambda _: True
     note = note or fields.Number()
-    if hint is not int:
-        return Float(note)
-    least, most = max(0, note.least), min(MOST, note.most)
-    return Plain(int, f"a whole number from {least} to {most}", lambda number: least <= number <= most, note.size)
+    if base is int:
+        least, most = max(0, note.least), min(MOST, note.most)
+        return f"a whole number from {least} to {most}", lambda number: least <= number <= most
+    must = "a finite number" if note.finite else "a number"
+    if note.above > -math.inf:
+        must = f"{must} above {note.above}"
+    return must, lambda number: (math.isfinite(number) or not note.finite) and not number <= note.above > -math.inf
 
 
 class Optional(Kind):
@@ -189,106 +174,80 @@ class ManyKind(Kind):
 
 
 class Parts(Kind):
-    """A value of named parts, each of a kind; later ones may rely on the sizes that earlier ones name."""
+    """A value of named parts, each of a kind: `take` gives one of them, and `make` puts them together.
 
-    parts: dict[str, Kind]
-    # The parts that files of earlier versions lack, which are None then.
-    later: Sequence[str] = ()
+    Later parts may rely on the sizes that earlier ones name, which are the value's own. Those in `later` are not in
+    files of earlier versions, and are None then. `make` raises ValueError where parts do not belong together.
+    """
+
+    def __init__(
+        self,
+        make: Callable[..., Any],
+        take: Callable[[Any, str], Any],
+        parts: Mapping[str, Kind],
+        later: Sequence[str] = (),
+    ) -> None:
+        self.make, self.take, self.parts, self.later = make, take, parts, later
 
     def write(self, value: Any, at: At) -> Any:
-        values = self.taken(value, at)
-        # The sizes that parts name are their own.
         inner = at.apart()
-        return {name: kind.write(values[name], inner.inside(name)) for name, kind in self.parts.items()}
+        return {name: kind.write(self.take(value, name), inner.inside(name)) for name, kind in self.parts.items()}
 
     def read(self, node: Any, at: At) -> Any:
-        if isinstance(node, dict):
-            node = dict.fromkeys(self.later) | node
-        nodes = exactly(node, tuple(self.parts), at)
-        inner = at.apart()
-        found = {
-            name: kind.read(one, inner.inside(name))
-            for (name, kind), one in zip(self.parts.items(), nodes, strict=True)
-        }
+        node = dict.fromkeys(self.later) | node if isinstance(node, dict) else node
+        nodes, inner = exactly(node, tuple(self.parts), at), at.apart()
+        named = zip(self.parts.items(), nodes, strict=True)
+        found = {name: kind.read(one, inner.inside(name)) for (name, kind), one in named}
         try:
-            value = self.made_of(found)
-            text = doubt(value)
+            value = self.make(**found)
+            text = broken(value, [one for made in type(value).__mro__ for one in HOLDS.get(made, ())])
         except ValueError as error:
             text = str(error)
         return value if not text else at.refuse(f"cannot be: {text}")
 
-    @abstractmethod
-    def taken(self, value: Any, at: At) -> dict[str, Any]:
-        """Return the parts of a value, or refuse it."""
 
-    @abstractmethod
-    def made_of(self, parts: dict[str, Any]) -> Any:
-        """Return the value of parts; ValueError says that they do not belong together."""
+def made(make: Callable[..., Any], take: Callable[[Any, str], Any], **hints: Any) -> Parts:
+    """Return the kind of a value whose parts have these annotations."""
+    return Parts(make, take, {name: kind_of(hint) for name, hint in hints.items()})
 
 
-class Made(Parts):
-    """A value that a function makes of parts with these annotations, and another takes each from."""
+def record(made: type, without: Sequence[str] = (), **others: Kind) -> Parts:
+    """Return how a value of a class is kept: by the fields of a dataclass, or by what its constructor takes.
 
-    def __init__(self, make: Callable[..., Any], take: Callable[[Any, str], Any], **hints: Any) -> None:
-        self.make, self.take = make, take
-        self.parts = {name: kind_of(hint) for name, hint in hints.items()}
+    Fields that are `without` are no parts, and `others` are, too.
+    """
+    init = vars(made).get("__init__")
+    is_data = dataclasses.is_dataclass(made)
+    hints = get_type_hints(made if is_data else init, include_extras=True) if is_data or init else {}
+    parts: dict[str, Kind] = {}
+    inline: dict[str, Parts] = {}
+    later, not_kept = [], []
+    for name in [one.name for one in dataclasses.fields(made)] if is_data else hints:
+        marks = get_args(hints[name])[1:] if get_origin(hints[name]) is Annotated else ()
+        if fields.NOT_KEPT in marks:
+            not_kept.append(name)
+        elif fields.INLINE in marks:
+            inline[name] = record(get_args(hints[name])[0])
+            parts |= inline[name].parts
+        elif name not in without and name != "return":
+            parts[name] = kind_of(hints[name])
+            later += [name] * (fields.LATER in marks)
 
-    def taken(self, value: Any, at: At) -> dict[str, Any]:
-        """Return what the one function takes."""
-        del at
-        return {name: self.take(value, name) for name in self.parts}
+    def take(value: Any, name: str) -> Any:
+        return getattr(next((getattr(value, one) for one in inline if name in inline[one].parts), value), name)
 
-    def made_of(self, parts: dict[str, Any]) -> Any:
-        """Return what the other function makes."""
-        return self.make(**parts)
+    def make(**found: Any) -> Any:
+        for name, inner in inline.items():
+            found[name] = inner.make(**{part: found.pop(part) for part in inner.parts})
+        return made(**found, **dict.fromkeys(not_kept))
 
-
-class Record(Parts):
-    """A value of a class, by the fields of a dataclass, or by what its constructor takes."""
-
-    def __init__(self, made: type, without: Sequence[str] = ()) -> None:
-        self.made = made
-        is_data = dataclasses.is_dataclass(made)
-        init = vars(made).get("__init__")
-        hints = get_type_hints(made if is_data else init, include_extras=True) if is_data or init else {}
-        names = [one.name for one in dataclasses.fields(made)] if is_data else [one for one in hints if one != "return"]
-        self.own: list[str] = []
-        self.not_kept: list[str] = []
-        self.inline: dict[str, Record] = {}
-        self.parts, self.later = {}, []
-        for name in names:
-            marks = get_args(hints[name])[1:] if get_origin(hints[name]) is Annotated else ()
-            if fields.NOT_KEPT in marks:
-                self.not_kept.append(name)
-            elif fields.INLINE in marks:
-                self.inline[name] = Record(get_args(hints[name])[0])
-                self.parts |= self.inline[name].parts
-            elif name not in without:
-                self.own.append(name)
-                self.parts[name] = kind_of(hints[name])
-                self.later += [name] * (fields.LATER in marks)
-
-    def taken(self, value: Any, at: At) -> dict[str, Any]:
-        """Return the fields of a value of exactly this class."""
-        if type(value) is not self.made:
-            at.refuse(f"is of the class {type(value).__name__}, which is not kept here")
-        found = {name: getattr(value, name) for name in self.own}
-        for name, record in self.inline.items():
-            found |= record.taken(getattr(value, name), at)
-        return found
-
-    def made_of(self, parts: dict[str, Any]) -> Any:
-        """Return the value of these fields."""
-        for name, record in self.inline.items():
-            parts[name] = record.made_of({part: parts.pop(part) for part in record.parts})
-        return self.made(**parts, **dict.fromkeys(self.not_kept))
+    return Parts(make, take, parts | others, later)
 
 
 class Either(Kind):
-    """A value of one of some kinds, each with a name in the file."""
+    """A value of one of some kinds, each with a name in the file; `which` gives the name of a value's kind."""
 
     def __init__(self, kinds: Mapping[str, Kind], which: Callable[[Any], str]) -> None:
-        # which gives the name of a value's kind, or another one for a value that is not kept.
         self.kinds, self.which = kinds, which
 
     def write(self, value: Any, at: At) -> Any:
@@ -302,6 +261,22 @@ class Either(Kind):
             at.refuse(f"must be one of {', '.join(self.kinds)}")
         ((name, inner),) = node.items()
         return self.kinds[name].read(inner, at.inside(name))
+
+
+class OneOf(Kind):
+    """A value of one of two kinds, which a look at the value, and one at its JSON, tell apart."""
+
+    def __init__(
+        self, first: Kind, other: Kind, value_of_first: Callable[[Any], bool], node_of_first: Callable[[Any], bool]
+    ) -> None:
+        self.first, self.other = first, other
+        self.value_of_first, self.node_of_first = value_of_first, node_of_first
+
+    def write(self, value: Any, at: At) -> Any:
+        return (self.first if self.value_of_first(value) else self.other).write(value, at)
+
+    def read(self, node: Any, at: At) -> Any:
+        return (self.first if self.node_of_first(node) else self.other).read(node, at)
 
 
 class ArrayKind(Kind):
@@ -348,21 +323,18 @@ class ArrayKind(Kind):
             at.refuse("holds NaN" if np.isnan(array).any() else "holds infinity")
 
 
-class RowsKind(Kind):
-    """A table of rows: a dense array, or a CSR matrix in canonical form."""
+class SparseKind(Kind):
+    """A CSR matrix in canonical form."""
 
     def __init__(self, note: fields.Rows) -> None:
-        self.rows, self.columns = note.rows, note.columns
-        self.dense = ArrayKind(fields.Array(f"{note.rows} {note.columns}", dtype=note.dtype))
-        self.sparse = {
+        self.sizes = (note.rows, note.columns)
+        self.parts = {
             "data": ArrayKind(fields.Array("stored", dtype=note.dtype)),
             "indices": ArrayKind(fields.Array("stored", dtype=fields.INTEGERS)),
             "indptr": ArrayKind(fields.Array("bounds", dtype=fields.INTEGERS)),
         }
 
     def write(self, value: Any, at: At) -> Any:
-        if isinstance(value, np.ndarray):
-            return self.dense.write(value, at)
         if not sp.issparse(value):
             at.refuse(
                 f"are training rows in a {type(value).__name__}, which is not kept. Use save(model, path, "
@@ -371,37 +343,41 @@ class RowsKind(Kind):
         if value.format != "csr" or not value.has_canonical_format:
             at.refuse(f"is a sparse {value.format} matrix, and must be a CSR one in canonical form")
         self._bound(value.shape, at)
-        parts, found = at.apart("csr"), {"matrix": isinstance(value, sp.spmatrix), "shape": list(value.shape)}
-        return found | {
-            name: kind.write(getattr(value, name), parts.inside(name)) for name, kind in self.sparse.items()
-        }
+        inner, found = at.apart("csr"), {"matrix": isinstance(value, sp.spmatrix), "shape": list(value.shape)}
+        return found | {name: kind.write(getattr(value, name), inner.inside(name)) for name, kind in self.parts.items()}
 
     def read(self, node: Any, at: At) -> Any:
-        if isinstance(node, dict) and "npy" in node:
-            return self.dense.read(node, at)
-        is_matrix, shape, *nodes = exactly(node, ("matrix", "shape", *self.sparse), at)
-        plain(bool).read(is_matrix, at.inside("matrix"))
+        is_matrix, shape, *nodes = exactly(node, ("matrix", "shape", *self.parts), at)
+        Plain(bool).read(is_matrix, at.inside("matrix"))
         if not isinstance(shape, list) or len(shape) != 2:
             at.refuse("must have a shape of two numbers")
-        n_rows, n_columns = (plain(int, fields.Number(most=2**62)).read(size, at.inside("shape")) for size in shape)
-        self._bound((n_rows, n_columns), at)
-        parts = at.apart("csr")
-        data, indices, indptr = (
-            kind.read(one, parts.inside(name)) for (name, kind), one in zip(self.sparse.items(), nodes, strict=True)
-        )
-        if len(indptr) != n_rows + 1 or indptr[0] != 0 or indptr[-1] != len(data) or (np.diff(indptr) < 0).any():
+        shape = tuple(Plain(int, fields.Number(most=2**62)).read(size, at.inside("shape")) for size in shape)
+        self._bound(shape, at)
+        inner = at.apart("csr")
+        named = zip(self.parts.items(), nodes, strict=True)
+        data, indices, indptr = (kind.read(one, inner.inside(name)) for (name, kind), one in named)
+        if len(indptr) != shape[0] + 1 or indptr[0] != 0 or indptr[-1] != len(data) or (np.diff(indptr) < 0).any():
             at.refuse("is no CSR matrix: its rows do not begin and end in order")
-        if len(indices) and not 0 <= indices.min() <= indices.max() < n_columns:
+        if len(indices) and not 0 <= indices.min() <= indices.max() < shape[1]:
             at.refuse("is no CSR matrix: a column is outside of it")
-        rows = (sp.csr_matrix if is_matrix else sp.csr_array)((data, indices, indptr), shape=(n_rows, n_columns))
-        if not rows.has_canonical_format:
-            at.refuse("is a CSR matrix that is not in canonical form")
-        return rows
+        rows = (sp.csr_matrix if is_matrix else sp.csr_array)((data, indices, indptr), shape=shape)
+        return rows if rows.has_canonical_format else at.refuse("is a CSR matrix that is not in canonical form")
 
-    def _bound(self, shape: tuple[int, int], at: At) -> None:
-        at.bound(self.rows, shape[0])
-        at.bound(self.columns, shape[1])
+    def _bound(self, shape: tuple[int, ...], at: At) -> None:
+        for size, value in zip(self.sizes, shape, strict=True):
+            at.bound(size, value)
+
+
+def is_array(node: Any) -> bool:
+    """Return whether JSON is that of an array."""
+    return isinstance(node, dict) and "npy" in node
+
+
+def rows_kind(note: fields.Rows) -> Kind:
+    """Return the kind of a table of rows: a dense array, or a CSR matrix."""
+    dense = ArrayKind(fields.Array(f"{note.rows} {note.columns}", dtype=note.dtype))
+    return OneOf(dense, SparseKind(note), lambda value: isinstance(value, np.ndarray), is_array)
 
 
 # The kinds of values that a note says all of.
-KINDS_OF_NOTES: dict[type, Callable[[Any], Kind]] = {fields.Array: ArrayKind, fields.Rows: RowsKind}
+KINDS_OF_NOTES: dict[type, Callable[[Any], Kind]] = {fields.Array: ArrayKind, fields.Rows: rows_kind}

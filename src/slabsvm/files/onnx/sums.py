@@ -209,7 +209,7 @@ class Sums:
 
     @property
     def _exponents(self) -> Tensor:
-        key = ("exponents", id(self.expansion), self.rows.name)
+        key = ("exponents", self.rows.graph.key_of(self.expansion), self.rows.name)
         return self.rows.graph.once(key, lambda: exponents(self.expansion, self.rows))
 
     @property
@@ -228,7 +228,7 @@ def share_samples(expansions: Sequence[Expansion], graph: Graph) -> None:
     every, places = np.unique(np.vstack(samples), axis=0, return_inverse=True)
     ends = np.cumsum([len(some) for some in samples])[:-1]
     for expansion, own in zip(expansions, np.split(places.ravel(), ends), strict=True):
-        graph.once(("samples", id(expansion)), partial(take, graph.constant(every), own))
+        graph.once(("samples", graph.key_of(expansion)), partial(take, graph.constant(every), own))
 
 
 def exponents(expansion: Expansion, rows: Tensor) -> Tensor:
@@ -246,7 +246,7 @@ def exponents(expansion: Expansion, rows: Tensor) -> Tensor:
     if not off_by <= FINE:
         return _by_differences(kernel.gamma, rows, dense(expansion.samples))
     root = 2.0 * np.sqrt(0.5 * kernel.gamma)
-    others = graph.once(("samples", id(expansion)), lambda: graph.constant(samples)) * root
+    others = graph.once(("samples", graph.key_of(expansion)), lambda: graph.constant(samples)) * root
     table = graph.node("Concat", others, (-0.5 * row_squares(others)).column, axis=1)
     scaled = (rows if kernel.centre is None else less(rows, kernel.centre)) * root
     squares = -0.5 * row_squares(scaled)
