@@ -192,7 +192,7 @@ def _files(folder: Path) -> dict[str, bytes]:
     import numpy as np
     from sklearn.pipeline import make_pipeline
 
-    from slabsvm import DriftMonitor, OneClassSVM, TableEncoder
+    from slabsvm import AutoSlabSVM, DriftMonitor, OneClassSVM, TableEncoder
     from slabsvm.files import save
     from slabsvm.files.tables import Reading, whole
 
@@ -200,6 +200,8 @@ def _files(folder: Path) -> dict[str, bytes]:
     good = "a,b,c\n" + "".join(f"{one},{other},n{number}\n" for number, (one, other) in enumerate(rows))
     (folder / "good.csv").write_text(good)
     table = whole(folder / "good.csv", Reading())[["a", "b"]]
+    # What `fit` learns by default. Its loops come from numba's cache, by pickle: once, before anybody listens.
+    AutoSlabSVM().fit(table)
     model = make_pipeline(TableEncoder(), OneClassSVM()).fit(table)
     save(model, folder / "model.slab")
     save(DriftMonitor(model).fit(), folder / "state.slab")
