@@ -95,6 +95,7 @@ def test_the_factor_is_that_of_the_lifted_matrix(name):
     root = np.linalg.cholesky(K[:f, :f] + face.lift * A @ A.T)
     np.testing.assert_allclose(np.tril(face.inverse_root()), np.linalg.inv(root), atol=1e-12)
     np.testing.assert_allclose(face.half_solve(np.eye(f)), np.linalg.inv(root), atol=1e-12)
+    assert face.least_pivot == pytest.approx(np.diagonal(root).min() ** 2 / face.lift)
 
 
 def test_a_matrix_of_zeros_is_lifted_all_the_same():
@@ -103,11 +104,17 @@ def test_a_matrix_of_zeros_is_lifted_all_the_same():
     assert face.lift == 1.0
 
 
-def test_an_indefinite_matrix_gets_a_ridge():
+@pytest.mark.parametrize("regular", [False, True])
+def test_an_indefinite_matrix_gets_a_ridge_or_is_refused(regular):
     # The lift makes up for one direction, and not for two.
+    K = np.diag([1.0, -1e-9, -1e-9])
     face = Face(program(1), APART[:1])
-    face.factor(np.diag([1.0, -1e-9, -1e-9]))
-    assert np.isfinite(face.solve(np.ones((3, 1)), np.zeros((1, 1)))).all()
+    if regular:
+        with pytest.raises(np.linalg.LinAlgError):
+            face.factor(K, regular=True)
+    else:
+        face.factor(K)
+        assert np.isfinite(face.solve(np.ones((3, 1)), np.zeros((1, 1)))).all()
 
 
 @pytest.mark.parametrize("name", FACES)

@@ -133,6 +133,7 @@ def test_the_unit_of_the_kernel_changes_nothing(size):
         offsets=size * solution.offsets,
         objective=size * solution.objective,
         gap=size * solution.gap,
+        face=None,
     )
     one = leave_one_out(dual, Dense(K), solution).scores
     other = leave_one_out(dual, Dense(size * K), scaled).scores

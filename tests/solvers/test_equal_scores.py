@@ -1,4 +1,6 @@
-"""The start from equal scores where a slab has collapsed, and when there is none."""
+"""The start from equal scores: what one Cholesky factor gives where a slab has collapsed, and when it gives nothing."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +13,8 @@ from slabsvm.gram.blocks import Blocks
 from slabsvm.gram.computed import Computed
 from slabsvm.kernels.rbf import RBF
 from slabsvm.solvers import loop
-from slabsvm.solvers.equal_scores import equal_scores, surplus
+from slabsvm.solvers.equal_scores import equal_scores, equal_scores_by_products, surplus
+from slabsvm.solvers.tuning import TUNING
 
 
 def problem(n_samples, gamma=0.3):
@@ -27,27 +30,34 @@ def test_a_collapsed_slab_is_solved_to_rounding():
     wanted *= dual.signs @ dual.totals / wanted.sum()
     np.testing.assert_allclose(dual.beta(solution.multipliers), wanted, atol=1e-11 * np.abs(wanted).max())
     assert solution.relative_gap < 1e-10
+    assert solution.face is not None
 
 
 @pytest.mark.parametrize("n_samples", [700, 1300])
-def test_the_gap_of_a_larger_one_is_that_of_its_multipliers(n_samples):
+def test_one_of_more_samples_is_solved_to_the_rounding_of_single_precision(n_samples):
     dual, gram, K = problem(n_samples)
     solution = loop.solve(dual, gram)
     assert solution.status is Status.CONVERGED
-    gap = certificate.gap(dual, K, solution.multipliers)
-    assert gap <= solution.gap * (1 + 1e-6)
-    assert gap <= 1e-3 * solution.objective
+    assert solution.face is not None
+    assert solution.gap == pytest.approx(certificate.gap(dual, K, solution.multipliers), rel=1e-6)
+    assert solution.gap < 1e-4 * solution.objective
 
 
 @pytest.mark.parametrize("n_samples", [700, 1300])
 def test_its_leave_one_out_scores_are_those_of_a_factor_of_double_precision(n_samples):
     dual, gram, _ = problem(n_samples)
     solution = loop.solve(dual, gram)
-    single = leave_one_out(dual, gram, solution).scores
-    double = leave_one_out(dual, gram, solution, large=n_samples).scores
-    error = np.abs(single - double).max()
+    shared = leave_one_out(dual, gram, solution).scores
+    double = leave_one_out(dual, gram, replace(solution, face=None), large=n_samples).scores
+    error = np.abs(shared - double).max()
     # K's values are those of float32, and so is its factor.
     assert 0 < error < 3e-5 * double.std()
+
+
+def test_dependent_samples_have_no_equal_scores():
+    dual, _, K = problem(400)
+    K[1], K[:, 1] = K[0], K[:, 0]
+    assert equal_scores(dual, K) is None
 
 
 # Four samples, all caps 1/2, and masses of 1 and 1/2.
@@ -82,27 +92,46 @@ def test_a_surplus_is_what_beta_asks_of_the_lower_plane_within_its_boxes():
     assert surplus(SMALL, np.array([0.9, 0.5, 0.5, -0.4])) == pytest.approx(1.5)
 
 
+def test_equal_scores_are_those_of_the_program():
+    # With a linear term, by the bordered system written out.
+    dual, _, K = problem(300)
+    dual = replace(dual, linear=1e-4 * np.random.default_rng(0).normal(size=300))
+    point, face = equal_scores(dual, K)
+    total = dual.signs @ dual.totals
+    bordered = np.block([[K, np.ones((300, 1))], [np.ones((1, 300)), 0.0]])
+    beta = np.linalg.solve(bordered, np.append(-dual.linear, total))[:-1]
+    assert face is not None
+    np.testing.assert_allclose(point.beta, beta, atol=1e-10 * np.abs(beta).max())
+    np.testing.assert_allclose(point.scores, K @ beta + dual.linear, atol=1e-12)
+
+
 @pytest.mark.parametrize("cache_bytes", [0.0, 1e9])
 def test_products_with_a_matrix_that_is_held_or_not_lead_to_equal_scores(cache_bytes):
     dual, gram, K = problem(700)
-    wanted = np.linalg.solve(K, np.ones(700))
-    wanted *= dual.signs @ dual.totals / wanted.sum()
-    point = equal_scores(dual, Blocks(gram, np.float32, cache_bytes))
-    objective = 0.5 * wanted @ K @ wanted
-    np.testing.assert_allclose(point.beta, wanted, atol=1e-3 * np.abs(wanted).max())
-    assert certificate.gap(dual, K, point.multipliers) <= 1e-3 * objective
-    assert point.gap == pytest.approx(certificate.gap(dual, K, point.multipliers), abs=1e-5 * objective)
+    wanted, _ = equal_scores(dual, K)
+    point = equal_scores_by_products(dual, Blocks(gram, np.float32, cache_bytes))
+    np.testing.assert_allclose(point.beta, wanted.beta, atol=1e-3 * np.abs(wanted.beta).max())
+    assert certificate.gap(dual, K, point.multipliers) <= 1e-3 * wanted.objective
+    assert point.gap == pytest.approx(certificate.gap(dual, K, point.multipliers), abs=1e-5 * wanted.objective)
 
 
 def test_products_lead_nowhere_where_planes_are_apart():
     dual, gram, _ = problem(700, gamma=0.005)
-    assert equal_scores(dual, Blocks(gram, np.float32, 1e9)) is None
+    assert equal_scores_by_products(dual, Blocks(gram, np.float32, 1e9)) is None
 
 
-def test_a_collapsed_slab_that_is_not_held_is_solved_by_products():
+def test_a_collapsed_slab_of_many_samples_is_solved_by_products():
     dual, gram, K = problem(700)
-    solution = loop.solve(dual, gram, cache_bytes=1e6)
+    solution = loop.solve(dual, gram, tuning=replace(TUNING, equal_most=600))
     assert solution.status is Status.CONVERGED
     # No step of the descent is taken but those of the sample.
     assert solution.iterations <= 700
     assert certificate.gap(dual, K, solution.multipliers) <= solution.gap * (1 + 1e-3)
+
+
+def test_planes_that_are_apart_have_no_equal_scores():
+    # A sample far below all others takes part by its linear term alone: the planes would need more than they have.
+    dual, _, K = problem(300)
+    linear = np.zeros(300)
+    linear[0], linear[1] = -1.0, 1.0
+    assert equal_scores(replace(dual, linear=linear), K) is None

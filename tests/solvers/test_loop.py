@@ -165,7 +165,7 @@ def test_a_step_on_the_face_lowers_the_objective_of_a_point_with_free_samples(se
 def test_no_step_on_the_face_is_taken_that_costs_more_than_the_descent_did():
     rounds = descent(dtype=np.float64)
     rounds.point = before = rounds._at(spread())
-    rounds.credit = 1.0
+    rounds.tried, rounds.credit = True, 1.0
     rounds._on_face()
     assert rounds.point.objective == before.objective
 
@@ -174,7 +174,6 @@ def test_no_step_on_the_face_is_taken_that_costs_more_than_the_descent_did():
 def test_the_limit_on_steps_is_kept_and_said(most):
     rounds = descent(1e-9, dtype=np.float64)  # whose scores leave no doubt
     rounds.limits = replace(rounds.limits, steps=most)
-    rounds.tuning = replace(rounds.tuning, face_cost=1e-9)  # no paths, which would arrive
     solution = rounds.run(None)
     assert solution.iterations == most
     assert solution.status is Status.ITERATION_LIMIT

@@ -326,7 +326,7 @@ class SupportVectorDetector(KernelDetector):
             iterations=solution.iterations,
             status=solution.status.name.lower().replace("_", " "),
             usual=self._usual(training, solved, expansion),
-            start=Start(training.distinct.keys, dual, replace(solution), given, closed),
+            start=Start(training.distinct.keys, dual, replace(solution, face=None), given, closed),
         )
 
     def _left_out(self, training: Training, solved: Solved) -> tuple[Unseen, FloatArray, LeaveOneOut | None]:

@@ -382,4 +382,5 @@ def polished(dual: Dual, gram: Gram, solution: Solution, tol: float = POLISHED) 
         objective=point.objective,
         gap=point.gap,
         relative_gap=dual.relative(point.gap, point.objective, float(gram.diagonal.mean())),
+        face=None,
     )

@@ -66,14 +66,15 @@ class Face:
         self,
         gram_block: AnyFloatArray,
         *,
+        regular: bool = False,
         divide: Callable[..., None] = in_turn,
     ) -> None:
         """Factor M, given K_FF, shape (f, f), in its precision; f^3/3 multiplications.
 
         Because A'x is given, K may be replaced by K + lift A A' without changing any answer. That makes it regular
         where M is and K_FF is not: with a linear kernel there are often more free samples than features. Where rounding
-        has made it indefinite all the same, a growing ridge is added.
-        `divide` is as in `slabsvm.gram.cholesky`.
+        has made it indefinite all the same, a growing ridge is added, or with regular=True numpy.linalg.LinAlgError is
+        raised. `divide` is as in `slabsvm.gram.cholesky`.
         """
         self.gram_block, self._divide = gram_block, divide
         border = self.memberships[self.samples]
@@ -93,11 +94,16 @@ class Face:
             return matrix
 
         ridge = RIDGE[dtype.type]
-        self._cholesky = cholesky(lifted, self.lift, ridge=ridge, most=1.0, divide=divide)
+        self._cholesky = cholesky(lifted, self.lift, ridge=ridge, most=ridge if regular else 1.0, divide=divide)
         self.border = self.half_solve(border)
         square = self.border.T @ self.border
         self.schur = 1.0 / square if len(square) == 1 else np.linalg.inv(square)
         self._of_sums = self._solve_once(np.zeros(border.shape), np.eye(border.shape[1]))
+
+    @property
+    def least_pivot(self) -> float:
+        """The least squared pivot of the factor, relative to K's diagonal: near 0 where samples are dependent."""
+        return float(self._cholesky.diagonal().min()) ** 2 / self.lift
 
     def half_solve(self, right: FloatArray) -> FloatArray:
         """Return L^-1 right, shape (f, k), with L L' the lifted K_FF."""

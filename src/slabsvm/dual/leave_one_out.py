@@ -53,7 +53,7 @@ from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
 # A face of more samples is factored in float32, at half the time and memory, where the kernel allows such blocks.
 LARGE = 500
-# A face of more samples is not factored where its neighbours tell enough.
+# A face of more samples that the solver has not factored is not, where its neighbours tell enough.
 VAST = 2000
 # Of more samples than are left out exactly, so many next to each plane are, in so many rounds at most, until a plane
 # moves by no more than this share of what chance moves it by.
@@ -201,9 +201,13 @@ def closed_form(
     large : int, default=LARGE
         A face of more samples is factored in float32, where the kernel allows it.
     vast : int, default=VAST
-        Of a face of more samples, the scores are estimates from neighbours and some exact ones, if these are good.
+        Of a face of more samples, the scores are estimates from neighbours and some exact ones, if these are good, and
+        if the solution comes without the face's factor.
     """
     free = free_or_next(dual, solution)
+    known = solution.face
+    if known is not None and (free == known.free).all():
+        return _through(known, dual, gram, solution, None)
     face = Face(dual, solution.multipliers, free)
     if len(face.samples) > vast and gram.single_precision_error < np.inf and not dual.linear.any():
         bound = _bound(face, dual.beta(solution.multipliers))
@@ -235,11 +239,13 @@ def _where_all_stay(dual: Dual, gram: Gram, solution: Solution, free: BoolArray,
     """
     from slabsvm.compiled.unlearning import all_stay
 
-    face = Face(dual, solution.multipliers, free)
+    known = solution.face
+    face = known if known is not None and (free == known.free).all() else Face(dual, solution.multipliers, free)
     if face.memberships.shape[1] > 1 or dual.linear.any():
         return None
-    single = len(free.T) > large and gram.single_precision_error < np.inf
-    face.factor(gram.block(face.samples, face.samples, np.float32 if single else np.float64), divide=gram.divide)
+    if face is not known:
+        single = len(free.T) > large and gram.single_precision_error < np.inf
+        face.factor(gram.block(face.samples, face.samples, np.float32 if single else np.float64), divide=gram.divide)
     inverse, corner = face.inverse()
     diagonal, removed = np.diagonal(inverse), dual.beta(solution.multipliers)
     floor = -dual.caps[1] if dual.n_planes > 1 else np.zeros(dual.n_samples)
@@ -250,13 +256,16 @@ def _where_all_stay(dual: Dual, gram: Gram, solution: Solution, free: BoolArray,
     return LeaveOneOut(solution.scores - removed * (1.0 - corner[0]) / diagonal, removed)
 
 
-def _through(face: Face, dual: Dual, gram: Gram, solution: Solution, precision: type[np.floating[Any]]) -> LeaveOneOut:
-    """Return the leave-one-out scores by a factorisation of the face's K in the given precision."""
+def _through(
+    face: Face, dual: Dual, gram: Gram, solution: Solution, precision: type[np.floating[Any]] | None
+) -> LeaveOneOut:
+    """Return the leave-one-out scores by a factorisation of the face's K in the given precision; None: it is there."""
     removed = dual.beta(solution.multipliers)
     spans = np.zeros(dual.n_samples)
     falls = np.zeros(dual.n_samples)
     if len(face.samples):
-        face.factor(gram.block(face.samples, face.samples, precision), divide=gram.divide)
+        if precision is not None:
+            face.factor(gram.block(face.samples, face.samples, precision), divide=gram.divide)
         spans[face.samples], falls[face.samples] = _of_free(face)
         bound = _bound(face, removed)
         if len(bound):

@@ -25,7 +25,7 @@ from slabsvm.gram.base import SMALL, Gram, refuse_negative_curvature
 from slabsvm.gram.dense import Dense
 from slabsvm.runtime.arrays import FloatArray, IndexArray, pieces
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
-from slabsvm.solvers.equal_scores import equal_scores
+from slabsvm.solvers.equal_scores import equal_scores, equal_scores_by_products
 from slabsvm.solvers.kernel_cache import KernelCache, padded
 from slabsvm.solvers.tuning import TUNING, Tuning
 from slabsvm.solvers.working_set import NEWCOMERS, WorkingSets, candidates_of
@@ -102,8 +102,9 @@ def _solve(dual: Dual, gram: Gram, limits: Limits, tuning: Tuning) -> Solution:
     if (rough.multipliers > 0).any(axis=0).mean() > tuning.whole and rounds.cache.could_hold_everything:
         rounds.cache.admit_everything()
     free = ((rough.multipliers > 0) & (rough.multipliers < dual.restrict(part).caps)).any(axis=0).mean()
-    if free > tuning.equal and rounds.may_have_equal_scores:
-        start = equal_scores(dual, rounds.cache.blocks)
+    if dual.n_planes > 1 and free > tuning.equal:
+        rounds.tried = True
+        start = rounds.equal_scores()
         if start is not None:
             return rounds.run_from(start)
     return rounds.run(rounds.start_from_candidates(rough, loose))
@@ -130,8 +131,10 @@ class _Rounds:
             self.cache.admit_everything()
         self.working_sets = WorkingSets(dual.n_samples)
         self.history: list[tuple[int, float]] = []
+        self.face: Face | None = None
         # Steps times members: in all, and what steps on faces may still cost.
         self.work = self.credit = 0.0
+        self.tried = False
 
     def run(self, start: FloatArray | None) -> Solution:
         """Return the solution that the rounds from a start lead to; from the scores of the mean, if None."""
@@ -174,6 +177,7 @@ class _Rounds:
             unfinished=status,
             history=tuple(self.history),
             rounding=doubt,
+            face=self.face,
         )
 
     def _at(self, multipliers: FloatArray) -> Point:
@@ -207,11 +211,17 @@ class _Rounds:
         start[:, candidates] = nearer.multipliers
         return start
 
-    @property
-    def may_have_equal_scores(self) -> bool:
-        """Whether to try these: of two planes without a linear term, where not all of K is held."""
-        apart = self.dual.n_planes == 1 or self.gram.cheap_products or self.dual.linear.any()
-        return not (apart or self.cache.could_hold_everything)
+    def equal_scores(self) -> Point | None:
+        """Return the point of equal scores if it can be had; keep its face where it is the optimum."""
+        if self.dual.n_samples > self.tuning.equal_most or not self.cache.holds_everything:
+            by_products = not (self.gram.cheap_products or self.dual.linear.any())
+            return equal_scores_by_products(self.dual, self.cache.blocks) if by_products else None
+        self.credit -= self.dual.n_samples**3 / self.tuning.face_cost
+        found = equal_scores(self.dual, self.cache.matrix)
+        if found is None:
+            return None
+        point, self.face = found
+        return point
 
     def _gap_target(self, point: Point) -> float:
         return self.dual.gap_target(point.objective, self.mean_diagonal, self.limits.tol, self.gram.resolution)
@@ -258,7 +268,7 @@ class _Rounds:
             (tuning.whole_goal if whole else tuning.part_goal) * self.limits.tol,
             0.0 if whole else tuning.turn_goal if self.working_sets.take_turns else tuning.gap_goal,
             max(tuning.curvature_floor * self.mean_diagonal, np.finfo(np.float64).tiny),
-            min(self.limits.steps - self.steps, tuning.steps * (len(members) + NEWCOMERS)),
+            min(self.limits.steps - self.steps, self._steps_at_once()),
         )
         self.steps += steps
         self.work += steps * len(members)
@@ -267,12 +277,23 @@ class _Rounds:
         refuse_negative_curvature(curvature, self.mean_diagonal, rounding)
         self.point = self._moved(members, values)
 
+    def _steps_at_once(self) -> int:
+        if self.cache.holds_everything and not self.tried:
+            return len(self.cache.members)
+        return self.tuning.steps * (len(self.cache.members) + NEWCOMERS)
+
     def _free(self) -> Any:
         return ((self.point.multipliers > 0) & (self.point.multipliers < self.dual.caps)).any(axis=0)
 
     def _on_face(self) -> None:
         """Follow a path of the active set, if the descent since the last one cost as much as a factor."""
         if not self.cache.holds_everything:
+            return
+        if not self.tried:
+            self.tried = True
+            collapsed = self.dual.n_planes > 1 and self._free().mean() > self.tuning.equal
+            equal = self.equal_scores() if collapsed else None
+            self.point = min(self.point, equal or self.point, key=lambda point: point.gap)
             return
         cost = int(self._free().sum()) ** 3 / self.tuning.face_cost
         if cost <= self.credit and self.cache.dtype is np.float64 and self.dual.n_samples <= HELD:
@@ -298,12 +319,13 @@ class _Rounds:
     def _polish(self, doubt: float) -> float:
         """Go to the optimum at last: leave-one-out scores are exact there alone; return what is in doubt."""
         n_free = int(self._free().sum())
-        if self.dual.n_samples > HELD or n_free > LARGE:
+        known = self.face is not None and n_free == self.dual.n_samples
+        if known or self.dual.n_samples > HELD or n_free > LARGE:
             return doubt
         found = self._stepped(self._nearer(self.point))
         if found is self.point or found.gap >= self.point.gap + doubt:
             return doubt
-        self.point = found
+        self.point, self.face = found, None
         return 0.0
 
     def _stepped(self, point: Point) -> Point:
