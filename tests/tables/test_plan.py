@@ -195,3 +195,26 @@ def test_a_frame_a_file_and_polars_are_taken_alike():
 def test_days_of_a_calendar_are_told_from_months_by_any_that_are_no_month():
     table = pd.DataFrame({"t": [datetime.date(2024, 1, day).strftime("%d/%m/%Y") for day in range(1, 32)]})
     assert TableEncoder().fit(table).columns_[0].described().holds == "2024-01-01 to 2024-01-31"
+
+
+def test_digits_of_every_script_tell_a_time():
+    days = [f"2024-01-{day:02}" for day in range(1, 31)] * 2
+    arabic = [
+        day.translate(str.maketrans("0123456789", "\u0660\u0661\u0662\u0663\u0664\u0665\u0666\u0667\u0668\u0669"))
+        for day in days
+    ]
+    elsewhere = [TableEncoder(times=["elapsed"]).fit_transform(pd.DataFrame({"day": text})) for text in (days, arabic)]
+    np.testing.assert_array_equal(*elsewhere)
+    assert len(np.unique(elsewhere[0][:, 0])) == 30
+
+
+def test_texts_of_which_other_objects_were_gaps_are_as_texts_beside_empty_cells():
+    mixed, empty = (pd.DataFrame({"x": np.arange(60.0) % 7 + 2, "kind": ["a", gap] * 30}) for gap in (1, None))
+    encoder = TableEncoder(gaps=["1"]).fit(mixed)
+    assert encoder.left_out_ == ()
+    np.testing.assert_array_equal(encoder.transform(mixed), TableEncoder().fit_transform(empty))
+
+
+def test_the_least_whole_number_is_one():
+    table = pd.DataFrame({"n": np.append(np.iinfo(np.int64).min, np.arange(59))})
+    assert TableEncoder().fit(table).left_out_ == ()

@@ -15,9 +15,8 @@ from slabsvm.runtime.arrays import FloatArray
 from slabsvm.selection.search import is_number, named, names_of
 
 TITLES = {
-    "mean_acceptance": "Synthetic outliers accepted",
-    "mean_log_volume": "log volume",
     "mean_recall": "Recall on held-out positives",
+    "mean_acceptance": "Synthetic outliers accepted",
     "mean_test_score": "Score",
 }
 MOST_LINES = 12
@@ -53,14 +52,16 @@ def draw_search(search: Any, *, parameter: str | None = None, figure: Any = None
     results = search.cv_results_
     axis = _axis(results["params"], parameter)
     lines = _lines(results["params"], axis)
-    panels = [name for name in TITLES if name in results]
+    panels = [name for name in results if name in TITLES or name.startswith("mean_log_")]
+    panels.sort(key="mean_test_score".__eq__)
     if "mean_log_volume" in panels:
         # Points that sample volume represent different volumes: their number means nothing.
         panels.remove("mean_acceptance")
     figure = shown_figure(4.2 * len(panels), 3.6) if figure is None else figure
     for axes, name in zip(np.ravel(figure.subplots(1, len(panels))), panels, strict=True):
         _draw_panel(axes, results[name], lines, search.best_index_)
-        axes.set_title(TITLES[name], loc="left", color=INK, fontsize=11)
+        title = TITLES.get(name, name.removeprefix("mean_").replace("_", " "))
+        axes.set_title(title, loc="left", color=INK, fontsize=11)
         axes.set_xlabel(axis, color=SOFT)
     below = 0.0
     if 1 < len(lines) <= MOST_LINES:

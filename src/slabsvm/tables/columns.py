@@ -125,7 +125,12 @@ class Cells:
             return replace(self, missing=self.missing | is_gap)
         kept = np.array([str(level).strip() not in gaps for level in self.levels.tolist()], dtype=bool)
         values = np.append(np.where(kept, np.cumsum(kept) - 1, -1), -1)[self.values]
-        return replace(self, values=values, missing=values < 0, levels=self.levels[kept])
+        levels = self.levels[kept]
+        if set(map(type, levels.tolist())) <= {str}:
+            # Texts that stood beside other objects are levels once for each cell.
+            levels, again = _distinct(levels.tolist())
+            values = np.append(again, -1)[values]
+        return replace(self, values=values, missing=values < 0, levels=levels)
 
     def texts(self) -> Cells:
         """Return the cells as texts, where numbers that are whole have no point."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import date, time
 from itertools import islice
 from typing import Annotated, Any
+from unicodedata import decimal
 
 import numpy as np
 
@@ -35,7 +36,7 @@ MOMENT = re.compile(
     r"\s*(?:(?:(?P<iso>\d{4}([-/.])\d{1,2}\2\d{1,2})|(?P<other>\d{1,2}([-/.])\d{1,2}\4(?:\d{4}|\d{2})))"
     r"(?:[ T,]+(?=\d)|\s*$))?"
     r"(?:(?P<hour>\d{1,2}):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:[.,]\d+)?)?"
-    r"\s*(?P<half>[AaPp]\.?[Mm]\.?)?\s*(?:Z|UTC|[+-]\d\d:?\d\d)?)?\s*".replace(r"\d", "[0-9]")
+    r"\s*(?P<half>[AaPp]\.?[Mm]\.?)?\s*(?:Z|UTC|[+-]\d\d:?\d\d)?)?\s*"
 )
 # Texts of one shape differ in their digits alone.
 SHAPE = str.maketrans("123456789", "000000000")
@@ -80,7 +81,7 @@ def _fields(values: Sequence[Any]) -> FloatArray:
 
     One text of each shape is matched, and all of them are read by the places of its digits, (7, n).
     """
-    texts = [value.isoformat() if isinstance(value, date | time) else str(value) for value in values]
+    texts = [_written_plainly(value.isoformat() if isinstance(value, date | time) else str(value)) for value in values]
     alike: dict[str, list[int]] = defaultdict(list)
     for place, text in enumerate(texts):
         alike[text.translate(SHAPE)].append(place)
@@ -91,6 +92,13 @@ def _fields(values: Sequence[Any]) -> FloatArray:
             letters = np.array([texts[place] for place in places]).view(np.uint32).reshape(len(places), -1)
             fields[:, places] = _read(found, letters.astype(np.float64) - ord("0"))
     return fields
+
+
+def _written_plainly(text: str) -> str:
+    """Return a text whose digits, of whatever script, are 0 to 9."""
+    if text.isascii():
+        return text
+    return "".join(str(decimal(letter)) if letter.isdecimal() else letter for letter in text)
 
 
 def _read(found: re.Match[str], digits: FloatArray) -> FloatArray:
