@@ -16,8 +16,9 @@ every free multiplier inside its box, and every other sample on its side of its 
 vector changes nothing.
 
 On a ring or a line, or among tiny clusters, the face changes, and the closed form can be off by more than the scores'
-spread. So up to `unlearning.EXACT` samples are left out exactly (`slabsvm.dual.unlearning`); of more, those next to a
-plane are, until the planes settle.
+spread. So up to `unlearning.EXACT` samples are left out exactly (`slabsvm.dual.unlearning`); of more, some hundreds
+are, evenly spread over the support vectors, and the others take from these how far the closed form is off. Those next
+to a plane would not do: the closed form is too kind, and the plane moves past samples that it puts far inside.
 
 Where the program has a linear term c (the hypersphere), its change c'(beta without i - beta) is added to the score. A
 squared distance from the centre a is k(x, x) - 2 <Phi(x), a> + |a|^2, and with |a|^2 = -2 c'beta - V, where V is the
@@ -48,16 +49,20 @@ from slabsvm.dual.solution import Solution, Status
 from slabsvm.dual.unlearning import EXACT, Unlearning
 from slabsvm.gram.base import Gram
 from slabsvm.gram.blocks import Blocks
-from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
+from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray, pieces
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 
 # A face of more samples is factored in float32, at half the time and memory, where the kernel allows such blocks.
 LARGE = 500
 # A face of more samples that the solver has not factored is not, where its neighbours tell enough.
 VAST = 2000
-# Of more samples than are left out exactly, so many next to each plane are, in so many rounds at most, until a plane
-# moves by no more than this share of what chance moves it by.
-AROUND, ROUNDS, SETTLED = 32, 8, 0.25
+# Of more samples than are left out exactly, so many support vectors are, and up to so many until chance in their choice
+# moves no plane by more than this share of its standard error: 512 are off by a third of it in the root mean square.
+SAMPLED, MOST_SAMPLED, SETTLED = 512, 2048, 0.5
+# How far others are off is carried over from so many on each side; that of as many parts of them shows its error.
+AROUND, PARTS = 8, 8
+# What the paths that are followed at once may take.
+PATHS_BYTES = 2**28
 # A multiplier stays within its box where it does so by more than this share of its move: the rounding of float32.
 MARGIN = 1e-3
 
@@ -102,7 +107,7 @@ def leave_one_out(dual: Dual, gram: Gram, solution: Solution, *, exact: int = EX
     dual, gram : the problem
     solution : its optimum, to within its gap
     exact : int, default=EXACT
-        Up to so many samples all are left out exactly; of more, those near the planes.
+        Up to so many samples all are left out exactly; of more, some.
     how : what `closed_form` takes besides
     """
     removed = dual.beta(solution.multipliers)
@@ -111,7 +116,7 @@ def leave_one_out(dual: Dual, gram: Gram, solution: Solution, *, exact: int = EX
     if solution.status is Status.DEGENERATE:
         # w is 0 to within rounding, and so is what a sample does to it.
         return closed_form(dual, gram, solution, **how)
-    if free.any(axis=0).all() and dual.n_samples <= exact:
+    if free.any(axis=0).all() and dual.n_samples <= max(exact, VAST):
         stays = _where_all_stay(dual, gram, solution, free, how.get("large", LARGE))
         if stays is not None:
             return stays
@@ -119,7 +124,7 @@ def leave_one_out(dual: Dual, gram: Gram, solution: Solution, *, exact: int = EX
         closed = closed_form(dual, gram, solution, **how)
         if closed.error > 0 or free.any(axis=0).sum() > how.get("vast", VAST):
             return closed
-        return _exact_near_planes(Unlearning(dual, gram, solution, free), closed, held)
+        return _exact_of_some(Unlearning(dual, gram, solution, free), closed, held)
     unlearning = Unlearning(dual, gram, solution, free)
     found = unlearning.without([held[place : place + 1] for place in range(len(held))])
     scores = solution.scores.copy()
@@ -144,32 +149,72 @@ def errors_of(dual: Dual, scores: FloatArray, samples: IndexArray, errors: Float
     return np.where(dual.signs > 0, [higher - here, here - lower], [here - lower, higher - here])
 
 
-def _exact_near_planes(unlearning: Unlearning, closed: LeaveOneOut, held: IndexArray) -> LeaveOneOut:
-    """Return closed-form scores with exact ones next to the planes, which these put."""
-    dual, scores = unlearning.dual, closed.scores.copy()
-    todo = np.zeros(dual.n_samples, dtype=bool)
-    todo[held] = True
-    offsets = dual.offsets(scores)
-    moved, doubts = np.zeros(dual.n_planes), np.zeros(dual.n_samples)
-    for _ in range(ROUNDS):
-        near = np.zeros(dual.n_samples, dtype=bool)
-        for distances in np.abs(scores - offsets[:, None]):
-            near[np.argsort(np.where(todo, distances, np.inf), kind="stable")[:AROUND]] = True
-        some = np.flatnonzero(near & todo)
-        if not len(some):
+def _exact_of_some(unlearning: Unlearning, closed: LeaveOneOut, held: IndexArray) -> LeaveOneOut:
+    """Return exact scores of some support vectors, evenly spread, and of the others what these say of the closed form.
+
+    Samples are in the order of the fall that the closed form gives their scores: between them lie those of which it
+    says about the same. How far off it is, in units of the fall, the others take from one of those next to them. Twice
+    as many are left out where chance in their choice moves a plane by more than SETTLED of its standard error.
+    """
+    dual, gram = unlearning.dual, unlearning.gram
+    falls = unlearning.solution.scores - closed.scores
+    order = held[np.argsort(falls[held], kind="stable")]
+    off, reach = np.zeros(dual.n_samples), np.zeros(dual.n_samples)
+    known, good = np.zeros(dual.n_samples, dtype=bool), np.zeros(dual.n_samples, dtype=bool)
+    n_known = SAMPLED
+    while True:
+        some = order[np.unique(np.linspace(0, len(order) - 1, min(n_known, len(order))).round().astype(np.intp))]
+        new = some[~known[some]]
+        for rows in pieces(len(new), 24 * dual.n_samples, PATHS_BYTES):
+            part = new[rows]
+            found = unlearning.without([part[place : place + 1] for place in range(len(part))])
+            exact = found.scores[np.arange(len(part)), part] + found.changes @ dual.linear
+            arrived = found.exact
+            good[part[arrived]] = True
+            doubtful = ~arrived & ~np.isnan(found.gaps)
+            off[part[arrived | doubtful]] = (exact - closed.scores[part])[arrived | doubtful]
+            reach[part[doubtful]] = np.sqrt(2.0 * found.gaps[doubtful] * gram.diagonal[part[doubtful]])
+        known[new] = True
+        donors = order[good[order]]
+        if not len(donors):
+            return replace(closed, errors=np.inf)
+        scores = _carried_over(closed.scores, falls, off, order, donors)
+        errors = np.zeros(dual.n_planes)
+        if len(donors) < len(order):
+            parts = [_carried_over(closed.scores, falls, off, order, donors[part::PARTS]) for part in range(PARTS)]
+            planes = np.array([dual.offsets(part) for part in parts])
+            unknown = 1.0 - len(donors) / len(order)
+            errors = np.sqrt(unknown / PARTS) * planes.std(axis=0, ddof=1)
+        if n_known >= min(len(order), MOST_SAMPLED) or (errors <= SETTLED * _standard_errors(dual, scores)).all():
             break
-        found = unlearning.without([some[place : place + 1] for place in range(len(some))])
-        good = found.exact
-        doubtful = ~good & ~np.isnan(found.gaps)
-        doubts[some[doubtful]] = np.sqrt(2.0 * found.gaps[doubtful] * unlearning.gram.diagonal[some[doubtful]])
-        scores[some[good]] = (found.scores[np.arange(len(some)), some] + found.changes @ dual.linear)[good]
-        todo[some] = False
-        moved = np.abs(dual.offsets(scores) - offsets)
-        offsets = dual.offsets(scores)
-        if (moved <= SETTLED * _standard_errors(dual, scores)).all():
-            break
-    off = np.flatnonzero(doubts)
-    return LeaveOneOut(scores, closed.removed, moved + errors_of(dual, scores, off, doubts[off]))
+        n_known *= 2
+    # Where a path did not arrive there are two estimates, what it came to and what others say, and its gap's bound on
+    # what it came to. Those next to it that were not left out are as doubtful.
+    nearest = some[np.searchsorted(falls[some], falls[order]).clip(0, len(some) - 1)]
+    apart = np.minimum(reach, np.abs(scores - closed.scores - off))
+    doubts = np.where(good[order], 0.0, apart[np.where(known[order], order, nearest)])
+    doubtful = doubts > 0
+    return LeaveOneOut(scores, closed.removed, errors + errors_of(dual, scores, order[doubtful], doubts[doubtful]))
+
+
+def _carried_over(
+    closed: FloatArray, falls: FloatArray, off: FloatArray, order: IndexArray, donors: IndexArray
+) -> FloatArray:
+    """Return the closed form's scores, corrected by how far it is off for donors, in the order of their falls.
+
+    The others take that, as a share of the fall, from one at random of the donors next to them.
+    """
+    scores = closed.copy()
+    scores[donors] += off[donors]
+    rest = order[~np.isin(order, donors)]
+    shares = np.divide(off, falls, out=np.zeros_like(off), where=falls != 0)
+    place = np.searchsorted(falls[donors], falls[rest])
+    place = place + np.random.default_rng(0).integers(-AROUND, AROUND, len(rest))
+    # Beyond the last donor they count back from it.
+    place = np.where(place < 0, -1 - place, place)
+    place = np.where(place >= len(donors), 2 * len(donors) - 1 - place, place).clip(0, len(donors) - 1)
+    scores[rest] += shares[donors[place]] * falls[rest]
+    return scores
 
 
 def _standard_errors(dual: Dual, scores: FloatArray) -> FloatArray:

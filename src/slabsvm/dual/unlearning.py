@@ -98,20 +98,20 @@ class Unlearning(ActiveSet):
         rest = np.array([row for row, leaving in enumerate(sets) if held[leaving].any()], dtype=np.intp)
         found.gaps[np.setdiff1d(np.arange(n_sets), rest)] = self.solution.gap
         if self.possible and len(rest):
-            rest = self._along_paths(sets, rest, found)
+            self._along_paths(sets, rest, found)
+            rest = rest[~(found.gaps[rest] <= self.allowed)]
+        clipped = self._clipped(sets, rest, found)
+        rest = rest[~(found.gaps[rest] <= self.allowed)]
         # What a descent is worth trying for: after so many steps, what was clipped to its boxes stays.
-        most_descents = WORK // max(1, STEPS * m * m)
+        most_descents = WORK // max(1, STEPS * m * m) if m <= EXACT else 0
         for row in rest[:most_descents]:
             steps = min(max(STEPS * m, WORK // (m * len(rest))), MOST_STEPS * m)
-            self._descended(sets[row], row, found, steps)
-        for row in rest[most_descents:]:
-            if not np.isfinite(found.gaps[row]):
-                self._clipped(sets[row], row, found)
+            self._descended(clipped.get(row), row, found, steps)
         found.exact[:] = found.gaps <= self.allowed
         return found
 
-    def _along_paths(self, sets: list[IndexArray], rows: IndexArray, found: Unlearned) -> IndexArray:
-        """Follow paths, and return of which sets the gap is still too large."""
+    def _along_paths(self, sets: list[IndexArray], rows: IndexArray, found: Unlearned) -> None:
+        """Follow paths from the solution to the optimum without each set."""
         leaving, begins = _in_a_row([sets[row] for row in rows])
         ends = self._followed(leaving, begins)
         changes, scores = ends.change, ends.moved
@@ -127,9 +127,6 @@ class Unlearning(ActiveSet):
         ends.shift[:] = self.offsets + self.unit * ends.shift
         gaps = self._gaps(leaving, begins, ends) + off * self.dual.caps.sum()
         found.changes[rows], found.scores[rows], found.gaps[rows] = changes, scores, gaps
-        for row in rows[~(gaps <= self.allowed)]:
-            self._clipped(sets[row], row, found)
-        return rows[~(found.gaps[rows] <= self.allowed)]
 
     def _followed(self, leaving: IndexArray, begins: IndexArray) -> Any:
         """Return the `slabsvm.compiled.unlearning.Ends` of paths, in units of K."""
@@ -193,30 +190,37 @@ class Unlearning(ActiveSet):
         certify(signs, dual.caps, dual.totals, self.beta, at, leaving, begins, FEASIBLE * dual.total, gaps)
         return gaps
 
-    def _clipped(self, leaving: IndexArray, row: int, found: Unlearned) -> tuple[Dual, Point] | None:
-        """Bring a change into the boxes; return the program without what leaves, and the point; None if it has none."""
-        dual = self.dual
-        caps = dual.caps.copy()
-        caps[:, leaving] = 0.0
-        if (caps.sum(axis=1) < dual.totals).any():
-            found.gaps[row] = np.nan
-            return None
-        rest = Dual(dual.signs, caps, dual.totals, dual.linear)
-        beta = self.beta + np.where(np.isfinite(found.changes[row]), found.changes[row], 0.0)
-        shared = self.solution.multipliers.min(axis=0) if dual.n_planes > 1 else 0.0
-        values = np.stack([np.maximum(sign * beta, 0.0) + shared for sign in dual.signs])
-        point = self._point(rest, rest.adjust_sums(np.clip(values, 0.0, caps), self.solution.scores))
-        self._keep(point, row, found)
-        return rest, point
+    def _clipped(self, sets: list[IndexArray], rows: IndexArray, found: Unlearned) -> dict[int, Point]:
+        """Bring changes into the boxes; return the points of the programs without the sets, of those that have any."""
+        dual, shared, feasible = self.dual, 0.0, []
+        if dual.n_planes > 1:
+            shared = self.solution.multipliers.min(axis=0)
+        for row in rows:
+            caps = dual.caps.copy()
+            caps[:, sets[row]] = 0.0
+            if (caps.sum(axis=1) < dual.totals).any():
+                found.gaps[row] = np.nan
+                continue
+            rest = Dual(dual.signs, caps, dual.totals, dual.linear)
+            beta = self.beta + np.where(np.isfinite(found.changes[row]), found.changes[row], 0.0)
+            values = np.stack([np.maximum(sign * beta, 0.0) + shared for sign in dual.signs])
+            feasible.append((row, rest, rest.adjust_sums(np.clip(values, 0.0, caps), self.solution.scores)))
+        if not feasible:
+            return {}
+        # One pass over K for all of them.
+        scores = self._scores(np.stack([rest.beta(values) - self.beta for _, rest, values in feasible]))
+        points = {int(row): Point(rest, values, own) for (row, rest, values), own in zip(feasible, scores, strict=True)}
+        for row, point in points.items():
+            self._keep(point, row, found)
+        return points
 
-    def _descended(self, leaving: IndexArray, row: int, found: Unlearned, steps: int) -> None:
-        """Go on from a change by the compiled descent, for so many steps at most."""
+    def _descended(self, clipped: Point | None, row: int, found: Unlearned, steps: int) -> None:
+        """Go on from a clipped point by the compiled descent, for so many steps at most."""
         from slabsvm.compiled import descent
 
-        clipped = self._clipped(leaving, row, found)
-        if clipped is None or self.dual.n_samples > EXACT or found.gaps[row] <= self.allowed:
+        if clipped is None:
             return
-        (rest, point), m = clipped, self.dual.n_samples
+        point, rest, m = clipped, clipped.dual, self.dual.n_samples
         values = np.ascontiguousarray(point.multipliers)
         scores = np.zeros(self._padded.shape[1])
         scores[:m] = point.scores - np.median(point.scores)
@@ -235,15 +239,12 @@ class Unlearning(ActiveSet):
             LEAST * diagonal,
             steps,
         )
-        self._keep(self._point(rest, values), row, found)
+        self._keep(Point(rest, values, self._scores((rest.beta(values) - self.beta)[None])[0]), row, found)
 
     def _keep(self, point: Point, row: int, found: Unlearned) -> None:
         """Take a point if its gap is less than what was found."""
         if not found.gaps[row] <= point.gap:
             found.changes[row], found.scores[row], found.gaps[row] = point.beta - self.beta, point.scores, point.gap
-
-    def _point(self, rest: Dual, multipliers: FloatArray) -> Point:
-        return Point(rest, multipliers, self._scores((rest.beta(multipliers) - self.beta)[None])[0])
 
     @cached_property
     def _padded(self) -> FloatArray:
