@@ -67,10 +67,10 @@ def hard_tasks() -> Iterator[Task]:
         np.tanh(latent[0] @ loadings) + noise[0],
         np.tanh(latent[1] @ others) + noise[1],
     )
-    codes, strangers = generator.integers(0, 4, (2, 600, 12))
+    codes, outliers = generator.integers(0, 4, (2, 600, 12))
     codes[:, 6:] = codes[:, :6]
     one_hot = np.eye(4)
-    yield split("one-hot", "pairs agree", one_hot[codes].reshape(600, -1), one_hot[strangers].reshape(600, -1))
+    yield split("one-hot", "pairs agree", one_hot[codes].reshape(600, -1), one_hot[outliers].reshape(600, -1))
 
 
 def run(task: Task) -> Record:

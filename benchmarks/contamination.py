@@ -1,4 +1,4 @@
-"""Training rows of which a share are strangers: what recall, ranking and power are left, and what trimming gives back.
+"""Training rows of which a share are outliers: what recall, ranking and power are left, and what trimming gives back.
 
     python benchmarks/contamination.py --data DIR [--only WORD] [--output FILE.json]
 
@@ -7,8 +7,8 @@ features or fewer, every third. A detector learns 400 rows (or all), of which 0,
 rows; the others of these are what it is asked to tell. Each detector stands behind a StandardScaler.
 
 "power" is the share of anomalies that is rejected, by the detector's own threshold. Conformal p-values are by a half of
-the rows (strangers among them); "trimmed" are by the rows of that half that are left when as many of the lowest are
-taken away as the share of strangers is (which one has to know). The bound is `slabsvm.contamination` of the training
+the rows (outliers among them); "trimmed" are by the rows of that half that are left when as many of the lowest are
+taken away as the share of outliers is (which one has to know). The bound is `slabsvm.contamination` of the training
 rows, by p-values of 200 other rows that are known to be good.
 """
 
@@ -130,10 +130,10 @@ def cases(options: Options) -> Iterator[Case]:
 MEASURED = ("auroc", "recall", "power", "least", "estimate", "holds")
 LINE = "{label} | {share:.0%} | {auroc:.3f} | {recall:.3f} | {power:.3f}".format_map
 REPORT = tables(
-    Table("detector | strangers | AUROC | recall | power", LINE, section="model"),
-    Table("by | strangers | AUROC | recall | power", LINE, section="p-values"),
+    Table("detector | outliers | AUROC | recall | power", LINE, section="model"),
+    Table("by | outliers | AUROC | recall | power", LINE, section="p-values"),
     Table(
-        "strangers | bound, .95 | estimate | bound holds",
+        "outliers | bound, .95 | estimate | bound holds",
         "{share:.0%} | {least:.3f} | {estimate:.3f} | {holds:.0%}".format_map,
         align="rrrr",
         section="bound",

@@ -232,7 +232,7 @@ def least_seconds(act: Callable[[], object]) -> float:
 
 def beside_the_kernel(kind: str, n_components: int, times: int) -> Record:
     compile_solver()
-    (X, _), (new, strangers) = standardised(20_000, 0), standardised(20_000, 1)
+    (X, _), (new, outliers) = standardised(20_000, 0), standardised(20_000, 1)
     far = 1e6 * np.random.default_rng(2).normal(size=(20_000, 10))
     mapped = LinearOneClassSlabSVM(feature_map="nystroem", n_components=n_components)
     gamma = times * mapped.fit(X).gamma_
@@ -246,7 +246,7 @@ def beside_the_kernel(kind: str, n_components: int, times: int) -> Record:
     model.fit(images(X))
     seconds = time.process_time() - begin
     begin = time.process_time()
-    scores = model.project(images(np.concatenate([new, strangers])))
+    scores = model.project(images(np.concatenate([new, outliers])))
     return {
         "section": "kernel",
         "case": kind,

@@ -1,6 +1,6 @@
 """Measure the promises of `DriftMonitor`: false alarms, the delay to find changes, mixes of classes, bounds of rates.
 
-    python benchmarks/monitor.py [--page docs/results/monitoring.md]
+    python benchmarks/monitor.py [--page docs/results/drift.md]
     python benchmarks/monitor.py --only change
     python benchmarks/monitor.py --read
 
@@ -10,7 +10,7 @@ rows, and 200 reference rows. "Held out": ranks among reference rows and all row
 bet against alike; it is no part of the package, and shows why not.
 
 Changes come at row 2,001, in 300 streams: all features move by .5; spread 1.3 times as wide; a row in twenty is a
-stranger, 4 away in all features; or move by 1 in 4,000 rows. CUSUM sums reference value k less the score, standardised
+outlier, 4 away in all features; or move by 1 in 4,000 rows. CUSUM sums reference value k less the score, standardised
 by the mean and deviation of the reference rows, and restarts at 0. Its threshold is the one with which a share alpha of
 the 1,000 streams without a change raises an alarm, which nobody has in practice. "Best k" is that of seven with the
 least median delay for the change in question, in hindsight; "k = .5" is the usual one.
@@ -36,7 +36,7 @@ from slabsvm.monitoring.scoring import own_scores
 N_STREAMS, N_CHANGED, N_ROWS, N_LEARNED, N_FEATURES, CHANGE = 1000, 300, 10_000, 200, 5, 2000
 ALPHAS = (0.05, 0.01)
 RUN_LENGTH, LONG_RUN = 1000, 10_000
-KINDS = ("shift", "scale", "strangers", "drift")
+KINDS = ("shift", "scale", "outliers", "drift")
 REFERENCE_VALUES = (0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0)
 USUAL = 0.5
 # The classes that a classifier names, unknown first, as shares of all rows; and after the change.
@@ -53,7 +53,7 @@ def changed(kind: str, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray
         return rows + 0.5
     if kind == "scale":
         return rows * 1.3
-    if kind == "strangers":
+    if kind == "outliers":
         return rows + 4.0 * (rng.random(len(rows)) < 0.05)[:, None]
     return rows + np.arange(1, len(rows) + 1)[:, None] / 4000.0
 

@@ -1,7 +1,7 @@
 """Measure the promises of open-set recognition: the rate of false rejections, and what a thousand classes cost.
 
     python benchmarks/openset.py --data DIR [--page docs/results/open-set.md]
-    python benchmarks/openset.py --only strangers --data DIR
+    python benchmarks/openset.py --only "unknown letters" --data DIR
     python benchmarks/openset.py --read
 
 Rates: 200 random splits of one known class into 199 training rows and 50 new ones, on each data set. A split's p-values
@@ -60,7 +60,7 @@ N_DRAWS, N_KNOWN, N_UNKNOWN, N_LEARNED, N_FOLDS, UNKNOWN = 5, 13, (4, 8, 13), 16
 SVC_GAMMA = 2.0
 SLAB_GAMMAS = {"default": None, "16": 16.0}
 RATES_SHOWN = (0.05, 0.1)
-SECTIONS = ("rates", "beside", "strangers", "classes")
+SECTIONS = ("rates", "beside", "unknown letters", "classes")
 KEYS = ("section", "data", "model", "method", "alpha", "draw", "name", "gamma", "unknown", "classes")
 CLASS_COUNTS = (50, 100, 200, 400, 1000)
 
@@ -233,7 +233,7 @@ def contenders(n_features: int, method: str) -> Iterator[tuple[str, str, Rival |
             yield f"{name} and SVC", multiple, Together(model(**own), svc(), method)
 
 
-def strangers(draw: int, method: str, rows: np.ndarray, labels: np.ndarray) -> Iterator[Record]:
+def unknown_letters(draw: int, method: str, rows: np.ndarray, labels: np.ndarray) -> Iterator[Record]:
     """Give how well each method tells known letters from ever more unknown ones, in one draw."""
     order = np.random.default_rng(draw).permutation(np.unique(labels))
     known, others = order[:N_KNOWN], order[N_KNOWN:]
@@ -246,7 +246,7 @@ def strangers(draw: int, method: str, rows: np.ndarray, labels: np.ndarray) -> I
         for count in N_UNKNOWN:
             asked = np.isin(met, [*known, *others[:count]])
             record = {
-                "section": "strangers",
+                "section": "unknown letters",
                 "draw": draw,
                 "method": method,
                 "name": name,
@@ -299,7 +299,7 @@ def cases(options: Options) -> Iterator[Case]:
         for name, (known, n_training) in KNOWN_LETTERS.items():
             yield f"classifier: {name}", partial(joint_rates, name, known, n_training, *found)
         for draw, method in ((draw, method) for method in METHODS[:2] for draw in range(N_DRAWS)):
-            yield f"strangers: {method}, draw {draw}", partial(strangers, draw, method, *found)
+            yield f"unknown letters: {method}, draw {draw}", partial(unknown_letters, draw, method, *found)
     yield "many classes", many_classes
 
 
@@ -317,7 +317,7 @@ def report(document: Document) -> str:
             of_rates(of["rates"], ("data", "model", "method")),
             f"With a classifier: {N_JOINT_SPLITS} splits, {N_NEW} new rows each.",
             of_rates(of["beside"], ("data", "model", "beside", "method")),
-            of_strangers(of["strangers"]),
+            of_unknown_letters(of["unknown letters"]),
             table(classes, costs, "rrrrr"),
         )
     )
@@ -342,7 +342,7 @@ def of_rates(records: list[Record], keys: tuple[str, ...]) -> str:
     return table(head.replace("beside", "classifier"), lines, "l" * len(keys) + "r" * len(ALPHAS))
 
 
-def of_strangers(records: list[Record]) -> str:
+def of_unknown_letters(records: list[Record]) -> str:
     """Return a table of the means over draws, and of the least advantage over the better SVC."""
     measured = ("auroc", *(f"f1_{rate:g}" for rate in RATES_SHOWN), f"rejected_{RATES_SHOWN[0]:g}", "f1_own")
     found = means(records, ("method", "name", "gamma", "unknown"), measured)

@@ -55,9 +55,12 @@ html_copy_source = False
 MOVED = {
     "developers/additive-kernels": "results/additive-kernels",
     "developers/family": "results/family",
+    "developers/monitoring": "results/drift",
     "developers/model-files": "reference/model-files",
     "developers/pascal-voc": "results/pascal-voc",
+    "developers/performance": "results/performance",
     "developers/reproduction": "results/reproduction",
+    "results/monitoring": "results/drift",
 }
 html_sidebars = {"*": []}  # pages of their own have none beside them
 html_theme_options = {

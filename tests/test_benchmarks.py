@@ -22,7 +22,7 @@ PAGES = {
     "known_outliers": "results/known-outliers.md",
     "layouts": "developers/layouts.md",
     "model_files": "reference/model-files.md",
-    "monitor": "results/monitoring.md",
+    "monitor": "results/drift.md",
     "offsets": "results/offsets.md",
     "openset": "results/open-set.md",
     "score_csv": "how-to/command-line.md",

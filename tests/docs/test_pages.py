@@ -167,3 +167,9 @@ def test_the_readme_is_at_most_a_screen_and_a_half():
 def test_the_page_uses_the_glossarys_words(name):
     prose = re.sub(r"```.*?```|`[^`]*`", "", (DOCS / f"{name}.md").read_text(encoding="utf-8"), flags=re.DOTALL)
     assert not re.findall(r"hyperplane|inlier|anomal\w+|novelty|cut-?off", prose, flags=re.IGNORECASE)
+
+
+def test_the_glossary_has_at_most_40_terms():
+    text = (DOCS / "glossary.md").read_text(encoding="utf-8")
+    terms = re.findall(r"^\w.*$", text.split("```{glossary}\n")[1].split("```")[0], flags=re.MULTILINE)
+    assert 0 < len(terms) <= 40

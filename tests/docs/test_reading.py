@@ -30,7 +30,7 @@ SHOWN = (
     "plot_two_planes",
     "plot_reasons",
     "method",
-    "performance",
+    "decisions",
 )
 
 
