@@ -11,7 +11,7 @@ import problems
 from left_out import LAYOUTS, assert_left_out, programs, refit, ring, tiny_clusters, without
 from slabsvm import OneClassSlabSVM, OneClassSVM
 from slabsvm.dual import active_set, unlearning
-from slabsvm.dual.active_set import free_or_next
+from slabsvm.dual.active_set import free_or_next, polished
 from slabsvm.dual.leave_one_group_out import leave_one_group_out
 from slabsvm.dual.leave_one_out import closed_form, leave_one_out
 from slabsvm.dual.program import one_class, one_class_slab
@@ -152,19 +152,43 @@ def test_scores_that_are_not_exact_have_an_error(monkeypatch):
     assert leave_one_out(dual, Dense(K), solution).error > 0.0
 
 
+@pytest.fixture
+def few_left_out(monkeypatch):
+    """Leave 64 samples out exactly, and no more."""
+    monkeypatch.setattr("slabsvm.dual.leave_one_out.SAMPLED", 64)
+    monkeypatch.setattr("slabsvm.dual.leave_one_out.MOST_SAMPLED", 64)
+
+
+@pytest.mark.parametrize("n_planes", [1, 2])
 @pytest.mark.parametrize("layout", ["ring", "tiny clusters", "cloud"])
-def test_of_many_samples_those_near_the_planes_are_left_out_exactly(layout):
-    X = LAYOUTS[layout](np.random.default_rng(3), 300)
-    K = problems.rbf(1.0)(X, X)
-    dual = one_class(np.ones(300), 0.1)
+def test_of_many_samples_some_that_are_left_out_exactly_correct_the_others(layout, n_planes, few_left_out):
+    accepted = []
+    for seed in range(8):
+        X = LAYOUTS[layout](np.random.default_rng(seed), 300)
+        K = problems.rbf(3.0)(X, X)
+        dual = one_class(np.ones(300), 0.5) if n_planes == 1 else one_class_slab(np.ones(300), 0.4, 0.1, 0.5)
+        solution = polished(dual, Dense(K), loop.solve(dual, Dense(K), tol=1e-6), 1e-12)
+        exact = leave_one_out(dual, Dense(K), solution).scores
+        some = leave_one_out(dual, Dense(K), solution, exact=100)
+        # What was left out exactly is as it is with all of them.
+        assert np.count_nonzero(np.abs(some.scores - exact) <= 1e-6 * np.ptp(exact)) >= 60
+        accepted.append([dual.accepts(exact, dual.offsets(each), 0.0).mean() for each in (exact, some.scores)])
+    truth, ours = np.array(accepted).T
+    # With 64 of 150 samples a share has a standard error of about .02, and its mean over eight draws of .007.
+    assert abs(np.mean(ours - truth)) <= 0.02
+
+
+def test_what_is_not_left_out_exactly_is_in_the_error(few_left_out):
+    X = LAYOUTS["tiny clusters"](np.random.default_rng(3), 300)
+    K = problems.rbf(3.0)(X, X)
+    dual = one_class(np.ones(300), 0.5)
     solution = loop.solve(dual, Dense(K), tol=1e-9)
-    exact = leave_one_out(dual, Dense(K), solution).scores
-    some = leave_one_out(dual, Dense(K), solution, exact=100)
-    closed = closed_form(dual, Dense(K), solution)
-    chance = np.ptp(np.quantile(exact, [0.1 - 0.017, 0.1 + 0.017])) / 2.0
-    off, was = (np.abs(dual.offsets(scores) - dual.offsets(exact)).max() for scores in (some.scores, closed.scores))
-    assert off <= 0.5 * chance
-    assert off <= was
+    assert leave_one_out(dual, Dense(K), solution, exact=100).error > 0.0
+    # Of so few support vectors every one is left out.
+    few = one_class(np.ones(300), 0.05)
+    solution = loop.solve(few, Dense(K), tol=1e-9)
+    all_of_them, some = (leave_one_out(few, Dense(K), solution, exact=exact) for exact in (1000, 100))
+    np.testing.assert_array_equal(some.scores, all_of_them.scores)
 
 
 # One feature makes K nearly singular, and a few paths of many fits do not arrive.

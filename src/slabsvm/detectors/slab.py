@@ -118,14 +118,15 @@ class OneClassSlabSVM(SupportVectorDetector):
         negative for the outliers among them, to which `fit_predict` gives -1. Only with offsets="leave-one-out".
     loo_scores_ : (n_samples,) array of float64
         What each training sample scores under the model trained without it, or without its group; NaN where its weight
-        is 0. Exact to within the duality gap of up to 1,000 distinct rows, and near the planes of more; else in closed
-        form (docs/developers/leave-one-out.md). Only with offsets="leave-one-out".
+        is 0. Exact to within the duality gap of up to 1,000 distinct rows, and of 512 support vectors or more where
+        there are more rows; the others have the closed form, corrected by these (docs/developers/leave-one-out.md).
+        Only with offsets="leave-one-out".
     loo_error_ : float
         About how far the planes can be off because leave-one-out scores are no more than estimates, in their unit: 0
         where all are exact to within the duality gap, as they nearly always are of up to 1,000 distinct rows; of more,
-        how far the planes moved as the scores next to them became exact, and with groups how far the closed form is off
-        for some of them; infinite where K does not fit `cache_size`, or groups leave more than 2,000 free samples, and
-        nobody knows. Only with offsets="leave-one-out".
+        the standard error of what the samples that are left out exactly say of the others, and with groups how far the
+        closed form is off for some of them; infinite where K does not fit `cache_size`, or groups leave more than 2,000
+        free samples, and nobody knows. Only with offsets="leave-one-out".
     gamma_ : float
         gamma as a number. Only with kernel="rbf".
     n_samples_fit_ : int

@@ -1,0 +1,138 @@
+"""How well some hundreds of exact left-out scores put the planes of more than 1,000 rows, on real tables.
+
+    python benchmarks/many_rows.py [--tables DIR] [--only WORD]
+
+DIR has the tables of `tabular.py`. 1,500 rows of each that has more, and 4,000 of every fourth, are learned,
+standardised, where more than 1,000 are distinct. Every support vector is left out exactly, and the planes of these
+scores are the truth: "off" is the share of the rows whose exact scores other planes accept, less the share that the
+true ones do. The default fit leaves 512 of them out, or more; "closed" is the closed form alone. Fits with more than
+2,000 free samples are not compared: their left-out scores are estimated from neighbours. Seconds are processor time of
+one thread, timed once.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+from sklearn.preprocessing import StandardScaler
+from threadpoolctl import threadpool_limits
+
+from harness import Benchmark, Case, Document, Options, Record, Table
+from slabsvm import OneClassSlabSVM, OneClassSVM
+from slabsvm.detectors import support_vectors
+from slabsvm.dual.active_set import free_or_next
+from slabsvm.dual.leave_one_out import VAST, closed_form, leave_one_out
+from slabsvm.dual.solution import Status
+from slabsvm.dual.unlearning import EXACT
+
+MODELS: dict[str, Callable[..., Any]] = {"OneClassSVM": OneClassSVM, "OneClassSlabSVM": OneClassSlabSVM}
+# Rows to learn, and of which share of the tables.
+ROWS = {1500: 1, 4000: 4}
+
+
+def measure(file: Path, n_rows: int, name: str) -> list[Record]:
+    """Return how far planes are off on some rows of a table, or nothing where there is nothing to compare."""
+    with np.load(file) as data:
+        train = data["train"].astype(float)
+    rows = np.random.default_rng(0).permutation(len(train))[:n_rows]
+    X = np.asarray(StandardScaler().fit_transform(train[rows]))
+    compared: Record = {}
+
+    def left_out(dual: Any, gram: Any, solution: Any, **how: Any) -> Any:
+        """Return what the fit takes, and compare it with what leaving every support vector out gives."""
+        ours = leave_one_out(dual, gram, solution, **how)
+        few = free_or_next(dual, solution).any(axis=0).sum() <= VAST
+        if dual.n_samples > EXACT and few and solution.status is not Status.DEGENERATE:
+            exact = leave_one_out(dual, gram, solution, exact=len(X), **how).scores
+            closed = closed_form(dual, gram, solution, **how).scores
+            truth = accepted(dual, exact, exact)
+            compared["ours"] = accepted(dual, ours.scores, exact) - truth
+            compared["closed"] = accepted(dual, closed, exact) - truth
+        return ours
+
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with mock.patch.object(support_vectors, "leave_one_out", left_out):
+            MODELS[name]().fit(X)
+        if not compared:
+            return []
+        seconds = {}
+        for offsets in ("leave-one-out", "training"):
+            model = MODELS[name](offsets=offsets)
+            begin = time.process_time()
+            model.fit(X)
+            seconds[offsets] = time.process_time() - begin
+    return [{"table": file.stem, "model": name, "rows": n_rows, **compared, "seconds": seconds}]
+
+
+def accepted(dual: Any, of: np.ndarray, exact: np.ndarray) -> float:
+    """Return the share of exact scores that the planes of some scores accept."""
+    planes, weights = dual.offsets(of), dual.caps.sum(axis=0)
+    inside = np.ones(len(exact), dtype=bool)
+    for sign, plane in zip(dual.signs, planes, strict=True):
+        inside &= sign * (exact - plane) >= 0
+    return float(weights @ inside / weights.sum())
+
+
+def cases(options: Options) -> Iterator[Case]:
+    for n_rows, each in ROWS.items():
+        for file in sorted(options.tables.glob("*.npz"))[::each]:
+            with np.load(file) as data:
+                enough = len(data["train"]) >= n_rows
+            if enough:
+                for name in MODELS:
+                    yield f"{file.stem}, {n_rows} rows, {name}", partial(measure, file, n_rows, name)
+
+
+def summed(records: list[Record]) -> Iterator[Record]:
+    """Return, for each model and number of rows, how far planes are off."""
+    for n_rows in ROWS:
+        for name in MODELS:
+            some = [record for record in records if (record["model"], record["rows"]) == (name, n_rows)]
+            if not some:
+                continue
+            found: Record = {"model": name, "rows": n_rows, "tables": len(some)}
+            for way in ("ours", "closed"):
+                off = np.array([record[way] for record in some])
+                found |= {
+                    f"{way}_mean": float(off.mean()),
+                    f"{way}_rms": float(np.sqrt((off**2).mean())),
+                    f"{way}_worst": float(off[np.abs(off).argmax()]),
+                }
+            for offsets in ("leave-one-out", "training"):
+                found[offsets] = sum(record["seconds"][offsets] for record in some)
+            yield found
+
+
+TABLE = Table(
+    "rows | model | tables | off: mean | root mean square | worst | closed form: mean | root mean square | worst "
+    "| seconds in all | training planes",
+    (
+        "{rows} | `{model}` | {tables} | {ours_mean:+.4f} | {ours_rms:.4f} | {ours_worst:+.4f} | {closed_mean:+.4f} "
+        "| {closed_rms:.4f} | {closed_worst:+.4f} | {leave-one-out:.1f} | {training:.1f}"
+    ).format_map,
+    "rl" + "r" * 9,
+)
+
+
+def report(document: Document) -> str:
+    return TABLE.of(list(summed(document["records"])))
+
+
+if __name__ == "__main__":
+    data = Path(os.environ.get("SLABSVM_DATA", ".")) / "tabular"
+    Benchmark(
+        __file__,
+        __doc__,
+        cases,
+        report,
+        arguments={"--tables": {"type": Path, "default": data, "help": "[SLABSVM_DATA/tabular]"}},
+    ).main()
