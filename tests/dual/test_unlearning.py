@@ -156,7 +156,7 @@ def test_scores_that_are_not_exact_have_an_error(monkeypatch):
 def few_left_out(monkeypatch):
     """Leave 64 samples out exactly, and no more."""
     monkeypatch.setattr("slabsvm.dual.leave_one_out.SAMPLED", 64)
-    monkeypatch.setattr("slabsvm.dual.leave_one_out.MOST_SAMPLED", 64)
+    monkeypatch.setattr("slabsvm.dual.leave_one_out.SETTLED", np.inf)
 
 
 @pytest.mark.parametrize("n_planes", [1, 2])

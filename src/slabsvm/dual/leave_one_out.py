@@ -56,13 +56,17 @@ from slabsvm.runtime.blas import ONE_BLAS_THREAD
 LARGE = 500
 # A face of more samples that the solver has not factored is not, where its neighbours tell enough.
 VAST = 2000
-# Of more samples than are left out exactly, so many support vectors are, and up to so many until chance in their choice
-# moves no plane by more than this share of its standard error: 512 are off by a third of it in the root mean square.
-SAMPLED, MOST_SAMPLED, SETTLED = 512, 2048, 0.5
+# Of more samples than are left out exactly, so many support vectors are, and as many again if chance in their choice
+# moves a plane by more than this share of its standard error: 512 are off by a third of it in the root mean square.
+SAMPLED, SETTLED = 512, 0.5
+# So many at least, and so many times samples at most: a path takes as long as there are samples.
+LEAST_SAMPLED, SAMPLED_WORK = 64, 2_000_000
 # How far others are off is carried over from so many on each side; that of as many parts of them shows its error.
 AROUND, PARTS = 8, 8
+# Where fewer are known exactly, they say nothing of the others.
+LEAST_ARRIVED = 4 * PARTS
 # What the paths that are followed at once may take.
-PATHS_BYTES = 2**28
+PATHS_BYTES = 2**26
 # A multiplier stays within its box where it does so by more than this share of its move: the rounding of float32.
 MARGIN = 1e-3
 
@@ -161,7 +165,7 @@ def _exact_of_some(unlearning: Unlearning, closed: LeaveOneOut, held: IndexArray
     order = held[np.argsort(falls[held], kind="stable")]
     off, reach = np.zeros(dual.n_samples), np.zeros(dual.n_samples)
     known, good = np.zeros(dual.n_samples, dtype=bool), np.zeros(dual.n_samples, dtype=bool)
-    n_known = SAMPLED
+    n_known = first = min(SAMPLED, max(LEAST_SAMPLED, SAMPLED_WORK // dual.n_samples))
     while True:
         some = order[np.unique(np.linspace(0, len(order) - 1, min(n_known, len(order))).round().astype(np.intp))]
         new = some[~known[some]]
@@ -176,7 +180,8 @@ def _exact_of_some(unlearning: Unlearning, closed: LeaveOneOut, held: IndexArray
             reach[part[doubtful]] = np.sqrt(2.0 * found.gaps[doubtful] * gram.diagonal[part[doubtful]])
         known[new] = True
         donors = order[good[order]]
-        if not len(donors):
+        if len(donors) < min(LEAST_ARRIVED, len(order)):
+            # Too few paths arrive to say anything of the others.
             return replace(closed, errors=np.inf)
         scores = _carried_over(closed.scores, falls, off, order, donors)
         errors = np.zeros(dual.n_planes)
@@ -185,7 +190,7 @@ def _exact_of_some(unlearning: Unlearning, closed: LeaveOneOut, held: IndexArray
             planes = np.array([dual.offsets(part) for part in parts])
             unknown = 1.0 - len(donors) / len(order)
             errors = np.sqrt(unknown / PARTS) * planes.std(axis=0, ddof=1)
-        if n_known >= min(len(order), MOST_SAMPLED) or (errors <= SETTLED * _standard_errors(dual, scores)).all():
+        if n_known >= min(len(order), 2 * first) or (errors <= SETTLED * _standard_errors(dual, scores)).all():
             break
         n_known *= 2
     # Where a path did not arrive there are two estimates, what it came to and what others say, and its gap's bound on
