@@ -119,7 +119,8 @@ class OneClassSlabSVM(SupportVectorDetector):
     loo_scores_ : (n_samples,) array of float64
         What each training sample scores under the model trained without it, or without its group; NaN where its weight
         is 0. Exact to within the duality gap of up to 1,000 distinct rows, and of some hundreds of support vectors of
-        more; the others have the closed form, corrected by these (docs/developers/leave-one-out.md). Only with offsets="leave-one-out".
+        more; the others have the closed form, corrected by these (docs/developers/leave-one-out.md). Only with
+        offsets="leave-one-out".
     loo_error_ : float
         About how far the planes can be off because leave-one-out scores are no more than estimates, in their unit: 0
         where all are exact to within the duality gap, as they nearly always are of up to 1,000 distinct rows; of more,
