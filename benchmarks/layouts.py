@@ -31,7 +31,7 @@ from slabsvm import AutoSlabSVM, OneClassSlabSVM, OneClassSVM
 Array = np.ndarray
 Layout = Callable[[np.random.Generator, int], Array]
 
-N_DRAWS, N_NEW, N_SCALED = 12, 4000, 2000
+N_DRAWS, N_NEW, N_SCALED = 30, 4000, 2000
 RECALL_ROWS, TIME_ROWS = (50, 100, 300), (4000,)
 # What is foretold is off where it is further than this; where no fit warned, it should be within three standard errors.
 OFF, ERRORS = 0.015, 3
