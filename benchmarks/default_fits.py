@@ -33,6 +33,8 @@ from slabsvm.dual.leave_one_out import closed_form
 MODELS: dict[str, Callable[..., Any]] = {"OneClassSVM": OneClassSVM, "OneClassSlabSVM": OneClassSlabSVM}
 ROWS = (300, 1000)
 MOST_ROWS = 1500
+FOLDER = Path(os.environ.get("SLABSVM_DATA", ".")) / "tabular"
+TABLES = {"--tables": {"type": Path, "default": FOLDER, "help": "[SLABSVM_DATA/tabular]"}}
 
 
 def seconds(model: Any, X: np.ndarray) -> float:
@@ -74,10 +76,10 @@ def measure(data: Callable[[], np.ndarray], of: str, options: Options) -> list[R
     return records
 
 
-def table_rows(file: Path) -> np.ndarray:
+def table_rows(file: Path, most: int = MOST_ROWS) -> np.ndarray:
     with np.load(file) as data:
         train = data["train"].astype(float)
-    rows = np.random.default_rng(0).permutation(len(train))[:MOST_ROWS]
+    rows = np.random.default_rng(0).permutation(len(train))[:most]
     return np.asarray(StandardScaler().fit_transform(train[rows]))
 
 
@@ -125,14 +127,5 @@ def report(document: Document) -> str:
 
 
 if __name__ == "__main__":
-    data = Path(os.environ.get("SLABSVM_DATA", ".")) / "tabular"
-    Benchmark(
-        __file__,
-        __doc__,
-        cases,
-        report,
-        arguments={
-            "--tables": {"type": Path, "default": data, "help": "[SLABSVM_DATA/tabular]"},
-            "--repeats": {"type": int, "default": 2, "help": "[%(default)s]"},
-        },
-    ).main()
+    repeats = {"--repeats": {"type": int, "default": 2, "help": "[%(default)s]"}}
+    Benchmark(__file__, __doc__, cases, report, arguments=TABLES | repeats).main()

@@ -5,45 +5,39 @@
 DIR has the tables of `tabular.py`. 1,500 rows of each that has more, and 4,000 of every fourth, are learned,
 standardised, where more than 1,000 are distinct. Every support vector is left out exactly, and the planes of these
 scores are the truth: "off" is the share of the rows whose exact scores other planes accept, less the share that the
-true ones do. The default fit leaves 512 of them out, or twice that; "closed" is the closed form alone. Fits with more
-than 2,000 free samples are not compared: their left-out scores are estimated from neighbours. Seconds are processor
-time of one thread, timed once.
+true ones do. The default fit leaves some 500 of them out, or twice that; "closed" is the closed form alone. Fits with
+more than 2,000 free samples are not compared: their left-out scores are estimated from neighbours. Seconds are those of
+one thread's processor time, timed once.
 """
 
 from __future__ import annotations
 
-import os
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import numpy as np
-from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
+from default_fits import MODELS, TABLES, table_rows
 from harness import Benchmark, Case, Document, Options, Record, Table
-from slabsvm import OneClassSlabSVM, OneClassSVM
 from slabsvm.detectors import support_vectors
 from slabsvm.dual.active_set import free_or_next
 from slabsvm.dual.leave_one_out import VAST, closed_form, leave_one_out
 from slabsvm.dual.solution import Status
 from slabsvm.dual.unlearning import EXACT
 
-MODELS: dict[str, Callable[..., Any]] = {"OneClassSVM": OneClassSVM, "OneClassSlabSVM": OneClassSlabSVM}
 # Rows to learn, and of which share of the tables.
 ROWS = {1500: 1, 4000: 4}
 
 
 def measure(file: Path, n_rows: int, name: str) -> list[Record]:
     """Return how far planes are off on some rows of a table, or nothing where there is nothing to compare."""
-    with np.load(file) as data:
-        train = data["train"].astype(float)
-    rows = np.random.default_rng(0).permutation(len(train))[:n_rows]
-    X = np.asarray(StandardScaler().fit_transform(train[rows]))
+    X = table_rows(file, n_rows)
     compared: Record = {}
 
     def left_out(dual: Any, gram: Any, solution: Any, **how: Any) -> Any:
@@ -75,11 +69,7 @@ def measure(file: Path, n_rows: int, name: str) -> list[Record]:
 
 def accepted(dual: Any, of: np.ndarray, exact: np.ndarray) -> float:
     """Return the share of exact scores that the planes of some scores accept."""
-    planes, weights = dual.offsets(of), dual.caps.sum(axis=0)
-    inside = np.ones(len(exact), dtype=bool)
-    for sign, plane in zip(dual.signs, planes, strict=True):
-        inside &= sign * (exact - plane) >= 0
-    return float(weights @ inside / weights.sum())
+    return float(np.average(dual.accepts(exact, dual.offsets(of), 0.0), weights=dual.caps[0]))
 
 
 def cases(options: Options) -> Iterator[Case]:
@@ -112,7 +102,7 @@ def summed(records: list[Record]) -> Iterator[Record]:
             yield found
 
 
-TABLE = Table(
+COLUMNS = Table(
     "rows | model | tables | off: mean | root mean square | worst | closed form: mean | root mean square | worst "
     "| seconds in all | training planes",
     (
@@ -124,15 +114,8 @@ TABLE = Table(
 
 
 def report(document: Document) -> str:
-    return TABLE.of(list(summed(document["records"])))
+    return COLUMNS.of(list(summed(document["records"])))
 
 
 if __name__ == "__main__":
-    data = Path(os.environ.get("SLABSVM_DATA", ".")) / "tabular"
-    Benchmark(
-        __file__,
-        __doc__,
-        cases,
-        report,
-        arguments={"--tables": {"type": Path, "default": data, "help": "[SLABSVM_DATA/tabular]"}},
-    ).main()
+    Benchmark(__file__, __doc__, cases, report, arguments=TABLES).main()

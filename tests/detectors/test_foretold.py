@@ -107,7 +107,7 @@ def test_planes_that_estimates_put_off_by_half_a_standard_error_are_warned_of():
     assert inexact(0.0, within, weights, None) == inexact(0.005, within, weights, None) == ""
     text = inexact(0.02, within, weights, None)
     assert "off by 1.8% of new positives, where chance makes 1.5%" in text
-    assert "nobody knows" in inexact(np.inf, within, weights, None)
+    assert "an unknown share" in inexact(np.inf, within, weights, None)
     # Where one of two planes is doubtful, the fit is.
     upper = (1.5 - scores)[None]
     assert inexact(0.02, np.concatenate([upper, within]), weights, None) == text

@@ -178,6 +178,22 @@ def test_of_many_samples_some_that_are_left_out_exactly_correct_the_others(layou
     assert abs(np.mean(ours - truth)) <= 0.02
 
 
+@pytest.mark.parametrize("layout", ["ring", "tiny clusters", "cloud"])
+def test_the_planes_of_many_samples_are_where_exact_scores_put_them(layout):
+    X = LAYOUTS[layout](np.random.default_rng(3), 1500)
+    K = problems.rbf(3.0)(X, X)
+    dual = one_class(np.ones(1500), 0.5)
+    solution = polished(dual, Dense(K), loop.solve(dual, Dense(K), tol=1e-6), 1e-10)
+    assert np.count_nonzero(dual.beta(solution.multipliers)) > 600
+    exact = leave_one_out(dual, Dense(K), solution, exact=1500).scores
+    some, closed = leave_one_out(dual, Dense(K), solution), closed_form(dual, Dense(K), solution)
+    chance = np.ptp(np.quantile(exact, [0.5 - 0.013, 0.5 + 0.013])) / 2.0
+    off, was = (np.abs(dual.offsets(scores) - dual.offsets(exact)).max() for scores in (some.scores, closed.scores))
+    assert off <= 0.5 * chance
+    assert off <= was
+    assert off <= 3.0 * some.error
+
+
 def test_what_is_not_left_out_exactly_is_in_the_error(few_left_out):
     X = LAYOUTS["tiny clusters"](np.random.default_rng(3), 300)
     K = problems.rbf(3.0)(X, X)

@@ -185,7 +185,7 @@ class SupportVectorDetector(KernelDetector):
         parameters, boundary = self._statement()
         ended = f"{self.status_} after {counted(self.n_iter_, 'iteration')}"
         error = getattr(self, "loo_error_", 0.0)
-        how_nearly = f"to about {error:.2g}" if np.isfinite(error) else "nobody knows how nearly"
+        how_nearly = f"to about {error:.2g}" if np.isfinite(error) else "with an unknown error"
         estimated = f", estimated {how_nearly}" if error else ""
         lines = [
             f"{type(self).__name__}: {kernel} kernel{gamma}, {parameters}",

@@ -57,7 +57,7 @@ LARGE = 500
 # A face of more samples that the solver has not factored is not, where its neighbours tell enough.
 VAST = 2000
 # Of more samples than are left out exactly, so many support vectors are, and as many again if chance in their choice
-# moves a plane by more than this share of its standard error: 512 are off by a third of it in the root mean square.
+# moves a plane by more than this share of its standard error (`benchmarks/many_rows.py` has how far planes are off).
 SAMPLED, SETTLED = 512, 0.5
 # So many at least, and so many times samples at most: a path takes as long as there are samples.
 LEAST_SAMPLED, SAMPLED_WORK = 64, 2_000_000
@@ -165,8 +165,9 @@ def _exact_of_some(unlearning: Unlearning, closed: LeaveOneOut, held: IndexArray
     order = held[np.argsort(falls[held], kind="stable")]
     off, reach = np.zeros(dual.n_samples), np.zeros(dual.n_samples)
     known, good = np.zeros(dual.n_samples, dtype=bool), np.zeros(dual.n_samples, dtype=bool)
-    n_known = first = min(SAMPLED, max(LEAST_SAMPLED, SAMPLED_WORK // dual.n_samples))
-    while True:
+    first = min(SAMPLED, max(LEAST_SAMPLED, SAMPLED_WORK // dual.n_samples))
+    # The second time those between the first ones come.
+    for n_known in (first, 2 * first - 1):
         some = order[np.unique(np.linspace(0, len(order) - 1, min(n_known, len(order))).round().astype(np.intp))]
         new = some[~known[some]]
         for rows in pieces(len(new), 24 * dual.n_samples, PATHS_BYTES):
@@ -190,9 +191,8 @@ def _exact_of_some(unlearning: Unlearning, closed: LeaveOneOut, held: IndexArray
             planes = np.array([dual.offsets(part) for part in parts])
             unknown = 1.0 - len(donors) / len(order)
             errors = np.sqrt(unknown / PARTS) * planes.std(axis=0, ddof=1)
-        if n_known >= min(len(order), 2 * first) or (errors <= SETTLED * _standard_errors(dual, scores)).all():
+        if (errors <= SETTLED * _standard_errors(dual, scores)).all():
             break
-        n_known *= 2
     # Where a path did not arrive there are two estimates, what it came to and what others say, and its gap's bound on
     # what it came to. Those next to it that were not left out are as doubtful.
     nearest = some[np.searchsorted(falls[some], falls[order]).clip(0, len(some) - 1)]

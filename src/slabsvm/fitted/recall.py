@@ -216,7 +216,7 @@ def inexact(errors: FloatArray | float, within: FloatArray, weights: FloatArray,
         chance = float(groups.shares(accepted).std(ddof=1)) / math.sqrt(groups.count)
     if moved <= TELLING_ERROR * chance:
         return ""
-    how_far = f"by {moved:.1%} of new positives" if np.isfinite(errors).all() else "by nobody knows how much"
+    how_far = f"by {moved:.1%} of new positives" if np.isfinite(errors).all() else "by an unknown share"
     return (
         f"Leave-one-out scores are estimates here (loo_error_), so that the recall may be off {how_far}, where chance "
         f"makes {chance:.1%}. Put the threshold by rows that were held out: ConformalDetector(model, method='prefit') "

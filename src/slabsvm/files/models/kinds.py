@@ -12,7 +12,8 @@ import math
 import types
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, reduce
+from operator import or_
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -65,7 +66,7 @@ def kind_of(hint: Any) -> Kind:
     note: Any = next((one for one in notes if not isinstance(one, fields.Mark)), None)
     options = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
     if type(None) in options:
-        others: Any = Union[tuple(one for one in options if one is not type(None))]  # noqa: UP007  # | takes no tuple
+        others: Any = reduce(or_, (one for one in options if one is not type(None)))
         kind = kind_of(others if note is None else Annotated[others, note])
         return Optional(kind, for_training=fields.FOR_TRAINING in notes)
     if isinstance(note, Kind):
