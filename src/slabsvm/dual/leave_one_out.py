@@ -61,7 +61,7 @@ VAST = 2000
 SAMPLED, SETTLED = 512, 0.5
 # So many at least, and so many times samples at most: a path takes as long as there are samples.
 LEAST_SAMPLED, SAMPLED_WORK = 64, 2_000_000
-# How far others are off is carried over from so many on each side; that of as many parts of them shows its error.
+# How far others are off is carried over from so many on each side; so many parts of them, and draws, show its error.
 AROUND, PARTS = 8, 8
 # Where fewer are known exactly, they say nothing of the others.
 LEAST_ARRIVED = 4 * PARTS
@@ -156,70 +156,80 @@ def errors_of(dual: Dual, scores: FloatArray, samples: IndexArray, errors: Float
 def _exact_of_some(unlearning: Unlearning, closed: LeaveOneOut, held: IndexArray) -> LeaveOneOut:
     """Return exact scores of some support vectors, evenly spread, and of the others what these say of the closed form.
 
-    Samples are in the order of the fall that the closed form gives their scores: between them lie those of which it
-    says about the same. How far off it is, in units of the fall, the others take from one of those next to them. Twice
-    as many are left out where chance in their choice moves a plane by more than SETTLED of its standard error.
+    Support vectors are in the order of the fall that the closed form gives their scores. Twice as many are left out
+    where chance in their choice moves a plane by more than SETTLED of its standard error.
     """
-    dual, gram = unlearning.dual, unlearning.gram
+    dual = unlearning.dual
     falls = unlearning.solution.scores - closed.scores
     order = held[np.argsort(falls[held], kind="stable")]
-    off, reach = np.zeros(dual.n_samples), np.zeros(dual.n_samples)
-    known, good = np.zeros(dual.n_samples, dtype=bool), np.zeros(dual.n_samples, dtype=bool)
+    falls, size = falls[order], len(order)
+    # How far the closed form is off, by what a path came to, and how far that may be off where it did not arrive.
+    off, reach, known = np.zeros(size), np.zeros(size), np.zeros(size, dtype=bool)
+
+    def corrected(donors: IndexArray, seed: int = 0) -> FloatArray:
+        scores = closed.scores.copy()
+        scores[order] += _carried_over(falls, off, donors, seed)
+        return scores
+
     first = min(SAMPLED, max(LEAST_SAMPLED, SAMPLED_WORK // dual.n_samples))
     # The second time those between the first ones come.
-    for n_known in (first, 2 * first - 1):
-        some = order[np.unique(np.linspace(0, len(order) - 1, min(n_known, len(order))).round().astype(np.intp))]
-        new = some[~known[some]]
+    for number in (first, 2 * first - 1):
+        places = np.unique(np.linspace(0, size - 1, min(number, size)).round().astype(np.intp))
+        new = places[~known[places]]
         for rows in pieces(len(new), 24 * dual.n_samples, PATHS_BYTES):
-            part = new[rows]
-            found = unlearning.without([part[place : place + 1] for place in range(len(part))])
-            exact = found.scores[np.arange(len(part)), part] + found.changes @ dual.linear
-            arrived = found.exact
-            good[part[arrived]] = True
-            doubtful = ~arrived & ~np.isnan(found.gaps)
-            off[part[arrived | doubtful]] = (exact - closed.scores[part])[arrived | doubtful]
-            reach[part[doubtful]] = np.sqrt(2.0 * found.gaps[doubtful] * gram.diagonal[part[doubtful]])
+            some = order[new[rows]]
+            exact, reach[new[rows]] = _without_each(unlearning, some)
+            off[new[rows]] = exact - closed.scores[some]
         known[new] = True
-        donors = order[good[order]]
-        if len(donors) < min(LEAST_ARRIVED, len(order)):
+        donors = np.flatnonzero(known & (reach == 0.0))
+        if len(donors) < min(LEAST_ARRIVED, size):
             # Too few paths arrive to say anything of the others.
             return replace(closed, errors=np.inf)
-        scores = _carried_over(closed.scores, falls, off, order, donors)
-        errors = np.zeros(dual.n_planes)
-        if len(donors) < len(order):
-            parts = [_carried_over(closed.scores, falls, off, order, donors[part::PARTS]) for part in range(PARTS)]
-            planes = np.array([dual.offsets(part) for part in parts])
-            unknown = 1.0 - len(donors) / len(order)
-            errors = np.sqrt(unknown / PARTS) * planes.std(axis=0, ddof=1)
+        scores = corrected(donors)
+        # Chance is in who is left out, as parts of them show, and in which of them another takes after.
+        parts = [dual.offsets(corrected(donors[part::PARTS])) for part in range(PARTS)]
+        draws = [dual.offsets(corrected(donors, seed)) for seed in range(PARTS)]
+        unknown = 1.0 - len(donors) / size
+        errors = np.sqrt(unknown * np.var(parts, axis=0, ddof=1) / PARTS + np.var(draws, axis=0, ddof=1))
         if (errors <= SETTLED * _standard_errors(dual, scores)).all():
             break
-    # Where a path did not arrive there are two estimates, what it came to and what others say, and its gap's bound on
-    # what it came to. Those next to it that were not left out are as doubtful.
-    nearest = some[np.searchsorted(falls[some], falls[order]).clip(0, len(some) - 1)]
-    apart = np.minimum(reach, np.abs(scores - closed.scores - off))
-    doubts = np.where(good[order], 0.0, apart[np.where(known[order], order, nearest)])
-    doubtful = doubts > 0
+    # Where a path did not arrive there are two estimates, what it came to and what others say, and a bound on the error
+    # of the first. Those next to it that were not left out are as doubtful.
+    apart = np.where(known, np.minimum(reach, np.abs(scores[order] - closed.scores[order] - off)), 0.0)
+    doubts = apart[places[np.searchsorted(places, np.arange(size)).clip(0, len(places) - 1)]]
+    doubts[known] = apart[known]
+    doubtful = np.isfinite(doubts) & (doubts > 0)
     return LeaveOneOut(scores, closed.removed, errors + errors_of(dual, scores, order[doubtful], doubts[doubtful]))
 
 
-def _carried_over(
-    closed: FloatArray, falls: FloatArray, off: FloatArray, order: IndexArray, donors: IndexArray
-) -> FloatArray:
-    """Return the closed form's scores, corrected by how far it is off for donors, in the order of their falls.
+def _without_each(unlearning: Unlearning, samples: IndexArray) -> tuple[FloatArray, FloatArray]:
+    """Return the score of each sample without itself, and how far it may be off where its path did not arrive.
 
-    The others take that, as a share of the fall, from one at random of the donors next to them.
+    That is infinite where nothing that stays can take what leaves.
     """
-    scores = closed.copy()
-    scores[donors] += off[donors]
-    rest = order[~np.isin(order, donors)]
-    shares = np.divide(off, falls, out=np.zeros_like(off), where=falls != 0)
-    place = np.searchsorted(falls[donors], falls[rest])
-    place = place + np.random.default_rng(0).integers(-AROUND, AROUND, len(rest))
+    found = unlearning.without([samples[place : place + 1] for place in range(len(samples))])
+    scores = found.scores[np.arange(len(samples)), samples] + found.changes @ unlearning.dual.linear
+    bounds = np.sqrt(2.0 * found.gaps * unlearning.gram.diagonal[samples])
+    return scores, np.where(found.exact, 0.0, np.nan_to_num(bounds, nan=np.inf))
+
+
+def _carried_over(falls: FloatArray, off: FloatArray, donors: IndexArray, seed: int) -> FloatArray:
+    """Return how far the closed form is off for all samples, by how far it is for the donors, which are some of them.
+
+    Samples are in the order of their falls. The others take what it is off by, as a share of the fall, from one at
+    random of the donors next to them: of these the closed form says about the same.
+    """
+    rest = np.delete(np.arange(len(falls)), donors)
+    place = np.searchsorted(donors, rest) + np.random.default_rng(seed).integers(-AROUND, AROUND, len(rest))
     # Beyond the last donor they count back from it.
     place = np.where(place < 0, -1 - place, place)
     place = np.where(place >= len(donors), 2 * len(donors) - 1 - place, place).clip(0, len(donors) - 1)
-    scores[rest] += shares[donors[place]] * falls[rest]
-    return scores
+    taken = donors[place]
+    corrections = off.copy()
+    corrections[rest] = falls[rest] * np.divide(
+        off[taken], falls[taken], out=np.zeros(len(rest)), where=falls[taken] != 0
+    )
+    return corrections
 
 
 def _standard_errors(dual: Dual, scores: FloatArray) -> FloatArray:
