@@ -6,9 +6,9 @@ DIR has the tables of `tabular.py`. 1,500 rows of each that has more, and 4,000 
 standardised, where more than 1,000 are distinct. Every support vector is left out exactly, and the planes of these
 scores are the truth: "off" is the share of the rows whose exact scores other planes accept, less the share that the
 true ones do. The default fit leaves some 500 of them out, or twice that; "closed" is the closed form alone. "Beyond" is
-the share of fits whose planes accept other rows and are off by more than twice `loo_error_`. Fits with more than 2,000 free
-samples are not compared: their left-out scores are estimated from neighbours. Seconds are processor time of one thread,
-timed once.
+the share of fits whose planes accept other rows and are off by more than twice `loo_error_`. Fits with more than 2,000
+free samples are not compared: their left-out scores are estimated from neighbours. Seconds are processor time of one
+thread, timed once.
 """
 
 from __future__ import annotations
