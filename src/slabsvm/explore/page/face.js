@@ -39,9 +39,10 @@
      * Factor K_FF + lift A A', which is regular where the bordered matrix is, with a growing ridge where rounding asks.
      * @param {Float64Array} K of all samples
      * @param {number} [most] the largest ridge, as a share of the diagonal
+     * @param {number} [added] to the diagonal
      * @returns {boolean} whether it could be factored
      */
-    factor(K, most = 1) {
+    factor(K, most = 1, added = 0) {
       const { n } = this.dual, { samples } = this, f = samples.length;
       let diagonal = 0;
       for (const i of samples) diagonal += K[i * n + i] / f;
@@ -52,7 +53,7 @@
           const from = samples[i] * n, to = i * f;
           for (let j = 0; j <= i; j++) a[to + j] = K[from + samples[j]];
           for (const column of this.border) if (column[i]) addTo(a, to, column, this.lift, i + 1);
-          a[to + i] += ridge * this.lift;
+          a[to + i] += ridge * this.lift + added;
         }
         if (!cholesky(a, f)) continue;
         this.lower = a;

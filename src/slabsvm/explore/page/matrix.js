@@ -68,21 +68,6 @@
   }
 
   /**
-   * Return (L^-1)', whose row j holds column j of the inverse from place j on.
-   * @param {Float64Array} l
-   * @param {number} n
-   */
-  function invertedLower(l, n) {
-    const t = new Float64Array(n * n);
-    for (let j = 0; j < n; j++) {
-      const row = j * n;
-      t[row + j] = 1 / l[row + j];
-      for (let i = j + 1; i < n; i++) t[row + i] = -dot(l, i * n + j, t, row + j, i - j) / l[i * n + i];
-    }
-    return t;
-  }
-
-  /**
    * Solve a small system of equations by elimination.
    * @param {number[][]} a its rows, which are changed
    * @param {number[]} b
@@ -97,9 +82,9 @@
       [a[k], a[best]] = [a[best], a[k]];
       [x[k], x[best]] = [x[best], x[k]];
       for (let i = k + 1; i < n; i++) {
-        const factor = a[i][k] / a[k][k];
+        const row = a[i], above = a[k], factor = row[k] / above[k];
         if (factor === 0) continue;
-        for (let j = k; j < n; j++) a[i][j] -= factor * a[k][j];
+        for (let j = k; j < n; j++) row[j] -= factor * above[j];
         x[i] -= factor * x[k];
       }
     }
@@ -117,5 +102,5 @@
     return y;
   }
 
-  slab.matrix = { dot, cholesky, solveLower, solveUpper, invertedLower, solved, times };
+  slab.matrix = { dot, cholesky, solveLower, solveUpper, solved, times };
 })((globalThis.slabsvm ??= {}));

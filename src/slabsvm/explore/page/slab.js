@@ -79,7 +79,7 @@
     const dual = program(weights, parameters.nu_lower, parameters.nu_upper, parameters.epsilon);
     const solution = slab.solver.solve(dual, K, tol, startFrom(memory, dual, K, rows));
     const { beta, multipliers, scores } = solution.point;
-    const leftOut = parameters.offsets === "training" ? null : slab.leaveOneOut(dual, K, solution);
+    const leftOut = parameters.offsets === "training" ? null : slab.leaveOneOut(dual, K, solution, tol);
     const fit = planesOf({ parameters, rows, weights, kernel, K, dual, solution, leftOut });
     if (memory) {
       memory.clear();

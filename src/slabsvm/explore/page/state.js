@@ -200,7 +200,7 @@
         ...drawn(3, 110, (next) => [-0.7 + 0.8 * next(), 0.3 + 0.6 * next()]),
         ...drawn(5, 14, (next) => [2.6 + 0.16 * next(), -1.9 + 0.16 * next()]),
       ],
-      stranger: [2.6, -1.3], names, scales, view, parameters: { ...DEFAULTS, gamma: "scale", nu_lower: 0.05 },
+      stranger: [2.5, -1.5], names, scales, view, parameters: { ...DEFAULTS, gamma: "scale", nu_lower: 0.03 },
     }),
   };
 
