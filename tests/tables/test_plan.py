@@ -12,7 +12,7 @@ from slabsvm import TableEncoder
 from slabsvm.files import load, save
 from slabsvm.tables import TableError
 from slabsvm.tables.columns import cells_of, places_of
-from slabsvm.tables.plan import Rules, taken
+from slabsvm.tables.plan import Rules, many_texts, taken
 from slabsvm.tables.texts import number_of
 
 N = 60
@@ -218,3 +218,37 @@ def test_texts_of_which_other_objects_were_gaps_are_as_texts_beside_empty_cells(
 def test_the_least_whole_number_is_one():
     table = pd.DataFrame({"n": np.append(np.iinfo(np.int64).min, np.arange(59))})
     assert TableEncoder().fit(table).left_out_ == ()
+
+
+@pytest.mark.parametrize("many", ["all differ", "one twice", "words", "a few numbers", "a gap", "one twice at the end"])
+def test_many_texts_are_taken_by_their_first_rows_for_what_all_rows_say(many: str) -> None:
+    texts: list[str | None] = [f"SN-{number}" for number in range(12_000)]
+    if many == "one twice":
+        texts[5] = texts[4]
+    elif many == "one twice at the end":
+        texts[-1] = texts[-2]
+    elif many == "words":
+        texts = [f"the pump {text} leaks" for text in texts]
+    elif many == "a few numbers":
+        texts[:2] = ["12e5", "7"]
+    elif many == "a gap":
+        texts[-1] = None
+    frame = pd.DataFrame({"name": pd.Series(texts, dtype="str")})
+    by_first_rows = many_texts(frame, {"name": 0}, "name")
+    assert by_first_rows is not None
+    assert by_first_rows == taken(cells_of(frame, {"name": 0}, "name"), Rules())
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        [f"{number},5" for number in range(2000)],
+        ["-", *(f"1.{number:03}.000,5" for number in range(2000))],
+        pd.date_range("2024-01-01", periods=2000, freq="7min").strftime("%Y-%m-%d %H:%M").tolist(),
+        ["a", "b"] * 1000,
+        ["7", *(f"SN-{number}" for number in range(10_000)), *["7"] * 20_000],
+    ],
+)
+def test_numbers_times_and_categories_are_not_taken_by_their_first_rows(texts: list[str]) -> None:
+    frame = pd.DataFrame({"name": pd.Series(texts, dtype="str")})
+    assert many_texts(frame, {"name": 0}, "name") is None

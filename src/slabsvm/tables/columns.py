@@ -301,11 +301,10 @@ def cells_of(table: Any, places: Mapping[str, int], name: str) -> Cells:
     column = table[table.columns[places[name]]]
     if getattr(column.dtype, "kind", "") in NUMERIC and isinstance(column.dtype, np.dtype):
         return _cells(name, column.to_numpy())
-    said = str(column.dtype)
-    if said.startswith("str") and hasattr(column, "factorize"):
-        # pandas' texts tell their levels in no time.
+    if is_text(column):
         codes, levels = column.factorize()
         return Cells(name, codes.astype(np.intp), codes < 0, np.asarray(levels.to_numpy(), dtype=object))
+    said = str(column.dtype)
     gaps = column.isna() if hasattr(column, "isna") else column.is_null()
     if said.startswith("datetime64") and hasattr(column, "dt"):
         # Of pandas with a zone: the clock that wrote them counts.
@@ -316,6 +315,11 @@ def cells_of(table: Any, places: Mapping[str, int], name: str) -> Cells:
         values = np.array(column.to_list(), dtype=object)
     found = _cells(name, values, np.asarray(gaps.to_numpy(), dtype=bool))
     return replace(found, categorical=said.startswith(("category", "Categorical", "Enum")))
+
+
+def is_text(column: Any) -> bool:
+    """Return whether a column is one of pandas' texts, which hold nothing but texts and gaps."""
+    return str(column.dtype).startswith("str") and hasattr(column, "factorize")
 
 
 def _cells(name: str, values: npt.NDArray[Any], gaps: BoolArray | None = None) -> Cells:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -12,8 +12,20 @@ import numpy as np
 import numpy.typing as npt
 
 from slabsvm.runtime.caller import counted
-from slabsvm.tables.columns import LAST_EXACT, Categories, Cells, Column, Described, Numbers, TableError, quoted, shown
-from slabsvm.tables.texts import MOST_NUMBERS, writing_of
+from slabsvm.tables.columns import (
+    LAST_EXACT,
+    Categories,
+    Cells,
+    Column,
+    Described,
+    Numbers,
+    TableError,
+    cells_of,
+    is_text,
+    quoted,
+    shown,
+)
+from slabsvm.tables.texts import MOST_NUMBERS, none_are_numbers, writing_of
 from slabsvm.tables.times import PARTS, Times, looks_like_times
 
 # Of new rows more than this share would have a text that was never seen: then texts are no categories.
@@ -27,6 +39,8 @@ NAMES_OF_IDENTIFIERS = re.compile(
 # Identifiers have no more words.
 MOST_WORDS = 2
 FIRST = 100
+# In so many rows more than MOST_LEVELS texts are looked for before all rows are read.
+FIRST_ROWS = 10 * MOST_LEVELS
 
 
 @dataclass(frozen=True)
@@ -177,11 +191,42 @@ def _categories(cells: Cells, *, kept: bool) -> Column | LeftOut:
         )
     if kept or not (many or (counts == 1).sum() > MOST_UNSEEN * counts.sum()):
         return Categories.learned(cells)
-    names = all(len(text.split()) <= MOST_WORDS for text in levels[:FIRST])
-    taken_for = "identifier" if names and (counts == 1).all() else "text"
-    return LeftOut(
-        cells.name, int(cells.missing.sum()), taken_for, _examples(levels), "" if many else "--keep takes it"
-    )
+    why = "" if many else "--keep takes it"
+    return _names_or_text(cells, int(cells.missing.sum()), unique=bool((counts == 1).all()), why=why)
+
+
+def _names_or_text(first: Cells, n_missing: int, *, unique: bool, why: str) -> LeftOut:
+    """Return identifiers, or free text, by their first cells and whether all of them differ."""
+    levels = first.present
+    taken_for = "identifier" if unique and _are_names(levels) else "text"
+    return LeftOut(first.name, n_missing, taken_for, _examples(levels), why)
+
+
+def _are_names(levels: Iterable[str]) -> bool:
+    return all(len(text.split()) <= MOST_WORDS for text in islice(levels, FIRST))
+
+
+def many_texts(table: Any, places: Mapping[str, int], name: str) -> LeftOut | None:
+    """Return what a column is taken for whose first rows already hold too many texts for categories, None for others.
+
+    The answer is that of `taken`, without the time to tell all texts of the column apart.
+    """
+    if not hasattr(table, "iloc") or not is_text(column := table.iloc[:, places[name]]):
+        return None
+    first = cells_of(table.iloc[:FIRST_ROWS], places, name)
+    levels = first.present.tolist()
+    if len(levels) <= MOST_LEVELS or looks_like_times(levels) or writing_of(levels, first.counts()) is not None:
+        return None
+    numbers = not none_are_numbers(levels)
+    unique = (numbers or _are_names(levels)) and bool((first.counts() == 1).all()) and _all_differ(column)
+    # Where texts repeat, those of the first that are numbers may be most.
+    return None if numbers and not unique else _names_or_text(first, int(column.isna().sum()), unique=unique, why="")
+
+
+def _all_differ(column: Any) -> bool:
+    texts = column.dropna().array
+    # Serial numbers mostly ascend, and neighbours are compared in a tenth of the time.
+    return bool((texts[:-1] < texts[1:]).all()) or len(texts.unique()) == len(texts)
 
 
 def _examples(texts: Iterable[str]) -> str:

@@ -66,6 +66,11 @@ def is_yes_no(levels: Collection[str]) -> bool:
     return frozenset(level.strip().lower() for level in levels) in PAIRS
 
 
+def none_are_numbers(levels: Sequence[str]) -> bool:
+    """Return whether `writing_of` finds no number by these first texts, however often each is there."""
+    return not any(number_of(text, writing) is not None for text in levels[:FIRST] for writing in WRITINGS)
+
+
 def writing_of(levels: Sequence[str], counts: npt.NDArray[np.intp]) -> str | None:
     """Return the writing in which most texts are numbers, each there so many times; None where they are not most.
 
