@@ -1,7 +1,7 @@
 """How well the one-class models rank, decide and keep their recall on 81 tables, beside what a reviewer asks for.
 
     python benchmarks/tabular.py --data DIR [--only WORD] [--jobs N]
-    python benchmarks/tabular.py --read [--page docs/developers/tabular.md] [--picture docs/results/tabular.svg]
+    python benchmarks/tabular.py --read [--page docs/results/tabular.md] [--picture docs/results/tabular.svg]
 
 DIR/tabular holds tables as NAME.npz: `train` (normal rows), `test` and `test_is_normal`. A case is a method on a table,
 labelled "rivals, kNN: adbench-letter"; our own are "ours, ..." and "auto, ...". AutoSlabSVM without some of its

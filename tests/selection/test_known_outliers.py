@@ -59,12 +59,12 @@ def test_outliers_like_the_known_ones_are_told_and_the_recall_is_kept(plain, mod
 
 
 def test_the_recall_of_new_positives_is_kept_on_average_whatever_the_number_of_labels():
+    counts = np.repeat([1, 5, 25], 6)
     recalls = [
-        (AutoSlabSVM().fit(normal(200, seed), known_outliers=outliers(k, seed)).predict(NEW) == 1).mean()
-        for k in (1, 5, 25)
-        for seed in range(10, 14)
+        (AutoSlabSVM().fit(normal(200, 10 + draw), known_outliers=outliers(k, draw)).predict(NEW) == 1).mean()
+        for draw, k in enumerate(counts)
     ]
-    # One model of 200 rows has a deviation of .021, twelve of .006.
+    # One model of 200 rows has a deviation of .021, eighteen of other rows each have .005.
     assert np.mean(recalls) == pytest.approx(0.9, abs=0.015)
 
 
@@ -129,16 +129,20 @@ def test_a_known_outlier_among_the_rows_is_a_warning():
 
 @pytest.mark.parametrize("rows", [60, 450])
 def test_known_positives_are_learned_and_judge_nothing(rows):
-    good, strange = X[:rows], np.random.default_rng(4).normal([4.0, 0, 0, 0], 0.2, size=(20, 4))
-    taught = AutoSlabSVM().fit(good, known_outliers=Z, known_positives=strange)
-    untaught = AutoSlabSVM().fit(good, known_outliers=Z)
-    assert taught.loo_scores_.shape == (rows,)
-    assert taught.n_samples_fit_ == rows
-    assert taught.score_samples(strange + 0.05).mean() > untaught.score_samples(strange + 0.05).mean() + 1
-    assert (taught.predict(NEW) == 1).mean() == pytest.approx((untaught.predict(NEW) == 1).mean(), abs=0.04)
+    strange, moved = np.random.default_rng(4).normal([4.0, 0, 0, 0], 0.2, size=(20, 4)), []
+    for seed in range(4):
+        good = normal(rows, seed)
+        taught = AutoSlabSVM().fit(good, known_outliers=Z, known_positives=strange)
+        untaught = AutoSlabSVM().fit(good, known_outliers=Z)
+        assert taught.loo_scores_.shape == (rows,)
+        assert taught.n_samples_fit_ == rows
+        assert taught.score_samples(strange + 0.05).mean() > untaught.score_samples(strange + 0.05).mean() + 1
+        # Had they a say, 20 strange rows of 470 would make the threshold more lenient.
+        assert taught.expected_recall_ == pytest.approx(untaught.expected_recall_, abs=1e-9)
+        moved.append((taught.predict(NEW) == 1).mean() - (untaught.predict(NEW) == 1).mean())
+    # Of 60 rows one draw's has a deviation of .02.
+    assert abs(np.mean(moved)) < 0.03
     joined = AutoSlabSVM().fit(np.concatenate([good, strange]))
-    # Had they a say, 20 strange rows of 470 would make the threshold more lenient.
-    assert taught.expected_recall_ == pytest.approx(untaught.expected_recall_, abs=1e-9)
     assert joined.loo_scores_.shape == (rows + 20,)
 
 

@@ -20,12 +20,13 @@ from slabsvm.data.passes import Local
 from slabsvm.detectors.base import Detector, checked_rows, parameters
 from slabsvm.detectors.one_class_svm import OneClassSVM
 from slabsvm.ensemble.asking import worth_labelling
-from slabsvm.ensemble.combination import Combination, CombinedModel, Member, ranked, standardised, viewed
+from slabsvm.ensemble.combination import Combination, CombinedModel, Member, standardised, viewed
 from slabsvm.ensemble.dependence import DependenceDetector
 from slabsvm.ensemble.held_out import FOLDS, few_rows, scores_by_folds, thinned
 from slabsvm.ensemble.known import SHARE, OutlierClassifier, joined, labelled
 from slabsvm.ensemble.members import Role, left_out_scores, some_groups, some_of
 from slabsvm.ensemble.neighbours import NeighboursDetector
+from slabsvm.ensemble.normal_scores import NormalScores
 from slabsvm.ensemble.sampled import Drawn, Sample
 from slabsvm.ensemble.surprise import Shares, Surprise
 from slabsvm.fitted.explanation import Explanation
@@ -44,13 +45,18 @@ from slabsvm.selection.thresholds import by_left_out, by_others
 
 # Fewer rows are refused.
 LEAST_ROWS = 10
-# How many distinct rows a one-class SVM, the neighbours, and the neighbours in some of the features learn at most. The
-# more the better; benchmarks/auto.py says by how much, and what it costs.
-SVM_ROWS = 2000
+# How many distinct rows the neighbours, and the neighbours in some of the features learn at most. The more the better.
 NEIGHBOUR_ROWS = 4000
 BAG_ROWS = 500
-# Of more features than these, neighbours learn as many rows as a one-class SVM: with m rows in d dimensions the nearest
-# is at a distance that falls as m^(-1/d), which of half the rows is less than .2 % more.
+# A one-class SVM of 2,000 ranks and decides no better on the 81 tables, and the fit takes twice as long. Up to 1,000,
+# all of its left-out scores are exact at little cost.
+SVM_ROWS = 1000
+# Of 250 the dependences rank no better, at two thirds more time for each row that is scored.
+DEPENDENCE_ROWS = 150
+# So many rows the classifier of known outliers learns, and all members where folds leave groups out.
+SOME_ROWS = 2000
+# And the neighbours of more features than these: with m rows in d dimensions the nearest is at a distance that falls as
+# m^(-1/d), which of half the rows is less than .2 % more.
 MANY_FEATURES = 400
 # In each view so many bags, of one in so many features.
 BAGS = 3
@@ -62,12 +68,13 @@ class AutoSlabSVM(WithProgress, Detector):
     """Detector without a parameter to choose: the mean of what one-class SVMs, neighbours and dependences say.
 
     Features are seen in two views: standardised, and as normal scores (`NormalScores`), which heavy tails and repeated
-    values do not distort. In each view a one-class SVM (the slab SVM with epsilon=0) and the nearest neighbours learn
-    all features, and three more neighbours a third of them each. In the view of normal scores, `DependenceDetector`
-    learns how features depend on each other. A member's score has a p-value among its left-out scores; minus its
-    logarithm is the member's surprise, and the mean surprise of all, with its sign changed, is the score: 0 is the
-    most normal, -1 is usual, and rows are rejected from some -2 on, by a threshold that keeps the recall. Members
-    count alike, the bags of a view together as one. docs/results/tabular.md has the measurements.
+    values do not distort. In each view the nearest neighbours learn all features, and three more neighbours a third of
+    them each. In the view of normal scores, where one bandwidth suits all features, a one-class SVM (the slab SVM with
+    epsilon=0) learns all of them, and `DependenceDetector` how they depend on each other. A member's score has a
+    p-value among its left-out scores; minus its logarithm is the member's surprise, and the mean surprise of all, with
+    its sign changed, is the score: 0 is the most normal, -1 is usual, and rows are rejected from some -2 on, by a
+    threshold that keeps the recall. Members count alike, the bags of a view together as one. docs/results/tabular.md
+    has the measurements.
 
     Sparse rows are learned as they are, by a one-class SVM and neighbours. A feature that is constant in what is
     learned keeps its own unit.
@@ -83,8 +90,8 @@ class AutoSlabSVM(WithProgress, Detector):
         Of more rows the members learn so many, or half of them if that is less, and the threshold is put by all others,
         which they have not learned: in two passes over arrays, memory-mapped arrays and CSR matrices where they are,
         and over Dask arrays on their workers (docs/results/large-data.md). None: no limit. Of these rows a one-class
-        SVM learns 2,000 at most, neighbours 4,000 (2,000 of more than 400 features) or, of a third of the features,
-        500, and the dependences 250; all others are scored, so that each row has a left-out score. Of rows in groups
+        SVM learns 1,000 at most, neighbours 4,000 (2,000 of more than 400 features) or, of a third of the features,
+        500, and the dependences 150; all others are scored, so that each row has a left-out score. Of rows in groups
         whole groups are drawn, of about so many rows, and 30 groups at least; all rows of the others are scored as
         those of new groups are. Of fewer than 200 groups (or than five for each feature), which folds leave out, 2,000
         rows are learned, a share of each.
@@ -423,13 +430,13 @@ class AutoSlabSVM(WithProgress, Detector):
             self._warn_of_few(judges)
         steps = Steps(self.progress, 0.0)
         # Of few groups, which folds leave out, some rows are learned: folds score all.
-        learned = thinned(training, SVM_ROWS) if n_folds else training
+        learned = thinned(training, SOME_ROWS) if n_folds else training
         combination, scores = self._combined(learned, lambda done, each: steps.fitted(done, each * (1 + n_folds)))
         (rows, masses), each = training.counted, len(combination.members)
         if n_folds:
             scores = scores_by_folds(
                 training,
-                lambda others: self._combined(thinned(others, SVM_ROWS))[0],
+                lambda others: self._combined(thinned(others, SOME_ROWS))[0],
                 lambda done: steps.fitted(each * (1 + done), each * (1 + n_folds)),
             )
         if self.offsets == "training":
@@ -471,7 +478,10 @@ class AutoSlabSVM(WithProgress, Detector):
 
         fitted is told of each member, and of how many.
         """
-        views = [None] if sp.issparse(training.X) else [standardised(training), ranked(training)]
+        views: list[Any] = [None]
+        if not sp.issparse(training.X):
+            ranks = NormalScores().fit(training.samples, sample_weight=training.distinct.weights)
+            views = [standardised(training), ranks]
         # Without groups, a row of each distinct sample stands for all of its copies.
         rows = [viewed(view, training.samples if training.groups is None else training.X) for view in views]
         masses = training.counted[1]
@@ -497,17 +507,17 @@ class AutoSlabSVM(WithProgress, Detector):
         varying = np.flatnonzero((samples != samples[0]).any(axis=0)) if n_views > 1 else np.empty(0, dtype=np.intp)
         n_bags, depends = (min(BAGS, len(varying)) if len(varying) > 1 else 0), len(varying) > 1
         of_classifier = 0.0 if training.outliers is None else SHARE
-        share = (1.0 - of_classifier) / (n_views * (2 + (n_bags > 0)) + depends)
+        share = (1.0 - of_classifier) / (1 + n_views * (1 + (n_bags > 0)) + depends)
         if training.groups is None:
             some = partial(some_of, n_samples)
         else:
             order = np.random.default_rng(self._seed()).permutation(training.groups.count)
             some = partial(some_groups, training.groups, order)
         width = max(1, round(len(varying) / ONE_IN))
-        neighbour_rows = NEIGHBOUR_ROWS if samples.shape[1] <= MANY_FEATURES else SVM_ROWS
+        neighbour_rows = NEIGHBOUR_ROWS if samples.shape[1] <= MANY_FEATURES else SOME_ROWS
+        svm = OneClassSVM(cache_size=self.cache_size, n_jobs=self.n_jobs)
+        yield Role(svm, n_views - 1, None, share, some(SVM_ROWS))
         for view in range(n_views):
-            svm = OneClassSVM(cache_size=self.cache_size, n_jobs=self.n_jobs)
-            yield Role(svm, view, None, share, some(SVM_ROWS))
             yield Role(NeighboursDetector(), view, None, share, some(neighbour_rows))
             order = generator.permutation(varying)
             for bag in range(n_bags):
@@ -515,11 +525,11 @@ class AutoSlabSVM(WithProgress, Detector):
                 rows = some(BAG_ROWS, n_bags * view + bag)
                 yield Role(NeighboursDetector(), view, columns, share / n_bags, rows)
         if depends:
-            dependence = DependenceDetector(random_state=int(generator.integers(2**31)))
+            dependence = DependenceDetector(max_samples=DEPENDENCE_ROWS, random_state=int(generator.integers(2**31)))
             yield Role(dependence, n_views - 1, None, share, some(len(training.weights)))
         if training.outliers is not None:
             classifier = OutlierClassifier(classifier=self.classifier, random_state=int(generator.integers(2**31)))
-            yield Role(classifier, n_views - 1, None, of_classifier, some(SVM_ROWS))
+            yield Role(classifier, n_views - 1, None, of_classifier, some(SOME_ROWS))
 
     def _seed(self) -> int:
         return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))

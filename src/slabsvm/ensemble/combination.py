@@ -195,11 +195,6 @@ def standardised(training: Training) -> StandardScaler:
     return StandardScaler().fit(training.samples, sample_weight=training.distinct.weights)
 
 
-def ranked(training: Training) -> NormalScores:
-    """Return the normal scores of dense rows."""
-    return NormalScores().fit(training.samples, sample_weight=training.distinct.weights)
-
-
 def viewed(view: Any, X: Any) -> Any:
     """Return a view of rows; values that overflow become the largest of their type."""
     if view is None:

@@ -243,7 +243,10 @@ class DependenceDetector(Detector):
             residuals = regressions.residuals(X)
             if self.offsets == "leave-one-out":
                 learned = slice(len(regressions.samples))
-                residuals[learned] = _left_out(regressions, inverses, training.counts[learned])
+                counts, solutions = training.counts[learned], zip(regressions.coefficients, inverses, strict=True)
+                residuals[learned] = np.column_stack(
+                    [RIDGE * a / (counts - 1.0 + RIDGE * np.diagonal(C) / counts) for a, C in solutions]
+                )
         else:
             Z = regressions.standardised(training.X[rows].astype(np.float64, copy=False))
             residuals = _without_groups(regressions, inverses, Z, training.groups)
@@ -339,16 +342,6 @@ def _inverse(A: FloatArray) -> FloatArray:
     assert not failed, "the ridge makes the matrix positive definite"
     inverse, _ = lapack.dpotri(factor, lower=False, overwrite_c=True)
     return np.asarray(np.triu(inverse) + np.triu(inverse, 1).T)
-
-
-def _left_out(regressions: Regressions, inverses: list[FloatArray], counts: FloatArray) -> FloatArray:
-    """Return the residuals of learned samples without one of their copies, (m, t)."""
-    return np.column_stack(
-        [
-            RIDGE * a / (counts - 1.0 + RIDGE * np.diagonal(C) / counts)
-            for a, C in zip(regressions.coefficients, inverses, strict=True)
-        ]
-    )
 
 
 def _without_groups(regressions: Regressions, inverses: list[FloatArray], Z: FloatArray, groups: Groups) -> FloatArray:

@@ -159,10 +159,15 @@ class OutlierClassifier(OutlierMixin, BaseEstimator):
         y : (n_samples,) array
         sample_weight : (n_samples,) array, default=None
         """
+        from sklearn.ensemble import ExtraTreesClassifier
+
+        trees = ExtraTreesClassifier(
+            N_TREES, min_samples_leaf=LEAST_LEAF, max_features=0.5, random_state=self.random_state
+        )
         y, weights = np.asarray(y), np.ones(len(y)) if sample_weight is None else np.array(sample_weight)
         for label in (-1, 1):
             weights[y == label] *= 0.5 * len(y) / weights[y == label].sum()
-        fitted = clone(_default(self.random_state) if self.classifier is None else self.classifier)
+        fitted = clone(trees if self.classifier is None else self.classifier)
         weighs = {"sample_weight": weights} if has_fit_parameter(fitted, "sample_weight") else {}
         fitted.fit(_single(X), y, **weighs)
         self.n_features_in_, self.offset_ = X.shape[1], 0.0
@@ -205,11 +210,11 @@ class OutlierClassifier(OutlierMixin, BaseEstimator):
 
 
 def left_out(
-    detector: OutlierClassifier, rows: Any, outliers: Any, weights: FloatArray, numbers: IndexArray
+    detector: OutlierClassifier, rows: Any, outliers: Any, weights: FloatArray, groups: IndexArray | None
 ) -> FloatArray:
     """Fit a member to positives and outliers; return what each positive, (n,), scores where it was not learned.
 
-    Positives of the same number leave together.
+    Positives of the same group leave together.
     """
 
     def learned(model: OutlierClassifier, some: Any) -> OutlierClassifier:
@@ -218,7 +223,7 @@ def left_out(
         y = np.repeat([1, -1], [X.shape[0] - n, n])
         return model.fit(sp.csr_array(X) if sp.issparse(X) else X, y, np.append(weights[some], np.ones(n)))
 
-    scores, fold = np.empty(rows.shape[0]), numbers % FOLDS
+    scores, fold = np.empty(rows.shape[0]), (np.arange(rows.shape[0]) if groups is None else groups) % FOLDS
     for number in np.unique(fold):
         out = fold == number
         scores[out] = learned(clone(detector), np.flatnonzero(~out)).score_samples(rows[out])
@@ -255,12 +260,6 @@ def joined(training: Training, positives: Any) -> Training:
     names = None if training.names is None else np.append(training.names, count + np.arange(n))
     groups = None if names is None else groups_of(names, distinct, weights)
     return replace(training, X=X, weights=weights, distinct=distinct, groups=groups, judges=training)
-
-
-def _default(seed: int) -> Any:
-    from sklearn.ensemble import ExtraTreesClassifier
-
-    return ExtraTreesClassifier(N_TREES, min_samples_leaf=LEAST_LEAF, max_features=0.5, random_state=seed)
 
 
 def _said(classifier: Any, X: Any) -> FloatArray:

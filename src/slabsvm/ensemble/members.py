@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from slabsvm.data.groups import Groups
-from slabsvm.detectors.base import Detector
 from slabsvm.detectors.one_class_svm import OneClassSVM
 from slabsvm.ensemble.known import OutlierClassifier, left_out
 from slabsvm.fitted.training import Training
@@ -33,50 +32,33 @@ class Role:
 
 
 def left_out_scores(role: Role, rows: Any, training: Training, outliers: Any) -> FloatArray:
-    """Fit a member to a view's rows, and return what each of what is `counted` scores without itself, (p,)."""
-    detector = role.detector
+    """Fit a member to a view's rows, and return what each of what is `counted` scores without itself, (p,).
+
+    rows are those of distinct samples, or all where they come in groups.
+    """
+    detector, groups, names = role.detector, training.groups, training.names
     rows = rows if role.columns is None else np.take(rows, role.columns, axis=1)
-    if training.groups is not None:
-        return _of_groups(role, rows, training, training.groups, outliers)
-    # A single one is given twice, which is no other problem.
-    some = role.rows if len(role.rows) > 1 else np.zeros(2, dtype=np.intp)
-    weights = training.distinct.weights[some]
-    if isinstance(detector, OutlierClassifier):
-        own = left_out(detector, rows[some], outliers, weights, np.arange(len(some)))
+    if groups is None or names is None:
+        weights, judged, leaving = training.distinct.weights, np.arange(rows.shape[0]), None
+        # A single one is given twice, which is no other problem.
+        some = role.rows if len(role.rows) > 1 else np.zeros(2, dtype=np.intp)
     else:
-        own = _as_part(detector, rows[some], weights)
-    if isinstance(detector, OneClassSVM | OutlierClassifier):
+        weights, judged = training.weights, groups.representatives
+        some = np.flatnonzero(np.isin(names, role.rows))
+        leaving = names[some]
+    if isinstance(detector, OutlierClassifier):
+        own = left_out(detector, rows[some], outliers, weights[some], leaving)
+    else:
+        detector.fit_training(detector.training(rows[some], weights[some], leaving), part=True)
+        own = detector.loo_scores_
+    if groups is None and isinstance(detector, OneClassSVM | OutlierClassifier):
         # Its left-out scores are without all copies of a row; a new row that repeats one scores as this does.
         own = np.where(training.counts[some] > 1, detector.score_samples(rows[some]), own)
-    scores = np.empty(rows.shape[0])
-    scores[some] = own
-    others = np.ones(len(scores), dtype=bool)
-    others[some] = False
+    scores, learned = np.empty(rows.shape[0]), np.zeros(rows.shape[0], dtype=bool)
+    scores[some], learned[some] = own, True
+    scores, others = scores[judged], ~learned[judged]
     if others.any():
-        scores[others] = detector.score_samples(rows[others])
-    return scores
-
-
-def _as_part(detector: Detector, X: Any, weights: FloatArray, groups: Any = None) -> FloatArray:
-    """Fit a member to rows, and return their left-out scores, (n,)."""
-    detector.fit_training(detector.training(X, weights, groups), part=True)
-    return detector.loo_scores_
-
-
-def _of_groups(role: Role, rows: Any, training: Training, groups: Groups, outliers: Any) -> FloatArray:
-    """Fit a member to some groups, and return what each of what is `counted` scores without its own, (p,)."""
-    names, detector = training.names, role.detector
-    assert names is not None
-    some = np.flatnonzero(np.isin(names, role.rows))
-    own = np.full(len(names), np.nan)
-    if isinstance(detector, OutlierClassifier):
-        own[some] = left_out(detector, rows[some], outliers, training.weights[some], names[some])
-    else:
-        own[some] = _as_part(detector, rows[some], training.weights[some], names[some])
-    scores = own[groups.representatives]
-    others = np.flatnonzero(~np.isin(groups.numbers, role.rows))
-    if len(others):
-        scores[others] = detector.score_samples(rows[groups.representatives[others]])
+        scores[others] = detector.score_samples(rows[judged[others]])
     return scores
 
 

@@ -6,7 +6,6 @@ where the solver begins. It stops at the same certificate, within tol of the obj
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Annotated, Any, ClassVar, Self
@@ -239,11 +238,13 @@ class WindowedDetector(OutlierMixin, Wrapping):
 
     def score_samples(self, X: Any) -> FloatArray:
         """Return how normal each row is, shape (n_samples,): the larger the more normal."""
-        return self._asked(X, lambda model, rows: model.score_samples(rows))
+        check_is_fitted(self)
+        return self.estimator_.score_samples(self._checked(X, reset=False))
 
     def decision_function(self, X: Any) -> FloatArray:
         """Return ``score_samples(X) - offset_``, shape (n_samples,): >= 0 for rows that are accepted."""
-        return self._asked(X, lambda model, rows: model.decision_function(rows))
+        check_is_fitted(self)
+        return self.estimator_.decision_function(self._checked(X, reset=False))
 
     def predict(self, X: Any) -> npt.NDArray[np.intp]:
         """Return +1 for each row that is accepted and -1 for each that is not, shape (n_samples,)."""
@@ -274,10 +275,6 @@ class WindowedDetector(OutlierMixin, Wrapping):
         answers, kept = self.predict(X), self._kept()
         answers[kept.numbers] = predict_learned(self.estimator_, kept.X)
         return answers
-
-    def _asked(self, X: Any, answer: Callable[[SupportVectorDetector, Any], FloatArray]) -> FloatArray:
-        check_is_fitted(self)
-        return answer(self.estimator_, self._checked(X, reset=False))
 
     def _checked(self, X: Any, *, reset: bool) -> Any:
         return checked_rows(self, X, reset=reset, least=FEWEST)

@@ -201,7 +201,9 @@ def _(detector: AutoSlabSVM, rows: Tensor) -> Outputs:
     views = [view_of(view, rows) for view in combination.views]
     for number in range(len(views)):
         models: list[Any] = [member.detector.model_ for member in combination.members if member.is_kernel_of(number)]
-        share_samples([model.expansion for model in models if isinstance(model.expansion, Expansion)], rows.graph)
+        expansions = [model.expansion for model in models if isinstance(model.expansion, Expansion)]
+        if expansions:
+            share_samples(expansions, rows.graph)
     total = None
     for member in combination.members:
         view = views[member.view]
