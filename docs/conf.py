@@ -59,6 +59,11 @@ MOVED = {
     "developers/model-files": "reference/model-files",
     "developers/pascal-voc": "results/pascal-voc",
     "developers/performance": "results/performance",
+    "developers/tabular": "results/tabular",
+    "developers/offsets": "results/offsets",
+    "developers/large-data": "results/large-data",
+    "developers/choosing-parameters": "results/choosing-parameters",
+    "developers/open-set": "results/open-set",
     "developers/reproduction": "results/reproduction",
     "results/monitoring": "results/drift",
 }

@@ -26,7 +26,7 @@ PAGES = {
     "offsets": "results/offsets.md",
     "openset": "results/open-set.md",
     "score_csv": "how-to/command-line.md",
-    "tabular": "developers/tabular.md",
+    "tabular": "results/tabular.md",
     "updates": "results/new-rows.md",
 }
 

@@ -165,7 +165,9 @@ def test_the_readme_is_at_most_a_screen_and_a_half():
 
 @pytest.mark.parametrize("name", READ)
 def test_the_page_uses_the_glossarys_words(name):
-    prose = re.sub(r"```.*?```|`[^`]*`", "", (DOCS / f"{name}.md").read_text(encoding="utf-8"), flags=re.DOTALL)
+    # Tables of records name data sets as their authors did.
+    left_out = r"```.*?```|`[^`]*`|<!-- tables -->.*?<!-- end of tables -->"
+    prose = re.sub(left_out, "", (DOCS / f"{name}.md").read_text(encoding="utf-8"), flags=re.DOTALL)
     assert not re.findall(r"hyperplane|inlier|anomal\w+|novelty|cut-?off", prose, flags=re.IGNORECASE)
 
 

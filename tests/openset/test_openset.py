@@ -479,7 +479,7 @@ def test_a_cluster_learns_the_same_models(known, cluster):
 
 
 def test_the_example_of_a_cluster_runs_as_a_script(tmp_path):
-    page = (Path(__file__).parents[2] / "docs" / "developers" / "open-set.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "results" / "open-set.md").read_text(encoding="utf-8")
     (example,) = (code for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "Client()" in code)
     script = tmp_path / "script.py"
     script.write_text(
