@@ -15,7 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 
 import slabsvm
 from slabsvm import LabelFreeSearchCV, OneClassSVM, SlabCollapseWarning
-from slabsvm.detectors.base import Detector, nu_quantile, parameters
+from slabsvm.detectors.base import Detector, parameters
+from slabsvm.dual.program import weighted_quantile
 from slabsvm.fitted.model import Model, rounding_of
 from slabsvm.fitted.training import Training
 from slabsvm.selection import Criterion
@@ -140,7 +141,9 @@ class EllipsoidDetector(Detector):
         found = Ellipsoid(offset=0.0, rounding=0.0, loo_scores=None, mean=mean, variance=variance)
         scores = found.scores(rows)
         rounding = rounding_of(float(np.abs(scores).max()))
-        return replace(found, offset=nu_quantile(scores, training.distinct, self.nu) - rounding, rounding=rounding)
+        return replace(
+            found, offset=weighted_quantile(scores, training.distinct.weights, self.nu) - rounding, rounding=rounding
+        )
 
     def _diagnosis(self) -> str:
         return "All samples are one point." if self.model_.variance.max() <= 1e-12 else ""

@@ -54,20 +54,6 @@ def is_finite(model: OneClassSlabSVM, X) -> bool:
     return bool(np.isfinite(numbers).all() and np.isfinite(model.decision_function(X)).all())
 
 
-@pytest.mark.warns("Rows that exceed the training rows", cases=["chi2", "intersection"])
-@pytest.mark.parametrize("kernel", ["rbf", "linear", *ADDITIVE])
-@pytest.mark.parametrize(("value", "word"), [(np.nan, "NaN"), (np.inf, "infinity"), (-np.inf, "infinity")])
-def test_values_that_are_no_numbers_are_refused(kernel, value, word, X):
-    model = OneClassSlabSVM(kernel=kernel).fit(X)
-    bad = X.copy()
-    bad[3, 1] = value
-    for data in (bad, sp.csr_array(bad), bad.astype(np.float32)):
-        with refused(word):
-            OneClassSlabSVM(kernel=kernel).fit(data)
-        with refused(word):
-            model.predict(data)
-
-
 def test_values_that_are_no_numbers_are_refused_in_a_precomputed_matrix():
     with refused("NaN"):
         OneClassSlabSVM(kernel="precomputed").fit(np.full((5, 5), np.nan))
@@ -83,17 +69,6 @@ def test_negative_features_are_refused_where_the_kernel_is_not_defined(kernel, X
         for act in (OneClassSlabSVM(kernel=kernel).fit, model.predict):
             with refused(rf"(?s)Negative values.*{kernel} kernel.*-0\.125.*MinMaxScaler.*kernel='rbf'"):
                 act(data)
-
-
-def test_too_few_samples_are_refused(X):
-    with refused("0 sample"):
-        OneClassSlabSVM().fit(np.empty((0, 3)))
-    with refused("0 feature"):
-        OneClassSlabSVM().fit(np.empty((5, 0)))
-    with refused(r"1 sample.*minimum of 2"):
-        OneClassSlabSVM().fit(X[:1])
-    with refused("1D array"):
-        OneClassSlabSVM().fit(X[0])
 
 
 @by_solver
@@ -158,6 +133,7 @@ def test_epsilon_of_one_is_refused(X):
         ("kernel", None),
         ("solver", "libsvm"),
         ("offsets", "loo"),
+        ("ranking", "distance"),
         ("gamma", 0),
         ("gamma", -1.0),
         ("gamma", "big"),
@@ -270,17 +246,6 @@ def test_underflow_is_no_error_to_a_caller_who_asks_for_errors(model, X):
             classifier.fit(X, np.arange(60) % 2).predict(new)
 
 
-def test_weights_that_make_no_sense_are_refused(X):
-    with refused("(?i)weights.*zero"):
-        OneClassSlabSVM().fit(X, sample_weight=np.zeros(60))
-    with refused("(?i)negative"):
-        OneClassSlabSVM().fit(X, sample_weight=np.r_[-1.0, np.ones(59)])
-    with refused(r"sample_weight.*shape"):
-        OneClassSlabSVM().fit(X, sample_weight=np.ones(59))
-    with refused("NaN"):
-        OneClassSlabSVM().fit(X, sample_weight=np.r_[np.nan, np.ones(59)])
-
-
 def test_one_sample_with_all_the_weight_is_a_point(X):
     weights = np.zeros(60)
     weights[7] = 2.0
@@ -289,35 +254,18 @@ def test_one_sample_with_all_the_weight_is_a_point(X):
     assert model.predict(X[7:8]) == 1
 
 
-@pytest.mark.warns("of the training samples are support vectors", cases=["training"])
-@pytest.mark.parametrize("weight", [1e-200, 1e-30, 1e30, 1e200])
-@pytest.mark.parametrize("offsets", ["training", "leave-one-out"])
-def test_the_unit_of_weights_does_not_matter(offsets, weight, X):
-    model = OneClassSlabSVM(gamma="scale", offsets=offsets).fit(X, sample_weight=np.full(60, weight))
-    expected = OneClassSlabSVM(gamma="scale", offsets=offsets).fit(X).decision_function(X)
-    np.testing.assert_allclose(model.decision_function(X), expected, atol=1e-9)
-
-
 @pytest.mark.warns("The slab has no width")
-def test_another_width_at_prediction_is_refused(X):
-    model = OneClassSlabSVM().fit(X)
-    with refused("2 features.*expecting 3"):
-        model.predict(X[:, :2])
+def test_another_width_at_prediction_is_refused_with_a_precomputed_matrix():
     given = OneClassSlabSVM(kernel="precomputed").fit(np.eye(10) + 0.5)
     with refused("9 features.*expecting 10"):
         given.predict(np.ones((3, 9)))
     assert given.predict(np.ones((3, 10))).shape == (3,)
 
 
-@pytest.mark.parametrize("ask", ["predict", "decision_function", "score_samples", "project"])
+@pytest.mark.parametrize("ask", ["predict", "decision_function", "score_samples", "project", "summary"])
 def test_an_estimator_that_is_not_fitted_says_so(ask, X):
     with refused("not fitted yet", NotFittedError):
-        getattr(OneClassSlabSVM(), ask)(X)
-
-
-def test_a_summary_before_fit_says_that_nothing_is_fitted():
-    with refused("not fitted yet", NotFittedError):
-        OneClassSlabSVM().summary()
+        getattr(OneClassSlabSVM(), ask)(*([] if ask == "summary" else [X]))
 
 
 @pytest.mark.warns("without themselves, what a row infinitely far away scores", cases=["smo"])
@@ -490,57 +438,6 @@ def test_every_detector_takes_constant_features_and_two_samples(name, X):
         assert np.isfinite(make().fit(wide).decision_function(wide)).all()
 
 
-@pytest.mark.warns(
-    "The components reconstruct every training sample",
-    cases=[
-        "1e+100-linear-kernel PCA",
-        "1e+150-linear-kernel PCA",
-        "1e+30-linear-kernel PCA",
-        "1e-100-linear-kernel PCA",
-        "1e-150-linear-kernel PCA",
-        "1e-30-linear-kernel PCA",
-    ],
-)
-@pytest.mark.warns(
-    "Rows that exceed the training rows",
-    cases=[
-        "1e+100-intersection-one-class SVM",
-        "1e+100-intersection-one-class slab SVM",
-        "1e+150-intersection-one-class SVM",
-        "1e+150-intersection-one-class slab SVM",
-        "1e+30-intersection-one-class SVM",
-        "1e+30-intersection-one-class slab SVM",
-        "1e-100-intersection-one-class SVM",
-        "1e-100-intersection-one-class slab SVM",
-        "1e-150-intersection-one-class SVM",
-        "1e-150-intersection-one-class slab SVM",
-        "1e-30-intersection-one-class SVM",
-        "1e-30-intersection-one-class slab SVM",
-    ],
-)
-@by_name
-@pytest.mark.parametrize("kernel", ["rbf", "linear", "intersection"])
-@pytest.mark.parametrize("size", [1e-150, 1e-100, 1e-30, 1e30, 1e100, 1e150])
-def test_no_detector_gives_nan_in_silence_at_any_scale(name, kernel, size, X):
-    parameters = {"kernel": kernel} if name in problems.WITH_KERNEL else {}
-    model, usual = problems.FAMILY[name](**parameters), problems.FAMILY[name](**parameters).fit(X)
-    refusal, decision = "", np.zeros(60)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        try:
-            decision = model.fit(size * X).decision_function(size * X)
-        except ValueError as error:
-            refusal = str(error)
-    assert not [warning for warning in caught if issubclass(warning.category, RuntimeWarning)]
-    if refusal:
-        assert "scale" in refusal.lower()
-    elif not caught:
-        assert np.isfinite(decision).all()
-        assert (model.predict(size * X) == usual.predict(X)).mean() > 0.95
-    else:
-        assert any(issubclass(warning.category, (ConvergenceWarning, SlabCollapseWarning)) for warning in caught)
-
-
 @pytest.mark.parametrize(
     ("model", "name", "value"),
     [
@@ -668,7 +565,7 @@ def outcome(act: Callable[[], Any]) -> tuple[Any, str, list[type[Warning]]]:
 
 
 @by_detector
-@pytest.mark.parametrize("size", [1e-320, 1e-200, 1e-155, 1e-150, 1e154, 1e200, 1e307])
+@pytest.mark.parametrize("size", [1e-320, 1e-200, 1e-155, 1e-150, 1e-30, 1e30, 1e100, 1e154, 1e200, 1e307])
 def test_no_extreme_of_the_features_gives_nan(name, size, X, capfd):
     usual, _, _ = outcome(lambda: EVERY[name]().fit(X).predict(X))
     for data in (size * X, sp.csr_array(size * X)):

@@ -374,7 +374,7 @@ def test_rows_are_read_where_they_are():
 
 
 def test_the_examples_of_the_page_on_large_data_run_and_give_what_they_say(tmp_path, monkeypatch):
-    page = (Path(__file__).parents[2] / "docs" / "developers" / "large-data.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "results" / "large-data.md").read_text()
     first, second, third = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}

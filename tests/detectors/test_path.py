@@ -49,11 +49,6 @@ def test_models_on_a_path_are_those_of_independent_fits(model, sparse, n_feature
         np.testing.assert_allclose(one.score_samples(data), alone.score_samples(data), atol=0.01 * scale)
 
 
-def test_several_parameters_change_together(X):
-    found = [(one.gamma, one.nu_lower) for one in fit_path(OneClassSlabSVM(), X, gamma=[0.1, 0.2], nu_lower=[0.2, 0.1])]
-    assert found == [(0.1, 0.2), (0.2, 0.1)]
-
-
 @pytest.mark.warns(
     "of the training samples score, without themselves, what a row infinitely far away scores",
     cases=["one plane", "hypersphere"],

@@ -49,7 +49,8 @@ def test_left_out_planes_are_quantiles_of_left_out_scores(problem: Problem) -> N
     assert 0.0 <= slab.expected_recall_ <= 1.0 + SHARES
     # A new row that repeats none is one of n + 1 in random order, with those that are there once: at each plane one of
     # them is on either side of it.
-    _, sample = np.unique(problem.X[counted], axis=0, return_inverse=True)
+    # What a model is given says which are equal: rows that differ may have one row of K.
+    _, sample = np.unique(problem.given[counted], axis=0, return_inverse=True)
     of_samples = np.bincount(sample.ravel(), weights=shares)
     once = of_samples <= of_samples.min() * (1.0 + SHARES)
     chance = of_samples[once].sum() * (1 + (problem.epsilon > 0)) / (once.sum() + 1)

@@ -192,24 +192,25 @@ class _Scores:
         return self.score(rows)
 
 
+def _float64(rows: Rows) -> Rows:
+    return rows.astype(np.float64, copy=False)
+
+
 @dataclass(frozen=True)
 class Along:
-    """The function that gives rows their position along w, of shape (d,).
+    """The function that gives rows their position along w, or that of what lift makes of them, of shape (d,).
 
-    check, which may raise, is shown them first.
+    check, which may raise, is shown the rows first.
     """
 
     w: FloatArray
     check: Callable[[Rows], None]
+    lift: Callable[[Rows], Rows] = _float64
 
     def __call__(self, rows: Rows) -> FloatArray:
-        """Return rows @ w."""
+        """Return lift(rows) @ w."""
         self.check(rows)
-        return product(_float64(rows), self.w)
-
-
-def _float64(rows: Rows) -> Rows:
-    return rows.astype(np.float64, copy=False)
+        return product(self.lift(rows), self.w)
 
 
 @dataclass(frozen=True)
@@ -265,23 +266,6 @@ class Map(Protocol):
 
     def __call__(self, rows: Rows) -> FloatArray:
         """Return phi(x), shape (n, n_features), the same of equal rows."""
-
-
-@dataclass(frozen=True)
-class AlongImage:
-    """The function that gives rows the position of their images along w, from `basis w`, shape (n_lifted,).
-
-    check, which may raise, is shown the rows first.
-    """
-
-    lift: Callable[[Rows], FloatArray]
-    lifted: FloatArray
-    check: Callable[[Rows], None]
-
-    def __call__(self, rows: Rows) -> FloatArray:
-        """Return <w, phi(x)>."""
-        self.check(rows)
-        return product(self.lift(rows), self.lifted)
 
 
 class Mapped(Source):

@@ -24,20 +24,11 @@ REMEDY = (
 
 @dataclass(frozen=True)
 class Answer:
-    """How a detector answers rows.
+    """How a detector answers rows."""
 
-    Attributes
-    ----------
-    values : (n,) array of float64
-        How normal it holds each to be, the larger the more.
-    accepted : (n,) array of bool
-    weights : (n,) array of float64, or None
-        What each row counts, where they do not count alike.
-    """
-
-    values: FloatArray
-    accepted: npt.NDArray[np.bool_]
-    weights: FloatArray | None = None
+    values: FloatArray  # (n,): how normal it holds each to be, the larger the more
+    accepted: npt.NDArray[np.bool_]  # (n,)
+    weights: FloatArray | None = None  # (n,): what each row counts, where they do not count alike
 
     @property
     def share(self) -> float:
@@ -112,12 +103,7 @@ def refuse_classifier(estimator: Any, taker: Any, remedy: str = "Give one, such 
 def refuse_other_polarity(detector: Any, X: Any, values: npt.NDArray[np.float64]) -> None:
     """Raise ValueError where larger values of a fitted detector are less normal, as far as its predictions show.
 
-    Parameters
-    ----------
-    detector : fitted detector
-    X : rows that it has answered
-    values : (n_samples,) array
-        What its decision_function gave them.
+    values, (n_samples,), are what its decision_function gave the rows X.
     """
     if isinstance(detector, Detector) or not hasattr(detector, "predict"):
         return

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from functools import lru_cache
-from inspect import signature
+from inspect import cleandoc
 from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 import numpy as np
@@ -22,7 +21,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from slabsvm.data.checks import canonical, is_plain, reading, without_unit
 from slabsvm.data.distinct import Distinct, distinct_rows, fingerprints, near_copies
 from slabsvm.data.groups import groups_of
-from slabsvm.dual.program import weighted_quantile
 from slabsvm.fitted import recall
 from slabsvm.fitted.explanation import Explanation
 from slabsvm.fitted.model import Model
@@ -33,10 +31,7 @@ from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.caller import warn
 from slabsvm.runtime.objects import atomic
-from slabsvm.runtime.sklearn_private import StrOptions, _fit_context, _safe_indexing, validate_parameter_constraints
-
-# Types of which a value that was valid stays so.
-UNCHANGING = frozenset({bool, float, int, np.float64, str, type(None)})
+from slabsvm.runtime.sklearn_private import StrOptions, _fit_context, _safe_indexing
 
 # Where scikit-learn looks for what a class's parameters may be.
 CONSTRAINTS = "_parameter_constraints"
@@ -87,16 +82,16 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
     def score_samples(self, X: Any) -> FloatArray:
         """Return how normal each row is, shape (n_samples,): the larger the more normal."""
 
-    def decision_function(self, X: Any) -> FloatArray:
+    def decision_function(self: Any, X: Any) -> FloatArray:
         """Return ``score_samples(X) - offset_``, shape (n_samples,): >= 0 for rows that are accepted."""
         decision: FloatArray = self.score_samples(X) - self.offset_
         return decision
 
-    def predict(self, X: Any) -> npt.NDArray[np.intp]:
+    def predict(self: Any, X: Any) -> npt.NDArray[np.intp]:
         """Return +1 for each row that is accepted and -1 for each that is not, shape (n_samples,)."""
         return np.where(self.decision_function(X) >= 0, 1, -1)
 
-    def explain(self, X: Any) -> FloatArray:
+    def explain(self: Any, X: Any) -> FloatArray:
         """Return what each feature adds to the decision_function of each row, shape (n_samples, n_features).
 
         Each row's shares add up to its decision_function, to rounding. A negative share pushes the row out; a row that
@@ -337,85 +332,32 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
         tags.input_tags.sparse = True
         return tags
 
-    def _validate_params(self) -> None:
-        """Validate the parameters; values that this class was fitted with lately are valid."""
-        values = [getattr(self, name) for name in _parameters_of(type(self))]
-        if all(type(value) in UNCHANGING for value in values):
-            _validate(type(self), *values)
-        else:
-            super()._validate_params()
-
 
 D = TypeVar("D", bound=Detector)
+
+GROUPS = """\
+groups : array-like of shape (n_samples,), default=None
+    The name of each row's group, such as its patient, machine or video; numbers or words, none missing, and more than
+    one of them. Give them where new rows come from new groups, of which all rows are alike. Thresholds are then put by
+    what rows score under the model without all of their group: the share of rows *of new groups* that is accepted is
+    near what nu asks for. All groups count alike there, however many rows they have, and rows within a group by their
+    weights; what the model learns from is its rows, as without groups. gamma="neighbours" looks at neighbours of other
+    groups. A row that several groups have stays when one of them is left out.
+"""
 
 
 @atomic
 @_fit_context(prefer_skip_nested_validation=True)
 def fit_with_groups(self: D, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> D:
-    """Learn from positive samples, and leave whole groups out where thresholds are put.
-
-    Parameters
-    ----------
-    X : array-like or CSR matrix of shape (n_samples, n_features)
-        float32 or float64; other types become float64. With kernel="precomputed" the symmetric matrix of kernel
-        values, of shape (n_samples, n_samples).
-    y : ignored
-    sample_weight : array-like of shape (n_samples,), default=None
-        Non-negative; a weight of 2 means what two identical samples mean, and a weight of 0 leaves the sample out.
-        Only the ratios of weights count (but for SVDD's C, which is a bound for a weight of 1). Whole multiples of
-        the least weight are counts, and `AutoSlabSVM`, neighbours and dependences expect new rows to repeat the
-        samples as often: where such weights say how much a sample matters, rows that repeat none are rejected too
-        often, and `ConformalDetector` puts the threshold by rows that were held out.
-    groups : array-like of shape (n_samples,), default=None
-        The name of each row's group, such as its patient, machine or video; numbers or words, none missing. Give
-        them where new rows come from new groups, of which all rows are alike. Thresholds are then put by what rows
-        score under the model without all of their group: the share of rows *of new groups* that is accepted is
-        near what nu asks for. All groups count alike there, however many rows they have, and rows within a group
-        by their weights; what the model learns from is its rows, as without groups. gamma="neighbours" looks at
-        neighbours of other groups. A row that several groups have stays when one of them is left out.
-
-    Returns
-    -------
-    self
-
-    Raises
-    ------
-    ValueError
-        For parameters, shapes or values that make no sense, and where all rows are of one group; the text says what
-        to do. After this or any other exception, an interrupt among them, the model is what it was.
-
-    Warns
-    -----
-    sklearn.exceptions.ConvergenceWarning
-        When a solver stopped before its duality gap was within tol.
-    slabsvm.SlabCollapseWarning
-        When the model has no width, when a row infinitely far away would be accepted or is kept outside at the
-        cost of new positives, when offsets="training" will reject far more new positives than the parameters ask
-        for, when many rows repeat and far more or fewer of those are accepted, when a few rows make the scale of a
-        feature, when a slab rejects the rows that it learned, when samples are few by number or by their uneven
-        weights, when copies are most of them, or when left-out scores are estimates by which the recall may be off by
-        half of its standard error. The text stays in `warning_`.
-    """
+    """Learn from positive samples, and leave whole groups out where thresholds are put: `Detector.fit` with GROUPS."""
     del y
     self.fit_training(self.training(X, sample_weight, groups))
     return self
 
 
-# What scikit-learn and tracebacks name it.
+# What scikit-learn, tracebacks and the reference name it, and say of it.
 fit_with_groups.__name__ = "fit"
-
-
-@lru_cache
-def _parameters_of(model: type[Detector]) -> tuple[str, ...]:
-    """Return the names of a class's parameters, which take .05 ms to be read off its signature."""
-    return tuple(signature(model).parameters)
-
-
-@lru_cache(maxsize=256, typed=True)
-def _validate(model: type[Detector], *values: Any) -> None:
-    """Refuse values of a class's parameters that its constraints do not allow; what is refused is not remembered."""
-    parameters = dict(zip(_parameters_of(model), values, strict=True))
-    validate_parameter_constraints(getattr(model, CONSTRAINTS), parameters, caller_name=model.__name__)
+fit_with_groups.__doc__ = cleandoc(Detector.fit.__doc__ or "").replace("\n\nReturns", f"\n{GROUPS}\nReturns", 1)
 
 
 def checked_rows(
@@ -468,11 +410,6 @@ def nameless(model: T) -> T:
     asked = object.__new__(type(model))
     asked.__dict__.update({name: value for name, value in vars(model).items() if name != "feature_names_in_"})
     return asked
-
-
-def nu_quantile(scores: FloatArray, distinct: Distinct, nu: float) -> float:
-    """Return the nu-quantile of the distinct samples' scores: where a one-class SVM would put its plane."""
-    return weighted_quantile(scores, distinct.weights, nu)
 
 
 def accepted_share(scores: FloatArray, shares: FloatArray, offset: float) -> float:

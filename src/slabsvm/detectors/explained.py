@@ -116,35 +116,24 @@ def shares_and_names(model: Any, X: Any) -> tuple[FloatArray, list[str] | None]:
 
     The names are None where no step reads a table.
     """
-    final, rows, table = _last_step_and_table(model, X)
-    if not hasattr(final, "explain"):
-        raise _silent(final)
+    final, rows, table = _last_step_and_table(model, X, asked="explain")
     shares = np.asarray(final.explain(rows))
     return (shares, None) if table is None else (table.added_up(shares), table.names)
 
 
 def explanation_of(model: Any, X: Any) -> Explanation:
     """Return the explanation of rows by a fitted model, a pipeline or a search."""
-    final, rows, table = _last_step_and_table(model, X)
-    if not hasattr(final, "_explanation"):
-        raise _silent(final)
+    final, rows, table = _last_step_and_table(model, X, asked="_explanation")
     found: Explanation = final._explanation(rows)
     return found if table is None else table.of_columns(found)
 
 
 @dataclass(frozen=True)
 class ReadTable:
-    """A table's rows at the step that reads tables: a `TableEncoder`, which knows the column of each coordinate.
-
-    Attributes
-    ----------
-    encoder : fitted TableEncoder
-    strange : (n, n_columns) array of bool
-        Which cells are like none that was learned.
-    """
+    """A table's rows at the step that reads tables: a `TableEncoder`, which knows the column of each coordinate."""
 
     encoder: Any
-    strange: BoolArray
+    strange: BoolArray  # (n, n_columns): which cells are like none that was learned
 
     @property
     def names(self) -> list[str]:
@@ -173,8 +162,11 @@ def last_step(model: Any, X: Any) -> tuple[Any, Any]:
     return final, as_taken(model, X)
 
 
-def _last_step_and_table(model: Any, X: Any) -> tuple[Any, Any, ReadTable | None]:
-    """Return the same, and the table where a step reads one: of its coordinates the columns are known."""
+def _last_step_and_table(model: Any, X: Any, asked: str) -> tuple[Any, Any, ReadTable | None]:
+    """Return the same, and the table where a step reads one: of its coordinates the columns are known.
+
+    Raises ValueError for a detector without the method that is asked.
+    """
     check_is_fitted(model)
     before, final = unwrapped(model)
     table = None
@@ -184,6 +176,11 @@ def _last_step_and_table(model: Any, X: Any) -> tuple[Any, Any, ReadTable | None
             before = before[:place] + before[place + 1 :]
             break
     refuse_mixers(before)
+    if not hasattr(final, asked):
+        raise ValueError(
+            f"{type(final).__name__} is no detector of this package, and does not say what each feature adds to a "
+            "decision. AutoSlabSVM and the other detectors here do."
+        )
     return final, as_taken(model, X), table
 
 
@@ -196,11 +193,3 @@ def refuse_mixers(steps: Iterable[tuple[str, Any]]) -> None:
                 "that shares of the latter are unknown. Explain what it makes of them: "
                 "pipeline[-1].explain(pipeline[:-1].transform(X))."
             )
-
-
-def _silent(final: Any) -> ValueError:
-    """Return the error of a detector that does not say what features add."""
-    return ValueError(
-        f"{type(final).__name__} is no detector of this package, and does not say what each feature adds to a "
-        "decision. AutoSlabSVM and the other detectors here do."
-    )

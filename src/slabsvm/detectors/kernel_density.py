@@ -11,12 +11,7 @@ import scipy.sparse as sp
 from scipy.special import logsumexp
 from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.detectors.base import (
-    Detector,
-    accepted_share,
-    fit_with_groups,
-    parameters,
-)
+from slabsvm.detectors.base import Detector, accepted_share, fit_with_groups, parameters
 from slabsvm.dual.program import weighted_quantile
 from slabsvm.fitted import infinity
 from slabsvm.fitted.explanation import Explanation, of_distances
@@ -40,21 +35,11 @@ LEAST_LOG_DENSITY = -0.5 * float(np.finfo(np.float64).max)
 
 @dataclass(frozen=True)
 class Density:
-    """A mixture of Gaussians of one width around samples.
+    """A mixture of Gaussians of one width around samples."""
 
-    Attributes
-    ----------
-    kernel : RBF
-        exp(-|x - z|^2 / (2 bandwidth^2)).
-    samples : (n, d) dense array or CSR matrix
-    log_shares : (n,) array of float64
-        The logarithm of each Gaussian's share.
-    bandwidth : float
-    """
-
-    kernel: RBF
-    samples: Annotated[Any, Rows("samples")]
-    log_shares: Annotated[FloatArray, Array("samples")]
+    kernel: RBF  # exp(-|x - z|^2 / (2 bandwidth^2))
+    samples: Annotated[Any, Rows("samples")]  # (n, d)
+    log_shares: Annotated[FloatArray, Array("samples")]  # (n,): the logarithm of each Gaussian's share
     bandwidth: Annotated[float, Number(above=0.0)]
 
     @ONE_BLAS_THREAD
@@ -100,20 +85,11 @@ class Density:
 
 @dataclass(frozen=True, kw_only=True)
 class DensityModel(Model):
-    """A density with its threshold.
-
-    Attributes
-    ----------
-    density : Density
-    one_point : bool
-        Whether all samples are the same.
-    expected_recall : float
-        The share of new positives that training thresholds will accept.
-    """
+    """A density with its threshold."""
 
     density: Density
-    one_point: bool
-    expected_recall: float
+    one_point: bool  # whether all samples are the same
+    expected_recall: float  # the share of new positives that training thresholds will accept
 
     def attributes(self) -> dict[str, Any]:
         """Return the public attributes, by their names."""

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.detectors.base import accepted_share, nu_quantile, parameters
+from slabsvm.detectors.base import accepted_share, parameters
 from slabsvm.detectors.kernelized import (
     KernelDetector,
     common_length,
@@ -18,6 +18,7 @@ from slabsvm.detectors.kernelized import (
     samples_of,
     surroundings_of,
 )
+from slabsvm.dual.program import weighted_quantile
 from slabsvm.fitted import infinity
 from slabsvm.fitted.explanation import Explanation, Usual, of_parts, summed
 from slabsvm.fitted.model import KernelModel, rounding_of
@@ -52,30 +53,16 @@ USUAL_ROWS = 64
 
 @dataclass(frozen=True, kw_only=True)
 class Subspace(KernelModel):
-    """The subspace that the leading components span through the mean mu.
+    """The subspace that the leading components span through the mean mu."""
 
-    Attributes
-    ----------
-    expansion : Expansion
-        x -> <Phi(x), the components' coefficients> in the first columns, <Phi(x), mu> in the last.
-    shift, sums : (q,) arrays of float64
-        What centring takes off the projections, and the sums of the components' coefficients.
-    squared_mean : float
-        |mu|^2.
-    explained : (q,) array of float64
-        Each component's share of the variance.
-    without_error : bool
-        Whether the components reconstruct all that the threshold is a quantile of.
-    expected_recall : float
-        The share of new positives that training thresholds will accept; 1 where that is not estimated.
-    """
-
-    expansion: Expansion
+    expansion: Expansion  # x -> <Phi(x), the components' coefficients> in the first columns, <Phi(x), mu> in the last
+    # (q,) each: what centring takes off the projections, and the sums of the components' coefficients
     shift: Annotated[FloatArray, Array("components")]
     sums: Annotated[FloatArray, Array("components")]
-    squared_mean: float
-    explained: Annotated[FloatArray, Array("components")]
-    without_error: bool
+    squared_mean: float  # |mu|^2
+    explained: Annotated[FloatArray, Array("components")]  # (q,): each component's share of the variance
+    without_error: bool  # whether the components reconstruct all that the threshold is a quantile of
+    # The share of new positives that training thresholds will accept; 1 where that is not estimated.
     expected_recall: float
 
     def scores(self, X: Any, sums: FloatArray) -> FloatArray:
@@ -156,9 +143,7 @@ class KernelPCADetector(KernelDetector):
         As for `OneClassSlabSVM`. A precomputed matrix must have a constant diagonal, since k(x, x) of a new sample
         cannot be given with it; other matrices are refused.
     gamma : {"neighbours", "scale", "auto"} or float > 0, default="scale"
-        ``exp(-gamma |x - z|^2)`` for the RBF kernel; "scale" is 1 / (n_features * variance of X), "auto"
-        1 / n_features, and "neighbours" 16 times "scale", or less where that would not let neighbours reach each other
-        (`slabsvm.bandwidth.neighbours`).
+        As for `OneClassSlabSVM`.
     n_components : int >= 1 or float in (0, 1), default=0.9
         The dimension of the subspace; a float takes as many components as explain this share of the variance in feature
         space. An int above the rank of the centred kernel matrix is refused.
@@ -274,7 +259,7 @@ class KernelPCADetector(KernelDetector):
             error = all_left_out_errors(cloud, found, q)
         else:
             error = errors(np.diagonal(cloud.matrix), cloud.matrix @ leading)
-        offset = nu_quantile(-error, distinct, self.nu) - rounding
+        offset = weighted_quantile(-error, distinct.weights, self.nu) - rounding
         infinity_warning = ""
         if length is not None:
             local = kernel is not None and kernel.local

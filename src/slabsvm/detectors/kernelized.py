@@ -128,12 +128,7 @@ class KernelDetector(Detector):
         if training.groups is not None and self.kernel == "rbf":
             # Rows of one group are each other's neighbours, which a row of a new group has none of.
             gamma = gamma_value(gamma, samples, weights, training.groups.of_samples)
-        return NAMED[self.kernel].of_samples(
-            samples,
-            weights,
-            gamma=gamma,
-            needs_origin=not self._needs_no_origin,
-        )
+        return NAMED[self.kernel].of_samples(samples, weights, gamma=gamma, needs_origin=not self._needs_no_origin)
 
     def __sklearn_tags__(self) -> Any:
         """Return what scikit-learn wants to know about the input."""

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import field
 from functools import partial
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator, OutlierMixin
@@ -19,10 +17,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.data.checks import SMALLEST_SQUARE
 from slabsvm.data.distinct import distinct_rows
-from slabsvm.data.passes import Along, AlongImage, Local, Mapped, Source, Surveyed
-from slabsvm.detectors.base import SlabCollapseWarning, parameters
+from slabsvm.data.passes import Along, Local, Mapped, Source, Surveyed
+from slabsvm.detectors.base import Detector, SlabCollapseWarning, parameters
 from slabsvm.dual.program import one_class_slab
-from slabsvm.fitted import infinity
 from slabsvm.fitted.explanation import Explanation, Usual, summed
 from slabsvm.fitted.model import rounding_of
 from slabsvm.fitted.planes import SLAB_CONSTRAINTS, SlabPlanes, nominal_recall, planes_at, refuse_impossible
@@ -58,6 +55,16 @@ OUT_OF_REACH = (
     "The fitted w is zero: at gamma={gamma:.3g} too many rows are out of reach of all {n} landmarks, and score what a "
     "row infinitely far away scores. Use a smaller gamma or the name of a rule for it, more n_components, or a smaller "
     "epsilon."
+)
+ZERO_ACCEPTED = (
+    "The row of zeros is accepted: the planes do not tell the samples from the origin, which is what a row far away "
+    "becomes in some feature maps (Nystroem of an RBF kernel). Use more samples or fewer features, or a map that falls "
+    "off more slowly (a smaller gamma)."
+)
+ZERO_KEPT_OUTSIDE = (
+    "Some training rows score what a row infinitely far away scores, out of reach of all landmarks. Such rows are "
+    "never accepted: {learned:.0%} of the training rows are, where nu asks for {nominal:.0%}. Use more n_components, a "
+    "smaller gamma, or the name of a rule for it."
 )
 LIFTED_OUT = (
     "Of the training rows, and of rows that repeat one, the model accepts {learned:.0%}, where nu asks for "
@@ -98,18 +105,8 @@ class LinearOneClassSlabSVM(OutlierMixin, BaseEstimator):
     random_state : int, RandomState or None, default=0
         The seed by which landmarks are chosen from the rows that the first pass draws. The result depends neither on
         n_jobs nor on how a Dask array is divided.
-    nu_lower : float in (0, 1), default=0.1
-        The share of samples that may lie below the lower plane.
-    nu_upper : float in (0, 1), default=0.01
-        The share of samples that may lie above the upper plane; nu_lower + nu_upper < 1. Ignored at epsilon = 0.
-    epsilon : float >= 0, not 1, default=2/3
-        The weight of the upper plane. 0 leaves it out: that is the one-class SVM, and nu_lower may then be 1.
-    ranking : {"two-sided", "centre"}, default="two-sided"
-        How `score_samples` ranks rows, as for `OneClassSlabSVM`.
-    offsets : {"leave-one-out", "training"}, default="leave-one-out"
-        As for `OneClassSlabSVM`. With many more samples than features the two hardly differ.
-    tol : float > 0, default=1e-3
-        The duality gap to reach, relative to the objective.
+    nu_lower, nu_upper, epsilon, ranking, offsets, tol
+        As for `OneClassSlabSVM`, defaults included. With many more samples than features, both offsets hardly differ.
     n_jobs : int or None, default=None
         Threads that read the data; None is 1 unless in a `joblib.parallel_config` context, -1 all. The result does not
         depend on it. Dask has workers of its own.
@@ -120,12 +117,8 @@ class LinearOneClassSlabSVM(OutlierMixin, BaseEstimator):
         w; with a feature map in its features, of which there are n_components, or fewer that differ.
     gamma_ : float
         gamma as a number. Only with a feature map.
-    rho_lower_, rho_upper_ : float
-        The offsets of the planes, in the unit of `project`; `rho_upper_` is infinite at epsilon = 0.
-    offset_ : float
-        ``decision_function = score_samples - offset_``, as for `OneClassSlabSVM`.
-    planes_ : SlabPlanes
-        Both planes, moved outwards by rounding, with the score of positions along w.
+    rho_lower_, rho_upper_, offset_, planes_, relative_gap_, n_samples_fit_, n_features_in_, feature_names_in_
+        As for `OneClassSlabSVM`.
     map_ : Landmarks or None
         What makes features of rows; None without a feature map.
     usual_ : Usual or None
@@ -133,19 +126,12 @@ class LinearOneClassSlabSVM(OutlierMixin, BaseEstimator):
     duality_gap_ : float
         The certificate: the objective is within this of the optimum over all samples. Infinite where no pass could
         compute it, because the slab has collapsed.
-    relative_gap_ : float
-        The gap relative to the objective; what tol bounds.
     dual_objective_ : float
         ``1/2 |w|^2``.
     status_ : str
         "converged", "degenerate" (w = 0 is optimal, as far as a sample shows) or "stalled".
     n_passes_ : int
         How often all samples were read, validation included.
-    n_samples_fit_ : int
-        Rows of the training data.
-    n_features_in_ : int
-    feature_names_in_ : (n_features,) array of str
-        Only when X has feature names that are all strings.
 
     Notes
     -----
@@ -276,10 +262,10 @@ class LinearOneClassSlabSVM(OutlierMixin, BaseEstimator):
         check_is_fitted(self)
         w = self.coef_[0]
         if self.map_ is None:
-            score: Callable[[Any], FloatArray] = Along(w, refuse_what_is_not_finite)
+            score = Along(w, refuse_what_is_not_finite)
             bytes_per_row = 8 * len(w)
         else:
-            score = AlongImage(self.map_.lift, self.map_.lifted(w), refuse_what_is_not_finite)
+            score = Along(self.map_.lifted(w), refuse_what_is_not_finite, self.map_.lift)
             bytes_per_row = 8 * self.map_.n_lifted
         if is_dask(X):
             from slabsvm.data.dask import scored
@@ -295,22 +281,9 @@ class LinearOneClassSlabSVM(OutlierMixin, BaseEstimator):
         score = self.planes_.score
         return along.map_blocks(score, dtype=np.float64) if is_dask(along) else score(along)
 
-    def decision_function(self, X: Any) -> Any:
-        """Return ``score_samples(X) - offset_``, shape (n_samples,): >= 0 for rows that are accepted."""
-        return self.score_samples(X) - self.offset_
-
-    def predict(self, X: Any) -> npt.NDArray[np.intp]:
-        """Return +1 for each row that is accepted and -1 for each that is not, shape (n_samples,)."""
-        return np.where(self.decision_function(X) >= 0, 1, -1)
-
-    def explain(self, X: Any) -> FloatArray:
-        """Return what each feature adds to the decision_function of each row, shape (n_samples, n_features).
-
-        Each row's shares add up to its decision_function, to rounding. A negative share pushes the row out; a row that
-        is typical in every feature has shares of one sign.
-        """
-        check_is_fitted(self)
-        return np.ascontiguousarray(self._explanation(X).shares)
+    decision_function = Detector.decision_function
+    predict = Detector.predict
+    explain = Detector.explain
 
     def _explanation(self, X: Any) -> Explanation:
         X = rows_in_memory(self, X)
@@ -390,10 +363,10 @@ class LinearOneClassSlabSVM(OutlierMixin, BaseEstimator):
             return without_width
         # The row of zeros is what a row far from all landmarks becomes in a Nystroem map.
         if image is None and self.rho_lower_ <= 0.0 <= self.rho_upper_:
-            return infinity.zero_accepted()
+            return ZERO_ACCEPTED
         nominal = nominal_recall(self.nu_lower, self.nu_upper, self.epsilon)
         if moved:
-            return infinity.out_of_reach(learned, nominal)
+            return ZERO_KEPT_OUTSIDE.format(learned=learned, nominal=nominal)
         return LIFTED_OUT.format(learned=learned, nominal=nominal) if learned < nominal - LOST_RECALL else ""
 
     def __sklearn_tags__(self) -> Any:

@@ -23,22 +23,17 @@ class OneClassSVM(SupportVectorDetector):
     In the kernel's feature space, the plane <w, Phi(x)> = rho is as far from the origin as it can be while all but
     a share nu of the training samples, which are all of the target class, lie beyond it. It is the one-class slab SVM
     without its upper plane (epsilon = 0), and scikit-learn's `OneClassSVM` with additive kernels, weights that mean
-    repetition, a certificate, and an offset that new samples see too.
+    repetition, a certificate, and an offset that new samples see too. A row's score is <w, Phi(x)> =
+    sum_i alpha_i k(x_i, x), in the kernel's unit.
 
     Parameters
     ----------
-    kernel : {"rbf", "linear", "intersection", "hellinger", "chi2", "precomputed"} or callable, default="rbf"
-        As for `OneClassSlabSVM`.
-    gamma : {"neighbours", "scale", "auto"} or float > 0, default="neighbours"
-        ``exp(-gamma |x - z|^2)`` for the RBF kernel; "scale" is 1 / (n_features * variance of X), "auto"
-        1 / n_features, and "neighbours" 16 times "scale", or less where that would not let neighbours reach each other
-        (`slabsvm.bandwidth.neighbours`).
     nu : float in (0, 1], default=0.1
         The share of samples that may lie on the wrong side of the plane.
     offsets : {"leave-one-out", "training"}, default="leave-one-out"
         Where the plane is put: at the nu-quantile of closed-form leave-one-out scores, so that the share of *new*
         positives that is accepted is near 1 - nu, or of the training scores, as in [1]_ and scikit-learn.
-    solver, tol, max_iter, cache_size, prediction_tol, n_jobs, warm_start
+    kernel, gamma, solver, tol, max_iter, cache_size, prediction_tol, n_jobs, warm_start
         As for `OneClassSlabSVM`, defaults included.
 
     Attributes
@@ -74,10 +69,6 @@ class OneClassSVM(SupportVectorDetector):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "nu": [Interval(Real, 0.0, 1.0, closed="right")],
     }
-
-    def score_samples(self, X: Any) -> FloatArray:
-        """Return <w, Phi(x)> = sum_i alpha_i k(x_i, x) of each row, shape (n_samples,), in the kernel's unit."""
-        return super().score_samples(X)
 
     def _dual(self, weights: FloatArray, kernel: Kernel | None, gram: Gram) -> Dual:
         del kernel, gram

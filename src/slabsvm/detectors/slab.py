@@ -105,7 +105,7 @@ class OneClassSlabSVM(SupportVectorDetector):
     expected_recall_ : float
         The share of new positives that this model is expected to accept, by leave-one-out: by how many of the m
         training samples it accepts without having learned them, and where in the m + 1 gaps between their scores the
-        planes lie (docs/developers/offsets.md); with groups that of a new group, and with offsets="training"
+        planes lie (docs/results/offsets.md); with groups that of a new group, and with offsets="training"
         `training_recall_bound_`.
     expected_recall_error_ : float
         Its standard error: sqrt(r (1 - r) / (m + 2)) for a recall of r, or by how much groups differ. Only with
@@ -165,10 +165,6 @@ class OneClassSlabSVM(SupportVectorDetector):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = SLAB_CONSTRAINTS
 
-    def score_samples(self, X: Any) -> FloatArray:
-        """Return how normal each row is, shape (n_samples,), by `ranking`; at epsilon = 0 what `project` returns."""
-        return super().score_samples(X)
-
     def _dual(self, weights: FloatArray, kernel: Kernel | None, gram: Gram) -> Dual:
         del kernel, gram
         refuse_impossible(self.nu_lower, self.nu_upper, self.epsilon)
@@ -216,21 +212,16 @@ class OneClassSlabSVM(SupportVectorDetector):
         return self.planes_.statement(self.nu_lower, self.nu_upper, self.epsilon)
 
     def _diagnosis(self) -> str:
-        return self._collapsed() or " ".join(text for text in (self._misplaced(), self._lifted_out()) if text)
-
-    def _collapsed(self) -> str:
-        """Return what is wrong where w is zero or the slab has no width, and what to do, or nothing."""
-        return self.planes_.without_width(
+        fit = self.model_
+        collapsed = self.planes_.without_width(
             self.status_,
-            self.model_.rounding,
+            fit.rounding,
             cause="the kernel matrix is so close to the identity",
             remedy=self._remedy(),
-            spread=self.model_.loo_spread,
+            spread=fit.loo_spread,
         )
-
-    def _lifted_out(self) -> str:
-        """Return what is wrong where the slab rejects the rows that it learned, and what to do, or nothing."""
-        if self.offsets == "training":
-            return ""
-        learned = self.model_.recall_of_learned
-        return recall.lifted_out(learned, self.expected_recall_, self._nominal_recall(), self._smoother())
+        if collapsed or self.offsets == "training":
+            return collapsed or self._misplaced()
+        expected, nominal = self.expected_recall_, self._nominal_recall()
+        lifted_out = recall.lifted_out(fit.recall_of_learned, expected, nominal, self._smoother())
+        return " ".join(text for text in (self._misplaced(), lifted_out) if text)

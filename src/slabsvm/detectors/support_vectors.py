@@ -7,7 +7,6 @@ score.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
 from dataclasses import field, replace
 from functools import partial
 from numbers import Integral, Real
@@ -137,7 +136,7 @@ class SupportVectorDetector(KernelDetector):
         return self.model_.expansion(self._checked(X, reset=False))
 
     def score_samples(self, X: Any) -> FloatArray:
-        """Return how normal each row is, shape (n_samples,): the larger the more normal."""
+        """Return how normal each row is, shape (n_samples,): the class says by what; the larger the more normal."""
         check_is_fitted(self)
         X = self._checked(X, reset=False)
         return self.score_along(self.model_.expansion(X), X)
@@ -251,7 +250,9 @@ class SupportVectorDetector(KernelDetector):
     def _solve(self, training: Training, dual: Dual, gram: Gram, start: Start | None) -> Solution:
         solution = start.solution_of(dual, gram, float(self.tol)) if start else None
         if solution is None:
-            solution = _solver(self.solver)(
+            from slabsvm.solvers import interior, loop
+
+            solution = (loop.solve if self.solver == "smo" else interior.solve)(
                 dual,
                 gram,
                 tol=float(self.tol),
@@ -412,9 +413,3 @@ def _log_mass_without_groups(
     of_samples[support.samples] = groups.of_samples[training.distinct.group[support.rows]]
     rows = training.X[groups.representatives]
     return training.by_row(expansion.log_mass(rows, apart=(groups.numbers, of_samples)))
-
-
-def _solver(name: str) -> Callable[..., Solution]:
-    from slabsvm.solvers import interior, loop
-
-    return {"smo": loop.solve, "interior-point": interior.solve}[name]

@@ -32,20 +32,17 @@ class SVDD(SupportVectorDetector):
     """Support vector data description: accept what lies in the smallest ball around most of the training samples.
 
     In the kernel's feature space, the ball ``|Phi(x) - a| <= R`` holds all but a share nu of the training samples,
-    which are all of the target class; the centre a = sum_i alpha_i Phi(x_i) is known by its coefficients alone. Where
-    k(x, x) is constant, as for the RBF kernel, it is the one-class SVM in other words: the same coefficients, twice its
-    decision function. Where the origin of the features is does not matter, so that with kernel="linear" dense data are
-    centred first: `project` is then in products of what is left.
+    which are all of the target class; the centre a = sum_i alpha_i Phi(x_i) is known by its coefficients alone. A row's
+    score is minus its squared distance from the centre. Where k(x, x) is constant, as for the RBF kernel, it is the
+    one-class SVM in other words: the same coefficients, twice its decision function. Where the origin of the features
+    is does not matter, so that with kernel="linear" dense data are centred first: `project` is then in products of what
+    is left.
 
     Parameters
     ----------
     kernel : {"rbf", "linear", "intersection", "hellinger", "chi2", "precomputed"} or callable, default="rbf"
         As for `OneClassSlabSVM`. A precomputed matrix must have a constant diagonal, since k(x, x) of a new sample
         cannot be given with it; other matrices are refused.
-    gamma : {"neighbours", "scale", "auto"} or float > 0, default="neighbours"
-        ``exp(-gamma |x - z|^2)`` for the RBF kernel; "scale" is 1 / (n_features * variance of X), "auto"
-        1 / n_features, and "neighbours" 16 times "scale", or less where that would not let neighbours reach each other
-        (`slabsvm.bandwidth.neighbours`).
     nu : float in (0, 1], default=0.1
         The share of samples that may lie outside: each multiplier is at most 1 / (nu * n_samples).
     C : float > 0 or None, default=None
@@ -55,7 +52,7 @@ class SVDD(SupportVectorDetector):
     offsets : {"leave-one-out", "training"}, default="leave-one-out"
         What R^2 is a quantile of: closed-form leave-one-out distances, so that the share of *new* positives that is
         accepted is near 1 - nu, or the training samples' distances, as in [1]_.
-    solver, tol, max_iter, cache_size, prediction_tol, n_jobs, warm_start
+    gamma, solver, tol, max_iter, cache_size, prediction_tol, n_jobs, warm_start
         As for `OneClassSlabSVM`, defaults included.
 
     Attributes
@@ -107,10 +104,6 @@ class SVDD(SupportVectorDetector):
         "nu": [Interval(Real, 0.0, 1.0, closed="right")],
         "C": [FiniteReal(0.0, closed="neither"), None],
     }
-
-    def score_samples(self, X: Any) -> FloatArray:
-        """Return ``-|Phi(x) - a|^2`` of each row, shape (n_samples,): minus its squared distance from the centre."""
-        return super().score_samples(X)
 
     def _dual(self, weights: FloatArray, kernel: Kernel | None, gram: Gram) -> Dual:
         nu = self._share_outside(float(weights.sum()))

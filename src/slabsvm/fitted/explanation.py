@@ -45,23 +45,12 @@ NO_GAP = 1e-9
 
 @dataclass(frozen=True)
 class Explanation:
-    """The shares of some rows, in parts that other models can use.
+    """The shares of some rows, in parts that other models can use."""
 
-    Attributes
-    ----------
-    typical : (d,) array
-        a_j >= 0, which add up to 1.
-    reference : float
-    decisions : (n,) array
-        f, which may be -inf.
-    deviations : (n, d) array
-        Of each row they add up to f - reference.
-    """
-
-    typical: FloatArray
+    typical: FloatArray  # (d,): a_j >= 0, which add up to 1
     reference: float
-    decisions: FloatArray
-    deviations: FloatArray
+    decisions: FloatArray  # (n,): f, which may be -inf
+    deviations: FloatArray  # (n, d): of each row they add up to f - reference
 
     @property
     def shares(self) -> FloatArray:
@@ -111,14 +100,9 @@ class Explanation:
 
 @dataclass(frozen=True)
 class Usual:
-    """What the functions h_j of a model are at its training rows.
+    """What the functions h_j of a model are at its training rows."""
 
-    Attributes
-    ----------
-    means, spreads : (d,) arrays
-        Of each function, and its mean distance from the mean.
-    """
-
+    # (d,) each: the mean of each function, and its mean distance from that
     means: Annotated[FloatArray, Array("d")]
     spreads: Annotated[FloatArray, Array("d")]
 
@@ -153,17 +137,9 @@ def summed(parts: FloatArray) -> FloatArray:
 def of_parts(
     parts: FloatArray, usual: Usual, decisions: FloatArray, *, reference: float, slope: FloatArray | float = 1.0
 ) -> Explanation:
-    """Return the explanation of a model that sums functions of one feature each.
+    """Return the explanation of a model that sums functions of one feature each, whose values are parts, (n, d).
 
-    Parameters
-    ----------
-    parts : (n, d) array
-        h_j(x_j).
-    usual : Usual
-    decisions : (n,) array
-    reference : float
-    slope : (n,) array or float
-        By how much the decision grows with the sum, from the reference on.
+    From the reference on, the decision grows with the sum by slope, (n,) or one for all.
     """
     typical = _fractions(usual.spreads)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -189,16 +165,8 @@ def of_distances(
 ) -> Explanation:
     """Return the explanation of a model by distances from training rows.
 
-    Parameters
-    ----------
-    distances : (n, d) array
-        D_j, how far each row is in each feature from the training rows near it.
-    usual : (d,) array
-        The D_j of samples among themselves.
-    decisions : (n,) array
-    reference : float
-    too_near : (n,) array of bool or None
-        Which rows are beyond a slab's peak.
+    distances, (n, d), holds how far each row is in each feature from the training rows near it, D_j, and usual, (d,),
+    the D_j of samples among themselves. too_near, (n,), says which rows are beyond a slab's peak.
     """
     typical = _fractions(usual)
     alike = decisions > reference

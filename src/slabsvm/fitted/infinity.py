@@ -38,25 +38,23 @@ def planes_outside(
 ) -> tuple[str, FloatArray]:
     """Return the warning where a row infinitely far away would be accepted, or nothing, and the offsets to set, (P,).
 
-    Parameters
-    ----------
-    solved : Solved
-    unseen : Unseen
-        Whose quantiles the offsets are.
-    offsets : (P,) array
-    rounding : float
-        By how much planes are moved outwards.
-    far_score : () -> float or None
-        The limit of s(x) as all features of x grow alike; None where it is unknown, or decides nothing.
-    kernel : object
-        The parameter, for the text.
-    remedy : str
-        What makes more samples alike.
+    The given offsets are quantiles of unseen, and planes are moved outwards by rounding. far_score returns the limit of
+    s(x) as all features of x grow alike; None where it is unknown, or decides nothing. kernel is the parameter, for the
+    text, and remedy what makes more samples alike.
     """
     dual, scores, weights = solved.dual, unseen.scores, unseen.weights
     if solved.kernel is None or not solved.kernel.local:
-        alone = float(weights @ (dual.side * scores <= rounding) / weights.sum())
-        return _accepted(solved, offsets, rounding, alone=alone, far_score=far_score, kernel=kernel), offsets
+
+        def accepted(score: float) -> bool:
+            return bool(dual.accepts(np.array([score]), offsets, rounding)[0])
+
+        if not dual.linear.any() and accepted(0.0):
+            return unlike_all(float(weights @ (dual.side * scores <= rounding) / weights.sum())), offsets
+        far, lengths = far_score(), solved.gram.diagonal
+        # Among rows of one length none is far from the others.
+        if far is None or np.ptp(lengths) <= SAME_LENGTH * np.max(lengths) or not accepted(far):
+            return "", offsets
+        return _beyond_all(far, kernel), offsets
     kept = dual.outside_zero(offsets, 2 * rounding)
     if (kept == offsets).all():
         return "", kept
@@ -71,34 +69,6 @@ def planes_outside(
         remedy=remedy,
     )
     return warning_text, kept
-
-
-def _accepted(
-    solved: Solved,
-    offsets: FloatArray,
-    rounding: float,
-    *,
-    alone: float,
-    far_score: Callable[[], float | None],
-    kernel: object,
-) -> str:
-    """Return the warning where planes accept a row infinitely far away, or nothing; alone is as of `unlike_all`."""
-
-    def accepted(score: float) -> bool:
-        return bool(solved.dual.accepts(np.array([score]), offsets, rounding)[0])
-
-    if not solved.dual.linear.any() and accepted(0.0):
-        return unlike_all(alone)
-    far = far_score()
-    # Among rows of one length none is far from the others.
-    if far is None or of_one_length(solved.gram.diagonal):
-        return ""
-    return beyond_all(far, kernel) if accepted(far) else ""
-
-
-def of_one_length(squared_lengths: FloatArray) -> bool:
-    """Return whether rows of these k(x, x), shape (n,), are equally long, so that none is far from the others."""
-    return bool(np.ptp(squared_lengths) <= SAME_LENGTH * np.max(squared_lengths))
 
 
 def unreached(alone: float, expected: float, nominal: float, remedy: str) -> str:
@@ -120,31 +90,10 @@ def unlike_all(alone: float) -> str:
     )
 
 
-def beyond_all(far_score: float, kernel: object) -> str:
+def _beyond_all(far_score: float, kernel: object) -> str:
     """Return the warning where rows larger than all samples in every feature are accepted."""
     return (
         f"Rows that exceed the training rows in every feature, however far, score {far_score:.4g} in the limit, which "
         f"is accepted (kernel={kernel!r}). Use kernel='rbf' or SVDD, which reject rows far away, or scale each row to "
         "the same sum, as of histograms, so that none is."
-    )
-
-
-def zero_accepted() -> str:
-    """Return the warning where a linear slab accepts the row of zeros."""
-    return (
-        "The row of zeros is accepted: the planes do not tell the samples from the origin, which is what a row "
-        "far away becomes in some feature maps (Nystroem of an RBF kernel). Use more samples or fewer features, or a "
-        "map that falls off more slowly (a smaller gamma)."
-    )
-
-
-def out_of_reach(accepted: float, nominal: float) -> str:
-    """Return the warning where a plane is kept above the score 0 of a map, so that this share of rows is accepted.
-
-    nominal is the share that the parameters ask for.
-    """
-    return (
-        "Some training rows score what a row infinitely far away scores, out of reach of all landmarks. Such rows are "
-        f"never accepted: {accepted:.0%} of the training rows are, where nu asks for {nominal:.0%}. Use more "
-        "n_components, a smaller gamma, or the name of a rule for it."
     )

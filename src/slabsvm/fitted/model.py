@@ -36,23 +36,13 @@ STATUSES = tuple(status.name.lower().replace("_", " ") for status in Status)
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    """A fitted model: what predictions, summaries, files and warnings read, and nothing changes.
+    """A fitted model: what predictions, summaries, files and warnings read, and nothing changes."""
 
-    Attributes
-    ----------
-    offset : float
-        The score from which on rows are accepted.
-    rounding : float
-        By how much it was moved outwards, so that what lies on the boundary is inside.
-    loo_scores : (n_samples,) array of float64 or None
-        What each training row scores without itself; None with offsets="training".
-    infinity_warning : str
-        What is wrong where a row infinitely far away would be accepted, or is kept outside at a cost; or nothing.
-    """
-
-    offset: float
-    rounding: float
+    offset: float  # the score from which on rows are accepted
+    rounding: float  # by how much it was moved outwards, so that what lies on the boundary is inside
+    # (n_samples,): what each training row scores without itself; None with offsets="training"
     loo_scores: Annotated[FloatArray | None, Array("rows", holds="any"), FOR_TRAINING]
+    # What is wrong where a row infinitely far away would be accepted, or is kept outside at a cost; or nothing.
     infinity_warning: str = ""
 
     @property
@@ -71,21 +61,11 @@ class Model:
 
 @dataclass(frozen=True, kw_only=True)
 class KernelModel(Model):
-    """What a detector of a kernel is once it is fitted.
+    """What a detector of a kernel is once it is fitted."""
 
-    Attributes
-    ----------
-    kernel : Kernel or None
-        None for a precomputed one.
-    length : float or None
-        k(x, x) of new samples, where the kernel is precomputed and the model needs it.
-    expansion : Expansion or Projection
-        Sums of kernel values that a row's score is made of.
-    """
-
-    kernel: Kernel | None
-    length: float | None
-    expansion: Expansion | Projection
+    kernel: Kernel | None  # None for a precomputed one
+    length: float | None  # k(x, x) of new samples, where the kernel is precomputed and the model needs it
+    expansion: Expansion | Projection  # sums of kernel values that a row's score is made of
 
     def squared_lengths(self, X: Any) -> FloatArray:
         """Return k(x, x) of each validated row, shape (n_samples,)."""
@@ -99,25 +79,13 @@ class KernelModel(Model):
 
 @dataclass(frozen=True)
 class Start:
-    """What a warm start needs of an earlier fit.
+    """What a warm start needs of an earlier fit."""
 
-    Attributes
-    ----------
-    keys : (k,) array of uint64
-        The hashes of its distinct samples, in ascending order.
-    dual : Dual
-    solution : Solution
-    gram : Gram or None
-        K; None where no later fit has the same.
-    left_out : LeaveOneOut or None
-        What leaving samples out does, where that is known.
-    """
-
-    keys: npt.NDArray[np.uint64]
+    keys: npt.NDArray[np.uint64]  # (k,): the hashes of its distinct samples, in ascending order
     dual: Dual
     solution: Solution
-    gram: Gram | None = None
-    left_out: LeaveOneOut | None = None
+    gram: Gram | None = None  # K; None where no later fit has the same
+    left_out: LeaveOneOut | None = None  # what leaving samples out does, where that is known
 
     @property
     def without_gram(self) -> Start:
@@ -183,24 +151,13 @@ class Start:
 
 @dataclass(frozen=True)
 class Solved:
-    """A program over a kernel matrix, and its solution.
+    """A program over a kernel matrix, and its solution."""
 
-    Attributes
-    ----------
-    kernel : Kernel or None
-        None for a precomputed one.
-    gram : Gram
-    dual : Dual
-    solution : Solution
-    left_out : LeaveOneOut or None
-        What leaving samples out does, where that is known already.
-    """
-
-    kernel: Kernel | None
+    kernel: Kernel | None  # None for a precomputed one
     gram: Gram
     dual: Dual
     solution: Solution
-    left_out: LeaveOneOut | None = None
+    left_out: LeaveOneOut | None = None  # what leaving samples out does, where that is known already
 
     @cached_property
     def beta(self) -> FloatArray:
@@ -250,19 +207,12 @@ class Solved:
 
 @dataclass(frozen=True)
 class Unseen:
-    """Where positives lie along w: without themselves, or with training planes as they do.
+    """Where positives lie along w: without themselves, or with training planes as they do."""
 
-    Attributes
-    ----------
-    scores, weights : (p,) arrays
-        Of distinct samples, or with groups of members: how much each counts in quantiles.
-    groups : Groups or None
-        Which samples were left out together.
-    """
-
+    # (p,) each: of distinct samples, or with groups of members, and how much each counts in quantiles
     scores: FloatArray
     weights: FloatArray
-    groups: Groups | None
+    groups: Groups | None  # which samples were left out together
 
     @property
     def samples(self) -> IndexArray:
@@ -285,23 +235,13 @@ class Unseen:
 
 @dataclass(frozen=True)
 class Support:
-    """The training rows that hold the planes.
+    """The training rows that hold the planes."""
 
-    Attributes
-    ----------
-    rows : (n_SV,) array of intp
-    coefficients : (n_SV,) array of float64
-        beta of each row.
-    samples : (n_SV,) array of intp
-        Which sample of the expansion each row is equal to.
-    share : float
-        Their share of all rows, by weight.
-    """
-
-    rows: Annotated[IndexArray, Places("n_SV", below="rows")]
-    coefficients: Annotated[FloatArray, Array("n_SV")]
+    rows: Annotated[IndexArray, Places("n_SV", below="rows")]  # (n_SV,)
+    coefficients: Annotated[FloatArray, Array("n_SV")]  # (n_SV,): beta of each row
+    # (n_SV,): which sample of the expansion each row is equal to
     samples: Annotated[IndexArray, Places("n_SV", below="n_SV")]
-    share: float
+    share: float  # their share of all rows, by weight
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -309,42 +249,20 @@ class SupportVectorModel(KernelModel):
     """What a support vector detector is once it is fitted.
 
     Its expansion is s(x), the position of rows along w.
-
-    Attributes
-    ----------
-    support : Support
-    boundary : dict
-        The attributes that say where the boundary is, by their names.
-    loo_error : float or None
-        About how far leave-one-out planes can be off; None of training planes.
-    loo_log_mass : (n_samples,) array of float64 or None
-        With groups, the log kernel mass of each training row without its group.
-    recall_error : float or None
-        With groups, the standard error of the share of new positives that is accepted.
-    squared_norm : float
-        |w|^2.
-    recall_of_learned : float
-        The share of training rows given once that the model accepts, which new rows that repeat these share.
-    recall_of_repeats : float
-        Of training planes: the share of new rows that are accepted at least, where these repeat training rows as often
-        as training rows do each other.
-    objective, gap, relative_gap : float
-    iterations : int
-    status : str
-    start : Start or None
-    usual : Usual or None
-        What each feature adds to training rows' positions, under a linear or an additive kernel.
-    inexact_warning : str
-        What is wrong where left-out scores are estimates by which planes may be far off, or nothing; not in a file.
     """
 
     support: Support
-    boundary: dict[str, Any]
+    boundary: dict[str, Any]  # the attributes that say where the boundary is, by their names
+    # About how far leave-one-out planes can be off; None of training planes.
     loo_error: Annotated[float | None, Number(finite=False)]
+    # (n_samples,): with groups, the log kernel mass of each training row without its group
     loo_log_mass: Annotated[FloatArray | None, Array("rows", holds="any"), FOR_TRAINING]
-    recall_error: float | None
-    squared_norm: float
+    recall_error: float | None  # with groups, the standard error of the share of new positives that is accepted
+    squared_norm: float  # |w|^2
+    # The share of training rows given once that the model accepts, which new rows that repeat these share.
     recall_of_learned: float
+    # Of training planes: the share of new rows that are accepted at least, where these repeat training rows as often as
+    # training rows do each other.
     recall_of_repeats: float
     objective: float
     gap: Annotated[float, Number(finite=False)]
@@ -352,7 +270,8 @@ class SupportVectorModel(KernelModel):
     iterations: int
     status: Annotated[str, Choice(STATUSES)]
     start: Annotated[Start | None, NOT_KEPT]
-    usual: Usual | None
+    usual: Usual | None  # what each feature adds to training rows' positions, under a linear or an additive kernel
+    # What is wrong where left-out scores are estimates by which planes may be far off, or nothing; not in a file.
     inexact_warning: Annotated[str | None, NOT_KEPT] = None
 
     @property

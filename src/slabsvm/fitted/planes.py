@@ -60,74 +60,20 @@ LogMass = Callable[[BoolArray], FloatArray]
 
 @dataclass(frozen=True)
 class TwoSided:
-    """The score of positions along w: 1 at the most normal, 0 on both planes, negative beyond them.
+    """The score of positions along w: 1 at the most normal, 0 on both planes, negative beyond them."""
 
-    Attributes
-    ----------
-    side : float
-        +1, or -1 where the upper plane is the one that parts the samples from the origin (epsilon > 1). In what
-        follows, positions are side * s.
-    inner, outer : float
-        The planes: the one that rows unlike all samples are beyond, and the other one.
-    peak : float
-        The most normal position.
-    local : bool
-        Whether positions level off at 0 far from all samples.
-    depth : float
-        What the score falls to beyond the outer plane, if positions level off.
-    least_unit : float
-        The least distance from a plane to the peak that scores are measured in: of a slab without width they
-        would be what rounding makes of positions.
-    """
-
+    # +1, or -1 where the upper plane is the one that parts the samples from the origin (epsilon > 1). In what follows,
+    # positions are side * s.
     side: float
+    # The planes: the one that rows unlike all samples are beyond, and the other one.
     inner: float
     outer: float
-    peak: float
-    local: bool
-    depth: float = LEAST_DEPTH
+    peak: float  # the most normal position
+    local: bool  # whether positions level off at 0 far from all samples
+    depth: float = LEAST_DEPTH  # what the score falls to beyond the outer plane, if positions level off
+    # The least distance from a plane to the peak that scores are measured in: of a slab without width they would be
+    # what rounding makes of positions.
     least_unit: Annotated[float, Number(above=0.0)] = TINY
-
-    @classmethod
-    def of_positives(
-        cls,
-        scores: FloatArray,
-        weights: FloatArray,
-        *,
-        side: float,
-        planes: tuple[float, float],
-        nus: tuple[float, float],
-        local: bool,
-        rounding: float,
-    ) -> TwoSided:
-        """Return the score for planes that leave shares of positives outside.
-
-        Parameters
-        ----------
-        scores, weights : (m,) arrays
-            Where positives lie, and how much each counts.
-        side : +1 or -1
-        planes, nus : (lower, upper)
-            The planes' offsets, and the shares of positives that may lie beyond them.
-        local : bool
-        rounding : float
-            By how much the planes were moved outwards.
-        """
-        inner, outer = planes if side > 0 else (-planes[1], -planes[0])
-        near, far = nus if side > 0 else nus[::-1]
-        positions = side * scores
-
-        def quantile(share: float) -> float:
-            return weighted_quantile(positions, weights, share)
-
-        # A share p of positives is below the peak and 1 - p above it, with p / near = (1 - p) / far.
-        least = LEAST_SIDE * (outer - inner)
-        peak = min(max(quantile(near / (near + far)), inner + least), outer - least)
-        least_unit = max(UNITS_OF_ROUNDING * rounding, TINY)
-        score = cls(side, inner, outer, peak, local and inner > 0, least_unit=least_unit)
-        # As many are beyond both: a share far of the share near, and near of far.
-        rare = score(side * np.array([quantile(near * far / (near + far))]))
-        return replace(score, depth=max(LEAST_DEPTH, -float(rare[0])))
 
     @property
     def unit(self) -> float:
@@ -176,19 +122,12 @@ class TwoSided:
 
 @dataclass(frozen=True)
 class SlabPlanes:
-    """The planes of a fitted slab, and what it scores positions along w.
+    """The planes of a fitted slab, and what it scores positions along w."""
 
-    Attributes
-    ----------
-    lower, upper : float
-        The planes' offsets, moved outwards by rounding; upper is infinite at epsilon = 0.
-    two_sided : TwoSided or None
-        The score; None where it is the position, or the distance from the slab's centre.
-    """
-
+    # The planes' offsets, moved outwards by rounding; upper is infinite at epsilon = 0.
     lower: float
     upper: float
-    two_sided: TwoSided | None
+    two_sided: TwoSided | None  # the score; None where it is the position, or the distance from the slab's centre
 
     @property
     def offset(self) -> float:
@@ -288,19 +227,10 @@ def planes_at(
     weights: FloatArray,
     local: bool,
 ) -> SlabPlanes:
-    """Return planes at these offsets, moved outwards by rounding.
+    """Return planes at these offsets, (P,), moved outwards by rounding: one at epsilon = 0.
 
-    Parameters
-    ----------
-    offsets : (P,) array
-        Of the lower plane and, but at epsilon = 0, of the upper one.
-    rounding : float
-    parameters : OneClassSlabSVM or LinearOneClassSlabSVM
-        What has nu_lower, nu_upper, epsilon and ranking.
-    scores, weights : (m,) arrays
-        Of the samples whose quantiles the offsets are, or of a part of them.
-    local : bool
-        The kernel's.
+    parameters has nu_lower, nu_upper, epsilon and ranking; scores and weights, (m,), are of the samples whose quantiles
+    the offsets are, or of a part of them; local is the kernel's.
     """
     lower = float(offsets[0]) - rounding
     if len(offsets) == 1:
@@ -308,16 +238,21 @@ def planes_at(
     upper = float(offsets[1]) + rounding
     if parameters.ranking == "centre":
         return SlabPlanes(lower, upper, None)
-    score = TwoSided.of_positives(
-        scores,
-        weights,
-        side=1.0 if parameters.epsilon < 1 else -1.0,
-        planes=(lower, upper),
-        nus=(float(parameters.nu_lower), float(parameters.nu_upper)),
-        local=local,
-        rounding=rounding,
-    )
-    return SlabPlanes(lower, upper, score)
+    side = 1.0 if parameters.epsilon < 1 else -1.0
+    nu_lower, nu_upper = float(parameters.nu_lower), float(parameters.nu_upper)
+    inner, outer, near, far = (lower, upper, nu_lower, nu_upper) if side > 0 else (-upper, -lower, nu_upper, nu_lower)
+
+    def quantile(share: float) -> float:
+        return weighted_quantile(side * scores, weights, share)
+
+    # A share p of positives is below the peak and 1 - p above it, with p / near = (1 - p) / far.
+    least = LEAST_SIDE * (outer - inner)
+    peak = min(max(quantile(near / (near + far)), inner + least), outer - least)
+    least_unit = max(UNITS_OF_ROUNDING * rounding, TINY)
+    score = TwoSided(side, inner, outer, peak, local and inner > 0, least_unit=least_unit)
+    # As many are beyond both: a share far of the share near, and near of far.
+    rare = score(side * np.array([quantile(near * far / (near + far))]))
+    return SlabPlanes(lower, upper, replace(score, depth=max(LEAST_DEPTH, -float(rare[0]))))
 
 
 def nominal_recall(nu_lower: float, nu_upper: float, epsilon: float) -> float:

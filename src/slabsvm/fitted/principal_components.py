@@ -29,24 +29,12 @@ WORK = 2_000_000_000
 
 @dataclass(frozen=True)
 class Centred:
-    """A kernel matrix seen from the weighted mean.
+    """A kernel matrix seen from the weighted mean."""
 
-    Attributes
-    ----------
-    matrix : (k, k) array
-        K~.
-    shares : (k,) array
-        p, summing to 1.
-    means : (k,) array
-        (K p)_i = <Phi_i, mu>.
-    squared_mean : float
-        |mu|^2 = p'Kp.
-    """
-
-    matrix: FloatArray
-    shares: FloatArray
-    means: FloatArray
-    squared_mean: float
+    matrix: FloatArray  # (k, k): K~
+    shares: FloatArray  # (k,): p, summing to 1
+    means: FloatArray  # (k,): (K p)_i = <Phi_i, mu>
+    squared_mean: float  # |mu|^2 = p'Kp
 
 
 def centred(K: FloatArray, weights: FloatArray) -> Centred:
@@ -62,24 +50,12 @@ def centred(K: FloatArray, weights: FloatArray) -> Centred:
 
 @dataclass(frozen=True)
 class Components:
-    """The leading components of a cloud.
+    """The leading components of a cloud."""
 
-    Attributes
-    ----------
-    variances : (q,) array
-        Descending.
-    coefficients : (k, q) array
-        a: the component is sum_i a_i f_i, a unit vector.
-    least : float
-        A variance up to this cannot be told from rounding.
-    complete : bool
-        Whether these are all components.
-    """
-
-    variances: FloatArray
-    coefficients: FloatArray
-    least: float
-    complete: bool
+    variances: FloatArray  # (q,): descending
+    coefficients: FloatArray  # (k, q): each a; the component is sum_i a_i f_i, a unit vector
+    least: float  # a variance up to this cannot be told from rounding
+    complete: bool  # whether these are all components
 
 
 def components(cloud: Centred, n_wanted: int | None, rounding: float, *, whole: int = LARGEST_WHOLE) -> Components:

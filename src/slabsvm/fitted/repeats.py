@@ -28,16 +28,8 @@ def beside_repeats(
     the origin: nu, and more than that besides), such samples count as they score, and the plane is put by them. A
     sample is one that repeats if it weighs more than the lightest: whoever gives a row twice says that it weighs 2.
 
-    Parameters
-    ----------
-    dual : Dual
-        Of distinct samples.
-    scores, left_out : (m,) arrays
-        Where the samples lie, and where each would lie had it not been learned.
-    offsets : (P,) array
-        The planes, by left-out scores.
-    rounding : float
-        By how much planes are moved outwards.
+    scores and left_out, (m,), say where distinct samples lie, and where each would lie had it not been learned.
+    offsets, (P,), are the planes by the latter, and rounding is by how much planes are moved outwards.
     """
     weights = dual.caps[0]
     repeat = weights > (1.0 + SAME_WEIGHT) * weights.min()

@@ -21,28 +21,16 @@ LEAST_DIVISOR = 0.01
 
 @dataclass(frozen=True)
 class Training:
-    """What a detector learns from.
+    """What a detector learns from."""
 
-    Attributes
-    ----------
-    X : (n_samples, n_features) dense array or CSR matrix
-        Validated rows; of a precomputed kernel its matrix.
-    weights : (n_samples,) array of float64
-    distinct : Distinct
-        Which rows are the same sample, and their weights.
-    groups : Groups or None
-        Which samples are left out together; None where each is left out alone.
-    outliers : (k, d) dense array or CSR matrix, or None
-        Distinct rows that are known to be outliers, which no sample counts among.
-    judges : Training or None
-        The rows that put thresholds and p-values, of these the first; None for all.
-    """
-
-    X: Any
-    weights: FloatArray
-    distinct: Distinct
+    X: Any  # (n_samples, n_features): validated rows; of a precomputed kernel its matrix
+    weights: FloatArray  # (n_samples,)
+    distinct: Distinct  # which rows are the same sample, and their weights
+    # Which samples are left out together; None where each is left out alone.
     groups: Groups | None = field(default=None, kw_only=True)
+    # (k, d): distinct rows that are known to be outliers, which no sample counts among
     outliers: Any = field(default=None, kw_only=True)
+    # The rows that put thresholds and p-values, of these the first; None for all.
     judges: Training | None = field(default=None, kw_only=True)
 
     @property

@@ -20,10 +20,7 @@ if TYPE_CHECKING:
 def checked_weights(sample_weight: Any, X: Any) -> FloatArray | None:
     """Return the weights of the rows of X as numbers, shape (n_samples,), or None where all weigh alike.
 
-    Raises
-    ------
-    ValueError
-        For negative weights, and where all are zero.
+    Raises ValueError for negative weights, and where all are zero.
     """
     if sample_weight is None:
         return None
@@ -43,10 +40,7 @@ def checked_weights(sample_weight: Any, X: Any) -> FloatArray | None:
 def routed(model: Any, weights: Any) -> dict[str, Any]:
     """Return the parameters of fit by which a detector, or every step of a pipeline that takes them, gets weights.
 
-    Raises
-    ------
-    ValueError
-        For weights that the detector does not take.
+    Raises ValueError for weights that the detector does not take.
     """
     # It loads what draws estimators in notebooks, which one that is not in a pipeline does without.
     from sklearn.pipeline import Pipeline
@@ -72,18 +66,17 @@ def routed_before(steps: Pipeline, weights: Any) -> dict[str, Any]:
 
 def fit_with(detector: Any, X: Any, parameters: Mapping[str, Any]) -> Any:
     """Fit a detector with these parameters of its fit, a pipeline's sample_weight and groups routed, and return it."""
-    given = dict(parameters)
-    weights, groups = given.pop("sample_weight", None), given.pop("groups", None)
-    return detector.fit(X, **given, **routed(detector, weights), **routed_groups(detector, groups))
-
-
-def routed_groups(model: Any, groups: Any) -> dict[str, Any]:
-    """Return the parameters of fit by which a detector, or the last step of a pipeline, gets groups, if any."""
     from sklearn.pipeline import Pipeline
 
-    if groups is None or not takes_groups(model):
-        return {}
-    return _to_steps([model.steps[-1][0]], "groups", groups) if isinstance(model, Pipeline) else {"groups": groups}
+    given = dict(parameters)
+    weights, groups = given.pop("sample_weight", None), given.pop("groups", None)
+    if groups is not None and takes_groups(detector):
+        given |= (
+            _to_steps([detector.steps[-1][0]], "groups", groups)
+            if isinstance(detector, Pipeline)
+            else {"groups": groups}
+        )
+    return detector.fit(X, **given, **routed(detector, weights))
 
 
 def takes_groups(model: Any) -> bool:
