@@ -11,7 +11,7 @@ from slabsvm.gram.base import Gram
 from slabsvm.gram.blocks import Blocks
 from slabsvm.runtime.arrays import PIECE_BYTES, AnyFloatArray, FloatArray, IndexArray, pieces
 
-# The block takes at most this share of the memory, and rows the rest. While a block is made, the one before it stays, if there is room.
+# The block takes at most this share of the memory, and rows the rest.
 BLOCK_SHARE = 0.5
 # A block of so many members is held whatever the memory: a working set that lacks free variables makes no progress.
 LEAST_SPACE = 2048
