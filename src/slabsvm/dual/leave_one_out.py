@@ -56,11 +56,11 @@ from slabsvm.runtime.blas import ONE_BLAS_THREAD
 LARGE = 500
 # A face of more samples that the solver has not factored is not, where its neighbours tell enough.
 VAST = 2000
-# Of more samples than are left out exactly, so many support vectors are, and twice as many each time that chance in
-# their choice moves a plane by more than this share of its standard error, up to so many times samples in all: a path
-# takes as long as there are samples (`benchmarks/many_rows.py` has how far planes are off).
-SAMPLED, SETTLED = 128, 0.5
-LEAST_SAMPLED, SAMPLED_WORK = 64, 4_000_000
+# Of more samples than are left out exactly, so many support vectors are, and as many again if chance in their choice
+# moves a plane by more than this share of its standard error (`benchmarks/many_rows.py` has how far planes are off).
+SAMPLED, SETTLED = 512, 0.5
+# So many at least, and so many times samples at most: a path takes as long as there are samples.
+LEAST_SAMPLED, SAMPLED_WORK = 64, 2_000_000
 # How far others are off is carried over from so many on each side; so many parts of them, and draws, show its error.
 AROUND, PARTS = 8, 8
 # Where fewer are known exactly, they say nothing of the others.
@@ -157,7 +157,7 @@ def _exact_of_some(unlearning: Unlearning, closed: LeaveOneOut, held: IndexArray
     """Return exact scores of some support vectors, evenly spread, and of the others what these say of the closed form.
 
     Support vectors are in the order of the fall that the closed form gives their scores. Twice as many are left out
-    while chance in their choice moves a plane by more than SETTLED of its standard error.
+    where chance in their choice moves a plane by more than SETTLED of its standard error.
     """
     dual = unlearning.dual
     falls = unlearning.solution.scores - closed.scores
@@ -171,9 +171,9 @@ def _exact_of_some(unlearning: Unlearning, closed: LeaveOneOut, held: IndexArray
         scores[order] += _carried_over(falls, off, donors, seed)
         return scores
 
-    most = max(LEAST_SAMPLED, SAMPLED_WORK // dual.n_samples)
-    number = min(SAMPLED, most)
-    while True:
+    first = min(SAMPLED, max(LEAST_SAMPLED, SAMPLED_WORK // dual.n_samples))
+    # The second time those between the first ones come.
+    for number in (first, 2 * first - 1):
         places = np.unique(np.linspace(0, size - 1, min(number, size)).round().astype(np.intp))
         new = places[~known[places]]
         for rows in pieces(len(new), 24 * dual.n_samples, PATHS_BYTES):
@@ -191,10 +191,8 @@ def _exact_of_some(unlearning: Unlearning, closed: LeaveOneOut, held: IndexArray
         draws = [dual.offsets(corrected(donors, seed)) for seed in range(PARTS)]
         unknown = 1.0 - len(donors) / size
         errors = np.sqrt(unknown * np.var(parts, axis=0, ddof=1) / PARTS + np.var(draws, axis=0, ddof=1))
-        if number >= min(size, most) or (errors <= SETTLED * _standard_errors(dual, scores)).all():
+        if (errors <= SETTLED * _standard_errors(dual, scores)).all():
             break
-        # Those between the ones that were left out come next.
-        number = 2 * number - 1
     # Where a path did not arrive there are two estimates, what it came to and what others say, and a bound on the error
     # of the first. Those next to it that were not left out are as doubtful.
     apart = np.where(known, np.minimum(reach, np.abs(scores[order] - closed.scores[order] - off)), 0.0)
