@@ -103,23 +103,22 @@ def test_a_pool_of_everything_keeps_its_rows_however_small_the_memory(gram, K):
     np.testing.assert_array_equal(pool.matrix, K)
 
 
-def test_what_stays_when_rows_are_dropped_is_all_that_there_is_room_for(gram, K, monkeypatch):
+def test_what_stays_when_rows_are_dropped_is_what_was_asked_for(gram, K, monkeypatch):
     monkeypatch.setattr(kernel_cache, "pieces", partial(pieces, budget=30 * BYTES_PER_ROW))
     kept = KernelCache(gram, np.float64, 200 * BYTES_PER_ROW)
     kept.fetch(np.arange(100))
-    assert kept.kept_bytes == 100 * BYTES_PER_ROW
-    # Of those that are asked for half of the room's rows stay, and none is computed.
     asked = rows_asked_for(gram, monkeypatch)
-    kept.fetch(np.arange(95, 25, -1), share=0.5)
-    assert kept.kept_bytes == 50 * BYTES_PER_ROW
-    assert not asked
-    some = np.arange(95, 45, -1)
+    some = np.append(np.arange(95, 25, -1), 120)
+    kept.fetch(some)
+    assert asked == [120]
+    assert kept.kept_bytes == 71 * BYTES_PER_ROW
     beta = np.isin(np.arange(M), some) * np.random.default_rng(2).normal(size=M)
     np.testing.assert_allclose(kept.product(beta), K @ beta, atol=1e-12)
-    assert not asked
-    kept.fetch(np.append(some, 5))
-    assert asked == [5]
-    assert kept.kept_bytes == 51 * BYTES_PER_ROW
+    assert asked == [120]
+    # Of more than there is room for those that are here stay.
+    kept.fetch(np.arange(200))
+    assert kept.kept_bytes == 100 * BYTES_PER_ROW
+    assert len(asked) == 30
 
 
 def test_a_cache_counts_its_bytes(gram):

@@ -145,13 +145,13 @@ class KernelCache:
         self.block = np.zeros((n_samples, padded(n_samples)), dtype=self.dtype)
         self.gram.block(self.members, None, self.dtype, out=self.matrix)
 
-    def product(self, beta: FloatArray, share: float = 1.0) -> FloatArray:
-        """Return K beta, shape (m,), for beta of shape (m,), and keep its rows of K in this share of their room."""
+    def product(self, beta: FloatArray) -> FloatArray:
+        """Return K beta, shape (m,), for beta of shape (m,), and keep its rows of K where there is room."""
         if self.holds_everything:
             return self.blocks.times(beta)
         if self.gram.cheap_products:
             return self.gram.dot(beta, self.dtype)
-        self.fetch(np.flatnonzero(beta), share)
+        self.fetch(np.flatnonzero(beta))
         total, known = np.zeros(self.gram.n_samples), np.flatnonzero(self._place >= 0)
         known = known[self._place[known].argsort()]
         # Sums over pieces are in float64.
@@ -160,12 +160,11 @@ class KernelCache:
         elsewhere = np.where(self._place < 0, beta, 0.0)
         return total + self.gram.dot(elsewhere, self.dtype) if elsewhere.any() else total
 
-    def fetch(self, samples: IndexArray, share: float = 1.0) -> None:
-        """Keep the rows of these samples, in this share of their room; drop others where there is none."""
-        most = int(share * self.most_rows)
-        missing = samples[self._place[samples] < 0]
+    def fetch(self, samples: IndexArray) -> None:
+        """Keep the rows of these samples, as many as there is room for; drop others where there is none."""
+        most, missing = self.most_rows, samples[self._place[samples] < 0]
         if self._n_rows + len(missing) > most:
-            self._drop_others(samples, most)
+            self._drop_others(samples)
             missing = missing[: max(0, most - self._n_rows)]
         if len(missing) and not len(self._rows):
             # Memory that is not written to yet is none.
@@ -176,9 +175,9 @@ class KernelCache:
             self.gram.block(some, None, self.dtype, out=self._rows[rows])
             self._place[some], self._n_rows = np.arange(rows.start, rows.stop), rows.stop
 
-    def _drop_others(self, samples: IndexArray, most: int) -> None:
-        """Keep so many rows at most, of these samples alone."""
-        kept = samples[self._place[samples] >= 0][:most]
+    def _drop_others(self, samples: IndexArray) -> None:
+        """Keep the rows of these samples alone."""
+        kept = samples[self._place[samples] >= 0]
         kept = kept[self._place[kept].argsort()]
         places = self._place[kept]
         # In the order in which they are, no row is written over before it has moved.
