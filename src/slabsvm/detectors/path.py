@@ -1,4 +1,4 @@
-"""Models along a path of parameters: each fit starts from the last one's solution, and keeps its distances."""
+"""Models along a path of parameters: each fit starts from the solution of the one before."""
 
 from __future__ import annotations
 
@@ -11,15 +11,13 @@ from sklearn.base import clone
 from slabsvm.detectors.support_vectors import SupportVectorDetector
 from slabsvm.fitted.model import Start
 from slabsvm.fitted.training import Training
-from slabsvm.gram.distances import SharedDistances
+from slabsvm.gram.base import SMALL, Gram
+from slabsvm.gram.products import gram_of
+from slabsvm.kernels.base import Kernel
+from slabsvm.kernels.rbf import RBF
 from slabsvm.runtime.sklearn_private import validate_parameters
 
 Model = TypeVar("Model", bound=SupportVectorDetector)
-
-# Distances are kept for samples with so many features or more; with fewer, computing them anew is cheaper.
-MANY_FEATURES = 400
-# They take this share of cache_size, besides what a fit takes.
-SHARE_OF_DISTANCES = 0.5
 
 
 def fit_path(
@@ -96,9 +94,18 @@ def _listed(name: str, column: Iterable[Any]) -> list[Any]:
 
 
 def _fits(model: Model, validate: Callable[[Model], Training], steps: list[dict[str, Any]]) -> Iterator[Model]:
-    # A fit that must share its memory takes another way, and may not arrive.
-    least = min(step.get("cache_size", model.cache_size) for step in steps)
-    gram_of = SharedDistances(SHARE_OF_DISTANCES * least * 1e6, least_features=MANY_FEATURES)
+    last: tuple[Any, Gram | None] = (None, None)
+
+    def access(kernel: Kernel, samples: Any, n_threads: int) -> Gram:
+        """Return access to K, the same while gamma is: such fits share what they know of K."""
+        nonlocal last
+        key, gram = (kernel.gamma, kernel.differences, n_threads) if isinstance(kernel, RBF) else None, last[1]
+        if gram is None or key is None or key != last[0]:
+            gram = gram_of(kernel, samples, n_threads)
+            gram = gram.held() if gram.n_samples <= SMALL else gram
+            last = key, gram
+        return gram
+
     start: Start | None = None
     training: Training | None = None
     for step in steps:
@@ -107,5 +114,5 @@ def _fits(model: Model, validate: Callable[[Model], Training], steps: list[dict[
             validated = clone(model).set_params(**step)
             training = validate(validated)
         fitted = copy(validated).set_params(**step)
-        start = fitted.fit_training(training, gram_of=gram_of, start=start).start
+        start = fitted.fit_training(training, gram_of=access, start=start).start
         yield fitted

@@ -200,7 +200,7 @@ class Chain:
         search, split = self.search, self.search.splits[self.runs[0][1]]
         begin = perf_counter()
         first, training, group, judged = self._prepared(split)
-        gram_of = SharedDistances(MOST_BYTES, judged=judged)
+        gram_of = SharedDistances(MOST_BYTES, judged)
         shared = (perf_counter() - begin) / len(self.runs)
         start: Start | None = None
         for parameters in self.parameters:
