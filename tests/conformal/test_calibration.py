@@ -539,7 +539,7 @@ def test_near_copies_are_warned_of_and_groups_are_the_remedy(method, X):
 # Weights
 
 
-@pytest.mark.warns("of the training samples are rows that repeat")
+@pytest.mark.warns("of the training samples repeat others")
 @pytest.mark.parametrize("model", [OneClassSVM(), make_pipeline(StandardScaler(), OneClassSlabSVM())], ids=str)
 def test_leave_one_out_with_weights_is_that_of_repeated_rows(model, X, new):
     counts = np.random.default_rng(13).integers(0, 4, len(X))
@@ -656,7 +656,7 @@ class OnlyPredicts(BaseEstimator):
     ("model", "said"),
     [
         (HigherIsStranger(), "HigherIsStranger.predict answers 0 and 1.*decision_function is minus this one's"),
-        (HigherIsStranger(labels=(1, -1)), "larger scores than those that it accepts.*decision_function is minus"),
+        (HigherIsStranger(labels=(1, -1)), "rejected rows larger scores.*decision_function is minus"),
         (make_pipeline(StandardScaler(), HigherIsStranger()), "Pipeline.predict answers 0 and 1"),
         (OnlyPredicts(), "OnlyPredicts.predict answers 0 and 1"),
     ],

@@ -105,7 +105,7 @@ def test_an_open_set_explains_the_class_that_came_nearest(parameters, X, new):
     assert np.abs(few.explain(rows).sum(axis=1) - few.decisions(rows).max(axis=1)).max() <= ROUNDING
 
 
-@pytest.mark.warns("The search has learned nothing")
+@pytest.mark.warns("No candidate separates synthetic outliers")
 def test_steps_that_take_each_feature_by_itself_leave_shares_as_they_are(X, new):
     pipeline = make_pipeline(StandardScaler(), "passthrough", OneClassSlabSVM()).fit(X)
     scaled = pipeline[0].transform(new[:-1])
@@ -146,13 +146,13 @@ def test_what_cannot_be_explained_is_refused_with_what_to_do(X):
     with pytest.raises(ValueError, match="IsolationForest is no detector of this package"):
         ConformalDetector(IsolationForest(n_estimators=5, random_state=0)).fit(X).explain(X)
     for kernel, what in (
-        (lambda left, right: left @ right.T, "This kernel takes"),
+        (lambda left, right: left @ right.T, "This kernel does not know single features"),
         ("precomputed", "precomputed"),
     ):
         model = OneClassSVM(kernel=kernel).fit(X @ X.T if kernel == "precomputed" else X)
-        with pytest.raises(ValueError, match=f"{what}.* as wholes.* 'rbf', 'linear'"):
+        with pytest.raises(ValueError, match=f"{what}.* does not know single features.* 'rbf', 'linear'"):
             model.explain(X @ X.T if kernel == "precomputed" else X)
-    with pytest.raises(ValueError, match=r"This kernel takes.* as wholes.* KernelPCADetector"):
+    with pytest.raises(ValueError, match=r"This kernel does not know single features.* KernelPCADetector"):
         KernelPCADetector(kernel=lambda left, right: left @ right.T).fit(X).explain(X)
     classes = OpenSetClassifier(classifier=LogisticRegression()).fit(
         np.concatenate([X, X + 9]), np.repeat([0, 1], len(X))

@@ -176,7 +176,7 @@ def test_training_rows_are_scored_without_themselves():
     assert (-detector.estimator_.decision_function(new) > np.percentile(learned, 90)).mean() > 0.3
 
 
-@pytest.mark.warns("The search has learned nothing")
+@pytest.mark.warns("No candidate separates synthetic outliers")
 def test_training_rows_of_a_search_are_scored_without_themselves():
     X = np.random.default_rng(0).normal(size=(100, 3))
     search = LabelFreeSearchCV(make_pipeline(StandardScaler(), OneClassSVM()), {"oneclasssvm__nu": [0.1, 0.2]})

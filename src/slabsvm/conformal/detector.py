@@ -307,9 +307,9 @@ class ConformalDetector(OutlierMixin, Wrapping):
         level = float(near.values[np.searchsorted(passed, last)]) if n_far < last else -np.inf
         if limit_of(self.estimators_[0]) >= level:
             raise ValueError(
-                "There is no threshold of decision_function at this rate that rejects rows infinitely far away: "
-                "calibration samples score less, or no more, than that. Use predict(X, alpha=...), which tells them "
-                "apart by their kernel mass, or a smaller gamma."
+                "At this rate no threshold of decision_function rejects rows infinitely far away, because "
+                "calibration samples score no more than these. Use predict(X, alpha=...), which separates them by "
+                "their kernel mass, or a smaller gamma."
             )
         return level
 
@@ -393,8 +393,8 @@ class ConformalDetector(OutlierMixin, Wrapping):
         needed = int(np.ceil(min(self._sides / alpha, MOST_SAMPLES) - WHOLE)) - 1
         return (
             f"Nothing will be rejected: with {self.n_calibration_} calibration samples the smallest p-value is "
-            f"{self.smallest_p_value_:.3g}, and alpha is {alpha:g}. Give at least {needed} calibration samples "
-            "(groups, where these were given), or a larger alpha; 'cross' and 'leave-one-out' calibrate on every row."
+            f"{self.smallest_p_value_:.3g}, and alpha is {alpha:g}. Give at least {needed} calibration samples (or "
+            "groups, if you gave groups), or a larger alpha; 'cross' and 'leave-one-out' calibrate on every row."
         )
 
     def _doubts(self) -> list[str]:

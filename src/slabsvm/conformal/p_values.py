@@ -367,7 +367,9 @@ def contamination(
     if not 1 <= n_calibration < np.inf or not len(values):
         raise ValueError("Give the p-values of at least one row, and the number of calibration rows, at least one.")
     if not all(((some > 0) & (some <= 1)).all() for some in (values, known)):
-        raise ValueError("p-values must lie above 0 and up to 1; predict's answers and scores are none.")
+        raise ValueError(
+            "p-values must be above 0 and at most 1. Give those of p_values(X), not scores or predictions."
+        )
     n, m = int(n_calibration), len(values)
     # A row has p <= k / (n + 1) if and only if it scores below the k-th lowest calibration score.
     ranks = 2 ** np.arange(int(np.log2(n)) + 1)

@@ -24,14 +24,14 @@ MOST_SAMPLES = 1e15
 
 # What the warnings of one calibration and of several classes' have in common.
 FAR_REMEDY = (
-    "Where a score grows or levels off with distance, use two_sided=True, SVDD or the RBF kernel; where calibration "
-    "scores tie at the lowest, a smoother estimator (a smaller gamma) tells them apart."
+    "If a score grows or levels off with distance, use two_sided=True, SVDD or the RBF kernel. If calibration scores "
+    "tie at the lowest, use a smoother estimator (a smaller gamma)."
 )
 REACH_REMEDY = (
-    "They score as if infinitely far away, and what is accepted beyond is decided by their kernel mass alone. Use a "
+    "They score like rows infinitely far away, and only their kernel mass decides what is accepted there. Use a "
     "smaller gamma, or more samples."
 )
-BY_CHANCE = "by its scores rounding may decide which rows are rejected, and whether rows infinitely far away are"
+BY_CHANCE = "rounding of its scores may decide which rows are rejected, and whether rows infinitely far away are"
 
 
 class CalibrationWarning(UserWarning):
@@ -73,9 +73,7 @@ class Wrapping(BaseEstimator):
         with reading(X):
             X = indexable(X)[0]
             if not reset and np.ndim(X) == 1:
-                raise ValueError(
-                    "Rows are expected in a table of two dimensions. Reshape your data: X.reshape(1, -1) is one row."
-                )
+                raise ValueError("X must be a table of two dimensions. Reshape your data: X.reshape(1, -1) is one row.")
             # scikit-learn's check takes .1 ms to find out that an array has no names.
             unnamed = type(X) is np.ndarray and X.ndim == 2
             if not (unnamed and takes_unnamed(self, X.shape[1], reset=reset)):

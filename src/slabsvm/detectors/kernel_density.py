@@ -213,8 +213,8 @@ class KernelDensityDetector(Detector):
     def _diagnosis(self) -> str:
         if self.model_.one_point:
             return (
-                "All samples are the same point, so that the features have no scale to take a bandwidth from. Check "
-                "the features for constants."
+                "All samples are the same point, so there is no scale to derive a bandwidth from. Check the features "
+                "for constants."
             )
         return self.model_.infinity_warning or self._flattered(self.model_.expected_recall)
 
@@ -226,8 +226,8 @@ def _density(samples: Any, shares: FloatArray, bandwidth: float) -> Density:
         norms = _column(kernel.prepare(samples), samples.shape[1])
     if not np.isfinite(norms).all():
         raise ValueError(
-            f"The bandwidth {bandwidth:.4g} is so small for samples as large as these that squared distances "
-            "in its unit overflow float64. Scale the features, for example with StandardScaler, or raise bandwidth."
+            f"The bandwidth {bandwidth:.4g} is too small for values as large as these: squared distances in its unit "
+            "overflow float64. Scale the features, for example with StandardScaler, or raise bandwidth."
         )
     return Density(kernel, samples, np.log(shares), bandwidth)
 

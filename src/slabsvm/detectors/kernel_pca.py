@@ -301,7 +301,7 @@ class KernelPCADetector(KernelDetector):
             if not len(variances):
                 raise ValueError(
                     f"n_components={wanted}, but all samples are (nearly) the same point of feature space, which has "
-                    "no components. Check the features for constants, and if they differ use a larger gamma."
+                    "no components. Check the features for constants. If the features vary, use a larger gamma."
                 )
             if wanted > len(variances):
                 raise ValueError(
@@ -319,9 +319,9 @@ class KernelPCADetector(KernelDetector):
         if self.model_.without_error:
             cure = "offsets='leave-one-out', " if self.offsets == "training" else ""
             return (
-                f"The components reconstruct every training sample without error ({self.offsets} scores), so that no "
-                f"threshold for new samples can be read off them. Use {cure}fewer components, or a kernel of more "
-                "dimensions than the samples fill, and check the features for constants."
+                f"The components reconstruct every training sample without error ({self.offsets} scores), so they "
+                f"give no threshold for new samples. Use {cure}fewer components, or a kernel with more dimensions, "
+                "and check the features for constants."
             )
         warning_text = self._indistinct() or self.model_.infinity_warning
         return warning_text or self._flattered(self.model_.expected_recall)

@@ -41,36 +41,34 @@ if TYPE_CHECKING:
 
 # What a fit says that found w = 0.
 NEAR_THE_ORIGIN = (
-    "The fitted w is zero: for their spread the rows lie too near to the origin, or around it, as they do after a "
-    "StandardScaler, so that no linear slab holds them apart from it, and all rows score the same. Use "
-    "feature_map='nystroem', which has no such condition, on features of one scale; or a smaller epsilon."
+    "The fitted w is zero, so all rows score the same. The rows lie around the origin, as they do after a "
+    "StandardScaler, or too near to it for their spread, and no linear slab separates them from it. Use "
+    "feature_map='nystroem' on features of one scale, or a smaller epsilon."
 )
 # And one that stopped before the gap was within tol.
 STOPPED_EARLY = (
-    "more rows would have to be held near the planes than there is memory for, or rounding allows no smaller gap. "
-    "Raise tol to accept the gap, use fewer features (n_components, with a feature "
-    "map) or a larger nu, or scale the features, for example with StandardScaler."
+    "the rows near the planes do not fit into memory, or rounding allows no smaller gap. Raise tol to accept this "
+    "gap. Or use fewer features (n_components, with a feature map), a larger nu, or scaled features (StandardScaler)."
 )
 OUT_OF_REACH = (
-    "The fitted w is zero: at gamma={gamma:.3g} too many rows are out of reach of all {n} landmarks, and score what a "
-    "row infinitely far away scores. Use a smaller gamma or the name of a rule for it, more n_components, or a smaller "
-    "epsilon."
+    "The fitted w is zero: at gamma={gamma:.3g} too many rows are out of reach of all {n} landmarks, and score like "
+    "a row infinitely far away. Use a smaller gamma or a named rule for it, more n_components, or a smaller epsilon."
 )
 ZERO_ACCEPTED = (
-    "The row of zeros is accepted: the planes do not tell the samples from the origin, which is what a row far away "
-    "becomes in some feature maps (Nystroem of an RBF kernel). Use more samples or fewer features, or a map that falls "
-    "off more slowly (a smaller gamma)."
+    "The row of zeros is accepted: the planes do not separate the samples from the origin. In some feature maps "
+    "(Nystroem of an RBF kernel) every row far away is mapped there. Use more samples or fewer features, or a map "
+    "that falls off more slowly (a smaller gamma)."
 )
 ZERO_KEPT_OUTSIDE = (
-    "Some training rows score what a row infinitely far away scores, out of reach of all landmarks. Such rows are "
-    "never accepted: {learned:.0%} of the training rows are, where nu asks for {nominal:.0%}. Use more n_components, a "
-    "smaller gamma, or the name of a rule for it."
+    "Some training rows are out of reach of all landmarks, and score like a row infinitely far away. Such rows are "
+    "never accepted. The model accepts {learned:.0%} of the training rows, where nu asks for {nominal:.0%}. Use more "
+    "n_components, a smaller gamma, or a named rule for gamma."
 )
 LIFTED_OUT = (
-    "Of the training rows, and of rows that repeat one, the model accepts {learned:.0%}, where nu asks for "
-    "{nominal:.0%}: each raised its own score, here beyond a plane whose place is for rows that were never seen. "
-    "Use epsilon=0, which has no upper plane, a smaller gamma or more samples, or offsets='training' if all new "
-    "rows will repeat training rows (few discrete values)."
+    "The model accepts {learned:.0%} of the training rows, and of rows that repeat them, where nu asks for "
+    "{nominal:.0%}. Learning a row raises its score, here beyond a plane that is set for unseen rows. Use epsilon=0, "
+    "which has no upper plane, a smaller gamma or more samples. If all new rows will repeat training rows (few "
+    "discrete values), use offsets='training'."
 )
 
 # Weights are uneven where they are worth less than this share of as many equal ones.

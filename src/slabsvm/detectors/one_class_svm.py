@@ -96,7 +96,8 @@ class OneClassSVM(SupportVectorDetector):
     def _diagnosis(self) -> str:
         if self.status_ == "degenerate":
             return (
-                "The fitted w is zero to within rounding: the origin of feature space lies within the samples' cloud, "
-                "and no plane parts it from them. Use kernel='rbf', a larger nu, or SVDD, which needs no origin."
+                "The fitted w is zero to within rounding: the origin of feature space lies within the cloud of "
+                "samples, and no plane separates it from them. Use kernel='rbf', a larger nu, or SVDD, which needs "
+                "no origin."
             )
         return self._indistinct() or self._misplaced()

@@ -65,8 +65,8 @@ def fit_path(
     """
     if not isinstance(model, SupportVectorDetector):
         raise TypeError(
-            f"A path is for OneClassSlabSVM(), OneClassSVM() and SVDD(), not {model!r}. Of a pipeline, transform the "
-            "data first and pass the last step; LabelFreeSearchCV takes any detector."
+            f"A path is for OneClassSlabSVM(), OneClassSVM() and SVDD(), not {model!r}. For a pipeline, transform the "
+            "data first and pass the last step. LabelFreeSearchCV takes any detector."
         )
     steps = _steps(values)
     for step in steps:
@@ -80,8 +80,8 @@ def _steps(values: dict[str, Iterable[Any]]) -> list[dict[str, Any]]:
     lengths = {name: len(column) for name, column in zip(values, columns, strict=True)}
     if not columns or len(set(lengths.values())) > 1 or not columns[0]:
         raise ValueError(
-            "Give at least one value of a parameter, as in fit_path(model, X, gamma=[0.1, 0.2]), and as many of every "
-            f"other one; there are {lengths or 'none'}."
+            "Give at least one value of a parameter, as in fit_path(model, X, gamma=[0.1, 0.2]), and equally many of "
+            f"each parameter; got {lengths or 'none'}."
         )
     return [dict(zip(values, step, strict=True)) for step in zip(*columns, strict=True)]
 

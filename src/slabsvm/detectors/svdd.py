@@ -175,8 +175,8 @@ class SVDD(SupportVectorDetector):
             bound = float(np.multiply(float(self.C), unit))
         if not np.isfinite(least):
             raise ValueError(
-                f"C is in the unit of weights, and these sum to {total * unit:.3g}, too little for any C in float64. "
-                "Multiply sample_weight by a constant, or give nu in place of C."
+                f"The sample weights sum to {total * unit:.3g}, which is too little for any C in float64. Multiply "
+                "sample_weight by a constant, or give nu instead of C."
             )
         share = 1.0 / (bound * total) if bound > 0 else np.inf
         if share > 1.0 + FEASIBLE:
@@ -197,7 +197,7 @@ class SVDD(SupportVectorDetector):
     def _diagnosis(self) -> str:
         if self.status_ == "degenerate":
             return (
-                "The ball has no radius that rounding does not hide: all samples are (nearly) the same point of "
-                "feature space. Check the features for constants."
+                "The ball's radius is lost in rounding: all samples are (nearly) the same point of feature space. "
+                "Check the features for constants."
             )
         return self._indistinct() or self._misplaced()

@@ -411,7 +411,7 @@ class AutoSlabSVM(WithProgress, Detector):
             return super().training(X, sample_weight, groups)
         if groups is not None:
             raise ValueError(
-                f"groups need all rows to be learned, and max_fit_samples={self.max_fit_samples} draws some of them. "
+                f"groups need all rows to be learned, but max_fit_samples={self.max_fit_samples} draws some of them. "
                 "Use max_fit_samples=None and an array, or draw some rows of each group."
             )
         source = source_of(self, X, sample_weight, n_jobs=self.n_jobs)
@@ -537,8 +537,8 @@ class AutoSlabSVM(WithProgress, Detector):
     def _diagnosis(self) -> str:
         if self.model_.one_point:
             return (
-                "All rows are the same point, so that all others are rejected, however near they are. Check the "
-                "features for constants."
+                "All rows are the same point, so every other row is rejected, however near. Check the features for "
+                "constants."
             )
         return ""
 

@@ -258,7 +258,7 @@ class NeighboursDetector(Detector):
 
     def _diagnosis(self) -> str:
         if self.model_.neighbourhood.samples.shape[0] == 1:
-            return "All samples are the same point, and all other rows are rejected. Check the features for constants."
+            return "All samples are the same point, so every other row is rejected. Check the features for constants."
         return ""
 
 

@@ -126,8 +126,8 @@ class TrimmedDetector(OutlierMixin, Wrapping):
         refuse_classifier(self._detector, self)
         if any(get_tags(one).input_tags.pairwise for one in (self._detector, self._judge)):
             raise ValueError(
-                "TrimmedDetector takes rows, and no kernel matrix. Give an estimator, and a judge, with another kernel "
-                "than 'precomputed'; it may be a function."
+                "TrimmedDetector needs rows, not a kernel matrix. Give the estimator and the judge another kernel "
+                "than 'precomputed'. The kernel may be a function."
             )
         X = self._table(X, reset=True)
         n = _num_samples(X)
@@ -198,7 +198,7 @@ def _marked(rows: Any, n: int) -> BoolArray:
     marked, numbers = np.zeros(n, dtype=bool), np.asarray([] if rows is None else rows)
     whole = numbers.ndim == 1 and (numbers.dtype.kind in "iu" or not len(numbers))
     if not whole or (len(numbers) and not 0 <= numbers.min() <= numbers.max() < n):
-        raise ValueError(f"outlier_rows must be numbers of rows of X, whole and from 0 to {n - 1}, in one array.")
+        raise ValueError(f"outlier_rows must be a list of row numbers of X, whole and from 0 to {n - 1}.")
     marked[numbers.astype(np.intp)] = True
     return marked
 
@@ -210,7 +210,7 @@ def _without_themselves(detector: Any, X: Any, learned: BoolArray) -> tuple[Any,
     detector.fit(X if every else _safe_indexing(X, rows))
     decisions = np.empty(len(learned)) if every else np.array(answer(detector, X).values, dtype=np.float64)
     decisions[rows] = left_out_decisions(
-        detector, needed_by="TrimmedDetector", remedy="Give one of OneClassSVM, OneClassSlabSVM, SVDD and their kind."
+        detector, needed_by="TrimmedDetector", remedy="Use a detector such as OneClassSVM, OneClassSlabSVM or SVDD."
     )
     return detector, decisions
 

@@ -212,8 +212,8 @@ class WindowedDetector(OutlierMixin, Wrapping):
             return self
         if len(window) - leaves.sum() < FEWEST:
             raise ValueError(
-                f"Of {counted(len(window), 'row')} {int(len(window) - leaves.sum())} would be left, and a model learns "
-                f"from {FEWEST} at least. Add new rows first (partial_fit), or begin anew (fit)."
+                f"{int(len(window) - leaves.sum())} of {counted(len(window), 'row')} would be left, and a model needs "
+                f"at least {FEWEST}. Add new rows first (partial_fit), or start again (fit)."
             )
         return self._learn(window.only(~leaves), n_seen=self.n_seen_, goes_on=True)
 
@@ -283,8 +283,8 @@ class WindowedDetector(OutlierMixin, Wrapping):
         """Return rows that were given, of which the first has this number."""
         if self._detector.kernel == "precomputed":
             raise ValueError(
-                "A window of rows needs the rows, and kernel='precomputed' has none. Give the kernel as a function, or "
-                "one of those with names."
+                "A window needs rows, and kernel='precomputed' has none. Pass the kernel as a function, or use a "
+                "named kernel."
             )
         X = self._checked(X, reset=reset)
         weights = checked_weights(sample_weight, X)
@@ -294,8 +294,8 @@ class WindowedDetector(OutlierMixin, Wrapping):
     def _kept(self) -> Window:
         if self._window is None:
             raise ValueError(
-                "This WindowedDetector was saved with training=False, so that its rows are not known here: it "
-                "predicts, and can neither add nor forget any. Save it with training=True, or begin anew (fit)."
+                "This WindowedDetector was saved with training=False, without its rows. It can predict, but it "
+                "cannot add or forget rows. Save it with training=True, or start again (fit)."
             )
         return self._window
 
@@ -323,13 +323,13 @@ def _known_numbers(numbers: Any, window: Window) -> npt.NDArray[np.integer[Any]]
     asked = np.atleast_1d(np.asarray(numbers))
     if asked.ndim != 1 or (asked.size and not np.issubdtype(asked.dtype, np.integer)):
         raise ValueError(
-            f"Rows are forgotten by their numbers_, whole numbers in a list; these are of the type {asked.dtype} and "
-            f"the shape {asked.shape}. Of a mask give window.numbers_[mask]."
+            f"forget takes numbers_ of rows, a list of whole numbers; got the type {asked.dtype} and the shape "
+            f"{asked.shape}. For a mask give window.numbers_[mask]."
         )
     strange = asked[~np.isin(asked, window.numbers)]
     if len(strange):
         raise ValueError(
-            f"There is no row of the number {strange[0]} here: it was never given, or is forgotten already. numbers_ "
-            f"says which {counted(len(window), 'row')} are kept, from {window.numbers[0]} to {window.numbers[-1]}."
+            f"There is no row of the number {strange[0]} here: it was never given, or is already forgotten. numbers_ "
+            f"lists the {counted(len(window), 'row')} that are kept, from {window.numbers[0]} to {window.numbers[-1]}."
         )
     return asked

@@ -370,7 +370,7 @@ def _known(y: Any, n_rows: int) -> IntArray:
     known = np.asarray(y)
     if known.shape != (n_rows,) or not np.isin(known, (GOOD, 0, STRANGER)).all():
         raise ValueError(
-            f"y must hold 1 (good), -1 (a stranger) or 0 (not known) for each of {counted(n_rows, 'row')}; it has the "
+            f"y must hold 1 (good), -1 (an outlier) or 0 (not known) for each of {counted(n_rows, 'row')}; it has the "
             f"shape {known.shape}."
         )
     return known.astype(np.int64)

@@ -280,7 +280,7 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
         if np.all(kept):
             raise ValueError(f"The class {label!r} is not known; the known ones are {listed(self.classes_)}.")
         if not np.any(kept):
-            raise ValueError(f"{label!r} is the only known class; nothing would be left. Fit anew instead.")
+            raise ValueError(f"{label!r} is the only known class; nothing would be left. Fit again instead.")
         models = [model for model, stays in zip(self.models_, kept, strict=True) if stays]
         rows = [rows for rows, stays in zip(self.rows_, kept, strict=False) if stays]
         self._name_by(models, self.classes_[kept], rows)
@@ -396,7 +396,9 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
 
     def _refuse_change_since_fit(self) -> None:
         if not isinstance(self.naming_, self.naming_type):
-            raise ValueError("classifier or calibration was changed since fit, and scores would not compare. Fit anew.")
+            raise ValueError(
+                "classifier or calibration was changed since fit, so scores would not be comparable. Fit again."
+            )
 
     def _warn(self, naming: Naming, warned: list[list[Warned]]) -> None:
         """Warn of what names, and give what fits of its classes' models warned."""

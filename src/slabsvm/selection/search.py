@@ -211,7 +211,7 @@ class LabelFreeSearchCV(WithProgress, MetaEstimatorMixin, OutlierMixin, BaseEsti
         candidates = list(ParameterGrid(self.param_grid))
         if not candidates:
             raise ValueError(
-                "param_grid is an empty list, so that there is no candidate to fit. Give a dict of lists, such as "
+                "param_grid is an empty list, so there is no candidate to fit. Give a dict of lists, such as "
                 "{'gamma': [0.01, 0.1, 1.0]}, or {} for the estimator as it is."
             )
         self.criterion_ = NAMED[self.criterion] if isinstance(self.criterion, str) else self.criterion
@@ -268,9 +268,9 @@ class LabelFreeSearchCV(WithProgress, MetaEstimatorMixin, OutlierMixin, BaseEsti
         doubt = self.criterion_.doubt(measured, n_asked)
         if len(candidates) > 1 and (scores == scores[0]).all():
             doubt = doubt or (
-                f"All {len(candidates)} candidates have the same score, {scores[0]:.3g}, so that {self.criterion_!r} "
-                "chooses nothing: of those with the largest recall the first was taken. Search by another criterion, "
-                "or over a grid of candidates that differ more."
+                f"All {len(candidates)} candidates have the same score, {scores[0]:.3g}, so {self.criterion_!r} "
+                "cannot choose between them. The first of those with the largest recall was taken. Search by another "
+                "criterion, or over a grid of candidates that differ more."
             )
         if doubt:
             warn(doubt, NothingToldApartWarning)
@@ -355,7 +355,7 @@ def results_of(
         text = f"{len(failures)} of {total} fits failed; the first says: {failures[0]}"
         if len(failures) == total:
             raise ValueError(f"Nothing could be fitted. {text}")
-        remedy = "The candidates that they belong to rank last; error_score='raise' shows where it comes from."
+        remedy = "Their candidates rank last. error_score='raise' shows the cause."
         warn(f"{text}. {remedy}", FitFailedWarning)
     n_splits = len(outcomes[0])
     nominal = {"nominal_recall": table("nominal_recall")[:, 0]}
@@ -369,7 +369,7 @@ def results_of(
     overall = scores(means, n)
     failed = np.isnan(overall)
     if failed.all():
-        raise ValueError("Every candidate's score is NaN, so that none can be chosen. Check the grid and the data.")
+        raise ValueError("Every candidate's score is NaN, so none can be chosen. Check the grid and the data.")
     # Equal scores are told apart by recall, and failures are last.
     pairs = np.stack([np.where(failed, -np.inf, overall), np.where(np.isnan(means["recall"]), -1.0, means["recall"])])
     places = np.unique(pairs, axis=1, return_inverse=True)[1].ravel()
@@ -450,12 +450,12 @@ def _warn_of_edges(candidates: Candidates, scores: FloatArray, best: int, widene
         end, other = ("largest", "larger") if side > 0 else ("smallest", "smaller")
         if widened.get(name):
             text = (
-                f"though the grid went on {counted(widened[name], 'time')}: what the criterion measures goes on "
-                f"getting better as it gets {other}, so that it chooses the end of the grid and not a best value. "
-                "Look at slabsvm.display.draw_search, and search by another criterion."
+                f"though the grid was widened {counted(widened[name], 'time')}. The criterion keeps improving as it "
+                f"gets {other}, so it chooses the end of the grid and not a best value. Look at "
+                "slabsvm.display.draw_search, and search by another criterion."
             )
         else:
-            itself = f"let it go on by itself with widen={name!r}"
+            itself = f"let the search widen it with widen={name!r}"
             text = f"and a better one may lie beyond. Add {other} values to the grid, or {itself}."
         warn(f"The best {name}, {candidates[best][name]:.3g}, is the {end} that was tried, {text}", GridEdgeWarning)
 
