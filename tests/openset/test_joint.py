@@ -314,7 +314,7 @@ def test_what_a_classifier_cannot_do_is_refused_with_the_remedy(parameters, said
 
 def test_one_class_and_classes_too_small_to_hold_a_sample_out_are_refused(known):
     X, y = known
-    with pytest.raises(ValueError, match="needs at least two classes.* 'a'"):
+    with pytest.raises(ValueError, match=r"needs at least two classes.* 'a'"):
         OpenSetClassifier(classifier=SVC()).fit(X[:60], y[:60])
     with pytest.raises(ValueError, match="No class has 3 samples"):
         OpenSetClassifier(classifier=SVC()).fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])
