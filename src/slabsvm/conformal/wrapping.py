@@ -50,16 +50,16 @@ class Wrapping(BaseEstimator):
     def explain(self, X: Any) -> FloatArray:
         """Return what each feature adds to the decision of each row, shape (n_samples, n_features).
 
-        Rows add up to decision_function; those of an `OpenSetClassifier` to the largest of a row's `decisions`, which
-        is that of the class that it comes nearest to, whether it is accepted or unknown. A negative share pushes the
-        row out. They are the estimator's own shares, carried over to p-values, or whatever the decision is made of: a
-        typical row has typical shares, and what sets a row apart grows or shrinks as the decision does. Of several
-        models (method="cross") they are the mean.
+        The shares of a row add up to its decision_function. In an `OpenSetClassifier` they add up to the largest of its
+        `decisions`: that of the nearest class, whether the row is accepted or unknown. A negative share pushes the row
+        out. The shares are those of the estimator, rescaled to p-values. A typical row has typical shares; what makes a
+        row differ from it grows or shrinks as the decision does. With several models (method="cross") they are the
+        mean.
 
         Raises
         ------
         ValueError
-            For an estimator that `slabsvm.explain` refuses, and beside a classifier.
+            For an estimator that `slabsvm.explain` refuses, and with a classifier.
         """
         check_is_fitted(self)
         return np.ascontiguousarray(self._shares(self._table(X, reset=False)))
