@@ -35,7 +35,7 @@ BY_CHANCE = "rounding of its scores may decide which rows are rejected, and whet
 
 
 class CalibrationWarning(UserWarning):
-    """A calibration keeps its rate, and yet accepts every row, or rows that are far away, or tells no rows apart."""
+    """A calibration keeps its rate, and yet accepts every row, or rows that are far away, or separates no rows."""
 
 
 class Wrapping(BaseEstimator):

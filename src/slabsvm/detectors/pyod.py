@@ -1,4 +1,4 @@
-"""Detectors in PyOD's terms: a larger score is stranger, and a label is 1 for an outlier and 0 for other rows.
+"""Detectors in PyOD's terms: a larger score is less normal, and a label is 1 for an outlier and 0 for other rows.
 
 PyOD learns from rows of which some are outliers, and asks how strange each of these is. By the model that has learned
 them that is no question: a row raises its own score. So training rows are scored as the model without each would, in

@@ -48,7 +48,7 @@ def neighbours(X: Any) -> float:
     """16 / (n_features * variance of all entries), or less, so that neighbours stay within the kernel's reach.
 
     That is exp(-2) or more between half of the rows and their fifth nearest neighbour: gamma is at most 2 / median
-    squared distance to it. Planes that generalise lose no recall by so large a gamma, and tell strangers from positives
+    squared distance to it. Planes that generalise lose no recall by so large a gamma, and separate outliers from positives
     better than by "scale"; where features are many, neighbours are hardly nearer than other rows, and it binds.
 
     Of rows that are equal one counts as a neighbour. 500 rows are asked, among 50,000.
