@@ -301,9 +301,9 @@ class Odd(ClassifierMixin, BaseEstimator):
         ({"classifier": 3}, "classifier"),
         ({"classifier": Odd("mute")}, "Odd has neither decision_function nor predict_proba"),
         ({"classifier": Odd("wide")}, "Odd gives 4 columns for 3 classes"),
-        ({"classifier": Odd("NaN")}, "Odd is NaN"),
+        ({"classifier": Odd("NaN")}, "Odd returns NaN"),
         ({"classifier": Odd("codes")}, "Odd has learned other classes"),
-        ({"classifier": KMeans(3)}, r"KMeans is no classifier: its fit sets no classes_\. Give one"),
+        ({"classifier": KMeans(3)}, r"KMeans is not a classifier: its fit sets no classes_\. Give one"),
     ],
     ids=str,
 )

@@ -238,8 +238,8 @@ class ByClassifier(Naming):
         """
         if len(classes) < 2:
             raise ValueError(
-                "A classifier needs at least two classes, and the samples whose sample_weight is not 0 have one, "
-                f"{listed(classes)}. Give samples of another class, or leave classifier out."
+                f"A classifier needs at least two classes, and there is one class, {listed(classes)}, among the "
+                "samples whose sample_weight is not 0. Give samples of another class, or leave classifier out."
             )
         if len(rows) < len(classes):
             raise ValueError(
