@@ -130,16 +130,16 @@ def test_steps_that_are_explained_take_each_feature_by_itself(name):
     if alone:
         assert explain(pipeline, rows).shape == rows.shape
     else:
-        with pytest.raises(ValueError, match=f"{name}. makes other features"):
+        with pytest.raises(ValueError, match=f"{name}. mixes features"):
             explain(pipeline, rows)
 
 
 def test_what_cannot_be_explained_is_refused_with_what_to_do(X):
     mixed = make_pipeline(StandardScaler(), PCA(2), OneClassSVM()).fit(X)
-    with pytest.raises(ValueError, match=r"'pca' \(PCA\) makes other features .* pipeline\[-1\].explain"):
+    with pytest.raises(ValueError, match=r"'pca' \(PCA\) mixes features .* pipeline\[-1\].explain"):
         explain(mixed, X)
     assert mixed[-1].explain(mixed[:-1].transform(X)).shape == (len(X), 2)
-    with pytest.raises(ValueError, match=r"'normalizer' \(Normalizer\) makes other features"):
+    with pytest.raises(ValueError, match=r"'normalizer' \(Normalizer\) mixes features"):
         explain(make_pipeline(Normalizer(), OneClassSVM()).fit(X), X)
     with pytest.raises(ValueError, match="IsolationForest is no detector of this package"):
         explain(IsolationForest(n_estimators=5, random_state=0).fit(X), X)

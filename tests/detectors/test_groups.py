@@ -16,7 +16,7 @@ from slabsvm.files import load, save
 # Few groups and rows are enough for what is exact.
 pytestmark = [
     pytest.mark.numeric,
-    pytest.mark.filterwarnings("ignore:.* are few to put a threshold by"),
+    pytest.mark.filterwarnings("ignore:.* are few to set a threshold"),
 ]
 
 MODELS = [OneClassSlabSVM(), OneClassSVM(), SVDD(), KernelDensityDetector(), AutoSlabSVM()]

@@ -266,7 +266,7 @@ def test_the_share_of_samples_that_are_unlike_all_others_is_told():
     X = np.concatenate(
         [np.random.default_rng(0).normal(size=(60, 2)), 1e3 * np.arange(1, 21)[:, None] * np.ones((1, 2))]
     )
-    with pytest.warns(SlabCollapseWarning, match="25% of the training samples score no more without themselves"):
+    with pytest.warns(SlabCollapseWarning, match="25% of the training samples score no more than it by leave-one-out"):
         OneClassSVM(kernel=rbf(0.1), nu=0.2).fit(X)
 
 

@@ -18,7 +18,7 @@ from slabsvm import (
 )
 
 EVERY = {**problems.FAMILY, "AutoSlabSVM": AutoSlabSVM}
-UNEVEN = r"300 samples of weights as uneven as these are worth 1\.69 of equal weights, .* are few to put a threshold by"
+UNEVEN = r"300 samples of weights as uneven as these are worth 1\.69 of equal weights, .* are few to set a threshold"
 COPIES = "(9[0-9]|100)% of the samples repeat others, as given or by whole-number weights"
 
 

@@ -201,7 +201,7 @@ def test_scores_stay_numbers_of_which_pyod_can_take_squares():
 
 
 def test_a_detector_of_pyod_inside_is_refused(data):
-    with pytest.raises(ValueError, match="larger score is stranger"):
+    with pytest.raises(ValueError, match="larger score is less normal"):
         PyODDetector(KNN()).fit(data[0])
 
 

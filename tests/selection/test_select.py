@@ -458,7 +458,7 @@ def test_a_grid_goes_on_beyond_its_edge_and_stops(X):
         cv=2,
         progress=lambda *counts: fits.append(counts),
     )
-    with pytest.warns(GridEdgeWarning, match=r"best gamma, 6\.4, is the largest.*though the grid went on 4 times"):
+    with pytest.warns(GridEdgeWarning, match=r"best gamma, 6\.4, is the largest.*though the grid was widened 4 times"):
         search.fit(X)
     tried = search.cv_results_["param_gamma"].astype(float)
     np.testing.assert_allclose(np.unique(tried), [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4])
