@@ -190,7 +190,7 @@ def state(window):
         ),
         (lambda window: window.forget(-1), "no row of the number -1"),
         (lambda window: window.forget(np.arange(120)), "0 of 120 rows would be left, and a model needs at least 2"),
-        (lambda window: window.forget(np.arange(119)), "Of 120 rows 1 would be left"),
+        (lambda window: window.forget(np.arange(119)), "1 of 120 rows would be left"),
         (lambda window: window.forget(np.ones(120, dtype=bool)), r"type bool.*numbers_\[mask\]"),
         (lambda window: window.forget([1.0]), "a list of whole numbers"),
         (lambda window: window.set_params(estimator__nu=2.0).partial_fit(NEW), "The 'nu' parameter of OneClassSVM"),
