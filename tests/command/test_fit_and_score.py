@@ -148,7 +148,7 @@ class TestScore:
             words = ("score", ready / "model.slab", "t.csv", "-o", "s.csv", "--reasons", reasons)
             result = run(*words)
             how = "too high" if name == "width" else "never seen"
-            assert re.search(rf"What speaks against them: {name} \d+% \({how}: .* in row \d", result.stderr)
+            assert re.search(rf"Columns that drive the rejections: {name} \d+% \({how}: .* in row \d", result.stderr)
             told = json.loads(run(*words, "--json").stdout)["driven_by"][0]
             assert told["column"] == name
             assert told["part"] > 0.5
