@@ -100,8 +100,8 @@ class DensityModel(Model):
 class KernelDensityDetector(Detector):
     """Kernel density detector: accept where the training samples lie densely.
 
-    The density is the mean of Gaussians of one bandwidth around the training samples, which are all of the target
-    class; a sample's score is its logarithm.
+    All training samples are of the target class. The density is the mean of Gaussians of one bandwidth around them. The
+    score of a sample is the logarithm of the density.
 
     Parameters
     ----------
@@ -109,13 +109,14 @@ class KernelDensityDetector(Detector):
         The Gaussians' standard deviation h, in the unit of the features. "scott" is sigma n^(-1/(d+4)) [2]_,
         "silverman" sigma (4/((d+2) n))^(1/(d+4)) [1]_, with d features, sigma^2 the mean of their variances, and n the
         number of distinct samples ((sum w)^2 / sum w^2 where they weigh differently). For features of mean variance 1,
-        and samples that differ, these are scikit-learn's rules. Both are made for one bell-shaped cloud; several
-        clusters want less.
+        and samples that differ, these are scikit-learn's rules. Both suit one bell-shaped cloud. Several clusters need
+        a smaller bandwidth.
     nu : float in (0, 1], default=0.1
         The share of samples that may be rejected.
     offsets : {"leave-one-out", "training"}, default="leave-one-out"
-        Where the threshold is put: at the nu-quantile of the training samples' log densities, each without its own
-        Gaussian, so that the share of *new* positives that is accepted is near 1 - nu; or with it.
+        Which scores set the threshold, at their nu-quantile. "leave-one-out" takes each training sample's log density
+        without its own Gaussian: the model then accepts a share of *new* positives near 1 - nu. "training" includes the
+        own Gaussian.
 
     Attributes
     ----------
@@ -124,7 +125,7 @@ class KernelDensityDetector(Detector):
     offset_ : float
         The least log density that is accepted.
     loo_scores_ : (n_samples,) array of float64
-        The log density at each training sample by the others; NaN where its weight is 0. Only with
+        The log density at each training sample, computed from the others. NaN where the weight is 0. Only with
         offsets="leave-one-out".
     n_samples_fit_ : int
     n_features_in_ : int
