@@ -554,7 +554,7 @@ def test_a_threshold_that_rejects_the_rows_that_repeat_is_warned_of_and_the_reme
     cells = np.stack(np.meshgrid(*[np.arange(4.0)] * 2), axis=-1).reshape(-1, 2)
     X = np.repeat(cells, 20, axis=0)
     for data in (X, sp.csr_array(X)):
-        with pytest.warns(SlabCollapseWarning, match="(?s)100% .* rows that repeat.*accepts 0%.*offsets='training'"):
+        with pytest.warns(SlabCollapseWarning, match="(?s)100% .* repeat others.*accepts 0%.*offsets='training'"):
             slab = OneClassSlabSVM().fit(data)
         assert (slab.predict(cells) == -1).all()
     for name, make in problems.FAMILY.items():

@@ -40,7 +40,7 @@ def test_folds_depend_on_the_rows_and_not_on_their_order(X):
         assert {*map(tuple, X[test])} == {*map(tuple, X[order][again])}
 
 
-@pytest.mark.warns("are rows that repeat")
+@pytest.mark.warns("repeat others")
 def test_folds_that_equal_rows_straddle_are_warned_of(X):
     twice = np.repeat(X, 2, axis=0)
     folds = KFold(5, shuffle=True, random_state=0)
