@@ -19,7 +19,7 @@ FILES = sorted(path.name for path in EXAMPLES.glob("*.py"))
 
 def two_planes(found):
     titles = [axes.get_title() for figure in (found["first"], found["second"]) for axes in figure.axes]
-    verdicts = {title.partition(": stranger ")[0]: title.partition(": stranger ")[2] for title in titles}
+    verdicts = {title.partition(": outlier ")[0]: title.partition(": outlier ")[2] for title in titles}
     assert verdicts == {
         "One plane": "accepted",
         "Two planes": "rejected",
