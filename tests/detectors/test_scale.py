@@ -60,7 +60,7 @@ def scale_warnings(model, X) -> list[str]:
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         model.fit(X)
-    return [str(one.message) for one in warned if "make the scale" in str(one.message)]
+    return [str(one.message) for one in warned if "set the scale" in str(one.message)]
 
 
 @pytest.mark.parametrize("name", TAKING_SCALE)

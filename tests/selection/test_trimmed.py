@@ -88,7 +88,7 @@ FAR_AWAY = np.concatenate([np.linspace(0, 3, 60), np.geomspace(1e2, 1e4, 20)])[:
 
 
 @pytest.mark.warns("of the training rows, and of rows that repeat them", cases=["a grid"])
-@pytest.mark.warns("a few rows make the scale", cases=["far away"])
+@pytest.mark.warns("a few extreme rows set the scale", cases=["far away"])
 @pytest.mark.parametrize(
     ("X", "model"),
     [
