@@ -66,6 +66,8 @@ MOVED = {
     "developers/open-set": "results/open-set",
     "developers/reproduction": "results/reproduction",
     "results/monitoring": "results/drift",
+    "how-to/same-world": "how-to/drift",
+    "how-to/strangers-among-the-rows": "how-to/contaminated-data",
 }
 html_sidebars = {"*": []}  # pages of their own have none beside them
 html_theme_options = {

@@ -40,7 +40,7 @@ def test_models_on_a_path_are_those_of_independent_fits(model, sparse, X):
 
 
 @pytest.mark.warns(
-    "of the training samples score, without themselves, what a row infinitely far away scores",
+    "of the training samples are out of the kernel's reach of all others",
     cases=["one plane", "hypersphere"],
 )
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_other_boxes_that_do_not_bind_ask_for_nothing_anew(model, nus, n_rows, X
     assert [one.n_iter_ for one in found[1:]] == [0, 0]
 
 
-@pytest.mark.warns("without themselves, what a row infinitely far away scores")
+@pytest.mark.warns("out of the kernel's reach of all others")
 def test_estimates_next_to_planes_are_made_anew_for_others(X, monkeypatch):
     planes = []
     left_out = partial(support_vectors.leave_one_out, vast=100, exact=100)
@@ -162,7 +162,7 @@ def test_a_model_that_starts_warm_goes_on_from_where_it_stands(X):
     [
         ({}, "at least one value"),
         ({"gamma": []}, "at least one value"),
-        ({"gamma": [0.1], "nu_lower": [0.1, 0.2]}, "as many of every other"),
+        ({"gamma": [0.1], "nu_lower": [0.1, 0.2]}, "equally many of each parameter"),
         ({"bandwidth": [1.0]}, "Invalid parameter 'bandwidth'"),
         ({"nu_lower": [0.1, 2.0]}, "'nu_lower' parameter of OneClassSlabSVM must be"),
         ({"cache_size": [100, None]}, "'cache_size' parameter of OneClassSlabSVM must be"),

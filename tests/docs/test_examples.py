@@ -19,7 +19,7 @@ FILES = sorted(path.name for path in EXAMPLES.glob("*.py"))
 
 def two_planes(found):
     titles = [axes.get_title() for figure in (found["first"], found["second"]) for axes in figure.axes]
-    verdicts = {title.partition(": stranger ")[0]: title.partition(": stranger ")[2] for title in titles}
+    verdicts = {title.partition(": outlier ")[0]: title.partition(": outlier ")[2] for title in titles}
     assert verdicts == {
         "One plane": "accepted",
         "Two planes": "rejected",
@@ -64,9 +64,9 @@ def calibration(found):
 
 
 def reasons(found):
-    decisions = found["model"].decision_function(found["strangest"])
+    decisions = found["model"].decision_function(found["least_normal"])
     assert (decisions < 0).all()
-    np.testing.assert_allclose(explain(found["model"], found["strangest"]).sum(axis=1), decisions, rtol=1e-9)
+    np.testing.assert_allclose(explain(found["model"], found["least_normal"]).sum(axis=1), decisions, rtol=1e-9)
     assert found["model"].predict(found["malignant"].iloc[[0]]) == -1
 
 

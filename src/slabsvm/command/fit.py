@@ -232,7 +232,7 @@ def recall_said(detector: Any, asked: float) -> str:
     if hasattr(detector, "n_calibration_"):
         by = f"calibrated on {counted(detector.n_calibration_, 'row')} that were held out"
     else:
-        by = "by what each row scores without itself"
+        by = "by leave-one-out scores"
     return f"Expected recall: {share:.1%} of new good rows are accepted, {by} ({asked:.1%} asked for)."
 
 
@@ -252,8 +252,7 @@ def outliers_said(places: list[int], names: list[str]) -> list[str]:
     if not places:
         return []
     few = ", ".join(printable(names[place] for place in places[:FEW]))
-    verb = "would be rejected if it were new" if len(places) == 1 else "would be rejected if they were new"
-    return [f"Of the rows that were learned, {len(places):,} {verb}; the least normal: {few}"]
+    return [f"{len(places):,} of the learned rows would be rejected as new rows; the least normal: {few}"]
 
 
 def model_said(model: Pipeline, path: Path) -> str:

@@ -116,7 +116,7 @@ def learn(
         outliers, others = (len(some) for some in labelled.values())
         say(
             f"Learned {len(good):,} rows of {named(training)}, {counted(outliers, 'known outlier')} and "
-            f"{counted(others, 'row')} that seemed strange and are good."
+            f"{counted(others, 'row')} that looked abnormal and are good."
         )
         say(recall_said(detector, detector.recall))
         warn(doubts)

@@ -152,7 +152,7 @@ class ReasonCounts:
     def said(self) -> str:
         """Return what drives the rejections in a line; "" where nobody says."""
         drivers = self.drivers()[:FEW]
-        return f"What speaks against them: {'; '.join(one.said() for one in drivers)}." if drivers else ""
+        return f"Columns that drive the rejections: {'; '.join(one.said() for one in drivers)}." if drivers else ""
 
 
 # What is wrong with a cell that was seen before, by whether it is beyond the learned values: 0, above 1 or below -1.

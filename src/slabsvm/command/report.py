@@ -189,7 +189,7 @@ def _drivers(drivers: Sequence[Driver]) -> list[str]:
         example = f"; for example {one.example}" if one.example else ""
         bar = f'<span class="bar" style="width: {one.part:.0%}"></span>'
         items.append(f"<li><strong>{escape(one.column.name)}</strong> {one.part:.0%}{bar}{escape(ways + example)}</li>")
-    note = "A column's share of what speaks against all rejected rows. Rows count where the column is the first."
+    note = "Each column's share in all rejections. A row counts for the column that comes first in it."
     return ["<h2>What drives the rejections</h2>", f'<p class="soft">{note}</p>', f"<ul>{''.join(items)}</ul>"]
 
 

@@ -125,8 +125,8 @@ def given_of(X: Any, groups: Any, parameters: Mapping[str, Any]) -> Given:
             return Given(X, {**parameters, "groups": numbers}, shares, numbers)
         if not weights.sum() <= MOST_SAMPLES:
             raise ValueError(
-                f"The sample weights add up to {weights.sum():.3g}. Calibration counts rows, so that weights are "
-                f"counts here, and no more than {MOST_SAMPLES:.0e} can be told apart. Divide the weights."
+                f"Calibration takes sample weights for counts of rows, and these add up to {weights.sum():.3g}. "
+                f"Counts above {MOST_SAMPLES:.0e} are not exact. Divide the weights."
             )
     return Given(X, parameters, weights)
 
@@ -144,7 +144,7 @@ def by_leave_one_out(detector: Any, given: Given) -> Calibrated:
     """
     if given.groups is not None and not takes_groups(detector):
         raise ValueError(
-            f"method='leave-one-out' with groups needs a detector that leaves groups out, whose fit takes groups; "
+            "method='leave-one-out' with groups needs a detector whose fit takes groups and leaves each out; "
             f"{type(detector).__name__} does not. Use method='split' or 'cross'."
         )
     fitted = _fitted(clone(detector), given.X, given.parameters)
@@ -209,8 +209,8 @@ def splits_of(
     least, what, number = (2, "samples", "n_samples") if groups is None else (1, "groups", "number of groups")
     if count - held < least:
         raise ValueError(
-            f"Cannot learn and calibrate from {number} = {count} with method={method!r}: at least {least} {what} "
-            f"are to be learned and 1 is to be held out. Give more {what}."
+            f"Cannot learn and calibrate from {number} = {count} with method={method!r}: at least {least} {what} must "
+            f"be learned and 1 held out. Give more {what}."
         )
     if method == "split":
         order = random.permutation(len(units))
@@ -231,7 +231,7 @@ def _by_splitter(X: Any, kept: IndexArray, groups: IndexArray | None, cv: Any) -
     folds = list(check_cv(cv).split(X, groups=groups))
     if groups is not None and any(np.isin(groups[held_out], groups[learned]).any() for learned, held_out in folds):
         raise ValueError(
-            "The folds of cv part rows of one group, so that held-out rows are no rows of new groups. Give cv as a "
-            "number, or a splitter that keeps groups whole, such as sklearn.model_selection.GroupKFold."
+            "The folds of cv split the rows of one group, so held-out rows are not rows of new groups. Give cv as a "
+            "number, or a splitter that keeps groups together, such as sklearn.model_selection.GroupKFold."
         )
     return folds

@@ -24,18 +24,18 @@ MOST_SAMPLES = 1e15
 
 # What the warnings of one calibration and of several classes' have in common.
 FAR_REMEDY = (
-    "Where a score grows or levels off with distance, use two_sided=True, SVDD or the RBF kernel; where calibration "
-    "scores tie at the lowest, a smoother estimator (a smaller gamma) tells them apart."
+    "If a score grows or levels off with distance, use two_sided=True, SVDD or the RBF kernel. If calibration scores "
+    "tie at the lowest, use a smoother estimator (a smaller gamma)."
 )
 REACH_REMEDY = (
-    "They score as if infinitely far away, and what is accepted beyond is decided by their kernel mass alone. Use a "
+    "They score like rows infinitely far away, and only their kernel mass decides what is accepted there. Use a "
     "smaller gamma, or more samples."
 )
-BY_CHANCE = "by its scores rounding may decide which rows are rejected, and whether rows infinitely far away are"
+BY_CHANCE = "rounding of its scores may decide which rows are rejected, and whether rows infinitely far away are"
 
 
 class CalibrationWarning(UserWarning):
-    """A calibration keeps its rate, and yet accepts every row, or rows that are far away, or tells no rows apart."""
+    """A calibration keeps its rate, and yet accepts every row, or rows that are far away, or separates no rows."""
 
 
 class Wrapping(BaseEstimator):
@@ -50,16 +50,16 @@ class Wrapping(BaseEstimator):
     def explain(self, X: Any) -> FloatArray:
         """Return what each feature adds to the decision of each row, shape (n_samples, n_features).
 
-        Rows add up to decision_function; those of an `OpenSetClassifier` to the largest of a row's `decisions`, which
-        is that of the class that it comes nearest to, whether it is accepted or unknown. A negative share pushes the
-        row out. They are the estimator's own shares, carried over to p-values, or whatever the decision is made of: a
-        typical row has typical shares, and what sets a row apart grows or shrinks as the decision does. Of several
-        models (method="cross") they are the mean.
+        The shares of a row add up to its decision_function. In an `OpenSetClassifier` they add up to the largest of its
+        `decisions`: that of the nearest class, whether the row is accepted or unknown. A negative share pushes the row
+        out. The shares are those of the estimator, rescaled to p-values. A typical row has typical shares; what makes a
+        row differ from it grows or shrinks as the decision does. With several models (method="cross") they are the
+        mean.
 
         Raises
         ------
         ValueError
-            For an estimator that `slabsvm.explain` refuses, and beside a classifier.
+            For an estimator that `slabsvm.explain` refuses, and with a classifier.
         """
         check_is_fitted(self)
         return np.ascontiguousarray(self._shares(self._table(X, reset=False)))
@@ -73,9 +73,7 @@ class Wrapping(BaseEstimator):
         with reading(X):
             X = indexable(X)[0]
             if not reset and np.ndim(X) == 1:
-                raise ValueError(
-                    "Rows are expected in a table of two dimensions. Reshape your data: X.reshape(1, -1) is one row."
-                )
+                raise ValueError("X must be a table of two dimensions. Reshape your data: X.reshape(1, -1) is one row.")
             # scikit-learn's check takes .1 ms to find out that an array has no names.
             unnamed = type(X) is np.ndarray and X.ndim == 2
             if not (unnamed and takes_unnamed(self, X.shape[1], reset=reset)):

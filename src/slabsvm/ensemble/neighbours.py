@@ -171,26 +171,26 @@ class NeighboursModel(Model):
 class NeighboursDetector(Detector):
     """Nearest neighbours detector: accept where the nearest training samples are near.
 
-    A row's score is minus the mean of its Euclidean distances from the nearest training samples. Features should have
-    a common unit: `StandardScaler`, or `slabsvm.NormalScores` where tails are heavy.
+    The score of a row is minus the mean of its Euclidean distances from the nearest training samples. Features should
+    have a common unit: use `StandardScaler`, or `slabsvm.NormalScores` if tails are heavy.
 
     Parameters
     ----------
     n_neighbours : int, default=5
-        How many of the nearest training samples count. Samples that repeat count as often as they do.
+        The number of nearest training samples. Repeated samples count as often as they occur.
     nu : float in (0, 1], default=0.1
         The share of samples that may be rejected.
     offsets : {"leave-one-out", "training"}, default="leave-one-out"
-        Where the threshold is put: at the nu-quantile of the training samples' scores, each without itself, so that
-        the share of *new* positives that is accepted is near 1 - nu; or with it.
+        Which scores set the threshold, at their nu-quantile. "leave-one-out" scores each training sample by the others:
+        the model then accepts a share of *new* positives near 1 - nu. "training" counts the sample itself, too.
 
     Attributes
     ----------
     offset_ : float
         The least score that is accepted.
     loo_scores_ : (n_samples,) array of float64
-        The score of each training sample by the others, which is exact; NaN where its weight is 0. A sample that
-        repeats is without one of its copies. Only with offsets="leave-one-out".
+        The exact score of each training sample by the others. NaN where the weight is 0. A repeated sample is scored
+        without one of its copies. Only with offsets="leave-one-out".
     n_samples_fit_, n_features_in_ : int
     feature_names_in_ : (n_features,) array of str
 
@@ -258,7 +258,7 @@ class NeighboursDetector(Detector):
 
     def _diagnosis(self) -> str:
         if self.model_.neighbourhood.samples.shape[0] == 1:
-            return "All samples are the same point, and all other rows are rejected. Check the features for constants."
+            return "All samples are the same point, so every other row is rejected. Check the features for constants."
         return ""
 
 

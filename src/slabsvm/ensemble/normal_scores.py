@@ -23,15 +23,15 @@ MOST_VALUES = 1000
 class NormalScores(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Normal scores of each feature: the standard normal quantile of a value's mid-rank among the training rows.
 
-    Heavy tails, repeated values and any increasing change of a feature's unit leave no trace, so that no few rows make
+    Heavy tails, repeated values and any increasing transformation of a feature leave no trace, so a few rows cannot set
     the scale of all others. Equal values share the middle of their ranks. Values between two training values are
-    interpolated. A value beyond the ends lies as far beyond the last score as standard deviations of the feature say,
-    so that what is far stays far.
+    interpolated. A value beyond the ends lies as many standard deviations of the feature beyond the last score, so
+    distant values stay distant.
 
     Attributes
     ----------
     values_ : list of n_features arrays of float64, each (n_values,)
-        Distinct values of each feature, ascending: all of them, or 1,000 of more.
+        Distinct values of each feature, ascending: all of them, or 1,000 if there are more.
     scores_ : list of n_features arrays of float64, each (n_values,)
         Their normal scores, ascending.
     scale_ : (n_features,) array of float64

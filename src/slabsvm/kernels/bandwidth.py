@@ -48,8 +48,9 @@ def neighbours(X: Any) -> float:
     """16 / (n_features * variance of all entries), or less, so that neighbours stay within the kernel's reach.
 
     That is exp(-2) or more between half of the rows and their fifth nearest neighbour: gamma is at most 2 / median
-    squared distance to it. Planes that generalise lose no recall by so large a gamma, and tell strangers from positives
-    better than by "scale"; where features are many, neighbours are hardly nearer than other rows, and it binds.
+    squared distance to it. Planes that generalise lose no recall by so large a gamma, and separate outliers from
+    positives better than with "scale". With many features, neighbours are hardly nearer than other rows, and the bound
+    applies.
 
     Of rows that are equal one counts as a neighbour. 500 rows are asked, among 50,000.
     """

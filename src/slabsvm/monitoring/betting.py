@@ -132,7 +132,7 @@ def unit_of_ties(scores: npt.NDArray[np.float64]) -> float:
 # The reserve is halved after three times so many rows.
 HORIZON = 100.0
 # Fixed bets: the density of Beta(a, b), of a share of the rows; the other rows are as before. A change of place moves
-# p-values to one end, strangers a few of them to 0, a change of scale both to and from the middle.
+# p-values to one end, outliers a few of them to 0, a change of scale both to and from the middle.
 FIXED = (
     # a, b, share
     (0.5, 1.0, 1.0),

@@ -126,7 +126,7 @@ def _log_wealth(rows: FloatArray, yes: FloatArray, mean: FloatArray) -> FloatArr
 
 
 # What is counted of each row: whether it is rejected; where it is known to be good, whether it is accepted; where it is
-# known to be a stranger, whether it is rejected.
+# known to be an outlier, whether it is rejected.
 RATES = ("rejection", "recall", "detection")
 GOOD, STRANGER = 1, -1
 # Points of the history kept: when there are so many, every second stays, and new ones come half as often.

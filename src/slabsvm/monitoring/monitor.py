@@ -68,54 +68,54 @@ class DriftMonitor(BaseEstimator):
     """A monitor that says when the rows of a stream are no longer what a detector has learned.
 
     It bets that new rows are not exchangeable with the reference rows. The wealth of its bets, a conformal test
-    martingale, is the evidence. An alarm is raised where the evidence reaches 1/alpha: as long as nothing has changed,
-    it ever does so with probability at most alpha, however long one looks and whatever the distribution of the rows.
+    martingale, is the evidence. An alarm is raised when the evidence reaches 1/alpha. As long as nothing has changed,
+    this ever happens with probability at most alpha, however long you look and whatever the distribution of the rows.
 
     Parameters
     ----------
     estimator : fitted detector
-        Of any kind that `ConformalDetector` takes, a `ConformalDetector`, an `OpenSetClassifier`, or a pipeline. It
-        is not fitted anew, and must not be while it serves here: its scores would be a change. Of a classifier the mix
-        of the classes that it names is tested too.
+        A detector of any kind that `ConformalDetector` takes, a `ConformalDetector`, an `OpenSetClassifier`, or a
+        pipeline. The monitor does not fit it. Do not refit it while it is monitored: its new scores would be a change.
+        For an `OpenSetClassifier` the shares of the predicted classes are tested too.
     alpha : float in (0, 1), default=0.01
-        The probability of ever raising a false alarm; each of two tests has half of it.
+        The probability of ever raising a false alarm. If there are two tests, each has half of it.
     run_length : int, default=None
-        In place of alpha: the least mean number of rows up to a false alarm. Alarms come sooner, and again and again;
-        sooner or later there is a false one.
+        The least mean number of rows until a false alarm. It replaces alpha. Alarms come sooner, and may come
+        repeatedly; sooner or later one is false.
     window : int, default=1000
-        The rolling rates are those of the last `window` to 2 `window` rows.
+        Rolling rates cover the last `window` to 2 `window` rows.
     confidence : float in (0, 1), default=0.95
         The probability with which all bounds of a rolling rate hold, at all rows at once.
     max_scores : int or None, default=100000
-        Scores that are kept to rank new ones among, 8 bytes each. Of more, random ones are forgotten, and with them the
-        reference. None keeps all.
+        The number of scores that are kept to rank new ones among, 8 bytes each. Beyond it random scores are forgotten,
+        reference scores included. None keeps all.
     random_state : int, RandomState or None, default=0
         The seed of the random numbers that break ties.
 
     Attributes
     ----------
     n_rows_ : int
-        The rows that were read.
+        The number of rows read.
     alarm_ : bool
         Whether an alarm was raised.
     n_alarms_, alarm_row_ : int
-        How many alarms were raised, and the row, from 1, of the first (with run_length, of the last); 0 for none.
+        The number of alarms, and the row of the first alarm, counted from 1 (with run_length, of the last). 0 if there
+        is none.
     log_evidence_, log_level_ : float
-        The logarithm of the evidence, of two tests the larger, and that at which an alarm is raised.
+        The logarithm of the evidence (the larger of two tests), and the logarithm at which an alarm is raised.
     reference_ : {"held-out", "leave-one-out"}
-        What the reference scores are. The promise is exact for "held-out", and nearly kept for "leave-one-out".
+        The kind of the reference scores. The promise holds exactly for "held-out", and nearly for "leave-one-out".
     n_reference_ : int
 
     Notes
     -----
-    The promise needs reference rows that the estimator has not learned, and is about exchangeability: rows that come in
-    an order, such as a season's, are a change, as they should be. Detectors of this package know the rows that they
-    have learned, but from files saved with training=False, and `fit` refuses such rows.
+    The promise needs reference rows that the estimator has not learned. It assumes exchangeable rows: rows that come in
+    an order, such as a season's, are a change. Detectors of this package know the rows that they have learned (except
+    from files saved with training=False), and `fit` refuses such rows.
 
-    What was raised stays raised: call `fit` for a new beginning, with recent rows as the reference where these are the
-    new normal.
+    An alarm stays raised. Call `fit` to start again. Give recent rows as the reference if these are the new normal.
 
-    Bounds of rates hold whatever happens, for the mean over the window of the probability of each row, given those
+    Bounds of rates hold whatever happens. They bound the mean over the window of each row's probability, given the rows
     before it.
 
     References
@@ -165,21 +165,21 @@ class DriftMonitor(BaseEstimator):
     @atomic
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any = None, y: Any = None) -> Self:
-        """Take reference rows, and begin a stream.
+        """Take reference rows, and start a stream.
 
         Parameters
         ----------
         X : rows as the estimator takes them, default=None
-            Good rows that it has not learned. None takes what the estimator itself has held out: the calibration scores
-            of a `ConformalDetector`; or else the leave-one-out scores of its training rows. These must not repeat each
-            other, but for a few: new rows that repeat learned ones score higher than rows that were held out.
+            Good rows that the estimator has not learned. None takes scores from the estimator: the calibration scores
+            of a `ConformalDetector`, or else the leave-one-out scores of its training rows. Then only a few training
+            rows may repeat others, because new rows that repeat training rows score higher than held-out rows.
         y : ignored
 
         Raises
         ------
         ValueError
-            For parameters or rows that make no sense; where many rows of X are rows that the estimator has learned; and
-            where X is None and the estimator has no such scores, or its training rows repeat each other.
+            For parameters or rows that make no sense; if the estimator has learned many rows of X; or if X is None and
+            the estimator has no such scores, or many of its training rows repeat others.
         sklearn.exceptions.NotFittedError
             For an estimator that is not fitted.
         """
@@ -209,29 +209,29 @@ class DriftMonitor(BaseEstimator):
 
     @atomic
     def update(self, X: Any, y: Any = None) -> Readings:
-        """Read rows of the stream in their order, in batches of any sizes, and return what is read of each.
+        """Read rows of the stream in their order, in batches of any size, and return a reading for each.
 
-        What is found does not depend on how the stream is cut. (An estimator's scores of a row may differ by rounding
-        from one batch to another. Those that differ by less than 2^-30 of their usual size count as equal.)
+        Results do not depend on how the stream is divided into batches. (An estimator's score of a row may differ by
+        rounding between batches. Scores that differ by less than 2^-30 of their usual size count as equal.)
 
         Parameters
         ----------
         X : rows as the estimator takes them
         y : array-like of shape (n_rows,), default=None
-            What is known of the rows: 1 for a good one, -1 for a stranger, 0 for neither. It serves `rate` alone. Which
-            rows become known must not depend on the answers: were the rejected ones alone looked at, recall would be 0.
+            What is known about the rows: 1 for good, -1 for an outlier, 0 for not known. Only `rate` uses it. Which
+            rows become known must not depend on the answers: if you check rejected rows alone, the recall is 0.
 
         Returns
         -------
         readings : Readings
-            Arrays of an entry for each row: `row`, its number from 1; `p_value`, the rank of its score; `log_evidence`
-            and `class_log_evidence` (None without a classifier), natural logarithms; `accepted`; `alarms`, how many so
-            far; `rejection`, the rolling `Rate` of rejected rows, with this one.
+            Arrays with an entry for each row: `row`, its number from 1; `p_value`, the rank of its score;
+            `log_evidence` and `class_log_evidence` (None without a classifier), natural logarithms; `accepted`;
+            `alarms`, the number so far; `rejection`, the rolling `Rate` of rejected rows, this one included.
 
         Raises
         ------
         ValueError
-            For rows that the estimator refuses or cannot score, and a y of other values. The monitor stays as it was.
+            For rows that the estimator refuses or cannot score, and for other values in y. The monitor stays as it was.
         sklearn.exceptions.NotFittedError
             Before `fit`.
         """
@@ -258,13 +258,13 @@ class DriftMonitor(BaseEstimator):
         Parameters
         ----------
         name : {"rejection", "recall", "detection"}, default="rejection"
-            The share of rows that are rejected; of rows known to be good, the share that is accepted; of rows known to
-            be strangers, the share that is rejected.
+            "rejection" is the share of rejected rows, "recall" the accepted share of rows known to be good, and
+            "detection" the rejected share of known outliers.
 
         Returns
         -------
         rate : Rate
-            With `share`, `low` and `high`, the bounds, and `n_rows`, of how many rows.
+            It has `share`, the bounds `low` and `high`, and `n_rows`, the number of rows.
 
         Raises
         ------
@@ -301,7 +301,7 @@ class DriftMonitor(BaseEstimator):
 
     @property
     def n_rows_(self) -> int:
-        """The rows that were read."""
+        """The number of rows read."""
         return self.course_.n_rows
 
     @property
@@ -311,17 +311,17 @@ class DriftMonitor(BaseEstimator):
 
     @property
     def n_alarms_(self) -> int:
-        """How many alarms were raised: at most one without run_length."""
+        """The number of alarms: at most one without run_length."""
         return self.course_.n_alarms
 
     @property
     def alarm_row_(self) -> int:
-        """The row, from 1, of the first alarm, or with run_length of the last; 0 for none."""
+        """The row of the first alarm, counted from 1 (with run_length, of the last). 0 if there is none."""
         return self.course_.alarm_row
 
     @property
     def log_evidence_(self) -> float:
-        """The logarithm of the evidence, of two tests the larger."""
+        """The logarithm of the evidence (the larger of two tests)."""
         return max(self.course_.log_values)
 
     @property
@@ -370,7 +370,7 @@ def _known(y: Any, n_rows: int) -> IntArray:
     known = np.asarray(y)
     if known.shape != (n_rows,) or not np.isin(known, (GOOD, 0, STRANGER)).all():
         raise ValueError(
-            f"y must hold 1 (good), -1 (a stranger) or 0 (not known) for each of {counted(n_rows, 'row')}; it has the "
+            f"y must hold 1 (good), -1 (an outlier) or 0 (not known) for each of {counted(n_rows, 'row')}; it has the "
             f"shape {known.shape}."
         )
     return known.astype(np.int64)

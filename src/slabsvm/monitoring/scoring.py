@@ -80,13 +80,13 @@ def own_scores(estimator: Any) -> tuple[FloatArray, str]:
         _refuse_repeats(n_repeats / len(scores), len(scores))
         return scores, LEFT_OUT
     if model.method == "cross":
-        raise ValueError(f"method='cross' scores each row that it learned by another model. {REMEDY}")
+        raise ValueError(f"With method='cross' each training row is scored by another model. {REMEDY}")
     # What an earlier version has saved does not know.
     _refuse_repeats(getattr(model, "repeats_", None) or 0.0, model.n_calibration_)
     far, near = model.rankings_[0].far, model.rankings_[0].near
     weights = np.concatenate([far.weights, near.weights])
     if (weights != np.floor(weights)).any():
-        raise ValueError(f"The calibration rows have weights that are no counts. {REMEDY}")
+        raise ValueError(f"The weights of the calibration rows are not counts. {REMEDY}")
     reach = np.concatenate([far.values, np.full(len(near.values), np.inf)])
     scores = np.concatenate([np.zeros(len(far.values)), near.values])
     lower, upper = model.rankings_[0].tails(scores, reach)
@@ -105,9 +105,9 @@ def refuse_learned(estimator: Any, X: Any) -> None:
         if _chance_of_repeats(learned, rows) < BY_CHANCE:
             count = int(np.isin(rows, learned).sum())
             raise ValueError(
-                f"{count:,} of the {len(rows):,} reference rows are rows that the estimator has learned. It scores "
-                "these higher than new ones, so that a stream that has not changed would raise alarms. Give rows that "
-                "it has not learned: fit(X); or none: fit() takes leave-one-out scores, where the estimator has any."
+                f"{count:,} of the {len(rows):,} reference rows were learned by the estimator. It scores these higher "
+                "than new rows, so an unchanged stream would raise alarms. Give rows that it has not learned: "
+                "fit(X). Or give none: fit() takes leave-one-out scores, if the estimator has any."
             )
 
 
@@ -166,9 +166,9 @@ def _refuse_repeats(share: float, n_reference: int) -> None:
     """
     if share * n_reference**0.5 > HIDDEN_REPEATS:
         raise ValueError(
-            f"{share:.0%} of the rows that the estimator has learned repeat others. Its own scores are those of rows "
-            "that were never seen, and new rows that repeat learned ones score higher, so that a stream that has not "
-            f"changed would raise alarms. {REMEDY}"
+            f"{share:.0%} of the rows that the estimator has learned repeat others. Its leave-one-out scores are "
+            "those of unseen rows, and new rows that repeat learned ones score higher, so an unchanged stream would "
+            f"raise alarms. {REMEDY}"
         )
 
 
@@ -176,6 +176,6 @@ def _without_nan(found: Answered) -> Answered:
     if np.isnan(found.scores).any():
         row = int(np.flatnonzero(np.isnan(found.scores))[0])
         raise ValueError(
-            f"The score of row {row} of these, from 0, is NaN: the estimator cannot score it. Mend the row."
+            f"The score of row {row} of these, from 0, is NaN: the estimator cannot score it. Correct the row."
         )
     return found

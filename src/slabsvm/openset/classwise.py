@@ -97,8 +97,8 @@ def joined(classes: npt.NDArray[Any], *labels: Any) -> npt.NDArray[Any]:
     together = np.array(values, dtype=dtype)
     if together.dtype != classes.dtype and (together.dtype == object or together.tolist() != values):
         raise ValueError(
-            f"No type of 64-bit numbers holds the classes {listed(classes)} together with {listed(labels)}, as answers "
-            "must. Give another unknown_label, or the classes as words."
+            f"No 64-bit number type holds the classes {listed(classes)} together with {listed(labels)}, and answers "
+            "need both. Give another unknown_label, or the classes as words."
         )
     return together
 
@@ -263,7 +263,7 @@ def refuse_other_estimators(class_estimators: Mapping[Any, Any] | None, classes:
     others = [label for label in (class_estimators or {}) if label not in classes]
     if others:
         raise ValueError(
-            f"class_estimators names {others}, of which y holds no sample; the classes are {listed(classes)}."
+            f"class_estimators names {others}, but y holds no sample of them; the classes are {listed(classes)}."
         )
 
 

@@ -70,14 +70,13 @@ def refuse_other_than_held_out(calibration: str, method: str) -> None:
     """Refuse what gives no rows that neither detectors nor classifier have learned."""
     if calibration == "margin":
         raise ValueError(
-            "calibration='margin' has no unit in which a margin and a classifier's confidence compare. Use "
+            "With calibration='margin' a margin and a classifier's confidence have no common unit. Use "
             "calibration='conformal', or leave classifier out."
         )
     if method not in METHODS:
         raise ValueError(
-            f"method={method!r} needs what a classifier would answer each row had it not learned that one, and "
-            "classifiers have no closed form of this. Use method='cross', which calibrates on every row too, or "
-            "'split'."
+            f"method={method!r} needs leave-one-out answers, and classifiers have no closed form for these. Use "
+            "method='cross', which calibrates on every row too, or 'split'."
         )
 
 
@@ -98,7 +97,7 @@ def confidences(classifier: Any, X: Any, classes: npt.NDArray[Any]) -> FloatArra
     """
     name = type(classifier).__name__
     if not hasattr(classifier, "classes_"):
-        raise ValueError(f"{name} is no classifier: its fit sets no classes_. Give one, such as SVC().")
+        raise ValueError(f"{name} is not a classifier: its fit sets no classes_. Give one, such as SVC().")
     if not np.array_equal(classifier.classes_, classes):
         raise ValueError(
             f"The classifier {name} has learned other classes than those of y; give one that keeps labels."
@@ -106,8 +105,8 @@ def confidences(classifier: Any, X: Any, classes: npt.NDArray[Any]) -> FloatArra
     method = next((method for method in OF_CONFIDENCE if hasattr(classifier, method)), None)
     if method is None:
         raise ValueError(
-            f"The classifier {name} has neither decision_function nor predict_proba, so that it cannot say how sure it "
-            "is of a name. Give one that has, or wrap it in CalibratedClassifierCV."
+            f"The classifier {name} has neither decision_function nor predict_proba, so it cannot say how sure it is. "
+            "Give one that has, or wrap it in CalibratedClassifierCV."
         )
     # Of rows far out sums overflow, and what comes of it is looked at.
     with np.errstate(over="ignore", invalid="ignore"):
@@ -124,7 +123,9 @@ def confidences(classifier: Any, X: Any, classes: npt.NDArray[Any]) -> FloatArra
             "each."
         )
     if np.isnan(table).any():
-        raise ValueError(f"The classifier {name} is NaN for some sample and class; it cannot say how sure it is.")
+        raise ValueError(
+            f"The classifier {name} returns NaN for some sample and class, so it cannot say how sure it is."
+        )
     return table
 
 
@@ -237,17 +238,19 @@ class ByClassifier(Naming):
         """
         if len(classes) < 2:
             raise ValueError(
-                f"A classifier has nothing to tell apart with one class, {listed(classes)}, among samples whose "
-                "sample_weight is not 0; give samples of another, or leave classifier out."
+                f"A classifier needs at least two classes, and there is one class, {listed(classes)}, among the "
+                "samples whose sample_weight is not 0. Give samples of another class, or leave classifier out."
             )
         if len(rows) < len(classes):
             raise ValueError(
-                "The classifier learns anew when a class comes or goes, and the training rows that it needs were left "
-                "out of the file that it was loaded from. Save it with training=True, or fit anew."
+                "The classifier is fitted again when a class comes or goes, and the file that it was loaded from "
+                "does not hold its training rows. Save it with training=True, or fit again."
             )
         places = range(max(len(one.held_out) for one in rows))
         if not places:
-            raise ValueError("No class has the 3 samples of which one could be held out; give more, of any class.")
+            raise ValueError(
+                "No class has 3 samples, and fewer cannot be learned with one held out. Give more, of any class."
+            )
         learned = [stacked(rows, [one.besides(place) for one in rows]) for place in places]
         held = [stacked(rows, [one.of(place) for one in rows]) for place in places]
         classifiers = parallel(
@@ -287,8 +290,8 @@ class ByClassifier(Naming):
         """Refuse: of the classifier's confidence no feature's share is known."""
         del X, levels, n_jobs
         raise ValueError(
-            "With a classifier, decisions are made of its confidence too, of which no feature's share is known. "
-            "Explain what the detector of class k says: models_[k].explain(X)."
+            "With a classifier, decisions also depend on its confidence, which has no shares of features. Explain "
+            "the detector of class k instead: models_[k].explain(X)."
         )
 
     def levels(self, rate: float) -> FloatArray:

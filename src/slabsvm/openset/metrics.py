@@ -242,10 +242,12 @@ def _scored(y_true: Any, scores: Any, classes: Any, unknown_label: Any) -> tuple
     """Return the scores, which samples are known, and which of these have their largest score in their own column."""
     table, truth = np.asarray(scores, dtype=np.float64), column_or_1d(y_true)
     if table.ndim != 2:
-        raise ValueError(f"Scores are a table with a column for each known class; these have the shape {table.shape}.")
+        raise ValueError(
+            f"Scores must be a table with a column for each known class; these have the shape {table.shape}."
+        )
     check_consistent_length(truth, table)
     if np.isnan(table).any():
-        raise ValueError("A score is NaN, which ranks nowhere.")
+        raise ValueError("A score is NaN, which cannot be ranked.")
     known: BoolArray = truth != unknown_label
     if known.all() or not known.any():
         raise ValueError(
@@ -257,7 +259,7 @@ def _scored(y_true: Any, scores: Any, classes: Any, unknown_label: Any) -> tuple
     names = np.asarray(classes)
     if len(names) != table.shape[1]:
         raise ValueError(
-            f"Scores have a column for each class; these have {counted(table.shape[1], 'column')}, and there are "
+            f"Scores must have a column for each class; these have {counted(table.shape[1], 'column')}, and there are "
             f"{counted(len(names), 'class', 'classes')}."
         )
     _refuse_other_labels(truth[known].tolist(), names.tolist(), unknown_label)

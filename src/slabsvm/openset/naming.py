@@ -36,9 +36,9 @@ def too_few(models: Sequence[Any], classes: npt.NDArray[Any], alpha: float, reme
         return ""
     rate = max(models[place].smallest_p_value_ for place in few)
     return (
-        f"{_having(classes[few])} too few samples for alpha={alpha:g}. Beside classes that have enough, such a one "
-        f"rejects samples below all of its calibration samples, a share of up to {rate:.2g} of its new samples; where "
-        f"no class has enough, nothing is unknown. Give more samples, or a larger alpha; {remedy}"
+        f"{_having(classes[few])} too few samples for alpha={alpha:g}. If other classes have enough, such a class "
+        f"rejects up to {rate:.2g} of its new samples: those below all of its calibration samples. If no class has "
+        f"enough, nothing is unknown. Give more samples, or a larger alpha; {remedy}"
     )
 
 

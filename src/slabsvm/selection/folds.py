@@ -118,9 +118,9 @@ def splits_of(
     """
     if pairwise and criterion.makes_synthetic_outliers:
         raise ValueError(
-            f"{criterion!r} makes synthetic outliers of features, and a precomputed kernel matrix holds none. Use "
-            "criterion='recall' or one of your own that makes none, or search over the kernel as a function, "
-            "kernel=..., and the features."
+            f"{criterion!r} makes synthetic outliers from features, and a precomputed kernel matrix has no features. "
+            "Use criterion='recall' or one of your own that makes none, or pass the kernel as a function, "
+            "kernel=..., and search over the features."
         )
     everything = np.arange(_num_samples(X))
     group = everything if pairwise else equal_rows(X)
@@ -175,9 +175,9 @@ def _warn_of_straddling(folds: Sequence[TrainAndTest], group: IndexArray) -> Non
         return
     worst = int(np.argmax([count / len(test) for count, (_, test) in zip(straddling, folds, strict=True)]))
     warn(
-        f"Equal rows straddle the folds: {straddling[worst]} of the {len(folds[worst][1])} rows held out in fold "
-        f"{worst} are also among the rows that it learns from, so that recall is overestimated. Give cv as a "
-        "number, or use slabsvm.DistinctKFold, or remove the duplicates.",
+        f"Equal rows are in several folds: {straddling[worst]} of the {len(folds[worst][1])} rows held out in fold "
+        f"{worst} are also among its training rows, so recall is overestimated. Give cv as a number, or use "
+        "slabsvm.DistinctKFold, or remove the duplicates.",
         LeakageWarning,
     )
 
@@ -208,8 +208,8 @@ def warn_of_scaling(X: Any) -> None:
     else:
         return
     warn(
-        f"Every feature {how} over all rows, as if it had been scaled before the search: the rows held out have then "
-        f"had a say in how those to learn from are scaled. Search over make_pipeline({scaler}(), detector) and the raw "
+        f"Every feature {how} over all rows, as if it had been scaled before the search. Then held-out rows have "
+        f"influenced the scaling of the training rows. Search over make_pipeline({scaler}(), detector) and the raw "
         "features instead.",
         LeakageWarning,
     )

@@ -316,7 +316,7 @@ def _keys(search: Search) -> dict[Run, str]:
         candidates = [joblib.hash(dict(candidate)) for candidate in search.candidates]
     except Exception as error:
         raise ValueError(
-            f"A journal names its runs by the estimator, the data and the parameters, of which something cannot be "
-            f"pickled ({error}). Define functions at the top of a module, or leave journal out."
+            "A journal identifies its runs by the estimator, the data and the parameters, and a part of these cannot "
+            f"be pickled ({error}). Define functions at the top of a module, or leave journal out."
         ) from error
     return {(c, p): f"{common}-{name}-{split}" for c, name in enumerate(candidates) for p, split in enumerate(splits)}
