@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from html import escape
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,8 +58,8 @@ def inspect(*, model: Path, as_json: bool, html: Path | None) -> None:
     with plain_errors():
         distinct_files(model=model, page=html)
         writable(html)
+        from slabsvm.command.monitor import facts_of, state_of
         from slabsvm.command.scoring import loaded
-        from slabsvm.command.watching import facts_of, state_of
 
         if (monitor := state_of(model)) is not None:
             if html is not None:
@@ -129,8 +130,11 @@ def said(model: Pipeline, path: Path) -> list[str]:
     lines = [f"{named(path)}: {type(detector).__name__}, learned from {counted(encoder.n_rows_, 'row')}", ""]
     lines += [*lines_of(encoder.plan()), f"  Empty cells: {encoder.missing}", ""]
     lines += [*summary(detector), ""]
+    defaults = signature(type(detector).__init__).parameters
     changed = [
-        f"{name}={value!r}" for name, value in detector.get_params(deep=False).items() if _is_set(detector, name)
+        f"{name}={value!r}"
+        for name, value in detector.get_params(deep=False).items()
+        if value is not None and repr(value) != repr(defaults[name].default)
     ]
     lines.append(f"Parameters that are not the default: {', '.join(changed) or 'none'}")
     return lines
@@ -174,15 +178,6 @@ def short(value: Any) -> str:
     return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def _is_set(detector: Any, name: str) -> bool:
-    """Return whether a parameter is not its class's default."""
-    import inspect
-
-    default = inspect.signature(type(detector).__init__).parameters[name].default
-    value = getattr(detector, name)
-    return bool(value is not None and repr(value) != repr(default))
-
-
 def _plain(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
@@ -192,12 +187,13 @@ def _plain(value: Any) -> Any:
 def page(model: Pipeline, path: Path) -> str:
     """Return the page as HTML."""
     found = facts(model, path)
-    rows = f"{found['rows']:,} rows"
-    share = found["expected_recall"]
+    parts, share = found["parts"], found["expected_recall"]
+    names = dict.fromkeys(name for part in parts for name in part)
+    of_parts = [(name.replace("_", " "), *(short(part.get(name)) for part in parts)) for name in names]
     lead = "" if share is None else f" It is expected to accept {share:.1%} of new good rows."
     body = [
         f"<h1>{escape(path.name)}</h1>",
-        f"<p>{escape(found['detector'])}, learned from {rows}.{lead}</p>",
+        f"<p>{escape(found['detector'])}, learned from {found['rows']:,} rows.{lead}</p>",
         *(f'<p class="warning">{escape(text)}</p>' for text in found["warnings"]),
         *_pictures(model[-1]),
         "<h2>Columns</h2>",
@@ -206,7 +202,7 @@ def page(model: Pipeline, path: Path) -> str:
         "<h2>Fit</h2>",
         f"<pre>{escape(chr(10).join(summary(model[-1])))}</pre>",
         "<h2>Support vectors, planes and certificates</h2>",
-        _table_of_parts(found["parts"]),
+        _table(("", *(str(number + 1) for number in range(len(parts)))), of_parts),
         "<h2>Parameters</h2>",
         _table(("parameter", "value"), [(name, repr(value)) for name, value in found["parameters"].items()]),
         f"<p><small>Made by slabsvm {escape(__version__)}.</small></p>",
@@ -228,13 +224,6 @@ def _pictures(detector: Any) -> list[str]:
             drawn.append(scores_svg(one, str(len(drawn))))
     title = "<h2>Where the learned rows are, each without itself, and what is accepted</h2>"
     return [title, *drawn] if drawn else []
-
-
-def _table_of_parts(parts: list[dict[str, Any]]) -> str:
-    """Return a table with a column for each part."""
-    names = list(dict.fromkeys(name for part in parts for name in part))
-    rows = [(name.replace("_", " "), *(short(part.get(name)) for part in parts)) for name in names]
-    return _table(("", *(str(number + 1) for number in range(len(parts)))), rows)
 
 
 def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:

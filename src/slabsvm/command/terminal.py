@@ -16,7 +16,7 @@ from typing import Any
 
 import click
 
-from slabsvm.command.stopping import INTERRUPTED
+from slabsvm.command import INTERRUPTED
 from slabsvm.data.files import is_stream
 from slabsvm.runtime.caller import ExtraMissingError, counted, escaped
 
@@ -52,21 +52,19 @@ def plain_errors() -> Iterator[None]:
         yield
     except click.UsageError:
         raise
-    except click.ClickException as error:
-        raise click.ClickException(harmless(error.message)) from error
-    except ExtraMissingError as error:
-        raise click.ClickException(str(error)) from error
-    except MemoryError as error:
-        raise click.ClickException("There is not enough memory for this table as a whole.") from error
     except BrokenPipeError:
         # Nobody reads the rows on, as after `| head`: what was asked for is done.
         read_no_more(sys.stdout)
         raise SystemExit(0) from None
-    except OSError as error:
-        place = f"{named(Path(str(error.filename)))}: " if error.filename else ""
-        raise click.ClickException(harmless(f"{place}{error.strerror or error}")) from error
-    except ValueError as error:
-        raise click.ClickException(harmless(with_options(str(error)))) from error
+    except (click.ClickException, ExtraMissingError, MemoryError, OSError, ValueError) as error:
+        text = error.message if isinstance(error, click.ClickException) else with_options(str(error))
+        if isinstance(error, MemoryError):
+            text = "There is not enough memory for this table as a whole."
+        elif isinstance(error, OSError):
+            place = f"{named(Path(str(error.filename)))}: " if error.filename else ""
+            text = f"{place}{error.strerror or error}"
+        # Lines stay lines; nothing else means anything to a terminal.
+        raise click.ClickException("\n".join(map(escaped, text.split("\n")))) from error
     except KeyboardInterrupt:
         say("\nStopped. No file was written.", err=True)
         raise SystemExit(INTERRUPTED) from None
@@ -107,11 +105,6 @@ def about(path: Path) -> Iterator[None]:
 def named(path: Path) -> str:
     """Return what a file is called, as a terminal may show it."""
     return "the standard input" if str(path) == "-" else escaped(str(path))
-
-
-def harmless(text: str) -> str:
-    """Return a text of several lines, in which nothing else means anything to a terminal."""
-    return "\n".join(map(escaped, text.split("\n")))
 
 
 def printable(names: Iterable[str]) -> Iterator[str]:
