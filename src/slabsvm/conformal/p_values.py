@@ -60,6 +60,8 @@ from slabsvm.runtime.fields import Array
 
 # alpha (n + 1) counts as a whole number if it is within this share of one.
 WHOLE = 1e-9
+# The largest number of calibration samples that can be told apart, and that a message asks for.
+MOST_SAMPLES = 1e15
 # The largest share of a step: it stays below the next step.
 LARGEST_SHARE = 1.0 - 1e-9
 # Half of the range of shares where there is no step: below those of rows that lie before the first one.
@@ -269,13 +271,11 @@ def unit_of(values: FloatArray) -> float:
 
 def pooled(rankings: Sequence[Ranking]) -> Ranking:
     """Return the held-out positives of several rankings in one."""
-    far, near = [ranking.far for ranking in rankings], [ranking.near for ranking in rankings]
-    return Ranking(
-        *(
-            _in_order(np.concatenate([one.values for one in part]), np.concatenate([one.weights for one in part]))
-            for part in (far, near)
-        )
-    )
+
+    def one(parts: list[Segment]) -> Segment:
+        return _in_order(np.concatenate([part.values for part in parts]), np.concatenate([p.weights for p in parts]))
+
+    return Ranking(one([ranking.far for ranking in rankings]), one([ranking.near for ranking in rankings]))
 
 
 def _passed(tails: Sequence[Tail]) -> FloatArray:

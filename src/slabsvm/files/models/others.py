@@ -16,7 +16,7 @@ from slabsvm.monitoring.course import MOST_POINTS, RATES, Course, History, Tally
 from slabsvm.monitoring.scoring import HELD_OUT, LEFT_OUT
 from slabsvm.openset.classifier import OpenSetClassifier
 from slabsvm.openset.classwise import ClassRows, NormalisedMargin
-from slabsvm.openset.joint import ByClassifier, folds_of
+from slabsvm.openset.naming import ByClassifier, folds_of
 from slabsvm.runtime.fields import FOR_TRAINING, LATER, Array, Choice, FittedEstimator, Many, Number, Places
 
 FITTED = Annotated[Any, FittedEstimator(answers="predict")]
