@@ -61,6 +61,7 @@ from slabsvm.runtime.sklearn_private import (
     _safe_indexing,
 )
 
+METHODS = ("split", "cross", "leave-one-out", "prefit")
 # What the warnings of one calibration and of several classes' have in common.
 FAR_REMEDY = (
     "Where a score grows or levels off with distance, use two_sided=True, SVDD or the RBF kernel; where calibration "
@@ -227,7 +228,7 @@ class ConformalDetector(OutlierMixin, Wrapping):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "estimator": [HasMethods("fit"), None],
         "alpha": [Interval(Real, 0.0, 1.0, closed="neither")],
-        "method": [StrOptions({"split", "cross", "leave-one-out", "prefit"})],
+        "method": [StrOptions(set(METHODS))],
         "two_sided": ["boolean"],
         "calibration_size": [Interval(Real, 0.0, 1.0, closed="neither")],
         "cv": [Interval(Integral, 2, None, closed="left"), HasMethods("split")],

@@ -13,7 +13,7 @@ from slabsvm.files.models.estimators import Entry, Labels, Scalar, Values
 from slabsvm.files.models.kinds import HOLDS, ascending, made
 from slabsvm.monitoring.betting import COUNT, MEMORIES, SEED, Bag, Betting
 from slabsvm.monitoring.course import MOST_POINTS, RATES, Course, History, Tally, Test
-from slabsvm.monitoring.scoring import HELD_OUT, LEFT_OUT
+from slabsvm.monitoring.monitor import HELD_OUT, LEFT_OUT
 from slabsvm.openset.classifier import OpenSetClassifier
 from slabsvm.openset.classwise import ClassRows, NormalisedMargin
 from slabsvm.openset.naming import ByClassifier, folds_of
