@@ -243,7 +243,7 @@ class TestRates:
 
 
 def test_a_history_has_bounded_length_and_rows_a_stride_apart():
-    history = History.begun(1)
+    history = History(1, np.empty((0, 1)))
     for row in range(1, 5001):
         history = history.after(row, (float(row),))
         assert len(history.points) < MOST_POINTS

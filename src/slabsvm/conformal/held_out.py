@@ -25,9 +25,9 @@ from slabsvm.detectors.base import SlabCollapseWarning, distinct_of
 from slabsvm.fitted.training import may_be_counts
 from slabsvm.fitted.weighting import checked_weights, fit_with, takes_groups
 from slabsvm.runtime.arrays import FloatArray, IndexArray
+from slabsvm.runtime.blas import parallel
 from slabsvm.runtime.caller import silenced
 from slabsvm.runtime.objects import cached_property
-from slabsvm.runtime.parallel import parallel
 from slabsvm.runtime.sklearn_private import _check_method_params, _num_samples, _safe_indexing, _safe_split
 
 # Distinct rows of which some can be held out, and some learned.

@@ -41,18 +41,10 @@ HALVINGS = 20
 
 @dataclass(frozen=True)
 class Rate:
-    """A rate of yes and no, with bounds.
+    """A rate of yes and no, with bounds: numbers, or (n,) arrays."""
 
-    Attributes
-    ----------
-    share : float or (n,) array
-        Of yes; NaN where there is no row.
-    low, high : float or (n,) array
-        Bounds of the mean probability of yes over these rows.
-    n_rows : int or (n,) array
-    """
-
-    share: Any
+    share: Any  # of yes; NaN where there is no row
+    # Bounds of the mean probability of yes over these rows
     low: Any
     high: Any
     n_rows: Any
@@ -136,11 +128,6 @@ class History:
     stride: Annotated[int, Number(least=1)]
     points: Annotated[FloatArray, Array("points values", holds="numbers")]
 
-    @classmethod
-    def begun(cls, n_values: int) -> History:
-        """Return the history before the first row."""
-        return cls(1, np.empty((0, n_values)))
-
     def after(self, row: int, values: tuple[float, ...]) -> History:
         """Return the history after a row, counted from 1."""
         if row % self.stride:
@@ -180,7 +167,8 @@ class Course:
     def begun(cls, tests: Sequence[Test], log_level: float, width: int) -> Course:
         """Return what is known before the first row."""
         tallies = (Tally(width),) * len(RATES)
-        return cls(tuple(tests), log_level, tallies, History.begun(1 + len(tests) + 3 * len(RATES)))
+        history = History(1, np.empty((0, 1 + len(tests) + 3 * len(RATES))))
+        return cls(tuple(tests), log_level, tallies, history)
 
     @property
     def once(self) -> bool:
@@ -224,33 +212,16 @@ class Course:
 
 @dataclass(frozen=True)
 class Readings:
-    """What a monitor reads of each of some rows.
+    """What a monitor reads of each of n rows."""
 
-    Attributes
-    ----------
-    row : (n,) array of int
-        The row's number in the stream, from 1.
-    p_value : (n,) array of float64
-        The rank of the row's score among the reference and all rows before, as a share; ties are broken at random.
-    log_evidence : (n,) array of float64
-        The natural logarithm of the wealth of bets against "nothing has changed", with this row.
-    class_log_evidence : (n,) array of float64, or None
-        The same of the classes that a classifier names.
-    accepted : (n,) array of bool
-        Whether the detector accepts the row.
-    alarms : (n,) array of int
-        How many alarms there were so far.
-    rejection : Rate
-        The rolling share of rejected rows, with this row.
-    """
-
-    row: IntArray
+    row: IntArray  # its number in the stream, from 1
+    # The rank of its score among the reference and all rows before, as a share; ties are broken at random
     p_value: FloatArray
-    log_evidence: FloatArray
-    class_log_evidence: FloatArray | None
-    accepted: BoolArray
-    alarms: IntArray
-    rejection: Rate
+    log_evidence: FloatArray  # the natural logarithm of the wealth of bets against "nothing has changed", with this row
+    class_log_evidence: FloatArray | None  # the same of the classes that a classifier names
+    accepted: BoolArray  # by the detector
+    alarms: IntArray  # how many there were so far
+    rejection: Rate  # the rolling share of rejected rows, with this row
 
 
 def read(

@@ -40,9 +40,9 @@ from slabsvm.openset.classwise import (
 )
 from slabsvm.openset.naming import ByClassifier, ByMargins, ByPValues, Naming, names, of_fits
 from slabsvm.runtime.arrays import FloatArray
+from slabsvm.runtime.blas import parallel
 from slabsvm.runtime.caller import Warned, warn
 from slabsvm.runtime.objects import atomic
-from slabsvm.runtime.parallel import parallel
 from slabsvm.runtime.sklearn_private import (
     HasMethods,
     Interval,

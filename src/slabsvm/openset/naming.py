@@ -60,8 +60,8 @@ from slabsvm.detectors.explained import explanation_of
 from slabsvm.fitted.weighting import routed
 from slabsvm.openset.classwise import ClassRows, Stack, listed, stacked
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray
+from slabsvm.runtime.blas import parallel
 from slabsvm.runtime.caller import Warned
-from slabsvm.runtime.parallel import parallel
 from slabsvm.runtime.sklearn_private import _safe_indexing
 
 # What needs fewer samples, without a classifier and with one.

@@ -66,7 +66,7 @@ class Steps:
     """
 
     def __init__(self, progress: Progress | None, refit: float) -> None:
-        self._progress, self._refit, self._begin = progress, refit, perf_counter()
+        self._report, self._refit, self._begin = progress or (lambda *_: None), refit, perf_counter()
         self._n_timed = self._n_before = self._n_done = 0
 
     def fitted(self, done: int, total: int) -> None:
@@ -74,7 +74,8 @@ class Steps:
         self._n_timed += 1
         self._n_done = self._n_before + done
         each = (perf_counter() - self._begin) / self._n_timed
-        self._report(self._n_before + total + (self._refit > 0), each * (total - done + self._refit))
+        total_of_all, rest = self._n_before + total + (self._refit > 0), total - done + self._refit
+        self._report(self._n_done, total_of_all, each * rest)
 
     def next_grid(self, total: int) -> None:
         """Go on to another grid, after a grid of so many fits."""
@@ -83,11 +84,7 @@ class Steps:
     def refitted(self) -> None:
         """Report that the refit is finished, and all work with it."""
         self._n_done += 1
-        self._report(self._n_done, 0.0)
-
-    def _report(self, total: int, seconds: float) -> None:
-        if self._progress is not None:
-            self._progress(self._n_done, total, seconds)
+        self._report(self._n_done, self._n_done, 0.0)
 
 
 def refit_cost(n_rows: int, n_searched: float, n_threads: int) -> float:
@@ -136,8 +133,7 @@ class Search:
 
     def judged(self, detector: Any, split: Split, answers: Sequence[Answer], fit_time: float, begin: float) -> Outcome:
         """Return the outcome of a detector's answers to a split's positives and, if it has any, synthetic outliers."""
-        positives = replace(answers[0], weights=self.weights_of(split.judged))
-        measured = self.criterion.measure(positives, answers[1] if len(answers) > 1 else None, split.outliers)
+        measured = self.criterion.measure(answers[0], answers[1] if len(answers) > 1 else None, split.outliers)
         return Outcome(measured, nominal_recall(detector), fit_time, perf_counter() - begin)
 
     def unfitted(self, candidate: int) -> tuple[Any, Parameters]:
@@ -238,7 +234,7 @@ def fit_and_judge(search: Search, candidate: int, number: int) -> Outcome:
         answers = [left_out_answer(detector, weights)]
     else:
         held_out, _ = _safe_split(detector, search.X, None, split.held_out, split.train)
-        answers = [answer(detector, held_out)]
+        answers = [replace(answer(detector, held_out), weights=search.weights_of(split.held_out))]
         refuse_other_polarity(detector, held_out, answers[0].values)
     answers += [] if split.outliers is None else [answer(detector, split.outliers.X)]
     return search.judged(detector, split, answers, fitted - begin, fitted)
@@ -269,10 +265,16 @@ class Chain:
             validate_parameters(detector)
             start = detector.fit_training(training, part=True, gram_of=gram_of, start=start).start
             fitted = perf_counter()
-            answers = [_answer(detector, X, values) for X, values in zip(judged, gram_of.judged(), strict=True)]
+            support, beta, answers = detector.model_.support, np.zeros(len(training.distinct.weights)), []
+            beta[support.rows] = support.coefficients
+            # The kernel values with the training rows are known, (n, m).
+            for X, values in zip(judged, gram_of.judged(), strict=True):
+                decisions = detector.score_along(values @ beta, X) - detector.offset_
+                answers.append(Answer(decisions, decisions >= 0))
             if split.held_out is None:
                 known = left_out_answer(detector)
-                answers = [Answer(known.values[group], known.accepted[group]), *answers]
+                answers.insert(0, Answer(known.values[group], known.accepted[group]))
+            answers[0] = replace(answers[0], weights=search.weights_of(split.judged))
             yield search.judged(detector, split, answers, shared + fitted - begin, fitted)
 
     def _prepared(self, split: Split) -> tuple[SupportVectorDetector, Training, IndexArray, list[Any]]:
@@ -298,15 +300,6 @@ class Chain:
         return detector, Training(rows, distinct.weights, own), distinct.group, judged
 
 
-def _answer(detector: SupportVectorDetector, X: Any, values: FloatArray) -> Answer:
-    """Return how a detector answers validated rows whose kernel values with its training rows, (n, m), are known."""
-    support = detector.model_.support
-    beta = np.zeros(values.shape[1])
-    beta[support.rows] = support.coefficients
-    decisions = detector.score_along(values @ beta, X) - detector.offset_
-    return Answer(decisions, decisions >= 0)
-
-
 def chains(search: Search, runs: Sequence[Run]) -> list[Chain]:
     """Return chains of those runs that can share distances."""
     if search.fit_params:
@@ -317,14 +310,13 @@ def chains(search: Search, runs: Sequence[Run]) -> list[Chain]:
         if found := known[run[0]]:
             model, own, alike = found
             linked[run[1], alike].append((run, own, model))
-    # Neighbours in parameters follow each other, and the largest gamma, which is solved quickly, comes first.
-    ordered = (sorted(links, key=lambda link: _place(link[1]), reverse=True) for links in linked.values())
-    return [Chain(search, *zip(*links, strict=True)) for links in ordered]
 
+    def place(link: tuple[Run, Parameters, Any]) -> tuple[float, str]:
+        """Neighbours in parameters follow each other, and the largest gamma, which is solved quickly, comes first."""
+        gamma = link[1].get("gamma")
+        return (float(gamma) if isinstance(gamma, Real) else 0.0, repr(sorted(link[1].items())))
 
-def _place(own: Parameters) -> tuple[float, str]:
-    gamma = own.get("gamma")
-    return (float(gamma) if isinstance(gamma, Real) else 0.0, repr(sorted(own.items())))
+    return [Chain(search, *zip(*sorted(links, key=place, reverse=True), strict=True)) for links in linked.values()]
 
 
 def _shared(search: Search, candidate: int) -> tuple[Any, Parameters, str] | None:
