@@ -11,20 +11,7 @@ import click
 
 from slabsvm.command.check import MOST_LINES, lines_of, read, refused
 from slabsvm.command.options import FILE, column_options, reading_options, recall_option, table_argument
-from slabsvm.command.terminal import (
-    STATUSES,
-    about,
-    distinct_files,
-    heard,
-    named,
-    plain_errors,
-    printable,
-    say,
-    say_json,
-    steps,
-    warn,
-    writable,
-)
+from slabsvm.command.terminal import STATUSES, about, heard, named, plain_errors, printable, say, say_json, steps, warn
 from slabsvm.runtime.caller import counted
 
 if TYPE_CHECKING:
@@ -145,9 +132,7 @@ def carried_out(
 
     learn returns the model, facts for JSON, and lines.
     """
-    with plain_errors():
-        distinct_files(table=table, output=output)
-        writable(output)
+    with plain_errors("output", table=table, output=output):
         from slabsvm.files import save
 
         with heard() as doubts:

@@ -15,16 +15,7 @@ from slabsvm import __version__
 from slabsvm.command.check import HEAD, lines_of
 from slabsvm.command.fit import expected_recall, left_out
 from slabsvm.command.options import FILE
-from slabsvm.command.terminal import (
-    STATUSES,
-    distinct_files,
-    named,
-    plain_errors,
-    say,
-    say_json,
-    warn,
-    writable,
-)
+from slabsvm.command.terminal import STATUSES, named, plain_errors, say, say_json, warn
 from slabsvm.runtime.caller import counted
 
 if TYPE_CHECKING:
@@ -55,9 +46,7 @@ def inspect(*, model: Path, as_json: bool, html: Path | None) -> None:
     \b
     slabsvm inspect model.slab --html model.html
     """
-    with plain_errors():
-        distinct_files(model=model, page=html)
-        writable(html)
+    with plain_errors("page", model=model, page=html):
         from slabsvm.command.monitor import facts_of, state_of
         from slabsvm.command.scoring import loaded
 

@@ -23,7 +23,6 @@ from slabsvm.command.terminal import (
     STATUSES,
     about,
     counting,
-    distinct_files,
     heard,
     named,
     plain_errors,
@@ -31,7 +30,6 @@ from slabsvm.command.terminal import (
     say_json,
     say_unread,
     warn,
-    writable,
 )
 from slabsvm.data.files import is_stream, one_at_a_time
 from slabsvm.runtime.caller import counted
@@ -114,10 +112,8 @@ def monitor(
     given = {name for name in OF_A_STREAM if context.get_parameter_source(name) is ParameterSource.COMMANDLINE}
     if {"alpha", "run_length"} <= given:
         raise click.UsageError("--alpha and --run-length are two promises: give one.")
-    with plain_errors():
-        distinct_files(model=model, table=table, output=output, reference=reference, state=state)
-        writable(output, streams=True)
-        writable(state)
+    files = {"model": model, "table": table, "output": output, "reference": reference, "state": state}
+    with plain_errors("state", lines="output", **files):
         from slabsvm.command.scoring import RowNames, columns_read, loaded, output_file, say_columns, separator_of
         from slabsvm.files.tables import pieces, whole
 

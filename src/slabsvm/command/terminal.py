@@ -42,13 +42,20 @@ OURS = ("slabsvm.", "sklearn.exceptions.")
 
 
 @contextmanager
-def plain_errors() -> Iterator[None]:
-    """Turn what can go wrong on a user's machine into one message and an exit status, with no traceback."""
+def plain_errors(*written: str, lines: str = "", **files: Path | None) -> Iterator[None]:
+    """Turn what can go wrong on a user's machine into one message and an exit status, with no traceback.
+
+    Files are refused now, rather than after the work, where two are one, or where one could not be written: written are
+    the names of those that are, and lines that of the output, which may be a device or a pipe, too.
+    """
     for stream in (sys.stdout, sys.stderr):
         # A terminal that cannot show a name of the data shows its escapes.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
+        _refuse_one_file_twice(files)
+        for name in filter(None, (lines, *written)):
+            _refuse_unwritable(files[name], streams=name == lines)
         yield
     except click.UsageError:
         raise
@@ -155,7 +162,7 @@ def _finite(value: Any) -> Any:
     return value if value is None or isinstance(value, bool | int | str) else str(value)
 
 
-def distinct_files(**paths: Path | None) -> None:
+def _refuse_one_file_twice(paths: dict[str, Path | None]) -> None:
     """Refuse two paths that lead to one file: writing the one would destroy the other."""
     known = [(name, path) for name, path in paths.items() if path is not None and str(path) != "-"]
     for place, (name, path) in enumerate(known):
@@ -166,8 +173,8 @@ def distinct_files(**paths: Path | None) -> None:
                 raise click.ClickException(f"{path} is the {other} and the {name}: give the {name} another name.")
 
 
-def writable(path: Path | None, *, streams: bool = False) -> None:
-    """Fail now, rather than after the work, where a file could not be written; streams: devices and pipes can."""
+def _refuse_unwritable(path: Path | None, *, streams: bool) -> None:
+    """Refuse a file that could not be written; streams: devices and pipes can."""
     if path is None or str(path) == "-":
         return
     if is_stream(path):

@@ -52,14 +52,7 @@ from slabsvm.fitted.recall import alike, misjudged_repeats, nearly_copied, too_u
 from slabsvm.runtime.arrays import BoolArray, FloatArray
 from slabsvm.runtime.caller import warn
 from slabsvm.runtime.objects import atomic
-from slabsvm.runtime.sklearn_private import (
-    HasMethods,
-    Interval,
-    StrOptions,
-    _fit_context,
-    _num_samples,
-    _safe_indexing,
-)
+from slabsvm.runtime.sklearn_private import HasMethods, Interval, StrOptions, _fit_context, _num_samples, _safe_indexing
 
 METHODS = ("split", "cross", "leave-one-out", "prefit")
 # What the warnings of one calibration and of several classes' have in common.
