@@ -175,6 +175,14 @@ def _plain(value: Any) -> Any:
 
 def page(model: Pipeline, path: Path) -> str:
     """Return the page as HTML."""
+    from slabsvm.display.scores import scores_svg
+    from slabsvm.fitted.pipelines import final_detector
+
+    drawn: list[str] = []
+    for one in map(final_detector, (model[-1], *getattr(model[-1], "estimators_", ()))):
+        if hasattr(one, "loo_scores_"):
+            drawn.append(scores_svg(one, str(len(drawn))))
+    title = "<h2>Where the learned rows are, each without itself, and what is accepted</h2>"
     found = facts(model, path)
     parts, share = found["parts"], found["expected_recall"]
     names = dict.fromkeys(name for part in parts for name in part)
@@ -184,7 +192,7 @@ def page(model: Pipeline, path: Path) -> str:
         f"<h1>{escape(path.name)}</h1>",
         f"<p>{escape(found['detector'])}, learned from {found['rows']:,} rows.{lead}</p>",
         *(f'<p class="warning">{escape(text)}</p>' for text in found["warnings"]),
-        *_pictures(model[-1]),
+        *([title, *drawn] if drawn else []),
         "<h2>Columns</h2>",
         _table(HEAD, model[0].plan().lines()),
         f"<p>Empty cells: {escape(found['missing'])}.</p>",
@@ -200,19 +208,6 @@ def page(model: Pipeline, path: Path) -> str:
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(path.name)}</title>'
         f"<style>{STYLE}</style></head>\n<body>\n" + "\n".join(body) + "\n</body></html>\n"
     )
-
-
-def _pictures(detector: Any) -> list[str]:
-    """Return the pictures of what has leave-one-out scores."""
-    from slabsvm.display.scores import scores_svg
-    from slabsvm.fitted.pipelines import final_detector
-
-    drawn: list[str] = []
-    for one in map(final_detector, (detector, *getattr(detector, "estimators_", ()))):
-        if hasattr(one, "loo_scores_"):
-            drawn.append(scores_svg(one, str(len(drawn))))
-    title = "<h2>Where the learned rows are, each without itself, and what is accepted</h2>"
-    return [title, *drawn] if drawn else []
 
 
 def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:

@@ -181,7 +181,10 @@ class Course:
         return tuple(float(test.wealth.log_value) for test in self.tests)
 
     def after(self, p_values: Sequence[tuple[float, float]], accepted: bool, known: int) -> Course:
-        """Return what is known after a row, of which each test has a p-value and 1 less it."""
+        """Return what is known after a row, of which each test has a p-value and 1 less it.
+
+        An alarm is raised where a test has reached the level.
+        """
         tests = tuple(
             replace(test, wealth=test.betting.after(test.wealth, np.asarray(below), np.asarray(above)))
             for test, (below, above) in zip(self.tests, p_values, strict=True)
@@ -195,19 +198,15 @@ class Course:
         after = replace(self, tests=tests, tallies=tallies, n_rows=self.n_rows + 1)
         counts = tuple(float(count) for tally in tallies for count in tally.counts)
         history = self.history.after(after.n_rows, (float(after.n_rows), *after.log_values, *counts))
-        return replace(after, history=history).judged()
-
-    def judged(self) -> Course:
-        """Return the same with an alarm where a test has reached the level."""
-        if max(self.log_values) < self.log_level or (self.once and self.n_alarms):
-            return self
-        tests = self.tests
+        after = replace(after, history=history)
+        if max(after.log_values) < self.log_level or (self.once and self.n_alarms):
+            return after
         if not self.once:
             # Stakes are new; histograms keep what they have learned.
             tests = tuple(
                 replace(test, wealth=replace(test.betting.begun(), counts=test.wealth.counts)) for test in tests
             )
-        return replace(self, tests=tests, n_alarms=self.n_alarms + 1, alarm_row=self.n_rows)
+        return replace(after, tests=tests, n_alarms=self.n_alarms + 1, alarm_row=after.n_rows)
 
 
 @dataclass(frozen=True)

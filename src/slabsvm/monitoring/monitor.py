@@ -269,9 +269,16 @@ class DriftMonitor(BaseEstimator):
     def summary(self) -> str:
         """Return what was found so far, in a few lines."""
         check_is_fitted(self)
+        # Of the stream as it was begun: parameters that were set since count from the next fit on.
+        n_tests, level = len(self.course_.tests), np.exp(self.log_level_)
+        promise = f"a false alarm, ever, with probability {n_tests / level:g} at most"
+        if not self.course_.once:
+            run_length = round(level / (1 if n_tests == 1 else RUNS_OF_TWO))
+            promise = f"{counted(run_length, 'row')} or more up to a false alarm, on average"
+        kept = "" if self.reference_ == HELD_OUT else ", nearly: training rows stand in for rows held out"
         lines = [
             f"DriftMonitor: {counted(self.n_rows_, 'row')} read, after {self.n_reference_:,} {self.reference_} ones",
-            f"  promise    {self._promise()}",
+            f"  promise    {promise}{kept}",
         ]
         for name, value in zip(("scores", "classes"), self.course_.log_values, strict=False):
             lines.append(f"  {name:<10} evidence {_power(value)}, where an alarm needs {_power(self.log_level_)}")
@@ -318,15 +325,6 @@ class DriftMonitor(BaseEstimator):
     def log_level_(self) -> float:
         """The logarithm of the evidence at which an alarm is raised."""
         return self.course_.log_level
-
-    def _promise(self) -> str:
-        kept = "" if self.reference_ == HELD_OUT else ", nearly: training rows stand in for rows held out"
-        # Of the stream as it was begun: parameters that were set since count from the next fit on.
-        n_tests, level = len(self.course_.tests), np.exp(self.log_level_)
-        if self.course_.once:
-            return f"a false alarm, ever, with probability {n_tests / level:g} at most{kept}"
-        run_length = round(level / (1 if n_tests == 1 else RUNS_OF_TWO))
-        return f"{counted(run_length, 'row')} or more up to a false alarm, on average{kept}"
 
 
 def edges_of(answers: FloatArray | IntArray, n_answers: int) -> FloatArray:
