@@ -239,12 +239,6 @@ OF_CONFIDENCE = ("decision_function", "predict_proba")
 LEAST_SHARE = 1.0 - LARGEST_SHARE
 
 
-def fitted_classifier(classifier: Any, X: Any, y: npt.NDArray[Any], weights: FloatArray | None) -> Any:
-    """Return a clone that has learned the rows X of classes y, in a joblib worker."""
-    model = clone(classifier)
-    return model.fit(X, y, **routed(model, weights))
-
-
 def confidences(classifier: Any, X: Any, classes: npt.NDArray[Any]) -> FloatArray:
     """Return how sure a fitted classifier is of each class, shape (n_samples, n_classes); the name is the largest.
 
@@ -408,10 +402,11 @@ class ByClassifier(Naming):
             raise ValueError("No class has the 3 samples of which one could be held out; give more, of any class.")
         learned = [stacked(rows, [one.besides(place) for one in rows]) for place in places]
         held = [stacked(rows, [one.of(place) for one in rows]) for place in places]
-        classifiers = parallel(
-            (delayed(fitted_classifier)(classifier, some.X, classes[some.place], some.weights) for some in learned),
-            n_jobs,
+        calls = (
+            delayed(clone(classifier).fit)(some.X, classes[some.place], **routed(classifier, some.weights))
+            for some in learned
         )
+        classifiers = parallel(calls, n_jobs)
         folds = folds_of(classifiers, models, classes)
         judged = [fold.judged(some.X, n_jobs) for fold, some in zip(folds, held, strict=True)]
         counts = [some.counts for some in held]
