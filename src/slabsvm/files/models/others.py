@@ -11,7 +11,7 @@ from slabsvm.conformal.p_values import Ranking, Segment
 from slabsvm.ensemble.windowed import Window, WindowedDetector
 from slabsvm.files.models.estimators import Entry, Labels, Scalar, Values
 from slabsvm.files.models.kinds import HOLDS, ascending, made
-from slabsvm.monitoring.betting import COUNT, MEMORIES, SEED, Bag, Betting
+from slabsvm.monitoring.betting import COUNT, MEMORIES, N_BETS, SEED, Bag, Betting
 from slabsvm.monitoring.course import MOST_POINTS, RATES, Course, History, Tally, Test
 from slabsvm.monitoring.monitor import HELD_OUT, LEFT_OUT
 from slabsvm.openset.classifier import OpenSetClassifier
@@ -159,7 +159,7 @@ WRAPPERS = (
 def _is_of_its_bets(test: Test) -> bool:
     wealth, betting = test.wealth, test.betting
     counts = (len(MEMORIES), len(betting.edges) - 1)
-    return wealth.log_wealth.shape == (betting.n_bets,) and wealth.counts.shape == counts
+    return wealth.log_wealth.shape == (N_BETS,) and wealth.counts.shape == counts
 
 
 def _goes_from_0_to_1(betting: Betting) -> bool:
