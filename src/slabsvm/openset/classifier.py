@@ -38,7 +38,7 @@ from slabsvm.openset.classwise import (
     unknown_label_for,
     without_weightless,
 )
-from slabsvm.openset.naming import ByClassifier, ByMargins, ByPValues, Naming, names, of_fits
+from slabsvm.openset.naming import ByClassifier, ByMargins, Naming, names, of_fits
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.blas import parallel
 from slabsvm.runtime.caller import Warned, warn
@@ -379,7 +379,7 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
         """What names samples, by the parameters."""
         if self.classifier is not None:
             return ByClassifier
-        return ByMargins if self.calibration == "margin" else ByPValues
+        return ByMargins if self.calibration == "margin" else Naming
 
     def _name_by(self, models: list[Any], classes: npt.NDArray[Any], rows: list[ClassRows]) -> None:
         """Set the classes and what names them: their models, or a classifier that learns these rows."""
@@ -420,7 +420,7 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
         )
 
     def _refuse_change_since_fit(self) -> None:
-        if not isinstance(self.naming_, self.naming_type):
+        if type(self.naming_) is not self.naming_type:
             raise ValueError("classifier or calibration was changed since fit, and scores would not compare. Fit anew.")
 
     def _warn(self, naming: Naming, warned: list[list[Warned]]) -> None:

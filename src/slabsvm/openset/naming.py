@@ -29,7 +29,6 @@ all folds, each scored by its own fold's models, as if these were one model.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
@@ -98,23 +97,30 @@ def names(table: FloatArray) -> IndexArray:
 
 
 @dataclass(frozen=True, eq=False)
-class Naming(ABC):
-    """What names samples."""
+class Naming:
+    """What names samples: the class whose model finds one most normal, by conformal p-values, class by class."""
 
     models: Sequence[Any]  # one for each class
     classes: npt.NDArray[Any]  # (n_classes,)
 
-    @abstractmethod
     def scores(self, X: Any, n_jobs: int | None) -> FloatArray:
-        """Return how normal each row is as one of each class, shape (n_samples, n_classes)."""
+        """Return how normal each row is as one of each class, shape (n_samples, n_classes): graded p-values."""
+        return self._columns(X, "score_samples", n_jobs)
 
-    @abstractmethod
-    def levels(self, rate: float) -> FloatArray:
-        """Return the least score with which each class's name stands, shape (n_classes,)."""
-
-    @abstractmethod
     def p_values(self, X: Any, n_jobs: int | None) -> FloatArray:
         """Return the p-value of each row as one of each class, shape (n_samples, n_classes)."""
+        return self._columns(X, "p_values", n_jobs)
+
+    def levels(self, rate: float) -> FloatArray:
+        """Return the least score with which each class's name stands, shape (n_classes,): the largest rejected p-value.
+
+        A class with too few samples would accept everything, so that nothing would be unknown beside classes with
+        enough: it gets its strictest level instead. Where all classes have too few, no level reaches the rate, and
+        nothing is rejected.
+        """
+        levels = np.array([model.level(rate) for model in self.models])
+        strictest = np.array([model.smallest_p_value_ for model in self.models])
+        return np.where(levels > 0, levels, strictest) if levels.any() else levels
 
     def too_few(self, rate: float, remedy: str = REMEDIES) -> str:
         """Return a warning of the classes that have too few samples for a rate, or nothing."""
@@ -128,9 +134,11 @@ class Naming(ABC):
             f"samples; where no class has enough, nothing is unknown. Give more samples, or a larger alpha; {remedy}"
         )
 
-    @abstractmethod
     def far_accepted(self, rate: float) -> Sequence[bool]:
-        """Return which classes accept rows infinitely far away."""
+        """Return which classes accept rows infinitely far away: their models give these more than their level."""
+        return [
+            model.far_p_value_ > max(model.level(rate), model.smallest_p_value_) * (1 + WHOLE) for model in self.models
+        ]
 
     def shares(self, X: Any, levels: FloatArray, n_jobs: int | None) -> FloatArray:
         """Return what each feature adds to the largest of a row's scores less levels, shape (n_samples, n_features)."""
@@ -168,36 +176,6 @@ class Naming(ABC):
     def _columns(self, X: Any, method: str, n_jobs: int | None) -> FloatArray:
         """Return the values of each model's method of this name, shape (n_samples, n_classes)."""
         return np.stack(parallel((delayed(getattr(model, method))(X) for model in self.models), n_jobs), axis=1)
-
-
-@dataclass(frozen=True, eq=False)
-class ByPValues(Naming):
-    """The name is the class whose model finds a sample most normal, by conformal p-values, class by class."""
-
-    def scores(self, X: Any, n_jobs: int | None) -> FloatArray:
-        """Return graded p-values."""
-        return self._columns(X, "score_samples", n_jobs)
-
-    def p_values(self, X: Any, n_jobs: int | None) -> FloatArray:
-        """Return each model's p-values."""
-        return self._columns(X, "p_values", n_jobs)
-
-    def levels(self, rate: float) -> FloatArray:
-        """Return the largest p-value that each class's model rejects at a rate.
-
-        A class with too few samples would accept everything, so that nothing would be unknown beside classes with
-        enough: it gets its strictest level instead. Where all classes have too few, no level reaches the rate, and
-        nothing is rejected.
-        """
-        levels = np.array([model.level(rate) for model in self.models])
-        strictest = np.array([model.smallest_p_value_ for model in self.models])
-        return np.where(levels > 0, levels, strictest) if levels.any() else levels
-
-    def far_accepted(self, rate: float) -> Sequence[bool]:
-        """Return which classes' models give rows infinitely far away more than their level."""
-        return [
-            model.far_p_value_ > max(model.level(rate), model.smallest_p_value_) * (1 + WHOLE) for model in self.models
-        ]
 
 
 @dataclass(frozen=True, eq=False)
