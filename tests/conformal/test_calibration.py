@@ -28,7 +28,7 @@ from slabsvm import (
     SlabCollapseWarning,
     TableEncoder,
 )
-from slabsvm.conformal.detector import METHODS, ConformalDetector
+from slabsvm.conformal.detector import METHODS, CalibrationWarning, ConformalDetector
 from slabsvm.conformal.p_values import (
     benjamini_hochberg,
     combined,
@@ -38,7 +38,6 @@ from slabsvm.conformal.p_values import (
     whole_down,
     whole_up,
 )
-from slabsvm.conformal.wrapping import CalibrationWarning
 from slabsvm.openset.classifier import OpenSetClassifier
 
 pytestmark = pytest.mark.numeric

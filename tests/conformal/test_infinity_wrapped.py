@@ -30,7 +30,7 @@ from slabsvm import (
     OneClassSlabSVM,
     OneClassSVM,
 )
-from slabsvm.conformal.detector import METHODS, ConformalDetector
+from slabsvm.conformal.detector import METHODS, CalibrationWarning, ConformalDetector
 from slabsvm.conformal.remoteness import (
     far_rows,
     innermost,
@@ -40,7 +40,6 @@ from slabsvm.conformal.remoteness import (
     reach_of,
     reach_without_own,
 )
-from slabsvm.conformal.wrapping import CalibrationWarning
 from slabsvm.openset.classifier import OpenSetClassifier
 
 pytestmark = pytest.mark.numeric

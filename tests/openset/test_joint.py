@@ -24,9 +24,9 @@ from sklearn.svm import OneClassSVM as ForeignOneClassSVM
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from slabsvm import OneClassSlabSVM, OneClassSVM
-from slabsvm.conformal.wrapping import CalibrationWarning
+from slabsvm.conformal.detector import CalibrationWarning
 from slabsvm.openset.classifier import OpenSetClassifier
-from slabsvm.openset.joint import confidences
+from slabsvm.openset.naming import confidences
 
 pytestmark = pytest.mark.numeric
 

@@ -20,8 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from slabsvm import OneClassSlabSVM, OneClassSVM, SlabCollapseWarning
-from slabsvm.conformal.detector import ConformalDetector
-from slabsvm.conformal.wrapping import CalibrationWarning
+from slabsvm.conformal.detector import CalibrationWarning, ConformalDetector
 from slabsvm.openset.classifier import OpenSetClassifier
 from slabsvm.openset.classwise import NormalisedMargin
 

@@ -9,9 +9,9 @@ import pytest
 import scipy.sparse as sp
 
 from slabsvm import AutoSlabSVM
+from slabsvm.conformal.p_values import by_others
 from slabsvm.data.passes import Local
 from slabsvm.ensemble.sampled import Sample
-from slabsvm.selection.thresholds import by_others
 
 pytestmark = pytest.mark.numeric
 

@@ -39,8 +39,7 @@ from slabsvm.detectors.answers import answer
 from slabsvm.selection import Journal, runs
 from slabsvm.selection.criteria import Criterion, GridEdgeWarning, NothingToldApartWarning, TightestAtRecall
 from slabsvm.selection.folds import in_proportion
-from slabsvm.selection.progress import refit_cost
-from slabsvm.selection.runs import Search
+from slabsvm.selection.runs import Search, refit_cost
 from slabsvm.selection.search import at_edge, beyond
 
 GRID = {"gamma": [0.01, 0.1, 1.0]}

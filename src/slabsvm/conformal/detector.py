@@ -13,6 +13,7 @@ others, whatever their scores tie with. Each calibration ends with the p-value o
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from numbers import Integral, Real
@@ -20,20 +21,13 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import OutlierMixin
-from sklearn.utils import check_random_state, get_tags
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import BaseEstimator, OutlierMixin
+from sklearn.utils import get_tags, indexable
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from slabsvm.conformal.held_out import (
-    Calibrated,
-    Given,
-    by_leave_one_out,
-    by_prefit,
-    by_splits,
-    given_of,
-    splits_of,
-)
+from slabsvm.conformal.held_out import Calibrated, Given, calibrated, given_of
 from slabsvm.conformal.p_values import (
+    MOST_SAMPLES,
     WHOLE,
     Tail,
     benjamini_hochberg,
@@ -46,33 +40,95 @@ from slabsvm.conformal.p_values import (
     whole_up,
 )
 from slabsvm.conformal.remoteness import deciding_reach, far_rows, innermost, largest_answer, limit_of
-from slabsvm.conformal.wrapping import (
-    BY_CHANCE,
-    FAR_REMEDY,
-    MOST_SAMPLES,
-    REACH_REMEDY,
-    CalibrationWarning,
-    Wrapping,
-    found_no_direction,
-)
+from slabsvm.data.checks import reading
 from slabsvm.detectors.answers import answer, refuse_classifier
-from slabsvm.detectors.base import Detector, SlabCollapseWarning, parameters, rows_of, scale_by_few
+from slabsvm.detectors.base import Detector, SlabCollapseWarning, parameters, rows_of, scale_by_few, takes_unnamed
 from slabsvm.detectors.explained import explanation_of
+from slabsvm.detectors.linear_slab import LinearOneClassSlabSVM
+from slabsvm.detectors.one_class_svm import OneClassSVM
+from slabsvm.detectors.slab import OneClassSlabSVM
 from slabsvm.fitted.explanation import Explanation, mean_of
 from slabsvm.fitted.recall import alike, misjudged_repeats, nearly_copied, too_uneven
 from slabsvm.runtime.arrays import BoolArray, FloatArray
 from slabsvm.runtime.caller import warn
 from slabsvm.runtime.objects import atomic
-from slabsvm.runtime.sklearn_private import (
-    HasMethods,
-    Interval,
-    StrOptions,
-    _fit_context,
-    _num_samples,
-    _safe_indexing,
-)
+from slabsvm.runtime.sklearn_private import HasMethods, Interval, StrOptions, _fit_context, _num_samples, _safe_indexing
 
 METHODS = ("split", "cross", "leave-one-out", "prefit")
+# What the warnings of one calibration and of several classes' have in common.
+FAR_REMEDY = (
+    "If a score grows or levels off with distance, use two_sided=True, SVDD or the RBF kernel. If calibration scores "
+    "tie at the lowest, use a smoother estimator (a smaller gamma)."
+)
+REACH_REMEDY = (
+    "They score like rows infinitely far away, and only their kernel mass decides what is accepted there. Use a "
+    "smaller gamma, or more samples."
+)
+BY_CHANCE = "rounding of its scores may decide which rows are rejected, and whether rows infinitely far away are"
+
+
+class CalibrationWarning(UserWarning):
+    """A calibration keeps its rate, and yet accepts every row, or rows that are far away, or separates no rows."""
+
+
+class Wrapping(BaseEstimator):
+    """An estimator whose parameter `estimator` is a detector, or None for `OneClassSlabSVM()`."""
+
+    estimator: Any
+
+    @property
+    def _detector(self) -> Any:
+        return OneClassSlabSVM() if self.estimator is None else self.estimator
+
+    def explain(self, X: Any) -> FloatArray:
+        """Return what each feature adds to the decision of each row, shape (n_samples, n_features).
+
+        The shares of a row add up to its decision_function. In an `OpenSetClassifier` they add up to the largest of its
+        `decisions`: that of the nearest class, whether the row is accepted or unknown. A negative share pushes the row
+        out. The shares are those of the estimator, rescaled to p-values. A typical row has typical shares; what makes a
+        row differ from it grows or shrinks as the decision does. With several models (method="cross") they are the
+        mean.
+
+        Raises
+        ------
+        ValueError
+            For an estimator that `slabsvm.explain` refuses, and with a classifier.
+        """
+        check_is_fitted(self)
+        return np.ascontiguousarray(self._shares(self._table(X, reset=False)))
+
+    @abstractmethod
+    def _shares(self, X: Any) -> FloatArray:
+        """Return what each feature adds to the decisions of a table's rows."""
+
+    def _table(self, X: Any, *, reset: bool) -> Any:
+        """Return a table whose rows can be indexed; its values are for the detector to check."""
+        with reading(X):
+            X = indexable(X)[0]
+            if not reset and np.ndim(X) == 1:
+                raise ValueError("X must be a table of two dimensions. Reshape your data: X.reshape(1, -1) is one row.")
+            # scikit-learn's check takes .1 ms to find out that an array has no names.
+            unnamed = type(X) is np.ndarray and X.ndim == 2
+            if not (unnamed and takes_unnamed(self, X.shape[1], reset=reset)):
+                validate_data(self, X=X, reset=reset, skip_check_array=True)
+        return X
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags = get_tags(self._detector).input_tags
+        return tags
+
+
+def found_no_direction(detectors: Sequence[Any]) -> list[str]:
+    """Return the warnings of those fits of some detectors that found w = 0.
+
+    What a solver leaves of such a w is rounding, or depends on where it stopped. Scores order rows by it that are as
+    exchangeable as by any other, so that the rate is kept; but which rows are rejected is chance.
+    """
+    models = [innermost(detector)[0] for detector in detectors]
+    # A ball needs no direction: around the origin it tells near from far.
+    kinds = (OneClassSlabSVM, OneClassSVM, LinearOneClassSlabSVM)
+    return [model.warning_ for model in models if isinstance(model, kinds) and model.status_ == "degenerate"]
 
 
 @parameters
@@ -246,7 +302,7 @@ class ConformalDetector(OutlierMixin, Wrapping):
 
     def p_values(self, X: Any) -> FloatArray:
         """Return the conformal p-value of each row, shape (n_samples,): a multiple of ``1 / (n_calibration_ + 1)``."""
-        return self._combined(*self.tails(X))
+        return combined(*self.tails(X), self.n_calibration_, self.two_sided)
 
     def score_samples(self, X: Any) -> FloatArray:
         """Return graded p-values, shape (n_samples,): at most one step below p, as fine as the detector's scores."""
@@ -340,17 +396,15 @@ class ConformalDetector(OutlierMixin, Wrapping):
         refuse_classifier(self._detector, self)
         X = self._table(X, reset=True)
         given = given_of(X, groups, fit_params)
-        members = self._calibrate(given)
-        for doubt in self._doubts():
-            warn(doubt, CalibrationWarning)
-        for text in self._odd_rows(given, members):
-            if text:
-                warn(text, SlabCollapseWarning)
-        return members
-
-    def _calibrate(self, given: Given) -> Sequence[Calibrated]:
-        """Learn and calibrate, and return the fitted detectors with the positives that they have not learned."""
-        members = self._members(given)
+        members = calibrated(
+            self._detector,
+            given,
+            method=self.method,
+            cv=self.cv,
+            share=self.calibration_size,
+            seed=self.random_state,
+            n_jobs=self.n_jobs,
+        )
         self.estimators_ = [member.detector for member in members]
         self.calibration_scores_ = [np.sort(member.scores) for member in members]
         self.rankings_ = [ranked(member.scores, member.deciding_reach, member.weights) for member in members]
@@ -364,21 +418,17 @@ class ConformalDetector(OutlierMixin, Wrapping):
         self.out_of_reach_ = sum(float(member.weights[member.reach < np.inf].sum()) for member in members) / total
         self.offset_ = self.level(self.alpha)
         self.far_p_value_ = largest_answer(self.p_values, far_rows(given.X, pairwise=self._pairwise))
+        for doubt in self._doubts():
+            warn(doubt, CalibrationWarning)
+        for text in filter(None, self._odd_rows(given, members)):
+            warn(text, SlabCollapseWarning)
         return members
-
-    def _members(self, given: Given) -> Sequence[Calibrated]:
-        if self.method == "prefit":
-            return [by_prefit(self._detector, given)]
-        if self.method == "leave-one-out":
-            return [by_leave_one_out(self._detector, given)]
-        random = check_random_state(self.random_state)
-        splits = splits_of(given, method=self.method, cv=self.cv, share=self.calibration_size, random=random)
-        return by_splits(self._detector, given, splits, self.n_jobs)
 
     def _accepts(self, scores: FloatArray, reach: FloatArray) -> BoolArray:
         """Return whether rows are accepted, (n,), of these scores by models that have not learned them."""
         lower, upper = pooled(self.rankings_).tails(scores, reach)
-        return np.asarray(self._combined([lower], [upper]) > self.offset_ * (1 + WHOLE))
+        p_values = combined([lower], [upper], self.n_calibration_, self.two_sided)
+        return np.asarray(p_values > self.offset_ * (1 + WHOLE))
 
     def _sufficient_level(self, alpha: float | None) -> float:
         """Return the level of a rate, the detector's own for None, and warn where there is none."""
@@ -473,6 +523,3 @@ class ConformalDetector(OutlierMixin, Wrapping):
         lower, upper = (list(tails) for tails in zip(*places, strict=True))
         reference = combined_graded(lower, upper, self.n_calibration_, self.two_sided) - self.offset_
         return mean_of(found).carried_over(self.decision_function(X), float(reference[0]))
-
-    def _combined(self, lower: list[Tail], upper: list[Tail]) -> FloatArray:
-        return combined(lower, upper, self.n_calibration_, self.two_sided)

@@ -60,6 +60,8 @@ from slabsvm.runtime.fields import Array
 
 # alpha (n + 1) counts as a whole number if it is within this share of one.
 WHOLE = 1e-9
+# The largest number of calibration samples that can be told apart, and that a message asks for.
+MOST_SAMPLES = 1e15
 # The largest share of a step: it stays below the next step.
 LARGEST_SHARE = 1.0 - 1e-9
 # Half of the range of shares where there is no step: below those of rows that lie before the first one.
@@ -269,13 +271,11 @@ def unit_of(values: FloatArray) -> float:
 
 def pooled(rankings: Sequence[Ranking]) -> Ranking:
     """Return the held-out positives of several rankings in one."""
-    far, near = [ranking.far for ranking in rankings], [ranking.near for ranking in rankings]
-    return Ranking(
-        *(
-            _in_order(np.concatenate([one.values for one in part]), np.concatenate([one.weights for one in part]))
-            for part in (far, near)
-        )
-    )
+
+    def one(parts: list[Segment]) -> Segment:
+        return _in_order(np.concatenate([part.values for part in parts]), np.concatenate([p.weights for p in parts]))
+
+    return Ranking(one([ranking.far for ranking in rankings]), one([ranking.near for ranking in rankings]))
 
 
 def _passed(tails: Sequence[Tail]) -> FloatArray:
@@ -297,6 +297,36 @@ def _chained(first: Tail, second: Tail, in_second: npt.NDArray[np.bool_], weight
         np.where(in_second, weight_of_first + second.passed, first.passed),
         np.where(in_second, second.share, first.share),
     )
+
+
+def by_left_out(scores: FloatArray, weights: FloatArray, recall: float, n: float | None = None) -> float:
+    """Return the score that a share recall of new rows is expected to reach, by those of samples without themselves.
+
+    scores and weights are (p,) arrays, n the number of what is in random order: of groups, or None for each by itself.
+    Between two scores the share is interpolated; below the lowest there is none.
+    """
+    order = np.argsort(scores)
+    share = np.cumsum(weights[order]) / weights.sum()
+    n = len(scores) if n is None else n
+    return float(np.interp((1.0 - recall) * (n + 1) / n, share, scores[order]))
+
+
+def by_others(scores: FloatArray, weights: FloatArray | None, recall: float) -> float:
+    """Return the score that a share recall of new rows reaches at least, and nearly so, by those of rows not learned.
+
+    That is the k-th lowest of n with the largest k <= (1 - recall) (n + 1), or the lowest. weights are (n,), or None
+    where all rows weigh alike; a new row counts as one of mean weight.
+    """
+    # 1 - .9 is less than .1, and k must not be one less for it.
+    share, last = (1.0 - recall) * (1.0 + WHOLE), len(scores) - 1
+    if weights is None:
+        place = min(max(int(share * (last + 2)) - 1, 0), last)
+        return float(np.partition(scores, place)[place])
+    order = np.argsort(scores)
+    mass = np.cumsum(weights[order])
+    mean = mass[-1] / len(scores)
+    place = int(np.searchsorted(mass, share * (mass[-1] + mean) - mean, side="right"))
+    return float(scores[order[min(place, last)]])
 
 
 # The estimate is by the rows above this p-value, where positives are most of them (Storey 2002).

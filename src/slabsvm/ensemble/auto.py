@@ -15,6 +15,7 @@ from joblib import effective_n_jobs
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from slabsvm.conformal.p_values import by_left_out, by_others
 from slabsvm.data.distinct import distinct_rows
 from slabsvm.data.passes import Local
 from slabsvm.detectors.base import Detector, checked_rows, parameters
@@ -40,8 +41,7 @@ from slabsvm.runtime.caller import counted, warn
 from slabsvm.runtime.objects import atomic
 from slabsvm.runtime.sklearn_private import HasMethods, Interval, _fit_context, _num_samples
 from slabsvm.selection.criteria import RecallMissedWarning
-from slabsvm.selection.progress import Progress, Steps, WithProgress
-from slabsvm.selection.thresholds import by_left_out, by_others
+from slabsvm.selection.runs import Progress, Steps, WithProgress
 
 # Fewer rows are refused.
 LEAST_ROWS = 10

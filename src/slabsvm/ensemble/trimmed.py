@@ -24,9 +24,9 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
+from slabsvm.conformal.detector import Wrapping
 from slabsvm.conformal.p_values import whole_up
 from slabsvm.conformal.remoteness import innermost
-from slabsvm.conformal.wrapping import Wrapping
 from slabsvm.detectors.answers import answer, left_out_decisions, refuse_classifier
 from slabsvm.detectors.base import SlabCollapseWarning, distinct_of, parameters
 from slabsvm.detectors.explained import explanation_of

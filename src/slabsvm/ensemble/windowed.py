@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from sklearn.base import OutlierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.conformal.wrapping import Wrapping
+from slabsvm.conformal.detector import Wrapping
 from slabsvm.detectors.base import checked_rows, parameters
 from slabsvm.detectors.explained import explanation_of
 from slabsvm.detectors.support_vectors import SupportVectorDetector

@@ -6,7 +6,7 @@ the others. Scores of different models have different units. They are compared a
 sample with probability at most alpha. The answer is "unknown" only where every model rejects the sample.
 
 A classifier beside the detectors learns what tells the classes from each other. Both name, and decide together whether
-the name stands (`slabsvm.openset.joint`).
+the name stands (`slabsvm.openset.naming`).
 """
 
 from __future__ import annotations
@@ -18,35 +18,31 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import ClassifierMixin
-from sklearn.utils import check_random_state, gen_batches
+from sklearn.base import ClassifierMixin, clone
+from sklearn.utils import check_random_state, gen_batches, get_tags
 from sklearn.utils.parallel import delayed
 from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.conformal.detector import ConformalDetector
-from slabsvm.conformal.wrapping import CalibrationWarning, Wrapping
+from slabsvm.conformal.detector import CalibrationWarning, ConformalDetector, Wrapping
 from slabsvm.detectors.answers import refuse_classifier
 from slabsvm.detectors.base import parameters
+from slabsvm.fitted.weighting import checked_weights
 from slabsvm.openset.classwise import (
     ClassRows,
     NormalisedMargin,
     checked_labels,
     fitted_to_class,
     joined,
-    kept_of,
     listed,
     new_class,
-    own_detector,
-    refuse_other_estimators,
     unknown_label_for,
     without_weightless,
 )
-from slabsvm.openset.joint import ByClassifier, refuse_other_than_held_out
-from slabsvm.openset.naming import ByMargins, ByPValues, Naming, names, of_fits
+from slabsvm.openset.naming import ByClassifier, ByMargins, Naming, names, of_fits
 from slabsvm.runtime.arrays import FloatArray
+from slabsvm.runtime.blas import parallel
 from slabsvm.runtime.caller import Warned, warn
 from slabsvm.runtime.objects import atomic
-from slabsvm.runtime.parallel import parallel
 from slabsvm.runtime.sklearn_private import (
     HasMethods,
     Interval,
@@ -210,13 +206,26 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
                 "class of each row: fit(X, y). For a single class use ConformalDetector."
             )
         if self.classifier is not None:
-            refuse_other_than_held_out(self.calibration, self.method)
+            # It learns held-out rows no more than the detectors do.
+            if self.calibration == "margin":
+                raise ValueError(
+                    "With calibration='margin' a margin and a classifier's confidence have no common unit. Use "
+                    "calibration='conformal', or leave classifier out."
+                )
+            if self.method == "leave-one-out":
+                raise ValueError(
+                    f"method={self.method!r} needs leave-one-out answers, and classifiers have no closed form for "
+                    "these. Use method='cross', which calibrates on every row too, or 'split'."
+                )
         X = self._table(X, reset=True)
         y = checked_labels(y, X)
         X, y, fit_params = without_weightless(X, y, fit_params)
         classes, group = np.unique(y, return_inverse=True)
         self.unknown_label_ = unknown_label_for(classes, self.unknown_label)
-        refuse_other_estimators(self.class_estimators, classes)
+        if others := [label for label in (self.class_estimators or {}) if label not in classes]:
+            raise ValueError(
+                f"class_estimators names {others}, but y holds no sample of them; the classes are {listed(classes)}."
+            )
         self.seed_ = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         rows = np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group))[:-1])
         given = [(_safe_indexing(X, own), _check_method_params(X, fit_params, indices=own)) for own in rows]
@@ -371,7 +380,7 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
         """The rule that chooses classes, by the parameters."""
         if self.classifier is not None:
             return ByClassifier
-        return ByMargins if self.calibration == "margin" else ByPValues
+        return ByMargins if self.calibration == "margin" else Naming
 
     def _name_by(self, models: list[Any], classes: npt.NDArray[Any], rows: list[ClassRows]) -> None:
         """Set the classes and what names them: their models, or a classifier that learns these rows."""
@@ -385,11 +394,26 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
 
     def _kept(self, models: list[Any], given: list[tuple[Any, Mapping[str, Any]]]) -> list[ClassRows]:
         """Return the rows, which models were given, that a classifier learns anew when classes come or go; or none."""
-        return [] if self.classifier is None else kept_of(models, given)
+        if self.classifier is None:
+            return []
+        return [
+            ClassRows(
+                X,
+                checked_weights(parameters.get("sample_weight"), X),
+                # A class too small to hold rows out has learned those that calibrate its model.
+                [] if model.method == "prefit" else model.held_out_,
+            )
+            for model, (X, parameters) in zip(models, given, strict=True)
+        ]
 
     def _model_of(self, label: Any) -> Any:
         """Return the unfitted model of a class."""
-        detector = own_detector(self._detector, self.class_estimators, label)
+        own = (self.class_estimators or {}).get(label, {})
+        detector = clone(self._detector).set_params(**own) if isinstance(own, Mapping) else clone(own)
+        if get_tags(detector).input_tags.pairwise:
+            raise ValueError(
+                "A precomputed kernel matrix cannot be divided among classes here; pass the kernel as a function."
+            )
         if self.calibration == "margin":
             return NormalisedMargin(detector)
         return ConformalDetector(
@@ -397,7 +421,7 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
         )
 
     def _refuse_change_since_fit(self) -> None:
-        if not isinstance(self.naming_, self.naming_type):
+        if type(self.naming_) is not self.naming_type:
             raise ValueError(
                 "classifier or calibration was changed since fit, so scores would not be comparable. Fit again."
             )

@@ -103,7 +103,10 @@ def open_set_f1(y_true: Any, y_pred: Any, unknown_label: Any, *, include_unknown
     """
     truth, answers = _labels(y_true, y_pred)
     _refuse_another_type(truth, unknown_label)
-    classes = _known_classes(truth, answers, unknown_label)
+    # Those that are met, in y_true or in y_pred.
+    classes = [label for label in np.unique(np.concatenate([truth, answers])) if label != unknown_label]
+    if not classes:
+        raise ValueError(f"Every label is the unknown label {unknown_label!r}: there is no known class to measure.")
     met = unknown_label in truth or unknown_label in answers
     labels = [*classes, unknown_label] if include_unknown and met else classes
     return float(f1_score(truth, answers, labels=labels, average="macro", zero_division=0.0))
@@ -228,14 +231,6 @@ def _refuse_other_labels(labels: Any, allowed: Any, unknown_label: Any) -> None:
             f"The labels hold {others}, which are neither known classes nor the unknown label {unknown_label!r}; "
             "label the samples of classes that were not learned as unknown."
         )
-
-
-def _known_classes(truth: npt.NDArray[Any], answers: npt.NDArray[Any], unknown_label: Any) -> list[Any]:
-    """Return the classes that are met, in y_true or in y_pred, without the unknown label."""
-    classes = [label for label in np.unique(np.concatenate([truth, answers])) if label != unknown_label]
-    if not classes:
-        raise ValueError(f"Every label is the unknown label {unknown_label!r}: there is no known class to measure.")
-    return classes
 
 
 def _scored(y_true: Any, scores: Any, classes: Any, unknown_label: Any) -> tuple[FloatArray, BoolArray, BoolArray]:

@@ -37,8 +37,7 @@ from slabsvm.runtime.objects import atomic
 from slabsvm.runtime.sklearn_private import HasMethods, Interval, StrOptions, _fit_context, _num_samples
 from slabsvm.selection.criteria import NAMED, Criterion, GridEdgeWarning, NothingToldApartWarning, TightestAtRecall
 from slabsvm.selection.folds import LEAVE_ONE_OUT, Split, splits_of, warn_of_labels, warn_of_scaling
-from slabsvm.selection.progress import Progress, Steps, WithProgress, refit_cost
-from slabsvm.selection.runs import Outcome, Search, run_all
+from slabsvm.selection.runs import Outcome, Progress, Search, Steps, WithProgress, refit_cost, run_all
 
 Candidates = Sequence[Mapping[str, Any]]
 
@@ -244,7 +243,7 @@ class LabelFreeSearchCV(WithProgress, MetaEstimatorMixin, OutlierMixin, BaseEsti
         candidates: list[Mapping[str, Any]] = []
         outcomes: list[list[Outcome]] = []
         further: Candidates = search.candidates
-        widened: dict[str, int] = {}
+        name, n_widened = None if self.widen is None else named(further, self.widen), 0
         while further:
             grid, raises = replace(search, candidates=further), self.error_score == "raise"
             outcomes += run_all(grid, steps, n_jobs=self.n_jobs, journal=self.journal, reuse=self.reuse, raises=raises)
@@ -252,18 +251,18 @@ class LabelFreeSearchCV(WithProgress, MetaEstimatorMixin, OutlierMixin, BaseEsti
             candidates += further
             self.cv_results_ = results_of(self.criterion_, candidates, outcomes, n_asked, self.error_score)
             self.best_index_ = int(np.argmin(self.cv_results_["rank_test_score"]))
-            further, name = [], None if self.widen is None else named(candidates, self.widen)
-            if name is not None and widened.get(name, 0) < WIDENINGS:
-                scores, best = self.cv_results_["mean_test_score"], self.best_index_
-                if side := at_edge(candidates, scores, best, name):
-                    widened[name] = widened.get(name, 0) + 1
-                    further = beyond(candidates, best, name, side)
+            scores, best, further = self.cv_results_["mean_test_score"], self.best_index_, []
+            if name is not None and n_widened < WIDENINGS and (side := at_edge(candidates, scores, best, name)):
+                n_widened, further = n_widened + 1, beyond(candidates, best, name, side)
         self.best_params_ = dict(candidates[self.best_index_])
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
-        self._warn_of_the_choice(candidates, n_asked, widened)
+        self._warn_of_the_choice(candidates, n_asked, {name: n_widened})
 
-    def _warn_of_the_choice(self, candidates: Candidates, n_asked: int, widened: Mapping[str, int]) -> None:
-        """Warn where the choice misses the recall, tells nothing apart, or is at the edge of the grid."""
+    def _warn_of_the_choice(self, candidates: Candidates, n_asked: int, widened: Mapping[str | None, int]) -> None:
+        """Warn where the choice misses the recall, tells nothing apart, or is at the edge of the grid.
+
+        widened says how often the grid went on along a parameter.
+        """
         means = {name: values for name, values in self.cv_results_.items() if name.startswith("mean_")}
         measured = {name.removeprefix("mean_"): float(values[self.best_index_]) for name, values in means.items()}
         nominal = float(self.cv_results_["nominal_recall"][self.best_index_])
@@ -279,8 +278,21 @@ class LabelFreeSearchCV(WithProgress, MetaEstimatorMixin, OutlierMixin, BaseEsti
             )
         if doubt:
             warn(doubt, NothingToldApartWarning)
-        else:
-            _warn_of_edges(candidates, scores, self.best_index_, widened)
+            return
+        for name, value in sorted(self.best_params_.items()):
+            if not (side := at_edge(candidates, scores, self.best_index_, name)):
+                continue
+            end, other = ("largest", "larger") if side > 0 else ("smallest", "smaller")
+            if widened.get(name):
+                text = (
+                    f"though the grid was widened {counted(widened[name], 'time')}. The criterion keeps improving as "
+                    f"it gets {other}, so it chooses the end of the grid and not a best value. Look at "
+                    "slabsvm.display.draw_search, and search by another criterion."
+                )
+            else:
+                itself = f"let the search widen it with widen={name!r}"
+                text = f"and a better one may lie beyond. Add {other} values to the grid, or {itself}."
+            warn(f"The best {name}, {value:.3g}, is the {end} that was tried, {text}", GridEdgeWarning)
 
     @property
     def n_features_in_(self) -> int:
@@ -445,24 +457,6 @@ def beyond(candidates: Candidates, best: int, name: str, side: int) -> list[dict
     last, before = (values[-1], values[-2]) if side > 0 else (values[0], values[1])
     further = last * (last / before) if min(last, before) > 0 else last + (last - before)
     return [{**one, name: further} for one in candidates if one.get(name) == candidates[best][name]]
-
-
-def _warn_of_edges(candidates: Candidates, scores: FloatArray, best: int, widened: Mapping[str, int]) -> None:
-    """Warn of each parameter of which the best candidate has the last value; `widened` says how often grids went on."""
-    for name in sorted(candidates[best]):
-        if not (side := at_edge(candidates, scores, best, name)):
-            continue
-        end, other = ("largest", "larger") if side > 0 else ("smallest", "smaller")
-        if widened.get(name):
-            text = (
-                f"though the grid was widened {counted(widened[name], 'time')}. The criterion keeps improving as it "
-                f"gets {other}, so it chooses the end of the grid and not a best value. Look at "
-                "slabsvm.display.draw_search, and search by another criterion."
-            )
-        else:
-            itself = f"let the search widen it with widen={name!r}"
-            text = f"and a better one may lie beyond. Add {other} values to the grid, or {itself}."
-        warn(f"The best {name}, {candidates[best][name]:.3g}, is the {end} that was tried, {text}", GridEdgeWarning)
 
 
 def _values(candidates: Candidates, best: int, name: str) -> list[Any]:

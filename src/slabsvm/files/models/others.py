@@ -11,12 +11,12 @@ from slabsvm.conformal.p_values import Ranking, Segment
 from slabsvm.ensemble.windowed import Window, WindowedDetector
 from slabsvm.files.models.estimators import Entry, Labels, Scalar, Values
 from slabsvm.files.models.kinds import HOLDS, ascending, made
-from slabsvm.monitoring.betting import COUNT, MEMORIES, SEED, Bag, Betting
+from slabsvm.monitoring.betting import COUNT, MEMORIES, N_BETS, SEED, Bag, Betting
 from slabsvm.monitoring.course import MOST_POINTS, RATES, Course, History, Tally, Test
-from slabsvm.monitoring.scoring import HELD_OUT, LEFT_OUT
+from slabsvm.monitoring.monitor import HELD_OUT, LEFT_OUT
 from slabsvm.openset.classifier import OpenSetClassifier
 from slabsvm.openset.classwise import ClassRows, NormalisedMargin
-from slabsvm.openset.joint import ByClassifier, folds_of
+from slabsvm.openset.naming import ByClassifier, folds_of
 from slabsvm.runtime.fields import FOR_TRAINING, LATER, Array, Choice, FittedEstimator, Many, Number, Places
 
 FITTED = Annotated[Any, FittedEstimator(answers="predict")]
@@ -159,7 +159,7 @@ WRAPPERS = (
 def _is_of_its_bets(test: Test) -> bool:
     wealth, betting = test.wealth, test.betting
     counts = (len(MEMORIES), len(betting.edges) - 1)
-    return wealth.log_wealth.shape == (betting.n_bets,) and wealth.counts.shape == counts
+    return wealth.log_wealth.shape == (N_BETS,) and wealth.counts.shape == counts
 
 
 def _goes_from_0_to_1(betting: Betting) -> bool:
