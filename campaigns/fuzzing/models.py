@@ -11,6 +11,7 @@ from typing import Any
 MODULES = (
     "slabsvm.files.models",
     "slabsvm.files.models.archive",
+    "slabsvm.files.models.conditions",
     "slabsvm.files.models.estimators",
     "slabsvm.files.models.kinds",
     "slabsvm.files.models.detectors",

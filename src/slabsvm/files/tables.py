@@ -14,15 +14,16 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, BinaryIO, cast
 
 import numpy as np
 
 from slabsvm.data.files import named_errors
 from slabsvm.files.arrays import mapped, unpacked
-from slabsvm.files.records import AS_CSV, AsItComes, Block, Records
+from slabsvm.files.records import AS_CSV, Block, Records
 from slabsvm.runtime.caller import load
-from slabsvm.tables.columns import LAST_EXACT, TableError, repeated, shown
+from slabsvm.tables.columns import LAST_EXACT, TableError, distinct_names, shown
 
 STANDARD = Path("-")
 SUFFIXES = {
@@ -225,7 +226,8 @@ def _records(path: Path, how: Reading) -> Iterator[Records]:
 def _opened(path: Path, *, live: bool = False) -> Iterator[BinaryIO]:
     opened: AbstractContextManager[BinaryIO]
     if path == STANDARD:
-        opened = nullcontext(cast(BinaryIO, AsItComes(sys.stdin.buffer)) if live else sys.stdin.buffer)
+        # A live stream is read without waiting for more than there is.
+        opened = nullcontext(cast(BinaryIO, SimpleNamespace(read=sys.stdin.buffer.read1)) if live else sys.stdin.buffer)
     else:
         compressed = path.suffix.lower() == ".gz"
         opened = cast(BinaryIO, gzip.GzipFile(path)) if compressed else path.open("rb")
@@ -247,8 +249,7 @@ def _parquet(path: Path, how: Reading) -> Iterator[Any]:
     with path.open("rb") as file:
         try:
             table = parquet.ParquetFile(file)
-            names = table.schema_arrow.names
-            _refuse_repeats(names)
+            names = distinct_names(table.schema_arrow.names)
             height = max(1, PIECE_CELLS // max(1, len(names)))
             for batch in table.iter_batches(batch_size=height):
                 # Nobody else looks whether texts are in UTF-8.
@@ -299,15 +300,6 @@ def _xlsx(path: Path, how: Reading) -> Iterator[Any]:
     yield table
 
 
-def _npy(path: Path, how: Reading) -> Iterator[Any]:
-    del how
-    yield from _of_array(mapped(path))
-
-
-def _npz(path: Path, how: Reading) -> Iterator[Any]:
-    yield from _of_array(unpacked(path, how.array))
-
-
 def _svmlight(path: Path, how: Reading) -> Iterator[Any]:
     from sklearn.datasets import load_svmlight_file
 
@@ -339,8 +331,8 @@ READERS: dict[str, Callable[[Path, Reading], Iterator[Any]]] = {
     "csv": _texts,
     "tsv": _texts,
     "parquet": _parquet,
-    "npy": _npy,
-    "npz": _npz,
+    "npy": lambda path, _: _of_array(mapped(path)),
+    "npz": lambda path, how: _of_array(unpacked(path, how.array)),
     "svmlight": _svmlight,
     "xlsx": _xlsx,
 }
@@ -351,11 +343,6 @@ def _pandas() -> Any:
     import pandas
 
     return pandas
-
-
-def _refuse_repeats(names: list[str]) -> None:
-    if (twice := repeated(names)) is not None:
-        raise TableError("there are two columns of this name, or more. Rename all but one", column=twice)
 
 
 def _first_line(error: Exception) -> str:

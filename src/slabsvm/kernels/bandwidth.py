@@ -65,7 +65,9 @@ def median_heuristic(X: Any) -> float:
     Garreau, Jitkrittum, Kanagawa, "Large sample analysis of the median heuristic", arXiv 1707.07269, give its limit.
     """
     X = _table(X)
-    squared = _squared_distances(X)
+    if X.shape[0] > PAIRED_ROWS:
+        X = X[np.sort(np.random.default_rng(0).choice(X.shape[0], PAIRED_ROWS, replace=False))]
+    squared = pdist(X.toarray() if sp.issparse(X) else X, "sqeuclidean")
     _resolved(float(squared.max(initial=0.0)), X)
     return _inverse(2.0 * float(np.median(squared[squared != 0]))) if squared.any() else 1.0
 
@@ -173,14 +175,6 @@ def _floats(X: Any) -> Any:
         raise ValueError("Complex data not supported. Give real features, for example the real and imaginary parts.")
     # Squares of small integers overflow their type.
     return X if X.dtype.kind == "f" and X.dtype.itemsize <= 8 else X.astype(np.float64)
-
-
-def _squared_distances(X: Any) -> FloatArray:
-    """Return |x - z|^2 over the pairs of at most PAIRED_ROWS rows, drawn with a fixed seed."""
-    n_samples = X.shape[0]
-    if n_samples > PAIRED_ROWS:
-        X = X[np.sort(np.random.default_rng(0).choice(n_samples, PAIRED_ROWS, replace=False))]
-    return np.asarray(pdist(X.toarray() if sp.issparse(X) else X, "sqeuclidean"), dtype=np.float64)
 
 
 def _resolved(variance: float, X: Any) -> float:

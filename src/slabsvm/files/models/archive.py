@@ -32,6 +32,8 @@ BYTES_BY_VALUE = 64
 # member of an array takes at least 226 bytes.
 MOST_MEMBERS = 1_000_000
 BYTES_BY_MEMBER = 200
+# An estimator is inside of no more others.
+DEEPEST = 16
 # Every member has this date, so that a model makes the same bytes whenever it is saved.
 DATE = (1980, 1, 1, 0, 0, 0)
 NAME = re.compile(r"model(\.[A-Za-z0-9_]+)*\.npy", re.ASCII)
@@ -227,6 +229,8 @@ class At:
 
     def estimator(self) -> At:
         """Return the same place for what is in an estimator that is there: its sizes are its own."""
+        if self.depth == DEEPEST:
+            self.refuse(f"is inside of more than {DEEPEST - 1} other estimators")
         return replace(self, sizes={}, depth=self.depth + 1)
 
     def refuse(self, text: str) -> NoReturn:

@@ -8,46 +8,37 @@ them, so that whatever it takes for a place is checked here.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from inspect import get_annotations
 from typing import Annotated, Any, get_type_hints
 
 import numpy as np
-import scipy.sparse as sp
 
 import slabsvm
 from slabsvm.detectors.base import Detector
-from slabsvm.detectors.kernel_density import Density
 from slabsvm.detectors.kernel_pca import Subspace
 from slabsvm.detectors.support_vectors import SupportVectorDetector
 from slabsvm.ensemble.combination import Combination, CombinedModel, Member
-from slabsvm.ensemble.dependence import DependenceModel
 from slabsvm.ensemble.known import Trees
-from slabsvm.ensemble.surprise import Surprise
+from slabsvm.files.models.conditions import broken
 from slabsvm.files.models.estimators import Entry, Values
-from slabsvm.files.models.kinds import HOLDS, KINDS, Either, Kind, OneOf, Parts, ascending, broken, made, record
+from slabsvm.files.models.kinds import KINDS, Either, Kind, OneOf, Parts, made, record
 from slabsvm.fitted.explanation import Usual
-from slabsvm.fitted.model import KernelModel, SupportVectorModel
+from slabsvm.fitted.model import KernelModel
 from slabsvm.fitted.planes import SlabPlanes, TwoSided
 from slabsvm.kernels.additive import Chi2, Intersection
 from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.expansion import Expansion
 from slabsvm.kernels.landmarks import Landmarks
 from slabsvm.kernels.named import NAMED
-from slabsvm.kernels.rbf import RBF
 from slabsvm.kernels.tables import Chi2Table, IntersectionTable, WeightVector
 from slabsvm.runtime.arrays import FloatArray, IntArray
 from slabsvm.runtime.fields import FOR_TRAINING, LATER, Array, Choice, FittedEstimator, Many, Number, Places, Rows
 
-# A sum of a kernel's functions, with the kernel: None for a precomputed one.
-Function = tuple[Kernel | None, Any]
 # Public classes whose import needs an extra.
 NEED_EXTRAS = {"detectors.pyod"}
-# The numbers of a polynomial in files that have some.
-PIECE_WIDTH = 8
-OF_DENSE = "a kernel that has a centre, or sums differences, takes dense samples"
 ANY = Annotated[float, Number(finite=False)]
 FLOATS, COUNTS = Annotated[FloatArray, Array("d")], Annotated[IntArray, Array("d", dtype=("i8",))]
-KNOTS = Annotated[FloatArray, Array("knots")]
 
 _KERNELS = {name: record(kernel) for name, kernel in NAMED.items()}
 
@@ -61,103 +52,57 @@ KINDS[Kernel] = Either(_KERNELS, _name_of)
 EXPLICIT = Either({name: kind for name, kind in _KERNELS.items() if NAMED[name].explicit}, _name_of)
 
 
-def _suits(kernel: Kernel, samples: Any) -> bool:
-    """Return whether a kernel may have been made for rows of this layout."""
-    of_dense = getattr(kernel, "centre", None) is not None or getattr(kernel, "differences", False)
-    return not (of_dense and sp.issparse(samples))
+def _of_chi2(table: Chi2Table, part: str) -> Any:
+    """Return a part of a table; files have room for polynomials, which stood for long sums in earlier versions."""
+    none = np.zeros_like(table.counts)
+    polynomials = {"lows": none, "n_pieces": none, "shift": 0, "pieces": np.zeros((0, 8)), "error": 0.0}
+    return polynomials[part] if part in polynomials else getattr(table, part)
 
 
-def _over_samples(kernel: Kernel, samples: Any, coefficients: FloatArray) -> Function:
-    if not _suits(kernel, samples):
-        raise ValueError(OF_DENSE)
-    return kernel, Expansion(kernel, samples, coefficients)
-
-
-def _by_lines(counts: IntArray, values: FloatArray, weights: FloatArray) -> Function:
-    if counts.min(initial=0) < 0 or counts.sum() != len(values):
-        raise ValueError("the counts of knots do not add up to the knots")
-    first = np.zeros(len(values), dtype=bool)
-    first[(np.cumsum(counts) - counts)[counts > 0]] = True
-    if len(values) and not (values.min() > 0 and (first[1:] | (np.diff(values) > 0)).all()):
-        raise ValueError("each feature's knots must be positive and in ascending order")
-    return Intersection(), IntersectionTable((counts, values, weights))
-
-
-def _by_fractions(
-    *, counts: IntArray, scales: FloatArray, knots: FloatArray, weights: FloatArray, **polynomials: Any
-) -> Function:
-    """Return the sum over knots; the polynomials that stood for long sums in earlier files are not needed."""
-    from slabsvm.compiled import lookup
-
-    n_pieces, lows, pieces = (polynomials[name] for name in ("n_pieces", "lows", "pieces"))
-    sizes_right = counts.sum() == len(knots) and n_pieces.sum() == len(pieces)
-    if min(counts.min(), n_pieces.min(), lows.min()) < 0 or (counts % lookup.TOGETHER).any() or not sizes_right:
-        raise ValueError("the counts of knots and of pieces do not add up to these")
-    if pieces.shape[1] != PIECE_WIDTH or (knots <= 0).any() or (scales <= 0).any():
-        raise ValueError("the pieces have another length, or a knot or a scale is not positive")
-    return Chi2(), Chi2Table(lookup.Fractions(np.cumsum(counts) - counts, counts, scales, knots, weights))
-
-
-def _how(function: Function) -> str:
-    kernel, found = function
-    if isinstance(found, Expansion):
-        return "columns" if kernel is None else "samples"
-    how: dict[type, str] = {WeightVector: "weights", IntersectionTable: "knots", Chi2Table: "pieces"}
-    return how[type(found)]
-
-
-def _of_function(function: Function, part: str) -> Any:
-    """Return a part of a function: its kernel, or what its sums or its table have."""
-    kernel, found = function
-    if part == "kernel":
-        return kernel
-    if isinstance(found, IntersectionTable):
-        return found.knots[("counts", "values", "weights").index(part)]
-    if isinstance(found, Chi2Table):
-        none = np.zeros_like(found.table.counts)
-        polynomials = {"lows": none, "n_pieces": none, "shift": 0, "pieces": np.zeros((0, PIECE_WIDTH)), "error": 0.0}
-        return polynomials[part] if part in polynomials else getattr(found.table, part)
-    return getattr(found, part)
+def _chi2(counts: IntArray, scales: FloatArray, knots: FloatArray, weights: FloatArray, **_: Any) -> Chi2Table:
+    return Chi2Table(counts, scales, knots, weights)
 
 
 def _sums(shape: str) -> dict[str, Kind]:
     """Return the kinds of sums over samples, with coefficients of this shape."""
     coefficients = Annotated[FloatArray, Array(shape)]
-    of_rows = {"kernel": Kernel, "samples": Annotated[Any, Rows("samples")], "coefficients": coefficients}
-    of_columns = {"samples": Annotated[IntArray, Places("samples", below="d")], "coefficients": coefficients}
+    columns = Annotated[IntArray, Places("samples", below="d")]
     return {
-        "samples": made(_over_samples, _of_function, **of_rows),
-        "columns": made(lambda **sums: (None, Expansion(None, **sums)), _of_function, **of_columns),
+        "samples": made(Expansion, kernel=Kernel, samples=Annotated[Any, Rows("samples")], coefficients=coefficients),
+        "columns": made(partial(Expansion, None), samples=columns, coefficients=coefficients),
     }
 
 
-WEIGHTS = {"kernel": Annotated[Kernel, EXPLICIT], "weights": FLOATS}
-LINES = {"counts": COUNTS, "values": KNOTS, "weights": KNOTS}
-PIECES: dict[str, Any] = {
-    "counts": COUNTS,
-    "scales": FLOATS,
-    "knots": KNOTS,
-    "weights": KNOTS,
-    "lows": COUNTS,
-    "n_pieces": COUNTS,
-    "shift": Annotated[int, Number(most=62)],
-    "pieces": Annotated[FloatArray, Array("pieces width")],
-    "error": float,
-}
+def _how(function: Any) -> str:
+    if isinstance(function, Expansion):
+        return "columns" if function.kernel is None else "samples"
+    how: dict[type, str] = {WeightVector: "weights", IntersectionTable: "knots", Chi2Table: "pieces"}
+    return how[type(function)]
+
+
 # Several sums, of which none can do without the samples.
 SUMS = Either(_sums("samples sums"), _how)
+# What a table of chi2 had besides, in earlier versions.
+POLYNOMIALS = made(
+    dict,
+    lows=COUNTS,
+    n_pieces=COUNTS,
+    shift=Annotated[int, Number(most=62)],
+    pieces=Annotated[FloatArray, Array("pieces width")],
+    error=float,
+)
 # One sum, by what the kernel makes of it.
 SUM = Either(
     {
         **_sums("samples"),
-        "weights": made(
-            lambda kernel, weights: (kernel, WeightVector(kernel.prepare, weights)), _of_function, **WEIGHTS
-        ),
-        "knots": made(_by_lines, _of_function, **LINES),
-        "pieces": made(_by_fractions, _of_function, **PIECES),
+        "weights": made(WeightVector, kernel=Annotated[Kernel, EXPLICIT], weights=FLOATS),
+        "knots": record(IntersectionTable),
+        "pieces": Parts(_chi2, _of_chi2, record(Chi2Table).parts | POLYNOMIALS.parts),
     },
     _how,
 )
+# Of which kernel a table is.
+KERNELS_OF_TABLES: dict[type, type[Kernel]] = {IntersectionTable: Intersection, Chi2Table: Chi2}
 
 
 def _of_kernel(model: type[KernelModel], sums: Kind, **others: Kind) -> Parts:
@@ -165,10 +110,11 @@ def _of_kernel(model: type[KernelModel], sums: Kind, **others: Kind) -> Parts:
     fields = record(model, without=("kernel", "expansion", *others), **others)
 
     def take(value: Any, name: str) -> Any:
-        return (value.kernel, value.expansion) if name == "function" else fields.take(value, name)
+        return value.expansion if name == "function" else fields.take(value, name)
 
-    def make(function: Function, **found: Any) -> Any:
-        return fields.make(kernel=function[0], expansion=function[1], **found)
+    def make(function: Any, **found: Any) -> Any:
+        table = KERNELS_OF_TABLES.get(type(function))
+        return fields.make(kernel=table() if table else function.kernel, expansion=function, **found)
 
     return Parts(make, take, {"function": sums, **fields.parts}, fields.later)
 
@@ -200,82 +146,11 @@ def _as_attributes(**found: Any) -> dict[str, Any]:
     return attributes
 
 
-def _may_score_by_mass(model: SupportVectorModel) -> bool:
-    planes, kernel = model.boundary.get("planes_"), model.kernel
-    by_mass = isinstance(model.expansion, Expansion) and kernel is not None and kernel.local
-    return by_mass or planes is None or not planes.scores_by_mass
-
-
-def _has_its_support(model: SupportVectorModel) -> bool:
-    sums = model.expansion
-    return not isinstance(sums, Expansion) or model.support.samples.max(initial=0) < len(sums.coefficients)
-
-
-def _no_way_back(trees: Trees) -> bool:
-    """Return whether numbers grow on each way down a tree: another way might have no end."""
-    numbers = np.arange(len(trees.left))
-    inner = (trees.left > numbers) & (trees.right > numbers)
-    return bool((inner | ((trees.left == numbers) & (trees.right == numbers))).all())
-
-
-def _in_order(surprise: Surprise) -> bool:
-    scores, rows = surprise.shares.scores, surprise.shares.rows
-    return len(rows) == len(scores) + 1 > 1 and ascending(scores) and ascending(rows)
-
-
-def _is_rbf(member: Member) -> bool:
-    kernel = getattr(getattr(member.detector, "model_", None), "kernel", None)
-    return kernel is None or isinstance(kernel, RBF)
-
-
-HOLDS |= {
-    SupportVectorModel: (
-        (_may_score_by_mass, "its score is that of a local kernel, and its kernel is another"),
-        (_has_its_support, "a support vector is not among its samples"),
-    ),
-    Subspace: (
-        (
-            lambda model: len(model.sums) + 1 == model.expansion.coefficients.shape[1],
-            "it has as many sums as components and one more, of the mean",
-        ),
-        (
-            lambda model: model.kernel is not None or model.length is not None,
-            "the length of new samples is unknown",
-        ),
-    ),
-    Density: ((lambda density: _suits(density.kernel, density.samples), OF_DENSE),),
-    Landmarks: ((lambda map_: _suits(map_.kernel, map_.rows), OF_DENSE),),
-    Surprise: ((_in_order, "its scores and numbers of rows are not in order"),),
-    DependenceModel: (
-        (lambda model: (model.regressions.scale > 0).all(), "a feature's deviation is not positive"),
-        (
-            lambda model: len(model.surprises) == len(model.regressions.targets),
-            "it has another number of surprises than of targets",
-        ),
-    ),
-    Trees: ((_no_way_back, "a node leads to one before it"),),
-    Combination: (
-        (
-            lambda all_: all(member.view < len(all_.views) for member in all_.members),
-            "a member takes a view that there is not",
-        ),
-        (lambda all_: all(map(_is_rbf, all_.members)), "its members have the RBF kernel"),
-        (
-            lambda all_: all(
-                member.columns is None or len(member.columns) == member.detector.n_features_in_
-                for member in all_.members
-            ),
-            "a member takes another number of features",
-        ),
-    ),
-}
-
-
 def _averaged(scaler: Any, members: list[Any], **parts: Any) -> CombinedModel:
     """Return the mean of slabs' decisions that AutoSlabSVM was in version 0.1."""
     alike = [Member(member, 0, None, 1.0 / len(members), None) for member in members]
     combination = Combination([scaler], alike)
-    if text := broken(combination, HOLDS[Combination]):
+    if text := broken(combination):
         raise ValueError(text)
     return CombinedModel(combination=combination, recall_error=None, one_point=False, **parts)
 
@@ -289,9 +164,8 @@ _EARLIER = {
 # Files of schema 1 have a scaler in the place of views. None such is written.
 KINDS[CombinedModel] = OneOf(
     record(CombinedModel),
-    made(_averaged, getattr, **_EARLIER),
-    lambda _: True,
-    lambda node: not isinstance(node, dict) or "scaler" not in node,
+    made(_averaged, **_EARLIER),
+    lambda one: not isinstance(one, dict) or "scaler" not in one,
 )
 
 
@@ -325,16 +199,6 @@ def _entry_of(name: str, detector: type[Detector]) -> Entry:
     )
 
 
-_MAP = made(
-    Landmarks,
-    getattr,
-    gamma=Annotated[float, Number(above=0.0)],
-    rows=Annotated[Any, Rows("landmarks")],
-    kernel=RBF,
-    basis=Annotated[FloatArray, Array("landmarks images")],
-)
-
-
 def _give_linear(model: Any, parts: Values) -> None:
     model.planes_ = SlabPlanes(parts["rho_lower"], parts["rho_upper"], parts.pop("two_sided"))
     if parts["map"] is not None:
@@ -344,11 +208,6 @@ def _give_linear(model: Any, parts: Values) -> None:
     length = model.n_features_in_ if parts["map"] is None else parts["map"].n_features
     if parts["coef"].shape != (1, length):
         raise ValueError(f"it has no weight for each of {length:,} features")
-
-
-def _give_classifier(_: Any, parts: Values) -> None:
-    if (parts["trees"] is None) == (parts["classifier"] is None):
-        raise ValueError("it has trees and a classifier, or neither")
 
 
 CLASSIFIER = Entry(
@@ -361,7 +220,6 @@ CLASSIFIER = Entry(
         "reference": float,
         "offset": float,
     },
-    give=_give_classifier,
     # What it was made by is not needed, and may be of any class.
     left_out=("classifier",),
 )
@@ -370,7 +228,7 @@ LINEAR = Entry(
     {
         "n_samples_fit": Annotated[int, Number(size="rows")],
         "warning": str,
-        "map": Annotated[Landmarks | None, _MAP],
+        "map": Landmarks | None,
         "coef": Annotated[FloatArray, Array("one images")],
         "rho_lower": float,
         "rho_upper": ANY,

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-import numpy as np
-
 from slabsvm.conformal.detector import ConformalDetector
-from slabsvm.conformal.p_values import Ranking, Segment
+from slabsvm.conformal.p_values import Ranking
 from slabsvm.ensemble.windowed import Window, WindowedDetector
 from slabsvm.files.models.estimators import Entry, Labels, Scalar, Values
-from slabsvm.files.models.kinds import HOLDS, ascending, made
-from slabsvm.monitoring.betting import COUNT, MEMORIES, SEED, Bag, Betting
-from slabsvm.monitoring.course import MOST_POINTS, RATES, Course, History, Tally, Test
+from slabsvm.files.models.kinds import made
+from slabsvm.monitoring.betting import COUNT, SEED
+from slabsvm.monitoring.course import Course
 from slabsvm.monitoring.scoring import HELD_OUT, LEFT_OUT
 from slabsvm.openset.classifier import OpenSetClassifier
 from slabsvm.openset.classwise import ClassRows, NormalisedMargin
@@ -154,60 +152,3 @@ WRAPPERS = (
         features=False,
     ),
 )
-
-
-def _is_of_its_bets(test: Test) -> bool:
-    wealth, betting = test.wealth, test.betting
-    counts = (len(MEMORIES), len(betting.edges) - 1)
-    return wealth.log_wealth.shape == (betting.n_bets,) and wealth.counts.shape == counts
-
-
-def _goes_from_0_to_1(betting: Betting) -> bool:
-    edges = betting.edges
-    return bool(len(edges) >= 2 and edges[0] == 0 and edges[-1] == 1 and (np.diff(edges) > 0).all())
-
-
-def _has_tests_and_tallies(course: Course) -> bool:
-    alike = len({test.betting.proper for test in course.tests}) == 1
-    return len(course.tests) <= 2 and len(course.tallies) == len(RATES) and alike
-
-
-HOLDS |= {
-    Segment: (
-        (
-            lambda segment: ascending(segment.values) and (segment.weights >= 0).all(),
-            "its values must be in order, and its weights not negative",
-        ),
-    ),
-    Window: (
-        (
-            lambda window: (window.weights >= 0).all() and (np.diff(window.numbers, prepend=-1) > 0).all(),
-            "its weights must not be negative, and its numbers in order, from 0 on",
-        ),
-    ),
-    Bag: (
-        (
-            lambda bag: 0 < len(bag.scores) <= (bag.most or len(bag.scores)) and ascending(bag.scores),
-            "its scores must be in order, one at least and no more than it holds",
-        ),
-    ),
-    Betting: ((_goes_from_0_to_1, "its edges must go from 0 to 1"),),
-    Test: (
-        (lambda test: (test.wealth.counts >= 0).all(), "its counts must not be negative"),
-        (_is_of_its_bets, "its wealth is not that of its bets"),
-    ),
-    Tally: (
-        (
-            lambda tally: tally.yes <= tally.rows and tally.new_yes <= tally.new_rows < tally.width,
-            "it counts more than there is",
-        ),
-    ),
-    History: ((lambda history: len(history.points) < MOST_POINTS, f"it must have fewer than {MOST_POINTS:,} points"),),
-    Course: (
-        (_has_tests_and_tallies, "it must have one or two tests of one promise, and three tallies"),
-        (
-            lambda course: course.history.points.shape[1] == 1 + len(course.tests) + 3 * len(RATES),
-            "its history is not that of its tests",
-        ),
-    ),
-}
