@@ -227,7 +227,9 @@ def _opened(path: Path, *, live: bool = False) -> Iterator[BinaryIO]:
     opened: AbstractContextManager[BinaryIO]
     if path == STANDARD:
         # A live stream is read without waiting for more than there is.
-        opened = nullcontext(cast(BinaryIO, SimpleNamespace(read=sys.stdin.buffer.read1)) if live else sys.stdin.buffer)
+        opened = nullcontext(
+            cast(BinaryIO, SimpleNamespace(read=cast(Any, sys.stdin.buffer).read1)) if live else sys.stdin.buffer
+        )
     else:
         compressed = path.suffix.lower() == ".gz"
         opened = cast(BinaryIO, gzip.GzipFile(path)) if compressed else path.open("rb")

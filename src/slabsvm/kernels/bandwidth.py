@@ -200,13 +200,9 @@ def _neighbours(samples: Any, variance: float, groups: IndexArray | None = None)
 def largest_that_reaches(samples: Any, groups: IndexArray | None = None) -> float:
     """Return the gamma of `neighbours` that lets neighbours reach each other, for distinct samples in random order.
 
-    Infinity where there is but one, or where they lie so near to each other that it overflows.
-
-    Parameters
-    ----------
-    samples : (m, d) array or CSR matrix
-    groups : (m,) array of int, or None
-        The group of each, of which no other sample is its neighbour; negative for one that is in none.
+    samples are (m, d), dense or CSR. groups, (m,), has the group of each, of which no other sample is its neighbour;
+    negative for one that is in none. Infinity where there is but one sample, or where they lie so near to each other
+    that it overflows.
     """
     if samples.shape[0] < 2:
         return np.inf

@@ -67,13 +67,8 @@ class Expansion:
         It does not underflow: far from all samples it still tells how far a row is. Of several sums the last one's
         coefficients count. -inf for rows whose distances overflow.
 
-        Parameters
-        ----------
-        X : (n_rows, d) array or CSR matrix
-        own : (n_rows,) array of bool, or None
-            Which rows are samples themselves; that sample does not count for them.
-        apart : (n_rows,) and (n,) arrays of int, or None
-            The groups of rows and of samples: those of a row's own group do not count for it.
+        own, (n_rows,), says which rows are samples themselves: that sample does not count for them. apart has the
+        groups of rows, (n_rows,), and of samples, (n,): those of a row's own group do not count for it.
         """
         kernel = self.kernel
         assert kernel is not None

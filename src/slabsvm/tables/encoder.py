@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -38,6 +39,7 @@ T = TypeVar("T")
 STRANGE = "never met"
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class TableEncoder(TransformerMixin, BaseEstimator):
     """Turn tables as they come into rows of float64, by the columns' names.
 
@@ -112,28 +114,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         "missing": [StrOptions(set(MISSING))],
     }
 
-    def __init__(
-        self,
-        *,
-        columns: Sequence[str] | None = None,
-        drop: Sequence[str] = (),
-        categories: Sequence[str] = (),
-        keep: Sequence[str] = (),
-        times: Sequence[str] = ("hour", "weekday"),
-        gaps: Sequence[str] = (),
-        id_column: str | None = None,
-        weight_column: str | None = None,
-        missing: str = "indicate",
-    ) -> None:
-        self.columns = columns
-        self.drop = drop
-        self.categories = categories
-        self.keep = keep
-        self.times = times
-        self.gaps = gaps
-        self.id_column = id_column
-        self.weight_column = weight_column
-        self.missing = missing
+    columns: Sequence[str] | None = None
+    drop: Sequence[str] = ()
+    categories: Sequence[str] = ()
+    keep: Sequence[str] = ()
+    times: Sequence[str] = ("hour", "weekday")
+    gaps: Sequence[str] = ()
+    id_column: str | None = None
+    weight_column: str | None = None
+    missing: str = "indicate"
 
     @atomic
     @_fit_context(prefer_skip_nested_validation=True)

@@ -277,9 +277,7 @@ class ArrayKind(Kind):
         name, crc = exactly(node, ("npy", "crc32"), at)
         if name != f"{at.place}.npy" or not isinstance(crc, int):
             at.refuse(f"names {shown(name)} as its array, and must name {at.place}.npy with its check sum")
-        header: Header = at.store.header(name, crc)
-        self._match(header, at)
-        array: npt.NDArray[Any] = at.store.array(header)
+        array: npt.NDArray[Any] = at.store.array(name, crc, lambda header: self._match(header, at))
         self._check(array, at)
         return array
 

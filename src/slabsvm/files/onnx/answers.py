@@ -58,31 +58,6 @@ class Standing(NamedTuple):
     share: Tensor
 
 
-def calibrated(detector: ConformalDetector, answers: Sequence[Outputs]) -> Outputs:
-    """Return how a calibrated detector answers rows that its estimators answer so.
-
-    Raises ImpreciseError in float32.
-    """
-    answers[0].decision.graph.needs_doubles("scores that tie have to be told from scores that are less")
-    tails = [_tails(found, ranking) for found, ranking in zip(answers, detector.rankings_, strict=True)]
-    sides, count = 2 if detector.two_sided else 1, detector.n_calibration_
-    step = 1.0 / (count + 1)
-    # The largest p-value that is rejected, in steps of a tail.
-    rejected = float(round(detector.offset_ / (sides * step)))
-    passed = [_passed([tail[side] for tail in tails]) for side in range(sides)]
-    shares = [op.total([tail[side].share for tail in tails]) / float(len(tails)) for side in range(sides)]
-    p_value = op.minimum(reduce(op.minimum, [(1.0 + steps) * (sides * step) for steps in passed]), 1.0)
-    score = reduce(op.minimum, [(steps + share) * (sides * step) for steps, share in zip(passed, shares, strict=True)])
-    decision = reduce(
-        op.minimum, [(steps - rejected + share) * (sides * step) for steps, share in zip(passed, shares, strict=True)]
-    )
-    known = ~op.is_nan(tails[0][0].share)
-    if sides == 2:
-        score, decision = op.minimum(score, 1.0), op.minimum(decision, 1.0 - detector.offset_)
-    score, decision, p_value = (op.where(known, found, np.nan) for found in (score, decision, p_value))
-    return Outputs(score, decision, p_values=p_value)
-
-
 def _tails(found: Outputs, ranking: Ranking) -> list[Standing]:
     """Return where rows stand, counted from the lowest and from the highest."""
     scores = found.decision
@@ -156,7 +131,25 @@ def _(detector: LabelFreeSearchCV, rows: Tensor) -> Outputs:
 
 @answer.register
 def _(detector: ConformalDetector, rows: Tensor) -> Outputs:
-    return calibrated(detector, [answer(estimator, rows) for estimator in detector.estimators_])
+    rows.graph.needs_doubles("scores that tie have to be told from scores that are less")
+    pairs = zip(detector.estimators_, detector.rankings_, strict=True)
+    tails = [_tails(answer(estimator, rows), ranking) for estimator, ranking in pairs]
+    sides, count = 2 if detector.two_sided else 1, detector.n_calibration_
+    step = 1.0 / (count + 1)
+    # The largest p-value that is rejected, in steps of a tail.
+    rejected = float(round(detector.offset_ / (sides * step)))
+    passed = [_passed([tail[side] for tail in tails]) for side in range(sides)]
+    shares = [op.total([tail[side].share for tail in tails]) / float(len(tails)) for side in range(sides)]
+    p_value = op.minimum(reduce(op.minimum, [(1.0 + steps) * (sides * step) for steps in passed]), 1.0)
+    score = reduce(op.minimum, [(steps + share) * (sides * step) for steps, share in zip(passed, shares, strict=True)])
+    decision = reduce(
+        op.minimum, [(steps - rejected + share) * (sides * step) for steps, share in zip(passed, shares, strict=True)]
+    )
+    known = ~op.is_nan(tails[0][0].share)
+    if sides == 2:
+        score, decision = op.minimum(score, 1.0), op.minimum(decision, 1.0 - detector.offset_)
+    score, decision, p_value = (op.where(known, found, np.nan) for found in (score, decision, p_value))
+    return Outputs(score, decision, p_values=p_value)
 
 
 @answer.register

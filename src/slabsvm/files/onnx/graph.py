@@ -38,7 +38,8 @@ class Graph:
 
     def __init__(self, dtype: npt.DTypeLike, prefix: str = "", outer: Graph | None = None) -> None:
         self.dtype: np.dtype[Any] = np.dtype(dtype)
-        self.outer = outer
+        self.single = self.dtype == np.float32
+        self.depth: int = 0 if outer is None else outer.depth + 1  # how many graphs it lies in
         self.nodes: list[Any] = []
         self.constants: list[Any] = [] if outer is None else outer.constants
         self._known: dict[Hashable, Tensor] = {}
@@ -79,9 +80,9 @@ class Graph:
 
     def node(self, operator: str, *values: Any, **attributes: Any) -> Tensor:
         """Return what an operator makes of tensors or numbers."""
-        deepest = max((value.graph for value in values if isinstance(value, Tensor)), key=_depth, default=self)
-        if _depth(deepest) > _depth(self):
-            return deepest.node(operator, *values, **attributes)
+        for value in values:
+            if isinstance(value, Tensor) and value.graph.depth > self.depth:
+                return value.graph.node(operator, *values, **attributes)
         inputs = [self.tensor(value).name for value in values]
         key = (operator, *inputs, *sorted(attributes.items()))
         return self.once(key, lambda: self.add(operator, inputs, **attributes)[0])
@@ -116,11 +117,6 @@ class Graph:
     def cast(self, values: Tensor, dtype: npt.DTypeLike = np.bool_) -> Tensor:
         """Return numbers of some type in the graph's; 1 where a condition holds, and 0 elsewhere."""
         return values if self.dtype == dtype else self.node("Cast", values, to=self.element_type)
-
-    @property
-    def single(self) -> bool:
-        """Whether numbers are float32."""
-        return self.dtype == np.float32
 
     def needs_doubles(self, why: str) -> None:
         """Raise ImpreciseError where numbers are float32."""
@@ -250,23 +246,13 @@ def searched(t: Tensor, starts: npt.NDArray[np.int64], counts: npt.NDArray[np.in
     return place
 
 
-def split(values: Any, dtype: npt.DTypeLike) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Return numbers as a sum of two that the type holds: the nearest to each, and the rest."""
-    wide = np.asarray(values, dtype=np.float64)
-    high = wide.astype(dtype).astype(np.float64)
-    return high, wide - high
-
-
 def less(x: Tensor, values: Any) -> Tensor:
     """Return x - values, where x is exact in the graph's type and values are float64."""
-    high, low = split(values, x.graph.dtype)
-    difference = x - high
+    # As a sum of two that the type holds: the nearest to each, and the rest.
+    wide = np.asarray(values, dtype=np.float64)
+    high = wide.astype(x.graph.dtype).astype(np.float64)
+    low, difference = wide - high, x - high
     return difference - low if low.any() else difference
-
-
-def _depth(graph: Graph) -> int:
-    """Return how many graphs a graph lies in."""
-    return 0 if graph.outer is None else 1 + _depth(graph.outer)
 
 
 @dataclass(frozen=True)

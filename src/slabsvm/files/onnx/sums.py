@@ -35,48 +35,24 @@ UNIT = {np.dtype(np.float32): 2.0**-70, np.dtype(np.float64): 2.0**-600}
 LARGEST = {np.dtype(np.float32): 1e15, np.dtype(np.float64): 1e45}
 
 
-@singledispatch
 def image(kernel: Kernel, rows: Tensor) -> Tensor:
     """Return the rows' images in the feature space of an explicit kernel, shape (n, d)."""
-    del rows
+    if isinstance(kernel, Hellinger):
+        return op.sqrt(rows)
+    if isinstance(kernel, Linear):
+        return rows if kernel.centre is None else op.less(rows, kernel.centre)
     raise refusal(kernel)
 
 
-@image.register
-def _(kernel: Linear, rows: Tensor) -> Tensor:
-    return rows if kernel.centre is None else op.less(rows, kernel.centre)
-
-
-@image.register
-def _(kernel: Hellinger, rows: Tensor) -> Tensor:
-    del kernel
-    return op.sqrt(rows)
-
-
-@singledispatch
 def squared_lengths(kernel: Kernel, rows: Tensor) -> Tensor | float:
     """Return k(x, x) of each row, shape (n,), or one number for all."""
-    del rows
+    if isinstance(kernel, RBF):
+        return 1.0
+    if isinstance(kernel, Linear):
+        return op.row_squares(image(kernel, rows))
+    if isinstance(kernel, Hellinger | Intersection | Chi2):
+        return op.row_sums(rows)
     raise refusal(kernel)
-
-
-@squared_lengths.register
-def _(kernel: RBF, rows: Tensor) -> float:
-    del kernel, rows
-    return 1.0
-
-
-@squared_lengths.register
-def _(kernel: Linear, rows: Tensor) -> Tensor:
-    return op.row_squares(image(kernel, rows))
-
-
-@squared_lengths.register(Hellinger)
-@squared_lengths.register(Intersection)
-@squared_lengths.register(Chi2)
-def _(kernel: Kernel, rows: Tensor) -> Tensor:
-    del kernel
-    return op.row_sums(rows)
 
 
 @dataclass(frozen=True)
@@ -127,7 +103,7 @@ def _(projection: IntersectionTable, rows: Tensor) -> Position:
     begins = np.append(0.0, np.nan_to_num(edges[:-1]))
     values = table.intercepts + table.slopes * begins
     middle, size = _centred(values, starts, counts + 1)
-    t = _columns(rows, filled)
+    t = op.take(rows, filled, axis=1)
     place = op.searched(t, starts, counts, rows.graph.constant(edges)) + starts
     lines = op.take(values, place) + op.take(table.slopes, place) * (t - op.take(begins, place))
     return Position(op.row_sums(lines), float(middle.sum()), size)
@@ -138,7 +114,7 @@ def _(projection: Chi2Table, rows: Tensor) -> Position:
     filled = np.flatnonzero(projection.table.counts)
     if not len(filled):
         return Position(op.zeros(rows, 1).flat)
-    found = _fractions(projection.table, filled, _columns(rows, filled))
+    found = _fractions(projection.table, filled, op.take(rows, filled, axis=1))
     return Position(op.row_sums(found.varying), found.constant, found.size)
 
 
@@ -320,10 +296,6 @@ def _centred(values: FloatArray, starts: IntArray, counts: IntArray) -> tuple[Fl
     for own, value in zip(stretches, middle, strict=True):
         values[own] -= value
     return middle, float(sum(np.abs(values[own]).max() for own in stretches))
-
-
-def _columns(rows: Tensor, some: Any) -> Tensor:
-    return op.take(rows, some, axis=1)
 
 
 def dense(samples: Any) -> FloatArray:
