@@ -105,7 +105,7 @@ SUM = Either(
         **_sums("samples"),
         "weights": made(WeightVector, kernel=Annotated[Kernel, EXPLICIT], weights=FLOATS),
         "knots": record(IntersectionTable),
-        "pieces": Parts(_chi2, _of_chi2, record(Chi2Table).parts | POLYNOMIALS.parts),
+        "pieces": Parts(_chi2, _of_chi2, {**record(Chi2Table).parts, **POLYNOMIALS.parts}),
     },
     _how,
 )

@@ -53,7 +53,7 @@ def ascending(values: npt.NDArray[Any]) -> bool:
 
 def _add_up(counts: npt.NDArray[Any], values: npt.NDArray[Any]) -> bool:
     """Return whether counts are those of stretches of values; their sum alone might overflow."""
-    return counts.min(initial=0) >= 0 and counts.max(initial=0) <= len(values) == counts.sum()
+    return bool(counts.min(initial=0) >= 0 and counts.max(initial=0) <= len(values) == counts.sum())
 
 
 def _of_models(value: Any) -> Conditions:
@@ -169,8 +169,8 @@ def _of_steps(model: Any) -> Conditions:
             k = len(classes)
             yield k >= 2 and len(coef) == (1 if k == 2 else k), "has no weights for each class"
         case NormalScores(values_=values, scores_=scores):
-            pairs = zip(values, scores, strict=True)
-            alike = all(len(v) == len(s) > 0 and (np.diff(v) > 0).all() and ascending(s) for v, s in pairs)
+            both = zip(values, scores, strict=True)
+            alike = all(len(v) == len(s) > 0 and (np.diff(v) > 0).all() and ascending(s) for v, s in both)
             yield alike, "has values and scores that do not ascend together"
             yield (model.scale_ > 0).all(), "has a scale that is not positive"
         case TableEncoder(columns_=columns):

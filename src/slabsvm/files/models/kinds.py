@@ -306,15 +306,14 @@ class SparseKind(Parts):
     """A CSR matrix in canonical form."""
 
     def __init__(self, note: fields.Rows) -> None:
-        size, indices = Annotated[int, fields.Number(most=2**62)], fields.Array("stored", dtype=fields.INTEGERS)
-        hints = {
-            "matrix": bool,
-            "shape": Annotated[tuple[size, ...], fields.Many(least=2)],
-            "data": Annotated[Any, fields.Array("stored", dtype=note.dtype)],
-            "indices": Annotated[Any, indices],
-            "indptr": Annotated[Any, fields.Array("bounds", dtype=fields.INTEGERS)],
+        parts = {
+            "matrix": Plain(bool),
+            "shape": ManyKind(Plain(int, fields.Number(most=2**62)), fields.Many(least=2), tuple),
+            "data": ArrayKind(fields.Array("stored", dtype=note.dtype)),
+            "indices": ArrayKind(fields.Array("stored", dtype=fields.INTEGERS)),
+            "indptr": ArrayKind(fields.Array("bounds", dtype=fields.INTEGERS)),
         }
-        super().__init__(_csr, _of_csr, {name: kind_of(hint) for name, hint in hints.items()})
+        super().__init__(_csr, _of_csr, parts)
         self.sizes = (note.rows, note.columns)
 
     def write(self, value: Any, at: At) -> Any:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import reduce
 from itertools import count
 from operator import add
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -168,8 +168,8 @@ class Tensor:
     __gt__, __ge__ = _operator("Greater"), _operator("GreaterOrEqual")
     __and__, __or__ = _operator("And"), _operator("Or")
     __neg__, __invert__ = _operator("Neg"), _operator("Not")
-    column = property(_operator("Unsqueeze", -1))  # (n,) as (n, 1)
-    flat = property(_operator("Squeeze", -1))  # (n, 1) as (n,)
+    column = cast("Tensor", property(_operator("Unsqueeze", -1)))  # (n,) as (n, 1)
+    flat = cast("Tensor", property(_operator("Squeeze", -1)))  # (n, 1) as (n,)
 
 
 # Of each entry, or of each two. log is -inf of 0.
