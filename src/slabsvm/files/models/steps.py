@@ -126,11 +126,6 @@ def _give_steps(model: Any, parts: Values) -> None:
     model.output_indices_ = outputs if rest else {**outputs, "remainder": slice(0, 0)}
 
 
-def _give_table(_: Any, parts: Values) -> None:
-    # Of earlier versions columns were not left out unless somebody asked for it.
-    parts["left_out"] = parts["left_out"] or ()
-
-
 STEPS = (
     Entry(
         "slabsvm.TableEncoder",
@@ -139,7 +134,8 @@ STEPS = (
             "columns": Annotated[tuple[Numbers | Categories | Times, ...], Many(least=1)],
             "left_out": Annotated[tuple[LeftOut, ...] | None, LATER],
         },
-        give=_give_table,
+        # Of earlier versions columns were not left out unless somebody asked for it.
+        give=lambda _, parts: parts.update(left_out=parts["left_out"] or ()),
     ),
     Entry(
         "slabsvm.NormalScores",
