@@ -20,8 +20,8 @@ from slabsvm.command.fit import expected_recall
 from slabsvm.command.reasons import Outlier, Reason, ReasonCounts
 from slabsvm.command.terminal import printable, read_no_more, say
 from slabsvm.detectors.explained import refuse_mixers, shares_of
-from slabsvm.tables.columns import Numbers, TableError, cells_of, names_of, places_of
-from slabsvm.tables.encoder import Encoded, TableEncoder, require_columns
+from slabsvm.tables.columns import Encoded, Numbers, TableError, cells_of, names_of, places_of
+from slabsvm.tables.encoder import TableEncoder, require_columns
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline

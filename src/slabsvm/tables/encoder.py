@@ -21,9 +21,11 @@ from slabsvm.tables.columns import (
     Categories,
     Cells,
     Column,
+    Encoded,
     Numbers,
     TableError,
     cells_of,
+    listed,
     places_of,
     shown,
     table_of,
@@ -37,16 +39,7 @@ T = TypeVar("T")
 STRANGE = "never met"
 
 
-@dataclass(frozen=True)
-class Encoded:
-    """Rows for a detector."""
-
-    values: FloatArray  # (n, n_outputs)
-    # (n, n_columns): cells like no cell that was learned: another value of a constant column, a category that
-    # was never met, or a gap where there was none
-    strange: BoolArray
-
-
+@dataclass(kw_only=True, eq=False, repr=False)
 class TableEncoder(TransformerMixin, BaseEstimator):
     """Encoder that turns tables into rows of float64, by the names of their columns.
 
@@ -121,28 +114,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         "missing": [StrOptions(set(MISSING))],
     }
 
-    def __init__(
-        self,
-        *,
-        columns: Sequence[str] | None = None,
-        drop: Sequence[str] = (),
-        categories: Sequence[str] = (),
-        keep: Sequence[str] = (),
-        times: Sequence[str] = ("hour", "weekday"),
-        gaps: Sequence[str] = (),
-        id_column: str | None = None,
-        weight_column: str | None = None,
-        missing: str = "indicate",
-    ) -> None:
-        self.columns = columns
-        self.drop = drop
-        self.categories = categories
-        self.keep = keep
-        self.times = times
-        self.gaps = gaps
-        self.id_column = id_column
-        self.weight_column = weight_column
-        self.missing = missing
+    columns: Sequence[str] | None = None
+    drop: Sequence[str] = ()
+    categories: Sequence[str] = ()
+    keep: Sequence[str] = ()
+    times: Sequence[str] = ("hour", "weekday")
+    gaps: Sequence[str] = ()
+    id_column: str | None = None
+    weight_column: str | None = None
+    missing: str = "indicate"
 
     @atomic
     @_fit_context(prefer_skip_nested_validation=True)
@@ -320,8 +300,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if self._indicates(column):
             values = np.column_stack([values, cells.missing])
         elif self.missing == "indicate":
-            strange = strange | cells.missing
-        return Encoded(values, strange[:, None])
+            strange = strange | cells.missing[:, None]
+        return Encoded(values, strange)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -368,13 +348,8 @@ def require_columns(names: Iterable[str], asked: Mapping[str, str | None]) -> No
             cure = "Then rename that" if asked[name] is None else "Then name that"
             what += f". Is it {shown(by_lower[near[0]])}? {cure}"
         elif len(absent) == 1:
-            what += f". The table has {_listed(others or names)}"
+            what += f". The table has {listed(others or names, 10)}"
             what += "" if asked[name] is None else ". Name one of these, or none"
         errors.append(TableError(what, column=name))
-    also = f", and its others are {_listed(others)}" if others else ""
+    also = f", and its others are {listed(others, 10)}" if others else ""
     raise TableError.of(errors, f"the table lacks {len(errors):,} columns{also}")
-
-
-def _listed(names: Sequence[str]) -> str:
-    few = ", ".join(map(shown, names[:10]))
-    return few + (f" and {len(names) - 10:,} others" if len(names) > 10 else "")

@@ -19,7 +19,7 @@ import numpy as np
 
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.fields import Choice, Many
-from slabsvm.tables.columns import Cells, Coded, Column, Described
+from slabsvm.tables.columns import Cells, Column, Described, Encoded
 
 HOUR, WEEKDAY, ELAPSED = "hour", "weekday", "elapsed"
 PARTS = (HOUR, WEEKDAY, ELAPSED)
@@ -159,7 +159,7 @@ class Times(Column):
         """Return cells of seconds since 1970."""
         return _moments(cells, self.day_first)[0]
 
-    def coded(self, cells: Cells, *, fill: bool) -> Coded:
+    def coded(self, cells: Cells, *, fill: bool) -> Encoded:
         """Return the coordinates: those of a gap are the middle of the circle, and of the time that was learned."""
         del fill
         seconds = np.where(cells.missing, (self.start + self.end) / 2, cells.values)
@@ -173,7 +173,7 @@ class Times(Column):
                 angle = 2 * np.pi * (((seconds + MONDAY) % WEEK) // DAY) / 7
             columns += [np.where(cells.missing, 0.0, turned(angle)) for turned in (np.cos, np.sin)]
         values = np.column_stack(columns) if columns else np.zeros((len(seconds), 0))
-        return Coded(values, np.zeros(len(seconds), dtype=bool))
+        return Encoded(values, np.zeros((len(seconds), 1), dtype=bool))
 
     def described(self) -> Described:
         """Return the first and the last moment, and which parts are learned."""
