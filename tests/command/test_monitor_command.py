@@ -300,7 +300,7 @@ def test_a_model_without_scores_of_its_own_asks_for_rows(run, ready, stream):
 def test_rows_that_were_learned_are_no_reference(run, ready, stream):
     result = run("monitor", ready / "model.slab", stream / "stream.csv", "--reference", ready / "good.csv")
     assert result.exit_code == 1
-    assert "200 of the 200 reference rows are rows that the estimator has learned" in result.stderr
+    assert "200 of the 200 reference rows were learned by the estimator" in result.stderr
     assert "--reference FILE; or leave --reference out, which takes leave-one-out scores" in result.stderr
 
 

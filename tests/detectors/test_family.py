@@ -600,7 +600,7 @@ def test_on_counts_recall_is_above_what_was_asked_for(name, recall):
 def test_a_slab_that_rejects_the_rows_that_it_learned_is_warned_of_and_the_remedies_work():
     rng = np.random.default_rng(0)
     X, new = rng.normal(size=(150, 4)), rng.normal(size=(2000, 4))
-    with pytest.warns(SlabCollapseWarning, match=r"the model accepts 0%.* expect 88% .*gamma, or epsilon=0"):
+    with pytest.warns(SlabCollapseWarning, match=r"The model accepts 0%.*Expect 88% .*gamma, or epsilon=0"):
         slab = OneClassSlabSVM(gamma=5.0).fit(X)
     assert (slab.predict(X) == -1).all()
     assert (slab.predict(new) == 1).mean() == pytest.approx(0.89, abs=0.02)

@@ -89,7 +89,7 @@ def test_an_accepted_stranger_is_warned_of_and_rejected_once_the_remedy_is_taken
 def test_the_column_is_named_and_one_is_enough():
     X = pd.DataFrame(USUAL, columns=["width", "height", "price"])
     X.loc[7, "price"] = 1e6
-    assert "In column 'price' a few rows" in scale_warnings(OneClassSVM(), X)[0]
+    assert "In column 'price' a few extreme rows" in scale_warnings(OneClassSVM(), X)[0]
     # A view of ranks is made by no few rows.
     assert not scale_warnings(AutoSlabSVM(), X)
     with pytest.warns(SlabCollapseWarning, match=r"Class 1.*column 'price' a few extreme rows set the scale"):

@@ -163,5 +163,5 @@ def test_known_outliers_among_the_rows_are_not_learned_and_put_no_threshold():
 
 @pytest.mark.parametrize("rows", [[-1], [200], [0.5], [[1]], [True]])
 def test_what_is_no_number_of_a_row_is_refused(rows):
-    with pytest.raises(ValueError, match="outlier_rows must be numbers of rows of X, whole and from 0 to 199"):
+    with pytest.raises(ValueError, match="outlier_rows must be a list of row numbers of X, whole and from 0 to 199"):
         TrimmedDetector().fit(contaminated(0.1)[0], outlier_rows=rows)

@@ -95,7 +95,7 @@ class KernelDetector(Detector):
         if largest < SMALLEST_SQUARE and _vanished(kernel, training, largest):
             raise ValueError(
                 f"The kernel's values are so small ({largest:.3g} at most) that float64 keeps few of their digits, or "
-                "none. Multiply the features, or the kernel, by a power of ten."
+                "none. Scale the features or the kernel up: multiply them by a power of ten."
             )
         if not largest <= LARGEST_KERNEL_VALUE:
             raise ValueError(

@@ -406,7 +406,7 @@ def refuse_learned(estimator: Any, X: Any) -> None:
             raise ValueError(
                 f"{count:,} of the {len(rows):,} reference rows were learned by the estimator. It scores these higher "
                 "than new rows, so an unchanged stream would raise alarms. Give rows that it has not learned: "
-                "fit(X). Or give none: fit() takes leave-one-out scores, if the estimator has any."
+                "fit(X); or none: fit() takes leave-one-out scores, if the estimator has any."
             )
 
 
