@@ -23,7 +23,7 @@ from slabsvm.ensemble.asking import worth_labelling
 from slabsvm.ensemble.combination import Combination, CombinedModel, Member, standardised, viewed
 from slabsvm.ensemble.dependence import DependenceDetector
 from slabsvm.ensemble.held_out import FOLDS, few_rows, scores_by_folds, thinned
-from slabsvm.ensemble.known import SHARE, OutlierClassifier, joined, labelled
+from slabsvm.ensemble.known import SHARE, OutlierClassifier, joined, labelled, with_surprises
 from slabsvm.ensemble.members import Role, left_out_scores, some_groups, some_of
 from slabsvm.ensemble.neighbours import NeighboursDetector
 from slabsvm.ensemble.normal_scores import NormalScores
@@ -486,15 +486,23 @@ class AutoSlabSVM(WithProgress, Detector):
         rows = [viewed(view, training.samples if training.groups is None else training.X) for view in views]
         masses = training.counted[1]
         roles = list(self._roles(training, len(views)))
-        members, total = [], np.zeros(len(masses))
+        members, total, said = list[Member](), np.zeros(len(masses)), list[FloatArray]()
         for role in roles:
-            outliers = None if training.outliers is None else viewed(views[role.view], training.outliers)
-            scores = left_out_scores(role, rows[role.view], training, outliers)
+            given, outliers = rows[role.view], None
+            if isinstance(role.detector, OutlierClassifier):
+                # What the other members say of each positive without itself, and of the outliers.
+                others = np.column_stack(said)
+                others = others if training.groups is None else others[np.maximum(training.groups.of_rows, 0)]
+                given = with_surprises(given, others)
+                outliers = viewed(views[role.view], training.outliers)
+                outliers = with_surprises(outliers, Combination(views, members).by_member(training.outliers))
+            scores = left_out_scores(role, given, training, outliers)
             # Distances are in the unit of a view, in which a feature's deviation is 1 or, of its ranks, nearly so.
             unit = 1.0 if isinstance(role.detector, NeighboursDetector) else 0.0
             surprise = Surprise.of(scores, masses, training.n_counted, unit=unit)
             members.append(Member(role.detector, role.view, role.columns, role.weight, surprise))
-            total -= role.weight * surprise.of_learned(scores)
+            said.append(-surprise.of_learned(scores))
+            total += role.weight * said[-1]
             if fitted is not None:
                 fitted(len(members), len(roles))
         return Combination(views, members), total
@@ -508,6 +516,7 @@ class AutoSlabSVM(WithProgress, Detector):
         n_bags, depends = (min(BAGS, len(varying)) if len(varying) > 1 else 0), len(varying) > 1
         of_classifier = 0.0 if training.outliers is None else SHARE
         share = (1.0 - of_classifier) / (1 + n_views * (1 + (n_bags > 0)) + depends)
+        n_others = 1 + n_views * (1 + n_bags) + depends
         if training.groups is None:
             some = partial(some_of, n_samples)
         else:
@@ -528,7 +537,8 @@ class AutoSlabSVM(WithProgress, Detector):
             dependence = DependenceDetector(max_samples=DEPENDENCE_ROWS, random_state=int(generator.integers(2**31)))
             yield Role(dependence, n_views - 1, None, share, some(len(training.weights)))
         if training.outliers is not None:
-            classifier = OutlierClassifier(classifier=self.classifier, random_state=int(generator.integers(2**31)))
+            seed = int(generator.integers(2**31))
+            classifier = OutlierClassifier(classifier=self.classifier, random_state=seed, n_surprises=n_others)
             yield Role(classifier, n_views - 1, None, of_classifier, some(SOME_ROWS))
 
     def _seed(self) -> int:

@@ -2,9 +2,11 @@
 
 The classifier learns all known outliers, and five times four fifths of the positives: what it says of the others is
 their left-out score, by which its own score becomes a surprise like that of any member. So positives alone decide what
-is usual, and the recall of new ones needs no further argument. In a sum of surprises the classifier can add to how
-strange a row is, and take from it no more than its own share: an outlier of a kind that nobody has labelled is still
-strange to the others. docs/results/known-outliers.md has the measurements.
+is usual, and the recall of new ones needs no further argument. Besides the features it takes what the other members say
+of a row, which of positives are left-out surprises: most known outliers are strange to some members, so that it learns
+to call rows outliers that are strange in the same way. An outlier of a kind that nobody has labelled is then seldom
+normal to it, and still strange to the others. Half of the trees see the features alone, and err in other rows.
+docs/results/known-outliers.md has the measurements.
 """
 
 from __future__ import annotations
@@ -29,9 +31,11 @@ from slabsvm.runtime.sklearn_private import HasMethods
 
 # The positives are left out in so many parts.
 FOLDS = 5
-# The classifier's share of the sum. With more of it outliers of a kind that nobody has labelled would be lost.
-SHARE = 0.35
-# The default: what so many extra trees say, with leaves of two rows, that look at half of the features at a time.
+# The classifier's share of the sum: as much as all others. With more of it outliers of a kind that nobody has labelled
+# would be lost.
+SHARE = 0.5
+# The default: what so many extra trees say of the features, and as many of these and the surprises, with leaves of two
+# rows, that look at half of them at a time.
 N_TREES = 50
 LEAST_LEAF = 2
 # Rows and trees are scored together until they are so many.
@@ -66,9 +70,9 @@ class Trees:
     roots: Annotated[IntArray, Places("trees", below="nodes")]
 
     @classmethod
-    def of(cls, forest: Any) -> Trees:
-        """Return what a fitted random forest or extra trees of scikit-learn have learned, of two classes."""
-        trees = [one.tree_ for one in forest.estimators_]
+    def of(cls, *forests: Any) -> Trees:
+        """Return what fitted random forests or extra trees of scikit-learn have learned together, of two classes."""
+        trees = [one.tree_ for forest in forests for one in forest.estimators_]
         firsts = np.cumsum([0, *(tree.node_count for tree in trees)])
         numbers = np.arange(firsts[-1])
 
@@ -114,9 +118,11 @@ class OutlierClassifier(OutlierMixin, BaseEstimator):
     Parameters
     ----------
     classifier : classifier, default=None
-        Any of scikit-learn's with decision_function or predict_proba. None: 50 extra trees.
+        Any of scikit-learn's with decision_function or predict_proba. None: 50 extra trees, and with surprises 50 more.
     random_state : int, default=0
         The seed of the default.
+    n_surprises : int, default=0
+        So many of the features, the last ones, are what other members say of a row (`with_surprises`).
 
     Attributes
     ----------
@@ -137,6 +143,7 @@ class OutlierClassifier(OutlierMixin, BaseEstimator):
 
     classifier: Any = None
     random_state: int = 0
+    n_surprises: int = 0
 
     trees_: Trees | None = field(init=False)
     classifier_: Any = field(init=False)
@@ -148,6 +155,7 @@ class OutlierClassifier(OutlierMixin, BaseEstimator):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "classifier": [HasMethods("fit"), None],
         "random_state": [int],
+        "n_surprises": [int],
     }
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -169,10 +177,15 @@ class OutlierClassifier(OutlierMixin, BaseEstimator):
             weights[y == label] *= 0.5 * len(y) / weights[y == label].sum()
         fitted = clone(trees if self.classifier is None else self.classifier)
         weighs = {"sample_weight": weights} if has_fit_parameter(fitted, "sample_weight") else {}
-        fitted.fit(_single(X), y, **weighs)
+        rows = _single(X)
+        fitted.fit(rows, y, **weighs)
         self.n_features_in_, self.offset_ = X.shape[1], 0.0
-        forest = type(fitted).__module__ == "sklearn.ensemble._forest"
-        self.trees_, self.classifier_ = (Trees.of(fitted), None) if forest else (None, fitted)
+        if self.classifier is None and self.n_surprises:
+            of_features = clone(trees).fit(rows[:, : X.shape[1] - self.n_surprises], y, sample_weight=weights)
+            self.trees_, self.classifier_ = Trees.of(of_features, fitted), None
+        else:
+            forest = type(fitted).__module__ == "sklearn.ensemble._forest"
+            self.trees_, self.classifier_ = (Trees.of(fitted), None) if forest else (None, fitted)
         good = X[y == 1]
         self.typical_ = np.zeros(X.shape[1]) if sp.issparse(X) else np.median(good, axis=0).astype(np.float64)
         self.usual_ = self._gained(good[:USUAL_ROWS]).mean(axis=0)
@@ -207,6 +220,15 @@ class OutlierClassifier(OutlierMixin, BaseEstimator):
             found[:, feature] = np.maximum(self.score_samples(X) - own, 0.0)
             X[:, feature] = values
         return found
+
+
+def with_surprises(rows: Any, scores: FloatArray) -> Any:
+    """Return a view's rows, (n, d), with log(1 + s) of the surprises s = -score of other members, (n, n_members).
+
+    The logarithm keeps the usual ones apart, however far the largest is.
+    """
+    said = np.log1p(-scores)
+    return sp.csr_array(sp.hstack([rows, said])) if sp.issparse(rows) else np.hstack([rows, said])
 
 
 def left_out(

@@ -204,11 +204,14 @@ def _(detector: AutoSlabSVM, rows: Tensor) -> Outputs:
         expansions = [model.expansion for model in models if isinstance(model.expansion, Expansion)]
         if expansions:
             share_samples(expansions, rows.graph)
-    total = None
+    total, said = None, list[Tensor]()
     for member in combination.members:
         view = views[member.view]
+        if member.n_surprises:
+            view = rows.graph.node("Concat", view, *(log1p(-part).column for part in said), axis=1)
         found = answer(member.detector, view if member.columns is None else take(view, member.columns, axis=1))
         part = found.decision if member.surprise is None else -surprise(member.surprise, found.score)
+        said.append(part)
         total = part * member.weight if total is None else total + part * member.weight
     assert total is not None
     return _of_valid(rows, Outputs(total, total - detector.offset_))
