@@ -5,7 +5,8 @@
 
 "labels": of each of the 81 tables (benchmarks/tabular.py) at most 800 training rows are learned. The anomalies among
 the test rows are divided at random into halves: known outliers come from the one, and the other is judged with at most
-500 normal test rows. Each draw has other rows and another division. "alone" is the member of AutoSlabSVM by itself.
+500 normal test rows. Each draw has other rows and another division. "classifier alone" are the extra trees that learn
+the features and nothing else; "its member" is AutoSlabSVM's classifier by itself, which knows what other members say.
 
 "open set": of Letter 13 classes are positives, 2,000 rows of them; some rows of one other class are known outliers, and
 the rows of the 12 others, never labelled, are judged.
@@ -33,6 +34,7 @@ from sklearn.svm import SVC
 from harness import JOBS, Benchmark, Case, Document, Options, Record, table
 from samples import DATA, letters
 from slabsvm import AutoSlabSVM
+from slabsvm.ensemble.known import OutlierClassifier
 
 LABELS = (1, 5, 10, 25)
 DRAWS = {
@@ -40,13 +42,13 @@ DRAWS = {
     "--rivals": {"type": int, "default": 10, "metavar": "N", "help": "draws that rivals learn, too [%(default)s]"},
 }
 LEARNED, JUDGED = 800, 500
-OURS, ALONE = "AutoSlabSVM", "classifier alone"
+OURS, MEMBER, ALONE = "AutoSlabSVM", "its member", "classifier alone"
 RIVALS: dict[str, ClassifierMixin] = {
     "HistGradientBoosting": HistGradientBoostingClassifier(class_weight="balanced", random_state=0),
     "SVC": SVC(class_weight="balanced"),
     "weighted kNN": KNeighborsClassifier(weights="distance"),
 }
-WAYS = (OURS, ALONE, *RIVALS)
+WAYS = (OURS, MEMBER, ALONE, *RIVALS)
 # Worse by more than this is worse.
 LOST = 0.002
 KNOWN_CLASSES, KNOWN_ROWS, OF_ONE_CLASS = 13, 2000, (10, 25)
@@ -83,13 +85,14 @@ def labels(file: Path, draw: int, rivals: bool) -> Iterator[Record]:
         if count > len(known):
             return
         model = AutoSlabSVM().fit(train, known_outliers=known[:count])
-        view, alone = model.model_.combination.views[-1], model.members_[-1]
+        ranks, y = model.model_.combination.views[-1].transform, np.repeat([1, -1], [len(train), count])
+        alone = OutlierClassifier().fit(ranks(np.concatenate([train, known[:count]])), y)
         found = {
             OURS: auroc(model.score_samples(good), model.score_samples(bad)),
-            ALONE: auroc(alone.score_samples(view.transform(good)), alone.score_samples(view.transform(bad))),
+            MEMBER: auroc(model.member_p_values(good)[:, -1], model.member_p_values(bad)[:, -1]),
+            ALONE: auroc(alone.score_samples(ranks(good)), alone.score_samples(ranks(bad))),
         }
         X = scaler.transform(np.concatenate([train, known[:count]]))
-        y = np.repeat([1, 0], [len(train), count])
         for name, rival in RIVALS.items() if rivals else ():
             fitted: Any = rival.fit(X, y)
             score = getattr(fitted, "decision_function", None) or (lambda rows, of=fitted: of.predict_proba(rows)[:, 1])

@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from slabsvm import AutoSlabSVM, TableEncoder
-from slabsvm.ensemble.known import FOLDS, SHARE, OutlierClassifier, Trees, labelled
+from slabsvm.ensemble.known import FOLDS, OutlierClassifier, Trees, labelled, share_of, with_surprises
 from slabsvm.files import load, save, to_onnx
 from slabsvm.files.models.archive import ModelFileError
 

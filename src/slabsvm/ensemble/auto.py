@@ -23,7 +23,7 @@ from slabsvm.ensemble.asking import worth_labelling
 from slabsvm.ensemble.combination import Combination, CombinedModel, Member, standardised, viewed
 from slabsvm.ensemble.dependence import DependenceDetector
 from slabsvm.ensemble.held_out import FOLDS, few_rows, scores_by_folds, thinned
-from slabsvm.ensemble.known import SHARE, OutlierClassifier, joined, labelled, with_surprises
+from slabsvm.ensemble.known import OutlierClassifier, joined, labelled, share_of, with_surprises
 from slabsvm.ensemble.members import Role, left_out_scores, some_groups, some_of
 from slabsvm.ensemble.neighbours import NeighboursDetector
 from slabsvm.ensemble.normal_scores import NormalScores
@@ -514,7 +514,7 @@ class AutoSlabSVM(WithProgress, Detector):
         # Sparse rows have members of all features alone; a feature that is constant tells them nothing.
         varying = np.flatnonzero((samples != samples[0]).any(axis=0)) if n_views > 1 else np.empty(0, dtype=np.intp)
         n_bags, depends = (min(BAGS, len(varying)) if len(varying) > 1 else 0), len(varying) > 1
-        of_classifier = 0.0 if training.outliers is None else SHARE
+        of_classifier = 0.0 if training.outliers is None else share_of(training.outliers.shape[0])
         share = (1.0 - of_classifier) / (1 + n_views * (1 + (n_bags > 0)) + depends)
         n_others = 1 + n_views * (1 + n_bags) + depends
         if training.groups is None:

@@ -31,9 +31,6 @@ from slabsvm.runtime.sklearn_private import HasMethods
 
 # The positives are left out in so many parts.
 FOLDS = 5
-# The classifier's share of the sum: as much as all others. With more of it outliers of a kind that nobody has labelled
-# would be lost.
-SHARE = 0.5
 # The default: what so many extra trees say of the features, and as many of these and the surprises, with leaves of two
 # rows, that look at half of them at a time.
 N_TREES = 50
@@ -220,6 +217,14 @@ class OutlierClassifier(OutlierMixin, BaseEstimator):
             found[:, feature] = np.maximum(self.score_samples(X) - own, 0.0)
             X[:, feature] = values
         return found
+
+
+def share_of(n_known: int) -> float:
+    """Return the classifier's share of the sum, of a number of distinct known outliers: a third of one, a half of many.
+
+    With more of it outliers of a kind that nobody has labelled would be lost, and one outlier says little of others.
+    """
+    return n_known / (2 * n_known + 1)
 
 
 def with_surprises(rows: Any, scores: FloatArray) -> Any:
