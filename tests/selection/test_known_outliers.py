@@ -73,11 +73,24 @@ def test_the_classifier_is_one_more_member_and_the_others_are_what_they_were(pla
     assert model.member_names_[-1] == "classifier, as normal scores"
     np.testing.assert_array_equal(model.member_p_values(NEW)[:, :-1], plain.member_p_values(NEW))
     own = -np.log(model.member_p_values(NEW)[:, -1])
-    expected = (1 - SHARE) * plain.score_samples(NEW) - SHARE * own
+    share = share_of(len(Z))
+    expected = (1 - share) * plain.score_samples(NEW) - share * own
     np.testing.assert_allclose(model.score_samples(NEW), expected, rtol=1e-9, atol=1e-9)
     assert "classifier" in model.strange_to(BAD)[0]
     shares = model.explain(BAD)
     np.testing.assert_allclose(shares.sum(axis=1), model.decision_function(BAD), atol=1e-9)
+
+
+def said_without(model, training):
+    """What each member but the classifier says of each training row without it, by its left-out scores."""
+    members, found = model.model_.combination.members[:-1], []
+    for member in members:
+        view = model.model_.combination.views[member.view]
+        rows = member.taken(view.transform(training.samples))
+        refit = clone(member.detector)
+        refit.fit_training(refit.training(rows, training.distinct.weights, None), part=True)
+        found.append(-member.surprise.of_learned(refit.loo_scores_))
+    return np.column_stack(found)
 
 
 def test_left_out_scores_are_those_of_refits_without_a_fold(model, plain):
@@ -85,7 +98,10 @@ def test_left_out_scores_are_those_of_refits_without_a_fold(model, plain):
     view = model.model_.combination.views[member.view]
     # Members learn distinct rows in the order of their hashes.
     training = model.training(X, None)
-    rows, known = view.transform(training.samples), view.transform(labelled(model, Z, "known_outliers"))
+    known = labelled(model, Z, "known_outliers")
+    others, of_known = said_without(model, training), plain.model_.combination.by_member(known)
+    rows = with_surprises(view.transform(training.samples), others)
+    known = with_surprises(view.transform(known), of_known)
     fold = np.arange(len(rows)) % FOLDS
     left_out = np.empty(len(rows))
     for number in range(FOLDS):
@@ -95,8 +111,8 @@ def test_left_out_scores_are_those_of_refits_without_a_fold(model, plain):
         refit = clone(member.detector).fit(learned, y)
         left_out[fold == number] = refit.score_samples(rows[fold == number])
     np.testing.assert_array_equal(np.sort(left_out), member.surprise.shares.scores)
-    total = (1 - SHARE) * plain.loo_scores_[training.distinct.representatives]
-    total -= SHARE * member.surprise.of_learned(left_out)
+    total = (1 - share_of(len(Z))) * plain.loo_scores_[training.distinct.representatives]
+    total -= share_of(len(Z)) * member.surprise.of_learned(left_out)
     np.testing.assert_allclose(model.loo_scores_[training.distinct.representatives], total, rtol=1e-9)
 
 
@@ -213,7 +229,7 @@ def test_any_classifier_may_be_the_member(classifier, plain):
 def test_trees_score_as_scikit_learns_forest_does():
     rows, y = np.concatenate([X, Z]).astype(np.float32), np.repeat([1, -1], [len(X), 8])
     forest = ExtraTreesClassifier(30, random_state=0).fit(rows, y)
-    trees = Trees.of(forest)
+    trees = Trees.of(forest.estimators_)
     np.testing.assert_allclose(trees(NEW), forest.predict_proba(NEW)[:, 1], atol=1e-12)
     np.testing.assert_allclose(trees(sp.csr_array(NEW)), forest.predict_proba(NEW)[:, 1], atol=1e-12)
     assert set(trees.used) <= set(range(4))
