@@ -46,7 +46,7 @@ DRAWS = {
         "type": int,
         "default": 10,
         "metavar": "N",
-        "help": "draws with the recall of few rows [%(default)s]",
+        "help": "draws with recalls of few rows [%(default)s]",
     },
 }
 LEARNED, JUDGED = 800, 500
