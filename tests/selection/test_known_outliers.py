@@ -73,7 +73,7 @@ def test_the_classifier_is_one_more_member_and_the_others_are_what_they_were(pla
     assert model.member_names_[-1] == "classifier, as normal scores"
     np.testing.assert_array_equal(model.member_p_values(NEW)[:, :-1], plain.member_p_values(NEW))
     own = -np.log(model.member_p_values(NEW)[:, -1])
-    share = share_of(len(Z))
+    share = share_of(len(Z), of_features=False)
     expected = (1 - share) * plain.score_samples(NEW) - share * own
     np.testing.assert_allclose(model.score_samples(NEW), expected, rtol=1e-9, atol=1e-9)
     assert "classifier" in model.strange_to(BAD)[0]
@@ -111,8 +111,9 @@ def test_left_out_scores_are_those_of_refits_without_a_fold(model, plain):
         refit = clone(member.detector).fit(learned, y)
         left_out[fold == number] = refit.score_samples(rows[fold == number])
     np.testing.assert_array_equal(np.sort(left_out), member.surprise.shares.scores)
-    total = (1 - share_of(len(Z))) * plain.loo_scores_[training.distinct.representatives]
-    total -= share_of(len(Z)) * member.surprise.of_learned(left_out)
+    share = share_of(len(Z), of_features=False)
+    total = (1 - share) * plain.loo_scores_[training.distinct.representatives]
+    total -= share * member.surprise.of_learned(left_out)
     np.testing.assert_allclose(model.loo_scores_[training.distinct.representatives], total, rtol=1e-9)
 
 

@@ -97,8 +97,9 @@ class AutoSlabSVM(WithProgress, Detector):
         rows are learned, a share of each.
     classifier : classifier of scikit-learn, default=None
         What tells known outliers from positives, where `fit` is given some: any with decision_function or
-        predict_proba, which learns normal scores (sparse rows as they are). Classes weigh alike where its fit takes
-        sample_weight. None: 50 extra trees, with leaves of two rows or more.
+        predict_proba, which learns normal scores (sparse rows as they are), with .35 of the sum. Classes weigh alike
+        where its fit takes sample_weight. None: 50 extra trees of these, and 50 that see what the other members say of
+        a row, too, with leaves of two rows or more; of k known outliers they have k / (2k + 1) of the sum.
     random_state : int, RandomState or None, default=0
         The seed by which rows, thirds of the features, and targets of dependences are drawn.
     n_jobs : int or None, default=None
@@ -273,9 +274,11 @@ class AutoSlabSVM(WithProgress, Detector):
         return self._surprising().strange_to(rows_in_memory(self, X), 1.0 - self.recall)
 
     def to_label(self, X: Any, n: int = 20) -> IndexArray:
-        """Return the numbers of n rows that someone should label, shape (n,), the one that is worth most first.
+        """Return the numbers of n rows that someone should label, shape (n,): strange ones of many kinds.
 
-        Give rows that turn out as outliers to `fit` as known_outliers, and the others as known_positives.
+        They are drawn in proportion to how strange they are, the same ones whenever the rows are the same. The
+        strangest alone would be those that the model rejects in any case (docs/results/known-outliers.md). Give rows that
+        turn out as outliers to `fit` as known_outliers, and the others as known_positives.
 
         Parameters
         ----------
@@ -292,7 +295,7 @@ class AutoSlabSVM(WithProgress, Detector):
         """
         if not isinstance(n, Integral) or n < 1:
             raise ValueError(f"n must be a whole number of rows from 1 on, got {n!r}.")
-        return worth_labelling(self._surprising(), self.offset_, rows_in_memory(self, X), n)
+        return worth_labelling(self._surprising(), rows_in_memory(self, X), n, self._seed())
 
     def _surprising(self) -> Combination:
         """Return the members, whose scores have p-values."""
@@ -488,13 +491,13 @@ class AutoSlabSVM(WithProgress, Detector):
         roles = list(self._roles(training, len(views)))
         members, total, said = list[Member](), np.zeros(len(masses)), list[FloatArray]()
         for role in roles:
-            given, outliers = rows[role.view], None
-            if isinstance(role.detector, OutlierClassifier):
+            given = rows[role.view]
+            outliers = None if training.outliers is None else viewed(views[role.view], training.outliers)
+            if getattr(role.detector, "n_surprises", 0):
                 # What the other members say of each positive without itself, and of the outliers.
                 others = np.column_stack(said)
                 others = others if training.groups is None else others[np.maximum(training.groups.of_rows, 0)]
                 given = with_surprises(given, others)
-                outliers = viewed(views[role.view], training.outliers)
                 outliers = with_surprises(outliers, Combination(views, members).by_member(training.outliers))
             scores = left_out_scores(role, given, training, outliers)
             # Distances are in the unit of a view, in which a feature's deviation is 1 or, of its ranks, nearly so.
@@ -514,9 +517,11 @@ class AutoSlabSVM(WithProgress, Detector):
         # Sparse rows have members of all features alone; a feature that is constant tells them nothing.
         varying = np.flatnonzero((samples != samples[0]).any(axis=0)) if n_views > 1 else np.empty(0, dtype=np.intp)
         n_bags, depends = (min(BAGS, len(varying)) if len(varying) > 1 else 0), len(varying) > 1
-        of_classifier = 0.0 if training.outliers is None else share_of(training.outliers.shape[0])
+        of_classifier, of_features = 0.0, self.classifier is not None
+        if training.outliers is not None:
+            of_classifier = share_of(training.outliers.shape[0], of_features=of_features)
         share = (1.0 - of_classifier) / (1 + n_views * (1 + (n_bags > 0)) + depends)
-        n_others = 1 + n_views * (1 + n_bags) + depends
+        n_others = 0 if of_features else 1 + n_views * (1 + n_bags) + depends
         if training.groups is None:
             some = partial(some_of, n_samples)
         else:
