@@ -277,8 +277,8 @@ class AutoSlabSVM(WithProgress, Detector):
         """Return the numbers of n rows that someone should label, shape (n,): strange ones of many kinds.
 
         They are drawn in proportion to how strange they are, the same ones whenever the rows are the same. The
-        strangest alone would be those that the model rejects in any case (docs/results/known-outliers.md). Give rows that
-        turn out as outliers to `fit` as known_outliers, and the others as known_positives.
+        strangest alone would be those that the model rejects in any case (docs/results/known-outliers.md). Give rows
+        that turn out as outliers to `fit` as known_outliers, and the others as known_positives.
 
         Parameters
         ----------
