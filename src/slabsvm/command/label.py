@@ -38,8 +38,8 @@ ANSWERS = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0
 def ask(*, model: Path, table: Path, output: Path, rows: int, **options: Any) -> None:
     """Write rows of TABLE that someone should label, by the MODEL, with an empty column, "outlier".
 
-    Those are drawn in proportion to how strange they are to the model, and of rows that are alike one. Write
-    yes or no into the column, and give the file to `slabsvm learn`.
+    Those are rows about which the model's members disagree, near the threshold or beyond it, and of rows that are alike
+    one. Write yes or no into the column, and give the file to `slabsvm learn`.
 
     \b
     slabsvm ask model.slab new.csv --rows 20 -o answers.csv

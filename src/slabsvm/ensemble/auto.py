@@ -274,11 +274,11 @@ class AutoSlabSVM(WithProgress, Detector):
         return self._surprising().strange_to(rows_in_memory(self, X), 1.0 - self.recall)
 
     def to_label(self, X: Any, n: int = 20) -> IndexArray:
-        """Return the numbers of n rows that someone should label, shape (n,): strange ones of many kinds.
+        """Return the numbers of n rows that someone should label, shape (n,), the one that is worth most first.
 
-        They are drawn in proportion to how strange they are, the same ones whenever the rows are the same. The
-        strangest alone would be those that the model rejects in any case (docs/results/known-outliers.md). Give rows
-        that turn out as outliers to `fit` as known_outliers, and the others as known_positives.
+        Several times as many of them are outliers as of random rows, and mostly easy ones: they teach no more than
+        random rows do, so label some of these as well (docs/results/known-outliers.md). Give rows that turn out as
+        outliers to `fit` as known_outliers, and the others as known_positives.
 
         Parameters
         ----------
@@ -295,7 +295,7 @@ class AutoSlabSVM(WithProgress, Detector):
         """
         if not isinstance(n, Integral) or n < 1:
             raise ValueError(f"n must be a whole number of rows from 1 on, got {n!r}.")
-        return worth_labelling(self._surprising(), rows_in_memory(self, X), n, self._seed())
+        return worth_labelling(self._surprising(), self.offset_, rows_in_memory(self, X), n)
 
     def _surprising(self) -> Combination:
         """Return the members, whose scores have p-values."""
