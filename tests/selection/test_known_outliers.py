@@ -225,6 +225,9 @@ def test_any_classifier_may_be_the_member(classifier, plain):
     assert (found.predict(NEW) == 1).mean() == pytest.approx(0.9, abs=0.04)
     np.testing.assert_allclose(found.explain(BAD[:9]).sum(axis=1), found.decision_function(BAD[:9]), atol=1e-9)
     assert repr(clone(found)) == repr(found)
+    # Of a user's own classifier nothing is known: it takes no left-out surprises.
+    assert found.members_[-1].n_features_in_ == 4
+    assert found.model_.combination.members[-1].weight == pytest.approx(0.35)
 
 
 def test_trees_score_as_scikit_learns_forest_does():
@@ -302,6 +305,14 @@ def test_a_file_is_refused_whose_trees_have_no_end(tmp_path, model):
     broken.members_[-1].trees_.left[5] = 0
     save(broken, tmp_path / "model.slab")
     with pytest.raises(ModelFileError, match="a node leads to one before it"):
+        load(tmp_path / "model.slab")
+
+
+def test_a_file_is_refused_whose_classifier_takes_what_nobody_says(tmp_path, model):
+    broken = clone(model).fit(X, known_outliers=Z)
+    broken.members_[-1].n_surprises = 3
+    save(broken, tmp_path / "model.slab")
+    with pytest.raises(ModelFileError, match="a member takes what another number of members say"):
         load(tmp_path / "model.slab")
 
 
