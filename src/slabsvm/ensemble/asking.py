@@ -1,8 +1,9 @@
 """Which of some new rows a person should label, so that the answers teach a model the most.
 
 A label is worth most where members disagree, and no less beyond the threshold than near it: most outliers are found
-there. One of twenty copies says what all twenty do: a row that is near to a chosen one is worth less. Of five other
-rules none found labels that were clearly better (docs/results/known-outliers.md).
+there. One of twenty copies says what all twenty do: a row that is near to a chosen one is worth less. The outliers that
+are found so are the easy ones: as many at random teach more. Of six other rules none found labels that were clearly
+better (docs/results/known-outliers.md).
 """
 
 from __future__ import annotations

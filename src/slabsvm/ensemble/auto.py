@@ -24,7 +24,7 @@ from slabsvm.ensemble.asking import worth_labelling
 from slabsvm.ensemble.combination import Combination, CombinedModel, Member, standardised, viewed
 from slabsvm.ensemble.dependence import DependenceDetector
 from slabsvm.ensemble.held_out import FOLDS, few_rows, scores_by_folds, thinned
-from slabsvm.ensemble.known import SHARE, OutlierClassifier, joined, labelled
+from slabsvm.ensemble.known import OutlierClassifier, joined, labelled, share_of, with_surprises
 from slabsvm.ensemble.members import Role, left_out_scores, some_groups, some_of
 from slabsvm.ensemble.neighbours import NeighboursDetector
 from slabsvm.ensemble.normal_scores import NormalScores
@@ -97,8 +97,10 @@ class AutoSlabSVM(WithProgress, Detector):
         for each feature), folds leave groups out, and 2,000 rows are learned, a share of each group.
     classifier : classifier of scikit-learn, default=None
         It separates known outliers from positives, if `fit` gets known outliers. It needs decision_function or
-        predict_proba. It learns normal scores (sparse rows as they are). Both classes have the same total weight if its
-        fit takes sample_weight. None is 50 extra trees with leaves of two rows or more.
+        predict_proba. It learns normal scores (sparse rows as they are) and has .35 of the sum. Both classes have the
+        same total weight if its fit takes sample_weight. None is 50 extra trees of these features and 50 that also see
+        what the other members say of a row, with leaves of two rows or more. They have k / (2k + 1) of the sum for k
+        known outliers.
     random_state : int, RandomState or None, default=0
         The seed that draws rows, thirds of the features, and targets of dependences.
     n_jobs : int or None, default=None
@@ -275,7 +277,9 @@ class AutoSlabSVM(WithProgress, Detector):
     def to_label(self, X: Any, n: int = 20) -> IndexArray:
         """Return the numbers of n rows that someone should label, shape (n,), the most useful first.
 
-        Then pass the outliers among them to `fit` as known_outliers, and the others as known_positives.
+        Several times as many of them are outliers as of random rows. Most of these are easy ones, which teach no more
+        than random rows do, so label some random rows as well (docs/results/known-outliers.md). Then pass the outliers
+        to `fit` as known_outliers, and the others as known_positives.
 
         Parameters
         ----------
@@ -486,15 +490,23 @@ class AutoSlabSVM(WithProgress, Detector):
         rows = [viewed(view, training.samples if training.groups is None else training.X) for view in views]
         masses = training.counted[1]
         roles = list(self._roles(training, len(views)))
-        members, total = [], np.zeros(len(masses))
+        members, total, said = list[Member](), np.zeros(len(masses)), list[FloatArray]()
         for role in roles:
+            given = rows[role.view]
             outliers = None if training.outliers is None else viewed(views[role.view], training.outliers)
-            scores = left_out_scores(role, rows[role.view], training, outliers)
+            if getattr(role.detector, "n_surprises", 0):
+                # What the other members say of each positive without itself, and of the outliers.
+                others = np.column_stack(said)
+                others = others if training.groups is None else others[np.maximum(training.groups.of_rows, 0)]
+                given = with_surprises(given, others)
+                outliers = with_surprises(outliers, Combination(views, members).by_member(training.outliers))
+            scores = left_out_scores(role, given, training, outliers)
             # Distances are in the unit of a view, in which a feature's deviation is 1 or, of its ranks, nearly so.
             unit = 1.0 if isinstance(role.detector, NeighboursDetector) else 0.0
             surprise = Surprise.of(scores, masses, training.n_counted, unit=unit)
             members.append(Member(role.detector, role.view, role.columns, role.weight, surprise))
-            total -= role.weight * surprise.of_learned(scores)
+            said.append(-surprise.of_learned(scores))
+            total += role.weight * said[-1]
             if fitted is not None:
                 fitted(len(members), len(roles))
         return Combination(views, members), total
@@ -506,8 +518,11 @@ class AutoSlabSVM(WithProgress, Detector):
         # Sparse rows have members of all features alone; a feature that is constant tells them nothing.
         varying = np.flatnonzero((samples != samples[0]).any(axis=0)) if n_views > 1 else np.empty(0, dtype=np.intp)
         n_bags, depends = (min(BAGS, len(varying)) if len(varying) > 1 else 0), len(varying) > 1
-        of_classifier = 0.0 if training.outliers is None else SHARE
+        of_classifier, of_features = 0.0, self.classifier is not None
+        if training.outliers is not None:
+            of_classifier = share_of(training.outliers.shape[0], of_features=of_features)
         share = (1.0 - of_classifier) / (1 + n_views * (1 + (n_bags > 0)) + depends)
+        n_others = 0 if of_features else 1 + n_views * (1 + n_bags) + depends
         if training.groups is None:
             some = partial(some_of, n_samples)
         else:
@@ -528,7 +543,8 @@ class AutoSlabSVM(WithProgress, Detector):
             dependence = DependenceDetector(max_samples=DEPENDENCE_ROWS, random_state=int(generator.integers(2**31)))
             yield Role(dependence, n_views - 1, None, share, some(len(training.weights)))
         if training.outliers is not None:
-            classifier = OutlierClassifier(classifier=self.classifier, random_state=int(generator.integers(2**31)))
+            seed = int(generator.integers(2**31))
+            classifier = OutlierClassifier(classifier=self.classifier, random_state=seed, n_surprises=n_others)
             yield Role(classifier, n_views - 1, None, of_classifier, some(SOME_ROWS))
 
     def _seed(self) -> int:

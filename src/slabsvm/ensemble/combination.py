@@ -22,7 +22,7 @@ from slabsvm.detectors.one_class_svm import OneClassSVM
 from slabsvm.detectors.slab import OneClassSlabSVM
 from slabsvm.detectors.support_vectors import SupportVectorDetector
 from slabsvm.ensemble.dependence import DependenceDetector
-from slabsvm.ensemble.known import OutlierClassifier
+from slabsvm.ensemble.known import OutlierClassifier, with_surprises
 from slabsvm.ensemble.neighbours import NeighboursDetector
 from slabsvm.ensemble.normal_scores import NormalScores
 from slabsvm.ensemble.surprise import Surprise
@@ -94,6 +94,15 @@ class Member:
         """Return whether it is a support vector machine of all features of a view."""
         return self.view == view and isinstance(self.detector, SupportVectorDetector)
 
+    @property
+    def n_surprises(self) -> int:
+        """How many members before it say something that it takes: all of them, or none."""
+        return int(getattr(self.detector, "n_surprises", 0))
+
+    def given(self, rows: Any, scores: list[FloatArray]) -> Any:
+        """Return a view's rows, with what members before it say of them where it takes that."""
+        return with_surprises(rows, np.column_stack(scores)) if self.n_surprises else rows
+
     def taken(self, rows: Any) -> Any:
         """Return the features of a view's rows that the detector takes."""
         return rows if self.columns is None else np.take(rows, self.columns, axis=1)
@@ -124,6 +133,7 @@ class Combination:
     views : list of None, StandardScaler or NormalScores
         What makes a view of rows; None leaves them as they are.
     members : list of Member
+        A classifier may take what the members before it say of a row, besides a view.
     """
 
     views: Annotated[list[Annotated[Any, FittedEstimator(VIEWS)] | None], Many(least=1)]
@@ -142,13 +152,19 @@ class Combination:
     def __call__(self, X: Any) -> FloatArray:
         """Return the scores; rows that are not finite are refused."""
         refuse_what_is_not_finite(X)
-        rows = [viewed(view, X) for view in self.views]
-        return np.asarray(sum(member.weight * member.score(rows[member.view]) for member in self.members))
+        scores = self._scores([viewed(view, X) for view in self.views])
+        return np.asarray(sum(member.weight * score for member, score in zip(self.members, scores, strict=True)))
 
     def by_member(self, X: Any) -> FloatArray:
         """Return each member's score of rows, (n, n_members)."""
-        rows = [viewed(view, X) for view in self.views]
-        return np.column_stack([member.score(rows[member.view]) for member in self.members])
+        return np.column_stack(self._scores([viewed(view, X) for view in self.views]))
+
+    def _scores(self, rows: list[Any]) -> list[FloatArray]:
+        """Return each member's score, (n,), for the views of rows."""
+        scores: list[FloatArray] = []
+        for member in self.members:
+            scores.append(member.score(member.given(rows[member.view], scores)))
+        return scores
 
     def strange_to(self, X: Any, alpha: float) -> list[list[str]]:
         """Return for each row the kinds of members that give it a p-value of at most alpha."""
@@ -161,9 +177,12 @@ class Combination:
     def explanation(self, X: Any) -> Explanation:
         """Return what each feature adds to the scores; a view takes each feature by itself."""
         rows = [viewed(view, X) for view in self.views]
+        scores, found = self._scores(rows), list[Explanation]()
+        for number, member in enumerate(self.members):
+            one = member.explanation(member.given(rows[member.view], scores[:number]))
+            found.append(_by_feature(one, found) if member.n_surprises else one)
         return reduce(
-            Explanation.plus,
-            (member.explanation(rows[member.view]).times(member.weight) for member in self.members),
+            Explanation.plus, (one.times(member.weight) for one, member in zip(found, self.members, strict=True))
         )
 
     def expected(self, X: Any) -> FloatArray:
@@ -174,6 +193,22 @@ class Combination:
                 found = member.detector.expected(viewed(view, X))
                 return np.asarray(view.inverse_transform(found))
         return np.full(X.shape, np.nan)
+
+
+def _by_feature(found: Explanation, others: list[Explanation]) -> Explanation:
+    """Return the explanation of a member in terms of features, where it takes what others say of a row, too.
+
+    The share of what another says goes to the features that make the row strange to that one.
+    """
+    n_features = len(found.typical) - len(others)
+    typical, deviations = found.typical[:n_features].copy(), found.deviations[:, :n_features].copy()
+    for place, other in enumerate(others, n_features):
+        typical += found.typical[place] * other.typical
+        off = np.maximum(-other.deviations, 0.0)
+        total = off.sum(axis=1, keepdims=True)
+        blame = np.divide(off, total, out=np.tile(other.typical, (len(off), 1)), where=total > 0)
+        deviations += found.deviations[:, place, None] * blame
+    return Explanation(typical, found.reference, found.decisions, deviations)
 
 
 def _called(view: Any) -> str:

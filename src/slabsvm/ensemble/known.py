@@ -2,13 +2,20 @@
 
 The classifier learns all known outliers, and five times four fifths of the positives: what it says of the others is
 their left-out score, by which its own score becomes a surprise like that of any member. So positives alone decide what
-is usual, and the recall of new ones needs no further argument. In a sum of surprises the classifier can add to how
-strange a row is, and take from it no more than its own share: an outlier of a kind that nobody has labelled is still
-strange to the others. docs/results/known-outliers.md has the measurements.
+is usual, and the recall of new ones needs no further argument. Besides the features it takes what the other members say
+of a row, which of positives are left-out surprises: most known outliers are strange to some members, so that it learns
+to call rows outliers that are strange in the same way. An outlier of a kind that nobody has labelled is then seldom
+normal to it, and still strange to the others. Half of the trees see the features alone, and err in other rows.
+
+What a member says of a positive without itself is not quite what it says of a new row: two near rows are each other's
+neighbours. A classifier that reads single rows' surprises sees that (forests with leaves of one row accept .86 of new
+rows for .9), so that a user's own, of which nothing is known, takes the features alone.
+docs/results/known-outliers.md has the measurements.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Self
 
@@ -29,9 +36,10 @@ from slabsvm.runtime.sklearn_private import HasMethods
 
 # The positives are left out in so many parts.
 FOLDS = 5
-# The classifier's share of the sum. With more of it outliers of a kind that nobody has labelled would be lost.
-SHARE = 0.35
-# The default: what so many extra trees say, with leaves of two rows, that look at half of the features at a time.
+# The share of a classifier that takes the features alone.
+OF_FEATURES = 0.35
+# The default: what so many extra trees say of the features, and as many of these and the surprises, with leaves of two
+# rows, that look at half of them at a time.
 N_TREES = 50
 LEAST_LEAF = 2
 # Rows and trees are scored together until they are so many.
@@ -66,9 +74,9 @@ class Trees:
     roots: Annotated[IntArray, Places("trees", below="nodes")]
 
     @classmethod
-    def of(cls, forest: Any) -> Trees:
-        """Return what a fitted random forest or extra trees of scikit-learn have learned, of two classes."""
-        trees = [one.tree_ for one in forest.estimators_]
+    def of(cls, trees: Iterable[Any]) -> Trees:
+        """Return what fitted trees of scikit-learn have learned together, of two classes."""
+        trees = [one.tree_ for one in trees]
         firsts = np.cumsum([0, *(tree.node_count for tree in trees)])
         numbers = np.arange(firsts[-1])
 
@@ -76,14 +84,16 @@ class Trees:
             return np.concatenate([getattr(tree, name) for tree in trees])
 
         leaf, first = joined("children_left") < 0, np.repeat(firsts[:-1], np.diff(firsts))
+        # Of each class how much of it is in a node, or the mean of 0 and 1.
         values = joined("value")[:, 0, :]
+        shares = values[:, 1] / values.sum(axis=1) if values.shape[1] == 2 else values[:, 0]
         return cls(
             roots=firsts[:-1].astype(np.int64),
             features=np.where(leaf, 0, joined("feature")).astype(np.int64),
             thresholds=np.where(leaf, 0.0, joined("threshold")),
             left=np.where(leaf, numbers, joined("children_left") + first).astype(np.int64),
             right=np.where(leaf, numbers, joined("children_right") + first).astype(np.int64),
-            values=np.ascontiguousarray(values[:, 1] / values.sum(axis=1)),
+            values=np.ascontiguousarray(shares),
         )
 
     @property
@@ -114,9 +124,11 @@ class OutlierClassifier(OutlierMixin, BaseEstimator):
     Parameters
     ----------
     classifier : classifier, default=None
-        Any of scikit-learn's with decision_function or predict_proba. None: 50 extra trees.
+        Any of scikit-learn's with decision_function or predict_proba. None: 50 extra trees, and with surprises 50 more.
     random_state : int, default=0
         The seed of the default.
+    n_surprises : int, default=0
+        So many of the features, the last ones, are what other members say of a row (`with_surprises`).
 
     Attributes
     ----------
@@ -137,6 +149,7 @@ class OutlierClassifier(OutlierMixin, BaseEstimator):
 
     classifier: Any = None
     random_state: int = 0
+    n_surprises: int = 0
 
     trees_: Trees | None = field(init=False)
     classifier_: Any = field(init=False)
@@ -148,6 +161,7 @@ class OutlierClassifier(OutlierMixin, BaseEstimator):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "classifier": [HasMethods("fit"), None],
         "random_state": [int],
+        "n_surprises": [int],
     }
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -159,24 +173,32 @@ class OutlierClassifier(OutlierMixin, BaseEstimator):
         y : (n_samples,) array
         sample_weight : (n_samples,) array, default=None
         """
-        from sklearn.ensemble import ExtraTreesClassifier
-
-        trees = ExtraTreesClassifier(
-            N_TREES, min_samples_leaf=LEAST_LEAF, max_features=0.5, random_state=self.random_state
-        )
-        y, weights = np.asarray(y), np.ones(len(y)) if sample_weight is None else np.array(sample_weight)
-        for label in (-1, 1):
-            weights[y == label] *= 0.5 * len(y) / weights[y == label].sum()
-        fitted = clone(trees if self.classifier is None else self.classifier)
-        weighs = {"sample_weight": weights} if has_fit_parameter(fitted, "sample_weight") else {}
-        fitted.fit(_single(X), y, **weighs)
-        self.n_features_in_, self.offset_ = X.shape[1], 0.0
-        forest = type(fitted).__module__ == "sklearn.ensemble._forest"
-        self.trees_, self.classifier_ = (Trees.of(fitted), None) if forest else (None, fitted)
-        good = X[y == 1]
+        self._learn(X, y, sample_weight)
+        good = X[np.asarray(y) == 1]
         self.typical_ = np.zeros(X.shape[1]) if sp.issparse(X) else np.median(good, axis=0).astype(np.float64)
         self.usual_ = self._gained(good[:USUAL_ROWS]).mean(axis=0)
         self.reference_ = float(np.median(self.score_samples(good)))
+        return self
+
+    def _learn(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit but for what explanations need."""
+        y, weights = np.asarray(y), np.ones(len(y)) if sample_weight is None else np.array(sample_weight)
+        for label in (-1, 1):
+            weights[y == label] *= 0.5 * len(y) / weights[y == label].sum()
+        rows, self.trees_, self.classifier_ = _single(X), None, None
+        self.n_features_in_, self.offset_ = X.shape[1], 0.0
+        if self.classifier is None:
+            trees = _extra_trees(rows, y, weights, self.random_state)
+            if self.n_surprises:
+                trees += _extra_trees(rows[:, : -self.n_surprises], y, weights, self.random_state)
+            self.trees_ = Trees.of(trees)
+        else:
+            fitted = clone(self.classifier)
+            fitted.fit(rows, y, **({"sample_weight": weights} if has_fit_parameter(fitted, "sample_weight") else {}))
+            if type(fitted).__module__ == "sklearn.ensemble._forest":
+                self.trees_ = Trees.of(fitted.estimators_)
+            else:
+                self.classifier_ = fitted
         return self
 
     def score_samples(self, X: Any) -> FloatArray:
@@ -209,6 +231,24 @@ class OutlierClassifier(OutlierMixin, BaseEstimator):
         return found
 
 
+def share_of(n_known: int, *, of_features: bool) -> float:
+    """Return the classifier's share of the sum, of a number of distinct known outliers: a third of one, a half of many.
+
+    With more of it outliers of a kind that nobody has labelled would be lost, and one outlier says little of others.
+    of_features says that it takes no surprises, so that to it such outliers are as good as normal.
+    """
+    return OF_FEATURES if of_features else n_known / (2 * n_known + 1)
+
+
+def with_surprises(rows: Any, scores: FloatArray) -> Any:
+    """Return a view's rows, (n, d), with log(1 + s) of the surprises s = -score of other members, (n, n_members).
+
+    The logarithm keeps the usual ones apart, however far the largest is.
+    """
+    said = np.log1p(-scores)
+    return sp.csr_array(sp.hstack([rows, said])) if sp.issparse(rows) else np.hstack([rows, said])
+
+
 def left_out(
     detector: OutlierClassifier, rows: Any, outliers: Any, weights: FloatArray, groups: IndexArray | None
 ) -> FloatArray:
@@ -217,17 +257,17 @@ def left_out(
     Positives of the same group leave together.
     """
 
-    def learned(model: OutlierClassifier, some: Any) -> OutlierClassifier:
+    def learned(fit: Callable[..., OutlierClassifier], some: Any) -> OutlierClassifier:
         stack = sp.vstack if sp.issparse(rows) else np.concatenate
         X, n = stack([rows[some], outliers]), outliers.shape[0]
         y = np.repeat([1, -1], [X.shape[0] - n, n])
-        return model.fit(sp.csr_array(X) if sp.issparse(X) else X, y, np.append(weights[some], np.ones(n)))
+        return fit(sp.csr_array(X) if sp.issparse(X) else X, y, np.append(weights[some], np.ones(n)))
 
     scores, fold = np.empty(rows.shape[0]), (np.arange(rows.shape[0]) if groups is None else groups) % FOLDS
     for number in np.unique(fold):
         out = fold == number
-        scores[out] = learned(clone(detector), np.flatnonzero(~out)).score_samples(rows[out])
-    learned(detector, slice(None))
+        scores[out] = learned(clone(detector)._learn, np.flatnonzero(~out)).score_samples(rows[out])
+    learned(detector.fit, slice(None))
     detector.reference_ = float(np.median(scores))
     return scores
 
@@ -260,6 +300,25 @@ def joined(training: Training, positives: Any) -> Training:
     names = None if training.names is None else np.append(training.names, count + np.arange(n))
     groups = None if names is None else groups_of(names, distinct, weights)
     return replace(training, X=X, weights=weights, distinct=distinct, groups=groups, judges=training)
+
+
+def _extra_trees(rows: Any, y: Any, weights: FloatArray, seed: int) -> list[Any]:
+    """Return fitted trees, of (n, d) float32, as ExtraTreesClassifier makes them, in half of its time.
+
+    Squared errors of 0 and 1 are half of Gini's impurity, so that a regression has the same trees.
+    """
+    from sklearn import config_context
+    from sklearn.tree import ExtraTreeRegressor
+
+    rows = sp.csc_array(rows) if sp.issparse(rows) else np.ascontiguousarray(rows)
+    is_positive = (y == 1).astype(np.float64)[:, None]
+    with config_context(skip_parameter_validation=True, assume_finite=True):
+        return [
+            ExtraTreeRegressor(min_samples_leaf=LEAST_LEAF, max_features=0.5, random_state=int(one)).fit(
+                rows, is_positive, sample_weight=weights, check_input=False
+            )
+            for one in np.random.default_rng(seed).integers(2**31 - 1, size=N_TREES)
+        ]
 
 
 def _said(classifier: Any, X: Any) -> FloatArray:

@@ -74,7 +74,8 @@ def _of_models(value: Any) -> Conditions:
             as_many = len(value.surprises) == len(regressions.targets)
             yield as_many, "it has another number of surprises than of targets"
         case Combination():
-            for member in value.members:
+            for number, member in enumerate(value.members):
+                yield member.n_surprises in (0, number), "a member takes what another number of members say"
                 yield member.view < len(value.views), "a member takes a view that there is not"
                 kernel = getattr(getattr(member.detector, "model_", None), "kernel", None)
                 yield kernel is None or isinstance(kernel, RBF), "its members have the RBF kernel"

@@ -161,12 +161,14 @@ def _(detector: AutoSlabSVM, rows: Tensor) -> Outputs:
         expansions = [model.expansion for model in models if isinstance(model.expansion, Expansion)]
         if expansions:
             share_samples(expansions, rows.graph)
-    parts = []
+    parts, said = [], list[Tensor]()
     for member in combination.members:
         view = views[member.view]
+        if member.n_surprises:
+            view = rows.graph.node("Concat", view, *(log1p(-part).column for part in said), axis=1)
         found = answer(member.detector, view if member.columns is None else op.take(view, member.columns, axis=1))
-        part = found.decision if member.surprise is None else -surprise(member.surprise, found.score)
-        parts.append(part * member.weight)
+        said.append(found.decision if member.surprise is None else -surprise(member.surprise, found.score))
+        parts.append(said[-1] * member.weight)
     score = op.total(parts)
     return _of_valid(rows, Outputs(score, score - detector.offset_))
 
