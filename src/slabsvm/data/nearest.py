@@ -17,7 +17,7 @@ BOX_FEATURES = 12
 # multiple of EIGHT, which the widest registers hold.
 LEAST_BOX, EIGHT = 32, 8
 # Products of so many rows stay in the cache until the nearest are chosen.
-ROWS_AT_ONCE = 64
+ROWS_AT_ONCE = 256
 # Distances of CSR rows that are held at once, in bytes.
 BLOCK_BYTES = 2**24
 # Features are taken to be no larger, so that squared distances are finite.
