@@ -10,9 +10,9 @@ pytestmark = pytest.mark.numeric
 
 
 def clusters(generator, n, d):
-    """Rows a thousandth from each other, of which float32 sees nothing beside the distances of their centres."""
+    """Rows so near to each other, beside the distances of their centres, as float32 can hardly tell apart."""
     centres = 1e3 * np.random.default_rng(9).normal(size=(7, d))
-    return centres[generator.integers(0, 7, n)] + generator.normal(scale=1e-6, size=(n, d))
+    return centres[generator.integers(0, 7, n)] + generator.normal(scale=1e-3, size=(n, d))
 
 
 def heavy(generator, n, d):
@@ -57,7 +57,7 @@ def all_squares(samples, rows):
 def test_nearest_samples_are_those_of_all_differences(layout, d):
     generator = np.random.default_rng(0)
     samples = LAYOUTS[layout](generator, 300, d)
-    rows = np.vstack([samples[:20], LAYOUTS[layout](generator, 40, d)])
+    rows = np.vstack([samples[:20], LAYOUTS[layout](generator, 40, d), 200 * LAYOUTS[layout](generator, 20, d)])
     squares, near = found(samples, rows)
     every = all_squares(samples, rows)
     np.testing.assert_allclose(squares, np.sort(every, axis=1)[:, :5], rtol=1e-13)
