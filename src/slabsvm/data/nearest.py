@@ -95,9 +95,9 @@ class _Products:
         about = samples - self.centre
         with np.errstate(over="ignore", under="ignore"):
             radius = float(np.sqrt(np.einsum("ij,ij->i", about, about).max()))
-        self.radius = radius if RADIUS[0] < radius < RADIUS[1] else None
+        self.radius = radius if RADIUS[0] < radius < RADIUS[1] else 0.0
         self.boxes: _Boxes | None = None
-        if self.radius is not None:
+        if self.radius:
             about /= self.radius
             n = -(-len(samples) // LANES) * LANES
             self.columns = np.zeros((samples.shape[1], n), dtype=np.float32)
@@ -110,7 +110,7 @@ class _Products:
 
     def search(self, rows: Any, own: IndexArray, labels: IndexArray, squares: FloatArray, near: IndexArray) -> None:
         rows = np.ascontiguousarray(np.clip(rows, -FARTHEST, FARTHEST))
-        if self.radius is None:
+        if not self.radius:
             self._farther().search(rows, own, labels, squares, near)
             return
         for some in pieces(len(rows), 1, ROWS_AT_ONCE):
