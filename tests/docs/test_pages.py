@@ -23,7 +23,7 @@ from slabsvm.command.group import slabsvm
 pytestmark = pytest.mark.numeric
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = ["../README", "index", "start", "which", "differences", "theory"]
+PAGES = ["../README", "index", "start", "how-it-works", "which", "questions", "differences", "theory"]
 PAGES += sorted(f"how-to/{path.stem}" for path in (DOCS / "how-to").glob("*.md"))
 READ = [*PAGES, "explore", *sorted(f"results/{path.stem}" for path in (DOCS / "results").glob("*.md"))]
 WIDTH = 88  # characters of code that a page shows on a wide screen, as examples/ruff.toml has it

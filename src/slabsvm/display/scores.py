@@ -23,8 +23,9 @@ BINS = (10, 50)
 # at most.
 MOST = (0.05, 0.95)
 REACH = 1.0
-# Where names stand: above the right end.
-ABOVE: dict[str, Any] = {"loc": "lower right", "bbox_to_anchor": (1.0, 1.0), "borderaxespad": 0.2}
+# Where names stand: two lines between the title and the picture.
+ABOVE: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "borderaxespad": 0.2}
+LINES_OF_NAMES = 38  # points
 
 
 @dataclass(frozen=True)
@@ -64,8 +65,11 @@ class Hill:
             axes.stairs(heights, edges, fill=True, color=colour, alpha=0.45, label=label)
             axes.stairs(heights, edges, color=colour, lw=1.2)
         axes.set_xlim(edges[0], edges[-1])
-        axes.set_title(self.title, loc="left", color=INK, fontsize=9 if small else 11)
-        axes.set_xlabel(self.unit, color=SOFT, fontsize=8 if small else 10)
+        pad = 6 if small else LINES_OF_NAMES
+        axes.set_title(self.title, loc="left", color=INK, fontsize=9 if small else 11, pad=pad)
+        beyond = not small and any((scores < edges[0]).any() for _, scores, _ in parts)
+        further = "; the first bar has all that are further out" if beyond else ""
+        axes.set_xlabel(self.unit + further, color=SOFT, fontsize=8 if small else 10)
         lighten(axes, labelsize=7 if small else 10)
         if small:
             axes.locator_params(axis="x", nbins=3)
