@@ -77,4 +77,4 @@ threshold.legend(loc="upper left")
 # Why a row is rejected: what each measurement adds to its decision.
 _, reasons = plt.subplots(figsize=(7, 3.2), layout="constrained")
 draw_explanation(model, malignant[:1], max_features=5, ax=reasons)
-reasons.set_title("5. Why the first malignant tumour is rejected")
+reasons.set_title("5. Why the first malignant tumour is rejected", loc="left")
