@@ -21,8 +21,8 @@ good, new, malignant = X[y == 1][:257], X[y == 1][257:], X[y == 0]
 
 def pane(title):
     """Return axes that look at the two measurements."""
-    _, axes = plt.subplots(figsize=(4.4, 4), layout="constrained")
-    axes.set(xlim=(40, 260), ylim=(-0.02, 0.35), xlabel=drawn[0], ylabel=drawn[1])
+    _, axes = plt.subplots(figsize=(3.7, 3.5), layout="constrained")
+    axes.set(xlim=(40, 260), ylim=(-0.02, 0.4), xlabel=drawn[0], ylabel=drawn[1])
     axes.set_title(title)
     return axes
 

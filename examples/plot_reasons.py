@@ -30,12 +30,12 @@ draw_explanation(model, malignant.iloc[[0]], max_features=6, ax=axes)
 # Many rows
 # ---------
 #
-# Each line is one of the 12 malignant tumours that are furthest out, each column a
-# feature; orange pushes out, blue holds in. Columns that are orange from top to bottom
-# are what the class differs in. Single dark cells are one patient's own.
-furthest = malignant.iloc[np.argsort(model.decision_function(malignant))[:12]]
+# Each line is one of the 12 least normal malignant tumours, each column a feature.
+# Orange pushes out, blue holds in. Columns that are orange from top to bottom are what
+# the class differs in. Single dark cells are one patient's own.
+least_normal = malignant.iloc[np.argsort(model.decision_function(malignant))[:12]]
 figure, axes = plt.subplots(figsize=(6.6, 5.2), layout="constrained")
-draw_explanations(model, furthest, max_features=8, ax=axes)
+draw_explanations(model, least_normal, max_features=8, ax=axes)
 
 # %%
 # Are these the reasons? The sums are exact: to rounding, a row's shares are its

@@ -8,7 +8,7 @@ second depends on the kernel.
 
 # %%
 # One plane lets the outlier in
-# ------------------------------
+# -----------------------------
 #
 # Two pumps share a load: when one gives more, the other gives less, and together they
 # give about 10 litres a second. On the day that both run at full speed, a pipe has

@@ -82,9 +82,9 @@ def calibration(found):
 
 
 def reasons(found):
-    decisions = found["model"].decision_function(found["furthest"])
+    decisions = found["model"].decision_function(found["least_normal"])
     assert (decisions < 0).all()
-    np.testing.assert_allclose(explain(found["model"], found["furthest"]).sum(axis=1), decisions, rtol=1e-9)
+    np.testing.assert_allclose(explain(found["model"], found["least_normal"]).sum(axis=1), decisions, rtol=1e-9)
     assert found["model"].predict(found["malignant"].iloc[[0]]) == -1
 
 
