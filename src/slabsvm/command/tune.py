@@ -208,7 +208,8 @@ def _page(table: str, seen: list[dict[str, Any]], said: list[str], criterion: st
         *([_picture(seen, measured, usual)] if measured in seen[0] else []),
         f"<h2>All {len(seen)} candidates</h2>",
         '<div class="wide" role="region" aria-label="All candidates" tabindex="0">'
-        f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(f'<tr>{row}</tr>' for row in rows)}</tbody></table></div>",
+        f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(f'<tr>{row}</tr>' for row in rows)}</tbody></table>",
+        "</div>",
     ]
 
 
