@@ -218,7 +218,7 @@ def _picture(seen: list[dict[str, Any]], measured: str, usual: float) -> str:
     nu = next(name for name in seen[0] if name.startswith("nu"))
     logs = [log10(one["gamma"]) for one in seen]
     values = [one[measured] for one in seen]
-    low, high = min(values), max(values)
+    low, high = float(min(values)), float(max(values))
     room = 0.08 * (high - low or abs(high) or 1.0)
 
     def across(gamma: float) -> float:
