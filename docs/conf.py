@@ -72,7 +72,7 @@ MOVED = {
 html_sidebars = {"*": []}  # pages of their own have none beside them
 html_theme_options = {
     "collapse_navigation": True,
-    "header_links_before_dropdown": 7,
+    "header_links_before_dropdown": 8,
     "navbar_persistent": ["search-button"],
     "navigation_with_keys": False,
     "show_prev_next": True,

@@ -24,7 +24,7 @@ from slabsvm.command.group import slabsvm
 pytestmark = pytest.mark.numeric
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = ["../README", "index", "start", "which", "differences", "theory"]
+PAGES = ["../README", "index", "start", "how-it-works", "which", "questions", "differences", "theory"]
 PAGES += sorted(f"how-to/{path.stem}" for path in (DOCS / "how-to").glob("*.md"))
 MADE = {"gallery", "generated"}  # by Sphinx
 READ = [path.relative_to(DOCS).with_suffix("") for path in sorted(DOCS.rglob("*.md")) if not MADE & {*path.parts}]

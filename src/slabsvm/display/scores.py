@@ -25,6 +25,9 @@ BINS = (10, 50)
 # at most.
 MOST = (0.05, 0.95)
 REACH = 1.0
+# Where names stand: two lines between the title and the picture.
+ABOVE: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "borderaxespad": 0.2}
+LINES_OF_NAMES = 38  # points
 
 
 @dataclass(frozen=True)
@@ -64,14 +67,16 @@ class Hill:
             axes.stairs(heights, edges, fill=True, color=colour, alpha=0.45, label=label)
             axes.stairs(heights, edges, color=colour, lw=1.2)
         axes.set_xlim(edges[0], edges[-1])
-        axes.set_title(self.title, loc="left", color=INK, fontsize=9 if small else 11)
-        lighten(axes, 7 if small else 10, x=self.unit, y="" if small else "% of rows")
+        pad = 6 if small else LINES_OF_NAMES
+        axes.set_title(self.title, loc="left", color=INK, fontsize=9 if small else 11, pad=pad)
+        beyond = not small and any((scores < edges[0]).any() for _, scores, _ in parts)
+        further = "; the first bar has all that are further out" if beyond else ""
+        lighten(axes, 7 if small else 10, x=self.unit + further, y="" if small else "% of rows")
         axes.xaxis.label.set_fontsize(8 if small else 10)
         if small:
             axes.locator_params(axis="x", nbins=3)
         else:
-            # Above the right end.
-            legend(axes, loc="lower right", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.2)
+            legend(axes, **ABOVE)
 
 
 def draw_scores(model: Any, X: Any = None, *, figure: Any = None) -> Any:

@@ -34,7 +34,7 @@ MOST_UNSEEN = 0.5
 MOST_LEVELS = 1000
 # Names of columns whose whole numbers, all different, name the rows.
 NAMES_OF_IDENTIFIERS = re.compile(
-    r"(?:^|[^A-Za-z])(?i:id|nr|no|key|index|serial|uuid|guid)$|[a-z](?:ID|Id|Nr|No)$",
+    r"(?:(?:^|[^A-Za-z])(?i:id|nr|no|key|index|serial|uuid|guid)|[a-z](?:ID|Id|Nr|No))\.?\s*$",
 )
 # Identifiers have no more words.
 MOST_WORDS = 2
