@@ -12,7 +12,7 @@ import click
 
 from slabsvm.command.fit import GoodRows, carried_out, detector_of, expected_recall, recall_said, rejected_by
 from slabsvm.command.options import FILE, column_options, reading_options, recall_option, table_argument
-from slabsvm.command.terminal import STATUSES, distinct_files, named, plain_errors, steps, writable
+from slabsvm.command.terminal import STATUSES, named, plain_errors, steps
 
 # gamma, as multiples of one over the number of coordinates that vary.
 MULTIPLES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
@@ -107,9 +107,9 @@ def tune(
             said.append(f"Wrote {named(html)}.")
         return model, facts, [f"Tried {len(seen)} candidates, the best first:", *_shown(seen), *said]
 
-    with plain_errors():
-        distinct_files(table=table, output=output, report=html)
-        writable(html)
+    with plain_errors("report", table=table, output=output, report=html):
+        # Files are refused before the search.
+        pass
     carried_out(table, output, options, learn, as_json=as_json)
 
 
