@@ -44,7 +44,7 @@
     if (least >= nominal - LOST_RECALL) return "";
     const repeats =
       repeating > least + LOST_RECALL
-        ? ` (${percent(repeating)} if they repeat training rows as often as these do each other)`
+        ? ` (${percent(repeating)} if they repeat training rows as often as these repeat each other)`
         : "";
     return (
       `${percent(1 - least)} of the training samples are support vectors. With offsets='training' expect as few as ` +
@@ -57,10 +57,10 @@
   function liftedOut(learned, unseen, nominal, remedy) {
     if (learned >= nominal - LOST_RECALL) return "";
     return (
-      `Of the training rows, and of rows that repeat one, the model accepts ${percent(learned)}: each raised its own ` +
-      "score, here beyond the upper plane, whose place is for rows that were never seen. Of these expect " +
-      `${percent(unseen)} to be accepted. Use ${remedy}, or epsilon=0, which has no upper plane; loo_decisions_ ` +
-      "says which training rows are outliers."
+      `The model accepts ${percent(learned)} of the training rows, and of rows that repeat them. Learning a row ` +
+      "raises its score, here beyond the upper plane, which is set for unseen rows. Expect " +
+      `${percent(unseen)} of unseen rows to be accepted. Use ${remedy}, or epsilon=0, which has no upper plane. ` +
+      "loo_decisions_ says which training rows are outliers."
     );
   }
 
@@ -78,30 +78,29 @@
     while (lost(least)) least += 1;
     const [expected, error] = foretold(nominal, m);
     return (
-      `${m} distinct samples are few to put a threshold by: where ${percent(nominal)} of new positives are to be ` +
-      `accepted, expect ${percent(expected)}, with a standard error of ${percent(error)}. Give ${least} or more.`
+      `${m} distinct samples are few to set a threshold: ${percent(nominal)} of new positives are to be accepted, ` +
+      `but expect ${percent(expected)}, with a standard error of ${percent(error)}. Give ${least} or more.`
     );
   }
 
   /** Where a threshold is kept above the limit, which this share of samples scores when alone. */
   const unreached = (alone, expected, nominal, remedy) =>
-    `${percent(alone)} of the training samples score, without themselves, what a row infinitely far away scores: the ` +
-    "kernel lets no other sample reach them. Such rows are never accepted, so that the threshold lies above them, and " +
-    `${percent(expected)} of new positives are expected to be accepted, where nu asks for ${percent(nominal)}. Use ` +
+    `${percent(alone)} of the training samples are out of the kernel's reach of all others: their leave-one-out ` +
+    "score is that of a row infinitely far away. Such rows are never accepted. Expect " +
+    `${percent(expected)} of new positives to be accepted, where nu asks for ${percent(nominal)}. Use ` +
     `${remedy}, or scale the features, for example with StandardScaler.`;
 
   /** Where the row whose kernel values are all 0 is accepted. */
   const unlikeAll = (alone) =>
-    "A row whose kernel values with all training samples are 0 is accepted, and with a kernel that falls off with " +
-    `distance that is every row far away: ${percent(alone)} of the training samples score no more without themselves. ` +
-    "Use a kernel that falls off more slowly, more samples, or kernel='rbf', which keeps such rows outside.";
+    "A row whose kernel values with all training samples are 0 is accepted. If the kernel falls off with distance, " +
+    `every row far away is such a row. ${percent(alone)} of the training samples score no more than it by ` +
+    "leave-one-out. Use a kernel that falls off more slowly, more samples, or kernel='rbf', which keeps such rows outside.";
 
   /** Where rows larger than all samples in every feature are accepted. */
   const beyondAll = (far, kernel) =>
-    "Rows that exceed the training rows in every feature, however far, score " +
-    `${Number.isFinite(far) ? general(far, 4) : far > 0 ? "inf" : "-inf"} in the limit, which is accepted ` +
-    `(kernel='${kernel}'). Use kernel='rbf' or SVDD, which reject rows far away, or scale each row to the same sum, ` +
-    "as of histograms, so that none is.";
+    "Rows that exceed the training rows in every feature are accepted, however far away: in the limit they score " +
+    `${Number.isFinite(far) ? general(far, 4) : far > 0 ? "inf" : "-inf"} (kernel='${kernel}'). Use kernel='rbf' or ` +
+    "SVDD, which reject rows far away. Or scale each row to the same sum, as in histograms.";
 
   /** Whether rows of these squared lengths are equally long. */
   const ofOneLength = (lengths) => {
@@ -123,23 +122,22 @@
     if (share * nominal <= LOST_RECALL && 1 - share > LOST_REJECTIONS) return "";
     const recall = sum((i) => Number(weights[i] > 1 && accepted[i])) / repeated;
     const found =
-      `${percent(share)} of the training samples are rows that repeat, and of these the model accepts ` +
-      `${percent(recall)}, where its parameters ask for ${percent(nominal)}: `;
+      `${percent(share)} of the training samples repeat others. The model accepts ${percent(recall)} of these, ` +
+      `where its parameters ask for ${percent(nominal)}: `;
     if (share * (nominal - recall) > LOST_RECALL) {
       return (
-        `${found}leave-one-out scores put thresholds for rows that were never seen. Use offsets='training' if new ` +
-        "rows will repeat training rows as these do (few discrete values); if rows were only given more than once, " +
-        "give each once."
+        `${found}leave-one-out scores set thresholds for unseen rows. Use offsets='training' if new rows will repeat ` +
+        "training rows in the same way (few discrete values). If rows were only given more than once, give each once."
       );
     }
     const expected = share * recall + sum((i) => Number(weights[i] === 1 && leftOut[i])) / all;
     if (1 - expected < LOST_REJECTIONS * (1 - nominal) && all * (1 - nominal) >= TELLING) {
       return (
-        `${found}they score higher than rows that were left out, or tie on the threshold, which counts as inside. If ` +
-        `new rows will repeat training rows as these do, expect ${percent(expected, 1)} of new positives to be ` +
-        "accepted, and novel rows that repeat these too. Hold rows out at random, and put the threshold by them: " +
-        "ConformalDetector(model, method='prefit') does. Rows that score alike are accepted or rejected together, " +
-        "there too: where values are few, ask for more to be rejected."
+        `${found}they score higher than rows that were left out, or lie on the threshold, which counts as inside. If ` +
+        `new rows will repeat training rows in the same way, expect ${percent(expected, 1)} of new positives to be ` +
+        "accepted, and outliers that repeat these too. Set the threshold from rows held out at random: " +
+        "ConformalDetector(model, method='prefit'). Rows with equal scores are accepted or rejected together, there " +
+        "too. With few distinct values, ask for more to be rejected."
       );
     }
     return "";
