@@ -280,7 +280,7 @@ class TestCells:
             detector = METHODS[method](kernel=kernel, offsets="leave-one-out", **gamma, **dict(cell.parameters))
             detector.fit(X[train].astype(np.float64))
         # Coordinates do not know what lies beyond all training rows in the features.
-        said = [re.sub(rf"^{BEYOND}.*? so that none is\.\s*", "", str(w.message)) for w in told]
+        said = [re.sub(rf"^{BEYOND}.*? as in histograms\.\s*", "", str(w.message)) for w in told]
         on_features = [words for text in said if (words := first_words(text))]
         assert [first_words(record["told"])] == (on_features or [""])
         if method != "KPCA":
