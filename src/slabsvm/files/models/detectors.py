@@ -267,10 +267,6 @@ HOLDS |= {
             ),
             "a member takes another number of features",
         ),
-        (
-            lambda all_: all(member.n_surprises in (0, number) for number, member in enumerate(all_.members)),
-            "a member takes what another number of members say",
-        ),
     ),
 }
 
