@@ -30,8 +30,7 @@ from harness import Benchmark, Case, Options, Record, Table, tables
 from slabsvm import OneClassSlabSVM
 from slabsvm.monitoring.betting import EDGES, Bag, Betting
 from slabsvm.monitoring.course import Tally, rates
-from slabsvm.monitoring.monitor import PLACING, edges_of
-from slabsvm.monitoring.scoring import own_scores
+from slabsvm.monitoring.monitor import PLACING, edges_of, own_scores
 
 N_STREAMS, N_CHANGED, N_ROWS, N_LEARNED, N_FEATURES, CHANGE = 1000, 300, 10_000, 200, 5, 2000
 ALPHAS = (0.05, 0.01)
@@ -68,8 +67,8 @@ def detectors(n_streams: int) -> Iterator[tuple[OneClassSlabSVM, np.ndarray, np.
 
 def ranked(reference: np.ndarray, scores: np.ndarray, seed: int) -> np.ndarray:
     """Return p-values and 1 less them, (2, n_rows)."""
-    p, _ = Bag.of(reference, None, seed).ranked(scores)
-    return np.stack([p.below, p.above])
+    below, above, _ = Bag.of(reference, None, seed).ranked(scores)
+    return np.stack([below, above])
 
 
 def against_fixed(reference: np.ndarray, scores: np.ndarray, seed: int) -> np.ndarray:

@@ -39,7 +39,7 @@ from harness import Benchmark, Case, Document, Options, Record, means, table
 from samples import DATA, has_letter, letters
 from slabsvm import ConformalDetector, OneClassSlabSVM, OneClassSVM, OpenSetClassifier, metrics
 from slabsvm.conformal.p_values import conformal_p_values
-from slabsvm.openset.joint import confidences
+from slabsvm.openset.naming import confidences
 
 ALPHAS = (0.01, 0.05, 0.1, 0.2)
 N_SPLITS, N_TRAINING, N_NEW = 200, 199, 50

@@ -116,7 +116,7 @@ def parts(model: Path, table: Path) -> dict[str, float]:
         answers = scorer.answers(piece)
         begin = time.process_time()
         lines.write(
-            lines.names(range(len(piece))),
+            range(len(piece)),
             answers.decision.tolist(),
             np.where(answers.accepted, "true", "false").tolist(),
             answers.score.tolist(),

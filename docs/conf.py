@@ -66,11 +66,13 @@ MOVED = {
     "developers/open-set": "results/open-set",
     "developers/reproduction": "results/reproduction",
     "results/monitoring": "results/drift",
+    "how-to/same-world": "how-to/drift",
+    "how-to/strangers-among-the-rows": "how-to/contaminated-data",
 }
 html_sidebars = {"*": []}  # pages of their own have none beside them
 html_theme_options = {
     "collapse_navigation": True,
-    "header_links_before_dropdown": 7,
+    "header_links_before_dropdown": 8,
     "navbar_persistent": ["search-button"],
     "navigation_with_keys": False,
     "show_prev_next": True,

@@ -23,7 +23,7 @@ from slabsvm.display import CalibrationDisplay
 from slabsvm.display.palette import INK, KNOWN, LINE, NOVEL
 
 X, y = load_digits(return_X_y=True)
-normal, strangers = X[y < 5] / 16, X[y >= 5] / 16
+normal, outliers = X[y < 5] / 16, X[y >= 5] / 16
 learned, new = train_test_split(normal, test_size=300, random_state=0)
 calibrated = ConformalDetector(OneClassSVM()).fit(learned)
 
@@ -47,7 +47,7 @@ axes.set_title("Recall of new digits 0 to 4: promised, measured")
 # A batch holds 250 normal digits and 50 of 5 to 9. Of the findings that ``novelties``
 # names at most one in ten is false, on average: it names all rows up to the last
 # p-value below the line (Benjamini and Hochberg's).
-batch = np.vstack([new[:250], strangers[:50]])
+batch = np.vstack([new[:250], outliers[:50]])
 strange = np.arange(len(batch)) >= 250
 p_values, named = calibrated.p_values(batch), calibrated.novelties(batch, fdr=0.1)
 

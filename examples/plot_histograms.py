@@ -45,7 +45,7 @@ for i, j in np.array(corners)[model.predict(X) == 1]:
 pale = 215 + 40 * photograph.mean(axis=2, keepdims=True) / 255
 greyed = np.where(kept[:, :, None], photograph, pale).astype(np.uint8)
 
-figure, (learned, found) = plt.subplots(1, 2, figsize=(9, 3.4), layout="compressed")
+figure, (learned, found) = plt.subplots(1, 2, figsize=(6.6, 2.6), layout="compressed")
 learned.imshow(photograph)
 learned.add_patch(plt.Rectangle((224, 136), 160, 160, fill=False, color="white", lw=2))
 learned.set_title(f"Learned: {framed.sum()} patches in the frame")
@@ -63,5 +63,6 @@ for axes in (learned, found):
 # are is shaded.
 bins = [f"{low * 32}-{low * 32 + 31}" for low in range(BINS)]
 names = [f"{colour} {values}" for colour in ("red", "green", "blue") for values in bins]
-functions = plt.figure(figsize=(9, 4.4), layout="constrained")
-draw_functions(model, X[framed], feature_names=names, max_features=8, figure=functions)
+functions = plt.figure(figsize=(6.6, 2.9), layout="constrained")
+draw_functions(model, X[framed], feature_names=names, max_features=4, figure=functions)
+functions.supxlabel("share of the bin in a patch", fontsize=10)

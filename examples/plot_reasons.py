@@ -23,19 +23,19 @@ X, y = load_breast_cancer(return_X_y=True, as_frame=True)
 benign, malignant = X[y == 1], X[y == 0]
 model = make_pipeline(StandardScaler(), OneClassSlabSVM(nu_lower=0.05)).fit(benign)
 
-figure, axes = plt.subplots(figsize=(8, 4.6), layout="constrained")
-draw_explanation(model, malignant.iloc[[0]], max_features=10, ax=axes)
+figure, axes = plt.subplots(figsize=(6.6, 3.2), layout="constrained")
+draw_explanation(model, malignant.iloc[[0]], max_features=6, ax=axes)
 
 # %%
 # Many rows
 # ---------
 #
-# Each line is one of the 24 strangest malignant tumours, each column a feature; orange
-# pushes out, blue holds in. Columns that are orange from top to bottom are what the
-# class differs in. Single dark cells are one patient's own.
-strangest = malignant.iloc[np.argsort(model.decision_function(malignant))[:24]]
-figure, axes = plt.subplots(figsize=(9, 7.6), layout="constrained")
-draw_explanations(model, strangest, max_features=15, ax=axes)
+# Each line is one of the 12 least normal malignant tumours, each column a feature.
+# Orange pushes out, blue holds in. Columns that are orange from top to bottom are what
+# the class differs in. Single dark cells are one patient's own.
+least_normal = malignant.iloc[np.argsort(model.decision_function(malignant))[:12]]
+figure, axes = plt.subplots(figsize=(6.6, 5.2), layout="constrained")
+draw_explanations(model, least_normal, max_features=8, ax=axes)
 
 # %%
 # Are these the reasons? The sums are exact: to rounding, a row's shares are its

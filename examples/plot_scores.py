@@ -23,7 +23,7 @@ slab = make_pipeline(
     OneClassSlabSVM(gamma="scale", nu_lower=0.1, nu_upper=0.01),
 ).fit(benign)
 
-figure, axes = plt.subplots(figsize=(8, 3.8), layout="constrained")
+figure, axes = plt.subplots(figsize=(6.6, 3.4), layout="constrained")
 display = ScoresDisplay.from_estimator(slab, malignant, ax=axes)
 
 # %%
@@ -37,7 +37,7 @@ display = ScoresDisplay.from_estimator(slab, malignant, ax=axes)
 #
 # ``AutoSlabSVM`` asks several detectors, in two views of the features. Each that sees
 # all features is a small panel, and the mean score stands above them.
-both = plt.figure(figsize=(8, 6))
+both = plt.figure(figsize=(6.6, 6.4))
 auto = AutoSlabSVM(recall=0.9).fit(benign)
 draw_scores(auto, malignant, figure=both)
 

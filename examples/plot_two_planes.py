@@ -7,8 +7,8 @@ second depends on the kernel.
 """
 
 # %%
-# One plane lets the stranger in
-# ------------------------------
+# One plane lets the outlier in
+# -----------------------------
 #
 # Two pumps share a load: when one gives more, the other gives less, and together they
 # give about 10 litres a second. On the day that both run at full speed, a pipe has
@@ -24,20 +24,20 @@ from slabsvm.display import SlabBoundaryDisplay
 rng = np.random.default_rng(0)
 load = rng.normal(scale=1.1, size=120)
 days = np.column_stack([5 + load, 5 - load]) + rng.normal(scale=0.35, size=(120, 2))
-stranger = np.array([[9.5, 9.0]])
+outlier = np.array([[9.5, 9.0]])
 
 
 def draw(axes, model, name):
-    """Draw what a model of the days accepts, and what it says of the stranger."""
+    """Draw what a model of the days accepts, and what it says of the outlier."""
     model.fit(days)
-    rows, names = np.vstack([days, stranger]), ["pump 1, l/s", "pump 2, l/s"]
+    rows, names = np.vstack([days, outlier]), ["pump 1, l/s", "pump 2, l/s"]
     SlabBoundaryDisplay.from_estimator(
         model, rows, feature_names=names, grid_resolution=100, ax=axes
     )
-    verdict = "accepted" if model.predict(stranger) == 1 else "rejected"
-    axes.scatter(*stranger.T, s=160, facecolors="none", edgecolors="black")
-    axes.text(*stranger[0] - [0, 0.4], f"stranger:\n{verdict}", ha="center", va="top")
-    axes.set_title(f"{name}: stranger {verdict}")
+    verdict = "accepted" if model.predict(outlier) == 1 else "rejected"
+    axes.scatter(*outlier.T, s=160, facecolors="none", edgecolors="black")
+    axes.text(*outlier[0] - [0, 0.4], f"outlier:\n{verdict}", ha="center", va="top")
+    axes.set_title(f"{name}: outlier {verdict}")
     axes.set_aspect("equal")
 
 
@@ -49,7 +49,7 @@ draw(right, OneClassSlabSVM(kernel="linear", **two), "Two planes")
 
 # %%
 # Both models see one number, the sum of the two pumps. The one-class SVM knows how
-# little is too little, and nothing of too much: by its score the stranger is the most
+# little is too little, and nothing of too much: by its score the outlier is the most
 # normal day of all. The slab knows both. Neither looks at the direction *along* its
 # planes: a linear slab is open at its ends.
 #

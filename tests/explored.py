@@ -31,7 +31,7 @@ def _wait(page: Any, mark: str) -> None:
 
 
 def state(page: Any) -> dict[str, Any]:
-    """Return the page's points, stranger, parameters and view."""
+    """Return the page's points, star, parameters and view."""
     return dict(page.evaluate("slabsvm.session.state"))
 
 

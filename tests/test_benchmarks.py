@@ -25,7 +25,7 @@ PAGES = {
     "monitor": "results/drift.md",
     "offsets": "results/offsets.md",
     "openset": "results/open-set.md",
-    "score_csv": "how-to/command-line.md",
+    "score_csv": "results/performance.md",
     "tabular": "results/tabular.md",
     "updates": "results/new-rows.md",
 }

@@ -11,10 +11,10 @@ from typing import Any
 MODULES = (
     "slabsvm.files.models",
     "slabsvm.files.models.archive",
+    "slabsvm.files.models.conditions",
     "slabsvm.files.models.estimators",
     "slabsvm.files.models.kinds",
-    "slabsvm.files.models.detectors",
-    "slabsvm.files.models.others",
+    "slabsvm.files.models.classes",
     "slabsvm.files.models.steps",
 )
 # Rows of more features are not made for a model that claims to take them.

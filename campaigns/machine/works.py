@@ -15,7 +15,7 @@ import pandas as pd
 
 from parts import parts
 from slabsvm import LabelFreeSearchCV, OneClassSVM
-from slabsvm.command import watching
+from slabsvm.command import monitor as subcommand
 from slabsvm.command.group import slabsvm
 from slabsvm.data.files import write_whole
 from slabsvm.display.figures import figure
@@ -140,7 +140,7 @@ def monitor_lines(inputs: Path, folder: Path) -> None:
     write_whole(lines, "".join(_lines(lines)[: 1 + done]))
     if done < len(table):
         write_whole(rest, table.iloc[done:].to_csv(index=False))
-        watching.KEPT_EVERY = KEPT_EVERY
+        subcommand.KEPT_EVERY = KEPT_EVERY
         # As by `slabsvm monitor ... >> lines.csv`.
         with lines.open("a") as file:
             os.dup2(file.fileno(), 1)

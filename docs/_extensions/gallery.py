@@ -7,6 +7,7 @@ from typing import Any
 
 # From what the model is to what it is used for; further examples follow.
 ORDER = (
+    "plot_how_it_works.py",
     "plot_two_planes.py",
     "plot_thresholds.py",
     "plot_scores.py",
@@ -40,4 +41,4 @@ def house_style(gallery_conf: dict[str, Any], example: str | Path) -> None:
 
     from slabsvm.display.figures import STYLE
 
-    rcParams.update({**STYLE, "figure.dpi": 80, "savefig.bbox": "standard"})
+    rcParams.update({**STYLE, "figure.dpi": 100, "savefig.bbox": "standard"})

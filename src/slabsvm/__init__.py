@@ -11,9 +11,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from slabsvm.conformal.detector import ConformalDetector
+    from slabsvm.conformal.detector import CalibrationWarning, ConformalDetector
     from slabsvm.conformal.p_values import benjamini_hochberg, conformal_p_values, contamination
-    from slabsvm.conformal.wrapping import CalibrationWarning
     from slabsvm.detectors.base import SlabCollapseWarning
     from slabsvm.detectors.explained import explain, p_values
     from slabsvm.detectors.kernel_density import KernelDensityDetector
@@ -76,7 +75,7 @@ __version__ = "0.1.0.dev0"
 HOMES = {
     "SVDD": "detectors.svdd",
     "AutoSlabSVM": "ensemble.auto",
-    "CalibrationWarning": "conformal.wrapping",
+    "CalibrationWarning": "conformal.detector",
     "ConformalDetector": "conformal.detector",
     "DependenceDetector": "ensemble.dependence",
     "DistinctKFold": "selection.folds",

@@ -1,4 +1,4 @@
-"""From a table as it comes to a report, in one command each: four files of public data, each with its own troubles."""
+"""From a table as it comes to a report, in one command each: five files of public data, each with its own troubles."""
 
 import json
 import re
@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from sklearn.datasets import load_breast_cancer, load_wine
 
+from browser import headless
 from slabsvm.command.report import Drift, Histogram
 from slabsvm.files import load
 
@@ -73,11 +74,24 @@ def with_thousands(frame):
     return found.assign(when=times.strftime("%m/%d/%Y %I:%M %p")).to_csv(index=False, sep="|", quoting=1)
 
 
+def with_percent_signs(frame):
+    """An export as it comes in German: a mark of the encoding, percent signs, numbers of rows, dates beside times."""
+    draw = np.random.default_rng(len(frame))
+    found = frame.round(2).astype(str).apply(lambda column: column.str.replace(".", ",", regex=False))
+    found["alcohol"] += " %"
+    found.loc[draw.random(len(found)) < 0.04, "malic_acid"] = "k.A."
+    times = pd.Timestamp("2025-01-07") + pd.to_timedelta(np.sort(draw.integers(0, 90 * 24, len(found))), "h")
+    found.insert(0, "Lfd. Nr.", np.arange(len(found)) + 1000 * len(found))
+    found = found.assign(Datum=times.strftime("%d.%m.%y"), Uhrzeit=times.strftime("%H:%M"), Werk="Trier")
+    return "\ufeff" + found.to_csv(index=False, sep=";", lineterminator="\r\n")
+
+
 CASES = {
     "commas": (tumours, with_commas),
     "strangers": (tumours, with_strangers),
     "gaps": (tumours, with_gaps),
     "thousands": (wines, with_thousands),
+    "percent signs": (wines, with_percent_signs),
 }
 
 
@@ -159,6 +173,33 @@ def test_the_report_names_the_rows_furthest_out_what_was_found_and_expected_and_
     assert told["driven_by"][0]["column"] == "mean radius"
     assert told["driven_by"][0]["rows"]["too high"] >= 50
     assert told["share_expected"] == pytest.approx(0.1, abs=0.03)
+
+
+@pytest.mark.parametrize("criterion", ["marginals", "volume", "recall"])
+def test_a_search_has_a_page_that_says_what_is_better_and_shows_each_candidate(run, ready, criterion):
+    options = ["--drop", "serial", "--criterion", criterion, "--folds", 3]
+    result = run("tune", ready / "good.csv", *options, "--html", "t.html", "--json")
+    assert result.exit_code == 0, result.output
+    told, page = json.loads(result.stdout), Path("t.html").read_text()
+    assert page.count('class="best"') == 1
+    assert page.count('<circle class="dot') == len(told["candidates"])
+    assert f"gamma {told['best']['gamma']:.4g}" in page
+    assert Page(page).loaded == []
+    assert run("tune", ready / "good.csv", "--html", ready / "good.csv").exit_code != 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_reports_fit_a_phone_and_are_read_by_everybody(run, ready, scheme):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs the extra browser").Axe()
+    run("score", ready / "model.slab", ready / "new.csv", "-o", "s.csv", "--html", "r.html")
+    run("tune", ready / "good.csv", "--drop", "serial", "--folds", 2, "--html", "t.html")
+    with headless() as browser:
+        for name in ("r.html", "t.html"):
+            page = browser.new_page(viewport={"width": 400, "height": 800}, color_scheme=scheme)
+            page.goto(Path(name).resolve().as_uri())
+            assert page.evaluate("document.documentElement.scrollWidth") <= 400
+            found = axe.run(page).response["violations"]
+            assert not [one["id"] for one in found if one["impact"] in ("serious", "critical")]
 
 
 @pytest.mark.parametrize("detector", ["svdd", "kernel-density", "calibrated"])

@@ -307,7 +307,7 @@ def test_a_process_that_is_stopped_says_so_and_leaves_no_part_of_a_file(ready, t
     command = [
         sys.executable,
         "-c",
-        "from slabsvm.command.start import main; main()",
+        "from slabsvm.command import main; main()",
         "score",
         ready / "model.slab",
         "-",
@@ -365,7 +365,7 @@ class TestNobodyReadsOn:
         assert [path.name for path in tmp_path.iterdir()] == [word for word in words if word.startswith("m.")]
 
     def test_the_end_of_the_process_is_no_error_either(self, ready, closed, tmp_path):
-        code = "from slabsvm.command.start import main; main()"
+        code = "from slabsvm.command import main; main()"
         command = [sys.executable, "-c", code, "fit", str(ready / "good.csv"), "-o", "m.slab", "--id", "serial"]
         result = subprocess.run(command, cwd=tmp_path, stdout=closed, stderr=subprocess.PIPE, text=True, check=False)
         assert (result.returncode, result.stderr) == (0, "")

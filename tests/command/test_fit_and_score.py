@@ -49,7 +49,10 @@ class TestFit:
         assert f"Expected recall: {share:.1%} of new good rows" in result.stdout
         assert share == pytest.approx(0.8, abs=1.5 / N_GOOD)
         least = model[-1].training_outliers()
-        assert f"{len(least)} would be rejected if they were new; the least normal: A-{least[0]:04d}," in result.stdout
+        assert (
+            f"{len(least)} of the learned rows would be rejected as new rows; the least normal: A-{least[0]:04d},"
+            in result.stdout
+        )
 
     def test_the_file_is_the_model_that_python_would_learn(self, run, ready):
         run("fit", ready / "good.csv", "-o", "m.slab", "--id", "serial", "--missing", "impute")
@@ -148,7 +151,7 @@ class TestScore:
             words = ("score", ready / "model.slab", "t.csv", "-o", "s.csv", "--reasons", reasons)
             result = run(*words)
             how = "too high" if name == "width" else "never seen"
-            assert re.search(rf"What speaks against them: {name} \d+% \({how}: .* in row \d", result.stderr)
+            assert re.search(rf"Columns that drive the rejections: {name} \d+% \({how}: .* in row \d", result.stderr)
             told = json.loads(run(*words, "--json").stdout)["driven_by"][0]
             assert told["column"] == name
             assert told["part"] > 0.5

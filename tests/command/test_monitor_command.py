@@ -16,8 +16,8 @@ import pytest
 
 from parts import parts
 from slabsvm import DriftMonitor
-from slabsvm.command import watching
-from slabsvm.command.scoring import RowNames
+from slabsvm.command import monitor as subcommand
+from slabsvm.command.scoring import LineWriter, RowNames
 from slabsvm.files import load, save
 
 pytestmark = pytest.mark.numeric
@@ -91,12 +91,12 @@ def test_a_stream_in_parts_goes_on_from_its_state(run, ready, stream):
 def test_a_run_does_not_write_over_the_rows_of_another(ready, stream, tmp_path, begun):
     table, state = pd.read_csv(stream / "stream.csv"), tmp_path / "s.slab"
     one, other = (
-        watching.begun(load(ready / "model.slab"), pd.read_csv(stream / "reference.csv"), {}) for _ in range(2)
+        subcommand.begun(load(ready / "model.slab"), pd.read_csv(stream / "reference.csv"), {}) for _ in range(2)
     )
     if begun:
         save(one, state)
     first, second = (
-        watching.Watch(monitor, RowNames(monitor.estimator[0], None), state, True) for monitor in (one, other)
+        subcommand.Watch(monitor, RowNames(monitor.estimator[0], None), state, True) for monitor in (one, other)
     )
     lines = StringIO()
     first.read([table[:20]], lines, ",", lambda _: None)
@@ -112,7 +112,8 @@ def test_of_two_runs_that_keep_a_state_at_once_the_second_is_refused(ready, stre
     table, state = pd.read_csv(stream / "stream.csv"), tmp_path / "s.slab"
     model, reference = load(ready / "model.slab"), pd.read_csv(stream / "reference.csv")
     first, second = (
-        watching.Watch(watching.begun(model, reference, {}), RowNames(model[0], None), state, False) for _ in range(2)
+        subcommand.Watch(subcommand.begun(model, reference, {}), RowNames(model[0], None), state, False)
+        for _ in range(2)
     )
     first.read([table[:20]], StringIO(), ",", lambda _: None)
     second.read([table[:15]], StringIO(), ",", lambda _: None)
@@ -131,7 +132,7 @@ def test_of_two_runs_that_keep_a_state_at_once_the_second_is_refused(ready, stre
         at_once.join(0.3)
         save(monitor, path)
 
-    monkeypatch.setattr(watching, "save", slow)
+    monkeypatch.setattr("slabsvm.files.save", slow)
     first.keep()
     at_once.join()
     assert refused
@@ -147,7 +148,7 @@ def test_an_alarm_fails_where_it_is_asked_to(run, ready, stream):
     assert run(*good, "--state", "s.slab").exit_code == 4
 
 
-ANSWERED = [sys.executable, "-c", "from slabsvm.command.start import main; main()", "monitor"]
+ANSWERED = [sys.executable, "-c", "from slabsvm.command import main; main()", "monitor"]
 
 
 def test_each_line_of_the_standard_input_is_answered_before_the_next(ready, stream, tmp_path):
@@ -200,7 +201,7 @@ class TestState:
         assert sorted(Path().iterdir()) == [Path("bad.csv")]
 
     def test_lines_that_are_out_are_in_the_state(self, run, ready, stream, monkeypatch):
-        monkeypatch.setattr(watching, "KEPT_EVERY", 1)
+        monkeypatch.setattr(subcommand, "KEPT_EVERY", 1)
         table = pd.read_csv(stream / "stream.csv")
         pieces = iter([table[:10], table[10:25]])
 
@@ -219,14 +220,14 @@ class TestState:
     def test_lines_that_nobody_took_are_not_in_the_state(self, run, ready, stream, monkeypatch):
         table = pd.read_csv(stream / "stream.csv")
         monkeypatch.setattr("slabsvm.files.tables.pieces", lambda *_: iter([table[:10], table[10:25]]))
-        write = watching._write
+        write, taken = LineWriter.write, []
 
-        def closed(lines, called, readings):
-            if readings.row[0] > 1:
+        def closed(*given):
+            if taken:
                 raise BrokenPipeError(errno.EPIPE, "closed, as by head")
-            write(lines, called, readings)
+            taken.append(write(*given))
 
-        monkeypatch.setattr(watching, "_write", closed)
+        monkeypatch.setattr(LineWriter, "write", closed)
         run("monitor", ready / "model.slab", stream / "stream.csv", "--state", "s.slab")
         assert load("s.slab").n_rows_ == 10
 
@@ -299,7 +300,7 @@ def test_a_model_without_scores_of_its_own_asks_for_rows(run, ready, stream):
 def test_rows_that_were_learned_are_no_reference(run, ready, stream):
     result = run("monitor", ready / "model.slab", stream / "stream.csv", "--reference", ready / "good.csv")
     assert result.exit_code == 1
-    assert "200 of the 200 reference rows are rows that the estimator has learned" in result.stderr
+    assert "200 of the 200 reference rows were learned by the estimator" in result.stderr
     assert "--reference FILE; or leave --reference out, which takes leave-one-out scores" in result.stderr
 
 

@@ -94,10 +94,10 @@ def test_p_values_by_a_reference_with_strangers_keep_their_promise(share):
 
 
 def test_numbers_that_are_no_p_values_are_refused():
-    with pytest.raises(ValueError, match="p-values must lie above 0"):
+    with pytest.raises(ValueError, match="p-values must be above 0"):
         contamination([0.5, -1.0], 10)
     for value in (0.0, 1.0 + 1e-9, np.nan):
-        with pytest.raises(ValueError, match="p-values must lie above 0"):
+        with pytest.raises(ValueError, match="p-values must be above 0"):
             contamination([0.5, value], 10)
     with pytest.raises(ValueError, match="at least one row"):
         contamination([], 10)
@@ -121,5 +121,5 @@ def test_known_outliers_say_how_many_the_estimate_overlooks():
     # Those that were found by their small p-values overlook nothing.
     assert contamination(mixed, 999, known_outliers=[0.001, 0.01]).estimate == plain.estimate
     assert contamination(mixed, 999, known_outliers=[0.9]).estimate == 1.0
-    with pytest.raises(ValueError, match="p-values must lie above 0"):
+    with pytest.raises(ValueError, match="p-values must be above 0"):
         contamination(mixed, 999, known_outliers=[0.0])

@@ -14,7 +14,7 @@ from slabsvm.files import load, save
 # Few groups and rows are enough for what is exact.
 pytestmark = [
     pytest.mark.numeric,
-    pytest.mark.filterwarnings("ignore:.* are few to put a threshold by"),
+    pytest.mark.filterwarnings("ignore:.* are few to set a threshold"),
 ]
 
 
@@ -96,19 +96,19 @@ def test_a_splitter_keeps_groups_whole_or_is_refused():
     X, groups = grouped(np.full(20, 4))
     model = ConformalDetector(OneClassSVM(), method="cross", alpha=0.1)
     assert model.set_params(cv=GroupKFold(4)).fit(X, groups=groups).n_calibration_ == 20
-    with pytest.raises(ValueError, match=r"The folds of cv part rows of one group.*GroupKFold"):
+    with pytest.raises(ValueError, match=r"The folds of cv split the rows of one group.*GroupKFold"):
         model.set_params(cv=KFold(4, shuffle=True, random_state=0)).fit(X, groups=groups)
 
 
 def test_what_cannot_be_calibrated_by_groups_is_refused_or_warned_of():
     X, groups = grouped(np.full(12, 4))
-    with pytest.raises(ValueError, match=r"a detector that leaves groups out.*KernelPCADetector does not"):
+    with pytest.raises(ValueError, match=r"a detector whose fit takes groups.*KernelPCADetector does not"):
         ConformalDetector(KernelPCADetector(), method="leave-one-out").fit(X, groups=groups)
     with pytest.raises(ValueError, match=r"number of groups = 1 with method='split'.*Give more groups"):
         ConformalDetector(OneClassSVM()).fit(X, groups=np.zeros(48))
     with pytest.raises(ValueError, match=r"groups must name the group of each row.*\(47,\)"):
         ConformalDetector(OneClassSVM()).fit(X, groups=groups[1:])
-    with pytest.warns(CalibrationWarning, match=r"with 6 calibration samples.*groups, where these were given"):
+    with pytest.warns(CalibrationWarning, match=r"with 6 calibration samples.*or groups, if you gave groups"):
         ConformalDetector(OneClassSVM(), alpha=0.05).fit(X, groups=groups)
 
 

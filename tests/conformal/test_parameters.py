@@ -101,7 +101,7 @@ def test_where_all_calibration_rows_are_out_of_reach_there_is_no_threshold(X):
     with pytest.warns(CalibrationWarning):
         detector = ConformalDetector(OneClassSVM(gamma=1e5), alpha=0.2).fit(X)
     assert detector.out_of_reach_ == 1.0
-    with pytest.raises(ValueError, match="There is no threshold of decision_function at this rate"):
+    with pytest.raises(ValueError, match="At this rate no threshold of decision_function"):
         detector.threshold()
 
 
@@ -165,5 +165,5 @@ def test_weights_are_counts_up_to_the_largest_that_can_be_told_apart():
     np.testing.assert_array_equal(given_of(np.zeros((2, 1)), None, {}).weights, [1.0, 1.0])
     most = given_of(np.zeros((2, 1)), None, {"sample_weight": [5e14, 5e14]})
     np.testing.assert_array_equal(most.weights, [5e14, 5e14])
-    with pytest.raises(ValueError, match="sample weights add up to"):
+    with pytest.raises(ValueError, match="these add up to"):
         given_of(np.zeros((2, 1)), None, {"sample_weight": [5e14, 6e14]})

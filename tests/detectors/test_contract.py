@@ -389,7 +389,7 @@ by_name = pytest.mark.parametrize("name", problems.FAMILY)
 KERNEL_MODELS = problems.WITH_KERNEL
 
 
-@pytest.mark.warns("Of the training rows, and of rows that repeat one", cases=["300"])
+@pytest.mark.warns("of the training rows, and of rows that repeat them", cases=["300"])
 @pytest.mark.warns("Leave-one-out scores are estimates here", cases=["5100"])
 @pytest.mark.parametrize(("n_samples", "estimated"), [(300, False), (5100, True)])
 def test_a_model_says_how_far_estimated_leave_one_out_scores_can_put_its_planes_off(n_samples, estimated):
@@ -500,7 +500,7 @@ def test_every_detector_takes_sparse_rows_single_precision_and_frames(name, X, n
     np.testing.assert_array_equal(framed.decision_function(pd.DataFrame(new, columns=list("abcd"))), expected)
 
 
-@pytest.mark.warns("of the training samples are rows that repeat")
+@pytest.mark.warns("of the training samples repeat others")
 def test_with_c_a_sample_weight_means_repetition_and_its_unit_counts(X):
     times = np.random.default_rng(0).integers(1, 4, len(X))
     for C in (0.01, 0.05, 0.3):

@@ -270,5 +270,5 @@ def test_a_frame_is_explained_by_a_frame_and_p_values_need_no_other_call():
     np.testing.assert_allclose(p, expected, rtol=1e-15)
     auto = make_pipeline(StandardScaler(), AutoSlabSVM()).fit(frame)
     np.testing.assert_array_equal(p_values(auto, frame), auto[-1].p_values(auto[0].transform(frame)))
-    with pytest.raises(ValueError, match="keeps no scores of the rows that it learned"):
+    with pytest.raises(ValueError, match="keeps no scores of its training rows"):
         p_values(OneClassSlabSVM(offsets="training").fit(frame), frame)

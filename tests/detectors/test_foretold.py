@@ -106,7 +106,7 @@ def test_planes_that_estimates_put_off_by_half_a_standard_error_are_warned_of():
     # Of uniform scores a plane that moves by e leaves e more outside; chance makes .015 of 400.
     assert inexact(0.0, within, weights, None) == inexact(0.005, within, weights, None) == ""
     text = inexact(0.02, within, weights, None)
-    assert "off by 1.8% of new positives, where chance makes 1.5%" in text
+    assert "off by 1.8% of new positives; chance alone makes 1.5%" in text
     assert "an unknown share" in inexact(np.inf, within, weights, None)
     # Where one of two planes is doubtful, the fit is.
     upper = (1.5 - scores)[None]

@@ -16,7 +16,7 @@ from slabsvm.files import load, save
 # Few groups and rows are enough for what is exact.
 pytestmark = [
     pytest.mark.numeric,
-    pytest.mark.filterwarnings("ignore:.* are few to put a threshold by"),
+    pytest.mark.filterwarnings("ignore:.* are few to set a threshold"),
 ]
 
 MODELS = [OneClassSlabSVM(), OneClassSVM(), SVDD(), KernelDensityDetector(), AutoSlabSVM()]
@@ -36,7 +36,7 @@ def new_rows(count: int, *, d: int = 3, spread: float = 0.1):
     return rng.normal(size=(count, d)) + spread * rng.normal(size=(count, d))
 
 
-@pytest.mark.warns("Of the training rows, and of rows that repeat one", cases=["OneClassSlabSVM"])
+@pytest.mark.warns("of the training rows, and of rows that repeat them", cases=["OneClassSlabSVM"])
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
 def test_rows_of_new_groups_are_accepted_as_asked_where_single_rows_left_out_lose_many(model):
     new, by_rows, by_groups = new_rows(1000), [], []
@@ -162,7 +162,7 @@ def test_scikit_learn_routes_groups_through_pipelines():
 
 
 @pytest.mark.warns("No candidate keeps the recall")
-@pytest.mark.warns("The search has learned nothing")
+@pytest.mark.warns("No candidate separates synthetic outliers")
 def test_a_search_hands_groups_to_its_splitter_and_what_it_chose_takes_them():
     X, groups = grouped(20, 4)
     search = LabelFreeSearchCV(OneClassSVM(), {"gamma": [0.1, 0.5]}, cv=GroupKFold(4)).fit(X, groups=groups)

@@ -10,7 +10,7 @@ from slabsvm import NeighboursDetector
 # Few groups and rows are enough for what is exact.
 pytestmark = [
     pytest.mark.numeric,
-    pytest.mark.filterwarnings("ignore:.* are few to put a threshold by"),
+    pytest.mark.filterwarnings("ignore:.* are few to set a threshold"),
 ]
 
 

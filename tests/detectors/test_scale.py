@@ -60,7 +60,7 @@ def scale_warnings(model, X) -> list[str]:
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         model.fit(X)
-    return [str(one.message) for one in warned if "make the scale" in str(one.message)]
+    return [str(one.message) for one in warned if "set the scale" in str(one.message)]
 
 
 @pytest.mark.parametrize("name", TAKING_SCALE)
@@ -77,7 +77,7 @@ def test_a_scale_that_was_given_is_not_warned_of(name):
 def test_an_accepted_stranger_is_warned_of_and_rejected_once_the_remedy_is_taken():
     X = with_outliers()
     for model in (KernelDensityDetector(), SVDD(kernel="linear")):
-        with pytest.warns(SlabCollapseWarning, match="In column x[012] and 2 others a few rows make the scale"):
+        with pytest.warns(SlabCollapseWarning, match="In column x[012] and 2 others a few extreme rows set the scale"):
             assert (model.fit(X).predict(FAR) == 1).any()
         assert scale_warnings(model, X[3:]) == []
         assert (model.predict(FAR) == -1).all()
@@ -89,10 +89,10 @@ def test_an_accepted_stranger_is_warned_of_and_rejected_once_the_remedy_is_taken
 def test_the_column_is_named_and_one_is_enough():
     X = pd.DataFrame(USUAL, columns=["width", "height", "price"])
     X.loc[7, "price"] = 1e6
-    assert "In column 'price' a few rows" in scale_warnings(OneClassSVM(), X)[0]
+    assert "In column 'price' a few extreme rows" in scale_warnings(OneClassSVM(), X)[0]
     # A view of ranks is made by no few rows.
     assert not scale_warnings(AutoSlabSVM(), X)
-    with pytest.warns(SlabCollapseWarning, match=r"Class 1.*column 'price' a few rows make the scale"):
+    with pytest.warns(SlabCollapseWarning, match=r"Class 1.*column 'price' a few extreme rows set the scale"):
         OpenSetClassifier().fit(X, np.arange(300) % 2)
 
 

@@ -73,7 +73,7 @@ def test_a_plane_is_crossed_without_a_jump(score: TwoSided, step: float) -> None
         assert np.ptp(around) <= 4 * step * slope + ROUNDING * (1 + score.outer / least)
 
 
-@pytest.mark.warns("Of the training rows, and of rows that repeat one", cases=["rbf-1.5"])
+@pytest.mark.warns("of the training rows, and of rows that repeat them", cases=["rbf-1.5"])
 @pytest.mark.warns(
     "Rows that exceed the training rows", cases=["chi2-1.5", "intersection-0.6666666666666666", "intersection-1.5"]
 )
@@ -121,7 +121,7 @@ def test_rows_whose_distances_overflow_are_last_and_have_a_number():
     assert decisions[2] < decisions[1] < decisions[0] < 0
 
 
-@pytest.mark.warns("Of the training rows, and of rows that repeat one")
+@pytest.mark.warns("of the training rows, and of rows that repeat them")
 def test_rows_beyond_the_upper_plane_rank_above_strangers() -> None:
     """Under a local kernel they are near the samples, and score no lower than as rare a positive."""
     X = clouds()
@@ -165,7 +165,7 @@ def test_scores_do_not_depend_on_the_unit_of_the_kernel() -> None:
     np.testing.assert_allclose(thousand.decision_function(1000.0 * K), one.decision_function(K), atol=1e-4)
 
 
-@pytest.mark.warns("of the training samples are rows that repeat")
+@pytest.mark.warns("of the training samples repeat others")
 def test_weights_are_repetitions() -> None:
     X, rows = clouds(80), 2 * clouds(seed=1)
     counts = np.random.default_rng(2).integers(1, 4, 80)

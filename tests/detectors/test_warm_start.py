@@ -64,7 +64,7 @@ def test_the_same_fit_again_takes_no_steps(X):
     assert model.fit(X).n_iter_ == 0
 
 
-@pytest.mark.warns("Of the training rows, and of rows that repeat one")
+@pytest.mark.warns("of the training rows, and of rows that repeat them")
 def test_a_collapsed_slab_is_factored_from_a_start_too():
     X = np.random.default_rng(2).normal(size=(1212, 8))
     model = OneClassSlabSVM(gamma=2.0, warm_start=True).fit(X[:1200])

@@ -72,7 +72,7 @@ def test_names_are_those_given_those_of_a_frame_or_numbers(X):
         draw_explanation(SVDD().fit(X), X[0], feature_names=["a", "b"])
     with pytest.raises(ValueError, match="draws one row, and 3 were given"):
         draw_explanation(SVDD().fit(X), X[:3])
-    with pytest.raises(ValueError, match=r"'pca' \(PCA\) makes other features"):
+    with pytest.raises(ValueError, match=r"'pca' \(PCA\) mixes features"):
         draw_explanations(make_pipeline(PCA(2), SVDD()).fit(X), X)
 
 

@@ -8,7 +8,7 @@ from sklearn.preprocessing import StandardScaler
 
 from positives import correlated_rows
 from slabsvm import LabelFreeSearchCV, OneClassSlabSVM
-from slabsvm.display.selection import draw_search
+from slabsvm.display.curves import draw_search
 
 
 @pytest.fixture(scope="module", name="X")

@@ -19,7 +19,7 @@ FILES = sorted(path.name for path in EXAMPLES.glob("*.py"))
 
 def two_planes(found):
     titles = [axes.get_title() for figure in (found["first"], found["second"]) for axes in figure.axes]
-    verdicts = {title.partition(": stranger ")[0]: title.partition(": stranger ")[2] for title in titles}
+    verdicts = {title.partition(": outlier ")[0]: title.partition(": outlier ")[2] for title in titles}
     assert verdicts == {
         "One plane": "accepted",
         "Two planes": "rejected",
@@ -28,12 +28,30 @@ def two_planes(found):
         "RBF, one plane": "rejected",
         "RBF, two": "rejected",
     }
-    # The README's picture is the first of these, as scripts/picture.py has drawn it.
-    readme = (EXAMPLES.parent / "docs" / "two-planes.svg").read_text(encoding="utf-8")
-    assert len(readme) < 60_000
-    for axes in found["first"].axes:
-        texts = [axes.title, axes.xaxis.label, *axes.texts, *axes.get_legend().get_texts()]
-        assert all(line in readme for text in texts for line in text.get_text().splitlines())
+    assert_is_drawn(found["first"], "two-planes.svg")
+
+
+def assert_is_drawn(figure, name):
+    """Compare a figure with its picture in docs/, as scripts/picture.py has drawn it."""
+    picture = (EXAMPLES.parent / "docs" / name).read_text(encoding="utf-8")
+    assert len(picture) < 60_000
+    for axes in figure.axes:
+        legend = axes.get_legend()
+        texts = [axes.title, axes.xaxis.label, *axes.texts, *(legend.get_texts() if legend else [])]
+        titles = [axes.get_title(), axes.get_title(loc="left"), *(text.get_text() for text in texts)]
+        assert all(line in picture for title in titles for line in title.splitlines())
+
+
+def how_it_works(found):
+    for number in plt.get_fignums():
+        assert_is_drawn(plt.figure(number), f"how-it-works-{number}.svg")
+    # The page's figures.
+    model, new = found["model"], found["new"]
+    page = (EXAMPLES.parent / "docs" / "how-it-works.md").read_text(encoding="utf-8")
+    tenth = np.quantile(model.decision_function(found["good"]), 0.1)
+    assert f"{(model.predict(new) == 1).sum()} are accepted, with all 30" in page
+    assert f"{(model.decision_function(new) >= tenth).sum()} would be" in page
+    assert model.p_values(found["malignant"][:1]) == pytest.approx(1 / 258)
 
 
 def thresholds(found):
@@ -64,9 +82,9 @@ def calibration(found):
 
 
 def reasons(found):
-    decisions = found["model"].decision_function(found["strangest"])
+    decisions = found["model"].decision_function(found["least_normal"])
     assert (decisions < 0).all()
-    np.testing.assert_allclose(explain(found["model"], found["strangest"]).sum(axis=1), decisions, rtol=1e-9)
+    np.testing.assert_allclose(explain(found["model"], found["least_normal"]).sum(axis=1), decisions, rtol=1e-9)
     assert found["model"].predict(found["malignant"].iloc[[0]]) == -1
 
 
@@ -122,6 +140,7 @@ CLAIMS = {
         calibration,
         choose,
         histograms,
+        how_it_works,
         many_rows,
         monitor,
         open_set,

@@ -1,4 +1,4 @@
-"""The page of promises names tests, scripts and records that are there."""
+"""The page of promises, and those that say how they are held, name tests, scripts and records that are there."""
 
 import ast
 import json
@@ -8,7 +8,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "promises.md").read_text(encoding="utf-8")
+PROMISES, CAMPAIGNS = (
+    "\n#\n".join((ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8") for name in names)
+    for names in (("promises", "developers/fuzzing", "developers/releases"), ("developers/campaigns",))
+)
+PAGE = PROMISES + CAMPAIGNS
 NAMED_TESTS = sorted(set(re.findall(r"`((?:reproduction/)?tests/[\w/]+\.py)(?:::(\w+))?`", PAGE)))
 SCRIPTS = sorted(set(re.findall(r"(?:campaigns|benchmarks|scripts)/[\w./]+\w", PAGE)))
 PROMISE = re.compile(r"^\* \*\*.*?(?=^\* \*\*|^#|\Z)", re.MULTILINE | re.DOTALL)
@@ -31,7 +35,7 @@ def test_a_script_that_the_page_names_is_there(script):
 
 
 def test_every_promise_names_what_holds_it():
-    promises = PROMISE.findall(PAGE)
+    promises = PROMISE.findall(PROMISES)
     assert all("tests/" in promise or "campaigns/" in promise or "scripts/" in promise for promise in promises), [
         promise for promise in promises if not re.search("tests/|campaigns/|scripts/", promise)
     ]

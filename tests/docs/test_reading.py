@@ -11,6 +11,10 @@ from browser import headless
 SAMPLE = (
     "index",
     "start",
+    "how-it-works",
+    "which",
+    "questions",
+    "explore",
     "how-to/threshold",
     "gallery/index",
     "gallery/plot_two_planes",

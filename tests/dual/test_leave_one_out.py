@@ -181,7 +181,7 @@ def test_new_samples_are_accepted_as_often_as_the_nus_ask(kernel):
     assert np.mean(recalls) == pytest.approx(0.8, abs=0.035)
 
 
-@pytest.mark.warns("of the training samples are rows that repeat")
+@pytest.mark.warns("of the training samples repeat others")
 def test_samples_given_twice_are_accepted_no_less():
     X = np.random.default_rng(0).normal(size=(300, 8))
     once = OneClassSlabSVM(nu_upper=0.05).fit(X[:150])

@@ -44,7 +44,7 @@ def test_a_link_that_no_page_can_show_is_none(page):
     def decoded(changes):
         return page.evaluate("(text) => slabsvm.link.decode(text)", f"#{urlencode(SOUND | changes)}")
 
-    assert decoded({})["stranger"] == [0.2, 0.1]
+    assert decoded({})["star"] == [0.2, 0.1]
     assert [changes for changes in UNSOUND if decoded(changes) is not None] == []
 
 
@@ -103,5 +103,5 @@ def test_an_answer_that_fails_leaves_the_page_free_for_the_next(browser):
     page.evaluate("() => { slabsvm.answer = slabsvm.kept; }")
     page.click("button[data-scene=first]")
     settled(page)
-    assert page.inner_text("#verdict") == "Rejected: it lies above the upper plane."
+    assert page.inner_text("#verdict") == "Rejected: above the upper plane."
     page.close()

@@ -63,7 +63,7 @@ def asked(seed: int) -> dict[str, Any]:
     low, high = X.min(axis=0) - (1.0 if kernel == "rbf" else 0.0), X.max(axis=0) + 1.0
     return {
         "points": X.tolist(),
-        "strangers": [high.tolist(), (high + 50.0).tolist(), X.mean(axis=0).tolist()],
+        "stars": [high.tolist(), (high + 50.0).tolist(), X.mean(axis=0).tolist()],
         "parameters": {
             "kernel": kernel,
             "gamma": gamma,
@@ -103,7 +103,7 @@ class Known:
             model,
             [str(one.message) for one in caught],
             np.concatenate([planes, positions]),
-            model.decision_function(question["strangers"]),
+            model.decision_function(question["stars"]),
             unit,
         )
 
@@ -166,7 +166,7 @@ def test_a_hundred_problems_have_the_same_answers_to_a_millionth(problems):
     for found, question, answer in zip(*problems[:3], strict=True):
         planes = [answer["rho_lower"], *([] if answer["rho_upper"] is None else [answer["rho_upper"]])]
         off = found.off(
-            np.array(planes + answer["positions"]), np.array(answer["strangers"]["decisions"]), answer["objective"]
+            np.array(planes + answer["positions"]), np.array(answer["stars"]["decisions"]), answer["objective"]
         )
         assert off < ALLOWED, question["parameters"]
         assert answer["status"] == found.model.status_

@@ -9,7 +9,6 @@ import scipy.sparse as sp
 from slabsvm.gram import blocks as module
 from slabsvm.gram.blocks import Blocks
 from slabsvm.gram.computed import Computed
-from slabsvm.gram.distances import Distances, FromDistances
 from slabsvm.kernels.additive import Intersection
 from slabsvm.kernels.linear import Linear
 from slabsvm.kernels.rbf import RBF
@@ -62,14 +61,10 @@ def test_threads_change_no_bit_of_a_product(dtype):
 
 
 def test_a_thread_that_divides_its_own_task_waits_for_no_other():
-    gram = FromDistances(RBF(0.3), rows(RBF(0.3)), 2)
-    gram.distances = Distances(gram.kernel, gram.X, 1e9)
-    gram.distances.keep(np.arange(M))
-    x = np.random.default_rng(1).normal(size=M)
-    # Tiles are read from the distances by threads, which divide that among threads again.
+    gram, done = Computed(RBF(0.3), rows(RBF(0.3)), 2), []
     with ThreadPoolExecutor(1) as other:
-        found = other.submit(Blocks(gram, np.float64, 0.0).times, x).result(timeout=60)
-    np.testing.assert_allclose(found, gram.block(np.arange(M), None) @ x, rtol=1e-9)
+        other.submit(gram.divide, lambda _: gram.divide(done.append, range(5)), range(8)).result(timeout=60)
+    assert sorted(done) == sorted(list(range(5)) * 8)
 
 
 def test_each_value_of_a_square_is_computed_once(monkeypatch):

@@ -11,6 +11,7 @@ from slabsvm.monitoring.betting import (
     FIXED,
     HORIZON,
     MEMORIES,
+    N_BETS,
     Bag,
     Betting,
     rounded,
@@ -27,8 +28,9 @@ RNG = np.random.default_rng(0)
 COUNTS = RNG.gamma(1.0, 20.0, (N_LEARNING, len(EDGES) - 1))
 
 
-def bet(counts, number, below):
-    return float(np.exp(BETTING.log_bets(counts, np.float64(below), np.float64(1.0 - below))[number]))
+def bets(counts, below, above):
+    below, above = np.asarray(below), np.asarray(above)
+    return np.exp(BETTING.log_bets(counts, below, above, BETTING.bin_of(below)))
 
 
 class TestBets:
@@ -37,11 +39,11 @@ class TestBets:
         # Substitutions that end both poles, at 0 and at 1: p = u^10 / 2 and p = 1 - u^10 / 2.
         def lower(u):
             below = u**10 / 2
-            return np.exp(BETTING.log_bets(COUNTS, np.asarray(below), np.asarray(1 - below))[number]) * 5 * u**9
+            return bets(COUNTS, below, 1 - below)[number] * 5 * u**9
 
         def upper(u):
             above = u**10 / 2
-            return np.exp(BETTING.log_bets(COUNTS, np.float64(1 - above), np.float64(above))[number]) * 5 * u**9
+            return bets(COUNTS, 1 - above, above)[number] * 5 * u**9
 
         whole = quad(lower, 0, 1, epsabs=1e-11)[0] + quad(upper, 0, 1, epsabs=1e-11)[0]
         assert whole == pytest.approx(1.0, abs=1e-9)
@@ -50,7 +52,7 @@ class TestBets:
     @pytest.mark.parametrize("counts", [COUNTS, np.zeros_like(COUNTS)], ids=["seen", "nothing seen"])
     def test_a_learning_bet_is_a_density_and_favours_what_it_saw(self, number, counts):
         middles = (BETTING.edges[1:] + BETTING.edges[:-1]) / 2
-        heights = np.array([bet(counts, number, middle) for middle in middles])
+        heights = np.array([bets(counts, middle, 1.0 - middle)[number] for middle in middles])
         assert (heights * np.diff(BETTING.edges)).sum() == pytest.approx(1.0, abs=1e-12)
         seen = counts[number - N_FIXED] / np.diff(BETTING.edges)
         if counts.any():
@@ -61,14 +63,14 @@ class TestBets:
         wealth = BETTING.begun()
         for below in RNG.random(rows) ** 1.5:
             wealth = BETTING.after(wealth, np.asarray(below), np.asarray(1 - below))
-        stakes = np.exp(wealth.log_wealth) + np.exp(BETTING.log_stake(rows + 1)) / BETTING.n_bets
+        stakes = np.exp(wealth.log_wealth) + np.exp(BETTING.log_stake(rows + 1)) / N_BETS
         # Each bet is a density, so that the mean is what is at stake and what is held back.
         held_back = np.exp(BETTING.log_reserve(rows + 1))
         assert stakes.sum() + held_back == pytest.approx(np.exp(wealth.log_value), rel=1e-12)
         below = np.float64(0.3)
         after = BETTING.after(wealth, below, 1 - below)
-        bets = np.exp(BETTING.log_bets(wealth.counts, below, 1 - below))
-        assert np.exp(after.log_value) == pytest.approx((stakes * bets).sum() + held_back, rel=1e-12)
+        made = bets(wealth.counts, below, 1 - below)
+        assert np.exp(after.log_value) == pytest.approx((stakes * made).sum() + held_back, rel=1e-12)
 
     def test_stakes_and_reserve_are_the_whole(self):
         stakes = np.exp([BETTING.log_stake(row) for row in range(1, 2001)])
@@ -79,10 +81,9 @@ class TestBets:
 
     def test_stakes_of_one_are_those_of_shiryaev_and_roberts(self):
         betting = Betting(BETTING.edges, proper=False)
-        wealth, held = betting.begun(), np.zeros(betting.n_bets)
+        wealth, held = betting.begun(), np.zeros(N_BETS)
         for below in RNG.random(40):
-            bets = np.exp(betting.log_bets(wealth.counts, np.asarray(below), np.asarray(1 - below)))
-            held = (held + 1 / betting.n_bets) * bets
+            held = (held + 1 / N_BETS) * bets(wealth.counts, below, 1 - below)
             wealth = betting.after(wealth, np.asarray(below), np.asarray(1 - below))
             assert np.exp(wealth.log_value) == pytest.approx(held.sum(), rel=1e-10)
 
@@ -125,10 +126,10 @@ class TestBets:
 class TestRanks:
     def test_a_rank_is_a_share_of_those_below_and_ties_are_broken_at_random(self):
         scores = np.array([1.0, 2.0, 2.0, 3.0])
-        p, bag = Bag.of(scores, None, 3).ranked(np.array([2.0, 0.0, 5.0]))
+        below, above, bag = Bag.of(scores, None, 3).ranked(np.array([2.0, 0.0, 5.0]))
         ties = uniform_draws(3, 0, 3)[:, 0]
-        np.testing.assert_allclose(p.below, [(1 + 3 * ties[0]) / 5, ties[1] / 6, (6 + ties[2]) / 7], rtol=1e-15)
-        np.testing.assert_allclose(p.above, 1 - p.below, rtol=1e-12)
+        np.testing.assert_allclose(below, [(1 + 3 * ties[0]) / 5, ties[1] / 6, (6 + ties[2]) / 7], rtol=1e-15)
+        np.testing.assert_allclose(above, 1 - below, rtol=1e-12)
         assert bag.scores.tolist() == [0.0, 1.0, 2.0, 2.0, 2.0, 3.0, 5.0]
 
     @pytest.mark.parametrize("most", [None, 30], ids=["all", "bounded"])
@@ -137,7 +138,7 @@ class TestRanks:
         rng = np.random.default_rng(5)
         p = np.stack(
             [
-                Bag.of(s[:20], most, seed).ranked(s[20:])[0].below
+                Bag.of(s[:20], most, seed).ranked(s[20:])[0]
                 for seed, s in enumerate(rng.integers(0, levels, (4000, 80)).astype(float))
             ]
         )
@@ -151,7 +152,7 @@ class TestRanks:
             assert np.abs((centred[:, lag:] * centred[:, :-lag]).mean(axis=0)).max() < error / 12
 
     def test_a_bounded_bag_holds_no_more(self):
-        _, bag = Bag.of(RNG.normal(size=50), 20, 0).ranked(RNG.normal(size=100))
+        *_, bag = Bag.of(RNG.normal(size=50), 20, 0).ranked(RNG.normal(size=100))
         assert len(bag.scores) == 20
         assert (np.diff(bag.scores) >= 0).all()
 
@@ -160,13 +161,12 @@ class TestRanks:
     def test_ranks_do_not_depend_on_batches(self, cuts, most, seed):
         scores = np.random.default_rng(seed).integers(0, 40, 80).astype(float)
         start = Bag.of(scores[:20], most, seed)
-        whole, end = start.ranked(scores[20:])
+        *whole, end = start.ranked(scores[20:])
         parts, bag = [], start
         for batch in np.split(scores[20:], sorted(cuts)):
-            p, bag = bag.ranked(batch)
+            *p, bag = bag.ranked(batch)
             parts.append(p)
-        assert np.concatenate([p.below for p in parts]).tobytes() == whole.below.tobytes()
-        assert np.concatenate([p.above for p in parts]).tobytes() == whole.above.tobytes()
+        assert np.concatenate(parts, axis=1).tobytes() == np.array(whole).tobytes()
         assert bag.scores.tobytes() == end.scores.tobytes()
         assert bag.n_ranked == end.n_ranked == 60
 
@@ -243,7 +243,7 @@ class TestRates:
 
 
 def test_a_history_has_bounded_length_and_rows_a_stride_apart():
-    history = History.begun(1)
+    history = History(1, np.empty((0, 1)))
     for row in range(1, 5001):
         history = history.after(row, (float(row),))
         assert len(history.points) < MOST_POINTS

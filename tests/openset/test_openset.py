@@ -20,8 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from slabsvm import OneClassSlabSVM, OneClassSVM, SlabCollapseWarning
-from slabsvm.conformal.detector import ConformalDetector
-from slabsvm.conformal.wrapping import CalibrationWarning
+from slabsvm.conformal.detector import CalibrationWarning, ConformalDetector
 from slabsvm.openset.classifier import OpenSetClassifier
 from slabsvm.openset.classwise import NormalisedMargin
 
@@ -208,7 +207,7 @@ def test_auto_finds_a_number_beyond_the_type_of_the_labels(dtype, first, unknown
 )
 def test_whole_numbers_that_no_type_holds_with_the_unknown_label_are_refused_where_they_are_given(labels, known):
     y = np.array(labels)[NUMBERS % 2]
-    with pytest.raises(ValueError, match=r"No type of 64-bit numbers.*Give another unknown_label"):
+    with pytest.raises(ValueError, match=r"No 64-bit number type.*Give another unknown_label"):
         OpenSetClassifier().fit(known[0], y)
     answers = OpenSetClassifier(unknown_label=7).fit(known[0], y).predict(known[0])
     assert answers.dtype == y.dtype
@@ -217,7 +216,7 @@ def test_whole_numbers_that_no_type_holds_with_the_unknown_label_are_refused_whe
 
 def test_a_class_that_no_type_holds_with_the_others_is_not_added(known):
     classifier = OpenSetClassifier().fit(known[0], NUMBERS)
-    with pytest.raises(ValueError, match="No type of 64-bit numbers"):
+    with pytest.raises(ValueError, match="No 64-bit number type"):
         classifier.partial_add(known[0][:60], 2**63 + 5)
     assert classifier.classes_.tolist() == [0, 1, 2]
 
@@ -247,7 +246,7 @@ def test_labels_are_words_or_numbers(labels, unknown, known, far):
         ({"alpha": 1.5}, {}, "alpha"),
         ({"calibration": "platt"}, {}, "calibration"),
         ({"method": "prefit"}, {}, "method"),
-        ({"class_estimators": {"z": {}}}, {}, "of which y holds no sample"),
+        ({"class_estimators": {"z": {}}}, {}, "but y holds no sample of them"),
         ({"class_estimators": {"a": {"nonsense": 1}}}, {}, "Invalid parameter 'nonsense'"),
         ({"estimator": OneClassSVM(kernel="precomputed")}, {}, "pass the kernel as a function"),
         ({"estimator": OneClassSVM(nu=2.0)}, {}, "Class 'a', of n_samples = 60, cannot be learned.*nu"),

@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.random_projection import GaussianRandomProjection
 
 from slabsvm import ExtraMissingError, OneClassSlabSVM
-from slabsvm.command import start
+from slabsvm.command import main
 from slabsvm.display import figure
 from slabsvm.files import to_onnx
 from slabsvm.files.tables import Reading, whole
@@ -55,8 +55,8 @@ NEEDS = [
     ("onnx", "onnx", lambda _: to_onnx(OneClassSlabSVM().fit(X))),
     ("onnx", "skl2onnx", projected),
     ("pyod", "pyod", pyod_detector),
-    ("command", "click", lambda _: start.main()),
-    ("command", "rich", lambda _: start.main()),
+    ("command", "click", lambda _: main()),
+    ("command", "rich", lambda _: main()),
 ]
 
 

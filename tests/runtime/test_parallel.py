@@ -5,7 +5,7 @@ from concurrent.futures import CancelledError
 import pytest
 from sklearn.utils.parallel import delayed
 
-from slabsvm.runtime.parallel import parallel
+from slabsvm.runtime.blas import parallel
 
 
 @pytest.fixture(name="cancelled")

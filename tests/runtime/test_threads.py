@@ -55,7 +55,7 @@ def test_the_number_of_threads_does_not_matter_to_the_last_bit(kernel):
             np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.warns("Of the training rows, and of rows that repeat one", cases=["OneClassSlabSVM(gamma=3.0)"])
+@pytest.mark.warns("of the training rows, and of rows that repeat them", cases=["OneClassSlabSVM(gamma=3.0)"])
 @pytest.mark.parametrize(
     "model",
     [

@@ -139,7 +139,7 @@ def test_a_rate_may_be_asked_for_after_the_fit():
         AutoSlabSVM(offsets="training").fit(train).p_values(new)
 
 
-@pytest.mark.warns("of the samples repeat others, as they were given or by whole-number weights")
+@pytest.mark.warns("of the samples repeat others, as given or by whole-number weights")
 def test_p_values_count_rows_by_weight(X):
     times = np.random.default_rng(0).integers(0, 4, len(X))
     weighted = AutoSlabSVM().fit(X, sample_weight=times)

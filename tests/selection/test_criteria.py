@@ -128,7 +128,7 @@ def test_fold_free_recall_is_what_the_planes_were_asked_for(X):
 
 def test_a_recall_that_no_candidate_keeps_is_warned_of(X):
     search = LabelFreeSearchCV(OneClassSVM(), {"nu": [0.4, 0.5]}, cv=3)
-    with pytest.warns(RecallMissedWarning, match=r"0\.9 is asked for.*accepts 0\.\d+ .*smaller nu"):
+    with pytest.warns(RecallMissedWarning, match=r"the recall of 0\.9.*accepts 0\.\d+ .*smaller nu"):
         search.fit(X)
     with warnings.catch_warnings():
         warnings.simplefilter("error", RecallMissedWarning)

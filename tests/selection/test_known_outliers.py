@@ -173,7 +173,7 @@ def test_groups_are_left_out_whole():
     assert (found.predict(BAD) == -1).mean() > 0.5
 
 
-@pytest.mark.warns("of the samples repeat others, as they were given or by whole-number weights")
+@pytest.mark.warns("of the samples repeat others, as given or by whole-number weights")
 def test_a_weight_is_as_good_as_copies():
     weights = np.where(np.arange(len(X)) % 3 == 0, 3.0, 1.0)
     weighted = AutoSlabSVM().fit(X, sample_weight=weights, known_outliers=Z, known_positives=BAD[:2])
@@ -285,7 +285,7 @@ def test_in_a_pipeline_outliers_go_through_the_steps_by_name():
     np.testing.assert_array_equal(
         pipeline.decision_function(known), by_hand.decision_function(encoder.transform(known))
     )
-    with pytest.raises(ValueError, match="only X goes through the steps before"):
+    with pytest.raises(ValueError, match="only X passes through the earlier steps"):
         make_pipeline(TableEncoder(), AutoSlabSVM()).fit(table, autoslabsvm__known_outliers=known)
 
 

@@ -9,9 +9,9 @@ import pytest
 import scipy.sparse as sp
 
 from slabsvm import AutoSlabSVM
+from slabsvm.conformal.p_values import by_others
 from slabsvm.data.passes import Local
 from slabsvm.ensemble.sampled import Sample
-from slabsvm.selection.thresholds import by_others
 
 pytestmark = pytest.mark.numeric
 
@@ -168,7 +168,7 @@ def test_a_value_that_is_no_number_is_refused_in_rows_that_are_not_learned():
         model.predict(X[:, :2])
 
 
-@pytest.mark.warns("of the samples repeat others, as they were given or by whole-number weights")
+@pytest.mark.warns("of the samples repeat others, as given or by whole-number weights")
 def test_few_rows_of_many_that_count_are_learned_whole():
     X = rows(1000)
     weights = np.zeros(1000)

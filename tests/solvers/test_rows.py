@@ -19,10 +19,10 @@ from slabsvm.gram.computed import COARSE, Computed
 from slabsvm.gram.products import Thin
 from slabsvm.kernels.linear import Linear
 from slabsvm.kernels.rbf import RBF
-from slabsvm.runtime.arrays import PIECE_BYTES
+from slabsvm.runtime.arrays import PIECE_BYTES, pieces
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
-from slabsvm.solvers import loop
-from slabsvm.solvers.kernel_cache import LEAST_SPACE, KeptRows, KernelCache, padded
+from slabsvm.solvers import kernel_cache, loop
+from slabsvm.solvers.kernel_cache import LEAST_SPACE, KernelCache, padded
 
 pytestmark = pytest.mark.numeric
 
@@ -43,35 +43,41 @@ def _matrix(gram):
 
 @pytest.mark.parametrize("n_kept", [0, 7, 40, M])
 @pytest.mark.parametrize("rows_per_piece", [3, 1000])
-def test_products_are_the_same_whatever_fits(gram, K, n_kept, rows_per_piece):
-    kept = KeptRows(gram, np.float64, piece_bytes=rows_per_piece * BYTES_PER_ROW)
+def test_products_are_the_same_whatever_fits(gram, K, n_kept, rows_per_piece, monkeypatch):
+    monkeypatch.setattr(kernel_cache, "pieces", partial(pieces, budget=rows_per_piece * BYTES_PER_ROW))
+    kept = KernelCache(gram, np.float64, 2 * n_kept * BYTES_PER_ROW)
+    assert kept.most_rows == n_kept
     rng = np.random.default_rng(1)
     for _ in range(12):
         beta = np.zeros(M)
         some = rng.choice(M, rng.integers(1, 60), replace=False)
         beta[some] = rng.normal(size=len(some))
-        kept.fetch(some, n_kept * BYTES_PER_ROW)
-        assert kept.nbytes <= n_kept * BYTES_PER_ROW
         np.testing.assert_allclose(kept.product(beta), K @ beta, atol=1e-12)
-        columns = rng.choice(M, 20, replace=False)
-        np.testing.assert_allclose(kept.block(some, columns), K[np.ix_(some, columns)], atol=1e-14)
+        assert kept.kept_bytes <= n_kept * BYTES_PER_ROW
+
+
+def rows_asked_for(gram, monkeypatch):
+    """Return the list that the rows will be in that are computed from now on."""
+    asked, block = [], gram.block
+    monkeypatch.setattr(gram, "block", lambda rows, *rest, **how: asked.extend(rows) or block(rows, *rest, **how))
+    return asked
 
 
 def test_a_row_that_is_kept_is_not_computed_again(gram, monkeypatch):
-    kept = KeptRows(gram, np.float64)
-    kept.fetch(np.arange(50), 1e9)
-    asked = []
-    monkeypatch.setattr(gram, "block", lambda rows, *_: asked.append(rows) or np.ones((len(rows), M)))
-    kept.fetch(np.arange(20, 60), 1e9)
+    kept = KernelCache(gram, np.float64, 1e9)
+    kept.fetch(np.arange(50))
+    asked = rows_asked_for(gram, monkeypatch)
+    kept.fetch(np.arange(20, 60))
     kept.product(np.where(np.arange(M) < 60, 1.0, 0.0))
-    assert np.concatenate(asked).tolist() == list(range(50, 60))
+    kept.admit(np.arange(60))
+    assert asked == list(range(50, 60))
 
 
 def test_where_products_are_cheap_no_rows_are_kept():
     X = np.random.default_rng(0).normal(size=(M, 3))
-    kept = KeptRows(Thin(Linear(), X), np.float64)
-    kept.fetch(np.arange(M), 1e9)
-    assert kept.nbytes == 0
+    kept = KernelCache(Thin(Linear(), X), np.float64, 1e9)
+    kept.fetch(np.arange(M))
+    assert kept.kept_bytes == kept.most_rows == 0
     np.testing.assert_allclose(kept.product(np.ones(M)), X @ X.sum(axis=0))
 
 
@@ -97,56 +103,36 @@ def test_a_pool_of_everything_keeps_its_rows_however_small_the_memory(gram, K):
     np.testing.assert_array_equal(pool.matrix, K)
 
 
-def test_rows_give_way_when_there_is_less_room_for_them(gram, K):
-    kept = KeptRows(gram, np.float64)
-    kept.fetch(np.arange(100), 100 * BYTES_PER_ROW)
-    for n_rows in (60, 10, 0):
-        kept.fetch(np.arange(101), n_rows * BYTES_PER_ROW)
-        assert kept.nbytes <= n_rows * BYTES_PER_ROW
-        np.testing.assert_allclose(kept.product(np.ones(M)), K.sum(axis=1), atol=1e-10)
-
-
-def rows_asked_for(gram, monkeypatch):
-    """Return the list that the rows will be in that are computed from now on."""
-    asked, block = [], gram.block
-    monkeypatch.setattr(gram, "block", lambda rows, *rest: asked.extend(rows) or block(rows, *rest))
-    return asked
-
-
-def test_what_stays_when_rows_are_dropped_is_all_that_there_is_room_for(gram, K, monkeypatch):
-    kept = KeptRows(gram, np.float64, piece_bytes=30 * BYTES_PER_ROW)
-    kept.fetch(np.arange(100), 100 * BYTES_PER_ROW)
-    assert kept.nbytes == 100 * BYTES_PER_ROW
-    kept.shrink(np.arange(20, 80), 50.5 * BYTES_PER_ROW)
-    assert kept.nbytes == 50 * BYTES_PER_ROW
+def test_what_stays_when_rows_are_dropped_is_what_was_asked_for(gram, K, monkeypatch):
+    monkeypatch.setattr(kernel_cache, "pieces", partial(pieces, budget=30 * BYTES_PER_ROW))
+    kept = KernelCache(gram, np.float64, 200 * BYTES_PER_ROW)
+    kept.fetch(np.arange(100))
     asked = rows_asked_for(gram, monkeypatch)
-    some = np.arange(20, 70)
-    np.testing.assert_allclose(kept.block(some, some), K[np.ix_(some, some)], atol=1e-14)
-    np.testing.assert_allclose(
-        kept.product(np.where((np.arange(M) >= 20) & (np.arange(M) < 70), 1.0, 0.0)), K[some].sum(0)
-    )
-    assert not asked
-    kept.fetch(some, 50 * BYTES_PER_ROW)
-    assert not asked
-    kept.fetch(np.array([5, 20]), 51 * BYTES_PER_ROW)
-    assert asked == [5]
-    assert kept.nbytes == 51 * BYTES_PER_ROW
+    some = np.append(np.arange(95, 25, -1), 120)
+    kept.fetch(some)
+    assert asked == [120]
+    assert kept.kept_bytes == 71 * BYTES_PER_ROW
+    beta = np.isin(np.arange(M), some) * np.random.default_rng(2).normal(size=M)
+    np.testing.assert_allclose(kept.product(beta), K @ beta, atol=1e-12)
+    assert asked == [120]
+    # Of more than there is room for those that are here stay.
+    kept.fetch(np.arange(200))
+    assert kept.kept_bytes == 100 * BYTES_PER_ROW
+    assert len(asked) == 30
 
 
-def test_a_pool_counts_its_bytes(gram):
+def test_a_cache_counts_its_bytes(gram):
     exact = KernelCache(gram, np.float64, M * BYTES_PER_ROW)
     assert exact.could_hold_everything
     assert not KernelCache(gram, np.float64, M * BYTES_PER_ROW - 1).could_hold_everything
     assert KernelCache(gram, np.float32, M * BYTES_PER_ROW / 2).could_hold_everything
-    # Rows have what the block leaves, and a block that is small is left a quarter.
-    assert exact.room == exact.free_bytes == 0.75 * M * BYTES_PER_ROW
     exact.product(np.where(np.arange(M) < 10, 1.0, 0.0))
     assert exact.kept_bytes == 10 * BYTES_PER_ROW
-    assert exact.free_bytes == exact.room - 10 * BYTES_PER_ROW
-    assert KernelCache(gram, np.float64, 0.0).room == 0.0
-    # A block of n members takes 8 n^2 bytes, and three quarters of the memory; or what progress needs.
-    assert KernelCache(gram, np.float64, 8e4 / 0.75, least_space=10).largest == 100
-    assert KernelCache(gram, np.float32, 4e4 / 0.75, least_space=10).largest == 100
+    assert exact.free_bytes == (M - 10) * BYTES_PER_ROW
+    # Rows have half of the memory, and a block of n members, which takes 8 n^2 bytes, half; or what progress needs.
+    assert exact.most_rows == M // 2
+    assert KernelCache(gram, np.float64, 2 * 8 * 128**2, least_space=10).largest == 128
+    assert KernelCache(gram, np.float32, 2 * 4 * 128**2, least_space=10).largest == 128
     assert KernelCache(gram, np.float64, 0.0).largest == LEAST_SPACE
 
 
@@ -174,19 +160,6 @@ def test_without_memory_for_all_no_pool_takes_in_the_rest(gram):
     assert len(pool.members) == 160
 
 
-def test_a_pool_is_cut_back_to_the_working_set_when_it_would_grow_to_half_as_much_again():
-    X = np.random.default_rng(0).normal(size=(1000, 3))
-    pool = KernelCache(Computed(RBF(0.3), X), np.float64, 1e9)
-    pool.admit(np.arange(200))
-    # 256 members are no reason, however small the working set.
-    pool.admit(np.arange(180, 256))
-    assert len(pool.members) == 256
-    pool.admit(np.arange(100, 300))
-    np.testing.assert_array_equal(pool.members, np.arange(300))  # 1.5 times the 200
-    pool.admit(np.arange(200, 400))
-    np.testing.assert_array_equal(pool.members, np.arange(200, 400))
-
-
 @pytest.mark.parametrize(("size", "expected"), [(0, 0), (1, 64), (64, 64), (65, 128)])
 def test_rows_are_padded_to_the_descents_lanes(size, expected):
     assert padded(size) == expected
@@ -197,7 +170,7 @@ def test_block_and_rows_together_keep_to_the_memory():
     pool = KernelCache(Computed(RBF(0.3), X), np.float32, cache_bytes=6e6, least_space=64)
     rng = np.random.default_rng(1)
     pool.product(np.where(np.arange(3000) < 700, 1.0, 0.0))
-    for size in (50, 100, 300, 600, 900, 400, 1000, pool.largest):
+    for size in (50, 100, 300, 600, 800, 400, pool.largest):
         pool.admit(np.sort(rng.choice(3000, size, replace=False)))
         assert pool.block.nbytes <= 6e6
         assert pool.block.nbytes + pool.kept_bytes <= 6e6
@@ -235,8 +208,8 @@ def test_a_block_that_grows_takes_no_more_than_its_memory():
         np.testing.assert_allclose(pool.block[:size, :size], K[:size, :size], atol=1e-6)
         assert not pool.block[:size, size:].any()
     tracemalloc.stop()
-    # The largest block and the one before it have no room together. Rows give way only when a block has grown.
-    assert 4 * (2900**2 + pool.largest**2) > 8e7
+    # The largest block and the one before it have no room together, beside the rows.
+    assert 4 * (2900**2 + pool.largest**2) + pool.kept_bytes > 8e7
     assert peaks[-1] <= 8e7 + PIECE_BYTES
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from slabsvm.command import start
+from slabsvm.command import main as start
 from slabsvm.command.group import slabsvm as main
 from slabsvm.selection import Journal
 from slabsvm_reproduction import command as cli
@@ -243,7 +243,7 @@ def test_an_interruption_before_the_command_is_there_is_answered_too(monkeypatch
     monkeypatch.setattr(sys, "argv", ["slabsvm", "demo"])
     monkeypatch.setattr(place, interrupted)
     with pytest.raises(SystemExit) as stopped:
-        start.main()
+        start()
     monkeypatch.undo()
     assert stopped.value.code == 130
     assert capsys.readouterr().err == "\nStopped before any work was begun; the same command begins it.\n"

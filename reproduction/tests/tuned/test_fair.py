@@ -88,7 +88,7 @@ def test_rows_that_are_equal_leak_nothing_from_fold_to_fold(ring):
     with protocol.expected_warnings():
         warnings.simplefilter("error", LeakageWarning)
         leaking = LabelFreeSearchCV(KernelDensityDetector(), {"bandwidth": [0.1]}, cv=KFold(5, shuffle=True))
-        with pytest.raises(LeakageWarning, match="Equal rows straddle the folds"):
+        with pytest.raises(LeakageWarning, match="Equal rows are in several folds"):
             leaking.fit(train)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from slabsvm.command.options import FILE, TABLE, reading_of, reading_options
-from slabsvm.command.terminal import STATUSES, about, distinct_files, named, plain_errors, say, writable
+from slabsvm.command.terminal import STATUSES, about, named, plain_errors, say
 
 
 def _no_server(context: click.Context, parameter: click.Parameter, port: str | None) -> None:
@@ -34,9 +34,7 @@ def explore(*, table: Path | None, output: Path, no_browser: bool, **options: An
     \b
     slabsvm explore measurements.csv -o measurements.html
     """
-    with plain_errors():
-        distinct_files(table=table, page=output)
-        writable(output)
+    with plain_errors("page", table=table, page=output):
         from slabsvm.data.files import write_whole
         from slabsvm.explore import columns_of, page
 

@@ -11,20 +11,7 @@ import click
 
 from slabsvm.command.check import MOST_LINES, lines_of, read, refused
 from slabsvm.command.options import FILE, column_options, reading_options, recall_option, table_argument
-from slabsvm.command.terminal import (
-    STATUSES,
-    about,
-    distinct_files,
-    heard,
-    named,
-    plain_errors,
-    printable,
-    say,
-    say_json,
-    steps,
-    warn,
-    writable,
-)
+from slabsvm.command.terminal import STATUSES, about, heard, named, plain_errors, printable, say, say_json, steps, warn
 from slabsvm.runtime.caller import counted
 
 if TYPE_CHECKING:
@@ -67,22 +54,28 @@ def fit(*, table: Path, output: Path, detector: str, recall: float, seed: int, a
         with steps("Learning") as progress:
             model = learned(good, detector_of(detector, recall, seed, progress))
         found = model[-1]
-        strange, omitted = outliers(found), left_out(good.encoder)
+        decisions, strange = getattr(found, "loo_decisions_", None), []
+        if decisions is not None:
+            # Those that would be rejected as new ones, the least normal first.
+            order = decisions.argsort(kind="stable")[: int((decisions < 0).sum())]
+            strange = [good.names[place] for place in order]
         facts = {
             "detector": type(found).__name__,
             "rows": len(good.rows),
             "columns": {column.name: column.statement() for column in good.encoder.columns_},
-            "left_out": omitted,
+            "left_out": left_out(good.encoder),
             "recall": recall,
             "expected_recall": expected_recall(found),
-            "outliers": [good.names[place] for place in strange],
+            "outliers": strange,
         }
         lines = [
             f"Learned {len(good.rows):,} rows of {named(table)} by {type(found).__name__}:",
             *lines_of(good.encoder.plan(), MOST_LINES),
             recall_said(found, recall),
-            *outliers_said(strange, good.names),
         ]
+        if strange:
+            few = ", ".join(printable(strange[:FEW]))
+            lines.append(f"{len(strange):,} of the learned rows would be rejected as new rows; the least normal: {few}")
         return model, facts, lines
 
     carried_out(table, output, options, learn, as_json=as_json)
@@ -138,9 +131,7 @@ def carried_out(
 
     learn returns the model, facts for JSON, and lines.
     """
-    with plain_errors():
-        distinct_files(table=table, output=output)
-        writable(output)
+    with plain_errors("output", table=table, output=output):
         from slabsvm.files import save
 
         with heard() as doubts:
@@ -232,28 +223,8 @@ def recall_said(detector: Any, asked: float) -> str:
     if hasattr(detector, "n_calibration_"):
         by = f"calibrated on {counted(detector.n_calibration_, 'row')} that were held out"
     else:
-        by = "by what each row scores without itself"
+        by = "by leave-one-out scores"
     return f"Expected recall: {share:.1%} of new good rows are accepted, {by} ({asked:.1%} asked for)."
-
-
-def outliers(detector: Any) -> list[int]:
-    """Return the places of the learned rows that would be rejected as new ones, the least normal first."""
-    import numpy as np
-
-    decisions = getattr(detector, "loo_decisions_", None)
-    if decisions is None:
-        return []
-    order = np.argsort(decisions, kind="stable")
-    return [int(place) for place in order[: int(np.count_nonzero(decisions < 0))]]
-
-
-def outliers_said(places: list[int], names: list[str]) -> list[str]:
-    """Return a line on the learned rows that would be rejected, or none."""
-    if not places:
-        return []
-    few = ", ".join(printable(names[place] for place in places[:FEW]))
-    verb = "would be rejected if it were new" if len(places) == 1 else "would be rejected if they were new"
-    return [f"Of the rows that were learned, {len(places):,} {verb}; the least normal: {few}"]
 
 
 def model_said(model: Pipeline, path: Path) -> str:

@@ -7,6 +7,7 @@ from importlib.metadata import EntryPoint, entry_points
 import click
 
 from slabsvm import __version__
+from slabsvm.command import nothing_begun
 from slabsvm.command.check import check
 from slabsvm.command.explore import explore
 from slabsvm.command.fit import fit
@@ -14,7 +15,6 @@ from slabsvm.command.inspect import inspect
 from slabsvm.command.label import ask, learn
 from slabsvm.command.monitor import monitor
 from slabsvm.command.score import score
-from slabsvm.command.stopping import nothing_begun
 from slabsvm.command.terminal import STATUSES, WORDS
 from slabsvm.command.tune import tune
 

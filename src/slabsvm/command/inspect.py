@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from html import escape
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,16 +15,7 @@ from slabsvm import __version__
 from slabsvm.command.check import HEAD, lines_of
 from slabsvm.command.fit import expected_recall, left_out
 from slabsvm.command.options import FILE
-from slabsvm.command.terminal import (
-    STATUSES,
-    distinct_files,
-    named,
-    plain_errors,
-    say,
-    say_json,
-    warn,
-    writable,
-)
+from slabsvm.command.terminal import STATUSES, named, plain_errors, say, say_json, warn
 from slabsvm.runtime.caller import counted
 
 if TYPE_CHECKING:
@@ -54,11 +46,9 @@ def inspect(*, model: Path, as_json: bool, html: Path | None) -> None:
     \b
     slabsvm inspect model.slab --html model.html
     """
-    with plain_errors():
-        distinct_files(model=model, page=html)
-        writable(html)
+    with plain_errors("page", model=model, page=html):
+        from slabsvm.command.monitor import facts_of, state_of
         from slabsvm.command.scoring import loaded
-        from slabsvm.command.watching import facts_of, state_of
 
         if (monitor := state_of(model)) is not None:
             if html is not None:
@@ -129,8 +119,11 @@ def said(model: Pipeline, path: Path) -> list[str]:
     lines = [f"{named(path)}: {type(detector).__name__}, learned from {counted(encoder.n_rows_, 'row')}", ""]
     lines += [*lines_of(encoder.plan()), f"  Empty cells: {encoder.missing}", ""]
     lines += [*summary(detector), ""]
+    defaults = signature(type(detector).__init__).parameters
     changed = [
-        f"{name}={value!r}" for name, value in detector.get_params(deep=False).items() if _is_set(detector, name)
+        f"{name}={value!r}"
+        for name, value in detector.get_params(deep=False).items()
+        if value is not None and repr(value) != repr(defaults[name].default)
     ]
     lines.append(f"Parameters that are not the default: {', '.join(changed) or 'none'}")
     return lines
@@ -174,15 +167,6 @@ def short(value: Any) -> str:
     return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def _is_set(detector: Any, name: str) -> bool:
-    """Return whether a parameter is not its class's default."""
-    import inspect
-
-    default = inspect.signature(type(detector).__init__).parameters[name].default
-    value = getattr(detector, name)
-    return bool(value is not None and repr(value) != repr(default))
-
-
 def _plain(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
@@ -191,22 +175,31 @@ def _plain(value: Any) -> Any:
 
 def page(model: Pipeline, path: Path) -> str:
     """Return the page as HTML."""
+    from slabsvm.display.scores import scores_svg
+    from slabsvm.fitted.pipelines import final_detector
+
+    drawn: list[str] = []
+    for one in map(final_detector, (model[-1], *getattr(model[-1], "estimators_", ()))):
+        if hasattr(one, "loo_scores_"):
+            drawn.append(scores_svg(one, str(len(drawn))))
+    title = "<h2>Where the learned rows are, each without itself, and what is accepted</h2>"
     found = facts(model, path)
-    rows = f"{found['rows']:,} rows"
-    share = found["expected_recall"]
+    parts, share = found["parts"], found["expected_recall"]
+    names = dict.fromkeys(name for part in parts for name in part)
+    of_parts = [(name.replace("_", " "), *(short(part.get(name)) for part in parts)) for name in names]
     lead = "" if share is None else f" It is expected to accept {share:.1%} of new good rows."
     body = [
         f"<h1>{escape(path.name)}</h1>",
-        f"<p>{escape(found['detector'])}, learned from {rows}.{lead}</p>",
+        f"<p>{escape(found['detector'])}, learned from {found['rows']:,} rows.{lead}</p>",
         *(f'<p class="warning">{escape(text)}</p>' for text in found["warnings"]),
-        *_pictures(model[-1]),
+        *([title, *drawn] if drawn else []),
         "<h2>Columns</h2>",
         _table(HEAD, model[0].plan().lines()),
         f"<p>Empty cells: {escape(found['missing'])}.</p>",
         "<h2>Fit</h2>",
         f"<pre>{escape(chr(10).join(summary(model[-1])))}</pre>",
         "<h2>Support vectors, planes and certificates</h2>",
-        _table_of_parts(found["parts"]),
+        _table(("", *(str(number + 1) for number in range(len(parts)))), of_parts),
         "<h2>Parameters</h2>",
         _table(("parameter", "value"), [(name, repr(value)) for name, value in found["parameters"].items()]),
         f"<p><small>Made by slabsvm {escape(__version__)}.</small></p>",
@@ -215,26 +208,6 @@ def page(model: Pipeline, path: Path) -> str:
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(path.name)}</title>'
         f"<style>{STYLE}</style></head>\n<body>\n" + "\n".join(body) + "\n</body></html>\n"
     )
-
-
-def _pictures(detector: Any) -> list[str]:
-    """Return the pictures of what has leave-one-out scores."""
-    from slabsvm.display.scores import scores_svg
-    from slabsvm.fitted.pipelines import final_detector
-
-    drawn: list[str] = []
-    for one in map(final_detector, (detector, *getattr(detector, "estimators_", ()))):
-        if hasattr(one, "loo_scores_"):
-            drawn.append(scores_svg(one, str(len(drawn))))
-    title = "<h2>Where the learned rows are, each without itself, and what is accepted</h2>"
-    return [title, *drawn] if drawn else []
-
-
-def _table_of_parts(parts: list[dict[str, Any]]) -> str:
-    """Return a table with a column for each part."""
-    names = list(dict.fromkeys(name for part in parts for name in part))
-    rows = [(name.replace("_", " "), *(short(part.get(name)) for part in parts)) for name in names]
-    return _table(("", *(str(number + 1) for number in range(len(parts)))), rows)
 
 
 def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:

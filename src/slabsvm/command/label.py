@@ -9,19 +9,7 @@ import click
 
 from slabsvm.command.fit import expected_recall, model_said, recall_said
 from slabsvm.command.options import FILE, TABLE, output_option, reading_of, reading_options, table_argument
-from slabsvm.command.terminal import (
-    STATUSES,
-    about,
-    distinct_files,
-    heard,
-    named,
-    plain_errors,
-    say,
-    say_json,
-    steps,
-    warn,
-    writable,
-)
+from slabsvm.command.terminal import STATUSES, about, heard, named, plain_errors, say, say_json, steps, warn
 from slabsvm.runtime.caller import counted
 
 # The column that someone fills in, and what may stand there.
@@ -44,9 +32,7 @@ def ask(*, model: Path, table: Path, output: Path, rows: int, **options: Any) ->
     \b
     slabsvm ask model.slab new.csv --rows 20 -o answers.csv
     """
-    with plain_errors():
-        distinct_files(model=model, table=table, output=output)
-        writable(output, streams=True)
+    with plain_errors(lines="output", model=model, table=table, output=output):
         from slabsvm.command.scoring import output_file, separator_of
         from slabsvm.files.tables import frame
         from slabsvm.tables.columns import TableError
@@ -83,9 +69,7 @@ def learn(
     \b
     slabsvm learn model.slab answers.csv --from good.csv -o better.slab
     """
-    with plain_errors():
-        distinct_files(model=model, output=output, training=training)
-        writable(output)
+    with plain_errors("output", model=model, output=output, training=training):
         from sklearn.base import clone
         from sklearn.pipeline import Pipeline
 
@@ -116,7 +100,7 @@ def learn(
         outliers, others = (len(some) for some in labelled.values())
         say(
             f"Learned {len(good):,} rows of {named(training)}, {counted(outliers, 'known outlier')} and "
-            f"{counted(others, 'row')} that seemed strange and are good."
+            f"{counted(others, 'row')} that looked abnormal and are good."
         )
         say(recall_said(detector, detector.recall))
         warn(doubts)

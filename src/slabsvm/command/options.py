@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -26,8 +27,6 @@ class Share(click.FloatRange):
         return share
 
 
-F = TypeVar("F", bound=Callable[..., Any])
-
 # A name in a list of names, in quotes or bare.
 NAME = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^,]*))\s*(?:,|$)')
 FORMATS = ("csv", "tsv", "parquet", "npy", "npz", "svmlight", "xlsx")
@@ -35,92 +34,73 @@ TABLE = click.Path(path_type=Path, allow_dash=True)
 FILE = click.Path(path_type=Path)
 
 
-def table_argument(command: F) -> F:
-    """The argument TABLE."""
-    return click.argument("table", type=TABLE)(command)
+def _together(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return options as one, in the order in which --help lists them."""
+    return lambda command: reduce(lambda done, option: option(done), reversed(options), command)
 
 
-def output_option(command: F) -> F:
-    """Give a command the file that its lines go to."""
-    text = "CSV, or TSV by its name; .gz too. [default: standard output]"
-    return click.option("-o", "--output", type=TABLE, default=Path("-"), help=text)(command)
-
-
-def recall_option(command: F) -> F:
-    """Give a command the share of new good rows that it is to accept."""
-    share = Share(0, 1, min_open=True, max_open=True)
-    text = "The share of new good rows to accept."
-    return click.option("--recall", type=share, default=0.9, show_default=True, help=text)(command)
-
-
-def reading_options(command: F) -> F:
-    """How a table is read."""
-    for option in reversed(
-        (
-            click.option(
-                "--format", type=click.Choice(FORMATS), help="What the table is. [default: by its name, or csv]"
-            ),
-            click.option("--separator", metavar="CHARACTER", help="Between a text's cells. [default: by the file]"),
-            click.option(
-                "--decimal",
-                metavar="CHARACTER",
-                default=",.",
-                help="The decimal point, . or , in all columns. [default: by each column]",
-            ),
-            click.option("--encoding", metavar="NAME", default="utf-8", show_default=True, help="Of a text."),
-            click.option("--no-header", is_flag=True, help="The first line has no names: columns are x0, x1, ..."),
-            click.option("--array", metavar="NAME", help="Which array of an NPZ file."),
-        )
-    ):
-        command = option(command)
-    return command
-
-
-def column_options(command: F) -> F:
-    """What the columns of a table of good rows are."""
-    names: Any = {"metavar": "A,B,...", "multiple": True}
-    for option in reversed(
-        (
-            click.option("--columns", **names, help="Columns to learn from. [default: all that are not named below]"),
-            click.option("--drop", **names, help="Columns to leave out."),
-            click.option("--keep", **names, help="Columns to learn from though they look like identifiers or texts."),
-            click.option("--categories", **names, help="Columns of categories that look like numbers, such as codes."),
-            click.option(
-                "--times",
-                metavar="PARTS",
-                default="hour,weekday",
-                show_default=True,
-                help="What is learned of times, of hour, weekday and elapsed (days), or none.",
-            ),
-            click.option("--gaps", **names, help="Texts that are empty cells, such as err."),
-            click.option("--id", metavar="NAME", help="The column that names the rows."),
-            click.option("--weight", metavar="NAME", help="The column that weighs the rows: 2 is as good as twice."),
-            click.option(
-                "--missing",
-                type=click.Choice(("indicate", "impute", "refuse")),
-                default="indicate",
-                show_default=True,
-                help="Empty cells: the median, and a coordinate that says so; the median alone; or an error.",
-            ),
-        )
-    ):
-        command = option(command)
-    return command
+table_argument = click.argument("table", type=TABLE)
+output_option = click.option(
+    "-o",
+    "--output",
+    type=TABLE,
+    default=Path("-"),
+    help="CSV, or TSV by its name; .gz too. [default: standard output]",
+)
+recall_option = click.option(
+    "--recall",
+    type=Share(0, 1, min_open=True, max_open=True),
+    default=0.9,
+    show_default=True,
+    help="The share of new good rows to accept.",
+)
+# How a table is read: each is a field of `Reading`.
+reading_options = _together(
+    click.option("--format", type=click.Choice(FORMATS), help="What the table is. [default: by its name, or csv]"),
+    click.option("--separator", metavar="CHARACTER", help="Between a text's cells. [default: by the file]"),
+    click.option(
+        "--decimal",
+        metavar="CHARACTER",
+        default=",.",
+        help="The decimal point, . or , in all columns. [default: by each column]",
+    ),
+    click.option("--encoding", metavar="NAME", default="utf-8", show_default=True, help="Of a text."),
+    click.option("--no-header", is_flag=True, help="The first line has no names: columns are x0, x1, ..."),
+    click.option("--array", metavar="NAME", help="Which array of an NPZ file."),
+)
+NAMES: Any = {"metavar": "A,B,...", "multiple": True}
+# What the columns of a table of good rows are.
+column_options = _together(
+    click.option("--columns", **NAMES, help="Columns to learn from. [default: all that are not named below]"),
+    click.option("--drop", **NAMES, help="Columns to leave out."),
+    click.option("--keep", **NAMES, help="Columns to learn from though they look like identifiers or texts."),
+    click.option("--categories", **NAMES, help="Columns of categories that look like numbers, such as codes."),
+    click.option(
+        "--times",
+        metavar="PARTS",
+        default="hour,weekday",
+        show_default=True,
+        help="What is learned of times, of hour, weekday and elapsed (days), or none.",
+    ),
+    click.option("--gaps", **NAMES, help="Texts that are empty cells, such as err."),
+    click.option("--id", metavar="NAME", help="The column that names the rows."),
+    click.option("--weight", metavar="NAME", help="The column that weighs the rows: 2 is as good as twice."),
+    click.option(
+        "--missing",
+        type=click.Choice(("indicate", "impute", "refuse")),
+        default="indicate",
+        show_default=True,
+        help="Empty cells: the median, and a coordinate that says so; the median alone; or an error.",
+    ),
+)
 
 
 def reading_of(options: dict[str, Any], **more: Any) -> Reading:
     """Return how a table is read, by the options."""
     from slabsvm.files.tables import Reading
 
-    return Reading(
-        format=options["format"],
-        separator=options["separator"],
-        decimal=options["decimal"],
-        encoding=options["encoding"],
-        header=not options["no_header"],
-        array=options["array"],
-        **more,
-    )
+    given = {name: options[name] for name in ("format", "separator", "decimal", "encoding", "array")}
+    return Reading(**given, header=not options["no_header"], **more)
 
 
 def encoder_of(options: dict[str, Any]) -> TableEncoder:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from heapq import nsmallest
 from typing import TYPE_CHECKING, Any
 
@@ -80,19 +80,15 @@ class Driver:
         return f"{name} {self.part:.0%} ({such})"
 
 
-@dataclass
 class ReasonCounts:
     """What speaks against the rejected rows of a table, piece by piece."""
 
-    columns: tuple[Column, ...]
-    blame: FloatArray = field(init=False)  # (n_columns,): the sum of their parts
-    ways: list[Counter[str]] = field(init=False)  # one for each column
-    examples: dict[tuple[int, str], str] = field(default_factory=dict)
-    outliers: list[Outlier] = field(default_factory=list)  # those with the least decisions
-
-    def __post_init__(self) -> None:
-        self.blame = np.zeros(len(self.columns))
-        self.ways = [Counter() for _ in self.columns]
+    def __init__(self, columns: tuple[Column, ...]) -> None:
+        self.columns = columns
+        self.blame = np.zeros(len(columns))  # the sum of their parts
+        self.ways: list[Counter[str]] = [Counter() for _ in columns]
+        self.examples: dict[tuple[int, str], str] = {}
+        self.outliers: list[Outlier] = []  # those with the least decisions
 
     def add(
         self, cells: list[Cells], strange: BoolArray, blame: FloatArray, expected: FloatArray, numbers: IndexArray
@@ -139,20 +135,21 @@ class ReasonCounts:
             return []
         parts = self.blame / total
         return [
-            Driver(self.columns[place], float(parts[place]), self.ways[place], self._example(place))
+            # With a cell of the way in which the column rejects most rows.
+            Driver(
+                self.columns[place],
+                float(parts[place]),
+                self.ways[place],
+                next((self.examples[place, way] for way, _ in self.ways[place].most_common(1)), ""),
+            )
             for place in np.argsort(-np.round(parts, 2), kind="stable").tolist()
             if parts[place] >= LEAST
         ]
 
-    def _example(self, place: int) -> str:
-        """Return a cell of the way in which a column rejects most rows, with its row."""
-        way = self.ways[place].most_common(1)
-        return self.examples[place, way[0][0]] if way else ""
-
     def said(self) -> str:
         """Return what drives the rejections in a line; "" where nobody says."""
         drivers = self.drivers()[:FEW]
-        return f"What speaks against them: {'; '.join(one.said() for one in drivers)}." if drivers else ""
+        return f"Columns that drive the rejections: {'; '.join(one.said() for one in drivers)}." if drivers else ""
 
 
 # What is wrong with a cell that was seen before, by whether it is beyond the learned values: 0, above 1 or below -1.

@@ -45,7 +45,12 @@ li ul { padding-left: 1.1rem; margin: .1rem 0 } li ul li { margin: 0 }
 svg { width: 100%; height: auto; display: block } svg text { fill: var(--ink); font: 14px system-ui, sans-serif }
 .learned { fill: var(--pale) } .kept { fill: var(--good) } .rejected { fill: var(--out) }
 .plane { stroke: var(--ink); stroke-width: 1.5; stroke-dasharray: 5 4 } .floor { stroke: var(--soft) }
-@media (max-width: 600px) { svg text { font-size: 26px } }
+@media (max-width: 600px) { svg text { font-size: 26px } table { font-size: .8rem } th, td { padding: .25rem .3rem } }
+.bar, .key { print-color-adjust: exact; -webkit-print-color-adjust: exact }
+.line { fill: none; stroke: var(--good); stroke-width: 2.5 } .half { stroke: var(--soft) } .dot { fill: var(--good) }
+.dot.half { fill: var(--soft); stroke: none } .best { fill: none; stroke: var(--out); stroke-width: 3 }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums } .wide { overflow-x: auto }
+th, td { padding: .25rem .6rem; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap }
 .key { display: inline-block; width: .8rem; height: .8rem; margin: 0 .3rem 0 0; vertical-align: -.1rem }
 """
 
@@ -167,14 +172,18 @@ def page(run: Run, histogram: Histogram, drift: Drift, *, table: str, model: str
         histogram.svg(),
         *_drivers(run.tally.drivers()[:MOST_DRIVERS]),
         *_outliers(run.tally.outliers),
-        f'<p class="soft">Made by slabsvm {escape(__version__)}.</p>',
     ]
+    return document(f"{table}: scored rows", body)
+
+
+def document(title: str, body: Sequence[str]) -> str:
+    """Return a page of elements that needs no other file."""
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(table)}: scored rows</title><style>{STYLE}</style></head>\n<body><main>\n"
-        + "\n".join(body)
+        f"<title>{escape(title)}</title><style>{STYLE}</style></head>\n<body><main>\n"
+        + "\n".join([*body, f'<p class="soft">Made by slabsvm {escape(__version__)}.</p>'])
         + "\n</main></body></html>\n"
     )
 
@@ -185,11 +194,13 @@ def _drivers(drivers: Sequence[Driver]) -> list[str]:
         return []
     items = []
     for one in drivers:
-        ways = ", ".join(f"{count:,} {way}" for way, count in one.ways.most_common()) or "beside other columns"
+        ways = (
+            ", ".join(f"{count:,} {way}" for way, count in one.ways.most_common()) or "always beside a stronger column"
+        )
         example = f"; for example {one.example}" if one.example else ""
         bar = f'<span class="bar" style="width: {one.part:.0%}"></span>'
         items.append(f"<li><strong>{escape(one.column.name)}</strong> {one.part:.0%}{bar}{escape(ways + example)}</li>")
-    note = "A column's share of what speaks against all rejected rows. Rows count where the column is the first."
+    note = "Each column's share in all rejections. A row counts for the column that comes first in it."
     return ["<h2>What drives the rejections</h2>", f'<p class="soft">{note}</p>', f"<ul>{''.join(items)}</ul>"]
 
 

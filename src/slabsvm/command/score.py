@@ -13,7 +13,6 @@ from slabsvm.command.terminal import (
     TOO_MANY_REJECTED,
     about,
     counting,
-    distinct_files,
     heard,
     named,
     plain_errors,
@@ -21,7 +20,6 @@ from slabsvm.command.terminal import (
     say_json,
     say_unread,
     warn,
-    writable,
 )
 
 if TYPE_CHECKING:
@@ -89,10 +87,7 @@ def score(
     """
     if as_json and str(output) == "-":
         raise click.UsageError("--json writes to the standard output: give the rows a file with -o.")
-    with plain_errors():
-        distinct_files(model=model, table=table, output=output, report=html)
-        writable(output, streams=True)
-        writable(html)
+    with plain_errors("report", lines="output", model=model, table=table, output=output, report=html):
         from slabsvm.command.report import Drift, Histogram, page
         from slabsvm.command.scoring import (
             RowNames,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from gzip import GzipFile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
@@ -19,8 +20,8 @@ from slabsvm.command.fit import expected_recall
 from slabsvm.command.reasons import Outlier, Reason, ReasonCounts
 from slabsvm.command.terminal import printable, read_no_more, say
 from slabsvm.detectors.explained import refuse_mixers, shares_of
-from slabsvm.tables.columns import Cells, Numbers, TableError, cells_of, names_of, places_of
-from slabsvm.tables.encoder import Encoded, TableEncoder, require_columns
+from slabsvm.tables.columns import Encoded, Numbers, TableError, cells_of, names_of, places_of
+from slabsvm.tables.encoder import TableEncoder, require_columns
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
@@ -89,32 +90,21 @@ class LineWriter:
 
     def __init__(self, file: Any, separator: str, head: Sequence[str], forms: Sequence[str]) -> None:
         self._file = file
-        self._special = ('"', separator, "\n", "\r")
+        self._special = re.compile(f'["{separator}\n\r]')
         # csv.writer puts no quotes around a carriage return where lines end in a line feed, and takes longer.
         self._line = separator.join(forms) + "\n"
-        file.write(separator.join(self.quoted(list(head))) + "\n")
+        file.write(separator.join(self.quoted(head)) + "\n")
 
     def write(self, *columns: Iterable[Any]) -> None:
         """Write a line for each row."""
         self._file.write("".join(map(self._line.__mod__, zip(*columns, strict=True))))
 
-    def names(self, names: Iterable[Any]) -> Iterable[Any]:
-        """Return names of rows, in quotes where they need them."""
-        return names if isinstance(names, range) else self.quoted(list(names))
-
-    def quoted(self, texts: list[str]) -> list[str]:
-        """Return texts, in quotes where they hold what has a meaning between cells."""
-        if not self._needs_quotes("".join(texts)):
+    def quoted(self, texts: Sequence[Any]) -> Sequence[Any]:
+        """Return texts, in quotes where they hold what has a meaning between cells, or numbers as they are."""
+        if isinstance(texts, range) or not self._special.search("".join(texts)):
             return texts
-        return [_in_quotes(text) if self._needs_quotes(text) else text for text in texts]
-
-    def _needs_quotes(self, text: str) -> bool:
-        return any(character in text for character in self._special)
-
-
-def _in_quotes(text: str) -> str:
-    doubled = text.replace('"', '""')
-    return f'"{doubled}"'
+        doubled = (text.replace('"', '""') for text in texts)
+        return [f'"{text}"' if self._special.search(text) else text for text in doubled]
 
 
 # A function of rows and their scores.
@@ -202,25 +192,12 @@ class Scorer:
             found[:, places >= 0] = of_features[:, places[places >= 0]]
         return found
 
-    def strange_to(self, answers: Answers, rows: IndexArray) -> list[list[str]]:
-        """Return which kinds of members would reject each row by themselves; of a detector without members none."""
-        try:
-            return [list(kinds) for kinds in self.detector.strange_to(answers.rows[rows])]
-        except AttributeError:
-            return [[] for _ in rows]
-
     def expected_rejected(self) -> float | None:
         """Return the share of new good rows that is expected to be rejected; None where nobody says."""
         if self.alpha is not None:
             return self.alpha
         share = expected_recall(self.detector)
         return None if share is None else round(1.0 - share, 12)
-
-    def cells(self, table: Any, rows: IndexArray) -> list[Cells]:
-        """Return the cells of each column in some rows of a table."""
-        some = table.iloc[rows] if hasattr(table, "iloc") else table[rows]
-        there = places_of(some)
-        return [self.encoder.cells(some, there, column.name) for column in self.encoder.columns_]
 
 
 def _p_values_of(detector: Any) -> PValues | None:
@@ -240,12 +217,6 @@ def _p_values_of(detector: Any) -> PValues | None:
 
 # The columns that speak against a row, and the members of the detector that find it strange.
 Reasons = tuple[list[Reason], list[str]]
-
-
-def _in_words(reasons: list[Reason], members: list[str]) -> str:
-    """Return the reasons of a row, as a cell of a table."""
-    end = f"; strange to {', '.join(members)}" if members else ""
-    return "; ".join(one.said() for one in reasons) + end
 
 
 @dataclass
@@ -293,13 +264,17 @@ class Run:
             if lines is None:
                 file.writelines(self._json_lines(called, answers, reasons))
             else:
+                in_words = [
+                    "; ".join(one.said() for one in some) + (f"; strange to {', '.join(members)}" if members else "")
+                    for some, members in reasons
+                ]
                 lines.write(
-                    lines.names(called),
+                    lines.quoted(called),
                     answers.decision.tolist(),
                     np.where(answers.accepted, "true", "false").tolist(),
                     answers.score.tolist(),
                     [""] * len(reasons) if p_values is None else map(DIGITS.__mod__, p_values.tolist()),
-                    lines.quoted([_in_words(*one) for one in reasons]),
+                    lines.quoted(in_words),
                 )
             for reader in self.readers:
                 reader(piece, answers)
@@ -352,8 +327,9 @@ class Run:
             if self.reasons:
                 raise
             return found
-        expected = self.scorer.expected(answers, rows)
-        cells, strange = self.scorer.cells(piece, rows), answers.encoded.strange[rows]
+        table, encoder = piece.iloc[rows] if hasattr(piece, "iloc") else piece[rows], self.scorer.encoder
+        cells = [encoder.cells(table, places_of(table), column.name) for column in encoder.columns_]
+        expected, strange = self.scorer.expected(answers, rows), answers.encoded.strange[rows]
         reasons = self.tally.add(cells, strange, blame, expected, self.rows + rows + 1)
         p_values = answers.p_value
         self.tally.keep(
@@ -369,9 +345,13 @@ class Run:
             ]
         )
         if self.reasons:
-            members = self.scorer.strange_to(answers, rows)
+            # The kinds of members that would reject each row by themselves.
+            try:
+                members = self.scorer.detector.strange_to(answers.rows[rows])
+            except AttributeError:  # there are none, or version 0.1 saved them
+                members = [()] * len(rows)
             for row, some, kinds in zip(rows, reasons, members, strict=True):
-                found[row] = some[: self.reasons], kinds
+                found[row] = some[: self.reasons], list(kinds)
         return found
 
 
@@ -404,20 +384,14 @@ def output_file(path: Path) -> Iterator[io.TextIOWrapper]:
         with suppress(BrokenPipeError), path.open("w", encoding="utf-8", newline="") as file:
             yield file
     else:
-        with replacing(path) as raw, _compressed(raw, path) as binary:
+        with replacing(path) as raw, ExitStack() as stack:
+            binary: Any = raw
+            if path.suffix.lower() == ".gz":
+                binary = stack.enter_context(GzipFile(filename="", fileobj=raw, mode="wb", mtime=0))
             file = io.TextIOWrapper(binary, encoding="utf-8", newline="")
             yield file
             file.flush()
             file.detach()
-
-
-@contextmanager
-def _compressed(raw: BinaryIO, path: Path) -> Iterator[Any]:
-    if path.suffix.lower() != ".gz":
-        yield raw
-        return
-    with GzipFile(filename="", fileobj=raw, mode="wb", mtime=0) as file:
-        yield file
 
 
 def loaded(path: Path) -> Pipeline:

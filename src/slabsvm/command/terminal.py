@@ -16,7 +16,7 @@ from typing import Any
 
 import click
 
-from slabsvm.command.stopping import INTERRUPTED
+from slabsvm.command import INTERRUPTED
 from slabsvm.data.files import is_stream
 from slabsvm.runtime.caller import ExtraMissingError, counted, escaped
 
@@ -42,31 +42,36 @@ OURS = ("slabsvm.", "sklearn.exceptions.")
 
 
 @contextmanager
-def plain_errors() -> Iterator[None]:
-    """Turn what can go wrong on a user's machine into one message and an exit status, with no traceback."""
+def plain_errors(*written: str, lines: str = "", **files: Path | None) -> Iterator[None]:
+    """Turn what can go wrong on a user's machine into one message and an exit status, with no traceback.
+
+    Files are refused now, rather than after the work, where two are one, or where one could not be written: written are
+    the names of those that are, and lines that of the output, which may be a device or a pipe, too.
+    """
     for stream in (sys.stdout, sys.stderr):
         # A terminal that cannot show a name of the data shows its escapes.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
+        _refuse_one_file_twice(files)
+        for name in filter(None, (lines, *written)):
+            _refuse_unwritable(files[name], streams=name == lines)
         yield
     except click.UsageError:
         raise
-    except click.ClickException as error:
-        raise click.ClickException(harmless(error.message)) from error
-    except ExtraMissingError as error:
-        raise click.ClickException(str(error)) from error
-    except MemoryError as error:
-        raise click.ClickException("There is not enough memory for this table as a whole.") from error
     except BrokenPipeError:
         # Nobody reads the rows on, as after `| head`: what was asked for is done.
         read_no_more(sys.stdout)
         raise SystemExit(0) from None
-    except OSError as error:
-        place = f"{named(Path(str(error.filename)))}: " if error.filename else ""
-        raise click.ClickException(harmless(f"{place}{error.strerror or error}")) from error
-    except ValueError as error:
-        raise click.ClickException(harmless(with_options(str(error)))) from error
+    except (click.ClickException, ExtraMissingError, MemoryError, OSError, ValueError) as error:
+        text = error.message if isinstance(error, click.ClickException) else with_options(str(error))
+        if isinstance(error, MemoryError):
+            text = "There is not enough memory for this table as a whole."
+        elif isinstance(error, OSError):
+            place = f"{named(Path(str(error.filename)))}: " if error.filename else ""
+            text = f"{place}{error.strerror or error}"
+        # Lines stay lines; nothing else means anything to a terminal.
+        raise click.ClickException("\n".join(map(escaped, text.split("\n")))) from error
     except KeyboardInterrupt:
         say("\nStopped. No file was written.", err=True)
         raise SystemExit(INTERRUPTED) from None
@@ -107,11 +112,6 @@ def about(path: Path) -> Iterator[None]:
 def named(path: Path) -> str:
     """Return what a file is called, as a terminal may show it."""
     return "the standard input" if str(path) == "-" else escaped(str(path))
-
-
-def harmless(text: str) -> str:
-    """Return a text of several lines, in which nothing else means anything to a terminal."""
-    return "\n".join(map(escaped, text.split("\n")))
 
 
 def printable(names: Iterable[str]) -> Iterator[str]:
@@ -162,7 +162,7 @@ def _finite(value: Any) -> Any:
     return value if value is None or isinstance(value, bool | int | str) else str(value)
 
 
-def distinct_files(**paths: Path | None) -> None:
+def _refuse_one_file_twice(paths: dict[str, Path | None]) -> None:
     """Refuse two paths that lead to one file: writing the one would destroy the other."""
     known = [(name, path) for name, path in paths.items() if path is not None and str(path) != "-"]
     for place, (name, path) in enumerate(known):
@@ -173,8 +173,8 @@ def distinct_files(**paths: Path | None) -> None:
                 raise click.ClickException(f"{path} is the {other} and the {name}: give the {name} another name.")
 
 
-def writable(path: Path | None, *, streams: bool = False) -> None:
-    """Fail now, rather than after the work, where a file could not be written; streams: devices and pipes can."""
+def _refuse_unwritable(path: Path | None, *, streams: bool) -> None:
+    """Refuse a file that could not be written; streams: devices and pipes can."""
     if path is None or str(path) == "-":
         return
     if is_stream(path):

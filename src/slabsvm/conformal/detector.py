@@ -13,6 +13,7 @@ others, whatever their scores tie with. Each calibration ends with the p-value o
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from numbers import Integral, Real
@@ -20,20 +21,13 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import OutlierMixin
-from sklearn.utils import check_random_state, get_tags
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import BaseEstimator, OutlierMixin
+from sklearn.utils import get_tags, indexable
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from slabsvm.conformal.held_out import (
-    Calibrated,
-    Given,
-    by_leave_one_out,
-    by_prefit,
-    by_splits,
-    given_of,
-    splits_of,
-)
+from slabsvm.conformal.held_out import Calibrated, Given, calibrated, given_of
 from slabsvm.conformal.p_values import (
+    MOST_SAMPLES,
     WHOLE,
     Tail,
     benjamini_hochberg,
@@ -46,41 +40,103 @@ from slabsvm.conformal.p_values import (
     whole_up,
 )
 from slabsvm.conformal.remoteness import deciding_reach, far_rows, innermost, largest_answer, limit_of
-from slabsvm.conformal.wrapping import (
-    BY_CHANCE,
-    FAR_REMEDY,
-    MOST_SAMPLES,
-    REACH_REMEDY,
-    CalibrationWarning,
-    Wrapping,
-    found_no_direction,
-)
+from slabsvm.data.checks import reading
 from slabsvm.detectors.answers import answer, refuse_classifier
-from slabsvm.detectors.base import Detector, SlabCollapseWarning, parameters, rows_of, scale_by_few
+from slabsvm.detectors.base import Detector, SlabCollapseWarning, parameters, rows_of, scale_by_few, takes_unnamed
 from slabsvm.detectors.explained import explanation_of
+from slabsvm.detectors.linear_slab import LinearOneClassSlabSVM
+from slabsvm.detectors.one_class_svm import OneClassSVM
+from slabsvm.detectors.slab import OneClassSlabSVM
 from slabsvm.fitted.explanation import Explanation, mean_of
 from slabsvm.fitted.recall import alike, misjudged_repeats, nearly_copied, too_uneven
 from slabsvm.runtime.arrays import BoolArray, FloatArray
 from slabsvm.runtime.caller import warn
 from slabsvm.runtime.objects import atomic
-from slabsvm.runtime.sklearn_private import (
-    HasMethods,
-    Interval,
-    StrOptions,
-    _fit_context,
-    _num_samples,
-    _safe_indexing,
-)
+from slabsvm.runtime.sklearn_private import HasMethods, Interval, StrOptions, _fit_context, _num_samples, _safe_indexing
 
 METHODS = ("split", "cross", "leave-one-out", "prefit")
+# What the warnings of one calibration and of several classes' have in common.
+FAR_REMEDY = (
+    "If a score grows or levels off with distance, use two_sided=True, SVDD or the RBF kernel. If calibration scores "
+    "tie at the lowest, use a smoother estimator (a smaller gamma)."
+)
+REACH_REMEDY = (
+    "They score like rows infinitely far away, and only their kernel mass decides what is accepted there. Use a "
+    "smaller gamma, or more samples."
+)
+BY_CHANCE = "rounding of its scores may decide which rows are rejected, and whether rows infinitely far away are"
+
+
+class CalibrationWarning(UserWarning):
+    """A calibration keeps its rate, and yet accepts every row, or rows that are far away, or separates no rows."""
+
+
+class Wrapping(BaseEstimator):
+    """An estimator whose parameter `estimator` is a detector, or None for `OneClassSlabSVM()`."""
+
+    estimator: Any
+
+    @property
+    def _detector(self) -> Any:
+        return OneClassSlabSVM() if self.estimator is None else self.estimator
+
+    def explain(self, X: Any) -> FloatArray:
+        """Return what each feature adds to the decision of each row, shape (n_samples, n_features).
+
+        The shares of a row add up to its decision_function. In an `OpenSetClassifier` they add up to the largest of its
+        `decisions`: that of the nearest class, whether the row is accepted or unknown. A negative share pushes the row
+        out. The shares are those of the estimator, rescaled to p-values. A typical row has typical shares; what makes a
+        row differ from it grows or shrinks as the decision does. With several models (method="cross") they are the
+        mean.
+
+        Raises
+        ------
+        ValueError
+            For an estimator that `slabsvm.explain` refuses, and with a classifier.
+        """
+        check_is_fitted(self)
+        return np.ascontiguousarray(self._shares(self._table(X, reset=False)))
+
+    @abstractmethod
+    def _shares(self, X: Any) -> FloatArray:
+        """Return what each feature adds to the decisions of a table's rows."""
+
+    def _table(self, X: Any, *, reset: bool) -> Any:
+        """Return a table whose rows can be indexed; its values are for the detector to check."""
+        with reading(X):
+            X = indexable(X)[0]
+            if not reset and np.ndim(X) == 1:
+                raise ValueError("X must be a table of two dimensions. Reshape your data: X.reshape(1, -1) is one row.")
+            # scikit-learn's check takes .1 ms to find out that an array has no names.
+            unnamed = type(X) is np.ndarray and X.ndim == 2
+            if not (unnamed and takes_unnamed(self, X.shape[1], reset=reset)):
+                validate_data(self, X=X, reset=reset, skip_check_array=True)
+        return X
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags = get_tags(self._detector).input_tags
+        return tags
+
+
+def found_no_direction(detectors: Sequence[Any]) -> list[str]:
+    """Return the warnings of those fits of some detectors that found w = 0.
+
+    What a solver leaves of such a w is rounding, or depends on where it stopped. Scores order rows by it that are as
+    exchangeable as by any other, so that the rate is kept; but which rows are rejected is chance.
+    """
+    models = [innermost(detector)[0] for detector in detectors]
+    # A ball needs no direction: around the origin it tells near from far.
+    kinds = (OneClassSlabSVM, OneClassSVM, LinearOneClassSlabSVM)
+    return [model.warning_ for model in models if isinstance(model, kinds) and model.status_ == "degenerate"]
 
 
 @parameters
 class ConformalDetector(OutlierMixin, Wrapping):
     """Any detector, with p-values and a threshold at a false-alarm rate of your choice.
 
-    `predict` rejects a sample where its conformal p-value is at most alpha. It rejects a new positive with probability
-    at most alpha, if this comes from the distribution of the training samples.
+    `predict` rejects a sample if its conformal p-value is at most alpha. A new positive from the distribution of the
+    training samples is rejected with probability at most alpha.
 
     Parameters
     ----------
@@ -90,19 +146,19 @@ class ConformalDetector(OutlierMixin, Wrapping):
     alpha : float in (0, 1), default=0.05
         The share of new positives that may be rejected. At least 1/alpha - 1 calibration samples are needed.
     method : {"split", "cross", "leave-one-out", "prefit"}, default="split"
-        "split" holds out rows, and keeps its guarantee for any data and model. "cross" learns from all rows in `cv`
-        fits, and predicts with all of them. Both hold equal rows out together, as a row that weighs more is: where new
-        rows will repeat those of few discrete values, fewer than alpha are rejected. "leave-one-out" fits once, with
-        no row held out, and takes closed-form leave-one-out scores: it is for this package's detectors with
-        offsets="leave-one-out". "prefit" takes an estimator that is already fitted; all rows given to `fit` then count
-        as held out.
+        "split" holds out rows. Its guarantee holds for any data and model. "cross" learns all rows in `cv` fits, and
+        predicts with all of these. Both hold equal rows out together, like a row of larger weight. If new rows repeat
+        training rows (few discrete values), fewer than alpha are rejected. "leave-one-out" fits once, holds no row out,
+        and uses closed-form leave-one-out scores. It needs a detector of this package with offsets="leave-one-out".
+        "prefit" takes a fitted estimator. All rows given to `fit` then count as held out.
     two_sided : bool, default=False
-        Whether a score that is too high is rejected too. The slab's score has both sides already: it is minus the
-        distance from the slab's centre. For a one-class SVM, True makes a slab of it.
+        Whether to reject scores that are too high, too. The slab's score already covers both sides. A one-class SVM
+        becomes a slab with True.
     calibration_size : float in (0, 1), default=0.5
         The share of rows that "split" holds out.
     cv : int or splitter, default=5
-        The folds of "cross". A splitter may part equal rows: a copy of a row that was learned is not new.
+        The folds of "cross". Beware of a splitter that puts equal rows into different folds: a copy of a training row
+        is not new.
     n_jobs : int or None, default=None
         The number of fits of "cross" at once; None is 1 unless in a `joblib.parallel_config` context, -1 all.
     random_state : int, RandomState or None, default=0
@@ -115,17 +171,17 @@ class ConformalDetector(OutlierMixin, Wrapping):
     calibration_scores_ : list of (n_k,) arrays of float64
         The scores of each detector's held-out positives, in the unit of its decision_function, in increasing order.
     held_out_ : list of (n_k,) arrays of int
-        Which of the rows that were given these are.
+        The numbers of these rows among those given to `fit`.
     smallest_p_value_ : float
         The p-value of a row below all calibration rows: ``1 / (n_calibration_ + 1)``, or twice it with two_sided=True.
     n_calibration_ : int
         The number of calibration rows, or groups; with sample_weight, the sum of rows' weights, rounded down.
     far_p_value_ : float
-        The largest p-value among a few rows infinitely far from the training rows; NaN where such rows cannot be made
-        (columns that are no numbers) or the estimator refuses them.
+        The largest p-value among a few rows infinitely far from the training rows. NaN if such rows cannot be made
+        (some columns are not numbers) or the estimator refuses them.
     out_of_reach_ : float
-        The share of calibration rows that are out of the reach of the estimator's RBF kernel. Their scores are that of
-        a row infinitely far away; they are ordered by their kernel mass (`slabsvm.conformal.remoteness`).
+        The share of calibration rows that are out of reach of the estimator's RBF kernel. They score like a row
+        infinitely far away; their kernel mass orders them (`slabsvm.conformal.remoteness`).
     offset_ : float
         ``decision_function = score_samples - offset_``: the largest p-value that is rejected, alpha rounded down to a
         multiple of ``1 / (n_calibration_ + 1)``.
@@ -180,34 +236,35 @@ class ConformalDetector(OutlierMixin, Wrapping):
         Parameters
         ----------
         X : array-like, frame or sparse matrix of shape (n_samples, n_features)
-            What the estimator takes; rows must be exchangeable, or with groups these and the rows in each.
+            What the estimator takes. Rows must be exchangeable. With groups, the groups must be exchangeable, and the
+            rows within each.
         y : ignored
         groups : array-like of shape (n_samples,), default=None
-            The name of each row's group (patient, machine, video), for rows of *new* groups. Whole groups are held out,
-            and calibration counts groups: one of N rows counts as 1 / N in each, by sample_weight where it is given. An
+            The name of each row's group (patient, machine, video), if new rows come from *new* groups. Whole groups are
+            held out. Calibration counts groups: each row of a group of N counts 1 / N, or by sample_weight if given. An
             estimator whose fit takes groups gets them.
         sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative. A row of weight 2 is learned and calibrates as two rows do, and is held out or learned as one.
-            Calibration counts rows, so that weights are counts here: not only their ratios matter. Weights below 1 add
+            Non-negative. A row of weight 2 counts as two rows, in learning and in calibration; it is held out or
+            learned as a whole. Weights are counts of rows here, so not only their ratios matter. Weights below 1 add
             up, and their sum is rounded down.
         **fit_params : other parameters of the estimator's fit; those with an entry for each row are split as the rows
 
         Raises
         ------
         ValueError
-            For parameters, shapes or values that make no sense, an estimator whose larger scores are less normal, and
-            one that takes no sample_weight where it is given; the text says what to do.
+            For parameters, shapes or values that make no sense, for an estimator whose larger scores are less normal,
+            and for sample_weight with an estimator that does not take it. The text says what to do.
 
         Warns
         -----
         slabsvm.CalibrationWarning
-            Where there are fewer than 1/alpha - 1 calibration samples, so that nothing can be rejected; where a row
-            infinitely far away is accepted; where the estimator's fit found w = 0, so that by its scores rounding may
-            decide which rows are rejected; where more than alpha of the calibration rows are out of reach.
+            If there are fewer than 1/alpha - 1 calibration samples, so that nothing can be rejected; if a row
+            infinitely far away is accepted; if the estimator's fit found w = 0, so that rounding may decide which rows
+            are rejected; if more than alpha of the calibration rows are out of reach.
         slabsvm.SlabCollapseWarning
-            Where a few rows make the scale of a feature; where many rows have near copies, which held-out rows leave
-            among those that are learned; where calibration rows of uneven weights are worth few of equal ones; with
-            method="leave-one-out" also where many rows repeat and far more or fewer of those are accepted.
+            If a few rows set the scale of a feature; if many rows have near copies, which stay among the training rows
+            when a row is held out; if calibration rows have uneven weights and so are worth few rows of equal weight;
+            with method="leave-one-out" also if many rows repeat and far more or fewer of these are accepted.
         """
         del y
         self._learn(X, groups, fit_params)
@@ -218,11 +275,10 @@ class ConformalDetector(OutlierMixin, Wrapping):
     def fit_predict(self, X: Any, y: Any = None, groups: Any = None, **fit_params: Any) -> npt.NDArray[np.intp]:
         """Learn and calibrate, and return -1 for each row of X that is an outlier among the others, +1 for the rest.
 
-        A row's p-value is that of its score by a model that has not learned it: the one that held it out, or, of a row
-        that "split" has learned, the left-out score. Where there is none, of detectors of other libraries and of rows
-        of weight 0, the answer is that of `predict`. `fit(X).predict(X)` differs: rows that were learned are known, and
-        few are rejected. With method="cross", whose models each hold out a part of the rows, scores of all are
-        compared. No rate is promised of rows that were learned.
+        The p-value of a row comes from a model that has not learned it: the model that held it out, or for a row that
+        "split" has learned, its leave-one-out score. Detectors of other libraries and rows of weight 0 have no such
+        score; they get the answer of `predict`. `fit(X).predict(X)` differs: it rejects few training rows. With
+        method="cross" the scores of all models are compared. No rate is promised for training rows.
 
         Parameters
         ----------
@@ -246,7 +302,7 @@ class ConformalDetector(OutlierMixin, Wrapping):
 
     def p_values(self, X: Any) -> FloatArray:
         """Return the conformal p-value of each row, shape (n_samples,): a multiple of ``1 / (n_calibration_ + 1)``."""
-        return self._combined(*self.tails(X))
+        return combined(*self.tails(X), self.n_calibration_, self.two_sided)
 
     def score_samples(self, X: Any) -> FloatArray:
         """Return graded p-values, shape (n_samples,): at most one step below p, as fine as the detector's scores."""
@@ -264,33 +320,33 @@ class ConformalDetector(OutlierMixin, Wrapping):
         ----------
         X : array-like, frame or sparse matrix of shape (n_samples, n_features)
         alpha : float in (0, 1), default=None
-            A rate of false alarms in place of the detector's own; it needs no refit.
+            A rate of false alarms to use instead of the detector's own. It needs no refit.
 
         Warns
         -----
         slabsvm.CalibrationWarning
-            Where there are fewer than 1/alpha - 1 calibration samples, so that all rows are accepted.
+            If there are fewer than 1/alpha - 1 calibration samples, so that all rows are accepted.
         """
         scores = self.score_samples(X)
         return np.where(scores >= self._sufficient_level(alpha), 1, -1)
 
     def novelties(self, X: Any, fdr: float = 0.1) -> npt.NDArray[np.bool_]:
-        """Return which rows of a batch are novelties, of which a share of at most fdr is false on average.
+        """Return which rows of a batch are outliers; on average at most a share fdr of these is false.
 
-        By `benjamini_hochberg`. The guarantee is that of "split" and "prefit".
+        It uses `benjamini_hochberg`. The guarantee holds for "split" and "prefit".
         """
         return benjamini_hochberg(self.p_values(X), fdr)
 
     def threshold(self, alpha: float | None = None) -> float:
         """Return the level of the estimator's decision_function below which rows are rejected at a rate alpha.
 
-        The level is -inf, with a warning, where there are too few calibration samples. It needs no refit.
+        The level is -inf, with a warning, if there are too few calibration samples. It needs no refit.
 
         Raises
         ------
         ValueError
-            Where there is no single level: with method="cross" or two_sided=True, or where a row infinitely far away
-            would be above it.
+            If there is no single level: with method="cross" or two_sided=True, or if a row infinitely far away would be
+            above it.
         """
         check_is_fitted(self)
         if len(self.estimators_) > 1 or self.two_sided:
@@ -307,14 +363,14 @@ class ConformalDetector(OutlierMixin, Wrapping):
         level = float(near.values[np.searchsorted(passed, last)]) if n_far < last else -np.inf
         if limit_of(self.estimators_[0]) >= level:
             raise ValueError(
-                "There is no threshold of decision_function at this rate that rejects rows infinitely far away: "
-                "calibration samples score less, or no more, than that. Use predict(X, alpha=...), which tells them "
-                "apart by their kernel mass, or a smaller gamma."
+                "At this rate no threshold of decision_function rejects rows infinitely far away, because "
+                "calibration samples score no more than these. Use predict(X, alpha=...), which separates them by "
+                "their kernel mass, or a smaller gamma."
             )
         return level
 
     def level(self, alpha: float) -> float:
-        """Return the largest p-value that is rejected at a rate alpha, 0 where there is none."""
+        """Return the largest p-value that is rejected at a rate alpha, or 0 if there is none."""
         return largest_rejected(alpha, self.n_calibration_, self._sides)
 
     def tails(self, X: Any) -> tuple[list[Tail], list[Tail]]:
@@ -340,17 +396,15 @@ class ConformalDetector(OutlierMixin, Wrapping):
         refuse_classifier(self._detector, self)
         X = self._table(X, reset=True)
         given = given_of(X, groups, fit_params)
-        members = self._calibrate(given)
-        for doubt in self._doubts():
-            warn(doubt, CalibrationWarning)
-        for text in self._odd_rows(given, members):
-            if text:
-                warn(text, SlabCollapseWarning)
-        return members
-
-    def _calibrate(self, given: Given) -> Sequence[Calibrated]:
-        """Learn and calibrate, and return the fitted detectors with the positives that they have not learned."""
-        members = self._members(given)
+        members = calibrated(
+            self._detector,
+            given,
+            method=self.method,
+            cv=self.cv,
+            share=self.calibration_size,
+            seed=self.random_state,
+            n_jobs=self.n_jobs,
+        )
         self.estimators_ = [member.detector for member in members]
         self.calibration_scores_ = [np.sort(member.scores) for member in members]
         self.rankings_ = [ranked(member.scores, member.deciding_reach, member.weights) for member in members]
@@ -364,21 +418,17 @@ class ConformalDetector(OutlierMixin, Wrapping):
         self.out_of_reach_ = sum(float(member.weights[member.reach < np.inf].sum()) for member in members) / total
         self.offset_ = self.level(self.alpha)
         self.far_p_value_ = largest_answer(self.p_values, far_rows(given.X, pairwise=self._pairwise))
+        for doubt in self._doubts():
+            warn(doubt, CalibrationWarning)
+        for text in filter(None, self._odd_rows(given, members)):
+            warn(text, SlabCollapseWarning)
         return members
-
-    def _members(self, given: Given) -> Sequence[Calibrated]:
-        if self.method == "prefit":
-            return [by_prefit(self._detector, given)]
-        if self.method == "leave-one-out":
-            return [by_leave_one_out(self._detector, given)]
-        random = check_random_state(self.random_state)
-        splits = splits_of(given, method=self.method, cv=self.cv, share=self.calibration_size, random=random)
-        return by_splits(self._detector, given, splits, self.n_jobs)
 
     def _accepts(self, scores: FloatArray, reach: FloatArray) -> BoolArray:
         """Return whether rows are accepted, (n,), of these scores by models that have not learned them."""
         lower, upper = pooled(self.rankings_).tails(scores, reach)
-        return np.asarray(self._combined([lower], [upper]) > self.offset_ * (1 + WHOLE))
+        p_values = combined([lower], [upper], self.n_calibration_, self.two_sided)
+        return np.asarray(p_values > self.offset_ * (1 + WHOLE))
 
     def _sufficient_level(self, alpha: float | None) -> float:
         """Return the level of a rate, the detector's own for None, and warn where there is none."""
@@ -393,8 +443,8 @@ class ConformalDetector(OutlierMixin, Wrapping):
         needed = int(np.ceil(min(self._sides / alpha, MOST_SAMPLES) - WHOLE)) - 1
         return (
             f"Nothing will be rejected: with {self.n_calibration_} calibration samples the smallest p-value is "
-            f"{self.smallest_p_value_:.3g}, and alpha is {alpha:g}. Give at least {needed} calibration samples "
-            "(groups, where these were given), or a larger alpha; 'cross' and 'leave-one-out' calibrate on every row."
+            f"{self.smallest_p_value_:.3g}, and alpha is {alpha:g}. Give at least {needed} calibration samples (or "
+            "groups, if you gave groups), or a larger alpha; 'cross' and 'leave-one-out' calibrate on every row."
         )
 
     def _doubts(self) -> list[str]:
@@ -473,6 +523,3 @@ class ConformalDetector(OutlierMixin, Wrapping):
         lower, upper = (list(tails) for tails in zip(*places, strict=True))
         reference = combined_graded(lower, upper, self.n_calibration_, self.two_sided) - self.offset_
         return mean_of(found).carried_over(self.decision_function(X), float(reference[0]))
-
-    def _combined(self, lower: list[Tail], upper: list[Tail]) -> FloatArray:
-        return combined(lower, upper, self.n_calibration_, self.two_sided)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
@@ -11,11 +11,12 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.model_selection import KFold, check_cv
+from sklearn.utils import check_random_state
 from sklearn.utils.parallel import delayed
 from sklearn.utils.validation import check_is_fitted
 
+from slabsvm.conformal.p_values import MOST_SAMPLES
 from slabsvm.conformal.remoteness import innermost, needs_reach, reach_of, reach_without_own
-from slabsvm.conformal.wrapping import MOST_SAMPLES
 from slabsvm.data.checks import canonical
 from slabsvm.data.distinct import Distinct, equal_rows, near_copies
 from slabsvm.data.groups import numbered
@@ -24,9 +25,9 @@ from slabsvm.detectors.base import SlabCollapseWarning, distinct_of
 from slabsvm.fitted.training import may_be_counts
 from slabsvm.fitted.weighting import checked_weights, fit_with, takes_groups
 from slabsvm.runtime.arrays import FloatArray, IndexArray
+from slabsvm.runtime.blas import parallel
 from slabsvm.runtime.caller import silenced
 from slabsvm.runtime.objects import cached_property
-from slabsvm.runtime.parallel import parallel
 from slabsvm.runtime.sklearn_private import _check_method_params, _num_samples, _safe_indexing, _safe_split
 
 # Distinct rows of which some can be held out, and some learned.
@@ -125,26 +126,33 @@ def given_of(X: Any, groups: Any, parameters: Mapping[str, Any]) -> Given:
             return Given(X, {**parameters, "groups": numbers}, shares, numbers)
         if not weights.sum() <= MOST_SAMPLES:
             raise ValueError(
-                f"The sample weights add up to {weights.sum():.3g}. Calibration counts rows, so that weights are "
-                f"counts here, and no more than {MOST_SAMPLES:.0e} can be told apart. Divide the weights."
+                f"Calibration takes sample weights for counts of rows, and these add up to {weights.sum():.3g}. "
+                f"Counts above {MOST_SAMPLES:.0e} are not exact. Divide the weights."
             )
     return Given(X, parameters, weights)
 
 
-def by_prefit(detector: Any, given: Given) -> Calibrated:
-    """Return a detector that is fitted already, with all rows."""
-    check_is_fitted(detector)
-    return _scored(detector, given.X, given.weights, np.arange(len(given.weights)))
+def calibrated(
+    detector: Any, given: Given, *, method: str, cv: Any, share: float, seed: Any, n_jobs: int | None
+) -> list[Calibrated]:
+    """Return fitted detectors with the positives that they have not learned, by a method of `ConformalDetector`."""
+    if method == "prefit":
+        check_is_fitted(detector)
+        return [_scored(detector, given.X, given.weights, np.arange(len(given.weights)))]
+    if method == "leave-one-out":
+        return [_by_leave_one_out(detector, given)]
+    splits = splits_of(given, method=method, cv=cv, share=share, random=check_random_state(seed))
+    return parallel((delayed(_fit_and_score)(clone(detector), given, *split) for split in splits), n_jobs)
 
 
-def by_leave_one_out(detector: Any, given: Given) -> Calibrated:
+def _by_leave_one_out(detector: Any, given: Given) -> Calibrated:
     """Return a clone fitted to all rows, with what it would answer each of them had it not learned that one.
 
     With groups, had it not learned the row's group.
     """
     if given.groups is not None and not takes_groups(detector):
         raise ValueError(
-            f"method='leave-one-out' with groups needs a detector that leaves groups out, whose fit takes groups; "
+            "method='leave-one-out' with groups needs a detector whose fit takes groups and leaves each out; "
             f"{type(detector).__name__} does not. Use method='split' or 'cross'."
         )
     fitted = _fitted(clone(detector), given.X, given.parameters)
@@ -155,15 +163,6 @@ def by_leave_one_out(detector: Any, given: Given) -> Calibrated:
     distinct = distinct_of(model, rows, weights) if given.groups is None else None
     kept, reach = np.flatnonzero(weights > 0), reach_without_own(fitted, given.X)
     return Calibrated(fitted, scores[kept], reach[kept], weights[kept], kept, distinct=distinct)
-
-
-def by_splits(
-    detector: Any, given: Given, splits: Iterable[tuple[IndexArray, IndexArray]], n_jobs: int | None
-) -> list[Calibrated]:
-    """Return a clone for each split into rows to learn and rows to hold out."""
-    return parallel(
-        (delayed(_fit_and_score)(clone(detector), given, learned, held_out) for learned, held_out in splits), n_jobs
-    )
 
 
 def _fit_and_score(detector: Any, given: Given, learned: IndexArray, held_out: IndexArray) -> Calibrated:
@@ -209,8 +208,8 @@ def splits_of(
     least, what, number = (2, "samples", "n_samples") if groups is None else (1, "groups", "number of groups")
     if count - held < least:
         raise ValueError(
-            f"Cannot learn and calibrate from {number} = {count} with method={method!r}: at least {least} {what} "
-            f"are to be learned and 1 is to be held out. Give more {what}."
+            f"Cannot learn and calibrate from {number} = {count} with method={method!r}: at least {least} {what} must "
+            f"be learned and 1 held out. Give more {what}."
         )
     if method == "split":
         order = random.permutation(len(units))
@@ -220,18 +219,13 @@ def splits_of(
         folds = KFold(min(cv, len(units)), shuffle=True, random_state=random)
         parts = [part for _, part in folds.split(units)]
     else:
-        return [(kept[learned], kept[held_out]) for learned, held_out in _by_splitter(given.X, kept, groups, cv)]
+        X = given.X if len(kept) == _num_samples(given.X) else _safe_indexing(given.X, kept)
+        pairs = list(check_cv(cv).split(X, groups=groups))
+        if groups is not None and any(np.isin(groups[held_out], groups[learned]).any() for learned, held_out in pairs):
+            raise ValueError(
+                "The folds of cv split the rows of one group, so held-out rows are not rows of new groups. Give cv as "
+                "a number, or a splitter that keeps groups together, such as sklearn.model_selection.GroupKFold."
+            )
+        return [(kept[learned], kept[held_out]) for learned, held_out in pairs]
     inside = [np.isin(together, units[part]) for part in parts]
     return [(kept[~some], kept[some]) for some in inside]
-
-
-def _by_splitter(X: Any, kept: IndexArray, groups: IndexArray | None, cv: Any) -> list[tuple[IndexArray, IndexArray]]:
-    """Return the folds of a splitter over the kept rows, by their places among these."""
-    X = X if len(kept) == _num_samples(X) else _safe_indexing(X, kept)
-    folds = list(check_cv(cv).split(X, groups=groups))
-    if groups is not None and any(np.isin(groups[held_out], groups[learned]).any() for learned, held_out in folds):
-        raise ValueError(
-            "The folds of cv part rows of one group, so that held-out rows are no rows of new groups. Give cv as a "
-            "number, or a splitter that keeps groups whole, such as sklearn.model_selection.GroupKFold."
-        )
-    return folds

@@ -28,20 +28,20 @@ K + 1 groups one, and of its rows one. The share F of weight that scores no more
 1 / (K + 1) each, is at most alpha with probability at most alpha, as it is for any finite distribution. The new row is
 such a draw, and its p is no less than F, of which its own group is 1 / (K + 1) at most.
 
-How many of some rows are strangers, by their p-values
-------------------------------------------------------
-Let n positives calibrate, with scores of the distribution function F, and let m rows be a mixture: a share pi of
-strangers, and positives besides. At each threshold the share G of the rows below it is at most (1 - pi) F + pi, so that
-pi >= (G - F) / (1 - F). No more can be said: strangers who score as positives do leave no trace. F at the k-th lowest
+How many rows are outliers, by their p-values
+---------------------------------------------
+Let n positives calibrate, with scores of the distribution function F. Let m rows be a mixture of a share pi of outliers
+and of positives. At each threshold the share G of the rows below it is at most (1 - pi) F + pi, so pi >= (G - F) / (1 -
+F). No more can be said, because outliers may score like positives. F at the k-th lowest
 calibration score is no larger than a Beta(k, n + 1 - k) variable, and the number of rows below it is binomial given the
 calibration. An upper bound of the one and a lower bound of the other (Clopper and Pearson 1934), each at a confidence
 shared among all k = 1, 2, 4, ..., make a lower bound of pi that holds for any distribution and any number of rows (in
 the manner of Meinshausen and Rice, Annals of Statistics 34, 2006).
 
-Strangers among the calibration rows, if they score no higher than positives do, make F larger than the positives', so
-that the bound still holds, and p-values too: P(p <= alpha) <= alpha for new positives, with less power (Bashari, Sesia,
-Romano, "Robust conformal outlier detection under contaminated reference data", arXiv 2502.04807). How many of the rows
-that a detector was calibrated *by* are strangers, those rows cannot say: their p-values are even by construction.
+Outliers among the calibration rows make F larger than that of the positives, if they score no higher than positives do.
+Then the bound still holds, and so does P(p <= alpha) <= alpha for new positives, with less power (Bashari, Sesia,
+Romano, "Robust conformal outlier detection under contaminated reference data", arXiv 2502.04807). The rows that
+calibrated a detector cannot say how many of them are outliers: their p-values are uniform by construction.
 """
 
 from __future__ import annotations
@@ -60,6 +60,8 @@ from slabsvm.runtime.fields import Array
 
 # alpha (n + 1) counts as a whole number if it is within this share of one.
 WHOLE = 1e-9
+# The largest number of calibration samples that can be told apart, and that a message asks for.
+MOST_SAMPLES = 1e15
 # The largest share of a step: it stays below the next step.
 LARGEST_SHARE = 1.0 - 1e-9
 # Half of the range of shares where there is no step: below those of rows that lie before the first one.
@@ -269,13 +271,11 @@ def unit_of(values: FloatArray) -> float:
 
 def pooled(rankings: Sequence[Ranking]) -> Ranking:
     """Return the held-out positives of several rankings in one."""
-    far, near = [ranking.far for ranking in rankings], [ranking.near for ranking in rankings]
-    return Ranking(
-        *(
-            _in_order(np.concatenate([one.values for one in part]), np.concatenate([one.weights for one in part]))
-            for part in (far, near)
-        )
-    )
+
+    def one(parts: list[Segment]) -> Segment:
+        return _in_order(np.concatenate([part.values for part in parts]), np.concatenate([p.weights for p in parts]))
+
+    return Ranking(one([ranking.far for ranking in rankings]), one([ranking.near for ranking in rankings]))
 
 
 def _passed(tails: Sequence[Tail]) -> FloatArray:
@@ -299,21 +299,51 @@ def _chained(first: Tail, second: Tail, in_second: npt.NDArray[np.bool_], weight
     )
 
 
+def by_left_out(scores: FloatArray, weights: FloatArray, recall: float, n: float | None = None) -> float:
+    """Return the score that a share recall of new rows is expected to reach, by those of samples without themselves.
+
+    scores and weights are (p,) arrays, n the number of what is in random order: of groups, or None for each by itself.
+    Between two scores the share is interpolated; below the lowest there is none.
+    """
+    order = np.argsort(scores)
+    share = np.cumsum(weights[order]) / weights.sum()
+    n = len(scores) if n is None else n
+    return float(np.interp((1.0 - recall) * (n + 1) / n, share, scores[order]))
+
+
+def by_others(scores: FloatArray, weights: FloatArray | None, recall: float) -> float:
+    """Return the score that a share recall of new rows reaches at least, and nearly so, by those of rows not learned.
+
+    That is the k-th lowest of n with the largest k <= (1 - recall) (n + 1), or the lowest. weights are (n,), or None
+    where all rows weigh alike; a new row counts as one of mean weight.
+    """
+    # 1 - .9 is less than .1, and k must not be one less for it.
+    share, last = (1.0 - recall) * (1.0 + WHOLE), len(scores) - 1
+    if weights is None:
+        place = min(max(int(share * (last + 2)) - 1, 0), last)
+        return float(np.partition(scores, place)[place])
+    order = np.argsort(scores)
+    mass = np.cumsum(weights[order])
+    mean = mass[-1] / len(scores)
+    place = int(np.searchsorted(mass, share * (mass[-1] + mean) - mean, side="right"))
+    return float(scores[order[min(place, last)]])
+
+
 # The estimate is by the rows above this p-value, where positives are most of them (Storey 2002).
 STOREY = 0.5
 
 
 @dataclass(frozen=True)
 class Contamination:
-    """The share of strangers among some rows.
+    """The share of outliers among some rows.
 
     Attributes
     ----------
     least : float
-        A lower bound at the confidence asked for. There is no upper one: strangers may score as positives do.
+        A lower bound at the confidence asked for. There is no upper bound, because outliers may score like positives.
     estimate : float
-        What p-values above one half say (Storey 2002): unbiased where no stranger has such a p-value, and too small
-        where some have.
+        The estimate from p-values above one half (Storey 2002). It is unbiased if no outlier has such a p-value, and
+        too small otherwise.
     """
 
     least: float
@@ -323,22 +353,22 @@ class Contamination:
 def contamination(
     p_values: Any, n_calibration: int, *, confidence: float = 0.95, known_outliers: Any = None
 ) -> Contamination:
-    """Return what p-values of rows say of the share of strangers among them.
+    """Return a bound and an estimate of the share of outliers among rows, from their p-values.
 
     Parameters
     ----------
     p_values : array-like of shape (n_samples,)
-        One-sided, of `ConformalDetector` with method="split" or "prefit", of rows that are drawn independently. Single
-        rows have calibrated, without groups or weights: only then is F at the k-th lowest of them a Beta variable.
+        One-sided p-values of a `ConformalDetector` with method="split" or "prefit", of independently drawn rows. The
+        detector was calibrated without groups or weights: only then is F at the k-th lowest score a Beta variable.
     n_calibration : int
-        `n_calibration_`: how many rows, all of them positives, have calibrated. Strangers among them, where they score
-        no higher than positives, make the bound smaller, and no less right.
+        `n_calibration_`: the number of calibration rows, all of them positives. If some are outliers that score no
+        higher than positives, the bound becomes smaller and stays valid.
     confidence : float in (0, 1), default=0.95
-        The probability with which the share is no less than `least`, at least.
+        The least probability that the share is no smaller than `least`.
     known_outliers : array-like of shape (n_outliers,), default=None
-        p-values of rows that are known to be outliers, drawn at random from these, and not among `p_values`: the share
-        of them above one half says how many outliers the estimate overlooks. Outliers that were found because of their
-        small p-values change nothing.
+        p-values of known outliers, drawn at random from all outliers, and not among `p_values`. The share of them above
+        one half says how many outliers the estimate overlooks. Outliers that were found because of their small p-values
+        change nothing.
 
     Returns
     -------
@@ -367,7 +397,9 @@ def contamination(
     if not 1 <= n_calibration < np.inf or not len(values):
         raise ValueError("Give the p-values of at least one row, and the number of calibration rows, at least one.")
     if not all(((some > 0) & (some <= 1)).all() for some in (values, known)):
-        raise ValueError("p-values must lie above 0 and up to 1; predict's answers and scores are none.")
+        raise ValueError(
+            "p-values must be above 0 and at most 1. Give those of p_values(X), not scores or predictions."
+        )
     n, m = int(n_calibration), len(values)
     # A row has p <= k / (n + 1) if and only if it scores below the k-th lowest calibration score.
     ranks = 2 ** np.arange(int(np.log2(n)) + 1)

@@ -99,7 +99,7 @@ def reach_without_own(detector: Any, X: Any) -> FloatArray:
     model, rows = innermost(detector, X)
     every = np.ones(len(model.loo_scores_), dtype=bool)
     if not _has_mass(model):
-        return np.where(every, np.inf, 0.0)
+        return np.full(len(every), np.inf)
     if isinstance(model.model_, SupportVectorModel):
         return _where_little(model.model_.log_mass_of_others(every), least_mass(model))
     return _where_little(model.model_.expansion.log_mass(rows_of(model, rows), every), least_mass(model))

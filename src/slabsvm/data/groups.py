@@ -71,8 +71,8 @@ def groups_of(names: Any, distinct: Distinct, weights: FloatArray) -> Groups:
     labels, named = np.unique(named, return_inverse=True)
     if len(labels) < 2:
         raise ValueError(
-            "All rows are of one group, so that nothing can be learned of how rows of another one will score. Give "
-            "rows of at least 2 groups, or leave groups out: then each row stands for itself."
+            "All rows are of one group, so it is not known how rows of other groups will score. Give rows of at least "
+            "2 groups, or leave groups out: then each row counts by itself."
         )
     first = np.full(len(labels), m)
     np.minimum.at(first, named, samples)
@@ -113,6 +113,6 @@ def numbered(names: Any, n_rows: int) -> IndexArray:
     if len(missing):
         raise ValueError(
             f"groups has no name for {counted(len(missing), 'row')}, the first of them row {missing[0]}. Name the "
-            "group of each row; one that belongs to no other is a group of its own."
+            "group of each row; a row that belongs to no other can be its own group."
         )
     return of_rows

@@ -16,7 +16,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeVar
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -111,7 +112,7 @@ class Source(ABC):
     def scores(self, score: Callable[[Rows], FloatArray], bytes_per_row: int = 0) -> FloatArray:
         """Return what a function gives each row, shape (n_samples,), for which it needs so many bytes."""
         self.n_passes += 1
-        return np.concatenate(self.visit(_Scores(score), max(self.bytes_per_row, bytes_per_row)))
+        return np.concatenate(self.visit(partial(_scored, score), max(self.bytes_per_row, bytes_per_row)))
 
     def sweep(self, w: FloatArray, planes: Planes) -> Swept:
         """Return the rows near the planes and the sums beyond them, for scores X w."""
@@ -183,13 +184,8 @@ class _Survey:
         )
 
 
-@dataclass(frozen=True)
-class _Scores:
-    score: Callable[[Rows], FloatArray]
-
-    def __call__(self, rows: Rows, weights: FloatArray, first: int) -> FloatArray:
-        del weights, first
-        return self.score(rows)
+def _scored(score: Callable[[Rows], FloatArray], rows: Rows, *_: Any) -> FloatArray:
+    return score(rows)
 
 
 def _float64(rows: Rows) -> Rows:
@@ -249,29 +245,10 @@ def _stacked(parts: Sequence[Rows]) -> Rows:
     return sp.csr_array(sp.vstack(parts)) if sp.issparse(parts[0]) else np.concatenate(parts)
 
 
-class Map(Protocol):
-    """A map in two steps, as `slabsvm.kernels.landmarks.Landmarks` is."""
-
-    n_lifted: int
-    n_features: int
-
-    def lift(self, rows: Rows) -> FloatArray:
-        """Return c(x) of rows (n, d), shape (n, n_lifted)."""
-
-    def lifted(self, w: FloatArray) -> FloatArray:
-        """Return basis w."""
-
-    def settled(self, coordinates: FloatArray) -> FloatArray:
-        """Return basis' c."""
-
-    def __call__(self, rows: Rows) -> FloatArray:
-        """Return phi(x), shape (n, n_features), the same of equal rows."""
-
-
 class Mapped(Source):
-    """The images of another source's rows by a map."""
+    """The images of another source's rows by a map in two steps, as `slabsvm.kernels.landmarks.Landmarks` is."""
 
-    def __init__(self, source: Source, image: Map) -> None:
+    def __init__(self, source: Source, image: Any) -> None:
         self.source = source
         self.image = image
         self.weights = source.weights

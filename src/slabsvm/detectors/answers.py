@@ -85,8 +85,8 @@ def _as_values(values: Any, detector: Any) -> FloatArray:
     numbers: FloatArray = np.asarray(values, dtype=np.float64)
     if numbers.ndim != 1:
         raise ValueError(
-            f"{type(detector).__name__} answers with an array of shape {numbers.shape} where a detector gives one "
-            "number for each row. A search with positives alone is for one-class detectors."
+            f"{type(detector).__name__} returns an array of shape {numbers.shape}, but a detector returns one number "
+            "for each row. Use a one-class detector: a search with positives alone needs one."
         )
     return numbers
 
@@ -95,7 +95,7 @@ def refuse_classifier(estimator: Any, taker: Any, remedy: str = "Give one, such 
     """Raise ValueError for a classifier, which learns from several classes, where taker takes a detector."""
     if is_classifier(estimator):
         raise ValueError(
-            f"The estimator of a {type(taker).__name__} is a detector, which learns from one class alone, and "
+            f"{type(taker).__name__} needs a detector, which learns from one class alone, and "
             f"{type(estimator).__name__} is a classifier. {remedy}"
         )
 
@@ -114,12 +114,12 @@ def refuse_other_polarity(detector: Any, X: Any, values: npt.NDArray[np.float64]
     names_components = hasattr(detector, "score_samples") and not hasattr(detector, "decision_function")
     if np.isin(answers, (0, 1)).all() and (answers == 0).any() and not names_components:
         raise ValueError(
-            f"{name}.predict answers 0 and 1, as in libraries where 1 is an outlier and a larger score is stranger "
-            f"(PyOD); here larger is more normal, and every answer would be inverted. {REMEDY}"
+            f"{name}.predict returns 0 and 1, as in libraries where 1 is an outlier and a larger score is less normal "
+            f"(PyOD). Here larger is more normal, so every answer would be inverted. {REMEDY}"
         )
     high, low = values[answers == -1], values[answers == 1]
     if len(high) and len(low) and high.min() >= low.max() and high.max() > low.min():
         raise ValueError(
-            f"{name} gives the rows that it rejects larger scores than those that it accepts, so that its scores run "
-            f"the other way: larger must be more normal. {REMEDY}"
+            f"{name} gives rejected rows larger scores than accepted rows, so its scores run the other way: larger "
+            f"must be more normal. {REMEDY}"
         )

@@ -94,13 +94,14 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
     def explain(self: Any, X: Any) -> FloatArray:
         """Return what each feature adds to the decision_function of each row, shape (n_samples, n_features).
 
-        Each row's shares add up to its decision_function, to rounding. A negative share pushes the row out; a row that
-        is typical in every feature has shares of one sign. docs/developers/explanations.md says how they are found.
+        The shares of a row add up to its decision_function, to rounding. A negative share pushes the row out. A row
+        that is typical in every feature has shares of one sign. docs/developers/explanations.md says how shares are
+        computed.
 
         Raises
         ------
         ValueError
-            Where the model does not know its features one by one, as with kernel="precomputed" or a function.
+            If the model does not know single features, as with kernel="precomputed" or a kernel function.
         """
         check_is_fitted(self)
         return np.ascontiguousarray(self._explanation(X).shares)
@@ -141,11 +142,11 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
             values, of shape (n_samples, n_samples).
         y : ignored
         sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative; a weight of 2 means what two identical samples mean, and a weight of 0 leaves the sample out.
-            Only the ratios of weights count (but for SVDD's C, which is a bound for a weight of 1). Whole multiples of
-            the least weight are counts, and `AutoSlabSVM`, neighbours and dependences expect new rows to repeat the
-            samples as often: where such weights say how much a sample matters, rows that repeat none are rejected too
-            often, and `ConformalDetector` puts the threshold by rows that were held out.
+            Non-negative. A weight of 2 equals two identical samples, and a weight of 0 leaves the sample out. Only the
+            ratios of weights count (SVDD's C is the exception: it is a bound for a weight of 1). Whole multiples of the
+            least weight are counts. `AutoSlabSVM`, `NeighboursDetector` and `DependenceDetector` expect new rows to
+            repeat the samples as often. If such weights say how much a sample matters instead, new rows that repeat
+            none are rejected too often; use `ConformalDetector`, which sets the threshold from held-out rows.
 
         Returns
         -------
@@ -154,20 +155,20 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
         Raises
         ------
         ValueError
-            For parameters, shapes or values that make no sense; the text says what to do. After this or any other
-            exception, an interrupt among them, the model is what it was.
+            For parameters, shapes or values that make no sense. The text says what to do. After this or any other
+            exception, also an interrupt, the model is as before.
 
         Warns
         -----
         sklearn.exceptions.ConvergenceWarning
             When a solver stopped before its duality gap was within tol.
         slabsvm.SlabCollapseWarning
-            When the model has no width, when a row infinitely far away would be accepted or is kept outside at the
-            cost of new positives, when offsets="training" will reject far more new positives than the parameters ask
-            for, when many rows repeat and far more or fewer of those are accepted, when many have near copies, when a
-            few rows make the scale of a feature, when a slab rejects the rows that it learned, when samples are few by
-            number or by their uneven weights, when copies are most of them, or when left-out scores are estimates by
-            which the recall may be off by half of its standard error. The text stays in `warning_`.
+            When the model may not do what its parameters ask for. Causes are: it has no width; it accepts rows
+            infinitely far away, or rejects them at the cost of new positives; offsets="training" will reject far more
+            new positives than asked for; many rows repeat and far more or fewer of these are accepted; many rows have
+            near copies; a few rows set the scale of a feature; a slab rejects the rows that it learned; samples are too
+            few, by number or by uneven weights; most samples are copies; or leave-one-out scores are estimates that may
+            change the recall by half of its standard error. The text stays in `warning_`.
         """
         del y
         self.fit_training(self.training(X, sample_weight))
@@ -228,8 +229,8 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
     def loo_decisions_(self) -> FloatArray:
         """The decision_function of each training row, had the model not learned it: (n_samples,) array of float64.
 
-        Negative for the outliers among the training rows, about as many as nu asks for, the least normal first; NaN
-        where the weight is 0. The boundary is the fitted model's. Only with offsets="leave-one-out".
+        Negative for the outliers among the training rows. About as many rows are negative as nu asks for. NaN where the
+        weight is 0. The boundary is that of the fitted model. Only with offsets="leave-one-out".
         """
         if not hasattr(self, "loo_scores_"):
             raise AttributeError(
@@ -273,15 +274,15 @@ class Detector(OutlierMixin, BaseEstimator, ABC):
         return near_copies(training.samples)
 
     def fit_predict(self, X: Any, y: Any = None, **kwargs: Any) -> npt.NDArray[np.intp]:
-        """Learn from X, and return -1 for each of its rows that is an outlier among the others, +1 for the rest.
+        """Fit X, and return -1 for each of its rows that is an outlier among the others, +1 for the rest.
 
-        That is the sign of `loo_decisions_`, of shape (n_samples,): what the model would answer each row had it not
-        learned it, as of scikit-learn's `LocalOutlierFactor`. About as many rows get -1 as the parameters ask for. A
-        row of weight 0 is not learned, and gets the answer of `predict`.
+        This is the sign of `loo_decisions_`, shape (n_samples,): the model's answer for each row had it not learned the
+        row, as in scikit-learn's `LocalOutlierFactor`. About as many rows get -1 as the parameters ask for. A row of
+        weight 0 is not learned, and gets the answer of `predict`.
 
-        `fit(X).predict(X)` differs: rows that were learned are known, each raised its own score, and few or none are
-        rejected. The two agree in models without left-out scores: with offsets="training", where the threshold is put
-        by what rows score with themselves, and in `LinearOneClassSlabSVM`.
+        `fit(X).predict(X)` differs: learning a row raises its score, so few training rows or none are rejected. The two
+        agree in models without leave-one-out scores: with offsets="training", where training scores set the threshold,
+        and in `LinearOneClassSlabSVM`.
 
         Parameters
         ----------
@@ -337,12 +338,12 @@ D = TypeVar("D", bound=Detector)
 
 GROUPS = """\
 groups : array-like of shape (n_samples,), default=None
-    The name of each row's group, such as its patient, machine or video; numbers or words, none missing, and more than
-    one of them. Give them where new rows come from new groups, of which all rows are alike. Thresholds are then put by
-    what rows score under the model without all of their group: the share of rows *of new groups* that is accepted is
-    near what nu asks for. All groups count alike there, however many rows they have, and rows within a group by their
-    weights; what the model learns from is its rows, as without groups. gamma="neighbours" looks at neighbours of other
-    groups. A row that several groups have stays when one of them is left out.
+    The name of each row's group, such as its patient, machine or video: numbers or words, none missing, at least two
+    groups. Give groups if new rows come from new groups whose rows resemble each other. Thresholds then come from what
+    each row scores under a model without its whole group. The share of accepted rows *of new groups* is then near what
+    nu asks for. All groups count alike for the threshold, however many rows they have. Rows within a group count by
+    their weights. What the model learns does not depend on groups. gamma="neighbours" uses neighbours from other
+    groups. A row that several groups share stays when one of them is left out.
 """
 
 

@@ -99,8 +99,8 @@ def p_values(model: Any, X: Any) -> FloatArray:
         return np.asarray(final.p_values(rows))
     if (learned := getattr(final, "loo_decisions_", None)) is None:
         raise ValueError(
-            f"{type(final).__name__} keeps no scores of the rows that it learned, by which there were p-values. Put it "
-            "into a ConformalDetector, or fit it with offsets='leave-one-out'."
+            f"{type(final).__name__} keeps no scores of its training rows, so it has no p-values. Put it into a "
+            "ConformalDetector, or fit it with offsets='leave-one-out'."
         )
     return shares_of(learned, final.decision_function(rows))
 
@@ -178,8 +178,8 @@ def _last_step_and_table(model: Any, X: Any, asked: str) -> tuple[Any, Any, Read
     refuse_mixers(before)
     if not hasattr(final, asked):
         raise ValueError(
-            f"{type(final).__name__} is no detector of this package, and does not say what each feature adds to a "
-            "decision. AutoSlabSVM and the other detectors here do."
+            f"{type(final).__name__} is no detector of this package, so what each feature adds to a decision is "
+            "unknown. Use AutoSlabSVM or another detector of slabsvm."
         )
     return final, as_taken(model, X), table
 
@@ -189,7 +189,7 @@ def refuse_mixers(steps: Iterable[tuple[str, Any]]) -> None:
     for name, step in steps:
         if not isinstance(step, OneToOneFeatureMixin) or isinstance(step, MIXERS):
             raise ValueError(
-                f"The pipeline's step {name!r} ({type(step).__name__}) makes other features of those given, so "
-                "that shares of the latter are unknown. Explain what it makes of them: "
+                f"The pipeline's step {name!r} ({type(step).__name__}) mixes features, so the share of each original "
+                "feature is unknown. Explain the features that the step returns: "
                 "pipeline[-1].explain(pipeline[:-1].transform(X))."
             )

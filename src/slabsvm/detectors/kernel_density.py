@@ -100,8 +100,8 @@ class DensityModel(Model):
 class KernelDensityDetector(Detector):
     """Kernel density detector: accept where the training samples lie densely.
 
-    The density is the mean of Gaussians of one bandwidth around the training samples, which are all of the target
-    class; a sample's score is its logarithm.
+    All training samples are of the target class. The density is the mean of Gaussians of one bandwidth around them. The
+    score of a sample is the logarithm of the density.
 
     Parameters
     ----------
@@ -109,13 +109,14 @@ class KernelDensityDetector(Detector):
         The Gaussians' standard deviation h, in the unit of the features. "scott" is sigma n^(-1/(d+4)) [2]_,
         "silverman" sigma (4/((d+2) n))^(1/(d+4)) [1]_, with d features, sigma^2 the mean of their variances, and n the
         number of distinct samples ((sum w)^2 / sum w^2 where they weigh differently). For features of mean variance 1,
-        and samples that differ, these are scikit-learn's rules. Both are made for one bell-shaped cloud; several
-        clusters want less.
+        and samples that differ, these are scikit-learn's rules. Both suit one bell-shaped cloud. Several clusters need
+        a smaller bandwidth.
     nu : float in (0, 1], default=0.1
         The share of samples that may be rejected.
     offsets : {"leave-one-out", "training"}, default="leave-one-out"
-        Where the threshold is put: at the nu-quantile of the training samples' log densities, each without its own
-        Gaussian, so that the share of *new* positives that is accepted is near 1 - nu; or with it.
+        Which scores set the threshold, at their nu-quantile. "leave-one-out" takes each training sample's log density
+        without its own Gaussian: the model then accepts a share of *new* positives near 1 - nu. "training" includes the
+        own Gaussian.
 
     Attributes
     ----------
@@ -124,7 +125,7 @@ class KernelDensityDetector(Detector):
     offset_ : float
         The least log density that is accepted.
     loo_scores_ : (n_samples,) array of float64
-        The log density at each training sample by the others; NaN where its weight is 0. Only with
+        The log density at each training sample, computed from the others. NaN where the weight is 0. Only with
         offsets="leave-one-out".
     n_samples_fit_ : int
     n_features_in_ : int
@@ -213,8 +214,8 @@ class KernelDensityDetector(Detector):
     def _diagnosis(self) -> str:
         if self.model_.one_point:
             return (
-                "All samples are the same point, so that the features have no scale to take a bandwidth from. Check "
-                "the features for constants."
+                "All samples are the same point, so there is no scale to derive a bandwidth from. Check the features "
+                "for constants."
             )
         return self.model_.infinity_warning or self._flattered(self.model_.expected_recall)
 
@@ -226,8 +227,8 @@ def _density(samples: Any, shares: FloatArray, bandwidth: float) -> Density:
         norms = _column(kernel.prepare(samples), samples.shape[1])
     if not np.isfinite(norms).all():
         raise ValueError(
-            f"The bandwidth {bandwidth:.4g} is so small for samples as large as these that squared distances "
-            "in its unit overflow float64. Scale the features, for example with StandardScaler, or raise bandwidth."
+            f"The bandwidth {bandwidth:.4g} is too small for values as large as these: squared distances in its unit "
+            "overflow float64. Scale the features, for example with StandardScaler, or raise bandwidth."
         )
     return Density(kernel, samples, np.log(shares), bandwidth)
 

@@ -131,31 +131,32 @@ class Subspace(KernelModel):
 
 @parameters
 class KernelPCADetector(KernelDetector):
-    """Kernel PCA novelty detector: accept what the leading principal components reconstruct.
+    """Kernel PCA detector: accept what the leading principal components reconstruct.
 
-    In the kernel's feature space, the training samples, which are all of the target class, lie near the subspace
-    through their mean that their leading principal components span; a sample's score is minus its squared distance
-    from it.
+    All training samples are of the target class. In the kernel's feature space, they lie near a subspace: it goes
+    through their mean, and their leading principal components span it. The score of a sample is minus its squared
+    distance from the subspace.
 
     Parameters
     ----------
     kernel : {"rbf", "linear", "intersection", "hellinger", "chi2", "precomputed"} or callable, default="rbf"
-        As for `OneClassSlabSVM`. A precomputed matrix must have a constant diagonal, since k(x, x) of a new sample
-        cannot be given with it; other matrices are refused.
+        As for `OneClassSlabSVM`. A precomputed matrix must have a constant diagonal, because it does not hold k(x, x)
+        of a new sample. Other matrices are refused.
     gamma : {"neighbours", "scale", "auto"} or float > 0, default="scale"
         As for `OneClassSlabSVM`.
     n_components : int >= 1 or float in (0, 1), default=0.9
-        The dimension of the subspace; a float takes as many components as explain this share of the variance in feature
+        The dimension of the subspace. A float takes as many components as explain this share of the variance in feature
         space. An int above the rank of the centred kernel matrix is refused.
     nu : float in (0, 1], default=0.1
         The share of samples that may be rejected.
     offsets : {"leave-one-out", "training"}, default="leave-one-out"
-        Where the threshold is put: at the nu-quantile of what each training sample would score under the mean and the
-        components of the others, exactly and without refits, so that the share of *new* positives that is accepted is
-        near 1 - nu; or of the training scores. The components are chosen to reconstruct the training samples, so that
-        training scores flatter the model, the more the more components it has.
+        Which scores set the threshold, at their nu-quantile. "leave-one-out" takes what each training sample would
+        score with the mean and the components of the others. These scores are exact and need no refits; the model then
+        accepts a share of *new* positives near 1 - nu. "training" takes the training scores. These are too high,
+        because the components were chosen to reconstruct the training samples. The error grows with the number of
+        components.
     n_jobs : int or None, default=None
-        Threads that compute large kernel blocks; None is 1 unless in a `joblib.parallel_config` context, -1 all.
+        Threads that compute large kernel blocks. None is 1 unless in a `joblib.parallel_config` context; -1 is all.
 
     Attributes
     ----------
@@ -166,7 +167,8 @@ class KernelPCADetector(KernelDetector):
     offset_ : float
         Minus the largest squared distance that is accepted.
     loo_scores_ : (n_samples,) array of float64
-        What each training sample scores without itself; NaN where its weight is 0. Only with offsets="leave-one-out".
+        What each training sample would score had it not been learned. NaN where the weight is 0. Only with
+        offsets="leave-one-out".
     gamma_ : float
         gamma as a number. Only with kernel="rbf".
     n_samples_fit_ : int
@@ -176,11 +178,10 @@ class KernelPCADetector(KernelDetector):
     Notes
     -----
     With n distinct training samples `fit` holds up to four n x n matrices, 33 n^2 bytes (n = 10,000: 3.3 GB; one matrix
-    more for a precomputed kernel), and finds all eigenvectors, n^3 operations. Leave-one-out adds an equation to
-    solve for each sample and component: n^2 operations for each component, some iterations long. With
-    offsets="training", an int n_components below n/20 and n > 1,000, two matrices and n^2 operations for each
-    component; what new samples will be accepted is then not checked. A prediction is one block of kernel values against
-    all training samples.
+    more for a precomputed kernel). It finds all eigenvectors in n^3 operations. Leave-one-out solves one more equation
+    for each sample and component, n^2 operations for each component and some iterations. With offsets="training", an
+    int n_components below n/20 and n > 1,000, it takes two matrices and n^2 operations for each component; then the
+    recall of new samples is not checked. A prediction computes kernel values with all training samples.
 
     References
     ----------
@@ -301,7 +302,7 @@ class KernelPCADetector(KernelDetector):
             if not len(variances):
                 raise ValueError(
                     f"n_components={wanted}, but all samples are (nearly) the same point of feature space, which has "
-                    "no components. Check the features for constants, and if they differ use a larger gamma."
+                    "no components. Check the features for constants. If the features vary, use a larger gamma."
                 )
             if wanted > len(variances):
                 raise ValueError(
@@ -319,9 +320,9 @@ class KernelPCADetector(KernelDetector):
         if self.model_.without_error:
             cure = "offsets='leave-one-out', " if self.offsets == "training" else ""
             return (
-                f"The components reconstruct every training sample without error ({self.offsets} scores), so that no "
-                f"threshold for new samples can be read off them. Use {cure}fewer components, or a kernel of more "
-                "dimensions than the samples fill, and check the features for constants."
+                f"The components reconstruct every training sample without error ({self.offsets} scores), so they "
+                f"give no threshold for new samples. Use {cure}fewer components, or a kernel with more dimensions, "
+                "and check the features for constants."
             )
         warning_text = self._indistinct() or self.model_.infinity_warning
         return warning_text or self._flattered(self.model_.expected_recall)

@@ -95,7 +95,7 @@ class KernelDetector(Detector):
         if largest < SMALLEST_SQUARE and _vanished(kernel, training, largest):
             raise ValueError(
                 f"The kernel's values are so small ({largest:.3g} at most) that float64 keeps few of their digits, or "
-                "none. Scale the features up, for example multiply them by a power of ten, or the kernel."
+                "none. Scale the features or the kernel up: multiply them by a power of ten."
             )
         if not largest <= LARGEST_KERNEL_VALUE:
             raise ValueError(
@@ -108,9 +108,9 @@ class KernelDetector(Detector):
         """Return a warning where no sample scores differently from any other without itself, or nothing."""
         if self.model_.loo_spread <= 4 * self.model_.rounding:
             return (
-                "Without itself, every training sample scores the same to within rounding, and so may all new ones. "
-                "Either all samples are (nearly) the same point of feature space, or the kernel matrix is the identity "
-                f"as far as rounding lets see. Use {self._smoother()}, and check the features for constants."
+                "All leave-one-out scores are the same to within rounding, and so new samples may all score the "
+                "same. Either all samples are (nearly) the same point of feature space, or the kernel matrix is the "
+                f"identity to within rounding. Use {self._smoother()}, and check the features for constants."
             )
         return ""
 
@@ -150,11 +150,11 @@ def surroundings_of(detector: KernelDetector, expansion: Expansion) -> Surroundi
     """Return what says which samples are near a row; refuse a kernel that does not know its features one by one."""
     found = expansion.surroundings
     if found is None:
-        what = "kernel='precomputed' knows samples" if expansion.kernel is None else "This kernel takes samples"
+        what = "kernel='precomputed'" if expansion.kernel is None else "This kernel"
         raise ValueError(
-            f"{what} as wholes, so that explain cannot say what each feature adds to a decision of this "
-            f"{type(detector).__name__}. Use one of the kernels with names: 'rbf', 'linear', 'intersection', "
-            "'hellinger' or 'chi2'."
+            f"{what} does not know single features, so explain cannot say what each feature adds to a decision of "
+            f"this {type(detector).__name__}. Use a named kernel: 'rbf', 'linear', 'intersection', 'hellinger' or "
+            "'chi2'."
         )
     return found
 
@@ -171,9 +171,9 @@ def common_length(kernel: Kernel | None, gram: Gram, model: str) -> float | None
         return float(gram.diagonal[0])
     if kernel is None:
         raise ValueError(
-            f"{model} needs k(x, x) of new samples, which the rows of a precomputed kernel do not "
-            "hold. It is known only where the training matrix has a constant diagonal; this one's differs by "
-            f"{spread:.3g}. Divide each entry by sqrt(K_ii K_jj), or pass the kernel as a function."
+            f"{model} needs k(x, x) of new samples, which the rows of a precomputed kernel do not hold. They are "
+            f"known only if the training matrix has a constant diagonal, and this one varies by {spread:.3g}. Divide "
+            "each entry by sqrt(K_ii K_jj), or pass the kernel as a function."
         )
     return None
 

@@ -41,36 +41,34 @@ if TYPE_CHECKING:
 
 # What a fit says that found w = 0.
 NEAR_THE_ORIGIN = (
-    "The fitted w is zero: for their spread the rows lie too near to the origin, or around it, as they do after a "
-    "StandardScaler, so that no linear slab holds them apart from it, and all rows score the same. Use "
-    "feature_map='nystroem', which has no such condition, on features of one scale; or a smaller epsilon."
+    "The fitted w is zero, so all rows score the same. The rows lie around the origin, as they do after a "
+    "StandardScaler, or too near to it for their spread, and no linear slab separates them from it. Use "
+    "feature_map='nystroem' on features of one scale, or a smaller epsilon."
 )
 # And one that stopped before the gap was within tol.
 STOPPED_EARLY = (
-    "more rows would have to be held near the planes than there is memory for, or rounding allows no smaller gap. "
-    "Raise tol to accept the gap, use fewer features (n_components, with a feature "
-    "map) or a larger nu, or scale the features, for example with StandardScaler."
+    "the rows near the planes do not fit into memory, or rounding allows no smaller gap. Raise tol to accept this "
+    "gap. Or use fewer features (n_components, with a feature map), a larger nu, or scaled features (StandardScaler)."
 )
 OUT_OF_REACH = (
-    "The fitted w is zero: at gamma={gamma:.3g} too many rows are out of reach of all {n} landmarks, and score what a "
-    "row infinitely far away scores. Use a smaller gamma or the name of a rule for it, more n_components, or a smaller "
-    "epsilon."
+    "The fitted w is zero: at gamma={gamma:.3g} too many rows are out of reach of all {n} landmarks, and score like "
+    "a row infinitely far away. Use a smaller gamma or a named rule for it, more n_components, or a smaller epsilon."
 )
 ZERO_ACCEPTED = (
-    "The row of zeros is accepted: the planes do not tell the samples from the origin, which is what a row far away "
-    "becomes in some feature maps (Nystroem of an RBF kernel). Use more samples or fewer features, or a map that falls "
-    "off more slowly (a smaller gamma)."
+    "The row of zeros is accepted: the planes do not separate the samples from the origin. In some feature maps "
+    "(Nystroem of an RBF kernel) every row far away is mapped there. Use more samples or fewer features, or a map "
+    "that falls off more slowly (a smaller gamma)."
 )
 ZERO_KEPT_OUTSIDE = (
-    "Some training rows score what a row infinitely far away scores, out of reach of all landmarks. Such rows are "
-    "never accepted: {learned:.0%} of the training rows are, where nu asks for {nominal:.0%}. Use more n_components, a "
-    "smaller gamma, or the name of a rule for it."
+    "Some training rows are out of reach of all landmarks, and score like a row infinitely far away. Such rows are "
+    "never accepted. The model accepts {learned:.0%} of the training rows, where nu asks for {nominal:.0%}. Use more "
+    "n_components, a smaller gamma, or a named rule for gamma."
 )
 LIFTED_OUT = (
-    "Of the training rows, and of rows that repeat one, the model accepts {learned:.0%}, where nu asks for "
-    "{nominal:.0%}: each raised its own score, here beyond a plane whose place is for rows that were never seen. "
-    "Use epsilon=0, which has no upper plane, a smaller gamma or more samples, or offsets='training' if all new "
-    "rows will repeat training rows (few discrete values)."
+    "The model accepts {learned:.0%} of the training rows, and of rows that repeat them, where nu asks for "
+    "{nominal:.0%}. Learning a row raises its score, here beyond a plane that is set for unseen rows. Use epsilon=0, "
+    "which has no upper plane, a smaller gamma or more samples. If all new rows will repeat training rows (few "
+    "discrete values), use offsets='training'."
 )
 
 # Weights are uneven where they are worth less than this share of as many equal ones.
@@ -81,62 +79,64 @@ NEARLY_ALIKE = 0.9
 class LinearOneClassSlabSVM(OutlierMixin, BaseEstimator):
     """One-class slab support vector machine with a linear kernel, for data of any length.
 
-    The slab rho_lower <= <w, x> <= rho_upper, as `OneClassSlabSVM(kernel="linear")` finds it, from passes over the
-    data, mostly three to five (`n_passes_`; more where features are nearly as many as samples): no kernel matrix, no
-    copy of X, and memory that does not grow with n_samples. After an explicit map (`slabsvm.features`) it is a slab of
-    that map's kernel.
+    It finds the same slab rho_lower <= <w, x> <= rho_upper as `OneClassSlabSVM(kernel="linear")`, in passes over the
+    data. Mostly it needs three to five passes (`n_passes_`), and more if there are nearly as many features as samples.
+    It needs no kernel matrix and no copy of X, and its memory does not grow with n_samples. Behind an explicit map
+    (`slabsvm.features`) it is a slab of that map's kernel.
 
-    Of rows around the origin, and that is after a StandardScaler, no linear slab is any use: w = 0 is optimal. With
-    feature_map="nystroem" the slab is that of the RBF kernel, as far as n_components of its functions make it up, and
-    takes such rows; passes, memory and the certificate stay what they are. docs/results/large-data.md compares.
+    For rows around the origin, such as after a StandardScaler, a linear slab is of no use: w = 0 is optimal. With
+    feature_map="nystroem" the slab approximates that of the RBF kernel by n_components functions, and takes such rows.
+    Passes, memory and the certificate stay the same. docs/results/large-data.md compares both.
 
     Parameters
     ----------
     feature_map : {"nystroem"} or None, default=None
-        Nystroem's map of the RBF kernel, applied to a stretch of rows at a time: n_components features that stand for
-        the kernel's, from its values with as many landmarks among the rows. A row infinitely far away has the score 0,
-        which is kept outside the slab.
+        Nystroem's map of the RBF kernel. It makes n_components features from a row's kernel values with as many
+        landmarks among the rows. It is applied to one block of rows at a time. A row infinitely far away has the score
+        0, which is kept outside the slab.
     gamma : {"neighbours", "scale", "auto"} or float > 0, default="neighbours"
-        ``exp(-gamma |x - z|^2)``, with a feature map. A rule, as for `OneClassSlabSVM`, looks at the rows that the
-        first pass draws, and its gamma is then halved until the landmarks reach all but nu_lower of them: until these
-        keep nine tenths of their squared length in the map. A number is taken as it is.
+        The kernel of the feature map is ``exp(-gamma |x - z|^2)``. A rule, as for `OneClassSlabSVM`, uses the rows that
+        the first pass draws. Its gamma is then halved until the landmarks reach all but nu_lower of these rows, that
+        is, until the rows keep nine tenths of their squared length in the map. A number is taken as it is.
     n_components : int, default=100
-        Landmarks of the map. The more, the narrower the kernel that they stand for.
+        The number of landmarks of the map. More landmarks can approximate a narrower kernel.
     random_state : int, RandomState or None, default=0
-        The seed by which landmarks are chosen from the rows that the first pass draws. The result depends neither on
-        n_jobs nor on how a Dask array is divided.
+        The seed that chooses landmarks from the rows of the first pass. The result depends neither on n_jobs nor on how
+        a Dask array is divided.
     nu_lower, nu_upper, epsilon, ranking, offsets, tol
-        As for `OneClassSlabSVM`, defaults included. With many more samples than features, both offsets hardly differ.
+        As for `OneClassSlabSVM`, defaults included. With many more samples than features, the two kinds of offsets
+        hardly differ.
     n_jobs : int or None, default=None
-        Threads that read the data; None is 1 unless in a `joblib.parallel_config` context, -1 all. The result does not
-        depend on it. Dask has workers of its own.
+        Threads that read the data. None is 1 unless in a `joblib.parallel_config` context; -1 is all. The result does
+        not depend on it. Dask uses its own workers.
 
     Attributes
     ----------
     coef_ : (1, n_features) array of float64
-        w; with a feature map in its features, of which there are n_components, or fewer that differ.
+        w. With a feature map it has one entry for each of the map's features: n_components, or fewer if landmarks
+        repeat.
     gamma_ : float
         gamma as a number. Only with a feature map.
     rho_lower_, rho_upper_, offset_, planes_, relative_gap_, n_samples_fit_, n_features_in_, feature_names_in_
         As for `OneClassSlabSVM`.
     map_ : Landmarks or None
-        What makes features of rows; None without a feature map.
+        The feature map, or None.
     usual_ : Usual or None
-        What each feature adds to rows' positions, which `explain` compares with; None with a feature map.
+        What each feature usually adds to a row's position. `explain` compares with it. None with a feature map.
     duality_gap_ : float
-        The certificate: the objective is within this of the optimum over all samples. Infinite where no pass could
+        The certificate: the objective is within this of the optimum over all samples. It is infinite if no pass could
         compute it, because the slab has collapsed.
     dual_objective_ : float
         ``1/2 |w|^2``.
     status_ : str
         "converged", "degenerate" (w = 0 is optimal, as far as a sample shows) or "stalled".
     n_passes_ : int
-        How often all samples were read, validation included.
+        The number of passes over all samples, validation included.
 
     Notes
     -----
-    Arrays and memory-mapped arrays of float32 or float64, and CSR matrices of these, are read where they are; anything
-    else is converted, which makes a copy. float32 rows are converted a stretch at a time: all sums are in float64.
+    Arrays and memory-mapped arrays of float32 or float64, and CSR matrices of these, are read in place. Anything else
+    is converted, which makes a copy. float32 rows are converted block by block, because all sums are in float64.
 
     References
     ----------

@@ -20,19 +20,20 @@ from slabsvm.runtime.sklearn_private import Interval
 class OneClassSVM(SupportVectorDetector):
     """One-class support vector machine: accept what lies beyond a plane, seen from the origin.
 
-    In the kernel's feature space, the plane <w, Phi(x)> = rho is as far from the origin as it can be while all but
-    a share nu of the training samples, which are all of the target class, lie beyond it. It is the one-class slab SVM
-    without its upper plane (epsilon = 0), and scikit-learn's `OneClassSVM` with additive kernels, weights that mean
-    repetition, a certificate, and an offset that new samples see too. A row's score is <w, Phi(x)> =
-    sum_i alpha_i k(x_i, x), in the kernel's unit.
+    All training samples are of the target class. In the kernel's feature space, the plane <w, Phi(x)> = rho is as far
+    from the origin as possible with all but a share nu of them beyond it. The model is the one-class slab SVM without
+    its upper plane (epsilon = 0). It adds to scikit-learn's `OneClassSVM` additive kernels, weights that mean
+    repetition, a certificate, and an offset that holds for new samples. The score of a row is <w, Phi(x)> = sum_i
+    alpha_i k(x_i, x), in the kernel's unit.
 
     Parameters
     ----------
     nu : float in (0, 1], default=0.1
         The share of samples that may lie on the wrong side of the plane.
     offsets : {"leave-one-out", "training"}, default="leave-one-out"
-        Where the plane is put: at the nu-quantile of closed-form leave-one-out scores, so that the share of *new*
-        positives that is accepted is near 1 - nu, or of the training scores, as in [1]_ and scikit-learn.
+        Which scores set the plane. "leave-one-out" takes the nu-quantile of closed-form leave-one-out scores: the model
+        then accepts a share of *new* positives near 1 - nu. "training" takes that of the training scores, as in [1]_
+        and scikit-learn.
     kernel, gamma, solver, tol, max_iter, cache_size, prediction_tol, n_jobs, warm_start
         As for `OneClassSlabSVM`, defaults included.
 
@@ -96,7 +97,8 @@ class OneClassSVM(SupportVectorDetector):
     def _diagnosis(self) -> str:
         if self.status_ == "degenerate":
             return (
-                "The fitted w is zero to within rounding: the origin of feature space lies within the samples' cloud, "
-                "and no plane parts it from them. Use kernel='rbf', a larger nu, or SVDD, which needs no origin."
+                "The fitted w is zero to within rounding: the origin of feature space lies within the cloud of "
+                "samples, and no plane separates it from them. Use kernel='rbf', a larger nu, or SVDD, which needs "
+                "no origin."
             )
         return self._indistinct() or self._misplaced()

@@ -1,4 +1,4 @@
-"""Models along a path of parameters: each fit starts from the last one's solution, and keeps its distances."""
+"""Models along a path of parameters: each fit starts from the solution of the one before."""
 
 from __future__ import annotations
 
@@ -11,15 +11,13 @@ from sklearn.base import clone
 from slabsvm.detectors.support_vectors import SupportVectorDetector
 from slabsvm.fitted.model import Start
 from slabsvm.fitted.training import Training
-from slabsvm.gram.distances import SharedDistances
+from slabsvm.gram.base import SMALL, Gram
+from slabsvm.gram.products import gram_of
+from slabsvm.kernels.base import Kernel
+from slabsvm.kernels.rbf import RBF
 from slabsvm.runtime.sklearn_private import validate_parameters
 
 Model = TypeVar("Model", bound=SupportVectorDetector)
-
-# Distances are kept for samples with so many features or more; with fewer, computing them anew is cheaper.
-MANY_FEATURES = 400
-# They take this share of cache_size, besides what a fit takes.
-SHARE_OF_DISTANCES = 0.5
 
 
 def fit_path(
@@ -27,16 +25,16 @@ def fit_path(
 ) -> Iterator[Model]:
     """Fit a model at each value of one parameter, or of several that change together.
 
-    Each fit starts from the last one's solution, so give neighbouring values in order; of samples with 400 features or
-    more, an RBF kernel's distances are kept, which takes half of cache_size besides. Each model is what an independent
-    fit would be, to within tol.
+    Each fit starts from the last one's solution, so give neighbouring values in order. With 400 features or more, the
+    distances of an RBF kernel are kept, which takes half of cache_size in addition. Each model equals an independent
+    fit to within tol.
 
     Parameters
     ----------
     model : OneClassSlabSVM, OneClassSVM or SVDD
-        What all fits have in common; it is not fitted, nor changed.
+        The model with the common parameters. It is neither fitted nor changed.
     X : array-like or CSR matrix of shape (n_samples, n_features)
-        As for the model's `fit`. It must not be changed before the last model was taken.
+        As for the model's `fit`. Do not change it before the last model was taken.
     sample_weight, groups : array-like of shape (n_samples,), default=None
         As for the model's `fit`.
     **values : iterables of one length
@@ -50,10 +48,10 @@ def fit_path(
     Raises
     ------
     TypeError
-        For a model that is none of the above, such as a pipeline, and for values that are no list of any.
+        For any other model, such as a pipeline, and for values that are not a list.
     ValueError
-        For no values, iterables of different lengths, names that are no parameters, and values that are none of
-        theirs, before the first fit; and what `fit` raises.
+        Before the first fit: if there are no values, for iterables of different lengths, for names that are not
+        parameters, and for invalid values. Later, what `fit` raises.
 
     Examples
     --------
@@ -65,8 +63,8 @@ def fit_path(
     """
     if not isinstance(model, SupportVectorDetector):
         raise TypeError(
-            f"A path is for OneClassSlabSVM(), OneClassSVM() and SVDD(), not {model!r}. Of a pipeline, transform the "
-            "data first and pass the last step; LabelFreeSearchCV takes any detector."
+            f"A path is for OneClassSlabSVM(), OneClassSVM() and SVDD(), not {model!r}. For a pipeline, transform the "
+            "data first and pass the last step. LabelFreeSearchCV takes any detector."
         )
     steps = _steps(values)
     for step in steps:
@@ -80,8 +78,8 @@ def _steps(values: dict[str, Iterable[Any]]) -> list[dict[str, Any]]:
     lengths = {name: len(column) for name, column in zip(values, columns, strict=True)}
     if not columns or len(set(lengths.values())) > 1 or not columns[0]:
         raise ValueError(
-            "Give at least one value of a parameter, as in fit_path(model, X, gamma=[0.1, 0.2]), and as many of every "
-            f"other one; there are {lengths or 'none'}."
+            "Give at least one value of a parameter, as in fit_path(model, X, gamma=[0.1, 0.2]), and equally many of "
+            f"each parameter; got {lengths or 'none'}."
         )
     return [dict(zip(values, step, strict=True)) for step in zip(*columns, strict=True)]
 
@@ -96,9 +94,18 @@ def _listed(name: str, column: Iterable[Any]) -> list[Any]:
 
 
 def _fits(model: Model, validate: Callable[[Model], Training], steps: list[dict[str, Any]]) -> Iterator[Model]:
-    # A fit that must share its memory takes another way, and may not arrive.
-    least = min(step.get("cache_size", model.cache_size) for step in steps)
-    gram_of = SharedDistances(SHARE_OF_DISTANCES * least * 1e6, least_features=MANY_FEATURES)
+    last: tuple[Any, Gram | None] = (None, None)
+
+    def access(kernel: Kernel, samples: Any, n_threads: int) -> Gram:
+        """Return access to K, the same while gamma is: such fits share what they know of K."""
+        nonlocal last
+        key, gram = (kernel.gamma, kernel.differences, n_threads) if isinstance(kernel, RBF) else None, last[1]
+        if gram is None or key is None or key != last[0]:
+            gram = gram_of(kernel, samples, n_threads)
+            gram = gram.held() if gram.n_samples <= SMALL else gram
+            last = key, gram
+        return gram
+
     start: Start | None = None
     training: Training | None = None
     for step in steps:
@@ -107,5 +114,5 @@ def _fits(model: Model, validate: Callable[[Model], Training], steps: list[dict[
             validated = clone(model).set_params(**step)
             training = validate(validated)
         fitted = copy(validated).set_params(**step)
-        start = fitted.fit_training(training, gram_of=gram_of, start=start).start
+        start = fitted.fit_training(training, gram_of=access, start=start).start
         yield fitted

@@ -1,4 +1,4 @@
-"""Detectors in PyOD's terms: a larger score is stranger, and a label is 1 for an outlier and 0 for other rows.
+"""Detectors in PyOD's terms: a larger score is less normal, and a label is 1 for an outlier and 0 for other rows.
 
 PyOD learns from rows of which some are outliers, and asks how strange each of these is. By the model that has learned
 them that is no question: a row raises its own score. So training rows are scored as the model without each would, in
@@ -32,7 +32,7 @@ LARGEST = 1e150
 
 
 class PyODDetector(BaseDetector):
-    """A one-class model as a detector of PyOD.
+    """A detector of PyOD around a one-class model.
 
     Parameters
     ----------
@@ -40,16 +40,16 @@ class PyODDetector(BaseDetector):
         Any of this package, or a pipeline that ends in one, such as make_pipeline(StandardScaler(), SVDD()), or a
         search for either. None is `OneClassSlabSVM()`.
     contamination : float in (0, 0.5], default=0.1
-        The share of training rows that get the label 1. It puts the threshold alone; what the estimator learns depends
+        The share of training rows that get the label 1. It sets the threshold only. What the estimator learns depends
         on its own nu.
 
     Attributes
     ----------
     estimator_ : detector
-        The fitted one.
+        The fitted estimator.
     decision_scores_ : (n_samples,) array of float64
-        How strange each training row is: minus `loo_decisions_`, what the estimator would give the row had it not
-        learned it; of an estimator that has none, minus its decision_function.
+        How abnormal each training row is: minus `loo_decisions_`, the estimator's decision had it not learned the row.
+        If the estimator has none, minus its decision_function.
     threshold_ : float
         The quantile 1 - contamination of `decision_scores_`: new rows that score more get the label 1.
     labels_ : (n_samples,) array of int

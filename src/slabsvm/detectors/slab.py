@@ -27,9 +27,9 @@ from slabsvm.runtime.fields import Number
 class OneClassSlabSVM(SupportVectorDetector):
     """One-class slab support vector machine: accept what lies between two parallel planes.
 
-    In the kernel's feature space, the slab rho_lower <= <w, Phi(x)> <= rho_upper holds most of the training samples,
-    which are all of the target class; one convex quadratic program finds w and both offsets. A one-class SVM is the
-    same model without its upper plane.
+    All training samples are of the target class. In the kernel's feature space, most of them lie in the slab rho_lower
+    <= <w, Phi(x)> <= rho_upper. One convex quadratic program finds w and both offsets. A one-class SVM is the same
+    model without the upper plane.
 
     Parameters
     ----------
@@ -38,40 +38,42 @@ class OneClassSlabSVM(SupportVectorDetector):
         sum_j 2 x_j z_j / (x_j + z_j). A callable takes two arrays of rows and returns their block of kernel values; it
         must be positive definite.
     gamma : {"neighbours", "scale", "auto"} or float > 0, default="neighbours"
-        ``exp(-gamma |x - z|^2)`` for the RBF kernel; "scale" is 1 / (n_features * variance of X), "auto"
-        1 / n_features, and "neighbours" 16 times "scale", or less where that would not let neighbours reach each other
-        (`slabsvm.bandwidth.neighbours`).
-        The other kernels ignore it.
+        The RBF kernel is ``exp(-gamma |x - z|^2)``. "scale" is 1 / (n_features * variance of X), and "auto" is 1 /
+        n_features. "neighbours" is 16 times "scale", or less if neighbours would not reach each other
+        (`slabsvm.bandwidth.neighbours`). The other kernels ignore gamma.
     nu_lower : float in (0, 1), default=0.1
         The share of samples that may lie below the lower plane.
     nu_upper : float in (0, 1), default=0.01
         The share of samples that may lie above the upper plane; nu_lower + nu_upper < 1. Ignored at epsilon = 0.
     epsilon : float >= 0, not 1, default=2/3
-        The weight of the upper plane. 0 leaves it out: that is the one-class SVM, and nu_lower may then be 1.
+        The weight of the upper plane. At 0 there is no upper plane: the model is the one-class SVM, and nu_lower may be
+        1.
     ranking : {"two-sided", "centre"}, default="two-sided"
-        How `score_samples` and `decision_function` rank rows; no plane depends on it. "two-sided": 1 at the most
-        normal position, 0 on both planes and negative beyond them, each side on its own scale; how far a stranger
-        is goes on counting where kernel values have vanished. "centre": distance to the nearer plane, as in the
+        How `score_samples` and `decision_function` rank rows. The planes do not depend on it. "two-sided" is 1 at the
+        most normal position, 0 on both planes and negative beyond them, each side on its own scale. It still separates
+        outliers by distance where kernel values have vanished. "centre" is the distance to the nearer plane, as in the
         paper. At epsilon = 0 both are the position along w.
     offsets : {"leave-one-out", "training"}, default="leave-one-out"
-        Where the planes are put: at quantiles of closed-form leave-one-out scores, so that the share of *new*
-        positives that is accepted is near 1 - nu_lower - nu_upper, or of the training scores, as in the paper.
+        Which scores set the planes. "leave-one-out" takes quantiles of closed-form leave-one-out scores: the model then
+        accepts a share of *new* positives near 1 - nu_lower - nu_upper. "training" takes quantiles of the training
+        scores, as in the paper.
     solver : {"smo", "interior-point"}, default="smo"
         "interior-point" is the paper's method; it holds an n_samples x n_samples matrix.
     tol : float > 0, default=1e-3
         The duality gap to reach, relative to the objective.
     max_iter : int, default=-1
-        Limit on the solver's iterations; -1 for one that follows from the number of samples ("interior-point": 100).
+        Limit on the solver's iterations. -1 derives it from the number of samples ("interior-point": 100).
     cache_size : float, default=1000
-        Memory for parts of the kernel matrix while fitting, in MB; a block of 2,048 samples (16 to 32 MB) is held
-        whatever it says. Leave-one-out planes take three matrices of the free support vectors' size besides.
+        Memory for parts of the kernel matrix while fitting, in MB. A block of 2,048 samples (16 to 32 MB) is held in
+        any case. Leave-one-out planes also take three matrices of the free support vectors' size.
     prediction_tol : float in [0, 1), default=1e-6
-        Without effect: scores of new samples are exact with every kernel, where "chi2" once interpolated them.
+        Without effect: scores of new samples are exact with every kernel. Earlier versions interpolated those of
+        "chi2".
     n_jobs : int or None, default=None
-        Threads that compute large kernel blocks; None is 1 unless in a `joblib.parallel_config` context, -1 all.
+        Threads that compute large kernel blocks. None is 1 unless in a `joblib.parallel_config` context; -1 is all.
     warm_start : bool, default=False
-        Start the next fit from the last one's solution for the samples that are in both: for another nu, gamma or
-        epsilon, or for data of which a part is new. The solver "interior-point" has no use for it.
+        Start each fit from the last solution, for the samples that are in both fits. It helps with another nu, gamma or
+        epsilon, or with partly new data. The solver "interior-point" ignores it.
 
     Attributes
     ----------
@@ -81,52 +83,52 @@ class OneClassSlabSVM(SupportVectorDetector):
         ``decision_function = score_samples - offset_``: 0; with ranking="centre" minus half the slab's width; at
         epsilon = 0 `rho_lower_`.
     planes_ : SlabPlanes
-        Both planes, moved outwards by rounding, with the score of positions along w.
+        Both planes, moved outwards by the rounding error. It also scores positions along w.
     model_ : SupportVectorModel
-        All that the fit found, as one frozen value: what predictions, model files and displays read.
+        All that the fit found, as one frozen value. Predictions, model files and displays read it.
     dual_coef_ : (1, n_SV) array of float64
         beta = alpha_lower - alpha_upper of the support vectors.
     support_ : (n_SV,) array of int
         Their rows in X.
     support_vectors_ : (n_SV, n_features) array or CSR matrix
-        Empty for a precomputed kernel. Not there for linear and additive kernels, which predict without them: the model
-        keeps no training rows, and X[support_] are they.
+        Empty for a precomputed kernel. Missing for linear and additive kernels, which predict without training rows;
+        use X[support_].
     n_iter_ : int
         The solver's iterations.
     duality_gap_ : float
-        The certificate: the objective that the multipliers have is within this of the optimum.
+        The certificate: the objective is within this of the optimum.
     relative_gap_ : float
-        The gap relative to the objective; what tol bounds.
+        The gap relative to the objective. tol bounds it.
     dual_objective_ : float
-        ``1/2 beta'K beta = 1/2 |w|^2``, but for the rounding of K: about 1e-7 where its blocks were float32 (RBF, more
-        than 500 rows, unless tol asks for more), which may be more than the gap.
+        ``1/2 beta'K beta = 1/2 |w|^2``, up to the rounding of K. The rounding is about 1e-7 if blocks of K were float32
+        (RBF, more than 500 rows, unless tol asks for more). It may exceed the gap.
     status_ : str
         "converged", "degenerate" (w = 0 is optimal), "iteration limit", "slow", "cache limit" or "stalled".
     expected_recall_ : float
-        The share of new positives that this model is expected to accept, by leave-one-out: by how many of the m
-        training samples it accepts without having learned them, and where in the m + 1 gaps between their scores the
-        planes lie (docs/results/offsets.md); with groups that of a new group, and with offsets="training"
-        `training_recall_bound_`.
+        The share of new positives that this model is expected to accept, by leave-one-out. It counts which of the m
+        training samples the model accepts without having learned them, and where the planes lie in the m + 1 gaps
+        between their scores (docs/results/offsets.md). With groups it is the share for new groups. With
+        offsets="training" it is `training_recall_bound_`.
     expected_recall_error_ : float
-        Its standard error: sqrt(r (1 - r) / (m + 2)) for a recall of r, or by how much groups differ. Only with
-        offsets="leave-one-out".
+        Its standard error: sqrt(r (1 - r) / (m + 2)) for a recall of r. With groups it follows from how much groups
+        differ. Only with offsets="leave-one-out".
     training_recall_bound_ : float
-        1 - n_SV / n_samples: a lower bound, by leave-one-out, of the share of new positives that planes put by
-        offsets="training" accept, whichever offsets this model has.
+        1 - n_SV / n_samples: a lower bound, by leave-one-out, of the share of new positives that planes with
+        offsets="training" accept. It does not depend on this model's offsets.
     loo_decisions_ : (n_samples,) array of float64
-        The decision_function of each training sample under the model trained without it, or without its group:
-        negative for the outliers among them, to which `fit_predict` gives -1. Only with offsets="leave-one-out".
+        The decision_function of each training sample under a model trained without it, or without its group. It is
+        negative for the outliers among them; `fit_predict` gives these -1. Only with offsets="leave-one-out".
     loo_scores_ : (n_samples,) array of float64
-        What each training sample scores under the model trained without it, or without its group; NaN where its weight
-        is 0. Exact to within the duality gap of up to 1,000 distinct rows, and of some hundreds of support vectors of
-        more; the others have the closed form, corrected by these (docs/developers/leave-one-out.md). Only with
-        offsets="leave-one-out".
+        The score of each training sample under a model trained without it, or without its group. NaN where its weight
+        is 0. Up to 1,000 distinct rows, all are exact to within the duality gap. With more rows, those of some hundreds
+        of support vectors are exact; the others are closed-form estimates, corrected by the exact ones
+        (docs/developers/leave-one-out.md). Only with offsets="leave-one-out".
     loo_error_ : float
-        About how far the planes can be off because leave-one-out scores are no more than estimates, in their unit: 0
-        where all are exact to within the duality gap, as they nearly always are of up to 1,000 distinct rows; of more,
-        the standard error of what the samples that are left out exactly say of the others, and with groups how far the
-        closed form is off for some of them; infinite where K does not fit `cache_size`, or groups leave more than 2,000
-        free samples, and nobody knows. Only with offsets="leave-one-out".
+        The error of the planes that comes from estimated leave-one-out scores, in the planes' unit. It is 0 if all
+        scores are exact, as nearly always up to 1,000 distinct rows. With more rows it is the standard error of the
+        correction by the exact scores; with groups, the error of the closed form for some groups. It is infinite (not
+        known) if K does not fit `cache_size`, or if groups leave more than 2,000 free samples. Only with
+        offsets="leave-one-out".
     gamma_ : float
         gamma as a number. Only with kernel="rbf".
     n_samples_fit_ : int

@@ -106,7 +106,7 @@ class SupportVectorDetector(KernelDetector):
     def support_vectors_(self) -> Any:
         """The support vectors, shape (n_SV, n_features), a row for each of `support_`; empty for a precomputed kernel.
 
-        With a linear or an additive kernel the model needs and keeps none of them: ``X[model.support_]`` are they.
+        With a linear or an additive kernel the model keeps none of them. Use ``X[model.support_]``.
         """
         check_is_fitted(self)
         if self.model_.kernel is None:
@@ -136,7 +136,7 @@ class SupportVectorDetector(KernelDetector):
         return self.model_.expansion(self._checked(X, reset=False))
 
     def score_samples(self, X: Any) -> FloatArray:
-        """Return how normal each row is, shape (n_samples,): the class says by what; the larger the more normal."""
+        """Return how normal each row is, shape (n_samples,). Larger is more normal; the class says what is measured."""
         check_is_fitted(self)
         X = self._checked(X, reset=False)
         return self.score_along(self.model_.expansion(X), X)

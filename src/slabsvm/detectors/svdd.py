@@ -31,46 +31,46 @@ FEASIBLE = 1e-12
 class SVDD(SupportVectorDetector):
     """Support vector data description: accept what lies in the smallest ball around most of the training samples.
 
-    In the kernel's feature space, the ball ``|Phi(x) - a| <= R`` holds all but a share nu of the training samples,
-    which are all of the target class; the centre a = sum_i alpha_i Phi(x_i) is known by its coefficients alone. A row's
-    score is minus its squared distance from the centre. Where k(x, x) is constant, as for the RBF kernel, it is the
-    one-class SVM in other words: the same coefficients, twice its decision function. Where the origin of the features
-    is does not matter, so that with kernel="linear" dense data are centred first: `project` is then in products of what
-    is left.
+    All training samples are of the target class. In the kernel's feature space, the ball ``|Phi(x) - a| <= R`` holds
+    all but a share nu of them. The centre is a = sum_i alpha_i Phi(x_i). The score of a row is minus its squared
+    distance from the centre. If k(x, x) is constant, as for the RBF kernel, the model equals the one-class SVM: it has
+    the same coefficients, and twice the decision function. The model does not depend on the origin of the features.
+    With kernel="linear" dense data are therefore centred first, and `project` uses products of the centred data.
 
     Parameters
     ----------
     kernel : {"rbf", "linear", "intersection", "hellinger", "chi2", "precomputed"} or callable, default="rbf"
-        As for `OneClassSlabSVM`. A precomputed matrix must have a constant diagonal, since k(x, x) of a new sample
-        cannot be given with it; other matrices are refused.
+        As for `OneClassSlabSVM`. A precomputed matrix must have a constant diagonal, because it does not hold k(x, x)
+        of a new sample. Other matrices are refused.
     nu : float in (0, 1], default=0.1
-        The share of samples that may lie outside: each multiplier is at most 1 / (nu * n_samples).
+        The share of samples that may lie outside. Each multiplier is at most 1 / (nu * n_samples).
     C : float > 0 or None, default=None
-        The bound of a multiplier, in place of nu, as in [1]_: C * w_i for a sample of weight w_i, so that the unit of
-        weights counts. At least 1 / (sum of weights), which lies at nu = 1; from 1 on (for weights of 1) no training
-        sample may lie outside. None: nu holds.
+        The bound of a multiplier, instead of nu, as in [1]_. It is C * w_i for a sample of weight w_i, so the unit of
+        weights matters. C must be at least 1 / (sum of weights), which corresponds to nu = 1. At C >= 1 (for weights of
+        1) no training sample may lie outside. None uses nu.
     offsets : {"leave-one-out", "training"}, default="leave-one-out"
-        What R^2 is a quantile of: closed-form leave-one-out distances, so that the share of *new* positives that is
-        accepted is near 1 - nu, or the training samples' distances, as in [1]_.
+        Which distances set R^2, as a quantile. "leave-one-out" takes closed-form leave-one-out distances: the model
+        then accepts a share of *new* positives near 1 - nu. "training" takes the training samples' distances, as in
+        [1]_.
     gamma, solver, tol, max_iter, cache_size, prediction_tol, n_jobs, warm_start
         As for `OneClassSlabSVM`, defaults included.
 
     Attributes
     ----------
     radius_ : float
-        R, a distance in feature space: the root of ``-offset_``, or 0 should that be negative.
+        R, a distance in feature space: the square root of ``-offset_``, or 0 if that is negative.
     offset_ : float
         -R^2, in the unit of `score_samples` and of the kernel.
     nu_ : float
-        The share that C stands for, or nu.
+        nu, or the share that C implies.
     dual_coef_ : (1, n_SV) array of float64
         The multipliers alpha of the support vectors; they sum to 1.
     dual_objective_ : float
-        1/2 alpha'K alpha - 1/2 alpha'diag(K): minus half of R^2 plus what lies outside.
+        1/2 alpha'K alpha - 1/2 alpha'diag(K).
     loo_scores_ : (n_samples,) array of float64
-        Minus the squared distance of each training sample from the centre found without it, in closed form, but for the
-        change of the objective, which moves the distances of all samples alike (`slabsvm.dual.leave_one_out`); NaN
-        where its weight is 0. Only with offsets="leave-one-out".
+        Minus the squared distance of each training sample from the centre that is found without it, in closed form. The
+        change of the objective is left out, because it moves all distances alike (`slabsvm.dual.leave_one_out`). NaN
+        where the weight is 0. Only with offsets="leave-one-out".
     support_, support_vectors_, n_iter_, duality_gap_, relative_gap_, status_, expected_recall_,
     expected_recall_error_, training_recall_bound_, loo_decisions_, loo_error_, gamma_, n_samples_fit_, n_features_in_,
     feature_names_in_
@@ -175,8 +175,8 @@ class SVDD(SupportVectorDetector):
             bound = float(np.multiply(float(self.C), unit))
         if not np.isfinite(least):
             raise ValueError(
-                f"C is in the unit of weights, and these sum to {total * unit:.3g}, too little for any C in float64. "
-                "Multiply sample_weight by a constant, or give nu in place of C."
+                f"The sample weights sum to {total * unit:.3g}, which is too little for any C in float64. Multiply "
+                "sample_weight by a constant, or give nu instead of C."
             )
         share = 1.0 / (bound * total) if bound > 0 else np.inf
         if share > 1.0 + FEASIBLE:
@@ -197,7 +197,7 @@ class SVDD(SupportVectorDetector):
     def _diagnosis(self) -> str:
         if self.status_ == "degenerate":
             return (
-                "The ball has no radius that rounding does not hide: all samples are (nearly) the same point of "
-                "feature space. Check the features for constants."
+                "The ball's radius is lost in rounding: all samples are (nearly) the same point of feature space. "
+                "Check the features for constants."
             )
         return self._indistinct() or self._misplaced()

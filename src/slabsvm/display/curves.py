@@ -1,18 +1,28 @@
-"""Curves of rates, each a share against another: promised and measured recall, and open-set classification."""
+"""Curves: promised and measured recall, open-set classification, the course of a monitored stream, and a search.
+
+Of a stream it is the evidence of a change, and rolling rates with their bounds; of a search what the criterion says of
+each candidate, with the choice marked.
+"""
 
 from __future__ import annotations
 
+import textwrap
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from scipy.stats import binom
+from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.display.figures import Display, legend, lighten, next_colour
-from slabsvm.display.palette import CURVES, LINE, SOFT
+from slabsvm.display.figures import Display, legend, lighten, next_colour, note, require_matplotlib, shown_figure
+from slabsvm.display.palette import CURVES, GREEN, INK, LINE, NOVEL, SEQUENCE, SOFT, VIOLET
 from slabsvm.fitted.pipelines import as_taken, final_detector
+from slabsvm.monitoring.course import RATES, rates
+from slabsvm.monitoring.monitor import DriftMonitor
 from slabsvm.openset.metrics import OSCR, open_auc, oscr_curve
 from slabsvm.runtime.arrays import FloatArray
+from slabsvm.selection.search import is_number, named, names_of
 
 # How often chance alone stays within the band, at each rate.
 WITHIN = 0.95
@@ -28,9 +38,7 @@ class _Curve(Display):
         label = label if self.name is None else f"{self.name}: {label}"
         (self.line_,) = self.ax_.plot(across, up, color=next_colour(self.ax_), lw=1.8, label=label)
         self.ax_.set(xlim=(0, 1), ylim=(0, 1.01))
-        self.ax_.set_xlabel(axes[0], color=SOFT)
-        self.ax_.set_ylabel(axes[1], color=SOFT)
-        lighten(self.ax_, labelsize=9)
+        lighten(self.ax_, 9, x=axes[0], y=axes[1])
         legend(self.ax_, 8, loc=place)
 
 
@@ -177,3 +185,184 @@ class OSCRDisplay(_Curve):
         self.ax_.grid(color=LINE, lw=0.8)
         self.ax_.set_axisbelow(True)
         return self
+
+
+TESTS = ("scores", "classes")
+COLOURS = {"rejection": NOVEL, "recall": GREEN, "detection": VIOLET}
+LOG_10 = np.log(10.0)
+# A test starts from no evidence at all where its alarms come again: this much less than the level is drawn.
+DEPTH = 6.0
+
+
+def draw_monitor(monitor: DriftMonitor, *, figure: Any = None) -> Any:
+    """Draw what a monitor has seen: the evidence at each row beside the level of an alarm, and rolling rates.
+
+    Bands are the bounds of the rates, which hold at all rows at once. Of long streams some hundred rows are drawn.
+
+    Parameters
+    ----------
+    monitor : fitted `DriftMonitor`
+    figure : matplotlib Figure, default=None
+        To draw into; None makes one, pyplot's current figure from then on.
+
+    Returns
+    -------
+    figure : matplotlib Figure
+
+    Raises
+    ------
+    ValueError
+        It has read no rows.
+    slabsvm.ExtraMissingError
+        matplotlib is not installed.
+    """
+    require_matplotlib()
+    check_is_fitted(monitor)
+    points = monitor.course_.history.points
+    if not len(points):
+        raise ValueError("The monitor has read no rows, so that there is nothing to draw. update(X) reads some.")
+    figure = shown_figure(7.2, 4.6, layout="constrained") if figure is None else figure
+    above, below = figure.subplots(2, 1, sharex=True)
+    n_tests = len(monitor.course_.tests)
+    rows = points[:, 0]
+    level = monitor.log_level_ / LOG_10
+    for values, name, colour in zip(points.T[1 : 1 + n_tests], TESTS, CURVES, strict=False):
+        above.plot(rows, np.maximum(values / LOG_10, min(level - DEPTH, 0.0)), color=colour, lw=1.6, label=name)
+    above.axhline(level, color=SOFT, lw=1.0, ls=(0, (4, 3)))
+    note(above, "alarm", (0, level), (3, 3), xycoords=("axes fraction", "data"), color=SOFT)
+    if monitor.alarm_:
+        row = monitor.alarm_row_
+        above.axvline(row, color=INK, lw=1.0)
+        note(above, f"row {row:,}", (row, 1), (4, -2), xycoords=("data", "axes fraction"), va="top", color=INK)
+    for place, name in enumerate(RATES):
+        first = 1 + n_tests + 3 * place
+        seen = points[:, first + 1] > 0
+        if seen.any():
+            found = rates(points[seen, first : first + 3], monitor.confidence)
+            below.fill_between(rows[seen], found.low, found.high, color=COLOURS[name], alpha=0.18, lw=0, step="post")
+            below.step(rows[seen], found.share, where="post", color=COLOURS[name], lw=1.6, label=name)
+    below.set_ylim(0, 1)
+    below.set_xlim(0, max(monitor.n_rows_, 1))
+    lighten(above, 9, y="evidence, powers of 10")
+    lighten(below, 9, x="row", y="rolling rate")
+    for axes in (above, below):
+        legend(axes, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return figure
+
+
+TITLES = {
+    "mean_recall": "Recall on held-out positives",
+    "mean_acceptance": "Synthetic outliers accepted",
+    "mean_test_score": "Score",
+}
+MOST_LINES = 12
+LETTERS_AN_INCH = 9
+
+
+def draw_search(search: Any, *, parameter: str | None = None, figure: Any = None) -> Any:
+    """Draw what a search measured against one parameter, a line for each setting of the others.
+
+    Parameters
+    ----------
+    search : fitted LabelFreeSearchCV
+    parameter : str, default=None
+        The horizontal axis, by its name in the grid or the last part of it: a number in every candidate. None takes
+        "gamma" if there is one, and else the parameter with the most values.
+    figure : matplotlib Figure, default=None
+        To draw into; None makes one, pyplot's current figure from then on.
+
+    Returns
+    -------
+    figure : matplotlib Figure
+        A panel for the recall, one for the synthetic outliers, and one for the score; the choice is marked in each.
+
+    Raises
+    ------
+    ValueError
+        The grid has no such parameter, or it is not a number.
+    slabsvm.ExtraMissingError
+        matplotlib is not installed.
+    """
+    check_is_fitted(search)
+    require_matplotlib()
+    results = search.cv_results_
+    axis = _axis(results["params"], parameter)
+    lines = _lines(results["params"], axis)
+    panels = [name for name in results if name in TITLES or name.startswith("mean_log_")]
+    panels.sort(key="mean_test_score".__eq__)
+    if "mean_log_volume" in panels:
+        # Points that sample volume represent different volumes: their number means nothing.
+        panels.remove("mean_acceptance")
+    figure = shown_figure(4.2 * len(panels), 3.6) if figure is None else figure
+    for axes, name in zip(np.ravel(figure.subplots(1, len(panels))), panels, strict=True):
+        _draw_panel(axes, results[name], lines, search.best_index_)
+        title = TITLES.get(name, name.removeprefix("mean_").replace("_", " "))
+        axes.set_title(title, loc="left", color=INK, fontsize=11)
+        lighten(axes, x=axis)
+    below = 0.0
+    if 1 < len(lines) <= MOST_LINES:
+        below = _legend_below(figure).get_window_extent().height / figure.bbox.height
+    title = textwrap.fill(
+        f"{search.criterion_!r} chooses {_shown(search.best_params_)}", int(LETTERS_AN_INCH * figure.get_figwidth())
+    )
+    figure.suptitle(title, x=0.01, ha="left", color=INK)
+    figure.tight_layout(rect=(0.0, below, 1.0, 1.0))
+    return figure
+
+
+def _legend_below(figure: Any) -> Any:
+    """Add the legend of the first panel, in as many columns as the figure is wide enough for; return it."""
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    for n_columns in (3, 2, 1):
+        legend = figure.legend(handles, labels, loc="lower center", ncols=n_columns, frameon=False)
+        if n_columns == 1 or legend.get_window_extent().width <= figure.bbox.width:
+            break
+        legend.remove()
+    return legend
+
+
+def _draw_panel(axes: Any, values: FloatArray, lines: Sequence[tuple[str, FloatArray, list[int]]], best: int) -> None:
+    for number, (label, places, candidates) in enumerate(lines):
+        shade = SEQUENCE[number * len(SEQUENCE) // len(lines)]
+        axes.plot(places, values[candidates], color=shade, lw=1.6, marker="o", ms=3, label=label)
+        if best in candidates:
+            at = candidates.index(best)
+            axes.axvline(places[at], color=LINE, lw=1, zorder=0)
+            axes.plot(places[at], values[best], "o", ms=11, mfc="none", mec=NOVEL, mew=2, zorder=4)
+    every = np.concatenate([places for _, places, _ in lines])
+    if (every > 0).all() and every.max() >= 10 * every.min():
+        axes.set_xscale("log")
+    axes.grid(axis="y", color=LINE, lw=0.8)
+
+
+def _axis(candidates: Sequence[dict[str, Any]], parameter: str | None) -> str:
+    """Return the full name of the parameter to draw against."""
+    names, wanted = names_of(candidates), parameter or "gamma"
+    found = named(candidates, wanted)
+    if parameter is None and found is None:
+        numeric = [name for name in names if all(is_number(candidate.get(name)) for candidate in candidates)]
+        found = max(numeric, key=lambda name: len({candidate[name] for candidate in candidates}), default=None)
+    if found is None:
+        raise ValueError(f"The grid has no parameter {wanted!r} to draw against; it has {', '.join(names) or 'none'}.")
+    if not all(is_number(candidate.get(found)) for candidate in candidates):
+        raise ValueError(f"{found} is not a number in every candidate, so that nothing can be drawn against it.")
+    return found
+
+
+def _lines(candidates: Sequence[dict[str, Any]], axis: str) -> list[tuple[str, FloatArray, list[int]]]:
+    """Return for each setting of the rest a label, its places on the axis in order, and the candidates there."""
+    # A line's label names the parameters in which candidates differ.
+    values = {name: {repr(candidate.get(name)) for candidate in candidates} for name in names_of(candidates)}
+    varied = [name for name in values if name != axis and len(values[name]) > 1]
+    groups: dict[str, list[int]] = {}
+    for number, candidate in enumerate(candidates):
+        groups.setdefault(_shown({name: candidate[name] for name in varied if name in candidate}), []).append(number)
+    ordered = {label: sorted(some, key=lambda number: candidates[number][axis]) for label, some in groups.items()}
+    return [(label, np.array([float(candidates[k][axis]) for k in some]), some) for label, some in ordered.items()]
+
+
+def _shown(parameters: dict[str, Any]) -> str:
+    return ", ".join(
+        f"{name.rpartition('__')[2]} {f'{value:.3g}' if is_number(value) else value}"
+        for name, value in parameters.items()
+    )

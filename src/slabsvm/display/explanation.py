@@ -72,7 +72,6 @@ def draw_explanation(
     _draw_bars(ax, bars, n_single=len(telling))
     verdict = "accepted" if decision >= 0 else "rejected"
     ax.set_title(f"{verdict}: decision {_number(decision)}", loc="left", color=INK, fontsize=11)
-    ax.set_xlabel("what the feature adds to the decision", color=SOFT)
     return ax.figure
 
 
@@ -101,7 +100,11 @@ def draw_explanations(
     (shares, columns_of_table), decisions = shares_and_names(model, X), _decisions(model, X)
     given = feature_names or columns_of_table
     names = [cut_name(name) for name in names_of(model, X, given, shares.shape[1])]
-    parts = _relative(shares)
+    # Over the largest share of each row; where some are endless, the others are nothing.
+    endless = np.isinf(shares)
+    sizes = np.where(endless.any(axis=1, keepdims=True), np.sign(shares) * endless, shares)
+    largest = np.abs(sizes).max(axis=1, keepdims=True)
+    parts = np.divide(sizes, largest, out=np.zeros_like(sizes), where=largest > 0)
     telling, others = _telling(np.abs(parts).sum(axis=0), max_features)
     columns, shown = [names[j] for j in telling], parts[:, telling]
     height = min(9.0, 1.6 + 0.22 * len(shown)) + 0.055 * max(map(len, columns))
@@ -109,7 +112,7 @@ def draw_explanations(
     colours = colour_map((NOVEL, PAPER, KNOWN))
     image = ax.imshow(shown, cmap=colours, vmin=-1.0, vmax=1.0, aspect="auto", interpolation="nearest")
     ax.set_xticks(range(len(columns)), columns, rotation=90 if max(map(len, columns)) > 3 else 0)
-    lighten(ax, labelsize=8)
+    lighten(ax, 8, y="row")
     ax.spines[["left", "bottom"]].set_visible(False)
     ax.tick_params(length=0)
     if len(shown) <= NUMBERED_ROWS:
@@ -117,7 +120,6 @@ def draw_explanations(
         for place, decision in enumerate(decisions):
             how = {"xycoords": ("axes fraction", "data"), "va": "center", "color": KNOWN if decision >= 0 else NOVEL}
             note(ax, _number(decision), (1.0, place), (4, 0), 8, **how)
-    ax.set_ylabel("row", color=SOFT)
     rejected = int((decisions < 0).sum())
     title = f"{counted(len(shown), 'row')}, {rejected:,} rejected"
     title += f"; {len(telling)} of {shares.shape[1]} features" if len(others) else ""
@@ -147,14 +149,6 @@ def _telling(sizes: FloatArray, most: int) -> tuple[Any, Any]:
     return (order, order[:0]) if len(order) <= most + 1 else (order[:most], order[most:])
 
 
-def _relative(shares: FloatArray) -> FloatArray:
-    """Return shares over the largest of their row; where some are endless, the others are nothing."""
-    endless = np.isinf(shares)
-    sizes = np.where(endless.any(axis=1, keepdims=True), np.sign(shares) * endless, shares)
-    largest = np.abs(sizes).max(axis=1, keepdims=True)
-    return np.asarray(np.divide(sizes, largest, out=np.zeros_like(sizes), where=largest > 0))
-
-
 def _draw_bars(ax: Any, bars: Sequence[tuple[float, str]], *, n_single: int) -> None:
     """Draw bars from the top; endless ones, and that of many features, are no longer than the longest of the others."""
     lengths = np.array([share for share, _ in bars])
@@ -176,7 +170,7 @@ def _draw_bars(ax: Any, bars: Sequence[tuple[float, str]], *, n_single: int) -> 
     # Room for numbers.
     margin = 0.16 * ((high - low) or 1.0)
     ax.set_xlim(low - margin if low < 0 else 0.0 - 0.02 * (high or 1.0), high + margin)
-    lighten(ax, labelsize=9)
+    lighten(ax, 9, x="what the feature adds to the decision")
     ax.tick_params(axis="y", length=0, labelcolor=INK)
     ax.grid(axis="x", color=LINE, lw=0.8)
     ax.set_axisbelow(True)

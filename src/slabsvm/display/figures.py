@@ -114,11 +114,14 @@ def next_colour(ax: Any) -> str:
     return CURVES[n_named % len(CURVES)]
 
 
-def lighten(axes: Any, labelsize: float = 10) -> None:
-    """Draw the frame and the ticks of axes in one style, whatever figure they are in."""
+def lighten(axes: Any, labelsize: float = 10, *, x: str = "", y: str = "") -> None:
+    """Draw the frame, the ticks and the names of axes in one style, whatever figure they are in."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(SOFT)
     axes.tick_params(colors=SOFT, labelsize=labelsize)
+    for name, put in ((x, axes.set_xlabel), (y, axes.set_ylabel)):
+        if name:
+            put(name, color=SOFT)
 
 
 def legend(axes: Any, size: float = 9, **place: Any) -> None:

@@ -60,21 +60,21 @@ class Status(enum.Enum):
     CONVERGED = "the duality gap is within tol"
     ITERATION_LIMIT = (
         "the iteration limit was reached before the duality gap was within tol: raise max_iter (or set it to -1), "
-        "or accept the gap that was reached by raising tol"
+        "or raise tol to accept the gap that was reached"
     )
     SLOW = (
-        "the duality gap falls too slowly: it was not within tol after as many steps as so many samples are worth; "
-        "move epsilon away from 1, use a larger gamma, accept the gap that was reached by raising tol, or set max_iter "
-        "to go on for longer"
+        "the duality gap falls too slowly: it was not within tol after the steps that this many samples should need; "
+        "move epsilon away from 1, use a larger gamma, raise tol to accept the gap that was reached, or set max_iter "
+        "to continue for longer"
     )
     CACHE_LIMIT = (
-        "there are more samples strictly inside their bounds than cache_size has room for in one block, and taking "
-        "turns they no longer reduce the duality gap: raise cache_size, use a smaller gamma, or accept the gap that "
-        "was reached by raising tol"
+        "more samples are strictly inside their bounds than cache_size holds in one block, and solving for them in "
+        "turns no longer reduces the duality gap: raise cache_size, use a smaller gamma, or raise tol to accept the "
+        "gap that was reached"
     )
     STALLED = (
         "further iterations no longer reduced the duality gap, which is as small as rounding allows for this kernel "
-        "matrix: accept the gap that was reached by raising tol, scale the features (for example with "
+        "matrix: raise tol to accept the gap that was reached, scale the features (for example with "
         "StandardScaler), or use a smaller gamma"
     )
     DEGENERATE = (

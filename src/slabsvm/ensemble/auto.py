@@ -15,6 +15,7 @@ from joblib import effective_n_jobs
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from slabsvm.conformal.p_values import by_left_out, by_others
 from slabsvm.data.distinct import distinct_rows
 from slabsvm.data.passes import Local
 from slabsvm.detectors.base import Detector, checked_rows, parameters
@@ -40,8 +41,7 @@ from slabsvm.runtime.caller import counted, warn
 from slabsvm.runtime.objects import atomic
 from slabsvm.runtime.sklearn_private import HasMethods, Interval, _fit_context, _num_samples
 from slabsvm.selection.criteria import RecallMissedWarning
-from slabsvm.selection.progress import Progress, Steps, WithProgress
-from slabsvm.selection.thresholds import by_left_out, by_others
+from slabsvm.selection.runs import Progress, Steps, WithProgress
 
 # Fewer rows are refused.
 LEAST_ROWS = 10
@@ -65,76 +65,77 @@ ONE_IN = 3
 
 @parameters
 class AutoSlabSVM(WithProgress, Detector):
-    """Detector without a parameter to choose: the mean of what one-class SVMs, neighbours and dependences say.
+    """Detector without a parameter to choose: the mean of one-class SVMs, neighbours and dependences.
 
-    Features are seen in two views: standardised, and as normal scores (`NormalScores`), which heavy tails and repeated
-    values do not distort. In each view the nearest neighbours learn all features, and three more neighbours a third of
-    them each. In the view of normal scores, where one bandwidth suits all features, a one-class SVM (the slab SVM with
-    epsilon=0) learns all of them, and `DependenceDetector` how they depend on each other. A member's score has a
-    p-value among its left-out scores; minus its logarithm is the member's surprise, and the mean surprise of all, with
-    its sign changed, is the score: 0 is the most normal, -1 is usual, and rows are rejected from some -2 on, by a
-    threshold that keeps the recall. Members count alike, the bags of a view together as one. docs/results/tabular.md
-    has the measurements.
+    The members see features in two views: standardised, and as normal scores (`NormalScores`). Heavy tails and repeated
+    values do not distort normal scores. In each view one nearest-neighbour member learns all features, and three more
+    learn a third of the features each. In the view of normal scores one bandwidth suits all features. There a one-class
+    SVM (the slab SVM with epsilon=0) learns all features, and a `DependenceDetector` learns how features depend on each
+    other. A member's score has a p-value among the member's leave-one-out scores. Minus the logarithm of the p-value is
+    the member's surprise. The score is minus the mean surprise of all members: 0 is the most normal and -1 is usual.
+    Rows are rejected from some -2 on, by a threshold that keeps the recall. Members count alike; the members on a third
+    of the features count together as one in each view. docs/results/tabular.md has the measurements.
 
-    Sparse rows are learned as they are, by a one-class SVM and neighbours. A feature that is constant in what is
-    learned keeps its own unit.
+    Sparse rows are learned as they are, by a one-class SVM and neighbours. A feature that is constant in the training
+    rows keeps its own unit.
 
     Parameters
     ----------
     recall : float in (0, 1), default=0.9
-        The share of new positives that must be accepted. A smaller one rejects more negatives.
+        The share of new positives to accept. A smaller recall rejects more outliers.
     offsets : {"leave-one-out", "training"}, default="leave-one-out"
-        Whose scores put the threshold, as for `OneClassSlabSVM`. With training scores the recall of new rows is less
+        Which scores set the threshold, as for `OneClassSlabSVM`. With training scores the recall of new rows is smaller
         than asked for.
     max_fit_samples : int or None, default=10000
-        Of more rows the members learn so many, or half of them if that is less, and the threshold is put by all others,
-        which they have not learned: in two passes over arrays, memory-mapped arrays and CSR matrices where they are,
-        and over Dask arrays on their workers (docs/results/large-data.md). None: no limit. Of these rows a one-class
-        SVM learns 1,000 at most, neighbours 4,000 (2,000 of more than 400 features) or, of a third of the features,
-        500, and the dependences 150; all others are scored, so that each row has a left-out score. Of rows in groups
-        whole groups are drawn, of about so many rows, and 30 groups at least; all rows of the others are scored as
-        those of new groups are. Of fewer than 200 groups (or than five for each feature), which folds leave out, 2,000
-        rows are learned, a share of each.
+        The number of rows to learn if X has more: this many, or half of all rows if that is less. The other rows set
+        the threshold, because the members have not learned them. This takes two passes over arrays, memory-mapped
+        arrays and CSR matrices in place, and over Dask arrays on their workers (docs/results/large-data.md). None means
+        no limit. Of these rows a one-class SVM learns at most 1,000. Neighbours learn at most 4,000 (2,000 with more
+        than 400 features), or 500 on a third of the features. Dependences learn 150. All other rows are scored, so each
+        row has a leave-one-out score. If rows have groups, whole groups are drawn: at least 30 groups, with about this
+        many rows. Rows of the other groups are scored like rows of new groups. With fewer than 200 groups (or than five
+        for each feature), folds leave groups out, and 2,000 rows are learned, a share of each group.
     classifier : classifier of scikit-learn, default=None
-        What tells known outliers from positives, where `fit` is given some: any with decision_function or
-        predict_proba, which learns normal scores (sparse rows as they are), with .35 of the sum. Classes weigh alike
-        where its fit takes sample_weight. None: 50 extra trees of these, and 50 that see what the other members say of
-        a row, too, with leaves of two rows or more; of k known outliers they have k / (2k + 1) of the sum.
+        It separates known outliers from positives, if `fit` gets known outliers. It needs decision_function or
+        predict_proba. It learns normal scores (sparse rows as they are) and has .35 of the sum. Both classes have the
+        same total weight if its fit takes sample_weight. None is 50 extra trees of these features and 50 that also see
+        what the other members say of a row, with leaves of two rows or more. They have k / (2k + 1) of the sum for k
+        known outliers.
     random_state : int, RandomState or None, default=0
-        The seed by which rows, thirds of the features, and targets of dependences are drawn.
+        The seed that draws rows, thirds of the features, and targets of dependences.
     n_jobs : int or None, default=None
-        Threads that compute large kernel blocks, and score rows a stretch at a time; None is 1 unless in a
-        `joblib.parallel_config` context, -1 all.
+        Threads that compute large kernel blocks and score blocks of rows. None is 1 unless in a
+        `joblib.parallel_config` context; -1 is all.
     cache_size : float, default=1000
         Memory for parts of the kernel matrix in each fit, in MB, as for `OneClassSlabSVM`.
     progress : callable or None, default=None
-        Called with the number of fits done, of fits in all, and the seconds left. `clone` keeps it; pickles and deep
-        copies leave it out.
+        Called with the number of finished fits, the number of all fits, and the seconds left. `clone` keeps it; pickles
+        and deep copies leave it out.
 
     Attributes
     ----------
     members_ : list of detectors
-        The fitted members; they take rows of a view, or some features of these.
+        The fitted members. Each takes rows of a view, or some features of these rows.
     member_names_ : list of str
-        What each is.
+        What each of `members_` is.
     gammas_ : (n_svms,) array of float64
-        The gammas of members with a kernel, of their view's features.
+        The gammas of members with a kernel, for the features of their view.
     offset_ : float
         ``decision_function = score_samples - offset_``.
     expected_recall_ : float
-        The share of new positives that is expected to be accepted, by `loo_scores_`; with offsets="training" the share
-        of training rows that is.
+        The share of new positives that is expected to be accepted, computed from `loo_scores_`. With offsets="training"
+        it is the share of accepted training rows.
     expected_recall_error_ : float or None
-        Its standard error, by the number of rows or groups that put the threshold; None in models that version 0.1
-        saved.
+        Its standard error, from the number of rows or groups that set the threshold. None in models saved by version
+        0.1.
     loo_scores_ : (n_samples,) array of float64
-        The score of each training row without itself, which a row that was not drawn never was learned with; NaN where
-        its weight is 0. A row that repeats is without one of its copies. Where rows are few (fewer than 400, or
-        than 1,000 and ten for each feature), by members of ten folds, which the rows' ranks draw.
+        The score of each training row, had it not been learned. Rows that were not drawn were not learned anyway. NaN
+        where the weight is 0. A repeated row is scored without one of its copies. With few rows (fewer than 400, or
+        than 1,000 and ten for each feature) the scores come from members of ten folds; the rows' ranks draw the folds.
     loo_decisions_ : (n_samples,) array of float64
         ``loo_scores_ - offset_``: negative for the outliers among the training rows (`training_outliers`).
     sample_ : (n,) array of intp or None
-        The numbers of the rows that were drawn, ascending; None where all were.
+        The numbers of the drawn rows, ascending. None if all rows were learned.
     n_samples_fit_, n_features_in_ : int
     feature_names_in_ : (n_features,) array of str
         Only when X has feature names that are all strings.
@@ -183,7 +184,7 @@ class AutoSlabSVM(WithProgress, Detector):
         known_outliers: Any = None,
         known_positives: Any = None,
     ) -> Self:
-        """Learn from positive samples, and from a few outliers where some are known.
+        """Learn from positive samples, and from a few outliers if some are known.
 
         Parameters
         ----------
@@ -193,14 +194,14 @@ class AutoSlabSVM(WithProgress, Detector):
         sample_weight : array-like of shape (n_samples,), default=None
             As for the other detectors: only ratios count, and whole multiples of the least weight are counts.
         groups : array-like of shape (n_samples,), default=None
-            The name of each row's group, such as its patient; groups are left out as a whole where thresholds are put.
+            The name of each row's group, such as its patient. Leave-one-out scores then leave whole groups out.
         known_outliers : array-like of shape (n_outliers, n_features), default=None
-            Rows that are known to be outliers, which X does not hold; one is enough. A `classifier` that tells them
-            from the positives becomes one more member. Positives alone put the threshold, so that the recall is what it
-            is without. In a pipeline, as its earlier steps return them (docs/how-to/known-outliers.md).
+            Rows that are known to be outliers and are not in X; one is enough. A `classifier` that separates them from
+            the positives becomes one more member. Positives alone set the threshold, so known outliers do not change
+            the recall. In a pipeline, pass them as the earlier steps return them (docs/how-to/known-outliers.md).
         known_positives : array-like of shape (n_positives, n_features), default=None
-            Rows that someone has looked at, because they seemed strange, and found good, such as false alarms; X does
-            not hold them. They are learned, and put neither threshold nor p-values: they are no random ones.
+            Rows that looked abnormal and turned out to be good, such as false alarms. They are not in X. They are
+            learned, but do not count for the threshold or p-values, because they are not a random sample.
 
         Returns
         -------
@@ -209,13 +210,13 @@ class AutoSlabSVM(WithProgress, Detector):
         Raises
         ------
         ValueError
-            For parameters, shapes or values that make no sense, and where all rows are of one group; the text says what
-            to do. After any exception the model is what it was.
+            For parameters, shapes or values that make no sense, and if all rows are of one group. The text says what to
+            do. After any exception the model is as before.
 
         Warns
         -----
         slabsvm.SlabCollapseWarning
-            When rows are few, weights uneven, copies many, or known outliers equal to rows of X. The text stays in
+            When rows are few, weights are uneven, copies are many, or known outliers equal rows of X. The text stays in
             `warning_`.
         """
         del y
@@ -232,7 +233,7 @@ class AutoSlabSVM(WithProgress, Detector):
     def score_samples(self, X: Any) -> Any:
         """Return minus the mean of the members' surprises at each row, shape (n_samples,): at most 0.
 
-        A Dask array for a Dask array, with the scores of each stretch of rows computed where it is.
+        The answer for a Dask array is a Dask array. Each block of rows is scored where it is.
         """
         check_is_fitted(self)
         score = self.model_.combination
@@ -249,36 +250,36 @@ class AutoSlabSVM(WithProgress, Detector):
         return self.model_.combination.names
 
     def member_p_values(self, X: Any) -> FloatArray:
-        """Return the p-value of each row under each member, shape (n_samples, n_members): who finds it strange.
+        """Return the p-value of each row under each member, shape (n_samples, n_members).
 
-        That is the share of training rows that the member finds no more normal, of rows beyond all of them continued
-        as an exponential tail.
+        It is the share of training rows that the member finds no more normal. Beyond all training rows an exponential
+        tail continues it.
 
         Raises
         ------
         AttributeError
-            Of a model that was saved by version 0.1, whose members have scores alone.
+            If the model was saved by version 0.1, whose members have scores alone.
         """
         return np.asarray(np.exp(self._surprising().by_member(rows_in_memory(self, X))))
 
     def strange_to(self, X: Any) -> list[list[str]]:
         """Return for each row which kinds of members would reject it by themselves, at the rate of 1 - recall.
 
-        Such as "one-class SVM", "neighbours", "neighbours in some features" and "dependence".
+        Kinds are "one-class SVM", "neighbours", "neighbours in some features" and "dependence".
 
         Raises
         ------
         AttributeError
-            Of a model that was saved by version 0.1, whose members have scores alone.
+            If the model was saved by version 0.1, whose members have scores alone.
         """
         return self._surprising().strange_to(rows_in_memory(self, X), 1.0 - self.recall)
 
     def to_label(self, X: Any, n: int = 20) -> IndexArray:
-        """Return the numbers of n rows that someone should label, shape (n,), the one that is worth most first.
+        """Return the numbers of n rows that someone should label, shape (n,), the most useful first.
 
-        Several times as many of them are outliers as of random rows, and mostly easy ones: they teach no more than
-        random rows do, so label some of these as well (docs/results/known-outliers.md). Give rows that turn out as
-        outliers to `fit` as known_outliers, and the others as known_positives.
+        Several times as many of them are outliers as of random rows. Most of these are easy ones, which teach no more
+        than random rows do, so label some random rows as well (docs/results/known-outliers.md). Then pass the outliers
+        to `fit` as known_outliers, and the others as known_positives.
 
         Parameters
         ----------
@@ -291,7 +292,7 @@ class AutoSlabSVM(WithProgress, Detector):
         ValueError
             For another n, and for rows that the model does not take.
         AttributeError
-            Of a model that was saved by version 0.1, whose members have scores alone.
+            If the model was saved by version 0.1, whose members have scores alone.
         """
         if not isinstance(n, Integral) or n < 1:
             raise ValueError(f"n must be a whole number of rows from 1 on, got {n!r}.")
@@ -310,8 +311,8 @@ class AutoSlabSVM(WithProgress, Detector):
     def expected(self, X: Any) -> FloatArray:
         """Return what each feature is expected to be by the other features, shape (n_samples, n_features).
 
-        In the features' units. NaN for features that are no target of the member that learns dependences: at most ten
-        are, and none of sparse rows, of a single feature, and of models that were saved by version 0.1.
+        In the features' units. NaN for features that the dependence member does not predict. It predicts at most ten
+        features, and none for sparse rows, for a single feature, or in models saved by version 0.1.
         """
         check_is_fitted(self)
         return self.model_.combination.expected(rows_in_memory(self, X))
@@ -326,10 +327,10 @@ class AutoSlabSVM(WithProgress, Detector):
         Parameters
         ----------
         X : array-like, CSR matrix or Dask array of shape (n_samples, n_features)
-            The answer for a Dask array is one.
+            The answer for a Dask array is a Dask array.
         alpha : float in (0, 1), default=None
-            The share of new positives that may be rejected: rows with `p_values` of at most alpha are. None is
-            1 - recall, by the threshold that `offset_` states.
+            The share of new positives that may be rejected. Rows with `p_values` of at most alpha are rejected. None
+            uses the threshold `offset_`, which stands for 1 - recall.
         """
         if alpha is None:
             return super().predict(X)
@@ -340,9 +341,9 @@ class AutoSlabSVM(WithProgress, Detector):
     def p_values(self, X: Any) -> Any:
         """Return the share of training rows that are no more normal than each row, shape (n_samples,).
 
-        That is (1 + their number) / (1 + n), by what training rows score without themselves: of new positives a share
-        of about p has a p-value of at most p. (`ConformalDetector` promises it, with rows that are held out.) A Dask
-        array for a Dask array.
+        The share is (1 + their number) / (1 + n), where training rows have leave-one-out scores. A share of about p of
+        new positives has a p-value of at most p. (`ConformalDetector` guarantees this, with held-out rows.) The answer
+        for a Dask array is a Dask array.
 
         Raises
         ------
@@ -414,7 +415,7 @@ class AutoSlabSVM(WithProgress, Detector):
             return super().training(X, sample_weight, groups)
         if groups is not None:
             raise ValueError(
-                f"groups need all rows to be learned, and max_fit_samples={self.max_fit_samples} draws some of them. "
+                f"groups need all rows to be learned, but max_fit_samples={self.max_fit_samples} draws some of them. "
                 "Use max_fit_samples=None and an array, or draw some rows of each group."
             )
         source = source_of(self, X, sample_weight, n_jobs=self.n_jobs)
@@ -552,8 +553,8 @@ class AutoSlabSVM(WithProgress, Detector):
     def _diagnosis(self) -> str:
         if self.model_.one_point:
             return (
-                "All rows are the same point, so that all others are rejected, however near they are. Check the "
-                "features for constants."
+                "All rows are the same point, so every other row is rejected, however near. Check the features for "
+                "constants."
             )
         return ""
 

@@ -224,8 +224,9 @@ def standardised(training: Training) -> StandardScaler:
     varying = spread > 0
     if varying.any() and not (SQUARED[0] < spread[varying].min() and spread.max() < SQUARED[1]):
         raise ValueError(
-            f"Features vary by {2 * spread[varying].min():.3g} to {2 * np.minimum(spread.max(), 8e307):.3g}, of which "
-            "the square is no number of float64, so that they cannot be standardised. Divide them by powers of ten."
+            f"Features vary by {2 * spread[varying].min():.3g} to {2 * np.minimum(spread.max(), 8e307):.3g}. The "
+            "squares of such numbers overflow or underflow float64, so the features cannot be standardised. Divide "
+            "them by powers of ten."
         )
     return StandardScaler().fit(training.samples, sample_weight=training.distinct.weights)
 

@@ -133,38 +133,41 @@ class DependenceModel(Model):
 
 @parameters
 class DependenceDetector(Detector):
-    """Dependence detector: accept rows whose features are what the other features say that they are.
+    """Dependence detector: accept rows whose features agree with what the other features predict.
 
-    Up to ten features, the targets, are each predicted from all others by kernel ridge regression. A target's residual
-    has a p-value among the left-out residuals of the training rows, and a row's score is minus the mean of minus the
-    logarithms of these. It sees rows that are usual in every feature and unusual together, and `expected` says what a
-    feature should have been. It does not see rows that are far away in a direction along which all features agree.
+    Kernel ridge regressions predict up to ten features, the targets, each from all others. The residual of a target has
+    a p-value among the leave-one-out residuals of the training rows. The score of a row is the mean logarithm of these
+    p-values. The detector finds rows that are usual in every single feature and unusual in combination. `expected` says
+    what a feature should have been. The detector does not find rows that are far away in a direction along which all
+    features agree.
 
-    Features are standardised. Where tails are heavy, put `slabsvm.NormalScores` before it.
+    Features are standardised. If tails are heavy, put `slabsvm.NormalScores` before it.
 
     Parameters
     ----------
     n_targets : int, default=10
-        How many features are predicted; of more, so many are drawn.
+        The number of features to predict. If there are more, this many are drawn.
     max_samples : int, default=250
-        How many distinct training rows the regressions learn; residuals of all others are those of new rows.
+        The number of distinct training rows that the regressions learn. The residuals of all others are those of new
+        rows.
     nu : float in (0, 1], default=0.1
         The share of samples that may be rejected.
     offsets : {"leave-one-out", "training"}, default="leave-one-out"
-        Where the threshold is put: at the nu-quantile of the training samples' scores, each without itself, so that
-        the share of *new* positives that is accepted is near 1 - nu; or with it.
+        Which scores set the threshold, at their nu-quantile. "leave-one-out" scores each training sample by regressions
+        that have not learned it: the model then accepts a share of *new* positives near 1 - nu. "training" takes the
+        training scores.
     random_state : int, RandomState or None, default=0
-        The seed by which targets are drawn.
+        The seed that draws targets.
 
     Attributes
     ----------
     targets_ : (n_targets,) array of intp
-        The features that are predicted, ascending; constants are not.
+        The numbers of the predicted features, ascending. Constant features are never predicted.
     offset_ : float
         The least score that is accepted.
     loo_scores_ : (n_samples,) array of float64
-        The score of each training sample by regressions that have not learned it, in closed form; NaN where its
-        weight is 0. A sample that repeats is without one of its copies. Only with offsets="leave-one-out".
+        The score of each training sample by regressions that have not learned it, in closed form. NaN where the weight
+        is 0. A repeated sample is scored without one of its copies. Only with offsets="leave-one-out".
     n_samples_fit_, n_features_in_ : int
     feature_names_in_ : (n_features,) array of str
 

@@ -4,7 +4,7 @@ Closed forms leave a row out of a member, but not out of the view and the bandwi
 shows: of 40 rows of 200 normal features .9 are to be accepted, and .76 of new ones are. Folds leave it out of all.
 
 It is the ranks that know each row. Ranks lie on a grid: of few features, a row that is left out has its neighbours a
-step away, where a new one falls between two, so that more new rows are accepted than foretold; of many features, new
+step away, where a new one falls between two, so that more new rows are accepted than expected; of many features, new
 rows lie beyond the ends of some, and fewer are. Both fall as 1 / n: of 500 rows they are .02 (tiny clusters, 50 normal
 features).
 """

@@ -276,8 +276,8 @@ def labelled(estimator: Detector, rows: Any, name: str) -> Any:
     """Return rows that someone has labelled as distinct rows, validated: float64, (k, d) dense or CSR."""
     if hasattr(rows, "columns") and not hasattr(estimator, "feature_names_in_"):
         raise ValueError(
-            f"{name} has named columns, and X has none. In a pipeline only X goes through the steps before: give "
-            f"{name} as they return it, pipeline[:-1].transform({name}), or build the pipeline with "
+            f"{name} has named columns, and X has none. In a pipeline only X passes through the earlier steps. Give "
+            f"{name} as these return it, pipeline[:-1].transform({name}), or build the pipeline with "
             f'transform_input=["{name}"] (docs/how-to/known-outliers.md).'
         )
     try:
@@ -328,8 +328,8 @@ def _said(classifier: Any, X: Any) -> FloatArray:
     if hasattr(classifier, "predict_proba"):
         return np.asarray(classifier.predict_proba(X)[:, 1], dtype=np.float64)
     raise ValueError(
-        f"{type(classifier).__name__} has neither decision_function nor predict_proba, so that it does not say how "
-        "sure it is. Give another classifier, such as ExtraTreesClassifier()."
+        f"{type(classifier).__name__} has neither decision_function nor predict_proba, so it cannot say how sure it "
+        "is. Give another classifier, such as ExtraTreesClassifier()."
     )
 
 

@@ -8,33 +8,22 @@ from numbers import Integral, Real
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
-from scipy.spatial import KDTree
 from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.data.groups import SHARED
+from slabsvm.data.nearest import FARTHEST, NOBODY, Index, index_of
 from slabsvm.detectors.base import Detector, fit_with_groups, parameters
 from slabsvm.dual.program import weighted_quantile
 from slabsvm.fitted.explanation import Explanation, of_distances
 from slabsvm.fitted.model import Model, rounding_of
 from slabsvm.fitted.training import Training
 from slabsvm.runtime.arrays import FloatArray, IndexArray, pieces
-from slabsvm.runtime.blas import ONE_BLAS_THREAD
 from slabsvm.runtime.fields import Array, Number, Rows
 from slabsvm.runtime.objects import cached_property
-from slabsvm.runtime.sklearn_private import Interval, nearest
+from slabsvm.runtime.sklearn_private import Interval
 
-# A tree finds neighbours faster than all distances do in so many dimensions: of seven on most of the tables of
-# benchmarks/tabular.py, up to five times; of eight independent features of 4,000 samples it would be slower.
-TREE_DIMENSIONS = 7
 # Distances between rows and neighbours that are held at once, in bytes.
 BLOCK_BYTES = 2**24
-# Distances that overflow are this.
-FARTHEST = 1e150
-# Rows of groups of no more samples than this are asked for so many neighbours more; of larger ones, each group's rows
-# ask the others' samples.
-LARGE_GROUP = 64
 # What is typical is read off so many samples.
 TYPICAL_ROWS = 256
 
@@ -57,52 +46,33 @@ class Neighbourhood:
 
     def distances(self, X: Any) -> FloatArray:
         """Return the mean distance of each row from its nearest samples, (n,)."""
-        found = np.empty(X.shape[0])
-        for rows, some, _, distances, counts in self._near(X):
-            del some
-            found[rows] = self._mean(distances, counts)
-        return found
+        return self._means(X, None, None, np.zeros(X.shape[0]))
 
     def of_samples(self) -> FloatArray:
         """Return the mean distance of each sample from the nearest others, (m,): a copy stays where there is one."""
-        found = np.empty(self.samples.shape[0])
-        for rows, _, near, distances, counts in self._near(self.samples, further=1):
-            own = near == np.arange(rows.start, rows.stop)[:, None]
-            # Of several samples at no distance the index may give others; the last is then one too many.
-            own[~own.any(axis=1), -1] = True
-            found[rows] = self._mean(distances, counts - own)
-        return found
+        samples = np.arange(self.samples.shape[0])
+        return self._means(self.samples, samples, samples, self.counts - 1.0)
 
     def of_groups(self, X: Any, of_rows: IndexArray, of_samples: IndexArray) -> FloatArray:
         """Return the mean distance of rows of these groups, (n,), from the nearest samples of no row of their own."""
-        found = np.empty(X.shape[0])
-        largest = int(np.bincount(of_samples[of_samples != SHARED]).max(initial=0))
-        if largest <= LARGE_GROUP:
-            for rows, _, near, distances, counts in self._near(X, further=largest):
-                own = of_samples[near] == of_rows[rows, None]
-                found[rows] = self._mean(distances, np.where(own, 0.0, counts))
-            return found
-        for number in np.unique(of_rows):
-            rows, others = of_rows == number, of_samples != number
-            apart = Neighbourhood(self.samples[others], self.counts[others], self.n_neighbours)
-            found[rows] = apart.distances(X[rows])
-        return found
+        return self._means(X, of_rows, of_samples, np.zeros(X.shape[0]))
 
     def by_feature(self, X: Any, *, further: int = 0) -> FloatArray:
-        """Return the mean squared distance of rows from their nearest samples in each feature, (n, d)."""
+        """Return the mean squared distance of rows from their nearest samples in each feature, (n, d).
+
+        further says how many of the nearest are the rows themselves.
+        """
         found = np.empty(X.shape)
         largest = FARTHEST**2 / X.shape[1]
-        for rows, some, near, _, counts in self._near(X, further=further):
-            shares = self._taken(counts)
+        for rows, some, near, squares in self._near(X, None, None, further=further):
+            shares = self._taken(near, squares, np.zeros(len(near)))
             shares /= shares.sum(axis=1, keepdims=True)
-            if further:
-                shares[:, :further] = 0.0
+            shares[:, :further] = 0.0
             total = np.zeros(some.shape)
             for place, share in enumerate(shares.T):
                 with np.errstate(over="ignore"):
-                    total += share[:, None] * np.minimum(
-                        np.square(some - _dense(self.samples[near[:, place]])), largest
-                    )
+                    apart = np.square(_dense(some) - _dense(self.samples[near[:, place]]))
+                total += share[:, None] * np.minimum(apart, largest)
             found[rows] = total
         return found
 
@@ -112,52 +82,48 @@ class Neighbourhood:
         return np.asarray(self.by_feature(self.samples[:TYPICAL_ROWS], further=1).mean(axis=0))
 
     @cached_property
-    def _tree(self) -> KDTree | None:
-        """What finds neighbours of dense rows of few features."""
-        few = not sp.issparse(self.samples) and self.samples.shape[1] <= TREE_DIMENSIONS
-        # Of five features a leaf of 16 is searched a quarter faster than one of 10, of fewer as fast.
-        return KDTree(self.samples, leafsize=16) if few else None
+    def _index(self) -> Index:
+        return index_of(self.samples)
 
-    def _nearest(self, rows: Any, count: int) -> tuple[FloatArray, npt.NDArray[np.intp]]:
-        """Return the distances of rows from their nearest samples, and which these are, (n, count) each.
-
-        scikit-learn's `NearestNeighbors` would change the process's filters of warnings while other threads do so.
-        """
-        if self._tree is not None:
-            distances, near = self._tree.query(rows, list(range(1, count + 1)))
-        else:
-            distances, near = nearest(rows, self.samples, count)
-        return np.asarray(distances), np.asarray(near)
+    @cached_property
+    def _each_counts_once(self) -> bool:
+        return bool((self.counts == 1.0).all())
 
     def _near(
-        self, X: Any, *, further: int = 0
-    ) -> Iterator[tuple[slice, FloatArray, npt.NDArray[np.intp], FloatArray, FloatArray]]:
-        """Give stretches of rows, the nearest samples of each, their distances, nearest first, and their counts."""
+        self, X: Any, own: IndexArray | None, labels: IndexArray | None, *, further: int = 0
+    ) -> Iterator[tuple[slice, Any, IndexArray, FloatArray]]:
+        """Give stretches of rows, the nearest samples of each, and squared distances, ascending.
+
+        Samples whose label, (m,), is a row's own, (n,), are left out.
+        """
         sparse, n_samples = sp.issparse(self.samples), self.samples.shape[0]
         n_near = min(self.n_neighbours + further, n_samples)
+        labels = np.arange(n_samples) if labels is None else labels
         for rows in pieces(X.shape[0], 8 * X.shape[1] * n_near, BLOCK_BYTES):
             some = sp.csr_array(X[rows]) if sparse else _dense(X[rows]).astype(np.float64, copy=False)
-            within = some if sparse else np.ascontiguousarray(np.clip(some, -FARTHEST, FARTHEST))
-            with ONE_BLAS_THREAD, np.errstate(over="ignore", invalid="ignore"):
-                distances, near = self._nearest(within, n_near)
-                if not sparse and self._tree is None:
-                    # From differences, which have all their digits whatever rows are asked for together.
-                    for place in range(n_near):
-                        apart = some - self.samples[near[:, place]]
-                        distances[:, place] = np.sqrt(np.einsum("ij,ij->i", apart, apart))
-            yield rows, _dense(some), near, np.minimum(distances, FARTHEST), self.counts[near]
+            squares, near = np.empty((some.shape[0], n_near)), np.empty((some.shape[0], n_near), dtype=np.intp)
+            names = np.full(len(near), NOBODY) if own is None else own[rows]
+            self._index.search(some, names, labels, squares, near)
+            yield rows, some, near, squares
 
-    def _mean(self, distances: FloatArray, counts: FloatArray) -> FloatArray:
-        if counts.shape[1] == self.n_neighbours and (counts == 1.0).all():
-            return np.asarray(distances.sum(axis=1) / self.n_neighbours)
-        taken = self._taken(counts)
-        total = np.maximum(taken.sum(axis=1), 1.0)
-        return np.asarray(np.where(taken > 0, distances * taken, 0.0).sum(axis=1) / total)
+    def _means(self, X: Any, own: IndexArray | None, labels: IndexArray | None, copies: FloatArray) -> FloatArray:
+        """Return the mean distance of rows from the nearest samples, (n,), after so many copies at no distance."""
+        found = np.empty(X.shape[0])
+        for rows, _, near, squares in self._near(X, own, labels):
+            distances = np.minimum(np.sqrt(squares), FARTHEST)
+            if own is None and self._each_counts_once and near.shape[1] == self.n_neighbours:
+                found[rows] = np.einsum("ij->i", distances) / self.n_neighbours
+                continue
+            taken = self._taken(near, squares, copies[rows])
+            n_rows = np.minimum(copies[rows], self.n_neighbours) + taken.sum(axis=1)
+            found[rows] = np.einsum("ij,ij->i", distances, taken) / np.maximum(n_rows, 1.0)
+        return found
 
-    def _taken(self, counts: FloatArray) -> FloatArray:
-        """Return how many rows of each sample are among the nearest, for samples in order of their distance."""
-        passed = np.minimum(np.cumsum(counts, axis=1), self.n_neighbours)
-        return np.diff(passed, axis=1, prepend=0.0)
+    def _taken(self, near: IndexArray, squares: FloatArray, copies: FloatArray) -> FloatArray:
+        """Return how many rows of each sample are among the nearest, after so many copies of a row."""
+        counts = np.where(squares < np.inf, self.counts[near], 0.0)
+        passed = np.minimum(np.cumsum(counts, axis=1) + copies[:, None], self.n_neighbours)
+        return np.diff(passed, axis=1, prepend=np.minimum(copies, self.n_neighbours)[:, None])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,26 +137,26 @@ class NeighboursModel(Model):
 class NeighboursDetector(Detector):
     """Nearest neighbours detector: accept where the nearest training samples are near.
 
-    A row's score is minus the mean of its Euclidean distances from the nearest training samples. Features should have
-    a common unit: `StandardScaler`, or `slabsvm.NormalScores` where tails are heavy.
+    The score of a row is minus the mean of its Euclidean distances from the nearest training samples. Features should
+    have a common unit: use `StandardScaler`, or `slabsvm.NormalScores` if tails are heavy.
 
     Parameters
     ----------
     n_neighbours : int, default=5
-        How many of the nearest training samples count. Samples that repeat count as often as they do.
+        The number of nearest training samples. Repeated samples count as often as they occur.
     nu : float in (0, 1], default=0.1
         The share of samples that may be rejected.
     offsets : {"leave-one-out", "training"}, default="leave-one-out"
-        Where the threshold is put: at the nu-quantile of the training samples' scores, each without itself, so that
-        the share of *new* positives that is accepted is near 1 - nu; or with it.
+        Which scores set the threshold, at their nu-quantile. "leave-one-out" scores each training sample by the others:
+        the model then accepts a share of *new* positives near 1 - nu. "training" counts the sample itself, too.
 
     Attributes
     ----------
     offset_ : float
         The least score that is accepted.
     loo_scores_ : (n_samples,) array of float64
-        The score of each training sample by the others, which is exact; NaN where its weight is 0. A sample that
-        repeats is without one of its copies. Only with offsets="leave-one-out".
+        The exact score of each training sample by the others. NaN where the weight is 0. A repeated sample is scored
+        without one of its copies. Only with offsets="leave-one-out".
     n_samples_fit_, n_features_in_ : int
     feature_names_in_ : (n_features,) array of str
 
@@ -258,7 +224,7 @@ class NeighboursDetector(Detector):
 
     def _diagnosis(self) -> str:
         if self.model_.neighbourhood.samples.shape[0] == 1:
-            return "All samples are the same point, and all other rows are rejected. Check the features for constants."
+            return "All samples are the same point, so every other row is rejected. Check the features for constants."
         return ""
 
 

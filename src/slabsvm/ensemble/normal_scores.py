@@ -23,15 +23,15 @@ MOST_VALUES = 1000
 class NormalScores(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Normal scores of each feature: the standard normal quantile of a value's mid-rank among the training rows.
 
-    Heavy tails, repeated values and any increasing change of a feature's unit leave no trace, so that no few rows make
+    Heavy tails, repeated values and any increasing transformation of a feature leave no trace, so a few rows cannot set
     the scale of all others. Equal values share the middle of their ranks. Values between two training values are
-    interpolated. A value beyond the ends lies as far beyond the last score as standard deviations of the feature say,
-    so that what is far stays far.
+    interpolated. A value beyond the ends lies as many standard deviations of the feature beyond the last score, so
+    distant values stay distant.
 
     Attributes
     ----------
     values_ : list of n_features arrays of float64, each (n_values,)
-        Distinct values of each feature, ascending: all of them, or 1,000 of more.
+        Distinct values of each feature, ascending: all of them, or 1,000 if there are more.
     scores_ : list of n_features arrays of float64, each (n_values,)
         Their normal scores, ascending.
     scale_ : (n_features,) array of float64
@@ -88,12 +88,9 @@ class NormalScores(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """Return the normal scores of rows, shape (n_samples, n_features), float64."""
         check_is_fitted(self)
         X = self._checked(X, reset=False)
-        found = np.empty(X.shape)
-        for j, (values, scores, scale) in enumerate(zip(self.values_, self.scores_, self.scale_, strict=True)):
-            with np.errstate(over="ignore"):
-                slope = np.float64(1.0) / np.float64(scale)
-            found[:, j] = _continued(X[:, j], values, scores, float(slope))
-        return found
+        with np.errstate(over="ignore"):
+            slopes = 1.0 / self.scale_
+        return _continued(X, self.values_, self.scores_, slopes)
 
     def inverse_transform(self, X: Any) -> FloatArray:
         """Return values of which rows, shape (n_samples, n_features), are the normal scores; between values the middle.
@@ -101,11 +98,7 @@ class NormalScores(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         A score between two training values has a value between them.
         """
         check_is_fitted(self)
-        X = np.asarray(X, dtype=np.float64)
-        found = np.empty(X.shape)
-        for j, (values, scores, scale) in enumerate(zip(self.values_, self.scores_, self.scale_, strict=True)):
-            found[:, j] = _continued(X[:, j], scores, values, scale)
-        return found
+        return _continued(np.asarray(X, dtype=np.float64), self.scores_, self.values_, self.scale_)
 
     def _checked(self, X: Any, *, reset: bool) -> Any:
         if is_plain(X) and takes_unnamed(self, X.shape[1], reset=reset):
@@ -140,12 +133,19 @@ def _ranked(column: FloatArray, weights: FloatArray | None) -> tuple[FloatArray,
     return values, scores, scale if scale > 0 else 1.0
 
 
-def _continued(x: FloatArray, given: FloatArray, found: FloatArray, slope: float) -> FloatArray:
-    """Return the piecewise linear function of x through ascending points, continued beyond its ends with a slope."""
-    inside = np.interp(x, given, found)
-    with np.errstate(over="ignore"):
-        beyond = np.maximum(x - given[-1], 0.0) - np.maximum(given[0] - x, 0.0)
-        # A slope may be infinite, where a unit is subnormal.
-        beyond = np.multiply(beyond, slope, out=np.zeros_like(beyond), where=beyond != 0)
-    largest = np.finfo(np.float64).max
-    return np.asarray(np.clip(inside + beyond, -largest, largest))
+def _continued(X: FloatArray, given: list[FloatArray], found: list[FloatArray], slopes: FloatArray) -> FloatArray:
+    """Return a piecewise linear function of each column of X through ascending points, and beyond these of a slope."""
+    inside = np.empty(X.shape)
+    for j, column in enumerate(np.ascontiguousarray(X.T)):
+        inside[:, j] = np.interp(column, given[j], found[j])
+    first, last = np.array([ends[[0, -1]] for ends in given]).T
+    rows, columns = np.nonzero((first > X) | (last < X))
+    if len(rows):
+        far = X[rows, columns]
+        with np.errstate(over="ignore"):
+            beyond = np.where(far > last[columns], far - last[columns], far - first[columns])
+            # A slope may be infinite, where a unit is subnormal.
+            inside[rows, columns] += beyond * slopes[columns]
+        largest = np.finfo(np.float64).max
+        np.clip(inside, -largest, largest, out=inside)
+    return inside

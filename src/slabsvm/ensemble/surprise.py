@@ -15,6 +15,7 @@ import numpy as np
 
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.fields import INLINE, Array, Number
+from slabsvm.runtime.objects import cached_property
 
 # The share of the lowest scores that give the tail its mean excess, and of few scores their number: the lowest two of
 # twenty can be one by chance, and then they say of any row below that it is beyond measure.
@@ -101,9 +102,16 @@ class Surprise:
     def __call__(self, scores: FloatArray) -> FloatArray:
         """Return the surprise of new rows' scores, (n,): from 0 on."""
         with np.errstate(over="ignore"):
-            beyond = np.maximum(self.shares.scores[0] - scores, 0.0) / self.excess
-        found: FloatArray = np.minimum(beyond, LARGEST) - np.log(self.shares(scores + TIE * self.excess))
-        return found
+            found = np.maximum(self.shares.scores[0] - scores, 0.0) / self.excess
+        np.minimum(found, LARGEST, out=found)
+        found += self._of_rank[np.searchsorted(self.shares.scores, scores + TIE * self.excess, side="right")]
+        return np.asarray(found)
+
+    @cached_property
+    def _of_rank(self) -> FloatArray:
+        """Minus the logarithm of the p-value of a score with so many at most as large, (m + 1,)."""
+        rows = self.shares.rows
+        return np.asarray(-np.log((1.0 + rows) / (1.0 + rows[-1])))
 
     def of_learned(self, scores: FloatArray) -> FloatArray:
         """Return the surprise of training rows' own left-out scores, (n,), as that of a new row among the others.

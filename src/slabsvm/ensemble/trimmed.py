@@ -1,14 +1,14 @@
-"""A detector for training rows of which some are strangers: the least normal are not learned, and still count.
+"""A detector for contaminated training rows: the least normal are not learned, but still count for the threshold.
 
-Strangers that lie together vouch for each other under a narrow kernel, and hide. So rows are judged by a smooth
-detector of which half of the rows may be outside, each without itself (leave-one-out), in rounds: what is judged the
-least normal is left out of the next round's judge, as in the concentration steps of least trimmed squares (Rousseeuw
-and Van Driessen 1999), until the same rows are left out again. The detector then learns the others alone.
+Outliers in a cluster look normal to each other under a narrow kernel. So a smooth detector judges the rows. It may
+leave half of the rows outside, and uses leave-one-out scores. It works in rounds: the rows that it finds least normal
+are left out of the next round's fit, until the same rows are left out again. These are the concentration steps of least
+trimmed squares (Rousseeuw and Van Driessen 1999). The detector then learns the other rows alone.
 
-Its threshold is put by *all* rows. By those that were learned it would be put as if all that was left out were
-strangers: a recall of .9 asked for becomes .72 where none of a fifth is. By all rows, each without itself, the share
-of them that is accepted is what was asked for, and strangers, which score low, can only have taken the place of good
-rows below the threshold: the recall of new good rows is no less, whatever the share of strangers is.
+*All* rows set the threshold. A threshold from the learned rows alone would be right only if all trimmed rows were
+outliers: with a fifth trimmed and no outliers, a recall of .9 would become .72. With leave-one-out scores of all rows,
+the accepted share of the training rows is what was asked for. Outliers score low and can only replace good rows below
+the threshold. So the recall of new good rows is no smaller, whatever the share of outliers.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
+from slabsvm.conformal.detector import Wrapping
 from slabsvm.conformal.p_values import whole_up
 from slabsvm.conformal.remoteness import innermost
-from slabsvm.conformal.wrapping import Wrapping
 from slabsvm.detectors.answers import answer, left_out_decisions, refuse_classifier
 from slabsvm.detectors.base import SlabCollapseWarning, distinct_of, parameters
 from slabsvm.detectors.explained import explanation_of
@@ -44,29 +44,30 @@ JUDGED_OUTSIDE = 0.5
 
 @parameters
 class TrimmedDetector(OutlierMixin, Wrapping):
-    """A detector that does not learn the least normal of its training rows, since some may be strangers.
+    """A detector that does not learn the least normal of its training rows, because some may be outliers.
 
     Parameters
     ----------
     estimator : detector, default=None
         One of this package with offsets="leave-one-out", or a pipeline that ends in one. None is `OneClassSlabSVM()`.
     trim : float in (0, .5], default=0.2
-        The share of rows that is not learned. Give more than the share of strangers that you expect: good rows are
-        among the least normal, too, and strangers that are learned cost much (docs/results/contamination.md).
+        The share of rows that is not learned. Choose more than the share of outliers that you expect. Good rows are
+        among the least normal too, and outliers that are learned cost much (docs/results/contamination.md).
     judge : detector, default=None
-        Says which rows are the least normal, as `estimator`. None is `OneClassSVM(gamma="scale", nu=0.5)`, in a
-        pipeline behind the steps of the estimator's.
+        It says which rows are the least normal. It has the same requirements as `estimator`. None is
+        `OneClassSVM(gamma="scale", nu=0.5)`; if the estimator is a pipeline, behind its steps.
     max_rounds : int >= 1, default=4
-        How often rows are judged at most.
+        The largest number of rounds.
 
     Attributes
     ----------
     estimator_ : fitted detector
         It has learned the rows that were not trimmed.
     trimmed_ : (n_trimmed,) array of int
-        The numbers of the rows that were not learned, ascending. They are the least normal, and need not be strange.
+        The numbers of the rows that were not learned, ascending. They are the least normal rows, and need not be
+        outliers.
     decisions_ : (n_samples,) array of float64
-        The decision_function of each training row, without itself.
+        The decision_function of each training row, had it not been learned.
     offset_ : float
         ``decision_function = score_samples - offset_``, where score_samples is the estimator's decision_function.
     n_rounds_ : int
@@ -126,8 +127,8 @@ class TrimmedDetector(OutlierMixin, Wrapping):
         refuse_classifier(self._detector, self)
         if any(get_tags(one).input_tags.pairwise for one in (self._detector, self._judge)):
             raise ValueError(
-                "TrimmedDetector takes rows, and no kernel matrix. Give an estimator, and a judge, with another kernel "
-                "than 'precomputed'; it may be a function."
+                "TrimmedDetector needs rows, not a kernel matrix. Give the estimator and the judge another kernel "
+                "than 'precomputed'. The kernel may be a function."
             )
         X = self._table(X, reset=True)
         n = _num_samples(X)
@@ -198,7 +199,7 @@ def _marked(rows: Any, n: int) -> BoolArray:
     marked, numbers = np.zeros(n, dtype=bool), np.asarray([] if rows is None else rows)
     whole = numbers.ndim == 1 and (numbers.dtype.kind in "iu" or not len(numbers))
     if not whole or (len(numbers) and not 0 <= numbers.min() <= numbers.max() < n):
-        raise ValueError(f"outlier_rows must be numbers of rows of X, whole and from 0 to {n - 1}, in one array.")
+        raise ValueError(f"outlier_rows must be a list of row numbers of X, whole and from 0 to {n - 1}.")
     marked[numbers.astype(np.intp)] = True
     return marked
 
@@ -210,7 +211,7 @@ def _without_themselves(detector: Any, X: Any, learned: BoolArray) -> tuple[Any,
     detector.fit(X if every else _safe_indexing(X, rows))
     decisions = np.empty(len(learned)) if every else np.array(answer(detector, X).values, dtype=np.float64)
     decisions[rows] = left_out_decisions(
-        detector, needed_by="TrimmedDetector", remedy="Give one of OneClassSVM, OneClassSlabSVM, SVDD and their kind."
+        detector, needed_by="TrimmedDetector", remedy="Use a detector such as OneClassSVM, OneClassSlabSVM or SVDD."
     )
     return detector, decisions
 

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from sklearn.base import OutlierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.conformal.wrapping import Wrapping
+from slabsvm.conformal.detector import Wrapping
 from slabsvm.detectors.base import checked_rows, parameters
 from slabsvm.detectors.explained import explanation_of
 from slabsvm.detectors.support_vectors import SupportVectorDetector
@@ -71,29 +71,29 @@ class Window:
 
 @parameters
 class WindowedDetector(OutlierMixin, Wrapping):
-    """A one-class model of the rows that are kept: new ones are added, and old ones forgotten, without starting over.
+    """A detector that has learned a window of rows: it adds new rows and forgets old ones without starting over.
 
     Each update is a fit of all kept rows that starts from the last solution. It ends at the same certificate as a fit
-    from nothing, so that the objective is that of one to within `tol`. The last bits depend on what was there before;
-    `refit()` is bit for bit the estimator's own fit of the kept rows, in whatever order these have arrived.
+    from nothing, so the objectives agree to within `tol`. The last bits depend on the history. `refit()` equals the
+    estimator's own fit of the kept rows bit for bit, in any order of arrival.
 
     Parameters
     ----------
     estimator : OneClassSlabSVM, OneClassSVM or SVDD, default=None
-        It is cloned, not changed; None is `OneClassSlabSVM()`. Its kernel may not be "precomputed".
+        The estimator to clone; it is not changed. None is `OneClassSlabSVM()`. Its kernel may not be "precomputed".
     n_rows : int, default=None
-        How many rows are kept at most, of all that were given the last. None forgets none by itself.
+        The largest number of rows to keep. The oldest are forgotten first. None forgets no row by itself.
 
     Attributes
     ----------
     estimator_ : the estimator, fitted to the kept rows
-        A gamma that was found from the rows ("neighbours", "scale", "auto") stays what `fit` or `refit` has found,
-        since another would change all of the kernel's values; in `estimator_` it is a number then.
+        A gamma that is computed from the rows ("neighbours", "scale", "auto") stays the number that `fit` or `refit`
+        found, because another gamma would change all kernel values.
     numbers_ : (n_kept,) array of int64
-        Which rows are kept, in order of arrival: the first row that was ever given to `fit` has the number 0. What
-        `forget` takes, and what rows of `estimator_.support_` and `estimator_.loo_decisions_` are.
+        The numbers of the kept rows, in order of arrival. The first row given to `fit` has the number 0. `forget` takes
+        these numbers. They also number the rows of `estimator_.support_` and `estimator_.loo_decisions_`.
     n_seen_ : int
-        How many rows were given since `fit`.
+        The number of rows given since `fit`.
     offset_ : float
         ``decision_function = score_samples - offset_``, as of `estimator_`.
     n_features_in_ : int
@@ -102,10 +102,10 @@ class WindowedDetector(OutlierMixin, Wrapping):
 
     Notes
     -----
-    The kept rows take 8 bytes a value (4 in float32) besides the model's own copy of its support vectors, and a weight
-    and a number each; the last solution some 60 bytes a row; nothing else is kept between updates. Groups of
-    rows are not known here. A model that was read from a file goes on from its rows, at first without a start; one that
-    was saved with training=False has none, and predicts.
+    The kept rows take 8 bytes a value (4 in float32), and a weight and a number each, besides the model's own copy of
+    its support vectors. The last solution takes some 60 bytes a row. Nothing else is kept between updates. Groups are
+    not supported. A model that was read from a file continues from its rows; its first update starts from nothing. A
+    model that was saved with training=False has no rows and can only predict.
 
     Examples
     --------
@@ -212,8 +212,8 @@ class WindowedDetector(OutlierMixin, Wrapping):
             return self
         if len(window) - leaves.sum() < FEWEST:
             raise ValueError(
-                f"Of {counted(len(window), 'row')} {int(len(window) - leaves.sum())} would be left, and a model learns "
-                f"from {FEWEST} at least. Add new rows first (partial_fit), or begin anew (fit)."
+                f"{int(len(window) - leaves.sum())} of {counted(len(window), 'row')} would be left, and a model needs "
+                f"at least {FEWEST}. Add new rows first (partial_fit), or start again (fit)."
             )
         return self._learn(window.only(~leaves), n_seen=self.n_seen_, goes_on=True)
 
@@ -283,8 +283,8 @@ class WindowedDetector(OutlierMixin, Wrapping):
         """Return rows that were given, of which the first has this number."""
         if self._detector.kernel == "precomputed":
             raise ValueError(
-                "A window of rows needs the rows, and kernel='precomputed' has none. Give the kernel as a function, or "
-                "one of those with names."
+                "A window needs rows, and kernel='precomputed' has none. Pass the kernel as a function, or use a "
+                "named kernel."
             )
         X = self._checked(X, reset=reset)
         weights = checked_weights(sample_weight, X)
@@ -294,8 +294,8 @@ class WindowedDetector(OutlierMixin, Wrapping):
     def _kept(self) -> Window:
         if self._window is None:
             raise ValueError(
-                "This WindowedDetector was saved with training=False, so that its rows are not known here: it "
-                "predicts, and can neither add nor forget any. Save it with training=True, or begin anew (fit)."
+                "This WindowedDetector was saved with training=False, without its rows. It can predict, but it "
+                "cannot add or forget rows. Save it with training=True, or start again (fit)."
             )
         return self._window
 
@@ -323,13 +323,13 @@ def _known_numbers(numbers: Any, window: Window) -> npt.NDArray[np.integer[Any]]
     asked = np.atleast_1d(np.asarray(numbers))
     if asked.ndim != 1 or (asked.size and not np.issubdtype(asked.dtype, np.integer)):
         raise ValueError(
-            f"Rows are forgotten by their numbers_, whole numbers in a list; these are of the type {asked.dtype} and "
-            f"the shape {asked.shape}. Of a mask give window.numbers_[mask]."
+            f"forget takes numbers_ of rows, a list of whole numbers; got the type {asked.dtype} and the shape "
+            f"{asked.shape}. For a mask give window.numbers_[mask]."
         )
     strange = asked[~np.isin(asked, window.numbers)]
     if len(strange):
         raise ValueError(
-            f"There is no row of the number {strange[0]} here: it was never given, or is forgotten already. numbers_ "
-            f"says which {counted(len(window), 'row')} are kept, from {window.numbers[0]} to {window.numbers[-1]}."
+            f"There is no row of the number {strange[0]} here: it was never given, or is already forgotten. numbers_ "
+            f"lists the {counted(len(window), 'row')} that are kept, from {window.numbers[0]} to {window.numbers[-1]}."
         )
     return asked

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from slabsvm.runtime.caller import counted
-from slabsvm.tables.columns import TableError, repeated, shown
+from slabsvm.tables.columns import TableError, distinct_names, shown
 from slabsvm.tables.texts import as_number
 
 BLOCK_BYTES = 2**22
@@ -125,7 +125,8 @@ class Records:
             read = self._file.read(size)
             content += read
             if self._line == 1 and not self._rest:
-                _refuse_others(content)
+                if other := next((text for start, text in OTHERS.items() if content.startswith(start)), None):
+                    raise TableError(other)
                 content = content.removeprefix(BOM)
             if not content:
                 return None
@@ -196,9 +197,7 @@ class Records:
             )
         if "" in names:
             raise TableError(f"the header has no name for column {names.index('') + 1}. Give it one")
-        if (twice := repeated(names)) is not None:
-            raise TableError("there are two columns of this name, or more. Rename all but one", column=twice)
-        return names
+        return distinct_names(names)
 
     def _refuse_encoding(self, block: Block) -> None:
         start = block.content[:2] if block.line == 1 else b""
@@ -216,18 +215,6 @@ class Records:
         if b"\x00" in block.content:
             line = block.line + block.content.count(b"\n", 0, block.content.index(b"\x00"))
             raise TableError(f"line {line:,} holds a zero byte: this is no text, or one in utf-16 (encoding)")
-
-
-class AsItComes:
-    """A binary file that is read without waiting for more than there is."""
-
-    def __init__(self, file: Any) -> None:
-        self._file = file
-
-    def read(self, size: int) -> bytes:
-        """Return what is there, at most so many bytes; none at the end alone."""
-        found: bytes = self._file.read1(size)
-        return found
 
 
 class _Recoded:
@@ -258,12 +245,6 @@ def separator_of(content: bytes) -> str:
         if bare and bare[0].count(separator) and len({line.count(separator) for line in bare}) == 1:
             return separator
     return max(SEPARATORS[::-1], key=bare[0].count) if bare else ","
-
-
-def _refuse_others(content: bytes) -> None:
-    for start, text in OTHERS.items():
-        if content.startswith(start):
-            raise TableError(text)
 
 
 def _count(content: bytes, character: str) -> int:

@@ -14,15 +14,16 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, BinaryIO, cast
 
 import numpy as np
 
 from slabsvm.data.files import named_errors
 from slabsvm.files.arrays import mapped, unpacked
-from slabsvm.files.records import AS_CSV, AsItComes, Block, Records
+from slabsvm.files.records import AS_CSV, Block, Records
 from slabsvm.runtime.caller import load
-from slabsvm.tables.columns import LAST_EXACT, TableError, repeated, shown
+from slabsvm.tables.columns import LAST_EXACT, TableError, distinct_names, shown
 
 STANDARD = Path("-")
 SUFFIXES = {
@@ -150,58 +151,37 @@ def _texts(path: Path, how: Reading) -> Iterator[Any]:
 
 def _frame(records: Records, blocks: Sequence[Block], how: Reading) -> Any:
     """Return a table of blocks, whose records are counted before it is believed."""
-    frame = _parsed(_content(blocks), records, how, lambda: records.examine(blocks))
-    records.check(blocks, len(frame))
-    return _with_all_digits(frame, records, blocks)
-
-
-def _content(blocks: Sequence[Block]) -> io.BytesIO:
-    return io.BytesIO(blocks[0].content if len(blocks) == 1 else b"".join(block.content for block in blocks))
-
-
-def _with_all_digits(frame: Any, records: Records, blocks: Sequence[Block]) -> Any:
-    """Return a table in which whole numbers beside gaps have all of their digits, of which pandas' floats have 16."""
-    long = [name for name, cells in frame.items() if cells.dtype.kind == "f" and (cells.abs() > LAST_EXACT).any()]
-    if long:
-        how = {"sep": records.separator, "header": None, "names": records.names, "encoding": "utf-8"}
-        lines = len(records.names) > 1
-        table = _pandas().read_csv(_content(blocks), usecols=long, dtype=str, skip_blank_lines=lines, **how)
-        for name, texts in table.items():
-            if texts.dropna().str.fullmatch(r"\s*[+-]?\d{1,300}\s*").all():
-                digits = [int(text) if isinstance(text, str) else None for text in texts]
-                frame[name] = _pandas().Series(digits, index=frame.index, dtype=object)
-    return frame
-
-
-def _parsed(file: BinaryIO, records: Records, how: Reading, examine: Callable[[], object]) -> Any:
-    pandas = _pandas()
-    columns = records.names
+    pandas, columns = _pandas(), records.names
+    content = b"".join([block.content for block in blocks])
+    # A table of one column has gaps that look like empty lines.
+    common = {"sep": records.separator, "header": None, "names": columns, "skip_blank_lines": len(columns) > 1}
     gaps: dict[str, Any] = {}
     if any(name in how.ids for name in columns):
         gaps = {"keep_default_na": False, "na_values": {name: GAPS for name in columns if name not in how.ids}}
+    texts = {name: str for name in columns if name in how.texts or name in how.ids}
+    decimal = "." if how.decimal == EITHER else how.decimal
     try:
         frame = pandas.read_csv(
-            file,
-            sep=records.separator,
-            header=None,
-            names=columns,
-            dtype={name: str for name in columns if name in how.texts or name in how.ids},
-            **gaps,
-            decimal="." if how.decimal == EITHER else how.decimal,
-            low_memory=False,
-            # A table of one column has gaps that look like empty lines.
-            skip_blank_lines=len(columns) > 1,
-            encoding="utf-8",
+            io.BytesIO(content), dtype=texts, decimal=decimal, low_memory=False, encoding="utf-8", **gaps, **common
         )
     except (pandas.errors.ParserError, pandas.errors.EmptyDataError, ValueError) as error:
-        examine()
+        records.examine(blocks)
         if isinstance(error, pandas.errors.EmptyDataError):
             return pandas.DataFrame({name: np.empty(0) for name in columns})
         raise TableError(f"it cannot be read: {error}") from error
     if not isinstance(frame.index, pandas.RangeIndex):
         # pandas took the first cells of a record that is too long for the names of rows.
-        examine()
+        records.examine(blocks)
         raise TableError("its rows are longer than its header")
+    records.check(blocks, len(frame))
+    # Whole numbers beside gaps are floats of 16 digits, and may have more.
+    long = [name for name, cells in frame.items() if cells.dtype.kind == "f" and (cells.abs() > LAST_EXACT).any()]
+    if long:
+        written = pandas.read_csv(io.BytesIO(content), usecols=long, dtype=str, encoding="utf-8", **common)
+        for name, cells in written.items():
+            if cells.dropna().str.fullmatch(r"\s*[+-]?\d{1,300}\s*").all():
+                digits = [int(text) if isinstance(text, str) else None for text in cells]
+                frame[name] = pandas.Series(digits, index=frame.index, dtype=object)
     return frame
 
 
@@ -225,7 +205,10 @@ def _records(path: Path, how: Reading) -> Iterator[Records]:
 def _opened(path: Path, *, live: bool = False) -> Iterator[BinaryIO]:
     opened: AbstractContextManager[BinaryIO]
     if path == STANDARD:
-        opened = nullcontext(cast(BinaryIO, AsItComes(sys.stdin.buffer)) if live else sys.stdin.buffer)
+        # A live stream is read without waiting for more than there is.
+        opened = nullcontext(
+            cast(BinaryIO, SimpleNamespace(read=cast(Any, sys.stdin.buffer).read1)) if live else sys.stdin.buffer
+        )
     else:
         compressed = path.suffix.lower() == ".gz"
         opened = cast(BinaryIO, gzip.GzipFile(path)) if compressed else path.open("rb")
@@ -247,8 +230,7 @@ def _parquet(path: Path, how: Reading) -> Iterator[Any]:
     with path.open("rb") as file:
         try:
             table = parquet.ParquetFile(file)
-            names = table.schema_arrow.names
-            _refuse_repeats(names)
+            names = distinct_names(table.schema_arrow.names)
             height = max(1, PIECE_CELLS // max(1, len(names)))
             for batch in table.iter_batches(batch_size=height):
                 # Nobody else looks whether texts are in UTF-8.
@@ -299,15 +281,6 @@ def _xlsx(path: Path, how: Reading) -> Iterator[Any]:
     yield table
 
 
-def _npy(path: Path, how: Reading) -> Iterator[Any]:
-    del how
-    yield from _of_array(mapped(path))
-
-
-def _npz(path: Path, how: Reading) -> Iterator[Any]:
-    yield from _of_array(unpacked(path, how.array))
-
-
 def _svmlight(path: Path, how: Reading) -> Iterator[Any]:
     from sklearn.datasets import load_svmlight_file
 
@@ -339,8 +312,8 @@ READERS: dict[str, Callable[[Path, Reading], Iterator[Any]]] = {
     "csv": _texts,
     "tsv": _texts,
     "parquet": _parquet,
-    "npy": _npy,
-    "npz": _npz,
+    "npy": lambda path, _: _of_array(mapped(path)),
+    "npz": lambda path, how: _of_array(unpacked(path, how.array)),
     "svmlight": _svmlight,
     "xlsx": _xlsx,
 }
@@ -351,11 +324,6 @@ def _pandas() -> Any:
     import pandas
 
     return pandas
-
-
-def _refuse_repeats(names: list[str]) -> None:
-    if (twice := repeated(names)) is not None:
-        raise TableError("there are two columns of this name, or more. Rename all but one", column=twice)
 
 
 def _first_line(error: Exception) -> str:

@@ -74,26 +74,27 @@ def planes_outside(
 def unreached(alone: float, expected: float, nominal: float, remedy: str) -> str:
     """Return the warning where a threshold is kept above the limit, which this share of samples scores when alone."""
     return (
-        f"{alone:.0%} of the training samples score, without themselves, what a row infinitely far away scores: the "
-        "kernel lets no other sample reach them. Such rows are never accepted, so that the threshold lies above them, "
-        f"and {expected:.0%} of new positives are expected to be accepted, where nu asks for {nominal:.0%}. Use "
-        f"{remedy}, or scale the features, for example with StandardScaler."
+        f"{alone:.0%} of the training samples are out of the kernel's reach of all others: their leave-one-out score "
+        f"is that of a row infinitely far away. Such rows are never accepted. Expect {expected:.0%} of new positives "
+        f"to be accepted, where nu asks for {nominal:.0%}. Use {remedy}, or scale the features, for example with "
+        "StandardScaler."
     )
 
 
 def unlike_all(alone: float) -> str:
     """Return the warning where a row whose kernel values are all 0 is accepted, as this share of samples is not."""
     return (
-        "A row whose kernel values with all training samples are 0 is accepted, and with a kernel that falls off with "
-        f"distance that is every row far away: {alone:.0%} of the training samples score no more without themselves. "
-        "Use a kernel that falls off more slowly, more samples, or kernel='rbf', which keeps such rows outside."
+        "A row whose kernel values with all training samples are 0 is accepted. If the kernel falls off with "
+        f"distance, every row far away is such a row. {alone:.0%} of the training samples score no more than it by "
+        "leave-one-out. Use a kernel that falls off more slowly, more samples, or kernel='rbf', which keeps such "
+        "rows outside."
     )
 
 
 def _beyond_all(far_score: float, kernel: object) -> str:
     """Return the warning where rows larger than all samples in every feature are accepted."""
     return (
-        f"Rows that exceed the training rows in every feature, however far, score {far_score:.4g} in the limit, which "
-        f"is accepted (kernel={kernel!r}). Use kernel='rbf' or SVDD, which reject rows far away, or scale each row to "
-        "the same sum, as of histograms, so that none is."
+        f"Rows that exceed the training rows in every feature are accepted, however far away: in the limit they score "
+        f"{far_score:.4g} (kernel={kernel!r}). Use kernel='rbf' or SVDD, which reject rows far away. Or scale each row "
+        "to the same sum, as in histograms."
     )

@@ -1,7 +1,7 @@
 """The slab's planes, and its score: how normal a row is by where it lies along w, where both ends may be strange.
 
 Positives crowd below the upper plane and have a long tail towards the lower one. Distance from the slab's centre
-would rank half of the typical ones below strangers that are just inside. So each side is measured on its own scale: the
+would rank half of the typical ones below outliers that are just inside. So each side is measured on its own scale: the
 score rises from 0 at the lower plane to 1 at the peak, which is where a positive is as far up the one tail as it
 is up the other, in probability, and falls to 0 at the upper plane.
 

@@ -16,7 +16,7 @@ import scipy.linalg
 import scipy.sparse.linalg
 
 from slabsvm.runtime.arrays import FloatArray, pieces
-from slabsvm.runtime.parallel import apart
+from slabsvm.runtime.blas import apart
 
 # Lanczos iterations find the leading eigenvectors of matrices larger than this, if they are fewer than this share.
 LANCZOS_SIZE = 1000

@@ -114,8 +114,8 @@ def too_few(n: float, nominal: float, what: str, remedy: str = "Give {least} or 
         return ""
     least = next(m for m in count(math.ceil(n)) if np.subtract(*_foretold(nominal, m)) >= nominal - LOST_RECALL)
     return (
-        f"{what} to put a threshold by: where {nominal:.0%} of new positives are to be accepted, expect "
-        f"{expected:.0%}, with a standard error of {error:.0%}. {remedy.format(least=least)}"
+        f"{what} to set a threshold: {nominal:.0%} of new positives are to be accepted, but expect {expected:.0%}, "
+        f"with a standard error of {error:.0%}. {remedy.format(least=least)}"
     )
 
 
@@ -153,11 +153,11 @@ def taken_for_copies(weights: FloatArray, nominal: float) -> str:
     if least >= nominal - LOST_RECALL:
         return ""
     return (
-        f"{1.0 - once:.0%} of the samples repeat others, as they were given or by whole-number weights, and so will as "
-        "many new positives. Yet a feature tells all distinct samples apart. Of new positives that repeat none expect "
-        f"as few as {least:.0%} to be accepted, where {nominal:.0%} are to be. If rows were only given more than once, "
-        "give each once. If weights say how much samples matter, put the threshold by rows that were held out: "
-        f"ConformalDetector(model, alpha={1.0 - nominal:.3g}) does."
+        f"{1.0 - once:.0%} of the samples repeat others, as given or by whole-number weights. The threshold counts on "
+        "as many repeats among new positives. Yet one feature differs between all distinct samples, so new positives "
+        f"may repeat none. Of such positives as few as {least:.0%} may be accepted, where {nominal:.0%} are asked for. "
+        "If rows were only given more than once, give each once. If weights say how much samples matter, "
+        f"set the threshold from held-out rows: ConformalDetector(model, alpha={1.0 - nominal:.3g})."
     )
 
 
@@ -218,9 +218,9 @@ def inexact(errors: FloatArray | float, within: FloatArray, weights: FloatArray,
         return ""
     how_far = f"by {moved:.1%} of new positives" if np.isfinite(errors).all() else "by an unknown share"
     return (
-        f"Leave-one-out scores are estimates here (loo_error_), so that the recall may be off {how_far}, where chance "
-        f"makes {chance:.1%}. Put the threshold by rows that were held out: ConformalDetector(model, method='prefit') "
-        "does. Or use a larger cache_size, fewer rows, or a smaller gamma."
+        f"Leave-one-out scores are estimates here (loo_error_), so the recall may be off {how_far}; chance alone "
+        f"makes {chance:.1%}. Set the threshold from held-out rows: ConformalDetector(model, method='prefit'). Or use "
+        "a larger cache_size, fewer rows, or a smaller gamma."
     )
 
 
@@ -229,8 +229,8 @@ def flattered(expected: float, nominal: float) -> str:
     if expected >= nominal - LOST_RECALL:
         return ""
     return (
-        f"With offsets='training' expect {expected:.0%} of new positives to be accepted, by what the training samples "
-        f"score without themselves, where nu asks for {nominal:.0%}. Use offsets='leave-one-out', or more samples."
+        f"With offsets='training' expect {expected:.0%} of new positives to be accepted, by the training samples' "
+        f"leave-one-out scores, where nu asks for {nominal:.0%}. Use offsets='leave-one-out', or more samples."
     )
 
 
@@ -244,7 +244,7 @@ def bounded(least: float, repeating: float, nominal: float, remedy: str) -> str:
         return ""
     if_they_repeat = ""
     if repeating > least + LOST_RECALL:
-        if_they_repeat = f" ({repeating:.0%} if they repeat training rows as often as these do each other)"
+        if_they_repeat = f" ({repeating:.0%} if they repeat training rows as often as these repeat each other)"
     return (
         f"{1 - least:.0%} of the training samples are support vectors. With offsets='training' expect as few as "
         f"{least:.0%} of new positives to be accepted{if_they_repeat}, where nu asks for {nominal:.0%}. Use {remedy}, "
@@ -260,10 +260,10 @@ def lifted_out(learned: float, unseen: float, nominal: float, remedy: str) -> st
     if learned >= nominal - LOST_RECALL:
         return ""
     return (
-        f"Of the training rows, and of rows that repeat one, the model accepts {learned:.0%}: each raised its own "
-        "score, here beyond the upper plane, whose place is for rows that were never seen. Of these expect "
-        f"{unseen:.0%} to be accepted. Use {remedy}, or epsilon=0, which has no upper plane; loo_decisions_ says "
-        "which training rows are outliers."
+        f"The model accepts {learned:.0%} of the training rows, and of rows that repeat them. Learning a row raises "
+        f"its score, here beyond the upper plane, which is set for unseen rows. Expect {unseen:.0%} of unseen rows to "
+        f"be accepted. Use {remedy}, or epsilon=0, which has no upper plane. loo_decisions_ says which training rows "
+        "are outliers."
     )
 
 
@@ -273,8 +273,8 @@ def nearly_copied(share: float, remedy: str) -> str:
         return ""
     return (
         f"{share:.0%} of the distinct training rows have a near copy: one of their {NEIGHBOURS - 1} nearest rows is "
-        f"{FAR_BELOW:.0f} times or more nearer than the next. A row that is left out is known by its copies, so that "
-        f"more new rows will be rejected than foretold, unless these come as near to training rows. {remedy}"
+        f"at least {FAR_BELOW:.0f} times nearer than the next. A row that is left out still resembles its copies, so "
+        f"more new rows will be rejected than expected, unless new rows come as near to training rows. {remedy}"
     )
 
 
@@ -304,23 +304,23 @@ def misjudged_repeats(
         return ""
     recall = float(among @ accepted(repeated) / among.sum())
     found = (
-        f"{share:.0%} of the training samples are rows that repeat, and of these the model accepts {recall:.0%}, where "
-        f"its parameters ask for {nominal:.0%}: "
+        f"{share:.0%} of the training samples repeat others. The model accepts {recall:.0%} of these, where its "
+        f"parameters ask for {nominal:.0%}: "
     )
     if share * (nominal - recall) > LOST_RECALL:
         return (
-            f"{found}leave-one-out scores put thresholds for rows that were never seen. {seen} if new rows will repeat "
-            "training rows as these do (few discrete values); if rows were only given more than once, give each once."
+            f"{found}leave-one-out scores set thresholds for unseen rows. {seen} if new rows will repeat training "
+            "rows in the same way (few discrete values). If rows were only given more than once, give each once."
         )
     others = np.flatnonzero(distinct.copies == 1)
     of_others = left_out()[distinct.representatives[others]]
     expected = share * recall + float(distinct.weights[others] @ of_others / distinct.weights.sum())
     if 1.0 - expected < LOST_REJECTIONS * (1.0 - nominal) and len(distinct.group) * (1.0 - nominal) >= TELLING:
         return (
-            f"{found}they score higher than rows that were left out, or tie on the threshold, which counts as inside. "
-            f"If new rows will repeat training rows as these do, expect {expected:.1%} of new positives to be "
-            f"accepted, and novel rows that repeat these too. Hold rows out at random, and put the threshold by them: "
-            f"{held_out} does. Rows that score alike are accepted or rejected together, there too: where values are "
-            "few, ask for more to be rejected."
+            f"{found}they score higher than rows that were left out, or lie on the threshold, which counts as inside. "
+            f"If new rows will repeat training rows in the same way, expect {expected:.1%} of new positives to be "
+            "accepted, and outliers that repeat these too. Set the threshold from rows held out at random: "
+            f"{held_out}. Rows with equal scores are accepted or rejected together, there too. With few distinct "
+            "values, ask for more to be rejected."
         )
     return ""

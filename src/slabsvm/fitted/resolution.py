@@ -47,7 +47,7 @@ def unresolved(dual: Dual, gram: Gram, solution: Solution, *, model: str, tol: f
     wanted = RESOLVED * differences / dual.scale(solution.objective, size)
     return (
         f"{model} met tol={tol:g}, but all kernel values are nearly the same (they differ by {variance / size:.1g} of "
-        f"their size), and nearly any solution meets it: the duality gap, {solution.gap:.2g}, is "
-        f"{solution.gap / differences:.0%} of what the samples' differences can do to the objective. Use "
+        f"their size), so nearly any solution meets it. The duality gap, {solution.gap:.2g}, is "
+        f"{solution.gap / differences:.0%} of all that the samples' differences can change in the objective. Use "
         f"tol={wanted:.0e}, or {cause}."
     )

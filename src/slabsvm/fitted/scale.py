@@ -52,10 +52,10 @@ def made_by_few(X: Any, names: Sequence[str] | None) -> str:
     name = f"x{worst}" if names is None else repr(str(names[worst]))
     where = f"In column {name}" + (f" and {counted(len(made) - 1, 'other')}" if len(made) > 1 else "")
     return (
-        f"{where} a few rows make the scale: the standard deviation is {most:.2g} times what the middle half of the "
-        "rows says. By this scale most rows lie in one place, and rows that are far from them may be accepted. Look at "
-        "the rows at the ends: leave out those that are wrong, or take logarithms, or put slabsvm.NormalScores before "
-        "the detector."
+        f"{where} a few extreme rows set the scale: the standard deviation is {most:.2g} times what the middle half "
+        "of the rows suggests. On this scale most rows lie in one place, and rows far from them may be accepted. "
+        "Check the extreme rows and leave out those that are wrong, or take logarithms, or put slabsvm.NormalScores "
+        "before the detector."
     )
 
 

@@ -47,7 +47,7 @@ def rows_in_place(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
 def rows_in_memory(estimator: BaseEstimator, X: Any) -> Any:
     """Return rows to explain, which are finite and in memory."""
     if is_dask(X):
-        raise ValueError("explain takes rows that are in memory: give X.compute(), of the rows that it is to explain.")
+        raise ValueError("explain needs rows in memory: pass X.compute(), with the rows to explain.")
     X = rows_in_place(estimator, X, reset=False)
     refuse_what_is_not_finite(X)
     return X

@@ -29,8 +29,8 @@ def checked_weights(sample_weight: Any, X: Any) -> FloatArray | None:
         # Before scikit-learn says it, from some version on, without a remedy. Texts are refused below.
         if given.dtype.kind != "U" and not given.any():
             raise ValueError(
-                "All sample weights are zero, so that there is nothing to learn from; give at least one sample a "
-                "positive weight, or leave sample_weight out."
+                "All sample weights are zero, so there is nothing to learn from. Give at least one sample a positive "
+                "weight, or leave sample_weight out."
             )
         rows = np.empty((_num_samples(X), 0))
         weights: FloatArray = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
@@ -51,7 +51,7 @@ def routed(model: Any, weights: Any) -> dict[str, Any]:
     if not _takes_weight(final):
         raise ValueError(
             f"{type(final).__name__}.fit takes no sample_weight. Leave it out, repeat rows as often as their weights "
-            "say, or use one that takes weights."
+            "say, or use a detector that takes weights."
         )
     return routed_before(model, weights) if isinstance(model, Pipeline) else {"sample_weight": weights}
 

@@ -47,18 +47,10 @@ class Hellinger(_Additive):
 
 
 class _CompiledAdditive(_Additive):
-    """An additive kernel whose blocks are computed by a loop of `slabsvm.compiled.additive`.
+    """An additive kernel whose blocks are computed by a loop of `slabsvm.compiled.additive`."""
 
-    Attributes
-    ----------
-    loop : str
-        The loop's name.
-    limit : float
-        k(x, z) / sum_j z_j as all x_j grow beyond bounds.
-    """
-
-    loop: str
-    limit: float
+    loop: str  # its name
+    limit: float  # k(x, z) / sum_j z_j as all x_j grow beyond bounds
 
     def block(self, left: Rows, right: Rows, out: AnyFloatArray | None = None) -> AnyFloatArray:
         """Return the block, a few right-hand rows at a time where they are sparse and wide."""
@@ -87,7 +79,7 @@ class Intersection(_CompiledAdditive):
 
     def projection(self, vectors: Rows, coefficients: FloatArray) -> IntersectionTable:
         """Return the table of the vectors' knots."""
-        return IntersectionTable(knots_of(vectors, coefficients))
+        return IntersectionTable(*knots_of(vectors, coefficients))
 
 
 class Chi2(_CompiledAdditive):

@@ -48,8 +48,9 @@ def neighbours(X: Any) -> float:
     """16 / (n_features * variance of all entries), or less, so that neighbours stay within the kernel's reach.
 
     That is exp(-2) or more between half of the rows and their fifth nearest neighbour: gamma is at most 2 / median
-    squared distance to it. Planes that generalise lose no recall by so large a gamma, and tell strangers from positives
-    better than by "scale"; where features are many, neighbours are hardly nearer than other rows, and it binds.
+    squared distance to it. Planes that generalise lose no recall by so large a gamma, and separate outliers from
+    positives better than with "scale". With many features, neighbours are hardly nearer than other rows, and the bound
+    applies.
 
     Of rows that are equal one counts as a neighbour. 500 rows are asked, among 50,000.
     """
@@ -65,7 +66,9 @@ def median_heuristic(X: Any) -> float:
     Garreau, Jitkrittum, Kanagawa, "Large sample analysis of the median heuristic", arXiv 1707.07269, give its limit.
     """
     X = _table(X)
-    squared = _squared_distances(X)
+    if X.shape[0] > PAIRED_ROWS:
+        X = X[np.sort(np.random.default_rng(0).choice(X.shape[0], PAIRED_ROWS, replace=False))]
+    squared = pdist(X.toarray() if sp.issparse(X) else X, "sqeuclidean")
     _resolved(float(squared.max(initial=0.0)), X)
     return _inverse(2.0 * float(np.median(squared[squared != 0]))) if squared.any() else 1.0
 
@@ -175,14 +178,6 @@ def _floats(X: Any) -> Any:
     return X if X.dtype.kind == "f" and X.dtype.itemsize <= 8 else X.astype(np.float64)
 
 
-def _squared_distances(X: Any) -> FloatArray:
-    """Return |x - z|^2 over the pairs of at most PAIRED_ROWS rows, drawn with a fixed seed."""
-    n_samples = X.shape[0]
-    if n_samples > PAIRED_ROWS:
-        X = X[np.sort(np.random.default_rng(0).choice(n_samples, PAIRED_ROWS, replace=False))]
-    return np.asarray(pdist(X.toarray() if sp.issparse(X) else X, "sqeuclidean"), dtype=np.float64)
-
-
 def _resolved(variance: float, X: Any) -> float:
     """Return a variance of the rows of X; refuse one that has lost its digits to underflow, though rows differ."""
     if variance < SMALLEST_SQUARE:
@@ -206,13 +201,9 @@ def _neighbours(samples: Any, variance: float, groups: IndexArray | None = None)
 def largest_that_reaches(samples: Any, groups: IndexArray | None = None) -> float:
     """Return the gamma of `neighbours` that lets neighbours reach each other, for distinct samples in random order.
 
-    Infinity where there is but one, or where they lie so near to each other that it overflows.
-
-    Parameters
-    ----------
-    samples : (m, d) array or CSR matrix
-    groups : (m,) array of int, or None
-        The group of each, of which no other sample is its neighbour; negative for one that is in none.
+    samples are (m, d), dense or CSR. groups, (m,), has the group of each, of which no other sample is its neighbour;
+    negative for one that is in none. Infinity where there is but one sample, or where they lie so near to each other
+    that it overflows.
     """
     if samples.shape[0] < 2:
         return np.inf

@@ -7,7 +7,8 @@ between some rows and others, as often as needed.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Annotated
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -44,34 +45,18 @@ class NotFiniteError(ValueError):
         )
 
 
+@dataclass(eq=False)
 class Kernel(ABC):
-    """A positive definite function k(x, z) of two samples.
+    """A positive definite function k(x, z) of two samples."""
 
-    Attributes
-    ----------
-    non_negative : bool
-        Whether the kernel is defined for non-negative features only.
-    explicit : bool
-        Whether a prepared row is the sample's image in feature space, so that blocks are products of rows.
-    additive : bool
-        Whether it is a sum of kernels of one feature each.
-    trusted : bool
-        Whether it is known to be symmetric and positive semidefinite.
-    single_precision : bool
-        Whether float32 blocks are worth their rounding error.
-    local : bool
-        Whether k(x, z) >= 0 falls to 0 as x moves away from z, in whichever direction.
-    columns_at_once : int or None
-        Of how many right-hand rows `sums` holds values at once; None for all.
-    """
-
-    local = False
-    non_negative = False
-    explicit = False
-    additive = False
-    trusted = True
-    single_precision = False
-    columns_at_once: int | None = None
+    non_negative = False  # whether the kernel is defined for non-negative features only
+    explicit = False  # whether a prepared row is the sample's image in feature space: blocks are products of rows
+    additive = False  # whether it is a sum of kernels of one feature each
+    trusted = True  # whether it is known to be symmetric and positive semidefinite
+    single_precision = False  # whether float32 blocks are worth their rounding error
+    local = False  # whether k(x, z) >= 0 falls to 0 as x moves away from z, in whichever direction
+    # Of how many right-hand rows `sums` holds values at once; None for all
+    columns_at_once: ClassVar[int | None] = None
 
     @classmethod
     def of_samples(cls, X: Rows, weights: FloatArray, *, gamma: str | float, needs_origin: bool) -> Kernel:
@@ -134,7 +119,7 @@ class Kernel(ABC):
         """
         if not self.explicit:
             return None
-        return WeightVector(self.prepare, np.asarray(self.prepare(vectors).T @ coefficients, dtype=np.float64))
+        return WeightVector(self, np.asarray(self.prepare(vectors).T @ coefficients, dtype=np.float64))
 
     def far_score(self, vectors: Rows, coefficients: FloatArray) -> float | None:
         """Return the limit of sum_i c_i k(v_i, x) as all features of x grow alike beyond bounds, which may be infinite.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -27,21 +27,11 @@ KEPT_BYTES = 2**26
 
 @dataclass(frozen=True)
 class Expansion:
-    """One or several sums of kernel functions over the same samples.
+    """One or several sums of kernel functions over the same samples."""
 
-    Attributes
-    ----------
-    kernel : Kernel or None
-        None where rows to evaluate at are kernel values against all training rows ("precomputed").
-    samples : (n, d) array or CSR matrix, or (n,) array of intp
-        The x_i; for kernel None the columns that belong to them.
-    coefficients : (n,) or (n, q) array of float64
-        c_i, a column for each sum.
-    """
-
-    kernel: Kernel | None
-    samples: Any
-    coefficients: FloatArray
+    kernel: Kernel | None  # None where rows are kernel values against all training rows ("precomputed")
+    samples: Any  # (n, d) array or CSR matrix: the x_i; for kernel None the (n,) columns that belong to them
+    coefficients: FloatArray  # (n,) or (n, q): c_i, a column for each sum
 
     def __call__(self, X: Any) -> FloatArray:
         """Return the sums at each row of X, shape (n_rows,) or (n_rows, q)."""
@@ -77,13 +67,8 @@ class Expansion:
         It does not underflow: far from all samples it still tells how far a row is. Of several sums the last one's
         coefficients count. -inf for rows whose distances overflow.
 
-        Parameters
-        ----------
-        X : (n_rows, d) array or CSR matrix
-        own : (n_rows,) array of bool, or None
-            Which rows are samples themselves; that sample does not count for them.
-        apart : (n_rows,) and (n,) arrays of int, or None
-            The groups of rows and of samples: those of a row's own group do not count for it.
+        own, (n_rows,), says which rows are samples themselves: that sample does not count for them. apart has the
+        groups of rows, (n_rows,), and of samples, (n,): those of a row's own group do not count for it.
         """
         kernel = self.kernel
         assert kernel is not None
@@ -131,14 +116,10 @@ class Expansion:
         return prepared
 
     @cached_property
-    def _surroundings(self) -> Surroundings | None:
-        return Surroundings(self.kernel, self.samples, self.coefficients) if isinstance(self.kernel, RBF) else None
-
-    @property
     def surroundings(self) -> Surroundings | None:
         """What says which samples are near a row, under the RBF kernel; None under others."""
-        return self._surroundings
+        return Surroundings(self.kernel, self.samples, self.coefficients) if isinstance(self.kernel, RBF) else None
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the fields alone: what is kept besides is made again."""
-        return {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
+        return {one.name: getattr(self, one.name) for one in fields(self)}

@@ -10,6 +10,9 @@ the origin (a thousandth at a distance of 1e6), and are NaN for rows beyond 1e15
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Annotated, Any
+
 import numpy as np
 from scipy.linalg import eigh
 
@@ -17,8 +20,10 @@ from slabsvm.data.distinct import distinct_rows
 from slabsvm.kernels.bandwidth import gamma_value
 from slabsvm.kernels.rbf import RBF
 from slabsvm.kernels.rows import Rows
+from slabsvm.runtime import fields
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
+from slabsvm.runtime.fields import Array, Number
 from slabsvm.runtime.objects import cached_property
 
 # Directions of feature space in which the landmarks extend less than this, as a share of the longest, are left out.
@@ -29,40 +34,34 @@ KEPT_LENGTH = 0.9
 JUDGED = 2000
 
 
+@dataclass(frozen=True)
 class Landmarks:
-    """A map by landmarks.
+    """A map by landmarks."""
 
-    Parameters
-    ----------
-    gamma : float
-    rows : (n, d) array or CSR array
-        The landmarks.
-    kernel : RBF, default=None
-        None is the one that gamma and the rows make.
-    basis : (n, n_features) array of float64, default=None
-        None is that of the landmarks' kernel values; it is known of a map that was kept.
+    gamma: Annotated[float, Number(above=0.0)]
+    rows: Annotated[Any, fields.Rows("landmarks")]  # (n, d) array or CSR array: the landmarks
+    kernel: RBF
+    basis: Annotated[FloatArray, Array("landmarks images")]
 
-    Attributes
-    ----------
-    gamma, rows, kernel, basis
-    n_lifted : int
-        The length of c(x): n.
-    n_features : int
-        The length of phi(x): n, or less where landmarks are nearly the same.
-    """
-
+    @classmethod
     @ONE_BLAS_THREAD
-    def __init__(self, gamma: float, rows: Rows, kernel: RBF | None = None, basis: FloatArray | None = None) -> None:
-        self.gamma = gamma
-        self.rows = rows
-        self.kernel = RBF.at(gamma, rows, np.ones(rows.shape[0])) if kernel is None else kernel
-        self.basis = self._found_basis() if basis is None else basis
-        self.n_lifted, self.n_features = self.basis.shape
-
-    def _found_basis(self) -> FloatArray:
-        values, vectors = eigh(self.kernel.block(self._prepared, self._prepared))
+    def of(cls, gamma: float, rows: Rows) -> Landmarks:
+        """Return the map by these landmarks, (n, d) dense or CSR."""
+        kernel = RBF.at(gamma, rows, np.ones(rows.shape[0]))
+        prepared = kernel.prepare(rows)
+        values, vectors = eigh(kernel.block(prepared, prepared))
         some = values > FLAT * values[-1]
-        return np.asarray(vectors[:, some] / np.sqrt(values[some]))
+        return cls(gamma, rows, kernel, np.asarray(vectors[:, some] / np.sqrt(values[some])))
+
+    @property
+    def n_lifted(self) -> int:
+        """The length of c(x): n."""
+        return len(self.basis)
+
+    @property
+    def n_features(self) -> int:
+        """The length of phi(x): n, or less where landmarks are nearly the same."""
+        return int(self.basis.shape[1])
 
     @cached_property
     def _prepared(self) -> Rows:
@@ -95,20 +94,11 @@ class Landmarks:
 def landmarks(
     gamma: str | float, rows: Rows, weights: FloatArray, *, n_landmarks: int, out_of_reach: float, seed: int
 ) -> Landmarks:
-    """Return a map for rows such as these, which are a random sample.
+    """Return a map for rows such as these, (n, d) dense or CSR, which are a random sample.
 
-    Parameters
-    ----------
-    gamma : str or float
-        A number, or the name of a rule, whose gamma is halved until the landmarks reach the rows.
-    rows : (n, d) array or CSR array
-    weights : (n,) array
-    n_landmarks : int
-        All distinct rows are landmarks where they are fewer.
-    out_of_reach : float
-        The share of rows that need not be within reach: more of them than nu, and w = 0 is optimal.
-    seed : int
-        Of the choice of landmarks among the distinct rows.
+    gamma is a number, or the name of a rule, whose gamma is halved until the landmarks reach the rows, but for a share
+    that may be out of reach: with more of them than nu, w = 0 is optimal. All distinct rows are landmarks where they
+    are fewer; the seed is that of the choice among them.
     """
     distinct = distinct_rows(rows, weights)
     order = np.random.default_rng(seed).permutation(len(distinct.representatives))
@@ -116,7 +106,7 @@ def landmarks(
     others = slice(n_landmarks, n_landmarks + JUDGED)
     number = float(gamma_value(gamma, shuffled, own))
     while True:
-        found = Landmarks(number, shuffled[:n_landmarks])
+        found = Landmarks.of(number, shuffled[:n_landmarks])
         judged = isinstance(gamma, str) and len(own[others]) > 0
         if not judged or found.reach(shuffled[others], own[others]) >= 1.0 - out_of_reach:
             return found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
@@ -11,21 +13,16 @@ from slabsvm.kernels.rows import Rows, product, row_sums
 from slabsvm.runtime.arrays import AnyFloatArray, FloatArray
 
 
+@dataclass(eq=False)
 class Linear(Kernel):
-    """k(x, z) = (x - c)'(z - c), with the origin c at 0 by default. The scores are those of one weight vector.
+    """k(x, z) = (x - c)'(z - c), with the origin c at 0 by default. The scores are those of one weight vector."""
 
-    Parameters
-    ----------
-    centre : (d,) array or None
-        c, for models that are the same wherever it is: near the samples, products of rows have less rounding. None for
-        sparse data, whose zeros it would destroy.
-    """
+    # c, for models that are the same wherever it is: near the samples, products of rows have less rounding. None for
+    # sparse data, whose zeros it would destroy.
+    centre: Centre = None
 
     explicit = True
     additive = True
-
-    def __init__(self, centre: Centre = None) -> None:
-        self.centre = centre
 
     @classmethod
     def of_samples(cls, X: Rows, weights: FloatArray, *, gamma: str | float, needs_origin: bool) -> Linear:

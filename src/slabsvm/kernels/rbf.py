@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
 from typing import Annotated
 
 import numpy as np
@@ -37,33 +38,24 @@ LEAST_EXPONENT = -40.0
 FARTHEST = 1e-8
 
 
+@dataclass(eq=False)
 class RBF(Kernel):
     """k(x, z) = exp(-gamma |x - z|^2), from one matrix product and one exponential in place.
 
     With a row written as (sqrt(2 gamma) x, -gamma |x|^2, 1), the exponent is its product with the other row's
     (sqrt(2 gamma) z, 1, -gamma |z|^2). Dense data are centred first, which changes no distance and much rounding: the
     exponent is off by about 4 eps gamma |x - c|^2.
-
-    Parameters
-    ----------
-    gamma : float, > 0
-    centre : (d,) array or None
-        c, subtracted from every row; None for sparse data, whose zeros it would destroy.
-    differences : bool
-        Whether to sum (x_j - z_j)^2 in place of the product: slower, and exact however far from c the rows are. For
-        dense data alone.
     """
+
+    gamma: Annotated[float, Number(above=0.0)]
+    centre: Centre = None  # c, subtracted from every row; None for sparse data, whose zeros it would destroy
+    # Whether to sum (x_j - z_j)^2 in place of the product: slower, and exact however far from c the rows are. For dense
+    # data alone.
+    differences: bool = field(default=False, kw_only=True)
 
     single_precision = True
     local = True
     columns_at_once = 512
-
-    def __init__(
-        self, gamma: Annotated[float, Number(above=0.0)], centre: Centre = None, *, differences: bool = False
-    ) -> None:
-        self.gamma = gamma
-        self.centre = centre
-        self.differences = differences
 
     @classmethod
     def of_samples(cls, X: Rows, weights: FloatArray, *, gamma: str | float, needs_origin: bool) -> RBF:

@@ -47,21 +47,11 @@ INFINITE = 1e300
 
 @dataclass(frozen=True)
 class Around:
-    """What is around some rows.
+    """What is around some rows."""
 
-    Attributes
-    ----------
-    distances : (n, d) array of float64
-        D_j, in the kernel's exponent: without a unit, and finite for rows at any distance.
-    sums : (n,) or (n, q) array of float64
-        sum_i c_i k(x_i, x).
-    log_mass : (n,) array of float64
-        -inf for rows whose squared distances overflow.
-    """
-
-    distances: FloatArray
-    sums: FloatArray
-    log_mass: FloatArray
+    distances: FloatArray  # (n, d): D_j, in the kernel's exponent: without a unit, and finite for rows at any distance
+    sums: FloatArray  # (n,) or (n, q): sum_i c_i k(x_i, x)
+    log_mass: FloatArray  # (n,): -inf for rows whose squared distances overflow
 
 
 @dataclass(frozen=True)
@@ -69,18 +59,11 @@ class Surroundings:
     """Samples of an RBF kernel with their coefficients.
 
     No row's answer depends on the rows that are asked for with it, to the last bit.
-
-    Attributes
-    ----------
-    kernel : RBF
-    samples : (n, d) array or CSR matrix
-    coefficients : (n,) or (n, q) array of float64
-        c_i; of several columns the last is the one whose mass counts.
     """
 
     kernel: RBF
-    samples: Any
-    coefficients: FloatArray
+    samples: Any  # (n, d) array or CSR matrix
+    coefficients: FloatArray  # (n,) or (n, q): c_i; of several columns the last is the one whose mass counts
 
     def around(self, X: Any) -> Around:
         """Return what is around each row of X, (n, d) dense or CSR."""
@@ -97,13 +80,9 @@ class Surroundings:
         return found
 
     def along_lines(self, X: Any, slopes: Callable[[FloatArray], FloatArray]) -> FloatArray:
-        """Return I_j of each row of X, (n, d).
+        """Return I_j of each row of X, (n, d) dense or CSR.
 
-        Parameters
-        ----------
-        X : (n, d) array or CSR matrix
-        slopes : function
-            Takes sums of the coefficients' shape, and returns the derivatives of f by them.
+        slopes takes sums of the coefficients' shape, and returns the derivatives of f by them.
         """
         nodes, parts = np.polynomial.legendre.leggauss(NODES)
         found = np.empty(X.shape)

@@ -9,8 +9,8 @@ its knots at these values; for chi2 it is a sum over them.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,8 @@ import scipy.sparse as sp
 from slabsvm.kernels.rows import Rows
 from slabsvm.runtime.arrays import FloatArray, IntArray, pieces, product
 from slabsvm.runtime.blas import ONE_BLAS_THREAD
+from slabsvm.runtime.fields import Array
+from slabsvm.runtime.objects import cached_property
 
 # Bytes of values that are laid out at once: enough rows that a feature's table, once in the cache, is used often.
 LAID_OUT_BYTES = 2**22
@@ -42,32 +44,24 @@ class Projection(ABC):
         """Return what each feature adds to s of each row of X, dense or CSR, shape (n, d)."""
 
 
+@dataclass(frozen=True, eq=False)
 class WeightVector(Projection):
-    """s(x) = <w, Phi(x)> for a kernel whose feature map Phi is explicit.
+    """s(x) = <w, Phi(x)> for a kernel whose feature map Phi is explicit."""
 
-    Parameters
-    ----------
-    features : callable
-        Phi: takes rows and returns their images, (n, d) dense or CSR.
-    weights : (d,) array
-        w.
-    """
-
-    def __init__(self, features: Callable[[Rows], Rows], weights: FloatArray) -> None:
-        self.features = features
-        self.weights = weights
+    kernel: Any  # Phi is what it prepares rows by
+    weights: FloatArray  # (d,): w
 
     @ONE_BLAS_THREAD
     def __call__(self, X: Rows) -> FloatArray:
         """Return Phi(x)'w of each row, some thousand rows at a time."""
         scores = np.empty(X.shape[0])
         for rows in pieces(X.shape[0], 8 * X.shape[1], LAID_OUT_BYTES):
-            scores[rows] = product(self.features(X[rows]), self.weights)
+            scores[rows] = product(self.kernel.prepare(X[rows]), self.weights)
         return scores
 
     def by_feature(self, X: Rows) -> FloatArray:
         """Return Phi_j(x_j) w_j."""
-        images = self.features(X)
+        images = self.kernel.prepare(X)
         with np.errstate(over="ignore"):
             return np.asarray(images.toarray() if sp.issparse(images) else images) * self.weights
 
@@ -75,8 +69,12 @@ class WeightVector(Projection):
 class _Table(Projection):
     """s(x) = sum_j h_j(x_j), by a function of `slabsvm.compiled.lookup` of this name."""
 
-    functions: str
-    table: Any
+    functions: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def table(self) -> Any:
+        """The table of the features' functions."""
 
     def __call__(self, X: Rows) -> FloatArray:
         """Return the sum of the features' functions of each row, some thousand rows at a time."""
@@ -108,30 +106,46 @@ class _Table(Projection):
         return found
 
 
+@dataclass(frozen=True, eq=False)
 class IntersectionTable(_Table):
     """s(x) = sum_i beta_i sum_j min(v_ij, x_j), in O(d log n) for each row, by the knots of the v_i."""
 
-    functions = "lines"
+    functions: ClassVar[str] = "lines"
+    # As of `Knots`
+    counts: Annotated[IntArray, Array("d", dtype=("i8",))]
+    values: Annotated[FloatArray, Array("knots")]
+    weights: Annotated[FloatArray, Array("knots")]
 
-    def __init__(self, knots: Knots) -> None:
+    @cached_property
+    def table(self) -> Any:
+        """The lines between knots."""
         from slabsvm.compiled import lookup
 
-        self.knots = knots
-        counts, values, weights = knots
-        slots = counts + 1
+        slots = self.counts + 1
         empty = np.zeros(int(slots.sum()))
-        laid = _laid_out(values, counts, slots)
-        self.table = lookup.Lines(_starts(slots), counts, laid, intercepts=empty, slopes=empty.copy())
-        lookup.fill_lines(self.table, _laid_out(weights, counts, slots))
+        laid = _laid_out(self.values, self.counts, slots)
+        table = lookup.Lines(_starts(slots), self.counts, laid, intercepts=empty, slopes=empty.copy())
+        lookup.fill_lines(table, _laid_out(self.weights, self.counts, slots))
+        return table
 
 
+@dataclass(frozen=True, eq=False)
 class Chi2Table(_Table):
     """s(x) = sum_i beta_i sum_j 2 v_ij x_j / (v_ij + x_j), by a table of `slabsvm.compiled.lookup.Fractions`."""
 
-    functions = "fractions"
+    functions: ClassVar[str] = "fractions"
+    # As of `Fractions`
+    counts: Annotated[IntArray, Array("d", dtype=("i8",))]
+    scales: Annotated[FloatArray, Array("d")]
+    knots: Annotated[FloatArray, Array("knots")]
+    weights: Annotated[FloatArray, Array("knots")]
 
-    def __init__(self, table: Any) -> None:
-        self.table = table
+    @cached_property
+    def table(self) -> Any:
+        """The fractions."""
+        from slabsvm.compiled import lookup
+
+        return lookup.Fractions(_starts(self.counts), self.counts, self.scales, self.knots, self.weights)
 
     @classmethod
     def of_knots(cls, knots: Knots) -> Self:
@@ -145,15 +159,8 @@ class Chi2Table(_Table):
         scales[filled] = 0.5 ** np.maximum(np.frexp(largest)[1], LEAST_EXPONENT)
         slots = -(-counts // lookup.TOGETHER) * lookup.TOGETHER
         scaled = _laid_out(values * np.repeat(scales, counts), counts, slots, fill=1.0)
-        return cls(
-            lookup.Fractions(
-                starts=_starts(slots),
-                counts=slots,
-                scales=scales,
-                knots=np.maximum(scaled, 1.0 / lookup.LARGEST),
-                weights=_laid_out(2.0 * weights * values, counts, slots),
-            )
-        )
+        laid = _laid_out(2.0 * weights * values, counts, slots)
+        return cls(slots, scales, np.maximum(scaled, 1.0 / lookup.LARGEST), laid)
 
 
 def knots_of(vectors: Rows, coefficients: FloatArray) -> Knots:

@@ -66,14 +66,6 @@ LEAST_EXPONENT = -1000
 
 
 @dataclass(frozen=True)
-class PValues:
-    """p-values of successive rows."""
-
-    below: FloatArray  # (n,) in (0, 1): the p-values
-    above: FloatArray  # (n,) in (0, 1): one less these, without what subtraction would lose of small ones
-
-
-@dataclass(frozen=True)
 class Bag:
     """Scores to rank new ones among."""
 
@@ -89,8 +81,11 @@ class Bag:
             scores = np.random.default_rng(seed).choice(scores, most, replace=False)
         return cls(np.sort(scores), most, seed)
 
-    def ranked(self, scores: FloatArray) -> tuple[PValues, Bag]:
-        """Return the p-values of successive scores, (n,), and the bag after them."""
+    def ranked(self, scores: FloatArray) -> tuple[FloatArray, FloatArray, Bag]:
+        """Return the p-values of successive scores, (n,), 1 less these, and the bag after them.
+
+        Subtraction would lose what is left of 1.
+        """
         held = array("d", self.scores.tobytes())
         draws = uniform_draws(self.seed, self.n_ranked, len(scores))
         below, above = np.empty(len(scores)), np.empty(len(scores))
@@ -104,7 +99,7 @@ class Bag:
             if self.most is not None and size > self.most:
                 held.pop(int(leaver * size))
         kept = np.frombuffer(held, dtype=np.float64).copy()
-        return PValues(below, above), Bag(kept, self.most, self.seed, self.n_ranked + len(scores))
+        return below, above, Bag(kept, self.most, self.seed, self.n_ranked + len(scores))
 
 
 def uniform_draws(seed: int, first: int, count: int) -> FloatArray:
@@ -132,7 +127,7 @@ def unit_of_ties(scores: npt.NDArray[np.float64]) -> float:
 # The reserve is halved after three times so many rows.
 HORIZON = 100.0
 # Fixed bets: the density of Beta(a, b), of a share of the rows; the other rows are as before. A change of place moves
-# p-values to one end, strangers a few of them to 0, a change of scale both to and from the middle.
+# p-values to one end, outliers a few of them to 0, a change of scale both to and from the middle.
 FIXED = (
     # a, b, share
     (0.5, 1.0, 1.0),
@@ -150,8 +145,13 @@ FIXED = (
     (0.1, 1.0, 0.05),
     (0.1, 1.0, 0.2),
 )
+A, B, _SHARE = np.array(FIXED).T
+LOG_BETA, LOG_SHARE = betaln(A, B), np.log(_SHARE)
+with np.errstate(divide="ignore"):
+    LOG_REST = np.log1p(-_SHARE)
 # Bets that learn: histograms of the p-values so far, which forget what is older than so many rows.
 MEMORIES = (100.0, 400.0, 1600.0)
+N_BETS = len(FIXED) + len(MEMORIES)
 FADING = (1.0 - 1.0 / np.array(MEMORIES))[:, None]
 EDGES = (0.0, 0.01, 0.03, 0.08, 0.16, 0.3, 0.5, 0.7, 0.84, 0.92, 0.97, 1.0)
 # A histogram begins as if it had seen so many uniform p-values.
@@ -177,16 +177,11 @@ class Betting:
     edges: Annotated[FloatArray, Array("edges")]
     proper: bool  # whether stakes sum to 1; otherwise each is 1
 
-    @property
-    def n_bets(self) -> int:
-        """How many bets are made at once."""
-        return len(FIXED) + len(MEMORIES)
-
     def begun(self, shape: tuple[int, ...] = ()) -> Wealth:
         """Return what is there before the first row."""
         return Wealth(
             0,
-            np.full((*shape, self.n_bets), -np.inf),
+            np.full((*shape, N_BETS), -np.inf),
             np.zeros((*shape, len(MEMORIES), len(self.edges) - 1)),
             np.full(shape, 0.0 if self.proper else -np.inf),
         )
@@ -194,17 +189,13 @@ class Betting:
     def after(self, wealth: Wealth, below: FloatArray, above: FloatArray) -> Wealth:
         """Return the wealth after a p-value, (...), given with 1 less it."""
         n_rows = wealth.n_rows + 1
-        place = self._bin_of(below)
-        stake = self.log_stake(n_rows) - np.log(self.n_bets)
-        log_wealth = np.logaddexp(wealth.log_wealth, stake) + self._log_bets(wealth.counts, below, above, place)
+        place = self.bin_of(below)
+        stake = self.log_stake(n_rows) - np.log(N_BETS)
+        log_wealth = np.logaddexp(wealth.log_wealth, stake) + self.log_bets(wealth.counts, below, above, place)
         top = np.maximum(log_wealth.max(axis=-1), self.log_reserve(n_rows))
         total = np.exp(log_wealth - top[..., None]).sum(axis=-1) + np.exp(self.log_reserve(n_rows) - top)
         counts = wealth.counts * FADING + (place[..., None, None] == np.arange(len(self.edges) - 1))
         return Wealth(n_rows, log_wealth, counts, top + np.log(total))
-
-    def log_bets(self, counts: FloatArray, below: FloatArray, above: FloatArray) -> FloatArray:
-        """Return the log density of each bet at p-values, (..., n_bets), where histograms have these counts."""
-        return self._log_bets(counts, below, above, self._bin_of(below))
 
     def log_stake(self, row: int) -> float:
         """Return log pi(row), rows counted from 1."""
@@ -218,23 +209,18 @@ class Betting:
         """Return log R(row)."""
         return float(-0.5 * np.log1p(row / HORIZON)) if self.proper else -np.inf
 
-    def _log_bets(self, counts: FloatArray, below: FloatArray, above: FloatArray, place: IndexArray) -> FloatArray:
-        a, b, log_beta, log_share, log_rest = self._fixed
+    def log_bets(self, counts: FloatArray, below: FloatArray, above: FloatArray, place: IndexArray) -> FloatArray:
+        """Return the log density of each bet at p-values in these bins, (..., n_bets); counts are the histograms'."""
         log_below, log_above = np.log(below)[..., None], np.log(above)[..., None]
-        fixed = np.logaddexp(log_rest, log_share + (a - 1.0) * log_below + (b - 1.0) * log_above - log_beta)
+        fixed = np.logaddexp(LOG_REST, LOG_SHARE + (A - 1.0) * log_below + (B - 1.0) * log_above - LOG_BETA)
         seen = np.take_along_axis(counts, place[..., None, None], axis=-1)[..., 0]
         width = self._widths[place][..., None]
         learned = np.log((seen / width + PRIOR) / (counts.sum(axis=-1) + PRIOR))
         return np.concatenate([fixed, learned], axis=-1)
 
-    def _bin_of(self, below: FloatArray) -> IndexArray:
+    def bin_of(self, below: FloatArray) -> IndexArray:
+        """Return the bins of p-values."""
         return np.asarray(np.searchsorted(self.edges[1:-1], below, side="right"))
-
-    @cached_property
-    def _fixed(self) -> tuple[FloatArray, ...]:
-        a, b, share = np.array(FIXED).T
-        with np.errstate(divide="ignore"):
-            return a, b, betaln(a, b), np.log(share), np.log1p(-share)
 
     @cached_property
     def _widths(self) -> FloatArray:

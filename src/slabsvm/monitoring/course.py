@@ -29,8 +29,8 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from slabsvm.monitoring.betting import COUNT, Bag, Betting, PValues, Wealth
-from slabsvm.runtime.arrays import FloatArray, IntArray
+from slabsvm.monitoring.betting import COUNT, Bag, Betting, Wealth
+from slabsvm.runtime.arrays import BoolArray, FloatArray, IntArray
 from slabsvm.runtime.fields import Array, Many, Number
 
 # The values of l: a rate that is off by x is found soonest with l near x / (m (1 - m)).
@@ -41,18 +41,10 @@ HALVINGS = 20
 
 @dataclass(frozen=True)
 class Rate:
-    """A rate of yes and no, with bounds.
+    """A rate of yes and no, with bounds: numbers, or (n,) arrays."""
 
-    Attributes
-    ----------
-    share : float or (n,) array
-        Of yes; NaN where there is no row.
-    low, high : float or (n,) array
-        Bounds of the mean probability of yes over these rows.
-    n_rows : int or (n,) array
-    """
-
-    share: Any
+    share: Any  # of yes; NaN where there is no row
+    # Bounds of the mean probability of yes over these rows
     low: Any
     high: Any
     n_rows: Any
@@ -113,20 +105,16 @@ def _lower(rows: FloatArray, yes: FloatArray, error: FloatArray) -> FloatArray:
     for _ in range(HALVINGS):
         middle = low + step
         inside = middle < high
-        excluded = inside & (_log_wealth(rows, yes, np.where(inside, middle, 0.5)) >= most)
-        low = np.where(excluded, middle, low)
+        # log sum_l exp(l yes - rows log(1 - mean + mean e^l))
+        mean = np.where(inside, middle, 0.5)[:, None]
+        exponents = TILTS * yes[:, None] - rows[:, None] * np.log1p(mean * np.expm1(TILTS))
+        low = np.where(inside & (np.logaddexp.reduce(exponents, axis=1) >= most), middle, low)
         step *= 0.5
     return np.asarray(low)
 
 
-def _log_wealth(rows: FloatArray, yes: FloatArray, mean: FloatArray) -> FloatArray:
-    """Return log sum_l exp(l yes - rows log(1 - mean + mean e^l)) of each, (n,)."""
-    exponents = TILTS * yes[:, None] - rows[:, None] * np.log1p(mean[:, None] * np.expm1(TILTS))
-    return np.asarray(np.logaddexp.reduce(exponents, axis=1))
-
-
 # What is counted of each row: whether it is rejected; where it is known to be good, whether it is accepted; where it is
-# known to be a stranger, whether it is rejected.
+# known to be an outlier, whether it is rejected.
 RATES = ("rejection", "recall", "detection")
 GOOD, STRANGER = 1, -1
 # Points of the history kept: when there are so many, every second stays, and new ones come half as often.
@@ -139,11 +127,6 @@ class History:
 
     stride: Annotated[int, Number(least=1)]
     points: Annotated[FloatArray, Array("points values", holds="numbers")]
-
-    @classmethod
-    def begun(cls, n_values: int) -> History:
-        """Return the history before the first row."""
-        return cls(1, np.empty((0, n_values)))
 
     def after(self, row: int, values: tuple[float, ...]) -> History:
         """Return the history after a row, counted from 1."""
@@ -165,12 +148,6 @@ class Test:
     betting: Betting
     wealth: Wealth
 
-    @property
-    def restarted(self) -> Test:
-        """The same with new stakes; histograms keep what they have learned."""
-        begun = self.betting.begun()
-        return replace(self, wealth=replace(begun, counts=self.wealth.counts))
-
 
 @dataclass(frozen=True)
 class Course:
@@ -190,7 +167,8 @@ class Course:
     def begun(cls, tests: Sequence[Test], log_level: float, width: int) -> Course:
         """Return what is known before the first row."""
         tallies = (Tally(width),) * len(RATES)
-        return cls(tuple(tests), log_level, tallies, History.begun(1 + len(tests) + 3 * len(RATES)))
+        history = History(1, np.empty((0, 1 + len(tests) + 3 * len(RATES))))
+        return cls(tuple(tests), log_level, tallies, history)
 
     @property
     def once(self) -> bool:
@@ -203,7 +181,10 @@ class Course:
         return tuple(float(test.wealth.log_value) for test in self.tests)
 
     def after(self, p_values: Sequence[tuple[float, float]], accepted: bool, known: int) -> Course:
-        """Return what is known after a row, of which each test has a p-value and 1 less it."""
+        """Return what is known after a row, of which each test has a p-value and 1 less it.
+
+        An alarm is raised where a test has reached the level.
+        """
         tests = tuple(
             replace(test, wealth=test.betting.after(test.wealth, np.asarray(below), np.asarray(above)))
             for test, (below, above) in zip(self.tests, p_values, strict=True)
@@ -217,48 +198,56 @@ class Course:
         after = replace(self, tests=tests, tallies=tallies, n_rows=self.n_rows + 1)
         counts = tuple(float(count) for tally in tallies for count in tally.counts)
         history = self.history.after(after.n_rows, (float(after.n_rows), *after.log_values, *counts))
-        return replace(after, history=history).judged()
-
-    def judged(self) -> Course:
-        """Return the same with an alarm where a test has reached the level."""
-        if max(self.log_values) < self.log_level or (self.once and self.n_alarms):
-            return self
-        tests = self.tests if self.once else tuple(test.restarted for test in self.tests)
-        return replace(self, tests=tests, n_alarms=self.n_alarms + 1, alarm_row=self.n_rows)
+        after = replace(after, history=history)
+        if max(after.log_values) < self.log_level or (self.once and self.n_alarms):
+            return after
+        if not self.once:
+            # Stakes are new; histograms keep what they have learned.
+            tests = tuple(
+                replace(test, wealth=replace(test.betting.begun(), counts=test.wealth.counts)) for test in tests
+            )
+        return replace(after, tests=tests, n_alarms=self.n_alarms + 1, alarm_row=after.n_rows)
 
 
 @dataclass(frozen=True)
-class Read:
-    """What was read of some rows, one after the other."""
+class Readings:
+    """What a monitor reads of each of n rows."""
 
-    p_values: FloatArray  # (n, n_tests)
-    log_values: FloatArray  # (n, n_tests)
-    counts: IntArray  # (n, 3): `Tally.counts` of rejected rows
-    n_alarms: IntArray  # (n,)
+    row: IntArray  # its number in the stream, from 1
+    # The rank of its score among the reference and all rows before, as a share; ties are broken at random
+    p_value: FloatArray
+    log_evidence: FloatArray  # the natural logarithm of the wealth of bets against "nothing has changed", with this row
+    class_log_evidence: FloatArray | None  # the same of the classes that a classifier names
+    accepted: BoolArray  # by the detector
+    alarms: IntArray  # how many there were so far
+    rejection: Rate  # the rolling share of rejected rows, with this row
 
 
 def read(
-    course: Course, numbers: Sequence[FloatArray], accepted: Sequence[bool], known: IntArray
-) -> tuple[Read, Course]:
+    course: Course, numbers: Sequence[FloatArray], accepted: BoolArray, known: IntArray, confidence: float
+) -> tuple[Readings, Course]:
     """Return what is read of rows of which each test has a number, (n,), and what is known after them."""
-    ranked = [test.bag.ranked(of_rows) for test, of_rows in zip(course.tests, numbers, strict=True)]
-    course = replace(
-        course, tests=tuple(replace(test, bag=bag) for test, (_, bag) in zip(course.tests, ranked, strict=True))
+    first, by_test, tests = course.n_rows + 1, [], []
+    for test, of_rows in zip(course.tests, numbers, strict=True):
+        below, above, bag = test.bag.ranked(of_rows)
+        tests.append(replace(test, bag=bag))
+        by_test.append((below, above))
+    course = replace(course, tests=tuple(tests))
+    pairs = zip(*(zip(below.tolist(), above.tolist(), strict=True) for below, above in by_test), strict=True)
+    log_values, counts, alarms = [], [], []
+    for p_values, is_accepted, what in zip(pairs, accepted.tolist(), known.tolist(), strict=True):
+        course = course.after(p_values, is_accepted, what)
+        log_values.append(course.log_values)
+        counts.append(course.tallies[0].counts)
+        alarms.append(course.n_alarms)
+    evidence = np.array(log_values).reshape(len(alarms), len(tests)).T
+    readings = Readings(
+        row=np.arange(first, first + len(alarms)),
+        p_value=by_test[0][0],
+        log_evidence=evidence[0],
+        class_log_evidence=evidence[1] if len(tests) > 1 else None,
+        accepted=accepted,
+        alarms=np.array(alarms, dtype=np.int64),
+        rejection=rates(np.array(counts, dtype=np.int64).reshape(-1, 3), confidence),
     )
-    found = Read(
-        np.stack([p.below for p, _ in ranked], axis=1),
-        np.empty((len(accepted), len(ranked))),
-        np.empty((len(accepted), 3), dtype=np.int64),
-        np.empty(len(accepted), dtype=np.int64),
-    )
-    by_row = zip(*(_pairs(p) for p, _ in ranked), strict=True)
-    for row, (pairs, is_accepted, what) in enumerate(zip(by_row, accepted, known.tolist(), strict=True)):
-        course = course.after(pairs, bool(is_accepted), what)
-        found.log_values[row] = course.log_values
-        found.counts[row] = course.tallies[0].counts
-        found.n_alarms[row] = course.n_alarms
-    return found, course
-
-
-def _pairs(p: PValues) -> list[tuple[float, float]]:
-    return list(zip(p.below.tolist(), p.above.tolist(), strict=True))
+    return readings, course

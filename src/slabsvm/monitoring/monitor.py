@@ -1,25 +1,35 @@
 """Is it still the same world? A monitor of a stream of rows that a detector scores.
 
-Scores are ranked among those of reference rows and of all rows before (`ranks`), p-values are bet against (`betting`),
-and rates are bounded (`rates`), each with a promise that holds at all rows at once.
+Scores are ranked among those of reference rows and of all rows before, p-values are bet against (`betting`), and rates
+are bounded (`course`), each with a promise that holds at all rows at once. What is ranked is one number for each row,
+by a detector of any kind.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import field
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.detectors.base import parameters
+from slabsvm.conformal.detector import ConformalDetector
+from slabsvm.conformal.p_values import combined_graded
+from slabsvm.conformal.remoteness import innermost
+from slabsvm.data.distinct import fingerprints
+from slabsvm.detectors.answers import answer, left_out_decisions
+from slabsvm.detectors.base import checked_rows, parameters, rows_of
+from slabsvm.detectors.linear_slab import LinearOneClassSlabSVM
 from slabsvm.fitted.pipelines import final_detector
 from slabsvm.monitoring.betting import EDGES, Bag, Betting, rounded, unit_of_ties
-from slabsvm.monitoring.course import GOOD, RATES, STRANGER, Course, Rate, Test, rates, read
-from slabsvm.monitoring.scoring import HELD_OUT, Answered, answered, own_scores, refuse_learned
+from slabsvm.monitoring.course import GOOD, RATES, STRANGER, Course, Rate, Readings, Test, read
+from slabsvm.openset.classifier import OpenSetClassifier
+from slabsvm.openset.naming import names
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IntArray
 from slabsvm.runtime.caller import counted
 from slabsvm.runtime.objects import atomic
@@ -30,37 +40,16 @@ from slabsvm.runtime.sklearn_private import HasMethods, Interval, _fit_context
 RUNS_OF_TWO = 4
 # One in so many reference rows of a classifier says how large the classes are, and is not ranked among.
 PLACING = 8
+Fingerprints = npt.NDArray[np.uint64]
 
-
-@dataclass(frozen=True)
-class Readings:
-    """What a monitor reads of each of some rows.
-
-    Attributes
-    ----------
-    row : (n,) array of int
-        The row's number in the stream, from 1.
-    p_value : (n,) array of float64
-        The rank of the row's score among the reference and all rows before, as a share; ties are broken at random.
-    log_evidence : (n,) array of float64
-        The natural logarithm of the wealth of bets against "nothing has changed", with this row.
-    class_log_evidence : (n,) array of float64, or None
-        The same of the classes that a classifier names.
-    accepted : (n,) array of bool
-        Whether the detector accepts the row.
-    alarms : (n,) array of int
-        How many alarms there were so far.
-    rejection : Rate
-        The rolling share of rejected rows, with this row.
-    """
-
-    row: IntArray
-    p_value: FloatArray
-    log_evidence: FloatArray
-    class_log_evidence: FloatArray | None
-    accepted: BoolArray
-    alarms: IntArray
-    rejection: Rate
+HELD_OUT, LEFT_OUT = "held-out", "leave-one-out"
+REMEDY = "Give rows that the estimator has not learned: fit(X)."
+# Rows that the estimator has not learned are refused for learned ones with this probability at most.
+BY_CHANCE = 1e-2
+# So many reference rows, in units of the square root of their number, may repeat others. Of 300 with .02 such rows the
+# share of 200 streams of 1,000 rows that raised a false alarm was .01 at alpha .01 and .05 at .05; with none .01 and
+# .06; with .04, which is more than this, .045 and .10.
+HIDDEN_REPEATS = 1 / 3
 
 
 @parameters
@@ -68,54 +57,54 @@ class DriftMonitor(BaseEstimator):
     """A monitor that says when the rows of a stream are no longer what a detector has learned.
 
     It bets that new rows are not exchangeable with the reference rows. The wealth of its bets, a conformal test
-    martingale, is the evidence. An alarm is raised where the evidence reaches 1/alpha: as long as nothing has changed,
-    it ever does so with probability at most alpha, however long one looks and whatever the distribution of the rows.
+    martingale, is the evidence. An alarm is raised when the evidence reaches 1/alpha. As long as nothing has changed,
+    this ever happens with probability at most alpha, however long you look and whatever the distribution of the rows.
 
     Parameters
     ----------
     estimator : fitted detector
-        Of any kind that `ConformalDetector` takes, a `ConformalDetector`, an `OpenSetClassifier`, or a pipeline. It
-        is not fitted anew, and must not be while it serves here: its scores would be a change. Of a classifier the mix
-        of the classes that it names is tested too.
+        A detector of any kind that `ConformalDetector` takes, a `ConformalDetector`, an `OpenSetClassifier`, or a
+        pipeline. The monitor does not fit it. Do not refit it while it is monitored: its new scores would be a change.
+        For an `OpenSetClassifier` the shares of the predicted classes are tested too.
     alpha : float in (0, 1), default=0.01
-        The probability of ever raising a false alarm; each of two tests has half of it.
+        The probability of ever raising a false alarm. If there are two tests, each has half of it.
     run_length : int, default=None
-        In place of alpha: the least mean number of rows up to a false alarm. Alarms come sooner, and again and again;
-        sooner or later there is a false one.
+        The least mean number of rows until a false alarm. It replaces alpha. Alarms come sooner, and may come
+        repeatedly; sooner or later one is false.
     window : int, default=1000
-        The rolling rates are those of the last `window` to 2 `window` rows.
+        Rolling rates cover the last `window` to 2 `window` rows.
     confidence : float in (0, 1), default=0.95
         The probability with which all bounds of a rolling rate hold, at all rows at once.
     max_scores : int or None, default=100000
-        Scores that are kept to rank new ones among, 8 bytes each. Of more, random ones are forgotten, and with them the
-        reference. None keeps all.
+        The number of scores that are kept to rank new ones among, 8 bytes each. Beyond it random scores are forgotten,
+        reference scores included. None keeps all.
     random_state : int, RandomState or None, default=0
         The seed of the random numbers that break ties.
 
     Attributes
     ----------
     n_rows_ : int
-        The rows that were read.
+        The number of rows read.
     alarm_ : bool
         Whether an alarm was raised.
     n_alarms_, alarm_row_ : int
-        How many alarms were raised, and the row, from 1, of the first (with run_length, of the last); 0 for none.
+        The number of alarms, and the row of the first alarm, counted from 1 (with run_length, of the last). 0 if there
+        is none.
     log_evidence_, log_level_ : float
-        The logarithm of the evidence, of two tests the larger, and that at which an alarm is raised.
+        The logarithm of the evidence (the larger of two tests), and the logarithm at which an alarm is raised.
     reference_ : {"held-out", "leave-one-out"}
-        What the reference scores are. The promise is exact for "held-out", and nearly kept for "leave-one-out".
+        The kind of the reference scores. The promise holds exactly for "held-out", and nearly for "leave-one-out".
     n_reference_ : int
 
     Notes
     -----
-    The promise needs reference rows that the estimator has not learned, and is about exchangeability: rows that come in
-    an order, such as a season's, are a change, as they should be. Detectors of this package know the rows that they
-    have learned, but from files saved with training=False, and `fit` refuses such rows.
+    The promise needs reference rows that the estimator has not learned. It assumes exchangeable rows: rows that come in
+    an order, such as a season's, are a change. Detectors of this package know the rows that they have learned (except
+    from files saved with training=False), and `fit` refuses such rows.
 
-    What was raised stays raised: call `fit` for a new beginning, with recent rows as the reference where these are the
-    new normal.
+    An alarm stays raised. Call `fit` to start again. Give recent rows as the reference if these are the new normal.
 
-    Bounds of rates hold whatever happens, for the mean over the window of the probability of each row, given those
+    Bounds of rates hold whatever happens. They bound the mean over the window of each row's probability, given the rows
     before it.
 
     References
@@ -165,21 +154,21 @@ class DriftMonitor(BaseEstimator):
     @atomic
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any = None, y: Any = None) -> Self:
-        """Take reference rows, and begin a stream.
+        """Take reference rows, and start a stream.
 
         Parameters
         ----------
         X : rows as the estimator takes them, default=None
-            Good rows that it has not learned. None takes what the estimator itself has held out: the calibration scores
-            of a `ConformalDetector`; or else the leave-one-out scores of its training rows. These must not repeat each
-            other, but for a few: new rows that repeat learned ones score higher than rows that were held out.
+            Good rows that the estimator has not learned. None takes scores from the estimator: the calibration scores
+            of a `ConformalDetector`, or else the leave-one-out scores of its training rows. Then only a few training
+            rows may repeat others, because new rows that repeat training rows score higher than held-out rows.
         y : ignored
 
         Raises
         ------
         ValueError
-            For parameters or rows that make no sense; where many rows of X are rows that the estimator has learned; and
-            where X is None and the estimator has no such scores, or its training rows repeat each other.
+            For parameters or rows that make no sense; if the estimator has learned many rows of X; or if X is None and
+            the estimator has no such scores, or many of its training rows repeat others.
         sklearn.exceptions.NotFittedError
             For an estimator that is not fitted.
         """
@@ -190,67 +179,68 @@ class DriftMonitor(BaseEstimator):
             scores, self.reference_ = own_scores(self.estimator)
             numbers = [scores]
         else:
-            numbers, self.reference_ = _numbers(answered(self.estimator, X)), HELD_OUT
+            numbers, _ = answered(self.estimator, X)
+            self.reference_ = HELD_OUT
             refuse_learned(self.estimator, X)
         self.n_reference_ = len(numbers[0])
         self.unit_ = unit_of_ties(numbers[0])
         numbers[0] = rounded(numbers[0], self.unit_)
         edges = [np.array(EDGES)]
         if len(numbers) > 1:
-            placing, numbers[1] = _parted(numbers[1], seed)
+            # Ranks are uniform for whoever knows nothing of the rows ranked among: others place the bins.
+            classes = numbers[1][np.random.default_rng(seed).permutation(len(numbers[1]))]
+            placing, numbers[1] = np.split(classes, [len(classes) // PLACING])
             edges.append(edges_of(placing, 1 + len(final_detector(self.estimator).classes_)))
         proper = self.run_length is None
         tests = []
         for place, (reference, own) in enumerate(zip(numbers, edges, strict=True)):
             betting = Betting(own, proper)
             tests.append(Test(Bag.of(reference, self.max_scores, seed + place), betting, betting.begun()))
-        self.course_ = Course.begun(tests, self._log_level(len(tests)), self.window)
+        level = len(tests) / self.alpha
+        if self.run_length is not None:
+            level = self.run_length * (1 if len(tests) == 1 else RUNS_OF_TWO)
+        self.course_ = Course.begun(tests, float(np.log(level)), self.window)
         return self
 
     @atomic
     def update(self, X: Any, y: Any = None) -> Readings:
-        """Read rows of the stream in their order, in batches of any sizes, and return what is read of each.
+        """Read rows of the stream in their order, in batches of any size, and return a reading for each.
 
-        What is found does not depend on how the stream is cut. (An estimator's scores of a row may differ by rounding
-        from one batch to another. Those that differ by less than 2^-30 of their usual size count as equal.)
+        Results do not depend on how the stream is divided into batches. (An estimator's score of a row may differ by
+        rounding between batches. Scores that differ by less than 2^-30 of their usual size count as equal.)
 
         Parameters
         ----------
         X : rows as the estimator takes them
         y : array-like of shape (n_rows,), default=None
-            What is known of the rows: 1 for a good one, -1 for a stranger, 0 for neither. It serves `rate` alone. Which
-            rows become known must not depend on the answers: were the rejected ones alone looked at, recall would be 0.
+            What is known about the rows: 1 for good, -1 for an outlier, 0 for not known. Only `rate` uses it. Which
+            rows become known must not depend on the answers: if you check rejected rows alone, the recall is 0.
 
         Returns
         -------
         readings : Readings
-            Arrays of an entry for each row: `row`, its number from 1; `p_value`, the rank of its score; `log_evidence`
-            and `class_log_evidence` (None without a classifier), natural logarithms; `accepted`; `alarms`, how many so
-            far; `rejection`, the rolling `Rate` of rejected rows, with this one.
+            Arrays with an entry for each row: `row`, its number from 1; `p_value`, the rank of its score;
+            `log_evidence` and `class_log_evidence` (None without a classifier), natural logarithms; `accepted`;
+            `alarms`, the number so far; `rejection`, the rolling `Rate` of rejected rows, this one included.
 
         Raises
         ------
         ValueError
-            For rows that the estimator refuses or cannot score, and a y of other values. The monitor stays as it was.
+            For rows that the estimator refuses or cannot score, and for other values in y. The monitor stays as it was.
         sklearn.exceptions.NotFittedError
             Before `fit`.
         """
         check_is_fitted(self)
-        found = answered(self.estimator, X)
-        known = _known(y, len(found.scores))
-        numbers = _numbers(found)
+        numbers, accepted = answered(self.estimator, X)
+        known = np.zeros(len(accepted), dtype=np.int64) if y is None else np.asarray(y)
+        if known.shape != accepted.shape or not np.isin(known, (GOOD, 0, STRANGER)).all():
+            raise ValueError(
+                f"y must hold 1 (good), -1 (an outlier) or 0 (not known) for each of {counted(len(accepted), 'row')}; "
+                f"it has the shape {known.shape}."
+            )
         numbers[0] = rounded(numbers[0], self.unit_)
-        first = self.n_rows_ + 1
-        seen, self.course_ = read(self.course_, numbers, found.accepted.tolist(), known)
-        return Readings(
-            row=np.arange(first, first + len(found.scores)),
-            p_value=seen.p_values[:, 0],
-            log_evidence=seen.log_values[:, 0],
-            class_log_evidence=seen.log_values[:, 1] if len(numbers) > 1 else None,
-            accepted=found.accepted,
-            alarms=seen.n_alarms,
-            rejection=rates(seen.counts, self.confidence),
-        )
+        readings, self.course_ = read(self.course_, numbers, accepted, known.astype(np.int64), self.confidence)
+        return readings
 
     def rate(self, name: str = "rejection") -> Rate:
         """Return a rolling rate, with bounds.
@@ -258,13 +248,13 @@ class DriftMonitor(BaseEstimator):
         Parameters
         ----------
         name : {"rejection", "recall", "detection"}, default="rejection"
-            The share of rows that are rejected; of rows known to be good, the share that is accepted; of rows known to
-            be strangers, the share that is rejected.
+            "rejection" is the share of rejected rows, "recall" the accepted share of rows known to be good, and
+            "detection" the rejected share of known outliers.
 
         Returns
         -------
         rate : Rate
-            With `share`, `low` and `high`, the bounds, and `n_rows`, of how many rows.
+            It has `share`, the bounds `low` and `high`, and `n_rows`, the number of rows.
 
         Raises
         ------
@@ -279,9 +269,16 @@ class DriftMonitor(BaseEstimator):
     def summary(self) -> str:
         """Return what was found so far, in a few lines."""
         check_is_fitted(self)
+        # Of the stream as it was begun: parameters that were set since count from the next fit on.
+        n_tests, level = len(self.course_.tests), np.exp(self.log_level_)
+        promise = f"a false alarm, ever, with probability {n_tests / level:g} at most"
+        if not self.course_.once:
+            run_length = round(level / (1 if n_tests == 1 else RUNS_OF_TWO))
+            promise = f"{counted(run_length, 'row')} or more up to a false alarm, on average"
+        kept = "" if self.reference_ == HELD_OUT else ", nearly: training rows stand in for rows held out"
         lines = [
             f"DriftMonitor: {counted(self.n_rows_, 'row')} read, after {self.n_reference_:,} {self.reference_} ones",
-            f"  promise    {self._promise()}",
+            f"  promise    {promise}{kept}",
         ]
         for name, value in zip(("scores", "classes"), self.course_.log_values, strict=False):
             lines.append(f"  {name:<10} evidence {_power(value)}, where an alarm needs {_power(self.log_level_)}")
@@ -301,7 +298,7 @@ class DriftMonitor(BaseEstimator):
 
     @property
     def n_rows_(self) -> int:
-        """The rows that were read."""
+        """The number of rows read."""
         return self.course_.n_rows
 
     @property
@@ -311,50 +308,23 @@ class DriftMonitor(BaseEstimator):
 
     @property
     def n_alarms_(self) -> int:
-        """How many alarms were raised: at most one without run_length."""
+        """The number of alarms: at most one without run_length."""
         return self.course_.n_alarms
 
     @property
     def alarm_row_(self) -> int:
-        """The row, from 1, of the first alarm, or with run_length of the last; 0 for none."""
+        """The row of the first alarm, counted from 1 (with run_length, of the last). 0 if there is none."""
         return self.course_.alarm_row
 
     @property
     def log_evidence_(self) -> float:
-        """The logarithm of the evidence, of two tests the larger."""
+        """The logarithm of the evidence (the larger of two tests)."""
         return max(self.course_.log_values)
 
     @property
     def log_level_(self) -> float:
         """The logarithm of the evidence at which an alarm is raised."""
         return self.course_.log_level
-
-    def _log_level(self, n_tests: int) -> float:
-        if self.run_length is None:
-            return float(np.log(n_tests / self.alpha))
-        return float(np.log(self.run_length * (1 if n_tests == 1 else RUNS_OF_TWO)))
-
-    def _promise(self) -> str:
-        kept = "" if self.reference_ == HELD_OUT else ", nearly: training rows stand in for rows held out"
-        # Of the stream as it was begun: parameters that were set since count from the next fit on.
-        n_tests, level = len(self.course_.tests), np.exp(self.log_level_)
-        if self.course_.once:
-            return f"a false alarm, ever, with probability {n_tests / level:g} at most{kept}"
-        run_length = round(level / (1 if n_tests == 1 else RUNS_OF_TWO))
-        return f"{counted(run_length, 'row')} or more up to a false alarm, on average{kept}"
-
-
-def _numbers(found: Answered) -> list[FloatArray]:
-    return [found.scores] if found.classes is None else [found.scores, found.classes]
-
-
-def _parted(classes: FloatArray, seed: int) -> tuple[FloatArray, FloatArray]:
-    """Return some reference rows, drawn at random, that say where bets have their bins, and the others, to rank among.
-
-    Ranks are uniform for whoever knows nothing of the rows ranked among, and so must be where bets are placed.
-    """
-    order, n_placing = np.random.default_rng(seed).permutation(len(classes)), len(classes) // PLACING
-    return classes[order[:n_placing]], classes[order[n_placing:]]
 
 
 def edges_of(answers: FloatArray | IntArray, n_answers: int) -> FloatArray:
@@ -364,16 +334,141 @@ def edges_of(answers: FloatArray | IntArray, n_answers: int) -> FloatArray:
     return np.asarray(edges / edges[-1])
 
 
-def _known(y: Any, n_rows: int) -> IntArray:
-    if y is None:
-        return np.zeros(n_rows, dtype=np.int64)
-    known = np.asarray(y)
-    if known.shape != (n_rows,) or not np.isin(known, (GOOD, 0, STRANGER)).all():
+def answered(estimator: Any, X: Any) -> tuple[list[FloatArray], BoolArray]:
+    """Return the numbers of rows that are tested, (n,) each, by a fitted estimator, and whether it accepts them, (n,).
+
+    The first is a score, the larger the more normal. It is a function of the row alone, so that rows which are
+    exchangeable have scores which are: of a calibrated detector the graded p-value from below, also with
+    two_sided=True, of a classifier the largest of `decisions`, and of any other what it decides by. Of a classifier the
+    second is 0 for unknown, and the place of the class that is named, from 1.
+    """
+    model, rows = innermost(estimator, X)
+    if isinstance(model, OpenSetClassifier):
+        table = model.decisions(rows)
+        named = names(table)
+        numbers, accepted = [table.max(axis=1), (named + 1).astype(np.float64)], named >= 0
+    elif isinstance(model, ConformalDetector):
+        tails = model.tails(rows)
+        numbers = [combined_graded(*tails, model.n_calibration_, False)]
+        accepted = combined_graded(*tails, model.n_calibration_, model.two_sided) >= model.offset_
+    else:
+        found = answer(model, rows)
+        numbers, accepted = [found.values], found.accepted
+    if np.isnan(numbers[0]).any():
+        row = int(np.flatnonzero(np.isnan(numbers[0]))[0])
         raise ValueError(
-            f"y must hold 1 (good), -1 (a stranger) or 0 (not known) for each of {counted(n_rows, 'row')}; it has the "
-            f"shape {known.shape}."
+            f"The score of row {row} of these, from 0, is NaN: the estimator cannot score it. Correct the row."
         )
-    return known.astype(np.int64)
+    return numbers, accepted
+
+
+def own_scores(estimator: Any) -> tuple[FloatArray, str]:
+    """Return the scores that a fitted estimator has of its own training rows, and how it has come by them.
+
+    Raises ValueError: it has none that compare with new rows' scores.
+    """
+    model, _ = innermost(estimator)
+    if isinstance(model, OpenSetClassifier):
+        raise ValueError(f"An OpenSetClassifier keeps no rows to compare the mix of its answers with. {REMEDY}")
+    if not isinstance(model, ConformalDetector):
+        needed_by = "A monitor without rows to compare with"
+        scores = left_out_decisions(estimator, needed_by=needed_by, remedy=REMEDY)
+        scores = scores[np.isfinite(scores)]
+        learned = getattr(model, "learned_", None)
+        n_repeats = 0 if learned is None else len(learned) - int((np.unique(learned, return_counts=True)[1] == 1).sum())
+        _refuse_repeats(n_repeats / len(scores), len(scores))
+        return scores, LEFT_OUT
+    if model.method == "cross":
+        raise ValueError(f"With method='cross' each training row is scored by another model. {REMEDY}")
+    # What an earlier version has saved does not know.
+    _refuse_repeats(getattr(model, "repeats_", None) or 0.0, model.n_calibration_)
+    far, near = model.rankings_[0].far, model.rankings_[0].near
+    weights = np.concatenate([far.weights, near.weights])
+    if (weights != np.floor(weights)).any():
+        raise ValueError(f"The weights of the calibration rows are not counts. {REMEDY}")
+    reach = np.concatenate([far.values, np.full(len(near.values), np.inf)])
+    scores = np.concatenate([np.zeros(len(far.values)), near.values])
+    lower, upper = model.rankings_[0].tails(scores, reach)
+    grades = combined_graded([lower], [upper], model.n_calibration_, False)
+    how = LEFT_OUT if model.method == "leave-one-out" else HELD_OUT
+    return np.repeat(grades, weights.astype(np.intp)), how
+
+
+def refuse_learned(estimator: Any, X: Any) -> None:
+    """Raise ValueError for reference rows among which are many that a fitted estimator has learned.
+
+    Detectors of this package know the rows that they have learned. `LinearOneClassSlabSVM` knows its landmarks: without
+    a feature map learned rows score as new ones do.
+    """
+    for learned, rows in _learned(estimator, X):
+        if _chance_of_repeats(learned, rows) < BY_CHANCE:
+            count = int(np.isin(rows, learned).sum())
+            raise ValueError(
+                f"{count:,} of the {len(rows):,} reference rows were learned by the estimator. It scores these higher "
+                "than new rows, so an unchanged stream would raise alarms. Give rows that it has not learned: "
+                "fit(X); or none: fit() takes leave-one-out scores, if the estimator has any."
+            )
+
+
+def _learned(estimator: Any, X: Any) -> Iterator[tuple[Fingerprints, Fingerprints]]:
+    """Give for each detector inside of an estimator the rows that it has learned, and those that it makes of X."""
+    model, rows = innermost(estimator, X)
+    if isinstance(model, ConformalDetector):
+        for detector, columns in zip(model.estimators_, model.columns_, strict=True):
+            yield from _learned(detector, rows if columns is None else np.asarray(rows)[:, columns])
+    elif isinstance(model, OpenSetClassifier):
+        for one in model.models_:
+            yield from _learned(one, rows)
+    elif hasattr(model, "estimator_"):
+        yield from _learned(model.estimator_, rows)
+    elif isinstance(model, LinearOneClassSlabSVM):
+        if model.map_ is not None:
+            # Its landmarks are learned rows.
+            yield fingerprints(model.map_.rows), fingerprints(checked_rows(model, rows, reset=False, least=1))
+    elif getattr(model, "learned_", None) is not None:
+        yield model.learned_, fingerprints(rows_of(model, rows))
+
+
+def _chance_of_repeats(learned: Fingerprints, rows: Fingerprints) -> float:
+    """Return a bound of the probability that so many rows equal learned ones, if both are exchangeable.
+
+    Then each way of parting all n + r rows into n learned and r others is as likely. The pairs of equal rows, each of
+    weight 1 / (s - 1) among s equal ones, that are parted have a mean and a variance over these ways; Bennett's bound
+    says how far above the mean they come. Rows that are equal by their nature (counts, categories) are equal among the
+    learned ones and among the others as well; rows that were learned themselves have all their copies on both sides.
+    """
+    n, r = len(learned), len(rows)
+    _, place, sizes = np.unique(np.concatenate([learned, rows]), return_inverse=True, return_counts=True)
+    among_rows = np.bincount(place[n:], minlength=len(sizes))[sizes > 1].astype(np.float64)
+    s, total = sizes[sizes > 1].astype(np.float64), float(n + r)
+    if not len(s) or total < 4:  # of two pairs without a common row
+        return 1.0
+    parted = float((among_rows * (s - among_rows) / (s - 1)).sum())
+    one = 2.0 * n * r / (total * (total - 1))
+    two = one * 2.0 * (n - 1) * (r - 1) / ((total - 2) * (total - 3))
+    # The sums of the weights of pairs, of their squares, and of the products of two with one common row.
+    pairs, squares, sharing = s.sum() / 2, (s / (2 * (s - 1))).sum(), (s * (s - 2) / (s - 1)).sum()
+    mean = pairs * one
+    variance = squares * one + sharing * one / 2 + (pairs**2 - squares - sharing) * two - mean**2
+    excess = parted - mean
+    if excess <= 0:
+        return 1.0
+    variance = max(float(variance), np.finfo(np.float64).tiny)
+    return float(np.exp(excess - (variance + excess) * np.log1p(excess / variance)))
+
+
+def _refuse_repeats(share: float, n_reference: int) -> None:
+    """Refuse scores of a detector's own rows where this share of them repeats others.
+
+    Those scores are of rows that were never seen, and new rows that repeat learned ones score higher. Where few rows
+    do, the chance of the reference rows hides it.
+    """
+    if share * n_reference**0.5 > HIDDEN_REPEATS:
+        raise ValueError(
+            f"{share:.0%} of the rows that the estimator has learned repeat others. Its leave-one-out scores are "
+            "those of unseen rows, and new rows that repeat learned ones score higher, so an unchanged stream would "
+            f"raise alarms. {REMEDY}"
+        )
 
 
 def _power(log: float) -> str:

@@ -6,7 +6,7 @@ the others. Scores of different models have different units. They are compared a
 sample with probability at most alpha. The answer is "unknown" only where every model rejects the sample.
 
 A classifier beside the detectors learns what tells the classes from each other. Both name, and decide together whether
-the name stands (`slabsvm.openset.joint`).
+the name stands (`slabsvm.openset.naming`).
 """
 
 from __future__ import annotations
@@ -18,35 +18,31 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import ClassifierMixin
-from sklearn.utils import check_random_state, gen_batches
+from sklearn.base import ClassifierMixin, clone
+from sklearn.utils import check_random_state, gen_batches, get_tags
 from sklearn.utils.parallel import delayed
 from sklearn.utils.validation import check_is_fitted
 
-from slabsvm.conformal.detector import ConformalDetector
-from slabsvm.conformal.wrapping import CalibrationWarning, Wrapping
+from slabsvm.conformal.detector import CalibrationWarning, ConformalDetector, Wrapping
 from slabsvm.detectors.answers import refuse_classifier
 from slabsvm.detectors.base import parameters
+from slabsvm.fitted.weighting import checked_weights
 from slabsvm.openset.classwise import (
     ClassRows,
     NormalisedMargin,
     checked_labels,
     fitted_to_class,
     joined,
-    kept_of,
     listed,
     new_class,
-    own_detector,
-    refuse_other_estimators,
     unknown_label_for,
     without_weightless,
 )
-from slabsvm.openset.joint import ByClassifier, refuse_other_than_held_out
-from slabsvm.openset.naming import ByMargins, ByPValues, Naming, names, of_fits
+from slabsvm.openset.naming import ByClassifier, ByMargins, Naming, names, of_fits
 from slabsvm.runtime.arrays import FloatArray
+from slabsvm.runtime.blas import parallel
 from slabsvm.runtime.caller import Warned, warn
 from slabsvm.runtime.objects import atomic
-from slabsvm.runtime.parallel import parallel
 from slabsvm.runtime.sklearn_private import (
     HasMethods,
     Interval,
@@ -63,45 +59,46 @@ DECISIONS_AT_ONCE = 2**23
 
 @parameters
 class OpenSetClassifier(ClassifierMixin, Wrapping):
-    """A classifier that names one of the learned classes, or says that a sample is of none of them.
+    """A classifier that predicts one of the learned classes, or says that a sample belongs to none of them.
 
     One clone of the estimator learns each class from that class's samples alone. A sample gets the class whose model
-    finds it most normal, or is unknown where all models reject it. With `classifier`, it gets the class of which this
-    and the class's model together are surest, or is unknown where they are less sure than of known samples.
+    finds it most normal. It is unknown if all models reject it. With `classifier`, a sample gets the class of which the
+    classifier and the class's model together are surest. It is unknown if they are less sure than of known samples.
 
     Parameters
     ----------
     estimator : detector, default=None
-        It learns from positives alone. It may be a pipeline, and must not have a precomputed kernel. None is
-        `OneClassSlabSVM()`.
+        A detector that learns from positives alone. It may be a pipeline. It must not have a precomputed kernel. None
+        is `OneClassSlabSVM()`.
     classifier : classifier, default=None
-        It tells classes apart, such as `SVC()`: any of scikit-learn's kind, or a pipeline, with decision_function or
-        predict_proba. It learns the samples that the models learn, of all classes at once. None: the models do alone.
+        It chooses between classes, for example `SVC()`. Any classifier of scikit-learn's kind, or a pipeline, with
+        decision_function or predict_proba. It learns the same samples as the models, all classes at once. None leaves
+        the choice to the models.
     unknown_label : str, int or "auto", default="auto"
-        The answer of `predict` for a sample of no known class; it must not be a class. "auto" is "unknown" where
-        classes are words. Where they are numbers, it is -1, or one less than the least class if that is negative. True
-        and False are answered as 1 and 0, beside which -1 can stand.
+        The answer of `predict` for a sample of no known class. It must not be a class. If classes are words, "auto" is
+        "unknown". If they are numbers, it is -1, or one less than the least class if that is negative. Classes True and
+        False are answered as 1 and 0, so that -1 is possible.
     calibration : {"conformal", "margin"}, default="conformal"
-        How models are compared. "conformal": by p-values, with an error rate (`ConformalDetector`). "margin": by
-        decision_function over its largest value in training; each model keeps its own threshold, whatever alpha is.
-        A classifier needs "conformal".
+        How models are compared. "conformal" uses p-values, with an error rate (`ConformalDetector`). "margin" uses
+        decision_function divided by its largest value in training; each model keeps its own threshold, whatever alpha
+        is. With a classifier only "conformal" is possible.
     alpha : float in (0, 1), default=0.05
         The share of new samples of a known class that its model may reject. Each class needs 1/alpha - 1 calibration
-        samples. The model of a class that has only n rejects samples below all of them, a share of up to 1/(n + 1).
-        Where no class has enough, nothing is rejected. With a classifier it is the share of all new samples of known
-        classes that may be unknown, and somewhat more than 1/alpha calibration samples are needed in all.
+        samples. If a class has only n, its model rejects samples below all of these, a share of up to 1/(n + 1). If no
+        class has enough, nothing is rejected. With a classifier, alpha is the share of all new samples of known classes
+        that may be unknown. It then needs somewhat more than 1/alpha calibration samples in all.
     method : {"split", "cross", "leave-one-out"}, default="split"
-        Where calibration scores come from; see `ConformalDetector`. "split" keeps the guarantee for any data, and
-        learns from half of them. A classifier has no leave-one-out scores: it takes "split" or "cross".
+        Where calibration scores come from; see `ConformalDetector`. With "split" the guarantee holds for any data, and
+        half of the data are learned. A classifier has no leave-one-out scores: use "split" or "cross" with it.
     two_sided : bool, default=False
-        Whether a score that is too high is rejected too; see `ConformalDetector`.
+        Whether to reject scores that are too high, too; see `ConformalDetector`.
     class_estimators : mapping, default=None
-        From a class to its own estimator, or to parameters that its clone of `estimator` gets.
+        It maps a class to its own estimator, or to parameters for its clone of `estimator`.
     n_jobs : int or None, default=None
-        The number of models fitted, or evaluated, at once; None is 1 unless in a `joblib.parallel_config` context,
-        which also chooses the backend; -1 is all.
+        The number of models fitted or evaluated at once. None is 1 unless in a `joblib.parallel_config` context, which
+        also chooses the backend; -1 is all.
     random_state : int, RandomState or None, default=0
-        The seed with which held-out rows are drawn, the same in each class, so that a model depends on its class alone.
+        The seed that draws held-out rows. It is the same in each class, so a model depends on its class alone.
 
     Attributes
     ----------
@@ -118,18 +115,18 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
 
     Notes
     -----
-    The guarantee is about rejection: P(no model accepts x) <= P(its own model rejects x) <= alpha. No alpha bounds how
-    often a sample is misclassified, because another class's model finds it more normal. No alpha bounds how often an
-    unknown sample is accepted, since nothing is known of it.
+    The guarantee is about rejection: P(no model accepts x) <= P(its own model rejects x) <= alpha. alpha does not bound
+    how often a sample is misclassified because another class's model finds it more normal. Nor does it bound how often
+    an unknown sample is accepted, because nothing is known about such samples.
 
-    With a classifier, P(x is unknown) <= alpha for a new sample of the known classes in the shares that they have in
-    training: on average over classes, and not for each.
+    With a classifier, P(x is unknown) <= alpha for a new sample of the known classes, if these have the same shares as
+    in training. The bound holds on average over classes, not for each class.
 
-    scikit-learn expects predict = argmax of decision_function, which holds wherever the answer is a class. With two
-    classes decision_function is the difference of the two models' decisions; `decisions` always has a column for each
+    scikit-learn expects predict = argmax of decision_function. This holds wherever the answer is a class. With two
+    classes decision_function is the difference of the two models' decisions. `decisions` always has a column for each
     class.
 
-    A classifier is learned anew when a class comes or goes, so that the training rows are kept, and are in a pickle.
+    A classifier is fitted again when a class comes or goes. So the training rows are kept, and are part of a pickle.
 
     References
     ----------
@@ -177,7 +174,7 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
     @atomic
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any = None, **fit_params: Any) -> Self:
-        """Learn each class from its own samples, and what tells them apart by the classifier, if there is one.
+        """Learn each class from its own samples, and all classes together with the classifier, if there is one.
 
         Parameters
         ----------
@@ -193,14 +190,14 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
         Raises
         ------
         ValueError
-            For parameters, labels, shapes or values that make no sense; the text names the class, and says what to do.
-            With a classifier, for a single class, and for classes of which none has 3 samples.
+            For parameters, labels, shapes or values that make no sense. The text names the class and says what to do.
+            With a classifier, also for a single class, and if no class has 3 samples.
 
         Warns
         -----
         slabsvm.CalibrationWarning
-            Where classes have too few samples for alpha, where their models accept rows infinitely far away, and where
-            they cannot tell more than alpha of their own samples from such rows.
+            If classes have too few samples for alpha, if their models accept rows infinitely far away, or if they
+            cannot separate more than alpha of their own samples from such rows.
         """
         refuse_classifier(self._detector, self, "Give it as OpenSetClassifier(classifier=...).")
         if y is None:
@@ -209,13 +206,26 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
                 "class of each row: fit(X, y). For a single class use ConformalDetector."
             )
         if self.classifier is not None:
-            refuse_other_than_held_out(self.calibration, self.method)
+            # It learns held-out rows no more than the detectors do.
+            if self.calibration == "margin":
+                raise ValueError(
+                    "With calibration='margin' a margin and a classifier's confidence have no common unit. Use "
+                    "calibration='conformal', or leave classifier out."
+                )
+            if self.method == "leave-one-out":
+                raise ValueError(
+                    f"method={self.method!r} needs leave-one-out answers, and classifiers have no closed form for "
+                    "these. Use method='cross', which calibrates on every row too, or 'split'."
+                )
         X = self._table(X, reset=True)
         y = checked_labels(y, X)
         X, y, fit_params = without_weightless(X, y, fit_params)
         classes, group = np.unique(y, return_inverse=True)
         self.unknown_label_ = unknown_label_for(classes, self.unknown_label)
-        refuse_other_estimators(self.class_estimators, classes)
+        if others := [label for label in (self.class_estimators or {}) if label not in classes]:
+            raise ValueError(
+                f"class_estimators names {others}, but y holds no sample of them; the classes are {listed(classes)}."
+            )
         self.seed_ = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         rows = np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group))[:-1])
         given = [(_safe_indexing(X, own), _check_method_params(X, fit_params, indices=own)) for own in rows]
@@ -233,7 +243,7 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
     def partial_add(self, X: Any, label: Any, **fit_params: Any) -> Self:
         """Learn one more class from its samples, and leave the other models as they are.
 
-        A classifier is learned anew with all classes, from the rows that it has kept of the others, and so calibrated.
+        A classifier is fitted and calibrated again with all classes, from the kept rows of the others.
 
         Parameters
         ----------
@@ -267,7 +277,7 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
 
     @atomic
     def remove(self, label: Any) -> Self:
-        """Forget a class, and leave the other models as they are; a classifier is learned anew without it.
+        """Forget a class, and leave the other models as they are. A classifier is fitted again without it.
 
         Raises
         ------
@@ -280,17 +290,18 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
         if np.all(kept):
             raise ValueError(f"The class {label!r} is not known; the known ones are {listed(self.classes_)}.")
         if not np.any(kept):
-            raise ValueError(f"{label!r} is the only known class; nothing would be left. Fit anew instead.")
+            raise ValueError(f"{label!r} is the only known class; nothing would be left. Fit again instead.")
         models = [model for model, stays in zip(self.models_, kept, strict=True) if stays]
         rows = [rows for rows, stays in zip(self.rows_, kept, strict=False) if stays]
         self._name_by(models, self.classes_[kept], rows)
         return self
 
     def decisions(self, X: Any, alpha: float | None = None) -> FloatArray:
-        """Return how far each class's model accepts each row, shape (n_samples, n_classes): >= 0 where it does.
+        """Return each class's decision for each row, shape (n_samples, n_classes): >= 0 if its model accepts the row.
 
-        With calibration="conformal" this is the graded p-value less the largest that is rejected, with "margin" the
-        normalised margin. Both are comparable between classes. With a classifier the p-values are those of `p_values`.
+        With calibration="conformal" this is the graded p-value less the largest rejected p-value. With "margin" it is
+        the normalised margin. Both are comparable between classes. With a classifier the p-values are those of
+        `p_values`.
 
         Parameters
         ----------
@@ -302,21 +313,21 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
         return self.naming_.scores(X, self.n_jobs) - self._levels(alpha)
 
     def decision_function(self, X: Any) -> FloatArray:
-        """Return `decisions`, or with two classes the second's less the first's, of shape (n_samples,)."""
+        """Return `decisions`, or with two classes the second column less the first, shape (n_samples,)."""
         table = self.decisions(X)
         return table[:, 1] - table[:, 0] if table.shape[1] == 2 else table
 
     def p_values(self, X: Any) -> FloatArray:
         """Return each class's conformal p-value of each row, shape (n_samples, n_classes).
 
-        Rows do not sum to 1: these are no probabilities of classes. A sample may be novel to all, or normal to two.
-        With a classifier, the p-value is that of the class as a name, by both: the share of held-out samples, of all
-        classes, that are no more sure to be of the class that they are surest of.
+        p-values are not probabilities of classes: rows do not sum to 1. A sample may be an outlier to all classes, or
+        normal for two. With a classifier, the p-value compares confidences: it is the share of held-out samples, of all
+        classes, whose confidence in their best class is no larger than this row's confidence in the class.
 
         Raises
         ------
         ValueError
-            With calibration="margin", which has none.
+            With calibration="margin", which has no p-values.
         """
         X = self._checked_rows(X)
         return self.naming_.p_values(X, self.n_jobs)
@@ -328,17 +339,17 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
         ----------
         X : array-like, frame or sparse matrix of shape (n_samples, n_features)
         alpha : float in (0, 1), default=None
-            The share of a known class that may be rejected, in place of the classifier's own; it needs no refit.
+            The share of a known class that may be rejected, to use instead of this classifier's own. It needs no refit.
 
         Raises
         ------
         ValueError
-            For an alpha with calibration="margin", where thresholds are the models' own.
+            For an alpha with calibration="margin", where each model has its own threshold.
 
         Warns
         -----
         slabsvm.CalibrationWarning
-            Where classes have too few samples for the given alpha.
+            If classes have too few samples for the given alpha.
         """
         return self._names(self._checked_rows(X), self._levels(alpha))
 
@@ -366,10 +377,10 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
 
     @property
     def naming_type(self) -> type[Naming]:
-        """What names samples, by the parameters."""
+        """The rule that chooses classes, by the parameters."""
         if self.classifier is not None:
             return ByClassifier
-        return ByMargins if self.calibration == "margin" else ByPValues
+        return ByMargins if self.calibration == "margin" else Naming
 
     def _name_by(self, models: list[Any], classes: npt.NDArray[Any], rows: list[ClassRows]) -> None:
         """Set the classes and what names them: their models, or a classifier that learns these rows."""
@@ -383,11 +394,26 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
 
     def _kept(self, models: list[Any], given: list[tuple[Any, Mapping[str, Any]]]) -> list[ClassRows]:
         """Return the rows, which models were given, that a classifier learns anew when classes come or go; or none."""
-        return [] if self.classifier is None else kept_of(models, given)
+        if self.classifier is None:
+            return []
+        return [
+            ClassRows(
+                X,
+                checked_weights(parameters.get("sample_weight"), X),
+                # A class too small to hold rows out has learned those that calibrate its model.
+                [] if model.method == "prefit" else model.held_out_,
+            )
+            for model, (X, parameters) in zip(models, given, strict=True)
+        ]
 
     def _model_of(self, label: Any) -> Any:
         """Return the unfitted model of a class."""
-        detector = own_detector(self._detector, self.class_estimators, label)
+        own = (self.class_estimators or {}).get(label, {})
+        detector = clone(self._detector).set_params(**own) if isinstance(own, Mapping) else clone(own)
+        if get_tags(detector).input_tags.pairwise:
+            raise ValueError(
+                "A precomputed kernel matrix cannot be divided among classes here; pass the kernel as a function."
+            )
         if self.calibration == "margin":
             return NormalisedMargin(detector)
         return ConformalDetector(
@@ -395,8 +421,10 @@ class OpenSetClassifier(ClassifierMixin, Wrapping):
         )
 
     def _refuse_change_since_fit(self) -> None:
-        if not isinstance(self.naming_, self.naming_type):
-            raise ValueError("classifier or calibration was changed since fit, and scores would not compare. Fit anew.")
+        if type(self.naming_) is not self.naming_type:
+            raise ValueError(
+                "classifier or calibration was changed since fit, so scores would not be comparable. Fit again."
+            )
 
     def _warn(self, naming: Naming, warned: list[list[Warned]]) -> None:
         """Warn of what names, and give what fits of its classes' models warned."""

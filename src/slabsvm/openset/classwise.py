@@ -12,13 +12,11 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, OutlierMixin, clone
-from sklearn.utils import get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite, check_consistent_length, column_or_1d
 
-from slabsvm.conformal.detector import ConformalDetector
+from slabsvm.conformal.detector import CalibrationWarning, ConformalDetector
 from slabsvm.conformal.remoteness import far_rows, largest_answer
-from slabsvm.conformal.wrapping import CalibrationWarning
 from slabsvm.detectors.answers import answer, refuse_other_polarity
 from slabsvm.detectors.explained import explanation_of
 from slabsvm.fitted.explanation import Explanation
@@ -97,8 +95,8 @@ def joined(classes: npt.NDArray[Any], *labels: Any) -> npt.NDArray[Any]:
     together = np.array(values, dtype=dtype)
     if together.dtype != classes.dtype and (together.dtype == object or together.tolist() != values):
         raise ValueError(
-            f"No type of 64-bit numbers holds the classes {listed(classes)} together with {listed(labels)}, as answers "
-            "must. Give another unknown_label, or the classes as words."
+            f"No 64-bit number type holds the classes {listed(classes)} together with {listed(labels)}, and answers "
+            "need both. Give another unknown_label, or the classes as words."
         )
     return together
 
@@ -139,21 +137,6 @@ class ClassRows:
         return np.setdiff1d(np.arange(_num_samples(self.X)), self.of(fold))
 
 
-def kept_of(models: Sequence[Any], given: Sequence[tuple[Any, Mapping[str, Any]]]) -> list[ClassRows]:
-    """Return the rows that calibrated models were given, with parameters of fit, a class each.
-
-    A class too small to hold rows out has learned those that calibrate its model.
-    """
-    return [
-        ClassRows(
-            X,
-            checked_weights(parameters.get("sample_weight"), X),
-            [] if model.method == "prefit" else model.held_out_,
-        )
-        for model, (X, parameters) in zip(models, given, strict=True)
-    ]
-
-
 @dataclass(frozen=True, eq=False)
 class Stack:
     """Rows of several classes, one class after the other."""
@@ -172,17 +155,16 @@ def stacked(rows: Sequence[ClassRows], chosen: Sequence[IndexArray]) -> Stack:
         [np.ones(len(own)) if one.weights is None else one.weights[own] for one, own in zip(rows, chosen, strict=True)]
     )
     alike = all(one.weights is None for one in rows)
-    return Stack(_one_below_the_other(tables), place, counts, None if alike else counts)
-
-
-def _one_below_the_other(tables: Sequence[Any]) -> Any:
+    X: Any
     if any(sp.issparse(table) for table in tables):
-        return sp.csr_array(sp.vstack([sp.csr_array(table) for table in tables]))
-    if hasattr(tables[0], "columns"):
+        X = sp.csr_array(sp.vstack([sp.csr_array(table) for table in tables]))
+    elif hasattr(tables[0], "columns"):
         # A frame comes with its library: pandas or polars, whose tables are put together alike.
         frames: Any = import_module(type(tables[0]).__module__.partition(".")[0])
-        return frames.concat(tables)
-    return np.concatenate([np.asarray(table) for table in tables])
+        X = frames.concat(tables)
+    else:
+        X = np.concatenate([np.asarray(table) for table in tables])
+    return Stack(X, place, counts, None if alike else counts)
 
 
 def without_weightless(
@@ -245,26 +227,6 @@ class NormalisedMargin(OutlierMixin, BaseEstimator):
     def _explanation(self, X: Any) -> Explanation:
         found = explanation_of(self.estimator_, X)
         return found.carried_over(found.decisions / self.depth_, found.reference / self.depth_)
-
-
-def own_detector(estimator: Any, class_estimators: Mapping[Any, Any] | None, label: Any) -> Any:
-    """Return the unfitted detector of a class: its own, or a clone of the estimator with parameters of its own."""
-    own = {} if class_estimators is None else class_estimators.get(label, {})
-    detector = clone(estimator).set_params(**own) if isinstance(own, Mapping) else clone(own)
-    if get_tags(detector).input_tags.pairwise:
-        raise ValueError(
-            "A precomputed kernel matrix cannot be divided among classes here; pass the kernel as a function."
-        )
-    return detector
-
-
-def refuse_other_estimators(class_estimators: Mapping[Any, Any] | None, classes: npt.NDArray[Any]) -> None:
-    """Refuse estimators of classes that there are not."""
-    others = [label for label in (class_estimators or {}) if label not in classes]
-    if others:
-        raise ValueError(
-            f"class_estimators names {others}, of which y holds no sample; the classes are {listed(classes)}."
-        )
 
 
 def fitted_to_class(model: Any, X: Any, label: Any, parameters: Mapping[str, Any]) -> tuple[Any, list[Warned]]:

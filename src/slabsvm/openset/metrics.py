@@ -103,7 +103,10 @@ def open_set_f1(y_true: Any, y_pred: Any, unknown_label: Any, *, include_unknown
     """
     truth, answers = _labels(y_true, y_pred)
     _refuse_another_type(truth, unknown_label)
-    classes = _known_classes(truth, answers, unknown_label)
+    # Those that are met, in y_true or in y_pred.
+    classes = [label for label in np.unique(np.concatenate([truth, answers])) if label != unknown_label]
+    if not classes:
+        raise ValueError(f"Every label is the unknown label {unknown_label!r}: there is no known class to measure.")
     met = unknown_label in truth or unknown_label in answers
     labels = [*classes, unknown_label] if include_unknown and met else classes
     return float(f1_score(truth, answers, labels=labels, average="macro", zero_division=0.0))
@@ -230,22 +233,16 @@ def _refuse_other_labels(labels: Any, allowed: Any, unknown_label: Any) -> None:
         )
 
 
-def _known_classes(truth: npt.NDArray[Any], answers: npt.NDArray[Any], unknown_label: Any) -> list[Any]:
-    """Return the classes that are met, in y_true or in y_pred, without the unknown label."""
-    classes = [label for label in np.unique(np.concatenate([truth, answers])) if label != unknown_label]
-    if not classes:
-        raise ValueError(f"Every label is the unknown label {unknown_label!r}: there is no known class to measure.")
-    return classes
-
-
 def _scored(y_true: Any, scores: Any, classes: Any, unknown_label: Any) -> tuple[FloatArray, BoolArray, BoolArray]:
     """Return the scores, which samples are known, and which of these have their largest score in their own column."""
     table, truth = np.asarray(scores, dtype=np.float64), column_or_1d(y_true)
     if table.ndim != 2:
-        raise ValueError(f"Scores are a table with a column for each known class; these have the shape {table.shape}.")
+        raise ValueError(
+            f"Scores must be a table with a column for each known class; these have the shape {table.shape}."
+        )
     check_consistent_length(truth, table)
     if np.isnan(table).any():
-        raise ValueError("A score is NaN, which ranks nowhere.")
+        raise ValueError("A score is NaN, which cannot be ranked.")
     known: BoolArray = truth != unknown_label
     if known.all() or not known.any():
         raise ValueError(
@@ -257,7 +254,7 @@ def _scored(y_true: Any, scores: Any, classes: Any, unknown_label: Any) -> tuple
     names = np.asarray(classes)
     if len(names) != table.shape[1]:
         raise ValueError(
-            f"Scores have a column for each class; these have {counted(table.shape[1], 'column')}, and there are "
+            f"Scores must have a column for each class; these have {counted(table.shape[1], 'column')}, and there are "
             f"{counted(len(names), 'class', 'classes')}."
         )
     _refuse_other_labels(truth[known].tolist(), names.tolist(), unknown_label)

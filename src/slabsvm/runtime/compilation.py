@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from slabsvm.runtime.parallel import apart
+from slabsvm.runtime.blas import apart
 
 # Interrupted, an import of numba leaves a part of it behind, with which none succeeds in this process any more.
 # It ships no types.

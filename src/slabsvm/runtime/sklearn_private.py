@@ -4,7 +4,6 @@ What parameters may be beyond its constraints is here, too. pyproject.toml bound
 ./scripts/matrix tests the oldest and the newest that it allows.
 """
 
-from functools import cache
 from numbers import Real
 from typing import Any
 
@@ -14,7 +13,6 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions, validate_parameter_constraints
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import _check_feature_names_in, _check_method_params, _check_sample_weight, _num_samples
-from threadpoolctl import ThreadpoolController
 
 __all__ = [
     "FiniteReal",
@@ -28,7 +26,6 @@ __all__ = [
     "_num_samples",
     "_safe_indexing",
     "_safe_split",
-    "nearest",
     "validate_parameter_constraints",
     "validate_parameters",
 ]
@@ -37,31 +34,6 @@ __all__ = [
 def validate_parameters(estimator: Any) -> None:
     """Raise scikit-learn's InvalidParameterError, a ValueError, for parameters that an estimator's `fit` refuses."""
     estimator._validate_params()
-
-
-def nearest(rows: Any, samples: Any, count: int) -> Any:
-    """Return the Euclidean distances of rows from their nearest samples, and which these are, (n, count) each.
-
-    By one thread: on a machine with other work, threads of OpenMP wait for each other twenty times as long as few rows
-    take. Large work is divided among Python's threads.
-    """
-    # It loads all metrics, and what draws progress bars.
-    from sklearn.metrics._pairwise_distances_reduction import ArgKmin
-
-    # The number is the calling thread's own.
-    found = [(library, library.num_threads) for library in _loaded_openmp()]
-    try:
-        for library, _ in found:
-            library.set_num_threads(1)
-        return ArgKmin.compute(rows, samples, count, metric="euclidean", strategy="parallel_on_X", return_distance=True)
-    finally:
-        for library, n_threads in found:
-            library.set_num_threads(n_threads)
-
-
-@cache
-def _loaded_openmp() -> list[Any]:
-    return list(ThreadpoolController().select(user_api="openmp").lib_controllers)
 
 
 class FiniteReal(Interval):

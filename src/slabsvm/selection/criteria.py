@@ -31,9 +31,9 @@ Measured = dict[str, float]
 REMEDIES = {
     "volume": "Check the features for outliers, which stretch them, and add larger gammas to the grid.",
     "marginals": (
-        "Where the features do not depend on each other that is as it must be: search by 'volume'. Otherwise they are "
-        "scaled so that rare or noisy ones drown the rest, or there are too many for so few rows: leave the scaler out "
-        "where all have one unit (words, counts), drop rare features (min_df), or take fewer (TruncatedSVD)."
+        "If the features are independent, this is expected: search by 'volume'. Otherwise rare or noisy features drown "
+        "the rest once they are scaled, or there are too many features for so few rows. Leave the scaler out if all "
+        "have one unit (words, counts), drop rare features (min_df), or reduce them (TruncatedSVD)."
     ),
 }
 # Volume is sampled from Gaussians around the positives, of these widths in standard deviations, and around their mean:
@@ -118,7 +118,7 @@ def volume(X: Any, n_outliers: int, generator: np.random.Generator) -> Synthetic
     varying = table.min(axis=0) < table.max(axis=0)
     if not varying.any():
         raise ValueError(
-            "All positives are the same, so that nothing shows what an outlier is. Check how the data were read."
+            "All positives are equal, so there is no scale to make outliers with. Check how the data were read."
         )
     # In units of the largest, squares neither overflow nor vanish.
     largest = np.abs(table[:, varying]).max(axis=0)
@@ -141,7 +141,7 @@ def volume(X: Any, n_outliers: int, generator: np.random.Generator) -> Synthetic
     if not np.isfinite(made).all():
         raise ValueError(
             f"Synthetic outliers of features as large as these overflow {made.dtype}. Scale the features before the "
-            "search, by a power of ten for example, or use criterion='marginals'."
+            "search, for example by a power of ten, or use criterion='marginals'."
         )
     log_volume = -np.log(n_outliers) - _log_density(points, white)
     X = type(X)(dict(zip(X.columns, made.T, strict=True))) if hasattr(X, "columns") else made
@@ -352,10 +352,10 @@ class TightestAtRecall(Criterion):
         least = float(self._least(n_held_out, nominal_recall))
         if recall < least:
             warn(
-                f"No candidate keeps the recall: {self.recall:.3g} is asked for, at least {least:.3g} with "
-                f"{self.slack:g} standard errors of chance, and the chosen one accepts {recall:.3g} of the "
-                "held-out positives. Add candidates that reject less to the grid, such as smaller nu and smaller "
-                "gamma; where the grid is fixed, ask for a smaller recall or give more samples.",
+                f"No candidate keeps the recall of {self.recall:.3g}, or {least:.3g} with {self.slack:g} standard "
+                f"errors allowed for chance. The chosen one accepts {recall:.3g} of the held-out positives. Add "
+                "candidates that reject less to the grid, such as smaller nu and smaller gamma. Or ask for a smaller "
+                "recall, or give more samples.",
                 RecallMissedWarning,
             )
 
@@ -366,9 +366,9 @@ class TightestAtRecall(Criterion):
         if not (accepted == 1.0 if self.kind == "volume" else accepted >= recall - np.sqrt(chance)):
             return ""
         return (
-            f"The search has learned nothing that tells synthetic outliers from positives: by {self!r} the best "
-            f"candidate accepts {accepted:.1%} of the synthetic outliers, made of the positives' features, and "
-            f"{recall:.1%} of the positives. {REMEDIES[self.kind]}"
+            f"No candidate separates synthetic outliers from positives: by {self!r} the best one accepts "
+            f"{accepted:.1%} of the synthetic outliers, which are made of the positives' features, and {recall:.1%} "
+            f"of the positives. {REMEDIES[self.kind]}"
         )
 
     def _least(self, n_held_out: int, nominal: npt.ArrayLike = np.nan) -> FloatArray:

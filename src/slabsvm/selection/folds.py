@@ -5,7 +5,7 @@ Folds keep equal rows together: rows that were learned cannot show how a detecto
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
@@ -37,16 +37,12 @@ class LeakageWarning(UserWarning):
 
 @dataclass(frozen=True)
 class Split:
-    """One division of the rows into those to learn from and those that are held out.
-
-    held_out is None where the leave-one-out scores of the training rows take their place. Of the judged positives
-    n_trials are distinct: equal rows get one answer. Synthetic outliers are made from them, or None.
-    """
+    """One division of the rows into those to learn from and those that are held out."""
 
     train: IndexArray
-    held_out: IndexArray | None
-    outliers: SyntheticOutliers | None
-    n_trials: int
+    held_out: IndexArray | None  # None where the leave-one-out scores of the training rows take their place
+    outliers: SyntheticOutliers | None  # made from the judged positives
+    n_trials: int  # how many of these are distinct: equal rows get one answer
 
     @property
     def judged(self) -> IndexArray:
@@ -118,9 +114,9 @@ def splits_of(
     """
     if pairwise and criterion.makes_synthetic_outliers:
         raise ValueError(
-            f"{criterion!r} makes synthetic outliers of features, and a precomputed kernel matrix holds none. Use "
-            "criterion='recall' or one of your own that makes none, or search over the kernel as a function, "
-            "kernel=..., and the features."
+            f"{criterion!r} makes synthetic outliers from features, and a precomputed kernel matrix has no features. "
+            "Use criterion='recall' or one of your own that makes none, or pass the kernel as a function, "
+            "kernel=..., and search over the features."
         )
     everything = np.arange(_num_samples(X))
     group = everything if pairwise else equal_rows(X)
@@ -131,7 +127,15 @@ def splits_of(
         folds = list(DistinctKFold(int(cv)).split_groups(group))
     else:
         folds = list(check_cv(cv).split(X, groups=groups))
-        _warn_of_straddling(folds, group)
+        straddling = [int(np.isin(group[test], group[train]).sum()) for train, test in folds]
+        if any(straddling):
+            worst = int(np.argmax([count / len(test) for count, (_, test) in zip(straddling, folds, strict=True)]))
+            warn(
+                f"Equal rows are in several folds: {straddling[worst]} of the {len(folds[worst][1])} rows held out in "
+                f"fold {worst} are also among its training rows, so recall is overestimated. Give cv as a number, or "
+                "use slabsvm.DistinctKFold, or remove the duplicates.",
+                LeakageWarning,
+            )
     splits = []
     for number, (train, judged) in enumerate(folds):
         made = None
@@ -168,20 +172,6 @@ def in_proportion(weights: FloatArray) -> IndexArray:
     return np.minimum(np.searchsorted(reached, (np.arange(n) + 0.5) / n), k - 1)
 
 
-def _warn_of_straddling(folds: Sequence[TrainAndTest], group: IndexArray) -> None:
-    """Warn of held-out rows that are equal to training rows."""
-    straddling = [int(np.isin(group[test], group[train]).sum()) for train, test in folds]
-    if not any(straddling):
-        return
-    worst = int(np.argmax([count / len(test) for count, (_, test) in zip(straddling, folds, strict=True)]))
-    warn(
-        f"Equal rows straddle the folds: {straddling[worst]} of the {len(folds[worst][1])} rows held out in fold "
-        f"{worst} are also among the rows that it learns from, so that recall is overestimated. Give cv as a "
-        "number, or use slabsvm.DistinctKFold, or remove the duplicates.",
-        LeakageWarning,
-    )
-
-
 def warn_of_scaling(X: Any) -> None:
     """Warn of features that were standardised, or stretched to [0, 1], all rows together.
 
@@ -208,8 +198,8 @@ def warn_of_scaling(X: Any) -> None:
     else:
         return
     warn(
-        f"Every feature {how} over all rows, as if it had been scaled before the search: the rows held out have then "
-        f"had a say in how those to learn from are scaled. Search over make_pipeline({scaler}(), detector) and the raw "
+        f"Every feature {how} over all rows, as if it had been scaled before the search. Then held-out rows have "
+        f"influenced the scaling of the training rows. Search over make_pipeline({scaler}(), detector) and the raw "
         "features instead.",
         LeakageWarning,
     )

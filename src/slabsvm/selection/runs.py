@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import asdict, dataclass, replace
 from numbers import Real
@@ -45,13 +45,63 @@ from slabsvm.runtime.sklearn_private import (
 from slabsvm.selection.criteria import Criterion, Measured
 from slabsvm.selection.folds import Split
 from slabsvm.selection.journal import Journal
-from slabsvm.selection.progress import Steps
 
 Parameters = Mapping[str, Any]
 Run = tuple[int, int]  # the numbers of a candidate and of a split
 JournalPath = str | os.PathLike[str] | None
 
+Progress = Callable[[int, int, float], object]
+
 MOST_BYTES = 2**28  # of distances: where they take more, candidates are fitted independently
+# The time of a fit grows about as this power of its number of rows: that of the solver as the square, that of the
+# leave-one-out scores as the cube of the free support vectors.
+GROWTH = 2.5
+
+
+class Steps:
+    """Counts the fits of a search over all of its grids, with the refit as the last.
+
+    progress, or None, is called with the number of fits that are done, of all that are known to come, and an estimate
+    of the seconds left. The refit takes `refit` times as long as a fit of the search; 0 where there is none.
+    """
+
+    def __init__(self, progress: Progress | None, refit: float) -> None:
+        self._report, self._refit, self._begin = progress or (lambda *_: None), refit, perf_counter()
+        self._n_timed = self._n_before = self._n_done = 0
+
+    def fitted(self, done: int, total: int) -> None:
+        """Report a finished fit; so many of the present grid's fits are done."""
+        self._n_timed += 1
+        self._n_done = self._n_before + done
+        each = (perf_counter() - self._begin) / self._n_timed
+        total_of_all, rest = self._n_before + total + (self._refit > 0), total - done + self._refit
+        self._report(self._n_done, total_of_all, each * rest)
+
+    def next_grid(self, total: int) -> None:
+        """Go on to another grid, after a grid of so many fits."""
+        self._n_done = self._n_before = self._n_before + total
+
+    def refitted(self) -> None:
+        """Report that the refit is finished, and all work with it."""
+        self._n_done += 1
+        self._report(self._n_done, self._n_done, 0.0)
+
+
+def refit_cost(n_rows: int, n_searched: float, n_threads: int) -> float:
+    """Return how many times as long as a fit of the search, of so many rows on one of the threads, a refit takes."""
+    return float(n_threads * (n_rows / n_searched) ** GROWTH)
+
+
+class WithProgress:
+    """An estimator with a `progress` parameter, which `clone` keeps, and pickles and deep copies leave out.
+
+    It writes to a terminal or a widget of this process: most such functions cannot be pickled.
+    """
+
+    def __getstate__(self) -> dict[str, object]:
+        """Return what to pickle: everything but the progress function."""
+        state: dict[str, object] = super().__getstate__()  # type: ignore[assignment]  # BaseEstimator's is a dict
+        return {**state, "progress": None}
 
 
 @dataclass(frozen=True)
@@ -80,6 +130,11 @@ class Search:
     def weights_of(self, rows: IndexArray) -> FloatArray | None:
         """Return the weights of some rows, or None where all count alike."""
         return None if self.weights is None else self.weights[rows]
+
+    def judged(self, detector: Any, split: Split, answers: Sequence[Answer], fit_time: float, begin: float) -> Outcome:
+        """Return the outcome of a detector's answers to a split's positives and, if it has any, synthetic outliers."""
+        measured = self.criterion.measure(answers[0], answers[1] if len(answers) > 1 else None, split.outliers)
+        return Outcome(measured, nominal_recall(detector), fit_time, perf_counter() - begin)
 
     def unfitted(self, candidate: int) -> tuple[Any, Parameters]:
         """Return a fresh clone of the estimator with a candidate's parameters, and these."""
@@ -176,14 +231,13 @@ def fit_and_judge(search: Search, candidate: int, number: int) -> Outcome:
     detector.fit(train_X, **given, **routed(detector, weights))
     fitted = perf_counter()
     if split.held_out is None:
-        positives = left_out_answer(detector, weights)
+        answers = [left_out_answer(detector, weights)]
     else:
         held_out, _ = _safe_split(detector, search.X, None, split.held_out, split.train)
-        positives = replace(answer(detector, held_out), weights=search.weights_of(split.judged))
-        refuse_other_polarity(detector, held_out, positives.values)
-    outliers = None if split.outliers is None else answer(detector, split.outliers.X)
-    measured = search.criterion.measure(positives, outliers, split.outliers)
-    return Outcome(measured, nominal_recall(detector), fitted - begin, perf_counter() - fitted)
+        answers = [replace(answer(detector, held_out), weights=search.weights_of(split.held_out))]
+        refuse_other_polarity(detector, held_out, answers[0].values)
+    answers += [] if split.outliers is None else [answer(detector, split.outliers.X)]
+    return search.judged(detector, split, answers, fitted - begin, fitted)
 
 
 @dataclass(frozen=True)
@@ -200,7 +254,7 @@ class Chain:
         search, split = self.search, self.search.splits[self.runs[0][1]]
         begin = perf_counter()
         first, training, group, judged = self._prepared(split)
-        gram_of = SharedDistances(MOST_BYTES, judged=judged)
+        gram_of = SharedDistances(MOST_BYTES, judged)
         shared = (perf_counter() - begin) / len(self.runs)
         start: Start | None = None
         for parameters in self.parameters:
@@ -211,15 +265,17 @@ class Chain:
             validate_parameters(detector)
             start = detector.fit_training(training, part=True, gram_of=gram_of, start=start).start
             fitted = perf_counter()
-            answers = [_answer(detector, X, values) for X, values in zip(judged, gram_of.judged(), strict=True)]
+            support, beta, answers = detector.model_.support, np.zeros(len(training.distinct.weights)), []
+            beta[support.rows] = support.coefficients
+            # The kernel values with the training rows are known, (n, m).
+            for X, values in zip(judged, gram_of.judged(), strict=True):
+                decisions = detector.score_along(values @ beta, X) - detector.offset_
+                answers.append(Answer(decisions, decisions >= 0))
             if split.held_out is None:
                 known = left_out_answer(detector)
-                answers = [Answer(known.values[group], known.accepted[group]), *answers]
-            positives = replace(answers[0], weights=search.weights_of(split.judged))
-            outliers = None if split.outliers is None else answers[-1]
-            measured = search.criterion.measure(positives, outliers, split.outliers)
-            seconds = shared + fitted - begin, perf_counter() - fitted
-            yield Outcome(measured, nominal_recall(detector), *seconds)
+                answers.insert(0, Answer(known.values[group], known.accepted[group]))
+            answers[0] = replace(answers[0], weights=search.weights_of(split.judged))
+            yield search.judged(detector, split, answers, shared + fitted - begin, fitted)
 
     def _prepared(self, split: Split) -> tuple[SupportVectorDetector, Training, IndexArray, list[Any]]:
         """Return what the candidates share: a detector that is not fitted but has seen the rows' features, and rows.
@@ -235,22 +291,13 @@ class Chain:
             head = clone(model[:-1])
             train = head.fit_transform(train, **routed_before(head, weights))
             judged = [head.transform(some) for some in judged]
-        detector = clone(_final(model))
+        detector = clone(model[-1] if isinstance(model, Pipeline) else model)
         train = rows_of(detector, train, reset=True)
         judged = [rows_of(detector, some) for some in judged]
         distinct = distinct_rows(train, np.ones(train.shape[0]) if weights is None else weights)
         rows, every = train[distinct.representatives], np.arange(len(distinct.weights))
         own = Distinct(every, distinct.weights, every, keys=distinct.keys)
         return detector, Training(rows, distinct.weights, own), distinct.group, judged
-
-
-def _answer(detector: SupportVectorDetector, X: Any, values: FloatArray) -> Answer:
-    """Return how a detector answers validated rows whose kernel values with its training rows, (n, m), are known."""
-    support = detector.model_.support
-    beta = np.zeros(values.shape[1])
-    beta[support.rows] = support.coefficients
-    decisions = detector.score_along(values @ beta, X) - detector.offset_
-    return Answer(decisions, decisions >= 0)
 
 
 def chains(search: Search, runs: Sequence[Run]) -> list[Chain]:
@@ -263,14 +310,13 @@ def chains(search: Search, runs: Sequence[Run]) -> list[Chain]:
         if found := known[run[0]]:
             model, own, alike = found
             linked[run[1], alike].append((run, own, model))
-    # Neighbours in parameters follow each other, and the largest gamma, which is solved quickly, comes first.
-    ordered = (sorted(links, key=lambda link: _place(link[1]), reverse=True) for links in linked.values())
-    return [Chain(search, *zip(*links, strict=True)) for links in ordered]
 
+    def place(link: tuple[Run, Parameters, Any]) -> tuple[float, str]:
+        """Neighbours in parameters follow each other, and the largest gamma, which is solved quickly, comes first."""
+        gamma = link[1].get("gamma")
+        return (float(gamma) if isinstance(gamma, Real) else 0.0, repr(sorted(link[1].items())))
 
-def _place(own: Parameters) -> tuple[float, str]:
-    gamma = own.get("gamma")
-    return (float(gamma) if isinstance(gamma, Real) else 0.0, repr(sorted(own.items())))
+    return [Chain(search, *zip(*sorted(links, key=place, reverse=True), strict=True)) for links in linked.values()]
 
 
 def _shared(search: Search, candidate: int) -> tuple[Any, Parameters, str] | None:
@@ -280,7 +326,7 @@ def _shared(search: Search, candidate: int) -> tuple[Any, Parameters, str] | Non
     """
     try:
         model, parameters = search.unfitted(candidate)
-        final = _final(model)
+        final = model[-1] if isinstance(model, Pipeline) else model
         if not isinstance(final, SupportVectorDetector) or final.kernel != "rbf":
             return None
         prefix = f"{model.steps[-1][0]}__" if isinstance(model, Pipeline) else ""
@@ -289,10 +335,6 @@ def _shared(search: Search, candidate: int) -> tuple[Any, Parameters, str] | Non
         return model, own, f"{joblib.hash(rest)} {sorted(own)}"
     except Exception:  # an independent fit raises the same error
         return None
-
-
-def _final(model: Any) -> Any:
-    return model[-1] if isinstance(model, Pipeline) else model
 
 
 def _recorded(record: Mapping[str, Any], wanted: set[str]) -> Outcome | None:
@@ -316,7 +358,7 @@ def _keys(search: Search) -> dict[Run, str]:
         candidates = [joblib.hash(dict(candidate)) for candidate in search.candidates]
     except Exception as error:
         raise ValueError(
-            f"A journal names its runs by the estimator, the data and the parameters, of which something cannot be "
-            f"pickled ({error}). Define functions at the top of a module, or leave journal out."
+            "A journal identifies its runs by the estimator, the data and the parameters, and a part of these cannot "
+            f"be pickled ({error}). Define functions at the top of a module, or leave journal out."
         ) from error
     return {(c, p): f"{common}-{name}-{split}" for c, name in enumerate(candidates) for p, split in enumerate(splits)}

@@ -37,8 +37,7 @@ from slabsvm.runtime.objects import atomic
 from slabsvm.runtime.sklearn_private import HasMethods, Interval, StrOptions, _fit_context, _num_samples
 from slabsvm.selection.criteria import NAMED, Criterion, GridEdgeWarning, NothingToldApartWarning, TightestAtRecall
 from slabsvm.selection.folds import LEAVE_ONE_OUT, Split, splits_of, warn_of_labels, warn_of_scaling
-from slabsvm.selection.progress import Progress, Steps, WithProgress, refit_cost
-from slabsvm.selection.runs import Outcome, Search, run_all
+from slabsvm.selection.runs import Outcome, Progress, Search, Steps, WithProgress, refit_cost, run_all
 
 Candidates = Sequence[Mapping[str, Any]]
 
@@ -71,39 +70,41 @@ class LabelFreeSearchCV(WithProgress, MetaEstimatorMixin, OutlierMixin, BaseEsti
     Parameters
     ----------
     estimator : detector, or pipeline that ends in one
-        Any with scikit-learn's `fit` and `predict` (+1 for accepted), and `decision_function` or `score_samples`. Scale
+        It has scikit-learn's `fit` and `predict` (+1 for accepted), and `decision_function` or `score_samples`. Scale
         the features inside it: make_pipeline(StandardScaler(), detector).
     param_grid : dict of str to sequence, or list of such
         As for `GridSearchCV`; steps' parameters are named step__parameter.
     criterion : str or Criterion, default="marginals"
         "marginals", "volume", "recall", or an instance of a class in `slabsvm.selection.criteria` or of your own.
     cv : int, "leave-one-out", splitter or iterable of (train, test), default=5
-        A number makes so many folds that equal rows do not straddle (`DistinctKFold`). "leave-one-out" fits every
-        candidate once, on all rows, and judges it by its leave-one-out scores. It is for detectors of this package with
-        offsets="leave-one-out", whose planes are quantiles of these same scores: each recall is what nu asks for, by
-        construction, and cannot choose alone. Steps before the detector see all rows: what they learn is not left out.
+        A number is the number of folds; equal rows are in one fold (`DistinctKFold`). "leave-one-out" fits every
+        candidate once, on all rows, and judges it by its leave-one-out scores. It needs detectors of this package with
+        offsets="leave-one-out". Their planes are quantiles of the same scores, so each recall is what nu asks for, and
+        recall alone cannot choose. Steps before the detector see all rows; what they learn is not left out.
     n_jobs : int or None, default=None
-        Threads among which the fits are divided; None is 1 unless in a `joblib.parallel_config` context, -1 all.
+        Threads that share the fits. None is 1 unless in a `joblib.parallel_config` context; -1 is all.
     refit : bool, default=True
-        Whether the best candidate is fitted on all rows. Without it there are only results.
+        Whether to fit the best candidate on all rows. False leaves only the results.
     random_state : int, RandomState or None, default=0
         The seed of the synthetic outliers, which are the same for all candidates.
     error_score : "raise" or float, default=nan
-        The score of a candidate that could not be fitted; the candidate ranks last whatever its score.
+        The score of a candidate that could not be fitted. The candidate ranks last, whatever this score is.
     journal : path or None, default=None
-        A file to which each finished fit's result is written at once. A search that was killed and is started again
-        with the same data and parameters goes on from there.
+        A file that gets the result of each fit as soon as it is finished. If a search was killed, start it again with
+        the same data and parameters: it continues from the file.
     progress : callable or None, default=None
-        Called after every finished fit, one call at a time, with the number of fits done, of fits in all (the refit is
-        one, and a widened grid adds some), and an estimate of the seconds left. Pickles and deep copies leave it out.
+        Called after every finished fit, one call at a time, with the number of finished fits, the number of all fits,
+        and an estimate of the seconds left. The refit counts as one fit, and a widened grid adds some. Pickles and deep
+        copies leave it out.
     widen : str or None, default=None
-        A parameter, by its name in the grid or the last part of it, such as "gamma". While the best candidate has the
-        last of its values, the grid goes on beyond it, by four values at most; of one at an edge even then it warns.
+        The name of a parameter in the grid, or the last part of the name, such as "gamma". While the best candidate is
+        at an edge of this parameter, the grid is widened, by at most four values. If the best candidate is still at the
+        edge, the search warns.
     reuse : bool, default=True
         Whether RBF support vector detectors of this package share squared distances on each fold, and start from each
-        other's solutions. The outcome is that of independent fits to within the solver's tolerance. Each thread holds
-        two matrices of (training rows + held-out rows + synthetic outliers) x training rows; where one would be more
-        than 256 MiB, fits are independent.
+        other's solutions. The outcome equals that of independent fits to within the solver's tolerance. Each thread
+        holds two matrices of (training rows + held-out rows + synthetic outliers) x training rows. If one would exceed
+        256 MiB, fits are independent.
 
     Attributes
     ----------
@@ -111,13 +112,14 @@ class LabelFreeSearchCV(WithProgress, MetaEstimatorMixin, OutlierMixin, BaseEsti
         Fitted with `best_params_` on all rows; only with refit=True.
     best_params_ : dict
     best_index_ : int
-        The best candidate's place in `cv_results_`. Among equal scores, the largest recall wins, then the first one.
+        The best candidate's place in `cv_results_`. Among equal scores the largest recall wins, then the first
+        candidate.
     best_score_ : float
     cv_results_ : dict of str to array of shape (n_candidates,)
-        As `GridSearchCV`'s: ``params``, ``param_*``, ``mean_test_score`` (the criterion's score, of means over the
+        As in `GridSearchCV`: ``params``, ``param_*``, ``mean_test_score`` (the criterion's score of means over the
         folds), ``split*_test_score``, ``std_test_score``, ``rank_test_score``, ``mean_fit_time``, ``mean_score_time``
-        and their ``std_*``; what the criterion measured, as ``split*_recall``, ``mean_recall``, ``std_recall`` and so
-        on; and ``nominal_recall``, what each candidate's parameters ask for, NaN where they do not say.
+        and their ``std_*``. Also what the criterion measured: ``split*_recall``, ``mean_recall``, ``std_recall`` and so
+        on. ``nominal_recall`` is the recall that each candidate's parameters ask for, or NaN if they do not say.
     criterion_ : Criterion
     n_splits_ : int
         Number of folds; 1 for cv="leave-one-out".
@@ -178,29 +180,31 @@ class LabelFreeSearchCV(WithProgress, MetaEstimatorMixin, OutlierMixin, BaseEsti
         X : table of shape (n_samples, n_features), of any kind that the estimator takes
             Positives alone.
         y : ignored
-            Labels of more than one class are warned of.
+            Labels of more than one class give a warning.
         groups : array-like of shape (n_samples,), default=None
-            Which rows belong together, for a splitter that asks, such as `GroupKFold`.
+            Which rows belong together, for a splitter that needs groups, such as `GroupKFold`.
         **fit_params : parameters of the estimator's fit
-            Values of one entry a sample are split as the rows are. sample_weight goes to every step that takes it, and
-            counts in the recall and in the making of synthetic outliers: a row of weight 2 is one that is there twice.
+            Values with one entry for each sample are split like the rows. sample_weight goes to every step that takes
+            it. It also counts in the recall and in making synthetic outliers: a row of weight 2 counts as two rows.
 
         Raises
         ------
         ValueError
-            For parameters, shapes or values that make no sense, and where no candidate could be fitted.
+            For parameters, shapes or values that make no sense, and if no candidate could be fitted.
 
         Warns
         -----
         slabsvm.LeakageWarning
-            Equal rows straddle the folds; the features look as if all rows had been scaled together (`warn_of_scaling`
-            in slabsvm.selection.folds says what can be seen); y holds labels of more than one class.
+            If equal rows are in several folds, if the features look as if all rows had been scaled together
+            (`warn_of_scaling` in slabsvm.selection.folds says what can be seen), or if y holds labels of more than one
+            class.
         slabsvm.selection.RecallMissedWarning
-            No candidate keeps the recall that the criterion asks for.
+            If no candidate keeps the recall that the criterion asks for.
         slabsvm.selection.NothingToldApartWarning
-            The best candidate accepts synthetic outliers as often as positives, or all candidates score the same.
+            If the best candidate accepts synthetic outliers as often as positives, or all candidates have the same
+            score.
         slabsvm.selection.GridEdgeWarning
-            The best candidate has the smallest or largest of three or more values of a parameter.
+            If the best candidate has the smallest or largest of three or more values of a parameter.
         """
         refuse_classifier(self.estimator, self)
         with reading(X):
@@ -211,7 +215,7 @@ class LabelFreeSearchCV(WithProgress, MetaEstimatorMixin, OutlierMixin, BaseEsti
         candidates = list(ParameterGrid(self.param_grid))
         if not candidates:
             raise ValueError(
-                "param_grid is an empty list, so that there is no candidate to fit. Give a dict of lists, such as "
+                "param_grid is an empty list, so there is no candidate to fit. Give a dict of lists, such as "
                 "{'gamma': [0.01, 0.1, 1.0]}, or {} for the estimator as it is."
             )
         self.criterion_ = NAMED[self.criterion] if isinstance(self.criterion, str) else self.criterion
@@ -239,7 +243,7 @@ class LabelFreeSearchCV(WithProgress, MetaEstimatorMixin, OutlierMixin, BaseEsti
         candidates: list[Mapping[str, Any]] = []
         outcomes: list[list[Outcome]] = []
         further: Candidates = search.candidates
-        widened: dict[str, int] = {}
+        name, n_widened = None if self.widen is None else named(further, self.widen), 0
         while further:
             grid, raises = replace(search, candidates=further), self.error_score == "raise"
             outcomes += run_all(grid, steps, n_jobs=self.n_jobs, journal=self.journal, reuse=self.reuse, raises=raises)
@@ -247,18 +251,18 @@ class LabelFreeSearchCV(WithProgress, MetaEstimatorMixin, OutlierMixin, BaseEsti
             candidates += further
             self.cv_results_ = results_of(self.criterion_, candidates, outcomes, n_asked, self.error_score)
             self.best_index_ = int(np.argmin(self.cv_results_["rank_test_score"]))
-            further, name = [], None if self.widen is None else named(candidates, self.widen)
-            if name is not None and widened.get(name, 0) < WIDENINGS:
-                scores, best = self.cv_results_["mean_test_score"], self.best_index_
-                if side := at_edge(candidates, scores, best, name):
-                    widened[name] = widened.get(name, 0) + 1
-                    further = beyond(candidates, best, name, side)
+            scores, best, further = self.cv_results_["mean_test_score"], self.best_index_, []
+            if name is not None and n_widened < WIDENINGS and (side := at_edge(candidates, scores, best, name)):
+                n_widened, further = n_widened + 1, beyond(candidates, best, name, side)
         self.best_params_ = dict(candidates[self.best_index_])
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
-        self._warn_of_the_choice(candidates, n_asked, widened)
+        self._warn_of_the_choice(candidates, n_asked, {name: n_widened})
 
-    def _warn_of_the_choice(self, candidates: Candidates, n_asked: int, widened: Mapping[str, int]) -> None:
-        """Warn where the choice misses the recall, tells nothing apart, or is at the edge of the grid."""
+    def _warn_of_the_choice(self, candidates: Candidates, n_asked: int, widened: Mapping[str | None, int]) -> None:
+        """Warn where the choice misses the recall, tells nothing apart, or is at the edge of the grid.
+
+        widened says how often the grid went on along a parameter.
+        """
         means = {name: values for name, values in self.cv_results_.items() if name.startswith("mean_")}
         measured = {name.removeprefix("mean_"): float(values[self.best_index_]) for name, values in means.items()}
         nominal = float(self.cv_results_["nominal_recall"][self.best_index_])
@@ -268,14 +272,27 @@ class LabelFreeSearchCV(WithProgress, MetaEstimatorMixin, OutlierMixin, BaseEsti
         doubt = self.criterion_.doubt(measured, n_asked)
         if len(candidates) > 1 and (scores == scores[0]).all():
             doubt = doubt or (
-                f"All {len(candidates)} candidates have the same score, {scores[0]:.3g}, so that {self.criterion_!r} "
-                "chooses nothing: of those with the largest recall the first was taken. Search by another criterion, "
-                "or over a grid of candidates that differ more."
+                f"All {len(candidates)} candidates have the same score, {scores[0]:.3g}, so {self.criterion_!r} "
+                "cannot choose between them. The first of those with the largest recall was taken. Search by another "
+                "criterion, or over a grid of candidates that differ more."
             )
         if doubt:
             warn(doubt, NothingToldApartWarning)
-        else:
-            _warn_of_edges(candidates, scores, self.best_index_, widened)
+            return
+        for name, value in sorted(self.best_params_.items()):
+            if not (side := at_edge(candidates, scores, self.best_index_, name)):
+                continue
+            end, other = ("largest", "larger") if side > 0 else ("smallest", "smaller")
+            if widened.get(name):
+                text = (
+                    f"though the grid was widened {counted(widened[name], 'time')}. The criterion keeps improving as "
+                    f"it gets {other}, so it chooses the end of the grid and not a best value. Look at "
+                    "slabsvm.display.draw_search, and search by another criterion."
+                )
+            else:
+                itself = f"let the search widen it with widen={name!r}"
+                text = f"and a better one may lie beyond. Add {other} values to the grid, or {itself}."
+            warn(f"The best {name}, {value:.3g}, is the {end} that was tried, {text}", GridEdgeWarning)
 
     @property
     def n_features_in_(self) -> int:
@@ -311,7 +328,7 @@ class LabelFreeSearchCV(WithProgress, MetaEstimatorMixin, OutlierMixin, BaseEsti
 
     @available_if(_refitted_has("score_samples"))
     def score_samples(self, X: Any) -> FloatArray:
-        """Return how normal the best detector holds each row to be, shape (n_samples,)."""
+        """Return the best detector's score of each row, shape (n_samples,): larger is more normal."""
         check_is_fitted(self)
         return np.asarray(self.best_estimator_.score_samples(X))
 
@@ -355,7 +372,7 @@ def results_of(
         text = f"{len(failures)} of {total} fits failed; the first says: {failures[0]}"
         if len(failures) == total:
             raise ValueError(f"Nothing could be fitted. {text}")
-        remedy = "The candidates that they belong to rank last; error_score='raise' shows where it comes from."
+        remedy = "Their candidates rank last. error_score='raise' shows the cause."
         warn(f"{text}. {remedy}", FitFailedWarning)
     n_splits = len(outcomes[0])
     nominal = {"nominal_recall": table("nominal_recall")[:, 0]}
@@ -369,7 +386,7 @@ def results_of(
     overall = scores(means, n)
     failed = np.isnan(overall)
     if failed.all():
-        raise ValueError("Every candidate's score is NaN, so that none can be chosen. Check the grid and the data.")
+        raise ValueError("Every candidate's score is NaN, so none can be chosen. Check the grid and the data.")
     # Equal scores are told apart by recall, and failures are last.
     pairs = np.stack([np.where(failed, -np.inf, overall), np.where(np.isnan(means["recall"]), -1.0, means["recall"])])
     places = np.unique(pairs, axis=1, return_inverse=True)[1].ravel()
@@ -440,24 +457,6 @@ def beyond(candidates: Candidates, best: int, name: str, side: int) -> list[dict
     last, before = (values[-1], values[-2]) if side > 0 else (values[0], values[1])
     further = last * (last / before) if min(last, before) > 0 else last + (last - before)
     return [{**one, name: further} for one in candidates if one.get(name) == candidates[best][name]]
-
-
-def _warn_of_edges(candidates: Candidates, scores: FloatArray, best: int, widened: Mapping[str, int]) -> None:
-    """Warn of each parameter of which the best candidate has the last value; `widened` says how often grids went on."""
-    for name in sorted(candidates[best]):
-        if not (side := at_edge(candidates, scores, best, name)):
-            continue
-        end, other = ("largest", "larger") if side > 0 else ("smallest", "smaller")
-        if widened.get(name):
-            text = (
-                f"though the grid went on {counted(widened[name], 'time')}: what the criterion measures goes on "
-                f"getting better as it gets {other}, so that it chooses the end of the grid and not a best value. "
-                "Look at slabsvm.display.draw_search, and search by another criterion."
-            )
-        else:
-            itself = f"let it go on by itself with widen={name!r}"
-            text = f"and a better one may lie beyond. Add {other} values to the grid, or {itself}."
-        warn(f"The best {name}, {candidates[best][name]:.3g}, is the {end} that was tried, {text}", GridEdgeWarning)
 
 
 def _values(candidates: Candidates, best: int, name: str) -> list[Any]:

@@ -1,4 +1,4 @@
-"""What a fit keeps of K: the block among the members of recent working sets, and rows for products."""
+"""What a fit keeps of K: the block among the members of a working set, and rows for products."""
 
 from __future__ import annotations
 
@@ -11,26 +11,18 @@ from slabsvm.gram.base import Gram
 from slabsvm.gram.blocks import Blocks
 from slabsvm.runtime.arrays import PIECE_BYTES, AnyFloatArray, FloatArray, IndexArray, pieces
 
-# The block is cut back to the working set when it would grow to this many of them,
-GROWTH = 1.5
-# and is not, however small the working set, while it has no more members than this.
-SPACIOUS = 256
-# Cut back, its block stays where it is while it has room for no more than this many times the working set.
-ROOMY = 2.0
+# The block takes at most this share of the memory, and rows the rest.
+BLOCK_SHARE = 0.5
 # A block of so many members is held whatever the memory: a working set that lacks free variables makes no progress.
 LEAST_SPACE = 2048
-# Rows leave at least this share of the memory to the block.
-BLOCK_SHARE = 0.25
-# and the block takes at most this share. While it grows, the old one stays beside it if both fit the memory.
-LARGEST_SHARE = 0.75
-# For a product, the rows with a coefficient are copied out of a piece if they are fewer than this share of it.
+# For a product, the rows with a coefficient are copied if they are fewer than this share of all.
 FEW = 0.4
 # A working set of this share of all samples takes in the rest, if all of K fits the memory.
 NEARLY_ALL = 0.5
 
 
 class KernelCache:
-    """The members of the recent working sets, with their block of K and, while they fit the memory, their rows of K.
+    """K among the members of a working set, and rows of K, as many as fit the memory.
 
     Only newcomers cost kernel values.
 
@@ -43,14 +35,13 @@ class KernelCache:
         least_space members is held whatever it says.
     least_space : int, default=LEAST_SPACE
     piece_bytes : int, default=PIECE_BYTES
-        Newcomers' rows of the block are filled in pieces of so many bytes, so that they are not in memory twice.
+        The newcomers' rows of the block are filled in pieces of so many bytes, so that they are not in memory twice.
 
     Attributes
     ----------
     members : (k,) array of intp
-        In order of arrival.
-    block : (>= k, >= k) C-contiguous array
-        K among the members in its first k rows and columns, and zeros behind them as far as LANES reach.
+    block : (k, padded) C-contiguous array
+        K among the members, and zeros behind it as far as LANES reach.
     holds_everything : bool
         Whether all samples are members, in their own order.
     """
@@ -63,218 +54,153 @@ class KernelCache:
         least_space: int = LEAST_SPACE,
         piece_bytes: int = PIECE_BYTES,
     ) -> None:
-        self.gram = gram
-        self.dtype = dtype
-        self.cache_bytes = cache_bytes
-        self.least_space = least_space
-        self.piece_bytes = piece_bytes
+        self.gram, self.dtype, self.cache_bytes = gram, dtype, cache_bytes
+        self.least_space, self.piece_bytes = least_space, piece_bytes
         self.members: IndexArray = np.zeros(0, dtype=np.intp)
         self.block: npt.NDArray[np.floating[Any]] = np.zeros((0, 0), dtype=dtype)
-        self._rows = KeptRows(gram, dtype)
-        self._is_member = np.zeros(gram.n_samples, dtype=bool)
         self.holds_everything = False
+        self._rows = np.empty((0, gram.n_samples), dtype=dtype)
+        self._n_rows = 0
+        # Where each sample is among the rows; -1 where it is not.
+        self._place = np.full(gram.n_samples, -1, dtype=np.intp)
 
     @property
     def could_hold_everything(self) -> bool:
         """Whether all of K fits the memory."""
-        return self.gram.n_samples**2 * np.dtype(self.dtype).itemsize <= self.cache_bytes
+        return self.gram.n_samples * self._bytes_per_row <= self.cache_bytes
 
     @property
     def matrix(self) -> AnyFloatArray:
-        """All of K, shape (m, m), of a pool that holds everything."""
+        """All of K, shape (m, m), of a cache that holds everything."""
         return self.block[: self.gram.n_samples, : self.gram.n_samples]
 
     @property
     def blocks(self) -> Blocks:
-        """All of K, held where the pool holds everything."""
+        """All of K, held where the cache holds everything."""
         return Blocks(self.gram, self.dtype, 0.0, self.matrix if self.holds_everything else None)
 
     @property
-    def room(self) -> float:
-        """The bytes that rows may take."""
-        return max(0.0, self.cache_bytes - max(self.block.nbytes, BLOCK_SHARE * self.cache_bytes))
+    def most_rows(self) -> int:
+        """How many rows may be kept; none where a product costs less than reading them."""
+        if self.gram.cheap_products or self.holds_everything:
+            return 0
+        # A small memory is left to the block that progress needs.
+        room = (1.0 - BLOCK_SHARE) * self.cache_bytes
+        return min(self.gram.n_samples, int(room // self._bytes_per_row))
 
     @property
     def kept_bytes(self) -> int:
         """The bytes that rows take."""
-        return self._rows.nbytes
+        return self._n_rows * self._bytes_per_row
 
     @property
     def free_bytes(self) -> float:
         """What the memory has left for others."""
-        return max(0.0, self.room - self.kept_bytes)
+        return max(0.0, self.cache_bytes - self.kept_bytes - self.block.nbytes)
 
     @property
     def largest(self) -> int:
         """How many members' block fits its share of the memory, and never too few to make progress."""
-        return max(self.least_space, int(np.sqrt(LARGEST_SHARE * self.cache_bytes / np.dtype(self.dtype).itemsize)))
+        from slabsvm.compiled.descent import LANES
+
+        most = int(np.sqrt(BLOCK_SHARE * self.cache_bytes / np.dtype(self.dtype).itemsize))
+        return max(self.least_space, most // LANES * LANES)
+
+    @property
+    def _bytes_per_row(self) -> int:
+        return self.gram.n_samples * np.dtype(self.dtype).itemsize
 
     def admit(self, working: IndexArray) -> None:
-        """Make all of a working set members."""
-        new = working[~self._is_member[working]]
-        if len(new) == 0:
-            return
+        """Make the samples of a working set, in ascending order, the members."""
         if len(working) > NEARLY_ALL * self.gram.n_samples and self.could_hold_everything:
             self.admit_everything()
             return
-        if len(self.members) + len(new) > max(min(GROWTH * len(working), self.largest), SPACIOUS):
-            self._keep_only(working)
-        old, size = len(self.members), len(self.members) + len(new)
-        self.members = np.concatenate([self.members, new])
-        self._is_member[new] = True
-        if size > len(self.block):
-            self._grow(old, size)
-        self._rows.fetch(new, self.room)
-        self._fill(old, size, size)
-        self.block[:old, old:size] = self.block[old:size, :old].T
+        if np.array_equal(working, self.members):
+            return
+        self.fetch(working)
+        size, width = len(working), padded(len(working))
+        old, before = np.full(self.gram.n_samples, -1, dtype=np.intp), self.block
+        if before.nbytes + size * width * before.itemsize + self.kept_bytes <= self.cache_bytes:
+            old[self.members] = np.arange(len(self.members))
+        else:
+            # Values are cheaper than memory that was not given.
+            self.block = before = np.zeros((0, 0), dtype=self.dtype)
+        self.members, self.block = working, np.zeros((size, width), dtype=self.dtype)
+        block = self.block
+        stays = np.flatnonzero(old[working] >= 0)
+        for row in stays:
+            block[row, stays] = before[old[working[row]], old[working[stays]]]
+        new = np.flatnonzero(old[working] < 0)
+        for piece in pieces(len(new), size * block.itemsize, self.piece_bytes):
+            block[new[piece], :size] = self._between(working[new[piece]], working)
+        block[np.ix_(stays, new)] = block[np.ix_(new, stays)].T
 
     def admit_everything(self) -> None:
         """Make all samples members, in their own order; the block then serves as the rows."""
         n_samples = self.gram.n_samples
-        self.members = np.arange(n_samples)
-        self._is_member[:] = True
-        self.holds_everything = True
-        self._rows = KeptRows(self.gram, self.dtype)
+        self.members, self.holds_everything = np.arange(n_samples), True
+        self._rows, self._n_rows = self._rows[:0].copy(), 0
+        self._place[:] = -1
+        self.block = np.zeros((0, 0), dtype=self.dtype)
         self.block = np.zeros((n_samples, padded(n_samples)), dtype=self.dtype)
         self.gram.block(self.members, None, self.dtype, out=self.matrix)
 
-    def product(self, beta: FloatArray, share: float = 1.0) -> FloatArray:
-        """Return K beta, shape (m,), for beta of shape (m,), and keep its rows of K in this share of the room."""
+    def product(self, beta: FloatArray) -> FloatArray:
+        """Return K beta, shape (m,), for beta of shape (m,), and keep its rows of K where there is room."""
         if self.holds_everything:
             return self.blocks.times(beta)
-        self._rows.fetch(np.flatnonzero(beta), share * self.room)
-        return self._rows.product(beta)
+        if self.gram.cheap_products:
+            return self.gram.dot(beta, self.dtype)
+        self.fetch(np.flatnonzero(beta))
+        total, known = np.zeros(self.gram.n_samples), np.flatnonzero(self._place >= 0)
+        known = known[self._place[known].argsort()]
+        # Sums over pieces are in float64.
+        for piece in pieces(self._n_rows, self._bytes_per_row):
+            total += combined(beta[known[piece]], self._rows[piece])
+        elsewhere = np.where(self._place < 0, beta, 0.0)
+        return total + self.gram.dot(elsewhere, self.dtype) if elsewhere.any() else total
 
-    def _grow(self, used: int, size: int) -> None:
-        """Make room in the block for size members, and keep the used ones; zeros elsewhere."""
-        height = max(size, min(2 * used, size + size // 2, self.largest))
-        new_bytes = height * padded(height) * np.dtype(self.dtype).itemsize
-        both = self.block.nbytes + new_bytes <= self.cache_bytes
-        room = self.cache_bytes - new_bytes - (self.block.nbytes if both else 0)
-        if self._rows.nbytes > room:
-            self._rows.shrink(self.members, room)
-        if not both:
-            # The old block goes before the new one comes: its values are cheaper than memory that was not given.
-            self.block = np.zeros((0, 0), dtype=self.dtype)
-            self.block = np.zeros((height, padded(height)), dtype=self.dtype)
-            self._fill(0, used, used)
-            return
-        larger = np.zeros((height, padded(height)), dtype=self.dtype)
-        larger[:used, :used] = self.block[:used, :used]
-        self.block = larger
+    def fetch(self, samples: IndexArray) -> None:
+        """Keep the rows of these samples, as many as there is room for; drop others where there is none."""
+        most, missing = self.most_rows, samples[self._place[samples] < 0]
+        if self._n_rows + len(missing) > most:
+            self._drop_others(samples)
+            missing = missing[: max(0, most - self._n_rows)]
+        if len(missing) and not len(self._rows):
+            # Memory that is not written to yet is none.
+            self._rows = np.empty((self.most_rows, self.gram.n_samples), dtype=self.dtype)
+        for piece in pieces(len(missing), self._bytes_per_row):
+            some = missing[piece]
+            rows = slice(self._n_rows, self._n_rows + len(some))
+            self.gram.block(some, None, self.dtype, out=self._rows[rows])
+            self._place[some], self._n_rows = np.arange(rows.start, rows.stop), rows.stop
 
-    def _fill(self, first: int, last: int, width: int) -> None:
-        """Write K of members first to last with the first so many into the block."""
-        for piece in pieces(last - first, width * self.block.itemsize, self.piece_bytes):
-            rows = slice(first + piece.start, first + piece.stop)
-            self.block[rows, :width] = self._rows.block(self.members[rows], self.members[:width])
+    def _drop_others(self, samples: IndexArray) -> None:
+        """Keep the rows of these samples alone."""
+        kept = samples[self._place[samples] >= 0]
+        kept = kept[self._place[kept].argsort()]
+        places = self._place[kept]
+        # In the order in which they are, no row is written over before it has moved.
+        for piece in pieces(len(kept), self._bytes_per_row):
+            self._rows[piece] = self._rows[places[piece]]
+        self._place[:] = -1
+        self._place[kept], self._n_rows = np.arange(len(kept)), len(kept)
 
-    def _keep_only(self, working: IndexArray) -> None:
-        """Drop the members that are not in the working set; the block stays in its memory, unless that is too roomy."""
-        wanted = np.zeros(self.gram.n_samples, dtype=bool)
-        wanted[working] = True
-        kept = np.flatnonzero(wanted[self.members])
-        self.members = self.members[kept]
-        self._is_member[:] = False
-        self._is_member[self.members] = True
-        in_place = len(working) <= len(self.block) <= ROOMY * len(working)
-        block = self.block if in_place else np.zeros((len(kept), padded(len(kept))), dtype=self.dtype)
-        for row, source in enumerate(kept):
-            block[row, : len(kept)] = self.block[source, kept]
-        block[: len(kept), len(kept) :] = 0.0
-        block[len(kept) :] = 0.0
-        self.block = block
+    def _between(self, rows: IndexArray, columns: IndexArray) -> AnyFloatArray:
+        """Return K[rows][:, columns], from the kept rows and, for others, from the gram."""
+        values, known = np.empty((len(rows), len(columns)), dtype=self.dtype), self._place[rows] >= 0
+        for target, place in zip(np.flatnonzero(known), self._place[rows[known]], strict=True):
+            self._rows[place].take(columns, out=values[target], mode="clip")
+        if not known.all():
+            values[~known] = self.gram.block(rows[~known], columns, self.dtype)
+        return values
 
 
 def padded(size: int) -> int:
     """Return the least multiple of the compiled descent's LANES that is at least size."""
-    from slabsvm.compiled import descent as _smo
+    from slabsvm.compiled.descent import LANES
 
-    return -(-size // _smo.LANES) * _smo.LANES
-
-
-class KeptRows:
-    """Rows of K, in the pieces in which they were computed; none is copied to make room for another.
-
-    Parameters
-    ----------
-    gram : Gram
-    dtype : float32 or float64
-    piece_bytes : int, default=PIECE_BYTES
-        The largest piece computed at a time.
-    """
-
-    def __init__(self, gram: Gram, dtype: type[np.floating[Any]], piece_bytes: int = PIECE_BYTES) -> None:
-        self.gram = gram
-        self.dtype = dtype
-        self.piece_bytes = piece_bytes
-        self.nbytes = 0
-        self._pieces: list[tuple[IndexArray, npt.NDArray[np.floating[Any]]]] = []
-        self._piece = np.full(gram.n_samples, -1, dtype=np.intp)
-        self._place = np.zeros(gram.n_samples, dtype=np.intp)
-
-    def fetch(self, samples: IndexArray, capacity: float) -> None:
-        """Keep the rows of these samples, as many as fit in capacity bytes; drop others when there is no room.
-
-        Where a product costs less than reading rows, none are kept.
-        """
-        if self.gram.cheap_products:
-            return
-        missing = samples[self._piece[samples] < 0]
-        bytes_per_row = self.gram.n_samples * np.dtype(self.dtype).itemsize
-        if self.nbytes + len(missing) * bytes_per_row > capacity:
-            self.shrink(samples, capacity)
-            missing = missing[: max(0, int((capacity - self.nbytes) // bytes_per_row))]
-        for piece in pieces(len(missing), bytes_per_row, self.piece_bytes):
-            some = missing[piece]
-            self._add(some, self.gram.block(some, None, self.dtype))
-
-    def shrink(self, samples: IndexArray, capacity: float) -> None:
-        """Keep the rows of these samples alone, as many as fit in capacity bytes."""
-        bytes_per_row = self.gram.n_samples * np.dtype(self.dtype).itemsize
-        wanted = np.zeros(self.gram.n_samples, dtype=bool)
-        wanted[samples[: max(0, int(capacity // bytes_per_row))]] = True
-        pieces, self._pieces, self.nbytes = self._pieces, [], 0
-        self._piece[:] = -1
-        while pieces:
-            members, rows = pieces.pop()
-            kept = np.flatnonzero(wanted[members])
-            if len(kept):
-                self._add(members[kept], rows if len(kept) == len(members) else rows[kept])
-
-    def block(self, samples: IndexArray, columns: IndexArray) -> AnyFloatArray:
-        """Return K[samples][:, columns], from the kept rows and, for others, from the gram."""
-        values = np.empty((len(samples), len(columns)), dtype=self.dtype)
-        piece = self._piece[samples]
-        for number in np.unique(piece):
-            some = piece == number
-            if number < 0:
-                values[some] = self.gram.block(samples[some], columns, self.dtype)
-            else:
-                rows = self._pieces[number][1]
-                for target, place in zip(np.flatnonzero(some), self._place[samples[some]], strict=True):
-                    rows[place].take(columns, out=values[target], mode="clip")
-        return values
-
-    def product(self, beta: FloatArray) -> FloatArray:
-        """Return K beta, shape (m,), for beta of shape (m,), summed over pieces in float64."""
-        if self.gram.cheap_products:
-            return self.gram.dot(beta, self.dtype)
-        total = np.zeros(self.gram.n_samples)
-        for samples, rows in self._pieces:
-            total += combined(beta[samples], rows)
-        elsewhere = np.flatnonzero((beta != 0) & (self._piece < 0))
-        if len(elsewhere):
-            passing = np.zeros_like(beta)
-            passing[elsewhere] = beta[elsewhere]
-            total += self.gram.dot(passing, self.dtype)
-        return total
-
-    def _add(self, samples: IndexArray, rows: AnyFloatArray) -> None:
-        self._piece[samples] = len(self._pieces)
-        self._place[samples] = np.arange(len(samples))
-        self._pieces.append((samples, rows))
-        self.nbytes += rows.nbytes
+    return -(-size // LANES) * LANES
 
 
 def combined(coefficients: FloatArray, rows: AnyFloatArray) -> AnyFloatArray:

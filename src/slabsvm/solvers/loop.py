@@ -198,7 +198,7 @@ class _Rounds:
         """Return multipliers that are optimal over the candidates that the first samples' rough solution names."""
         dual, beta = self.dual, np.zeros(self.dual.n_samples)
         beta[: rough.multipliers.shape[1]] = dual.beta(rough.multipliers)
-        scores = dual.linear + self.cache.product(beta, self.tuning.first_share)
+        scores = dual.linear + self.cache.product(beta)
         candidates = candidates_of(dual, scores, rough)
         if len(candidates) > self.tuning.whole * dual.n_samples:
             return dual.linear_minimiser(scores)

@@ -15,8 +15,6 @@ class Tuning:
         A larger problem first solves one sample in `ratio`, to `slack` times the tolerance.
     whole : float
         Where more than this share of that part are support vectors, all of K is wanted.
-    first_share : float
-        Rows of K that the part's support vectors take of the memory at most: the candidates' need the rest.
     equal, equal_most : float, int
         Where more than this share of a slab's samples is free, equal scores are tried, by a factor of so many at most:
         a fit is 1.5 to 3 times faster where they are nearly the optimum (normal, correlated, one-hot rows).
@@ -49,7 +47,6 @@ class Tuning:
     ratio: int = 4
     slack: float = 10.0
     whole: float = 0.5
-    first_share: float = 0.5
     equal: float = 0.68
     equal_most: int = 5000
     steps: int = 20

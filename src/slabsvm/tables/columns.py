@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time
 from decimal import Decimal
@@ -164,7 +165,11 @@ class Cells:
         learned = "booleans" if boolean else "numbers"
         if self.levels is not None:
             read = _boolean if boolean else lambda value: number_of(value, writing)
-            cells = self.read(lambda levels: _each(read, levels), learned, learning=learning)
+
+            def numbers_of(levels: list[Any]) -> FloatArray:
+                return np.array([np.nan if (found := read(one)) is None else found for one in levels], dtype=np.float64)
+
+            cells = self.read(numbers_of, learned, learning=learning)
         elif self.values.dtype.kind in NUMERIC:
             cells = replace(self, values=np.where(self.missing, np.nan, self.values.astype(np.float64)))
             # A boolean may be written as 0 or 1, and a number not as a boolean.
@@ -225,10 +230,6 @@ class Cells:
         return TableError(what, column=self.name, row=row, remedy=remedy)
 
 
-def _each(read: Callable[[Any], float | None], values: Iterable[Any]) -> FloatArray:
-    return np.array([np.nan if (number := read(value)) is None else number for value in values], dtype=np.float64)
-
-
 def _boolean(value: Any) -> float | None:
     return WORDS_OF_BOOLEANS.get(str(value).strip().lower())
 
@@ -268,15 +269,11 @@ def table_of(X: Any) -> Any:
 def names_of(table: Any) -> list[str]:
     """Return the names of a table's columns; those of an array are x0, x1, ...
 
-    Raises TableError: two columns have one name, or the table has no columns.
+    Raises TableError: two columns have one name.
     """
     if hasattr(table, "columns"):
-        names = [str(name) for name in table.columns]
-    else:
-        names = [f"x{place}" for place in range(table.shape[1])]
-    if (twice := repeated(names)) is not None:
-        raise TableError("there are two columns of this name, or more. Rename all but one", column=twice)
-    return names
+        return distinct_names([str(name) for name in table.columns])
+    return [f"x{place}" for place in range(table.shape[1])]
 
 
 def places_of(table: Any) -> dict[str, int]:
@@ -284,14 +281,18 @@ def places_of(table: Any) -> dict[str, int]:
     return {name: place for place, name in enumerate(names_of(table))}
 
 
-def repeated(names: Sequence[str]) -> str | None:
-    """Return the first name that was there before, None where all differ."""
-    known: set[str] = set()
-    for name in names:
-        if name in known:
-            return name
-        known.add(name)
-    return None
+def distinct_names(names: list[str]) -> list[str]:
+    """Return names of columns; raise TableError where two are the same."""
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise TableError("there are two columns of this name, or more. Rename all but one", column=twice[0])
+    return names
+
+
+def listed(names: Sequence[str], most: int) -> str:
+    """Return the first of some names, for an error."""
+    more = f" and {counted(len(names) - most, 'other')}" if len(names) > most else ""
+    return ", ".join(map(shown, names[:most])) + more
 
 
 def cells_of(table: Any, places: Mapping[str, int], name: str) -> Cells:
@@ -403,11 +404,13 @@ class Described(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Coded:
-    """The cells of a column as coordinates."""
+class Encoded:
+    """Rows for a detector, or the coordinates of one column's cells."""
 
-    values: FloatArray  # (n, width)
-    strange: BoolArray  # (n,): cells like no cell that was learned, which no coordinate shows
+    values: FloatArray  # (n, n_outputs)
+    # (n, n_columns): cells like no cell that was learned: another value of a constant column, a category that
+    # was never met, or a gap where there was none
+    strange: BoolArray
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -426,7 +429,7 @@ class Column(ABC):
         """Return cells as numbers, moments or texts; refuse those that are not what was learned."""
 
     @abstractmethod
-    def coded(self, cells: Cells, *, fill: bool) -> Coded:
+    def coded(self, cells: Cells, *, fill: bool) -> Encoded:
         """Return the coordinates of cells as read; of missing ones the usual ones with fill, or such as say nothing."""
 
     @abstractmethod
@@ -486,12 +489,12 @@ class Numbers(Column):
         """Return cells of float64."""
         return cells.numbers(boolean=self.boolean, writing=self.writing or ".")
 
-    def coded(self, cells: Cells, *, fill: bool) -> Coded:
+    def coded(self, cells: Cells, *, fill: bool) -> Encoded:
         """Return the numbers, the median where there is none: an indicator, if any, says so beside."""
         del fill
         found = np.where(cells.missing, self.median, cells.values)
         strange = (found != self.median) & self.constant
-        return Coded(found[:, None][:, : len(self.outputs())], strange)
+        return Encoded(found[:, None][:, : len(self.outputs())], strange[:, None])
 
     def described(self) -> Described:
         """Return the kind, the range and the median."""
@@ -535,7 +538,7 @@ class Categories(Column):
         """Return texts."""
         return cells.texts()
 
-    def coded(self, cells: Cells, *, fill: bool) -> Coded:
+    def coded(self, cells: Cells, *, fill: bool) -> Encoded:
         """Return a 1 at each cell's level, and zeros for a level that was never met."""
         assert cells.levels is not None
         places = {level: place for place, level in enumerate(self.levels)}
@@ -547,7 +550,7 @@ class Categories(Column):
         if values.shape[1]:
             known = np.flatnonzero(codes >= 0)
             values[known, codes[known]] = 1.0
-        return Coded(values, strange)
+        return Encoded(values, strange[:, None])
 
     def described(self) -> Described:
         """Return the kind, and the levels."""

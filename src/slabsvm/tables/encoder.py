@@ -21,9 +21,11 @@ from slabsvm.tables.columns import (
     Categories,
     Cells,
     Column,
+    Encoded,
     Numbers,
     TableError,
     cells_of,
+    listed,
     places_of,
     shown,
     table_of,
@@ -37,31 +39,22 @@ T = TypeVar("T")
 STRANGE = "never met"
 
 
-@dataclass(frozen=True)
-class Encoded:
-    """Rows for a detector."""
-
-    values: FloatArray  # (n, n_outputs)
-    # (n, n_columns): cells like no cell that was learned: another value of a constant column, a category that
-    # was never met, or a gap where there was none
-    strange: BoolArray
-
-
+@dataclass(kw_only=True, eq=False, repr=False)
 class TableEncoder(TransformerMixin, BaseEstimator):
-    """Turn tables as they come into rows of float64, by the columns' names.
+    """Encoder that turns tables into rows of float64, by the names of their columns.
 
-    Numbers and booleans stay as they are, also texts with decimal commas; categories become a coordinate each
-    (one-hot), and the hour and weekday of moments two, on a circle. Identifiers, free texts and columns without a value
-    are left out: `planned` says what each column is taken for.
+    Numbers and booleans stay numbers, also texts with decimal commas. Each category becomes a coordinate (one-hot). The
+    hour and the weekday of a time become two coordinates each, on a circle. Identifiers, free texts and columns without
+    a value are left out. `planned` shows how each column is taken.
 
-    One more coordinate is 0 for every row that was learned. A cell like none that was learned shows in it alone: a
-    category that was never met, another value in a column that was constant, a gap in a column that had none. Its value
-    is that of a category that one of n + 1 rows has, in units of its standard deviation: sqrt(n), and sqrt(n k) for k
-    such cells, whose squares add up. To a kernel of distances such a row is as far away as a row is from all others
-    whose category is its own alone, which leave-one-out thresholds know of. (Linear and additive kernels give the
-    coordinate no weight.)
+    One more coordinate is 0 for every training row. It marks unseen values: a new category, a new value in a constant
+    column, or an empty cell in a column that had none. An unseen value counts as a category that one row in n + 1 has.
+    In units of its standard deviation that is sqrt(n). The squares of k such cells add up, which makes sqrt(n k). To a
+    kernel of
+    distances such a row is as far away as a training row whose category is its own alone, and leave-one-out thresholds
+    take such rows into account. (Linear and additive kernels give the coordinate no weight.)
 
-    Columns are found by their names: their order does not matter, and further ones are left out.
+    Columns are found by name. Their order does not matter, and extra columns are left out.
 
     Parameters
     ----------
@@ -70,27 +63,27 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     drop : sequence of str, default=()
         Columns to leave out.
     categories : sequence of str, default=()
-        Columns of categories, whatever they look like: numbers that are names, such as codes.
+        Columns to take as categories, whatever they look like, such as numbers that are codes.
     keep : sequence of str, default=()
-        Columns to learn from though they look like identifiers or free texts.
+        Columns to learn from, although they look like identifiers or free texts.
     times : sequence of {"hour", "weekday", "elapsed"}, default=("hour", "weekday")
-        What is learned of moments, where the rows span two days and two weeks; () leaves them out. Elapsed are the days
-        since the first row: every later row is then unlike all that were learned.
+        What is learned from times: "hour" if the rows span two days, and "weekday" if they span two weeks. () leaves
+        times out. "elapsed" counts the days since the first row; every later row then differs from all training rows.
     gaps : sequence of str, default=()
-        Texts that are empty cells. Among numbers and times "-", "?", "#REF!" and their like are gaps anyway.
+        Texts that mean empty cells. Among numbers and times "-", "?", "#REF!" and similar texts are empty in any case.
     id_column, weight_column : str or None, default=None
-        Columns that name and weigh the rows, which are left out as well.
+        The columns that name and weigh the rows. They are not learned.
     missing : {"indicate", "impute", "refuse"}, default="indicate"
-        "impute" puts the median, or the most frequent category, in each gap: a row of gaps is the most normal one.
-        "indicate" does so for numbers, has no category for a gap, and adds a coordinate to each column with gaps, 1
-        where there is one. "refuse" raises.
+        What to do with empty cells. "impute" fills in the median, or the most frequent category; a row of empty cells
+        is then the most normal one. "indicate" fills in the median of numbers, gives a missing text no category, and
+        adds a coordinate for each column with empty cells, which is 1 where a cell is empty. "refuse" raises.
 
     Attributes
     ----------
     columns_ : tuple of Column
         What was learned of each column that is taken.
     left_out_ : tuple of LeftOut
-        The columns that are left out without being asked for, and what they are taken for.
+        The columns that are left out by default, and what they are taken for.
     n_rows_ : int
     n_features_in_ : int
     feature_names_in_ : (n_features,) array of str
@@ -121,28 +114,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         "missing": [StrOptions(set(MISSING))],
     }
 
-    def __init__(
-        self,
-        *,
-        columns: Sequence[str] | None = None,
-        drop: Sequence[str] = (),
-        categories: Sequence[str] = (),
-        keep: Sequence[str] = (),
-        times: Sequence[str] = ("hour", "weekday"),
-        gaps: Sequence[str] = (),
-        id_column: str | None = None,
-        weight_column: str | None = None,
-        missing: str = "indicate",
-    ) -> None:
-        self.columns = columns
-        self.drop = drop
-        self.categories = categories
-        self.keep = keep
-        self.times = times
-        self.gaps = gaps
-        self.id_column = id_column
-        self.weight_column = weight_column
-        self.missing = missing
+    columns: Sequence[str] | None = None
+    drop: Sequence[str] = ()
+    categories: Sequence[str] = ()
+    keep: Sequence[str] = ()
+    times: Sequence[str] = ("hour", "weekday")
+    gaps: Sequence[str] = ()
+    id_column: str | None = None
+    weight_column: str | None = None
+    missing: str = "indicate"
 
     @atomic
     @_fit_context(prefer_skip_nested_validation=True)
@@ -158,13 +138,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         Raises
         ------
         TableError
-            A ValueError that names the columns, and the row where there is one, and says what to do. Its `errors` are
-            one for each column.
+            A ValueError that names the columns, and the row if there is one, and says what to do. Its `errors` has one
+            error for each column.
 
         Warns
         -----
         DataDimensionalityWarning
-            Categories are many, with fewer than five rows each.
+            If there are many categories, with fewer than five rows each.
         """
         del y
         found = self.planned(X)
@@ -188,9 +168,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return self
 
     def planned(self, X: Any) -> Plan:
-        """Return what `fit` would do with each column of a table, with the errors of all columns; nothing is learned.
+        """Return how `fit` would take each column of a table, with the errors of all columns. Nothing is learned.
 
-        Raises TableError: the table has fewer than two rows, or no columns, or not those that parameters name.
+        It raises TableError if the table has fewer than two rows, no columns, or not the columns that parameters name.
         """
         X = table_of(X)
         names = places_of(X)
@@ -221,7 +201,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return Plan(n_rows, columns, left_out, tuple(names), tuple(errors), aside)
 
     def plan(self) -> Plan:
-        """Return what was done with each column of the table that was learned."""
+        """Return how each column of the learned table was taken."""
         check_is_fitted(self)
         left_out = getattr(self, "left_out_", None) or ()
         return Plan(self.n_rows_, self.columns_, tuple(left_out), tuple(self.feature_names_in_), (), self._aside())
@@ -231,12 +211,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return self.encoded(X).values
 
     def encoded(self, X: Any) -> Encoded:
-        """Return the rows of a table, and which cells are like none that was learned.
+        """Return the rows of a table, and which cells are unseen.
 
         Raises
         ------
         TableError
-            Columns that were learned are missing, or cells are not of the kind that was learned.
+            If learned columns are missing, or cells are not of the learned kind.
         """
         check_is_fitted(self)
         X = table_of(X)
@@ -265,8 +245,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def by_column(self, shares: FloatArray, strange: BoolArray) -> FloatArray:
         """Return the shares of rows' coordinates, (n, n_outputs), added up by column, (n, n_columns).
 
-        The share of the last coordinate belongs to the strange cells of a row, in equal parts; of a row without any to
-        all of its cells, so that sums stay what they are.
+        The share of the last coordinate is divided equally among the unseen cells of a row. If a row has none, it is
+        divided among all of its cells, so that sums stay the same.
         """
         ends = np.cumsum(self._widths())
         found = np.stack(
@@ -320,8 +300,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if self._indicates(column):
             values = np.column_stack([values, cells.missing])
         elif self.missing == "indicate":
-            strange = strange | cells.missing
-        return Encoded(values, strange[:, None])
+            strange = strange | cells.missing[:, None]
+        return Encoded(values, strange)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -368,13 +348,8 @@ def require_columns(names: Iterable[str], asked: Mapping[str, str | None]) -> No
             cure = "Then rename that" if asked[name] is None else "Then name that"
             what += f". Is it {shown(by_lower[near[0]])}? {cure}"
         elif len(absent) == 1:
-            what += f". The table has {_listed(others or names)}"
+            what += f". The table has {listed(others or names, 10)}"
             what += "" if asked[name] is None else ". Name one of these, or none"
         errors.append(TableError(what, column=name))
-    also = f", and its others are {_listed(others)}" if others else ""
+    also = f", and its others are {listed(others, 10)}" if others else ""
     raise TableError.of(errors, f"the table lacks {len(errors):,} columns{also}")
-
-
-def _listed(names: Sequence[str]) -> str:
-    few = ", ".join(map(shown, names[:10]))
-    return few + (f" and {len(names) - 10:,} others" if len(names) > 10 else "")

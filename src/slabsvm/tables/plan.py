@@ -34,7 +34,7 @@ MOST_UNSEEN = 0.5
 MOST_LEVELS = 1000
 # Names of columns whose whole numbers, all different, name the rows.
 NAMES_OF_IDENTIFIERS = re.compile(
-    r"(?:^|[^A-Za-z])(?i:id|nr|no|key|index|serial|uuid|guid)$|[a-z](?:ID|Id|Nr|No)$",
+    r"(?:(?:^|[^A-Za-z])(?i:id|nr|no|key|index|serial|uuid|guid)|[a-z](?:ID|Id|Nr|No))\.?\s*$",
 )
 # Identifiers have no more words.
 MOST_WORDS = 2
@@ -70,27 +70,14 @@ class Rules:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is done with the columns of a table.
-
-    Attributes
-    ----------
-    n_rows : int
-    columns : tuple of Column
-        Those that are learned.
-    left_out : tuple of LeftOut
-    errors : tuple of TableError
-        Those of columns that cannot be taken as they are.
-    names : tuple of str
-        All columns in their order.
-    aside : dict of str
-        What is done with columns that a user has set aside, such as those that name the rows.
-    """
+    """What is done with the columns of a table."""
 
     n_rows: int
-    columns: tuple[Column, ...]
+    columns: tuple[Column, ...]  # those that are learned
     left_out: tuple[LeftOut, ...]
-    names: tuple[str, ...]
-    errors: tuple[TableError, ...] = ()
+    names: tuple[str, ...]  # all columns in their order
+    errors: tuple[TableError, ...] = ()  # those of columns that cannot be taken as they are
+    # What is done with columns that a user has set aside, such as those that name the rows
     aside: dict[str, str] = field(default_factory=dict)
 
     def lines(self) -> list[tuple[str, str, str, str, str]]:

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-# How texts are read as numbers: with a decimal point or a decimal comma, and with the other one between thousands.
-WRITINGS = (".", ",", "1.234,5", "1,234.5")
+# How texts are read as numbers: with a decimal point or a decimal comma, with the other one between thousands, and with
+# a percent sign behind each.
+WRITINGS = (".", ",", "1.234,5", "1,234.5", "1.5%", "1,5%")
 COMMA_GROUPS = re.compile(r"\s*[+-]?\d{1,3}(?:,\d{3})+(?:\.\d*)?\s*")
 POINT_GROUPS = re.compile(r"\s*[+-]?\d{1,3}(?:\.\d{3})+(?:,\d*)?\s*")
 # Texts by which a writing is found, before all are read.
@@ -49,6 +50,9 @@ def number_of(value: Any, writing: str) -> float | None:
     """Return a number, also one written as a text in one of WRITINGS; None for anything else."""
     if not isinstance(value, str) or writing == ".":
         return as_number(value)
+    if writing.endswith("%"):
+        bare = value.rstrip().removesuffix("%")
+        return None if bare == value.rstrip() else number_of(bare, writing[1])
     if writing == "1,234.5":
         return as_number(value.replace(",", "") if COMMA_GROUPS.fullmatch(value) else value)
     if writing == "1.234,5" and POINT_GROUPS.fullmatch(value):

@@ -12,14 +12,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, time
 from itertools import islice
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeGuard
 from unicodedata import decimal
 
 import numpy as np
+import numpy.typing as npt
 
 from slabsvm.runtime.arrays import FloatArray
 from slabsvm.runtime.fields import Choice, Many
-from slabsvm.tables.columns import Cells, Coded, Column, Described
+from slabsvm.tables.columns import Cells, Column, Described, Encoded
+
+Letters = npt.NDArray[np.uint32]  # (n, length)
 
 HOUR, WEEKDAY, ELAPSED = "hour", "weekday", "elapsed"
 PARTS = (HOUR, WEEKDAY, ELAPSED)
@@ -44,6 +47,7 @@ SHAPE = str.maketrans("123456789", "000000000")
 FIRST = 20
 # A number that begins a date and is a year.
 FIRST_YEAR = 1000
+N_DIGITS = 10
 # The date of a time of day.
 UNDATED = (1970, 1, 1)
 
@@ -81,6 +85,8 @@ def _fields(values: Sequence[Any]) -> FloatArray:
 
     One text of each shape is matched, and all of them are read by the places of its digits, (7, n).
     """
+    if (letters := _of_one_shape(values)) is not None and _is_moment(found := MOMENT.fullmatch(values[0])):
+        return _read(found, letters)
     texts = [_written_plainly(value.isoformat() if isinstance(value, date | time) else str(value)) for value in values]
     alike: dict[str, list[int]] = defaultdict(list)
     for place, text in enumerate(texts):
@@ -88,10 +94,32 @@ def _fields(values: Sequence[Any]) -> FloatArray:
     fields = np.full((7, len(texts)), np.nan)
     for places in alike.values():
         found = MOMENT.fullmatch(texts[places[0]])
-        if found is not None and (found["iso"] or found["other"] or found["hour"]):
-            letters = np.array([texts[place] for place in places]).view(np.uint32).reshape(len(places), -1)
-            fields[:, places] = _read(found, letters.astype(np.float64) - ord("0"))
+        if _is_moment(found):
+            fields[:, places] = _read(found, _letters([texts[place] for place in places]))
     return fields
+
+
+def _is_moment(found: re.Match[str] | None) -> TypeGuard[re.Match[str]]:
+    return found is not None and bool(found["iso"] or found["other"] or found["hour"])
+
+
+def _letters(texts: Sequence[str]) -> Letters:
+    """Return the letters of texts of one length, (n, length)."""
+    return np.array(texts).view(np.uint32).reshape(len(texts), -1)
+
+
+def _of_one_shape(values: Sequence[Any]) -> Letters | None:
+    """Return the letters of texts that differ in their digits alone, as a clock writes them; None of others."""
+    if set(map(type, values)) != {str} or len(set(map(len, values))) > 1 or not values[0].isascii():
+        return None
+    letters = _letters(values)
+    # Letters before 0 are large numbers less 0: these are unsigned.
+    zero = np.uint32(ord("0"))
+    is_digit = letters[0] - zero < N_DIGITS
+    alike = bool((letters[:, is_digit] - zero < N_DIGITS).all()) and all(
+        (letters[:, place] == letters[0, place]).all() for place in np.flatnonzero(~is_digit)
+    )
+    return letters if alike else None
 
 
 def _written_plainly(text: str) -> str:
@@ -101,13 +129,13 @@ def _written_plainly(text: str) -> str:
     return "".join(str(decimal(letter)) if letter.isdecimal() else letter for letter in text)
 
 
-def _read(found: re.Match[str], digits: FloatArray) -> FloatArray:
-    """Return the fields of texts, given by their digits, (n, length), that have the shape of the one that was found."""
+def _read(found: re.Match[str], letters: Letters) -> FloatArray:
+    """Return the fields of texts, given by their letters, that have the shape of the one that was found."""
 
     def number(start: int, end: int) -> FloatArray:
-        return np.asarray(digits[:, start:end] @ 10.0 ** np.arange(end - start)[::-1])
+        return np.asarray((letters[:, start:end] - float(ord("0"))) @ 10.0 ** np.arange(end - start)[::-1])
 
-    none = np.zeros(len(digits))
+    none = np.zeros(len(letters))
     name = "iso" if found["iso"] else "other"
     written = found[name] or ""
     parts = [number(*(found.start(name) + end for end in one.span())) for one in re.finditer(r"\d+", written)]
@@ -159,7 +187,7 @@ class Times(Column):
         """Return cells of seconds since 1970."""
         return _moments(cells, self.day_first)[0]
 
-    def coded(self, cells: Cells, *, fill: bool) -> Coded:
+    def coded(self, cells: Cells, *, fill: bool) -> Encoded:
         """Return the coordinates: those of a gap are the middle of the circle, and of the time that was learned."""
         del fill
         seconds = np.where(cells.missing, (self.start + self.end) / 2, cells.values)
@@ -173,7 +201,7 @@ class Times(Column):
                 angle = 2 * np.pi * (((seconds + MONDAY) % WEEK) // DAY) / 7
             columns += [np.where(cells.missing, 0.0, turned(angle)) for turned in (np.cos, np.sin)]
         values = np.column_stack(columns) if columns else np.zeros((len(seconds), 0))
-        return Coded(values, np.zeros(len(seconds), dtype=bool))
+        return Encoded(values, np.zeros((len(seconds), 1), dtype=bool))
 
     def described(self) -> Described:
         """Return the first and the last moment, and which parts are learned."""

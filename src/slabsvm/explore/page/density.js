@@ -1,4 +1,4 @@
-/* density.js: how the points lie along w, with both planes, and where the stranger and the pointer are. */
+/* density.js: how the points lie along w, with both planes, and where the star and the pointer are. */
 "use strict";
 ((slab) => {
   const COLUMNS = 200;
@@ -35,11 +35,11 @@
     pen.fillRect(0, 0, width, height);
     if (!answer) return;
     const values = answer.points.left_out ?? answer.points.positions;
-    const stranger = answer.strangers.positions[0], planes = [answer.rho_lower, answer.rho_upper].filter((v) => v !== null);
+    const star = answer.stars.positions[0], planes = [answer.rho_lower, answer.rho_upper].filter((v) => v !== null);
     const near = [...values, ...planes], low = Math.min(...near), high = Math.max(...near);
     const room = 0.25 * (high - low || Math.abs(high) || 1);
-    const from = Math.max(Math.min(low, stranger), low - 2 * room) - room / 3;
-    const to = Math.min(Math.max(high, stranger), high + 2 * room) + room / 3;
+    const from = Math.max(Math.min(low, star), low - 2 * room) - room / 3;
+    const to = Math.min(Math.max(high, star), high + 2 * room) + room / 3;
     const base = height - 22, x = (s) => ((s - from) / (to - from)) * width;
     const left = x(answer.rho_lower), right = answer.rho_upper === null ? width : x(answer.rho_upper);
     pen.fillStyle = colours.inside;
@@ -96,7 +96,7 @@
       pen.stroke();
     };
     if (pointed !== null) mark(pointed, colours.ground, 5);
-    mark(stranger, colours.star, 8);
+    mark(star, colours.star, 8);
   }
 
   slab.drawDensity = drawDensity;

@@ -16,7 +16,7 @@
 
     /** Move the cursor, or what is chosen. */
     const move = ([dx, dy], isFine) => {
-      const { view, points, stranger } = session.state, step = isFine ? FINE : STEP;
+      const { view, points, star } = session.state, step = isFine ? FINE : STEP;
       const by = ([x, y]) => [x + dx * step * (view.x[1] - view.x[0]), y + dy * step * (view.y[1] - view.y[0])];
       if (plot.selected === null) {
         plot.cursor ??= [middle(view.x), middle(view.y)];
@@ -24,10 +24,10 @@
         page.pointed(plot.cursor);
         return page.say(`Cursor at ${at(plot.cursor)}.`);
       }
-      session.shift(plot.selected, by(plot.selected < 0 ? stranger : points[plot.selected]), "keys");
-      const place = plot.selected < 0 ? session.state.stranger : session.state.points[plot.selected];
+      session.shift(plot.selected, by(plot.selected < 0 ? star : points[plot.selected]), "keys");
+      const place = plot.selected < 0 ? session.state.star : session.state.points[plot.selected];
       page.pointed(place);
-      page.say(`${plot.selected < 0 ? "Stranger" : "Point"} at ${at(place)}.`);
+      page.say(`${plot.selected < 0 ? "Star" : "Point"} at ${at(place)}.`);
     };
 
     /** Choose the next point, or the one before. */
@@ -54,20 +54,20 @@
       page.say(`Point removed. ${slab.words.counted(session.state.points.length, "point")} left.`);
     };
     const leave = () => {
-      const { points, stranger } = session.state;
-      if (plot.selected !== null) plot.cursor = plot.selected < 0 ? stranger : points[plot.selected];
+      const { points, star } = session.state;
+      if (plot.selected !== null) plot.cursor = plot.selected < 0 ? star : points[plot.selected];
       plot.selected = null;
       session.end();
       page.say("Nothing is chosen: arrows move the cursor.");
     };
-    const stranger = () => {
+    const star = () => {
       plot.selected = -1;
       plot.cursor = null;
-      page.say(`Stranger chosen, at ${at(session.state.stranger)}. Arrows move it.`);
+      page.say(`Star chosen, at ${at(session.state.star)}. Arrows move it.`);
     };
 
     const keys = {
-      Enter: add, " ": add, n: () => choose(1), p: () => choose(-1), s: stranger, Delete: remove, Backspace: remove, Escape: leave,
+      Enter: add, " ": add, n: () => choose(1), p: () => choose(-1), s: star, Delete: remove, Backspace: remove, Escape: leave,
     };
     plot.canvas.addEventListener("keydown", (event) => {
       if (event.ctrlKey || event.metaKey || event.altKey) return;

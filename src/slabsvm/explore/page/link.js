@@ -20,13 +20,13 @@
   }
 
   /** @param {State} state */
-  function encode({ points, stranger, parameters, view, names, scales }) {
+  function encode({ points, star, parameters, view, names, scales }) {
     const found = new URLSearchParams();
     for (const [key, name] of Object.entries(KEYS)) found.set(key, String(parameters[name]));
     found.set("v", [...view.x, ...view.y].join(" "));
     for (const name of names) found.append("n", name);
     if (scales.some((scale) => scale !== 1)) found.set("d", scales.join(" "));
-    found.set("s", packed([stranger]));
+    found.set("s", packed([star]));
     found.set("p", packed(points));
     return `#${found}`;
   }
@@ -47,13 +47,13 @@
       parameters[name] = typeof DEFAULTS[name] === "number" || (name === "gamma" && text && number > 0) ? number : text;
     }
     const [x0, x1, y0, y1] = (found.get("v") ?? "").split(" ").map(Number);
-    const points = unpacked(found.get("p")), strangers = unpacked(found.get("s") ?? "0:0.0");
+    const points = unpacked(found.get("p")), stars = unpacked(found.get("s") ?? "0:0.0");
     const view = { x: [x0, x1], y: [y0, y1] };
     const scales = (found.get("d") ?? "1 1").split(" ").map(Number);
     const isGood =
       points.length <= MOST_POINTS &&
-      strangers.length === 1 &&
-      [...points, ...strangers].every(isPlace) &&
+      stars.length === 1 &&
+      [...points, ...stars].every(isPlace) &&
       isView(view) &&
       isPlace(scales) &&
       scales.every((scale) => scale > 0) &&
@@ -64,7 +64,7 @@
       Number.isFinite(parameters.epsilon);
     if (!isGood) return null;
     const names = found.getAll("n");
-    return { points, stranger: strangers[0], parameters, view, scales, names: names.length === 2 ? names : ["x", "y"] };
+    return { points, star: stars[0], parameters, view, scales, names: names.length === 2 ? names : ["x", "y"] };
   }
 
   slab.link = { encode, decode };

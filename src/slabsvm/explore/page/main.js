@@ -13,21 +13,33 @@
   /* What a fit starts from: the last one's solution. */
   const memory = new Map();
   let pointed = null, loaded = null, version = 0, shown = 0, isBusy = false, changed = 0, resting = 0, speaking = 0;
+  /* What became of the last change, until it has been said. */
+  let outcome = null;
 
-  /** Say something to those who listen; later news overtakes it. */
-  function say(text, delay = 0) {
+  /** Say something to those who listen: what was done at once, and what became of it when nothing is done any more. */
+  function say(text) {
+    element("summary").textContent = text;
+    sayOutcome(outcome);
+  }
+
+  function sayOutcome(text) {
     clearTimeout(speaking);
-    speaking = setTimeout(() => (element("summary").textContent = text), delay);
+    outcome = text;
+    if (text === null) return;
+    speaking = setTimeout(() => {
+      element("summary").textContent = outcome;
+      outcome = null;
+    }, QUIET);
   }
 
   /** What is asked of a grid of the picture: the slab has coordinates divided by their scales, the picture has not. */
   function question(grid) {
-    const { points, stranger, parameters, scales } = session.state;
+    const { points, star, parameters, scales } = session.state;
     const scaled = (row) => row.map((value, j) => value / scales[j]);
     const along = ([from, to, count], scale) => [from / scale, to / scale, count];
     return {
       points: points.map(scaled),
-      strangers: [scaled(stranger)],
+      stars: [scaled(star)],
       parameters,
       grid: { x: along(grid.x, scales[0]), y: along(grid.y, scales[1]) },
     };
@@ -64,7 +76,8 @@
       if (isBusy || session.state.points.length < 2) return;
       await alone(async () => answer(FINE));
       document.documentElement.dataset.rested = String(shown);
-      refresh();
+      /* What changed meanwhile; without a change the page is at rest, and computes no more. */
+      if (shown !== version) refresh();
     }, REST);
   }
 
@@ -100,10 +113,10 @@
     element("legend-novel").textContent = isNew ? "would be rejected if new" : "rejected";
     element("legend-upper").hidden = found.rho_upper === null;
     element("density-note").textContent = isNew
-      ? "Each point by its score without itself: where new points will fall. The star is the stranger."
-      : "Each point by its training score: it has pulled itself inside, as new points will not. The star is the stranger.";
+      ? "Each point by its score without itself: where new points will fall. The star is marked by a triangle."
+      : "Each point by its training score: it has pulled itself inside, as new points will not. The star is marked by a triangle.";
     element("who").textContent = `This page solved it in ${found.milliseconds.toFixed(0)} ms. No data leave this computer.`;
-    if (document.activeElement !== plot.canvas) say(words.summary(state, found), QUIET);
+    sayOutcome(words.summary(state, found));
   }
 
   function refuse(text) {
@@ -111,7 +124,8 @@
     element("error").textContent = text;
     element("answer").hidden = true;
     element("warnings").replaceChildren();
-    element("density-note").textContent = "";
+    for (const id of ["density-note", "certificate", "who", "summary"]) element(id).textContent = "";
+    sayOutcome(null);
   }
 
   function redraw() {
@@ -214,6 +228,22 @@
   element("column-x").addEventListener("change", take);
   element("column-y").addEventListener("change", take);
 
+  /** Within another page: that one says what this is, and has the colours; a page of files may not be asked for them. */
+  function beFramed() {
+    document.documentElement.dataset.framed = "";
+    try {
+      const outer = globalThis.parent.document.documentElement;
+      const follow = () => {
+        if (outer.dataset.theme) document.documentElement.dataset.theme = outer.dataset.theme;
+        redraw();
+      };
+      new MutationObserver(follow).observe(outer, { attributeFilter: ["data-theme"] });
+      follow();
+    } catch (error) {
+      if (error.name !== "SecurityError") throw error;
+    }
+  }
+
   /** Light or dark, as the reader's system has it until the button is pressed. */
   const system = matchMedia("(prefers-color-scheme: dark)");
   const isDark = () => (document.documentElement.dataset.theme ?? (system.matches ? "dark" : "light")) === "dark";
@@ -232,6 +262,7 @@
   });
   new ResizeObserver(redraw).observe(plot.canvas);
 
+  if (globalThis.self !== globalThis.top) beFramed();
   slab.session = session;
   slab.plot = plot;
   colour();

@@ -1,4 +1,4 @@
-/* plot.js: the picture of the plane: accepted region, both planes, points, support vectors, the stranger, the cursor. */
+/* plot.js: the picture of the plane: accepted region, both planes, points, support vectors, the star, the cursor. */
 "use strict";
 ((slab) => {
   const { contour, between } = slab.contours;
@@ -87,7 +87,7 @@
         if (this.answer.rho_upper !== null) this.drawPlane(pen, state, this.answer.rho_upper, colours.upper, [7, 4]);
       } else this.drawAxes(pen, state, colours);
       this.drawPoints(pen, state, colours);
-      this.drawStranger(pen, state, colours);
+      this.drawStar(pen, state, colours);
       if (this.cursor) this.drawCursor(pen, state, colours);
     }
 
@@ -205,8 +205,8 @@
       pen.stroke();
     }
 
-    drawStranger(pen, state, colours) {
-      const [x, y] = this.toPixels(state.stranger, state);
+    drawStar(pen, state, colours) {
+      const [x, y] = this.toPixels(state.star, state);
       pen.beginPath();
       for (let k = 0; k < 10; k++) {
         const turn = (Math.PI * k) / 5 - Math.PI / 2, radius = k % 2 ? 5 : 12;
@@ -219,8 +219,8 @@
       pen.lineWidth = 1.5;
       pen.stroke();
       if (this.selected === -1) this.ring(pen, x, y, 17, colours.ink, 3);
-      const decision = this.answer?.strangers.decisions[0];
-      const text = decision === undefined ? "stranger" : `stranger: ${decision >= 0 ? "accepted" : "rejected"}`;
+      const decision = this.answer?.stars.decisions[0];
+      const text = decision === undefined ? "" : decision >= 0 ? "accepted" : "rejected";
       pen.font = "600 13px system-ui, sans-serif";
       const wide = pen.measureText(text).width, left = x + 18 + wide > this.size[0] ? x - 18 - wide : x + 18;
       pen.lineWidth = 4;

@@ -24,9 +24,9 @@
       const [x, y] = plot.toPixels(place, session.state);
       return Math.hypot(x - at[0], y - at[1]);
     };
-    /** The point there, the stranger (-1), or null. */
+    /** The point there, the star (-1), or null. */
     const hit = (at, reach) => {
-      if (distance(session.state.stranger, at) <= reach + 3) return -1;
+      if (distance(session.state.star, at) <= reach + 3) return -1;
       let best = null, least = reach;
       session.state.points.forEach((point, i) => {
         const away = distance(point, at);

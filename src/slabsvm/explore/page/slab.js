@@ -9,7 +9,7 @@
   /**
    * @typedef {object} Question
    * @property {number[][]} points
-   * @property {number[][]} strangers
+   * @property {number[][]} stars
    * @property {{kernel: string, gamma: number | string, nu_lower: number, nu_upper: number, epsilon: number,
    *   offsets: string}} parameters
    * @property {{x: number[], y: number[]}} grid from, to and count of the nodes
@@ -108,9 +108,9 @@
         left_out: leftOut && group.map((i) => leftOut[i]),
         accepted: group.map((i) => within(scores[i])),
       },
-      strangers: {
-        positions: question.strangers.map(([x, y]) => slab.kernels.position(kernel, rows, beta, x, y)),
-        decisions: question.strangers.map(decide),
+      stars: {
+        positions: question.stars.map(([x, y]) => slab.kernels.position(kernel, rows, beta, x, y)),
+        decisions: question.stars.map(decide),
       },
       warnings: fit.warnings,
     };

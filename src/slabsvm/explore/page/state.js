@@ -1,4 +1,4 @@
-/* state.js: what the page is about (points, a stranger, parameters, the view), its history, and scenes to begin with. */
+/* state.js: what the page is about (points, a star, parameters, the view), its history, and scenes to begin with. */
 "use strict";
 ((slab) => {
   const MOST_POINTS = 500;
@@ -16,7 +16,7 @@
   /**
    * @typedef {object} State
    * @property {number[][]} points
-   * @property {number[]} stranger
+   * @property {number[]} star
    * @property {object} parameters
    * @property {{x: number[], y: number[]}} view from and to
    * @property {string[]} names of the coordinates
@@ -31,8 +31,8 @@
   const isPlace = (row) => row.length === 2 && row.every((v) => Math.abs(v) <= LARGEST);
   const isView = ({ x, y }) => [x, y].every((range) => isPlace(range) && range[1] - range[0] >= narrowest(...range));
 
-  /** Points and a stranger with the decimals that their span asks for, and a view that shows them. */
-  function framed(points, stranger, nonNegative = false) {
+  /** Points and a star with the decimals that their span asks for, and a view that shows them. */
+  function framed(points, star, nonNegative = false) {
     const range = (j) => {
       const all = points.map((row) => row[j]);
       const low = Math.min(...all), high = Math.max(...all);
@@ -41,9 +41,9 @@
     };
     const x = range(0), y = range(1), dx = decimals(x[1] - x[0]), dy = decimals(y[1] - y[0]);
     const kept = ([a, b]) => [rounded(a, dx), rounded(b, dy)];
-    const outer = stranger ?? [x[1] - 0.1 * (x[1] - x[0]), y[0] + 0.12 * (y[1] - y[0])];
+    const outer = star ?? [x[1] - 0.1 * (x[1] - x[0]), y[0] + 0.12 * (y[1] - y[0])];
     const shown = { x: x.map((v) => rounded(v, dx)), y: y.map((v) => rounded(v, dy)) };
-    return { points: points.map(kept), stranger: kept(outer), view: shown };
+    return { points: points.map(kept), star: kept(outer), view: shown };
   }
 
   /** Each coordinate's standard deviation to three digits, 1 where it is constant: what features of two units ask for. */
@@ -121,9 +121,9 @@
       return points.length <= room;
     }
 
-    /** Move a point, or the stranger (-1). */
+    /** Move a point, or the star (-1). */
     shift(index, to, gesture = null) {
-      if (index < 0) return this.set({ stranger: this.place(to) }, gesture);
+      if (index < 0) return this.set({ star: this.place(to) }, gesture);
       this.set({ points: this.state.points.map((row, i) => (i === index ? this.place(to) : row)) }, gesture);
     }
 
@@ -145,13 +145,13 @@
 
     /** Choose a kernel; points are moved to where it is defined. Returns whether they were. */
     choose(kernel) {
-      const { points, stranger, parameters } = this.state;
+      const { points, star, parameters } = this.state;
       const chosen = { parameters: { ...parameters, kernel } };
-      const least = (j) => Math.min(...[...points, stranger].map((row) => row[j]));
+      const least = (j) => Math.min(...[...points, star].map((row) => row[j]));
       const moves = slab.kernels.named[kernel](1).nonNegative && points.length && (least(0) < 0 || least(1) < 0);
       if (moves) {
         const low = [least(0), least(1)], up = ([x, y]) => [x - Math.min(low[0], 0), y - Math.min(low[1], 0)];
-        Object.assign(chosen, framed(points.map(up), up(stranger), true));
+        Object.assign(chosen, framed(points.map(up), up(star), true));
       } else if (slab.kernels.named[kernel](1).nonNegative) {
         const { x, y } = this.state.view, kept = { x: [Math.max(x[0], 0), x[1]], y: [Math.max(y[0], 0), y[1]] };
         chosen.view = isView(kept) ? kept : { x: [0, view.x[1]], y: [0, view.y[1]] };
@@ -189,10 +189,10 @@
   const names = ["x", "y"], scales = [1, 1];
   const around = { ...DEFAULTS, nu_lower: 0.08, nu_upper: 0.05, gamma: 0.05 };
   const SCENES = {
-    first: () => ({ points: ring(), stranger: [0.2, 0.1], parameters: around, view, names, scales }),
-    planes: () => ({ points: ring(), stranger: [0.2, 0.1], parameters: { ...around, epsilon: 0 }, view, names, scales }),
+    first: () => ({ points: ring(), star: [0.2, 0.1], parameters: around, view, names, scales }),
+    planes: () => ({ points: ring(), star: [0.2, 0.1], parameters: { ...around, epsilon: 0 }, view, names, scales }),
     islands: () => ({
-      points: crescent(), stranger: [0, -0.4], names, scales, view,
+      points: crescent(), star: [0, -0.4], names, scales, view,
       parameters: { ...DEFAULTS, gamma: 12, offsets: "training" },
     }),
     intruders: () => ({
@@ -200,7 +200,7 @@
         ...drawn(3, 110, (next) => [-0.7 + 0.8 * next(), 0.3 + 0.6 * next()]),
         ...drawn(5, 14, (next) => [2.6 + 0.16 * next(), -1.9 + 0.16 * next()]),
       ],
-      stranger: [2.5, -1.5], names, scales, view, parameters: { ...DEFAULTS, gamma: "scale", nu_lower: 0.03 },
+      star: [2.5, -1.5], names, scales, view, parameters: { ...DEFAULTS, gamma: "scale", nu_lower: 0.03 },
     }),
   };
 

@@ -13,25 +13,25 @@
 
   /** One sentence for ears: what there is, and what became of it. */
   function summary(state, answer) {
-    const verdict = answer.strangers.decisions[0] >= 0 ? "accepted" : "rejected";
+    const verdict = answer.stars.decisions[0] >= 0 ? "accepted" : "rejected";
     const warned = answer.warnings.length ? " There is a warning." : "";
     return (
       `${counted(state.points.length, "point")}. About ${percent(answer.expected_recall)} of new points like these are ` +
-      `expected to be accepted. The stranger is ${verdict}.${warned}`
+      `expected to be accepted. The star is ${verdict}.${warned}`
     );
   }
 
-  /** What became of the stranger, and why. */
-  function verdict({ strangers, rho_lower, rho_upper }) {
-    const s = strangers.positions[0], decision = strangers.decisions[0];
-    if (decision >= 0) return rho_upper === null ? "Accepted: it is above the only plane." : "Accepted: it lies between the planes.";
-    return s < rho_lower ? "Rejected: it lies below the lower plane." : "Rejected: it lies above the upper plane.";
+  /** What became of the star, and why. */
+  function verdict({ stars, rho_lower, rho_upper }) {
+    const s = stars.positions[0], decision = stars.decisions[0];
+    if (decision >= 0) return rho_upper === null ? "Accepted: above the only plane." : "Accepted: between the planes.";
+    return s < rho_lower ? "Rejected: below the lower plane." : "Rejected: above the upper plane.";
   }
 
   /** What is expected, and what was asked for. */
   function recall({ parameters }, answer) {
     const least = parameters.offsets === "training" ? "as few as " : "";
-    return `${least}${percent(answer.expected_recall)} of new points (asked for: ${percent(nominal(parameters))})`;
+    return `${least}${percent(answer.expected_recall)} of new points (asked: ${percent(nominal(parameters))})`;
   }
 
   /** The certificate. */

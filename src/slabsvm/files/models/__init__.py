@@ -12,9 +12,8 @@ import sklearn
 import slabsvm
 from slabsvm.data.files import open_regular, replacing
 from slabsvm.files.models.archive import At, Incoming, ModelFileError, Outgoing
-from slabsvm.files.models.detectors import CLASSIFIER, LINEAR, detectors
+from slabsvm.files.models.classes import CLASSIFIER, LINEAR, WRAPPERS, detectors
 from slabsvm.files.models.estimators import Entry, Estimator
-from slabsvm.files.models.others import WRAPPERS
 from slabsvm.files.models.steps import STEPS
 from slabsvm.runtime.caller import escaped
 

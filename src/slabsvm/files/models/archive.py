@@ -12,7 +12,7 @@ import os
 import re
 import stat
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, BinaryIO, NoReturn, Self
@@ -32,6 +32,8 @@ BYTES_BY_VALUE = 64
 # member of an array takes at least 226 bytes.
 MOST_MEMBERS = 1_000_000
 BYTES_BY_MEMBER = 200
+# An estimator is inside of no more others.
+DEEPEST = 16
 # Every member has this date, so that a model makes the same bytes whenever it is saved.
 DATE = (1980, 1, 1, 0, 0, 0)
 NAME = re.compile(r"model(\.[A-Za-z0-9_]+)*\.npy", re.ASCII)
@@ -126,8 +128,11 @@ class Incoming:
         except (ValueError, RecursionError) as error:
             raise ModelFileError(f"its {DOCUMENT} cannot be read: {error or type(error).__name__}") from error
 
-    def header(self, name: str, crc: int) -> Header:
-        """Return what an array says of itself, once for each; crc is what the document says of its content."""
+    def array(self, name: str, crc: int, match: Callable[[Header], object]) -> npt.NDArray[Any]:
+        """Return an array in the byte order of this machine, once for each; match refuses what it says of itself.
+
+        crc is what the document says of its content.
+        """
         info = self._unread.pop(name, None)
         if info is None:
             raise ModelFileError(f"it holds no {name}, which its {DOCUMENT} names, or names twice")
@@ -135,18 +140,13 @@ class Incoming:
             raise ModelFileError(f"{name} is not what its {DOCUMENT} says: another content was put in its place")
         with _read(self._zip.open, info) as member:
             found: Header = _read(Header.of, member, name)
-        if found.start + found.nbytes != info.file_size:
-            raise ModelFileError(
-                f"{name} claims the shape {found.shape} of {found.dtype}, and has {info.file_size:,} bytes"
-            )
-        return found
-
-    def array(self, header: Header) -> npt.NDArray[Any]:
-        """Return the array of a header, in the byte order of this machine."""
-        with _read(self._zip.open, header.name) as member:
-            _read(member.read, header.start)
-            array: npt.NDArray[Any] = _read(header.values, member)
-        return array.astype(header.dtype.newbyteorder("="), copy=False)
+            if found.start + found.nbytes != info.file_size:
+                raise ModelFileError(
+                    f"{name} claims the shape {found.shape} of {found.dtype}, and has {info.file_size:,} bytes"
+                )
+            match(found)
+            array: npt.NDArray[Any] = _read(found.values, member)
+        return array.astype(found.dtype.newbyteorder("="), copy=False)
 
     def finish(self) -> None:
         """Refuse members that the document does not name."""
@@ -227,6 +227,8 @@ class At:
 
     def estimator(self) -> At:
         """Return the same place for what is in an estimator that is there: its sizes are its own."""
+        if self.depth == DEEPEST:
+            self.refuse(f"is inside of more than {DEEPEST - 1} other estimators")
         return replace(self, sizes={}, depth=self.depth + 1)
 
     def refuse(self, text: str) -> NoReturn:

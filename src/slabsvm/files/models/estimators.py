@@ -18,13 +18,12 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from slabsvm.files.models.archive import At, exactly, shown
-from slabsvm.files.models.kinds import KINDS_OF_NOTES, NOT_FINITE, Conditions, Kind, Parts, Plain, broken, kind_of
+from slabsvm.files.models.conditions import broken
+from slabsvm.files.models.kinds import KINDS_OF_NOTES, NOT_FINITE, Kind, Parts, Plain, kind_of
 from slabsvm.runtime import fields
 from slabsvm.runtime.objects import cached_property
 from slabsvm.runtime.sklearn_private import validate_parameters
 
-# An estimator is inside of no more others.
-DEEPEST = 16
 # A file may not ask for more threads or processes.
 MOST_JOBS = 1024
 # scikit-learn's word for a parameter that was not given, because it is to go.
@@ -65,7 +64,6 @@ class Entry:
     where: Mapping[str, str | Callable[[Any], Any]] = field(default_factory=dict)
     # It takes an unfitted model and all parts by their names, sets what is no part, and removes what is no attribute.
     give: Callable[[Any, Values], object] | None = None
-    holds: Conditions = ()  # what holds of a model as a whole
     left_out: tuple[str, ...] = ()  # parameters that are not kept, and are None in a file
     features: bool = True  # whether a fitted model knows its number of features
 
@@ -73,7 +71,7 @@ class Entry:
         kinds = {name: kind_of(hint) for name, hint in {**FEATURES, **self.fitted}.items()}
         # The parts that files of earlier versions lack, and models that were read from them.
         later = [name for name, hint in self.fitted.items() if fields.LATER in get_args(hint)]
-        self.state = Parts(self._checked, self._part, kinds, later)
+        self.state = Parts(dict, self._part, kinds, later)
 
     def _part(self, model: Any, name: str) -> Any:
         """Return a part of a fitted model; None for one that it lacks as it may."""
@@ -86,17 +84,14 @@ class Entry:
             return where(model)
         return vars(model).get(where) if name in self.state.later else getattr(model, where)
 
-    def _checked(self, **parts: Any) -> Values:
-        if self.features and parts["n_features_in"] is None:
-            raise ValueError("it must have a number of features")
-        return parts
-
     def refit(self, model: Any, parts: Values) -> None:
         """Set what a fit sets; ValueError says that parts do not belong together."""
         if (names := parts.pop(FEATURE_NAMES)) is not None:
             model.feature_names_in_ = np.array(names, dtype=object)
         if (n_features := parts.pop("n_features_in")) is not None:
             model.n_features_in_ = n_features
+        elif self.features:
+            raise ValueError("it must have a number of features")
         if self.give is not None:
             self.give(model, parts)
         for name, value in parts.items():
@@ -246,8 +241,15 @@ class Estimator(Kind):
         if entry is None or (self.note and self.note.names and name not in self.note.names):
             at.refuse(f"is of the class {shown(name)}, which {'may not be there' if entry else 'is not known here'}")
         inner = at.estimator()
-        _refuse_deep(inner)
-        model = _unfitted(entry, parameters, inner)
+        if not isinstance(parameters, dict):
+            inner.refuse("must have parameters")
+        values = {name: Parameter().read(one, inner.inside(f"parameters.{name}")) for name, one in parameters.items()}
+        if any(values.get(name) is not None for name in entry.left_out):
+            inner.refuse(f"has one of the parameters {', '.join(entry.left_out)}, of which no file holds any")
+        try:
+            model = entry.model(**values)
+        except (TypeError, ValueError) as error:
+            inner.refuse(f"has parameters that {entry.name} does not take: {error}")
         if (kind := OUTPUT.read(output, inner.inside("output"))) is not None:
             if not hasattr(model, "set_output"):
                 at.refuse("has an output, and transforms nothing")
@@ -268,27 +270,8 @@ class Estimator(Kind):
 KINDS_OF_NOTES[fields.FittedEstimator] = Estimator
 
 
-def _unfitted(entry: Entry, parameters: Any, at: At) -> Any:
-    """Return a model of these parameters, which it validates as before a fit."""
-    if not isinstance(parameters, dict):
-        at.refuse("must have parameters")
-    values = {name: Parameter().read(one, at.inside(f"parameters.{name}")) for name, one in parameters.items()}
-    if any(values.get(name) is not None for name in entry.left_out):
-        at.refuse(f"has one of the parameters {', '.join(entry.left_out)}, of which no file holds any")
-    try:
-        return entry.model(**values)
-    except (TypeError, ValueError) as error:
-        at.refuse(f"has parameters that {entry.name} does not take: {error}")
-
-
-def _refuse_deep(at: At) -> None:
-    if at.depth > DEEPEST:
-        at.refuse(f"is inside of more than {DEEPEST - 1} other estimators")
-
-
 def _refuse_strange(entry: Entry, model: Any, at: At) -> None:
     """Refuse a model, to write or just read, that no fit accepts or that is wrong as a whole."""
-    _refuse_deep(at)
     n_jobs = getattr(model, "n_jobs", None)
     if isinstance(n_jobs, int) and abs(n_jobs) > MOST_JOBS:
         at.refuse(f"asks for {n_jobs:,} jobs at once, and may ask for {MOST_JOBS:,}")
@@ -297,7 +280,7 @@ def _refuse_strange(entry: Entry, model: Any, at: At) -> None:
             validate_parameters(model)
     except (TypeError, ValueError) as error:
         at.refuse(f"has parameters that {entry.name} does not take: {error}")
-    if text := broken(model, entry.holds):
+    if text := broken(model):
         at.refuse(text)
 
 

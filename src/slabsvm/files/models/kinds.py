@@ -2,7 +2,7 @@
 
 A kind serves both ways. What has been saved can be read, since both ways check it alike: a type, a range, a dtype, and
 a shape whose sizes have names and must agree within an estimator. A value of a class is kept by its fields, and
-`HOLDS` has what must hold of one as a whole.
+`conditions` has what must hold of one as a whole.
 """
 
 from __future__ import annotations
@@ -22,25 +22,13 @@ import scipy.sparse as sp
 
 from slabsvm.files.arrays import Header
 from slabsvm.files.models.archive import At, exactly, shown
+from slabsvm.files.models.conditions import broken
 from slabsvm.runtime import fields
 
 # Floats that JSON has no number for.
 NOT_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 MOST = 2**63 - 1
 MOST_FLOAT = int(np.finfo(np.float64).max)
-Conditions = Sequence[tuple[Callable[[Any], Any], str]]
-# What holds of the values of a class each of whose parts is what it should be, and what is said where it does not.
-HOLDS: dict[type, Conditions] = {}
-
-
-def broken(value: Any, conditions: Conditions) -> str:
-    """Return what is said of the first condition that does not hold of a value; nothing where all hold."""
-    return next((text for holds, text in conditions if not holds(value)), "")
-
-
-def ascending(values: npt.NDArray[Any]) -> bool:
-    """Return whether none of some numbers is less than the one before it, of which several may be the same infinity."""
-    return bool((values[1:] >= values[:-1]).all())
 
 
 class Kind(ABC):
@@ -201,36 +189,31 @@ class Parts(Kind):
         found = {name: kind.read(one, inner.inside(name)) for (name, kind), one in named}
         try:
             value = self.make(**found)
-            text = broken(value, [one for made in type(value).__mro__ for one in HOLDS.get(made, ())])
+            text = broken(value)
         except ValueError as error:
             text = str(error)
         return value if not text else at.refuse(f"cannot be: {text}")
 
 
-def made(make: Callable[..., Any], take: Callable[[Any, str], Any], **hints: Any) -> Parts:
+def made(make: Callable[..., Any], take: Callable[[Any, str], Any] = getattr, **hints: Any) -> Parts:
     """Return the kind of a value whose parts have these annotations."""
     return Parts(make, take, {name: kind_of(hint) for name, hint in hints.items()})
 
 
 def record(made: type, without: Sequence[str] = (), **others: Kind) -> Parts:
-    """Return how a value of a class is kept: by the fields of a dataclass, or by what its constructor takes.
-
-    Fields that are `without` are no parts, and `others` are, too.
-    """
-    init = vars(made).get("__init__")
-    is_data = dataclasses.is_dataclass(made)
-    hints = get_type_hints(made if is_data else init, include_extras=True) if is_data or init else {}
+    """Return how a value of a dataclass is kept: by its fields, but those that are `without`, and by `others`."""
+    hints = get_type_hints(made, include_extras=True)
     parts: dict[str, Kind] = {}
     inline: dict[str, Parts] = {}
     later, not_kept = [], []
-    for name in [one.name for one in dataclasses.fields(made)] if is_data else hints:
+    for name in [one.name for one in dataclasses.fields(made)]:
         marks = get_args(hints[name])[1:] if get_origin(hints[name]) is Annotated else ()
         if fields.NOT_KEPT in marks:
             not_kept.append(name)
         elif fields.INLINE in marks:
             inline[name] = record(get_args(hints[name])[0])
             parts |= inline[name].parts
-        elif name not in without and name != "return":
+        elif name not in without:
             parts[name] = kind_of(hints[name])
             later += [name] * (fields.LATER in marks)
 
@@ -265,19 +248,16 @@ class Either(Kind):
 
 
 class OneOf(Kind):
-    """A value of one of two kinds, which a look at the value, and one at its JSON, tell apart."""
+    """A value of one of two kinds, which a look at the value, or at its JSON, tells apart."""
 
-    def __init__(
-        self, first: Kind, other: Kind, value_of_first: Callable[[Any], bool], node_of_first: Callable[[Any], bool]
-    ) -> None:
-        self.first, self.other = first, other
-        self.value_of_first, self.node_of_first = value_of_first, node_of_first
+    def __init__(self, first: Kind, other: Kind, is_first: Callable[[Any], bool]) -> None:
+        self.first, self.other, self.is_first = first, other, is_first
 
     def write(self, value: Any, at: At) -> Any:
-        return (self.first if self.value_of_first(value) else self.other).write(value, at)
+        return (self.first if self.is_first(value) else self.other).write(value, at)
 
     def read(self, node: Any, at: At) -> Any:
-        return (self.first if self.node_of_first(node) else self.other).read(node, at)
+        return (self.first if self.is_first(node) else self.other).read(node, at)
 
 
 class ArrayKind(Kind):
@@ -297,9 +277,7 @@ class ArrayKind(Kind):
         name, crc = exactly(node, ("npy", "crc32"), at)
         if name != f"{at.place}.npy" or not isinstance(crc, int):
             at.refuse(f"names {shown(name)} as its array, and must name {at.place}.npy with its check sum")
-        header: Header = at.store.header(name, crc)
-        self._match(header, at)
-        array: npt.NDArray[Any] = at.store.array(header)
+        array: npt.NDArray[Any] = at.store.array(name, crc, lambda header: self._match(header, at))
         self._check(array, at)
         return array
 
@@ -324,16 +302,19 @@ class ArrayKind(Kind):
             at.refuse("holds NaN" if np.isnan(array).any() else "holds infinity")
 
 
-class SparseKind(Kind):
+class SparseKind(Parts):
     """A CSR matrix in canonical form."""
 
     def __init__(self, note: fields.Rows) -> None:
-        self.sizes = (note.rows, note.columns)
-        self.parts = {
+        parts = {
+            "matrix": Plain(bool),
+            "shape": ManyKind(Plain(int, fields.Number(most=2**62)), fields.Many(least=2), tuple),
             "data": ArrayKind(fields.Array("stored", dtype=note.dtype)),
             "indices": ArrayKind(fields.Array("stored", dtype=fields.INTEGERS)),
             "indptr": ArrayKind(fields.Array("bounds", dtype=fields.INTEGERS)),
         }
+        super().__init__(_csr, _of_csr, parts)
+        self.sizes = (note.rows, note.columns)
 
     def write(self, value: Any, at: At) -> Any:
         if not sp.issparse(value):
@@ -341,43 +322,42 @@ class SparseKind(Kind):
                 f"are training rows in a {type(value).__name__}, which is not kept. Use save(model, path, "
                 "training=False), which leaves them out, or fit on arrays"
             )
-        if value.format != "csr" or not value.has_canonical_format:
-            at.refuse(f"is a sparse {value.format} matrix, and must be a CSR one in canonical form")
-        self._bound(value.shape, at)
-        inner, found = at.apart("csr"), {"matrix": isinstance(value, sp.spmatrix), "shape": list(value.shape)}
-        return found | {name: kind.write(getattr(value, name), inner.inside(name)) for name, kind in self.parts.items()}
+        return super().write(self._checked(value, at), at.apart("csr"))
 
     def read(self, node: Any, at: At) -> Any:
-        is_matrix, shape, *nodes = exactly(node, ("matrix", "shape", *self.parts), at)
-        Plain(bool).read(is_matrix, at.inside("matrix"))
-        if not isinstance(shape, list) or len(shape) != 2:
-            at.refuse("must have a shape of two numbers")
-        shape = tuple(Plain(int, fields.Number(most=2**62)).read(size, at.inside("shape")) for size in shape)
-        self._bound(shape, at)
-        inner = at.apart("csr")
-        named = zip(self.parts.items(), nodes, strict=True)
-        data, indices, indptr = (kind.read(one, inner.inside(name)) for (name, kind), one in named)
-        if len(indptr) != shape[0] + 1 or indptr[0] != 0 or indptr[-1] != len(data) or (np.diff(indptr) < 0).any():
-            at.refuse("is no CSR matrix: its rows do not begin and end in order")
-        if len(indices) and not 0 <= indices.min() <= indices.max() < shape[1]:
-            at.refuse("is no CSR matrix: a column is outside of it")
-        rows = (sp.csr_matrix if is_matrix else sp.csr_array)((data, indices, indptr), shape=shape)
-        return rows if rows.has_canonical_format else at.refuse("is a CSR matrix that is not in canonical form")
+        return self._checked(super().read(node, at.apart("csr")), at)
 
-    def _bound(self, shape: tuple[int, ...], at: At) -> None:
-        for size, value in zip(self.sizes, shape, strict=True):
-            at.bound(size, value)
+    def _checked(self, value: Any, at: At) -> Any:
+        if value.format != "csr" or not value.has_canonical_format:
+            at.refuse(f"is a sparse {value.format} matrix, and must be a CSR one in canonical form")
+        for size, length in zip(self.sizes, value.shape, strict=True):
+            at.bound(size, length)
+        return value
 
 
-def is_array(node: Any) -> bool:
-    """Return whether JSON is that of an array."""
-    return isinstance(node, dict) and "npy" in node
+def _csr(matrix: bool, shape: tuple[int, ...], **arrays: Any) -> Any:
+    """Return a CSR matrix of arrays; ValueError says that they are those of none."""
+    data, indices, indptr = (arrays[name] for name in ("data", "indices", "indptr"))
+    if len(shape) != 2 or len(indptr) == 0 or indptr[-1] != len(data) or (np.diff(indptr) < 0).any():
+        raise ValueError("its rows do not begin and end in order")
+    rows = (sp.csr_matrix if matrix else sp.csr_array)((data, indices, indptr), shape=shape)
+    rows.check_format(full_check=True)
+    return rows
+
+
+def _of_csr(rows: Any, part: str) -> Any:
+    return isinstance(rows, sp.spmatrix) if part == "matrix" else getattr(rows, part)
+
+
+def is_array(value: Any) -> bool:
+    """Return whether a value is a dense array, or JSON that of one."""
+    return isinstance(value, np.ndarray) or (isinstance(value, dict) and "npy" in value)
 
 
 def rows_kind(note: fields.Rows) -> Kind:
     """Return the kind of a table of rows: a dense array, or a CSR matrix."""
     dense = ArrayKind(fields.Array(f"{note.rows} {note.columns}", dtype=note.dtype))
-    return OneOf(dense, SparseKind(note), lambda value: isinstance(value, np.ndarray), is_array)
+    return OneOf(dense, SparseKind(note), is_array)
 
 
 # The kinds of values that a note says all of.

@@ -10,8 +10,9 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from slabsvm.files.models.conditions import GROUPED
 from slabsvm.files.models.estimators import Entry, Estimator, Labels, Scalar, Values
-from slabsvm.files.models.kinds import HOLDS, Kind, OneOf, is_array, kind_of, made
+from slabsvm.files.models.kinds import Kind, OneOf, is_array, kind_of, made
 from slabsvm.runtime.fields import FLOATS, INTEGERS, LATER, Array, Choice, FittedEstimator, Many, Number, Places
 from slabsvm.tables.columns import Categories, Numbers
 from slabsvm.tables.plan import LeftOut
@@ -24,8 +25,11 @@ def _array(shape: str, dtype: tuple[str, ...] = FLOATS, *, holds: str = "finite"
 
 def _array_or(array: Any, other: Kind) -> Any:
     """Return the annotation of a number for each feature, or of what stands in its place."""
-    kind = OneOf(kind_of(array), other, lambda one: isinstance(one, np.ndarray) and one.dtype.kind in "fi", is_array)
-    return Annotated[Any, kind]
+    return Annotated[Any, OneOf(kind_of(array), other, lambda one: is_array(one) and not _of_objects(one))]
+
+
+def _of_objects(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype.kind not in "fi"
 
 
 # A feature of which all values are missing has no mean.
@@ -34,36 +38,12 @@ COUNTED = _array_or(_array("d", ("f8", *INTEGERS)), Scalar())
 LABELS = Annotated[Any, Labels("classes")]
 PAIRS = Annotated[Any, Array("pairs")]
 DTYPE = Annotated[str, Choice(("float64", "float32", "int64", "int32", "object"))]
-GROUPED = "groups infrequent categories, which is not kept"
 _WORD = kind_of(Annotated[str, Choice(("drop", "passthrough"))])
 # A step beside others: "drop", "passthrough", or an estimator.
-STEP = Annotated[Any, OneOf(_WORD, Estimator(), lambda step: isinstance(step, str), lambda node: isinstance(node, str))]
+STEP = Annotated[Any, OneOf(_WORD, Estimator(), lambda step: isinstance(step, str))]
 BESIDE = Annotated[Any, made(dict, dict.__getitem__, name=str, step=STEP, places=list[int], width=int)]
 MAP = {"sample_interval": Annotated[float, Number(above=0.0)], "error": float}
 ASCENDING = Annotated[list[Annotated[Any, Array("values")]], Many(size="d")]
-
-
-def _is_pair(step: Any) -> bool:
-    known = isinstance(step, tuple) and len(step) == 2 and isinstance(step[0], str)
-    return known and (step[1] in (None, "passthrough") or hasattr(step[1], "get_params"))
-
-
-def _transforms(step: Any) -> bool:
-    return not hasattr(step, "get_params") or hasattr(step, "transform")
-
-
-# Nothing validates a pipeline's steps before a fit.
-OF_STEPS = (
-    (
-        lambda model: isinstance(model.steps, list) and model.steps and all(map(_is_pair, model.steps)),
-        "must have steps: pairs of a name and an estimator",
-    ),
-    (
-        lambda model: all(_transforms(step) for _, step in model.steps[:-1]),
-        "has a step that transforms nothing before others",
-    ),
-    (lambda model: len({name for name, _ in model.steps}) == len(model.steps), "has two steps of one name"),
-)
 
 
 def _dtypes(model: Any) -> list[str]:
@@ -114,20 +94,6 @@ def _give_vectors(model: Any, parts: Values) -> None:
     vars(model).update(private, _num_iter=parts["n_iter"], _sparse=False, fit_status_=0)
 
 
-def _give_regression(_: Any, parts: Values) -> None:
-    k = len(parts["classes"])
-    if k < 2 or len(parts["coef"]) != (1 if k == 2 else k):
-        raise ValueError("it has no weights for each class")
-
-
-def _give_normal_scores(_: Any, parts: Values) -> None:
-    for values, scores in zip(parts["values"], parts["scores"], strict=True):
-        if len(values) != len(scores) or not len(values) or (np.diff(values) <= 0).any() or (np.diff(scores) < 0).any():
-            raise ValueError("it has values and scores that do not ascend together")
-    if (parts["scale"] <= 0).any():
-        raise ValueError("it has a scale that is not positive")
-
-
 def _beside(model: Any) -> list[dict[str, Any]]:
     """Return the fitted steps of a ColumnTransformer, the places of the columns that they take, and their widths."""
     found, places = [], vars(model)["_transformer_to_input_indices"]
@@ -160,20 +126,6 @@ def _give_steps(model: Any, parts: Values) -> None:
     model.output_indices_ = outputs if rest else {**outputs, "remainder": slice(0, 0)}
 
 
-def _give_table(model: Any, parts: Values) -> None:
-    # Of earlier versions columns were not left out unless somebody asked for it.
-    parts["left_out"] = parts["left_out"] or ()
-    names = [column.name for column in parts["columns"]]
-    if len(set(names)) < len(names) or not set(names) <= set(getattr(model, "feature_names_in_", ())):
-        raise ValueError("it has columns that its table has not")
-
-
-HOLDS[Categories] = (
-    (
-        lambda column: list(column.levels) == sorted(set(column.levels)) and column.usual < len(column.levels),
-        "its levels are not in order, or the usual one is none of them",
-    ),
-)
 STEPS = (
     Entry(
         "slabsvm.TableEncoder",
@@ -182,18 +134,18 @@ STEPS = (
             "columns": Annotated[tuple[Numbers | Categories | Times, ...], Many(least=1)],
             "left_out": Annotated[tuple[LeftOut, ...] | None, LATER],
         },
-        give=_give_table,
+        # Of earlier versions columns were not left out unless somebody asked for it.
+        give=lambda _, parts: parts.update(left_out=parts["left_out"] or ()),
     ),
     Entry(
         "slabsvm.NormalScores",
         {"values": ASCENDING, "scores": ASCENDING, "scale": _array("d", ("f8",))},
-        give=_give_normal_scores,
     ),
     Entry("slabsvm.features.HellingerMap", {}),
     Entry("slabsvm.features.IntersectionMap", MAP),
     Entry("slabsvm.features.Chi2Map", MAP),
     # A pipeline's cache is a folder of pickles.
-    Entry("sklearn.pipeline.Pipeline", {}, holds=OF_STEPS, left_out=("memory",)),
+    Entry("sklearn.pipeline.Pipeline", {}, left_out=("memory",)),
     Entry(
         "sklearn.compose.ColumnTransformer",
         {"steps": list[BESIDE], "sparse": bool},
@@ -240,7 +192,6 @@ STEPS = (
             "drop_idx": lambda model: None if model.drop_idx_ is None else model.drop_idx_.tolist(),
         },
         give=_give_encoder,
-        holds=((lambda model: getattr(model, "infrequent_categories_", None) is None, GROUPED),),
     ),
     Entry(
         "sklearn.impute.SimpleImputer",
@@ -279,7 +230,6 @@ STEPS = (
             "intercept": _array("rows"),
             "n_iter": _array("fits", INTEGERS),
         },
-        give=_give_regression,
     ),
     Entry(
         "sklearn.svm.SVC",
@@ -298,6 +248,5 @@ STEPS = (
         },
         where={"n_support": "_n_support", "gamma": "_gamma", "probabilities": _pair_of},
         give=_give_vectors,
-        holds=((lambda model: model.kernel != "precomputed", "has kernel='precomputed', which is not kept"),),
     ),
 )

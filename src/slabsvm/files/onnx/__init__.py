@@ -80,8 +80,8 @@ def _parse(scope: Any, model: Any, inputs: Any, custom_parsers: Any = None) -> A
     del custom_parsers
     operator = scope.declare_local_operator(f"Slabsvm{type(model).__name__}", model)
     operator.inputs = inputs
-    names = ["label", "scores", "score_samples"] + ["p_values"] * _is_calibrated(model)
-    for name in names:
+    is_calibrated = isinstance(getattr(model, "best_estimator_", model), ConformalDetector)
+    for name in OUTPUTS if is_calibrated else OUTPUTS[:-1]:
         kind = Int64TensorType() if name == "label" else guess_tensor_type(inputs[0].type)
         operator.outputs.append(scope.declare_local_variable(name, kind))
     return operator.outputs
@@ -107,10 +107,6 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
         container.add_node(node.op_type, list(node.input), list(node.output), name=node.name, **attributes)
     for output, value in zip(operator.outputs, found.values(), strict=True):
         container.add_node("Identity", [value.name], [output.full_name], name=f"n_{output.full_name}")
-
-
-def _is_calibrated(model: Any) -> bool:
-    return isinstance(getattr(model, "best_estimator_", model), ConformalDetector)
 
 
 INPUT = "X"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import singledispatch
-from typing import Any
+from dataclasses import replace
+from functools import partial, reduce, singledispatch
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.impute import SimpleImputer
@@ -14,6 +14,7 @@ from sklearn.pipeline import Pipeline
 from slabsvm.conformal.detector import ConformalDetector
 from slabsvm.conformal.p_values import LARGEST_SHARE, WHOLE, WITHOUT_NEXT, Ranking, Segment, unit_of, usual_size
 from slabsvm.conformal.remoteness import least_mass, needs_reach
+from slabsvm.data.nearest import FARTHEST
 from slabsvm.detectors.kernel_density import KernelDensityDetector
 from slabsvm.detectors.kernel_pca import KernelPCADetector
 from slabsvm.detectors.kernelized import KernelDetector
@@ -24,26 +25,11 @@ from slabsvm.detectors.svdd import SVDD
 from slabsvm.ensemble.auto import AutoSlabSVM
 from slabsvm.ensemble.dependence import LARGEST, DependenceDetector
 from slabsvm.ensemble.known import OutlierClassifier
-from slabsvm.ensemble.neighbours import FARTHEST, NeighboursDetector
+from slabsvm.ensemble.neighbours import NeighboursDetector
 from slabsvm.ensemble.surprise import LARGEST as LARGEST_SURPRISE
 from slabsvm.ensemble.surprise import TIE, Surprise
-from slabsvm.files.onnx.graph import (
-    Graph,
-    ImpreciseError,
-    Outputs,
-    Tensor,
-    exp,
-    log,
-    maximum,
-    minimum,
-    row_squares,
-    row_sums,
-    searched,
-    smallest,
-    sqrt,
-    take,
-    where,
-)
+from slabsvm.files.onnx import graph as op
+from slabsvm.files.onnx.graph import Graph, ImpreciseError, Outputs, Tensor
 from slabsvm.files.onnx.steps import Inputs, after, view_of
 from slabsvm.files.onnx.sums import (
     Position,
@@ -66,103 +52,57 @@ from slabsvm.runtime.arrays import FloatArray
 from slabsvm.selection.search import LabelFreeSearchCV
 
 
-@dataclass(frozen=True)
-class Standing:
+class Standing(NamedTuple):
     """Where rows stand, counted from one end: see `slabsvm.conformal.p_values.Tail`."""
 
     passed: Tensor
     share: Tensor
 
 
-def calibrated(detector: ConformalDetector, answers: Sequence[Outputs]) -> Outputs:
-    """Return how a calibrated detector answers rows that its estimators answer so.
-
-    Raises ImpreciseError in float32.
-    """
-    if answers[0].decision.graph.single:
-        raise ImpreciseError("scores that tie have to be told from scores that are less")
-    tails = [_tails(found, ranking) for found, ranking in zip(answers, detector.rankings_, strict=True)]
-    sides, count = 2 if detector.two_sided else 1, detector.n_calibration_
-    step = 1.0 / (count + 1)
-    # The largest p-value that is rejected, in steps of a tail.
-    rejected = float(round(detector.offset_ / (sides * step)))
-    passed = [_passed([tail[side] for tail in tails]) for side in range(sides)]
-    shares = [_mean([tail[side].share for tail in tails]) for side in range(sides)]
-    p_value = minimum(_least([(1.0 + steps) * (sides * step) for steps in passed]), 1.0)
-    score = _least([(steps + share) * (sides * step) for steps, share in zip(passed, shares, strict=True)])
-    decision = _least(
-        [(steps - rejected + share) * (sides * step) for steps, share in zip(passed, shares, strict=True)]
-    )
-    known = ~score.graph.node("IsNaN", tails[0][0].share)
-    if sides == 2:
-        score, decision = minimum(score, 1.0), minimum(decision, 1.0 - detector.offset_)
-    score, decision, p_value = (where(known, found, np.nan) for found in (score, decision, p_value))
-    return Outputs(score, decision, p_values=p_value)
-
-
-def _tails(found: Outputs, ranking: Ranking) -> tuple[Standing, Standing]:
+def _tails(found: Outputs, ranking: Ranking) -> list[Standing]:
     """Return where rows stand, counted from the lowest and from the highest."""
     scores = found.decision
     near_weight, far_weight = float(ranking.near.weights.sum()), float(ranking.far.weights.sum())
-    lower = _tail(ranking.near, scores, far_weight)
-    upper = _tail(ranking.near.mirrored, -scores, 0.0)
-    if found.log_mass is None:
-        return lower, upper
-    is_far = found.log_mass <= found.least
-    lower_far = _tail(ranking.far, found.log_mass, 0.0)
-    upper_far = _tail(ranking.far.mirrored, -found.log_mass, near_weight)
-    return _either(is_far, lower_far, lower), _either(is_far, upper_far, upper)
-
-
-def _either(is_far: Tensor, far: Standing, near: Standing) -> Standing:
-    return Standing(where(is_far, far.passed, near.passed), where(is_far, far.share, near.share))
+    near = [_tail(ranking.near, scores, far_weight), _tail(ranking.near.mirrored, -scores, 0.0)]
+    if (mass := found.log_mass) is None:
+        return near
+    far = [_tail(ranking.far, mass, 0.0), _tail(ranking.far.mirrored, -mass, near_weight)]
+    choose = partial(op.where, mass <= found.least)
+    return [Standing(*map(choose, *pair)) for pair in zip(far, near, strict=True)]
 
 
 def _tail(segment: Segment, new: Tensor, before: float) -> Standing:
     """Return where new numbers, (n,), stand in this order, behind positives of a weight."""
     graph = new.graph
-    size = graph.node("Abs", new)
+    size = op.absolute(new)
     finite = size <= float(np.finfo(graph.dtype).max)
     if not len(segment.values):
         # 1 + x / (1 + |x|), to all digits.
         inverse = 1.0 / (size + 1.0)
-        return Standing(new * 0.0 + before, where(new < 0.0, inverse, 2.0 - inverse) * WITHOUT_NEXT)
+        return Standing(new * 0.0 + before, op.where(new < 0.0, inverse, 2.0 - inverse) * WITHOUT_NEXT)
     values = graph.constant(np.append(segment.values, np.nan))
     slack = ROUNDING_UNITS * float(np.finfo(np.float64).eps)
-    new = new + maximum(where(finite, size, 0.0), usual_size(segment.values)) * slack
+    new = new + op.maximum(op.where(finite, size, 0.0), usual_size(segment.values)) * slack
     counts = np.array([len(segment.values)])
-    place = searched(new.column, np.zeros(1, dtype=np.int64), counts, values).flat
-    passed = take(before + np.concatenate([[0.0], np.cumsum(segment.weights)]), place)
-    below = take(values, maximum(place - np.array(1), np.array(0)))
-    above = take(values, minimum(place, counts - 1))
+    place = op.searched(new.column, np.zeros(1, dtype=np.int64), counts, values).flat
+    passed = op.take(before + np.concatenate([[0.0], np.cumsum(segment.weights)]), place)
+    below = op.take(values, op.maximum(place - np.array(1), np.array(0)))
+    above = op.take(values, op.minimum(place, counts - 1))
     unit = unit_of(segment.values)
     between = (new - below) / (above - below)
     beyond = 1.0 - 1.0 / ((new - below) / unit + 1.0)
     before_all = 1.0 / ((above - new) / unit + 1.0)
-    share = where(graph.node("Equal", place, counts), beyond, between)
-    share = where(graph.node("Equal", place, np.zeros(1, dtype=np.int64)), before_all, share)
-    share = where(graph.node("IsNaN", share), 0.0, share)
-    share = maximum(minimum(share, LARGEST_SHARE), 0.0)
-    return Standing(passed, where(graph.node("IsNaN", new), np.nan, share))
+    share = op.where(op.equal(place, counts), beyond, between)
+    share = op.where(op.equal(place, np.zeros(1, dtype=np.int64)), before_all, share)
+    share = op.where(op.is_nan(share), 0.0, share)
+    share = op.clip(share, 0.0, LARGEST_SHARE)
+    return Standing(passed, op.where(op.is_nan(new), np.nan, share))
 
 
 def _passed(tails: Sequence[Standing]) -> Tensor:
     """Return the weight that is passed in all, as a whole number: rounded up."""
-    total = tails[0].passed
-    for tail in tails[1:]:
-        total = total + tail.passed
-    return total.graph.node("Ceil", total * (1.0 - WHOLE))
-
-
-def _mean(values: Sequence[Tensor]) -> Tensor:
-    total = values[0]
-    for value in values[1:]:
-        total = total + value
-    return total / float(len(values))
-
-
-def _least(values: Sequence[Tensor]) -> Tensor:
-    return values[0] if len(values) == 1 else minimum(values[0], values[1])
+    passed = op.total([tail.passed for tail in tails])
+    return passed.graph.node("Ceil", passed * (1.0 - WHOLE))
 
 
 # The score of rows whose distances overflow; a mean of some such numbers is one, too.
@@ -192,7 +132,25 @@ def _(detector: LabelFreeSearchCV, rows: Tensor) -> Outputs:
 
 @answer.register
 def _(detector: ConformalDetector, rows: Tensor) -> Outputs:
-    return calibrated(detector, [answer(estimator, rows) for estimator in detector.estimators_])
+    rows.graph.needs_doubles("scores that tie have to be told from scores that are less")
+    pairs = zip(detector.estimators_, detector.rankings_, strict=True)
+    tails = [_tails(answer(estimator, rows), ranking) for estimator, ranking in pairs]
+    sides, count = 2 if detector.two_sided else 1, detector.n_calibration_
+    step = 1.0 / (count + 1)
+    # The largest p-value that is rejected, in steps of a tail.
+    rejected = float(round(detector.offset_ / (sides * step)))
+    passed = [_passed([tail[side] for tail in tails]) for side in range(sides)]
+    shares = [op.total([tail[side].share for tail in tails]) / float(len(tails)) for side in range(sides)]
+    p_value = op.minimum(reduce(op.minimum, [(1.0 + steps) * (sides * step) for steps in passed]), 1.0)
+    score = reduce(op.minimum, [(steps + share) * (sides * step) for steps, share in zip(passed, shares, strict=True)])
+    decision = reduce(
+        op.minimum, [(steps - rejected + share) * (sides * step) for steps, share in zip(passed, shares, strict=True)]
+    )
+    known = ~op.is_nan(tails[0][0].share)
+    if sides == 2:
+        score, decision = op.minimum(score, 1.0), op.minimum(decision, 1.0 - detector.offset_)
+    score, decision, p_value = (op.where(known, found, np.nan) for found in (score, decision, p_value))
+    return Outputs(score, decision, p_values=p_value)
 
 
 @answer.register
@@ -204,60 +162,54 @@ def _(detector: AutoSlabSVM, rows: Tensor) -> Outputs:
         expansions = [model.expansion for model in models if isinstance(model.expansion, Expansion)]
         if expansions:
             share_samples(expansions, rows.graph)
-    total, said = None, list[Tensor]()
+    parts, said = [], list[Tensor]()
     for member in combination.members:
         view = views[member.view]
         if member.n_surprises:
             view = rows.graph.node("Concat", view, *(log1p(-part).column for part in said), axis=1)
-        found = answer(member.detector, view if member.columns is None else take(view, member.columns, axis=1))
-        part = found.decision if member.surprise is None else -surprise(member.surprise, found.score)
-        said.append(part)
-        total = part * member.weight if total is None else total + part * member.weight
-    assert total is not None
-    return _of_valid(rows, Outputs(total, total - detector.offset_))
+        found = answer(member.detector, view if member.columns is None else op.take(view, member.columns, axis=1))
+        said.append(found.decision if member.surprise is None else -surprise(member.surprise, found.score))
+        parts.append(said[-1] * member.weight)
+    score = op.total(parts)
+    return _of_valid(rows, Outputs(score, score - detector.offset_))
 
 
 @answer.register
 def _(detector: NeighboursDetector, rows: Tensor) -> Outputs:
     neighbourhood, graph = detector.model_.neighbourhood, rows.graph
-    if graph.single:
-        raise ImpreciseError("distances of near rows are rounded as those of far ones are")
+    graph.needs_doubles("distances of near rows are rounded as those of far ones are")
     samples = dense(neighbourhood.samples)
-    _, near = smallest(_squares(samples, rows), min(neighbourhood.n_neighbours, len(samples)))
+    _, near = op.smallest(_squares(samples, rows), min(neighbourhood.n_neighbours, len(samples)))
     # From differences, which have all their digits.
-    apart = graph.node("Unsqueeze", rows, np.array([1])) - take(samples, near)
+    apart = graph.node("Unsqueeze", rows, np.array([1])) - op.take(samples, near)
     squares = graph.node("ReduceSumSquare", apart, np.array([2]), keepdims=0)
-    distances = minimum(sqrt(squares), FARTHEST)
-    passed = minimum(
-        graph.node("CumSum", take(neighbourhood.counts, near), np.array(1)), float(neighbourhood.n_neighbours)
+    distances = op.minimum(op.sqrt(squares), FARTHEST)
+    passed = op.minimum(
+        graph.node("CumSum", op.take(neighbourhood.counts, near), np.array(1)), float(neighbourhood.n_neighbours)
     )
-    before = graph.node("CumSum", take(neighbourhood.counts, near), np.array(1), exclusive=1)
-    taken = passed - minimum(before, float(neighbourhood.n_neighbours))
-    score = -row_sums(distances * taken) / row_sums(taken)
+    before = graph.node("CumSum", op.take(neighbourhood.counts, near), np.array(1), exclusive=1)
+    taken = passed - op.minimum(before, float(neighbourhood.n_neighbours))
+    score = -op.row_sums(distances * taken) / op.row_sums(taken)
     return _of_valid(rows, Outputs(score, score - detector.offset_))
 
 
 @answer.register
 def _(detector: DependenceDetector, rows: Tensor) -> Outputs:
     fit, graph = detector.model_, rows.graph
-    if graph.single:
-        raise ImpreciseError("residuals are ranked among others that may be equal")
+    graph.needs_doubles("residuals are ranked among others that may be equal")
     regressions = fit.regressions
-    scaled = maximum(minimum((rows - regressions.centre) / regressions.scale, LARGEST), -LARGEST)
+    scaled = op.clip((rows - regressions.centre) / regressions.scale, -LARGEST, LARGEST)
     squares, products = _squares(regressions.samples, scaled), scaled @ regressions.samples.T
     parts = []
     for t, target in enumerate(regressions.targets):
-        own = take(scaled, np.array([target]), axis=1)
+        own = op.take(scaled, np.array([target]), axis=1)
         apart = own - regressions.samples[:, target]
         gamma = float(regressions.gammas[t])
         linear = products - own * regressions.samples[:, target]
-        values = exp(maximum(squares - apart * apart, 0.0) * -gamma) + (linear * gamma + 1.0)
-        residual = graph.node("Abs", own - values @ regressions.coefficients[t][:, None]).flat
+        values = op.exp(op.maximum(squares - apart * apart, 0.0) * -gamma) + (linear * gamma + 1.0)
+        residual = op.absolute(own - values @ regressions.coefficients[t][:, None]).flat
         parts.append(surprise(fit.surprises[t], -residual))
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part
-    score = -total / float(len(parts))
+    score = -op.total(parts) / float(len(parts))
     return _of_valid(rows, Outputs(score, score - detector.offset_))
 
 
@@ -274,16 +226,16 @@ def _(detector: OutlierClassifier, rows: Tensor) -> Outputs:
     single = graph.node("Cast", rows, to=Graph(np.float32).element_type)
     shape = graph.node("Concat", graph.node("Shape", rows, start=0, end=1), np.array([len(trees.roots)]), axis=0)
     places = graph.node("Expand", trees.roots[None], shape)
-    single, thresholds = graph.of_type(single, np.float32), trees.thresholds
+    single, thresholds = graph.cast(single, np.float32), trees.thresholds
     if graph.single:
         # A number of float32 is above a threshold if it is above the largest such number that is not.
         rounded = thresholds.astype(np.float32)
         thresholds = np.where(rounded > thresholds, np.nextafter(rounded, np.float32(-np.inf)), rounded)
     for _ in range(depth - 1):
-        value = graph.node("GatherElements", single, take(trees.features, places), axis=1)
-        high = value > take(thresholds, places)
-        places = where(high, take(trees.right, places), take(trees.left, places))
-    score = row_sums(take(trees.values, places)) / float(len(trees.roots))
+        value = graph.node("GatherElements", single, op.take(trees.features, places), axis=1)
+        high = value > op.take(thresholds, places)
+        places = op.where(high, op.take(trees.right, places), op.take(trees.left, places))
+    score = op.row_sums(op.take(trees.values, places)) / float(len(trees.roots))
     return _of_valid(rows, Outputs(score, score - detector.offset_))
 
 
@@ -292,9 +244,9 @@ def surprise(found: Surprise, scores: Tensor) -> Tensor:
     known, rows = found.shares.scores, found.shares.rows
     edges = scores.graph.constant(np.append(known, np.nan))
     tied = scores + TIE * found.excess
-    place = searched(tied.column, np.zeros(1, dtype=np.int64), np.array([len(known)]), edges).flat
-    beyond = minimum(maximum(float(known[0]) - scores, 0.0) / found.excess, LARGEST_SURPRISE)
-    return beyond - take(np.log((1.0 + rows) / (1.0 + rows[-1])), place)
+    place = op.searched(tied.column, np.zeros(1, dtype=np.int64), np.array([len(known)]), edges).flat
+    beyond = op.minimum(op.maximum(float(known[0]) - scores, 0.0) / found.excess, LARGEST_SURPRISE)
+    return beyond - op.take(np.log((1.0 + rows) / (1.0 + rows[-1])), place)
 
 
 def _squares(samples: FloatArray, rows: Tensor) -> Tensor:
@@ -335,7 +287,7 @@ def _(detector: SVDD, rows: Tensor) -> Outputs:
     if isinstance(expansion, WeightVector):
         # |Phi(x)|^2 - 2 <Phi(x), a> + |a|^2, without the difference of large numbers.
         w = expansion.weights
-        score = Position(-row_squares(image(kernel, rows) - w), float(w @ w) - fit.squared_norm)
+        score = Position(-op.row_squares(image(kernel, rows) - w), float(w @ w) - fit.squared_norm)
     else:
         along, lengths = position(expansion, rows).times(2.0), squared_lengths(kernel, rows)
         constant = along.constant - fit.squared_norm
@@ -360,9 +312,9 @@ def _(detector: KernelPCADetector, rows: Tensor) -> Outputs:
     longest = float(np.sqrt(fit.squared_mean + np.abs(fit.kernel.diagonal(fit.expansion.samples)).max()))
     size = 2.0 * longest * float(np.sqrt(np.square(sums.size(leading)).sum(axis=1)).max())
     lengths = squared_lengths(fit.kernel, rows) - 2.0 * sums(shares).flat + fit.squared_mean
-    errors = maximum(lengths - row_squares(projections), 0.0)
+    errors = op.maximum(lengths - op.row_squares(projections), 0.0)
     # What is left of squares that overflow is infinitely far.
-    errors = where(rows.graph.node("IsNaN", errors), np.inf, errors)
+    errors = op.where(op.is_nan(errors), np.inf, errors)
     return _with_reach(detector, rows, _offset(Position(-errors, size=size), detector))
 
 
@@ -386,23 +338,23 @@ def two_sided_score(score: TwoSided, along: Position, log_mass: Tensor | None) -
     over_inner, over_outer = at.over(score.inner), at.over(score.outer)
     rising = over_inner / score.unit
     falling = -over_outer / max(score.outer - score.peak, score.least_unit)
-    excess = maximum(over_outer, 0.0)
+    excess = op.maximum(over_outer, 0.0)
     if not score.local:
-        return where(over_outer > 0.0, -excess / score.unit, minimum(rising, falling))
+        return op.where(over_outer > 0.0, -excess / score.unit, op.minimum(rising, falling))
     beyond = excess * -score.depth / (excess + (score.outer - score.inner))
     assert log_mass is not None
     least = OUT_OF_REACH * score.inner
-    logs = log1p(maximum(over_inner / score.inner, OUT_OF_REACH - 1.0))
-    further = at.over(least) / score.inner + minimum(log_mass - float(np.log(least)), 0.0)
-    logs = logs + where(at.over(least) < 0.0, further, 0.0)
-    below = maximum(logs * (score.inner / score.unit), LEAST[dtype])
-    return where(over_outer > 0.0, beyond, where(over_inner < 0.0, below, minimum(rising, falling)))
+    logs = log1p(op.maximum(over_inner / score.inner, OUT_OF_REACH - 1.0))
+    further = at.over(least) / score.inner + op.minimum(log_mass - float(np.log(least)), 0.0)
+    logs = logs + op.where(at.over(least) < 0.0, further, 0.0)
+    below = op.maximum(logs * (score.inner / score.unit), LEAST[dtype])
+    return op.where(over_outer > 0.0, beyond, op.where(over_inner < 0.0, below, op.minimum(rising, falling)))
 
 
 def log1p(x: Tensor) -> Tensor:
-    """Return log(1 + x), which is not 0 of a small x (Kahan's quotient)."""
+    """Return op.log(1 + x), which is not 0 of a small x (Kahan's quotient)."""
     shifted = x + 1.0
-    return where(x.graph.node("Equal", shifted, 1.0), x, x * (log(shifted) / (shifted - 1.0)))
+    return op.where(op.equal(shifted, 1.0), x, x * (op.log(shifted) / (shifted - 1.0)))
 
 
 def _between(detector: Any, along: Position, log_mass: Tensor | None) -> Outputs:
@@ -412,7 +364,7 @@ def _between(detector: Any, along: Position, log_mass: Tensor | None) -> Outputs
     score = detector.planes_.two_sided
     if score is None:
         middle = 0.5 * (detector.rho_lower_ + detector.rho_upper_)
-        distance = along.varying.graph.node("Abs", along.over(middle))
+        distance = op.absolute(along.over(middle))
         half = 0.5 * (detector.rho_upper_ - detector.rho_lower_)
         along.varying.graph.needs(max(along.size, abs(middle - along.constant)), half)
         return _offset(Position(-distance), detector)
@@ -448,14 +400,13 @@ def _of_valid(rows: Tensor, found: Outputs, *, non_negative: bool = False, missi
     missing says that NaN stands for a number that is filled in.
     """
     graph = rows.graph
-    inside = graph.node("Abs", rows) <= float(np.finfo(graph.dtype).max)
+    inside = op.absolute(rows) <= float(np.finfo(graph.dtype).max)
     inside = inside & (rows >= 0.0) if non_negative else inside
-    inside = inside | graph.node("IsNaN", rows) if missing else inside
-    as_numbers = graph.node("Cast", inside, to=graph.element_type)
-    valid = graph.node("ReduceMin", as_numbers, np.array([1]), keepdims=0) > 0.5
+    inside = inside | op.is_nan(rows) if missing else inside
+    valid = op.row_minima(graph.cast(inside)) > 0.5
 
     def of_valid(values: Tensor) -> Tensor:
-        return where(valid, values, np.nan)
+        return op.where(valid, values, np.nan)
 
     p_values = None if found.p_values is None else of_valid(found.p_values)
     return replace(found, score=of_valid(found.score), decision=of_valid(found.decision), p_values=p_values)
@@ -470,11 +421,10 @@ def computed(model: Any, inputs: Inputs, prefix: str = "") -> tuple[Graph, dict[
     except ImpreciseError:
         graph = Graph(np.float64, prefix)
     found = answer(model, inputs.rows(graph)).outputs()
-    return graph, {name: value if name == "label" else _narrowed(value, dtype) for name, value in found.items()}
+    largest, element = float(np.finfo(dtype).max), Graph(dtype).element_type
 
+    def narrowed(values: Tensor) -> Tensor:
+        bounded = op.where(op.is_nan(values), values, op.clip(values, -largest, largest))
+        return graph.node("Cast", bounded, to=element)
 
-def _narrowed(values: Tensor, dtype: np.dtype[Any]) -> Tensor:
-    """Return numbers in a type, which are at most its largest one."""
-    largest = float(np.finfo(dtype).max)
-    bounded = where(values.graph.node("IsNaN", values), values, maximum(minimum(values, largest), -largest))
-    return values.graph.node("Cast", bounded, to=Graph(dtype).element_type)
+    return graph, {name: value if name == "label" else narrowed(value) for name, value in found.items()}

@@ -7,10 +7,12 @@ reads as it does in NumPy. What was already computed from the same tensors is no
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import count
-from typing import Any
+from operator import add
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -21,8 +23,6 @@ OLDEST_OPSET = 18
 NEWEST_OPSET = 25
 # float32 rounds sums by no more than this share of the scores' unit, or is not used.
 ROUNDED_BY = 5e-6
-# Arrays of no more bytes are looked up by their bytes, larger ones by a hash of them.
-KEY_BYTES = 64
 
 
 class ImpreciseError(ValueError):
@@ -38,7 +38,8 @@ class Graph:
 
     def __init__(self, dtype: npt.DTypeLike, prefix: str = "", outer: Graph | None = None) -> None:
         self.dtype: np.dtype[Any] = np.dtype(dtype)
-        self.outer = outer
+        self.single = self.dtype == np.float32
+        self.depth: int = 0 if outer is None else outer.depth + 1  # how many graphs it lies in
         self.nodes: list[Any] = []
         self.constants: list[Any] = [] if outer is None else outer.constants
         self._known: dict[Hashable, Tensor] = {}
@@ -63,8 +64,7 @@ class Graph:
                 array, wide = array.astype(self.dtype), array
             if np.isinf(array[np.isfinite(wide)]).any():
                 raise ImpreciseError(f"{self.dtype} does not hold {np.abs(wide[np.isfinite(wide)]).max():.3g}")
-        content = array.tobytes()
-        key = (array.dtype.str, array.shape, content if len(content) <= KEY_BYTES else hashlib.sha256(content).digest())
+        key = (array.dtype.str, array.shape, hashlib.sha256(array.tobytes()).digest())
 
         def make() -> Tensor:
             self.constants.append(numpy_helper.from_array(array, self.name()))
@@ -80,19 +80,21 @@ class Graph:
 
     def node(self, operator: str, *values: Any, **attributes: Any) -> Tensor:
         """Return what an operator makes of tensors or numbers."""
+        for value in values:
+            if isinstance(value, Tensor) and value.graph.depth > self.depth:
+                return value.graph.node(operator, *values, **attributes)
+        inputs = [self.tensor(value).name for value in values]
+        key = (operator, *inputs, *sorted(attributes.items()))
+        return self.once(key, lambda: self.add(operator, inputs, **attributes)[0])
+
+    def add(self, operator: str, inputs: list[str], count: int = 1, **attributes: Any) -> list[Tensor]:
+        """Append a node that takes values by their names, and return its outputs."""
         from onnx import helper
 
-        deepest = max((value.graph for value in values if isinstance(value, Tensor)), key=_depth, default=self)
-        if _depth(deepest) > _depth(self):
-            return deepest.node(operator, *values, **attributes)
-        inputs = [self.tensor(value).name for value in values]
-
-        def make() -> Tensor:
-            made = Tensor(self, self.name())
-            self.nodes.append(helper.make_node(operator, inputs, [made.name], name=f"n_{made.name}", **attributes))
-            return made
-
-        return self.once((operator, *inputs, *sorted(attributes.items())), make)
+        made = [Tensor(self, self.name()) for _ in range(count)]
+        outputs = [one.name for one in made]
+        self.nodes.append(helper.make_node(operator, inputs, outputs, name=f"n_{outputs[0]}", **attributes))
+        return made
 
     def once(self, key: Hashable, make: Callable[[], Tensor]) -> Tensor:
         """Return a value that is made when its key is first asked for."""
@@ -112,18 +114,14 @@ class Graph:
         self.constants.append(numpy_helper.from_array(np.array(values, dtype=object), self.name()))
         return Tensor(self.root, self.constants[-1].name)
 
-    def number(self, condition: Tensor) -> Tensor:
-        """Return 1 where a condition holds, and 0 elsewhere."""
-        return self.node("Cast", condition, to=self.element_type)
-
-    def of_type(self, values: Tensor, dtype: npt.DTypeLike) -> Tensor:
-        """Return numbers of some type in the graph's."""
+    def cast(self, values: Tensor, dtype: npt.DTypeLike = np.bool_) -> Tensor:
+        """Return numbers of some type in the graph's; 1 where a condition holds, and 0 elsewhere."""
         return values if self.dtype == dtype else self.node("Cast", values, to=self.element_type)
 
-    @property
-    def single(self) -> bool:
-        """Whether numbers are float32."""
-        return self.dtype == np.float32
+    def needs_doubles(self, why: str) -> None:
+        """Raise ImpreciseError where numbers are float32."""
+        if self.single:
+            raise ImpreciseError(why)
 
     def needs(self, size: float, unit: float) -> None:
         """Raise ImpreciseError where sums of this size are rounded by too much, in the unit of scores."""
@@ -138,11 +136,20 @@ class Graph:
         return int(helper.np_dtype_to_tensor_dtype(self.dtype))
 
 
-def _binary(operator: str, *, reflected: bool = False) -> Callable[[Tensor, Any], Tensor]:
-    """Return the method of a tensor that is an operator of two, of which it is the second where reflected."""
-    if reflected:
-        return lambda second, first: second.graph.node(operator, first, second)
-    return lambda first, second: first.graph.node(operator, first, second)
+def _operator(name: str, *axes: int, **attributes: Any) -> Callable[..., Tensor]:
+    """Return the function of tensors and numbers that an operator computes, along some axes where it takes such."""
+
+    def of(*values: Any) -> Tensor:
+        graph = next(value.graph for value in values if isinstance(value, Tensor))
+        return graph.node(name, *values, *([np.array(axes)] if axes else []), **attributes)
+
+    return of
+
+
+def _both(name: str) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
+    """Return the method of a tensor that is an operator of two, and the one of which the tensor is the second."""
+    of = _operator(name)
+    return of, lambda second, first: of(first, second)
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,93 +159,49 @@ class Tensor:
     graph: Graph
     name: str
 
-    __add__, __radd__ = _binary("Add"), _binary("Add", reflected=True)
-    __sub__, __rsub__ = _binary("Sub"), _binary("Sub", reflected=True)
-    __mul__, __rmul__ = _binary("Mul"), _binary("Mul", reflected=True)
-    __truediv__, __rtruediv__ = _binary("Div"), _binary("Div", reflected=True)
-    __matmul__ = _binary("MatMul")
-    __lt__, __le__ = _binary("Less"), _binary("LessOrEqual")
-    __gt__, __ge__ = _binary("Greater"), _binary("GreaterOrEqual")
-    __and__, __or__ = _binary("And"), _binary("Or")
-
-    def __neg__(self) -> Tensor:
-        return self.graph.node("Neg", self)
-
-    def __invert__(self) -> Tensor:
-        return self.graph.node("Not", self)
-
-    @property
-    def column(self) -> Tensor:
-        """(n,) as (n, 1)."""
-        return self.graph.node("Unsqueeze", self, np.array([-1]))
-
-    @property
-    def flat(self) -> Tensor:
-        """(n, 1) as (n,)."""
-        return self.graph.node("Squeeze", self, np.array([-1]))
+    __add__, __radd__ = _both("Add")
+    __sub__, __rsub__ = _both("Sub")
+    __mul__, __rmul__ = _both("Mul")
+    __truediv__, __rtruediv__ = _both("Div")
+    __matmul__ = _operator("MatMul")
+    __lt__, __le__ = _operator("Less"), _operator("LessOrEqual")
+    __gt__, __ge__ = _operator("Greater"), _operator("GreaterOrEqual")
+    __and__, __or__ = _operator("And"), _operator("Or")
+    __neg__, __invert__ = _operator("Neg"), _operator("Not")
+    column = cast("Tensor", property(_operator("Unsqueeze", -1)))  # (n,) as (n, 1)
+    flat = cast("Tensor", property(_operator("Squeeze", -1)))  # (n, 1) as (n,)
 
 
-def exp(x: Tensor) -> Tensor:
-    """Return e^x."""
-    return x.graph.node("Exp", x)
+# Of each entry, or of each two. log is -inf of 0.
+exp, log, sqrt, absolute, is_nan = map(_operator, ("Exp", "Log", "Sqrt", "Abs", "IsNaN"))
+minimum, maximum, equal = map(_operator, ("Min", "Max", "Equal"))
+# The second where the first holds, and the third elsewhere.
+where = _operator("Where")
+# Of each row of (n, d), shape (n,).
+row_sums = _operator("ReduceSum", 1, keepdims=0)
+row_squares = _operator("ReduceSumSquare", 1, keepdims=0)
+row_maxima = _operator("ReduceMax", 1, keepdims=0)
+row_minima = _operator("ReduceMin", 1, keepdims=0)
 
 
-def log(x: Tensor) -> Tensor:
-    """Return the logarithm: -inf of 0."""
-    return x.graph.node("Log", x)
+def clip(x: Tensor, low: float, high: float) -> Tensor:
+    """Return the number between two bounds that is nearest to each."""
+    return maximum(minimum(x, high), low)
 
 
-def sqrt(x: Tensor) -> Tensor:
-    """Return the root."""
-    return x.graph.node("Sqrt", x)
-
-
-def minimum(x: Tensor, other: Any) -> Tensor:
-    """Return the smaller of each two."""
-    return x.graph.node("Min", x, other)
-
-
-def maximum(x: Tensor, other: Any) -> Tensor:
-    """Return the larger of each two."""
-    return x.graph.node("Max", x, other)
-
-
-def where(condition: Tensor, yes: Any, no: Any) -> Tensor:
-    """Return yes where the condition holds, and no elsewhere."""
-    return condition.graph.node("Where", condition, yes, no)
+def total(values: Sequence[Tensor]) -> Tensor:
+    """Return the sum of several tensors."""
+    return reduce(add, values)
 
 
 def take(table: Any, places: Any, *, axis: int = 0) -> Tensor:
     """Return the entries of a table at some places along an axis."""
-    graph = table.graph if isinstance(table, Tensor) else places.graph
-    return graph.node("Gather", table, places, axis=axis)
-
-
-def row_sums(x: Tensor) -> Tensor:
-    """Return the sum of each row of (n, d), shape (n,)."""
-    return x.graph.node("ReduceSum", x, np.array([1]), keepdims=0)
-
-
-def row_squares(x: Tensor) -> Tensor:
-    """Return the sum of each row's squares, shape (n,)."""
-    return x.graph.node("ReduceSumSquare", x, np.array([1]), keepdims=0)
-
-
-def row_maxima(x: Tensor) -> Tensor:
-    """Return the largest number of each row of (n, d), shape (n,)."""
-    return x.graph.node("ReduceMax", x, np.array([1]), keepdims=0)
+    return _operator("Gather", axis=axis)(table, places)
 
 
 def smallest(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """Return the smallest numbers of each row of (n, m) in ascending order, and their places, (n, count) each."""
-    from onnx import helper
-
-    graph = x.graph
-    values, places = Tensor(graph, graph.name()), Tensor(graph, graph.name())
-    inputs = [x.name, graph.tensor(np.array([count])).name]
-    graph.nodes.append(
-        helper.make_node("TopK", inputs, [values.name, places.name], name=f"n_{values.name}", axis=1, largest=0)
-    )
+    values, places = x.graph.add("TopK", [x.name, x.graph.tensor(np.array([count])).name], 2, axis=1, largest=0)
     return values, places
 
 
@@ -265,10 +228,8 @@ def loop(step: Callable[..., Tensor], state: Tensor, *tables: Any) -> Tensor:
         return helper.make_tensor_value_info(tensor.name, graph.element_type, None)
 
     inner = helper.make_graph(body.nodes, f"b_{end.name}", [typed(tensor) for tensor in inputs], [typed(end)])
-    made = Tensor(graph, graph.name())
     names = [state.name, *(graph.tensor(table).name for table in tables)]
-    graph.nodes.append(helper.make_node("Scan", names, [made.name], body=inner, num_scan_inputs=len(tables)))
-    return made
+    return graph.add("Scan", names, body=inner, num_scan_inputs=len(tables))[0]
 
 
 def searched(t: Tensor, starts: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], edges: Any) -> Tensor:
@@ -285,46 +246,25 @@ def searched(t: Tensor, starts: npt.NDArray[np.int64], counts: npt.NDArray[np.in
     return place
 
 
-def split(values: Any, dtype: npt.DTypeLike) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Return numbers as a sum of two that the type holds: the nearest to each, and the rest."""
-    wide = np.asarray(values, dtype=np.float64)
-    high = wide.astype(dtype).astype(np.float64)
-    return high, wide - high
-
-
 def less(x: Tensor, values: Any) -> Tensor:
     """Return x - values, where x is exact in the graph's type and values are float64."""
-    high, low = split(values, x.graph.dtype)
-    difference = x - high
+    # As a sum of two that the type holds: the nearest to each, and the rest.
+    wide = np.asarray(values, dtype=np.float64)
+    high = wide.astype(x.graph.dtype).astype(np.float64)
+    low, difference = wide - high, x - high
     return difference - low if low.any() else difference
-
-
-def _depth(graph: Graph) -> int:
-    """Return how many graphs a graph lies in."""
-    return 0 if graph.outer is None else 1 + _depth(graph.outer)
 
 
 @dataclass(frozen=True)
 class Outputs:
-    """How a detector answers rows.
+    """How a detector answers rows: tensors of shape (n,)."""
 
-    Attributes
-    ----------
-    score, decision : (n,) Tensor
-        NaN for rows that the detector refuses.
-    log_mass : (n,) Tensor or None
-        The log kernel mass, where it orders the rows that have no more of it than the least: those out of reach.
-    least : float
-        The logarithm of the least mass.
-    p_values : (n,) Tensor or None
-        Of a calibrated detector.
-    """
-
+    # NaN for rows that the detector refuses.
     score: Tensor
     decision: Tensor
-    log_mass: Tensor | None = None
-    least: float = -np.inf
-    p_values: Tensor | None = None
+    log_mass: Tensor | None = None  # the log kernel mass, where it orders the rows that are out of reach
+    least: float = -np.inf  # the log mass from which on rows are within reach
+    p_values: Tensor | None = None  # of a calibrated detector
 
     def outputs(self) -> dict[str, Tensor]:
         """Return what a graph gives for each row, by the names of its outputs."""

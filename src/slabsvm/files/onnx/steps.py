@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import singledispatch
@@ -15,22 +14,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, RobustScaler, StandardScaler
 
 from slabsvm.ensemble.normal_scores import NormalScores
-from slabsvm.files.onnx.graph import (
-    OLDEST_OPSET,
-    Graph,
-    ImpreciseError,
-    Tensor,
-    less,
-    maximum,
-    minimum,
-    row_maxima,
-    row_squares,
-    row_sums,
-    searched,
-    sqrt,
-    take,
-    where,
-)
+from slabsvm.files.onnx import graph as op
+from slabsvm.files.onnx.graph import OLDEST_OPSET, Graph, Tensor
 from slabsvm.kernels.features import HellingerMap
 from slabsvm.tables.columns import Categories, Column, Numbers
 from slabsvm.tables.encoder import TableEncoder
@@ -40,47 +25,30 @@ TEXTS_OPSET = 19
 
 
 @dataclass(frozen=True)
-class Inputs(ABC):
-    """What a graph reads."""
-
-    dtype: np.dtype[Any]  # float32 or float64: The type of numbers
-
-    @property
-    def least_opset(self) -> int:
-        """The least opset in which the inputs can be read."""
-        return OLDEST_OPSET
-
-    @abstractmethod
-    def named(self) -> list[tuple[str, int, int]]:
-        """Return each input's name, ONNX's number for its type, and its width."""
-
-    @abstractmethod
-    def rows(self, graph: Graph) -> Tensor:
-        """Return the rows that a detector takes, (n, d), in the graph's type."""
-
-
-@dataclass(frozen=True)
-class Matrix(Inputs):
+class Matrix:
     """One input, of numbers."""
 
+    dtype: np.dtype[Any]  # float32 or float64: the type of numbers
     name: str
     width: int
+    least_opset = OLDEST_OPSET
 
     def named(self) -> list[tuple[str, int, int]]:
-        """Return the one input."""
+        """Return the input's name, ONNX's number for its type, and its width."""
         return [(self.name, Graph(self.dtype).element_type, self.width)]
 
     def rows(self, graph: Graph) -> Tensor:
-        """Return the input."""
-        return graph.of_type(Tensor(graph, self.name), self.dtype)
+        """Return the rows that a detector takes, (n, d), in the graph's type."""
+        return graph.cast(Tensor(graph, self.name), self.dtype)
 
 
 @dataclass(frozen=True)
-class Table(Inputs):
+class Table:
     """An input for each column that an encoder has learned, (n, 1): numbers, of which NaN is missing, or texts, of
     which "" is.
     """
 
+    dtype: np.dtype[Any]
     encoder: TableEncoder
     outputs: Sequence[str]  # names that no input may have: an underscore is added to a column's
 
@@ -96,10 +64,10 @@ class Table(Inputs):
     def least_opset(self) -> int:
         """The least opset in which the inputs can be read."""
         has_texts = any(isinstance(column, Categories) for column in self.encoder.columns_)
-        return TEXTS_OPSET if has_texts else super().least_opset
+        return TEXTS_OPSET if has_texts else OLDEST_OPSET
 
     def named(self) -> list[tuple[str, int, int]]:
-        """Return the columns."""
+        """Return the same of each column."""
         from onnx import TensorProto
 
         number = Graph(self.dtype).element_type
@@ -120,41 +88,43 @@ class Table(Inputs):
             strange += is_strange
             if self.encoder.missing != "indicate" or gap is None:
                 continue
-            (parts if column.n_missing else strange).append(graph.number(gap))
-        total = strange[0] if strange else parts[0] * 0.0
-        for some in strange[1:]:
-            total = total + some
-        return graph.node("Concat", *parts, sqrt(total * float(self.encoder.n_rows_)), axis=1)
+            (parts if column.n_missing else strange).append(graph.cast(gap))
+        total = op.total(strange) if strange else parts[0] * 0.0
+        return graph.node("Concat", *parts, op.sqrt(total * float(self.encoder.n_rows_)), axis=1)
 
     def _name(self, column: Column) -> str:
         return f"{column.name}_" if column.name in self.outputs else column.name
 
     def _numbers(self, column: Numbers, graph: Graph) -> tuple[list[Tensor], list[Tensor], Tensor | None]:
         """Return a column's coordinates, what is 1 for cells like none that was learned, and where there are gaps."""
-        cells = graph.of_type(Tensor(graph, self._name(column)), self.dtype)
-        gap = graph.node("IsNaN", cells)
+        cells = graph.cast(Tensor(graph, self._name(column)), self.dtype)
+        gap = op.is_nan(cells)
         if self.encoder.missing != "refuse":
-            cells = where(gap, column.median, cells)
+            cells = op.where(gap, column.median, cells)
         if column.boolean:
-            is_boolean = graph.node("Equal", cells, 0.0) | graph.node("Equal", cells, 1.0)
-            cells = where(is_boolean, cells, np.nan)
+            is_boolean = op.equal(cells, 0.0) | op.equal(cells, 1.0)
+            cells = op.where(is_boolean, cells, np.nan)
         if not column.constant:
             return [cells], [], gap
         # What is no number stays none.
-        return [], [graph.number(~graph.node("Equal", cells, column.median)) + (cells - cells)], gap
+        return [], [graph.cast(~op.equal(cells, column.median)) + (cells - cells)], gap
 
     def _categories(self, column: Any, graph: Graph) -> tuple[list[Tensor], list[Tensor], Tensor | None]:
         cells = Tensor(graph, self._name(column))
         levels = graph.texts([list(column.levels)])
-        values = graph.number(graph.node("Equal", cells, levels))
-        gap = None if "" in column.levels else graph.node("Equal", cells, graph.texts([[""]]))
-        strange = 1.0 - row_maxima(values).column
+        values = graph.cast(op.equal(cells, levels))
+        gap = None if "" in column.levels else op.equal(cells, graph.texts([[""]]))
+        strange = 1.0 - op.row_maxima(values).column
         if gap is not None:
             usual = np.eye(len(column.levels))[column.usual]
             filled = {"impute": usual, "indicate": np.zeros(len(usual)), "refuse": np.full(len(usual), np.nan)}
-            values = where(gap, filled[self.encoder.missing], values)
-            strange = where(gap, np.nan if self.encoder.missing == "refuse" else 0.0, strange)
+            values = op.where(gap, filled[self.encoder.missing], values)
+            strange = op.where(gap, np.nan if self.encoder.missing == "refuse" else 0.0, strange)
         return [values] if len(column.levels) > 1 else [], [strange], gap
+
+
+# What a graph reads.
+Inputs = Matrix | Table
 
 
 @singledispatch
@@ -184,13 +154,13 @@ def _(step: Pipeline, rows: Tensor) -> Tensor:
 
 @transformed.register
 def _(step: StandardScaler, rows: Tensor) -> Tensor:
-    rows = less(rows, step.mean_) if step.with_mean else rows
+    rows = op.less(rows, step.mean_) if step.with_mean else rows
     return rows / step.scale_ if step.with_std else rows
 
 
 @transformed.register
 def _(step: RobustScaler, rows: Tensor) -> Tensor:
-    rows = less(rows, step.center_) if step.with_centering else rows
+    rows = op.less(rows, step.center_) if step.with_centering else rows
     return rows / step.scale_ if step.with_scaling else rows
 
 
@@ -200,31 +170,28 @@ def _(step: MinMaxScaler, rows: Tensor) -> Tensor:
     scaled = rows * step.scale_ + step.min_
     if rows.graph.single:
         # From the least value, since scale x + min of large x is a difference of large numbers.
-        scaled = less(rows, step.data_min_) * step.scale_ + low
-    return maximum(minimum(scaled, high), low) if step.clip else scaled
+        scaled = op.less(rows, step.data_min_) * step.scale_ + low
+    return op.clip(scaled, low, high) if step.clip else scaled
 
 
 @transformed.register
 def _(step: MaxAbsScaler, rows: Tensor) -> Tensor:
     scaled = rows / step.scale_
-    return maximum(minimum(scaled, 1.0), -1.0) if getattr(step, "clip", False) else scaled
+    return op.clip(scaled, -1.0, 1.0) if getattr(step, "clip", False) else scaled
 
 
 @transformed.register
 def _(step: Normalizer, rows: Tensor) -> Tensor:
-    absolute = rows.graph.node("Abs", rows)
-    norms = {
-        "l1": lambda: row_sums(absolute),
-        "max": lambda: row_maxima(absolute),
-        "l2": lambda: sqrt(row_squares(rows)),
-    }
-    length = norms[step.norm]()
-    return rows / where(length > 0.0, length, 1.0).column
+    if step.norm == "l2":
+        length = op.sqrt(op.row_squares(rows))
+    else:
+        length = (op.row_sums if step.norm == "l1" else op.row_maxima)(op.absolute(rows))
+    return rows / op.where(length > 0.0, length, 1.0).column
 
 
 @transformed.register
 def _(step: PCA, rows: Tensor) -> Tensor:
-    _needs_doubles(rows)
+    rows.graph.needs_doubles("projections are rounded as the rows are")
     components = np.asarray(step.components_, dtype=np.float64)
     if step.whiten:
         # The least deviation is scikit-learn's.
@@ -235,29 +202,30 @@ def _(step: PCA, rows: Tensor) -> Tensor:
 
 @transformed.register
 def _(step: TruncatedSVD, rows: Tensor) -> Tensor:
-    _needs_doubles(rows)
+    rows.graph.needs_doubles("projections are rounded as the rows are")
     return rows @ np.asarray(step.components_, dtype=np.float64).T
 
 
 @transformed.register
 def _(step: SimpleImputer, rows: Tensor) -> Tensor:
-    if step.add_indicator or not _is_nan(step.missing_values) or np.isnan(step.statistics_).any():
+    fills_nan = isinstance(step.missing_values, float) and np.isnan(step.missing_values)
+    if step.add_indicator or not fills_nan or np.isnan(step.statistics_).any():
         raise TypeError(
             "A SimpleImputer has no form in ONNX here where it adds indicators, leaves features out, or fills in other "
             "values than NaN."
         )
-    return where(rows.graph.node("IsNaN", rows), np.asarray(step.statistics_, dtype=np.float64), rows)
+    return op.where(op.is_nan(rows), np.asarray(step.statistics_, dtype=np.float64), rows)
 
 
 @transformed.register
 def _(step: HellingerMap, rows: Tensor) -> Tensor:
     del step
-    return sqrt(rows)
+    return op.sqrt(rows)
 
 
 @transformed.register
 def _(step: NormalScores, rows: Tensor) -> Tensor:
-    _needs_doubles(rows)
+    rows.graph.needs_doubles("projections are rounded as the rows are")
     counts = np.array([len(values) for values in step.values_])
     starts = np.concatenate([[0], np.cumsum(counts + 1)[:-1]])
     # Each piece from the value where it begins, and the first from the value where it ends.
@@ -270,8 +238,8 @@ def _(step: NormalScores, rows: Tensor) -> Tensor:
         ]
     )
     edges = np.concatenate([np.append(values, np.nan) for values in step.values_])
-    place = searched(rows, starts, counts, rows.graph.constant(edges)) + starts
-    return take(heights, place) + take(slopes, place) * (rows - take(begins, place))
+    place = op.searched(rows, starts, counts, rows.graph.constant(edges)) + starts
+    return op.take(heights, place) + op.take(slopes, place) * (rows - op.take(begins, place))
 
 
 def width(model: Any) -> int:
@@ -286,14 +254,4 @@ def view_of(view: Any, rows: Tensor) -> Tensor:
     if view is None:
         return rows
     largest = float(np.finfo(rows.graph.dtype).max)
-    return maximum(minimum(transformed(view, rows), largest), -largest)
-
-
-def _needs_doubles(rows: Tensor) -> None:
-    """Raise ImpreciseError in float32, whose rounding of long rows is that of their short projections."""
-    if rows.graph.single:
-        raise ImpreciseError("projections are rounded as the rows are")
-
-
-def _is_nan(value: Any) -> bool:
-    return isinstance(value, float) and np.isnan(value)
+    return op.clip(transformed(view, rows), -largest, largest)

@@ -9,31 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial, singledispatch
-from types import MethodType
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from slabsvm.files.onnx.graph import (
-    Graph,
-    ImpreciseError,
-    Tensor,
-    exp,
-    less,
-    log,
-    loop,
-    maximum,
-    minimum,
-    row_maxima,
-    row_squares,
-    row_sums,
-    searched,
-    sqrt,
-    take,
-    where,
-    zeros,
-)
+from slabsvm.files.onnx import graph as op
+from slabsvm.files.onnx.graph import Graph, ImpreciseError, Tensor
 from slabsvm.kernels.additive import Chi2, Hellinger, Intersection
 from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.expansion import Expansion
@@ -53,48 +35,24 @@ UNIT = {np.dtype(np.float32): 2.0**-70, np.dtype(np.float64): 2.0**-600}
 LARGEST = {np.dtype(np.float32): 1e15, np.dtype(np.float64): 1e45}
 
 
-@singledispatch
 def image(kernel: Kernel, rows: Tensor) -> Tensor:
     """Return the rows' images in the feature space of an explicit kernel, shape (n, d)."""
-    del rows
+    if isinstance(kernel, Hellinger):
+        return op.sqrt(rows)
+    if isinstance(kernel, Linear):
+        return rows if kernel.centre is None else op.less(rows, kernel.centre)
     raise refusal(kernel)
 
 
-@image.register
-def _(kernel: Linear, rows: Tensor) -> Tensor:
-    return rows if kernel.centre is None else less(rows, kernel.centre)
-
-
-@image.register
-def _(kernel: Hellinger, rows: Tensor) -> Tensor:
-    del kernel
-    return sqrt(rows)
-
-
-@singledispatch
 def squared_lengths(kernel: Kernel, rows: Tensor) -> Tensor | float:
     """Return k(x, x) of each row, shape (n,), or one number for all."""
-    del rows
+    if isinstance(kernel, RBF):
+        return 1.0
+    if isinstance(kernel, Linear):
+        return op.row_squares(image(kernel, rows))
+    if isinstance(kernel, Hellinger | Intersection | Chi2):
+        return op.row_sums(rows)
     raise refusal(kernel)
-
-
-@squared_lengths.register
-def _(kernel: RBF, rows: Tensor) -> float:
-    del kernel, rows
-    return 1.0
-
-
-@squared_lengths.register
-def _(kernel: Linear, rows: Tensor) -> Tensor:
-    return row_squares(image(kernel, rows))
-
-
-@squared_lengths.register(Hellinger)
-@squared_lengths.register(Intersection)
-@squared_lengths.register(Chi2)
-def _(kernel: Kernel, rows: Tensor) -> Tensor:
-    del kernel
-    return row_sums(rows)
 
 
 @dataclass(frozen=True)
@@ -129,10 +87,7 @@ def position(projection: Any, rows: Tensor) -> Position:
 
 @position.register
 def _(projection: WeightVector, rows: Tensor) -> Position:
-    assert isinstance(projection.features, MethodType)
-    kernel = projection.features.__self__
-    assert isinstance(kernel, Kernel)
-    return Position(product(image(kernel, rows), projection.weights[:, None]).flat)
+    return Position(product(image(projection.kernel, rows), projection.weights[:, None]).flat)
 
 
 @position.register
@@ -140,7 +95,7 @@ def _(projection: IntersectionTable, rows: Tensor) -> Position:
     table = projection.table
     filled = np.flatnonzero(table.counts)
     if not len(filled):
-        return Position(zeros(rows, 1).flat)
+        return Position(op.zeros(rows, 1).flat)
     counts, starts = table.counts[filled], table.starts[filled]
     edges = table.knots.copy()
     edges[starts + counts] = np.nan
@@ -148,19 +103,19 @@ def _(projection: IntersectionTable, rows: Tensor) -> Position:
     begins = np.append(0.0, np.nan_to_num(edges[:-1]))
     values = table.intercepts + table.slopes * begins
     middle, size = _centred(values, starts, counts + 1)
-    t = _columns(rows, filled)
-    place = searched(t, starts, counts, rows.graph.constant(edges)) + starts
-    lines = take(values, place) + take(table.slopes, place) * (t - take(begins, place))
-    return Position(row_sums(lines), float(middle.sum()), size)
+    t = op.take(rows, filled, axis=1)
+    place = op.searched(t, starts, counts, rows.graph.constant(edges)) + starts
+    lines = op.take(values, place) + op.take(table.slopes, place) * (t - op.take(begins, place))
+    return Position(op.row_sums(lines), float(middle.sum()), size)
 
 
 @position.register
 def _(projection: Chi2Table, rows: Tensor) -> Position:
     filled = np.flatnonzero(projection.table.counts)
     if not len(filled):
-        return Position(zeros(rows, 1).flat)
-    found = _fractions(projection.table, filled, _columns(rows, filled))
-    return Position(row_sums(found.varying), found.constant, found.size)
+        return Position(op.zeros(rows, 1).flat)
+    found = _fractions(projection.table, filled, op.take(rows, filled, axis=1))
+    return Position(op.row_sums(found.varying), found.constant, found.size)
 
 
 @position.register
@@ -184,7 +139,7 @@ class Sums:
         """Return sum_i c_i k(x_i, x) for coefficients (m, q), shape (n, q)."""
         kernel = self.kernel
         if isinstance(kernel, RBF):
-            return exp(self._top).column * (self._relative @ coefficients)
+            return op.exp(self._top).column * (self._relative @ coefficients)
         if kernel.explicit:
             vectors = kernel.prepare(self.expansion.samples)
             return product(image(kernel, self.rows), np.asarray(vectors.T @ coefficients))
@@ -198,7 +153,7 @@ class Sums:
 
     def log(self, shares: FloatArray) -> Tensor:
         """Return log sum_i p_i k(x_i, x) of an RBF kernel for shares (m,) that are not negative, shape (n,)."""
-        return self._top + log(self._relative @ shares[:, None]).flat
+        return self._top + op.log(self._relative @ shares[:, None]).flat
 
     @property
     def kernel(self) -> Kernel:
@@ -215,11 +170,11 @@ class Sums:
     @property
     def _top(self) -> Tensor:
         # Where all exponents are -inf, their differences from it would be NaN.
-        return maximum(row_maxima(self._exponents), float(np.finfo(self.rows.graph.dtype).min))
+        return op.maximum(op.row_maxima(self._exponents), float(np.finfo(self.rows.graph.dtype).min))
 
     @property
     def _relative(self) -> Tensor:
-        return exp(self._exponents - self._top.column)
+        return op.exp(self._exponents - self._top.column)
 
 
 def share_samples(expansions: Sequence[Expansion], graph: Graph) -> None:
@@ -228,7 +183,7 @@ def share_samples(expansions: Sequence[Expansion], graph: Graph) -> None:
     every, places = np.unique(np.vstack(samples), axis=0, return_inverse=True)
     ends = np.cumsum([len(some) for some in samples])[:-1]
     for expansion, own in zip(expansions, np.split(places.ravel(), ends), strict=True):
-        graph.once(("samples", graph.key_of(expansion)), partial(take, graph.constant(every), own))
+        graph.once(("samples", graph.key_of(expansion)), partial(op.take, graph.constant(every), own))
 
 
 def exponents(expansion: Expansion, rows: Tensor) -> Tensor:
@@ -247,14 +202,14 @@ def exponents(expansion: Expansion, rows: Tensor) -> Tensor:
         return _by_differences(kernel.gamma, rows, dense(expansion.samples))
     root = 2.0 * np.sqrt(0.5 * kernel.gamma)
     others = graph.once(("samples", graph.key_of(expansion)), lambda: graph.constant(samples)) * root
-    table = graph.node("Concat", others, (-0.5 * row_squares(others)).column, axis=1)
-    scaled = (rows if kernel.centre is None else less(rows, kernel.centre)) * root
-    squares = -0.5 * row_squares(scaled)
+    table = graph.node("Concat", others, (-0.5 * op.row_squares(others)).column, axis=1)
+    scaled = (rows if kernel.centre is None else op.less(rows, kernel.centre)) * root
+    squares = -0.5 * op.row_squares(scaled)
     far = ~(squares >= -FARTHEST * float(np.finfo(graph.dtype).max))
-    scaled = where(far.column, 0.0, scaled)
-    wide = graph.node("Concat", scaled, zeros(rows, 1) + 1.0, axis=1)
-    found = wide @ graph.node("Transpose", table, perm=(1, 0)) + where(far, -np.inf, squares).column
-    return minimum(found, 0.0)
+    scaled = op.where(far.column, 0.0, scaled)
+    wide = graph.node("Concat", scaled, op.zeros(rows, 1) + 1.0, axis=1)
+    found = wide @ graph.node("Transpose", table, perm=(1, 0)) + op.where(far, -np.inf, squares).column
+    return op.minimum(found, 0.0)
 
 
 def _centred_samples(expansion: Expansion) -> FloatArray:
@@ -274,7 +229,7 @@ def _by_differences(gamma: float, rows: Tensor, samples: FloatArray) -> Tensor:
         difference = x - z
         return total + difference * difference
 
-    squares = loop(step, zeros(rows, len(samples)), by_feature, (samples * unit).T[:, None, :])
+    squares = op.loop(step, op.zeros(rows, len(samples)), by_feature, (samples * unit).T[:, None, :])
     return squares * (-gamma / unit / unit)
 
 
@@ -283,7 +238,7 @@ def block(kernel: Kernel, rows: Tensor, samples: FloatArray) -> Tensor:
     if isinstance(kernel, Intersection):
 
         def of_feature(x: Tensor, z: Tensor) -> Tensor:
-            return minimum(x, z)
+            return op.minimum(x, z)
 
     elif isinstance(kernel, Chi2):
         # Of two zeros 0.
@@ -296,17 +251,17 @@ def block(kernel: Kernel, rows: Tensor, samples: FloatArray) -> Tensor:
         raise refusal(kernel)
     by_feature = rows.graph.node("Transpose", rows, perm=(1, 0)).column
     tables = samples.T[:, None, :]
-    return loop(lambda total, x, z: total + of_feature(x, z), zeros(rows, len(samples)), by_feature, tables)
+    return op.loop(lambda total, x, z: total + of_feature(x, z), op.zeros(rows, len(samples)), by_feature, tables)
 
 
 def product(rows: Tensor, weights: FloatArray) -> Tensor:
     """Return rows @ weights, (n, d) by (d, q); what overflows is computed again in a unit that does not."""
     plain = rows @ weights
     largest, unit = float(np.finfo(rows.graph.dtype).max), UNIT[rows.graph.dtype]
-    bounded = plain.graph.node("Abs", plain) <= largest
+    bounded = op.absolute(plain) <= largest
     # The bounds stand between factors that a runtime would multiply with each other.
-    small = maximum(minimum(rows @ (weights * unit), largest * unit), -largest * unit)
-    return where(bounded, plain, small / unit)
+    small = op.clip(rows @ (weights * unit), -largest * unit, largest * unit)
+    return op.where(bounded, plain, small / unit)
 
 
 def _fractions(table: Any, features: Any, t: Tensor) -> Position:
@@ -322,9 +277,9 @@ def _fractions(table: Any, features: Any, t: Tensor) -> Position:
     knots = np.where(filled, np.maximum(table.knots[places], 1.0 / largest), 1.0)
     weights = np.where(filled, table.weights[places], 0.0)
     middle = knots[(counts - 1) // 2, np.arange(len(features))]
-    scaled = minimum(t * table.scales[features], largest)
+    scaled = op.minimum(t * table.scales[features], largest)
     shares = weights * knots / (middle + knots)
-    sums = loop(lambda total, knot, weight: total + weight / (scaled + knot), scaled * 0.0, knots, shares)
+    sums = op.loop(lambda total, knot, weight: total + weight / (scaled + knot), scaled * 0.0, knots, shares)
     constant = float((weights * (middle / (middle + knots))).sum())
     # What each function's terms may add up to, at 0 and beyond the knots.
     size = float(np.maximum(middle * np.abs(shares / knots).sum(axis=0), np.abs(shares).sum(axis=0)).sum())
@@ -341,10 +296,6 @@ def _centred(values: FloatArray, starts: IntArray, counts: IntArray) -> tuple[Fl
     for own, value in zip(stretches, middle, strict=True):
         values[own] -= value
     return middle, float(sum(np.abs(values[own]).max() for own in stretches))
-
-
-def _columns(rows: Tensor, some: Any) -> Tensor:
-    return take(rows, some, axis=1)
 
 
 def dense(samples: Any) -> FloatArray:
