@@ -308,6 +308,14 @@ def test_a_file_is_refused_whose_trees_have_no_end(tmp_path, model):
         load(tmp_path / "model.slab")
 
 
+def test_a_file_is_refused_whose_classifier_takes_what_nobody_says(tmp_path, model):
+    broken = clone(model).fit(X, known_outliers=Z)
+    broken.members_[-1].n_surprises = 3
+    save(broken, tmp_path / "model.slab")
+    with pytest.raises(ModelFileError, match="a member takes what another number of members say"):
+        load(tmp_path / "model.slab")
+
+
 def test_a_forest_of_the_users_is_kept_without_the_parameter(tmp_path):
     found = AutoSlabSVM(classifier=ExtraTreesClassifier(10, random_state=0)).fit(X, known_outliers=Z)
     with pytest.raises(ModelFileError, match=r"classifier is of the class .*ExtraTreesClassifier, which is not kept"):

@@ -506,7 +506,7 @@ class AutoSlabSVM(WithProgress, Detector):
             surprise = Surprise.of(scores, masses, training.n_counted, unit=unit)
             members.append(Member(role.detector, role.view, role.columns, role.weight, surprise))
             said.append(-surprise.of_learned(scores))
-            total += role.weight * said[-1]
+            total += role.weight * members[-1].counted(said[-1])
             if fitted is not None:
                 fitted(len(members), len(roles))
         return Combination(views, members), total
