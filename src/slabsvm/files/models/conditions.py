@@ -20,7 +20,7 @@ from sklearn.svm import SVC
 from slabsvm.conformal.p_values import Segment
 from slabsvm.detectors.kernel_density import Density
 from slabsvm.detectors.kernel_pca import Subspace
-from slabsvm.ensemble.combination import Combination
+from slabsvm.ensemble.combination import Combination, CombinedModel
 from slabsvm.ensemble.dependence import DependenceModel
 from slabsvm.ensemble.known import OutlierClassifier, Trees
 from slabsvm.ensemble.normal_scores import NormalScores
@@ -73,6 +73,9 @@ def _of_models(value: Any) -> Conditions:
             yield (regressions.scale > 0).all(), "a feature's deviation is not positive"
             as_many = len(value.surprises) == len(regressions.targets)
             yield as_many, "it has another number of surprises than of targets"
+        case CombinedModel(combination=inner):
+            # It is written inline, and read with its model.
+            yield from _of_models(inner)
         case Combination():
             for number, member in enumerate(value.members):
                 yield member.n_surprises in (0, number), "a member takes what another number of members say"
