@@ -99,7 +99,7 @@ class AutoSlabSVM(WithProgress, Detector):
         It separates known outliers from positives, if `fit` gets known outliers. It needs decision_function or
         predict_proba. It learns normal scores (sparse rows as they are) and has .35 of the sum. Both classes have the
         same total weight if its fit takes sample_weight. None is 50 extra trees of these features and 50 that also see
-        what the other members say of a row, with leaves of two rows or more. They have k / (2k + 1) of the sum for k
+        what the other members say of a row, with leaves of two rows or more. They have 3k / (5k + 4) of the sum for k
         known outliers.
     random_state : int, RandomState or None, default=0
         The seed that draws rows, thirds of the features, and targets of dependences.
@@ -506,7 +506,7 @@ class AutoSlabSVM(WithProgress, Detector):
             surprise = Surprise.of(scores, masses, training.n_counted, unit=unit)
             members.append(Member(role.detector, role.view, role.columns, role.weight, surprise))
             said.append(-surprise.of_learned(scores))
-            total += role.weight * said[-1]
+            total += role.weight * members[-1].counted(said[-1])
             if fitted is not None:
                 fitted(len(members), len(roles))
         return Combination(views, members), total

@@ -36,6 +36,8 @@ from slabsvm.runtime.fields import INLINE, Array, FittedEstimator, Many, Number,
 
 # The half range of a feature must be between these: then its square, and a sum of a million squares, are in float64.
 SQUARED = (1e-150, 1e150)
+# The score of a usual row: minus the mean surprise of new positives.
+USUAL = -1.0
 # Which classes a member may be of, and what makes a view.
 MEMBERS = (
     "slabsvm.OneClassSVM",
@@ -113,14 +115,22 @@ class Member:
             return np.asarray(self.detector.decision_function(rows))
         return -self.surprise(self.detector.score_samples(self.taken(rows)))
 
+    def counted(self, scores: FloatArray) -> FloatArray:
+        """Return scores, (n,), as they count in the mean: of a classifier that knows what others say, at most USUAL.
+
+        A row that is normal to it may be an outlier unlike all known ones. So it adds to what others say, and takes
+        nothing from it.
+        """
+        return np.minimum(scores, USUAL) if self.n_surprises else scores
+
     def explanation(self, rows: Any) -> Explanation:
         """Return what each feature of a view's rows adds to its score."""
         found = explanation_of(self.detector, self.taken(rows))
         if self.surprise is None:
             return found
         offset = self.detector.offset_
-        reference = -float(self.surprise(np.array([found.reference + offset]))[0])
-        found = found.carried_over(-self.surprise(found.decisions + offset), reference)
+        reference = self.counted(-self.surprise(np.array([found.reference + offset])))[0]
+        found = found.carried_over(self.counted(-self.surprise(found.decisions + offset)), float(reference))
         return found if self.columns is None else found.among(self.columns, rows.shape[1])
 
 
@@ -153,7 +163,8 @@ class Combination:
         """Return the scores; rows that are not finite are refused."""
         refuse_what_is_not_finite(X)
         scores = self._scores([viewed(view, X) for view in self.views])
-        return np.asarray(sum(member.weight * score for member, score in zip(self.members, scores, strict=True)))
+        counted = (member.weight * member.counted(score) for member, score in zip(self.members, scores, strict=True))
+        return np.asarray(sum(counted))
 
     def by_member(self, X: Any) -> FloatArray:
         """Return each member's score of rows, (n, n_members)."""

@@ -4,8 +4,9 @@ The classifier learns all known outliers, and five times four fifths of the posi
 their left-out score, by which its own score becomes a surprise like that of any member. So positives alone decide what
 is usual, and the recall of new ones needs no further argument. Besides the features it takes what the other members say
 of a row, which of positives are left-out surprises: most known outliers are strange to some members, so that it learns
-to call rows outliers that are strange in the same way. An outlier of a kind that nobody has labelled is then seldom
-normal to it, and still strange to the others. Half of the trees see the features alone, and err in other rows.
+to call rows outliers that are strange in the same way. Half of the trees see the features alone, and err in other rows.
+An outlier of a kind that nobody has labelled may be normal to the classifier, and strange to the others alone. So its
+surprise counts as that of a usual row at least: it adds to what the others say, and takes nothing from it.
 
 What a member says of a positive without itself is not quite what it says of a new row: two near rows are each other's
 neighbours. A classifier that reads single rows' surprises sees that (forests with leaves of one row accept .86 of new
@@ -232,12 +233,12 @@ class OutlierClassifier(OutlierMixin, BaseEstimator):
 
 
 def share_of(n_known: int, *, of_features: bool) -> float:
-    """Return the classifier's share of the sum, of a number of distinct known outliers: a third of one, a half of many.
+    """Return the classifier's share of the sum, of a number of distinct known outliers: a third of one, .6 of many.
 
     With more of it outliers of a kind that nobody has labelled would be lost, and one outlier says little of others.
     of_features says that it takes no surprises, so that to it such outliers are as good as normal.
     """
-    return OF_FEATURES if of_features else n_known / (2 * n_known + 1)
+    return OF_FEATURES if of_features else 3 * n_known / (5 * n_known + 4)
 
 
 def with_surprises(rows: Any, scores: FloatArray) -> Any:

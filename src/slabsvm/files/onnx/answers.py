@@ -23,6 +23,7 @@ from slabsvm.detectors.one_class_svm import OneClassSVM
 from slabsvm.detectors.slab import OneClassSlabSVM
 from slabsvm.detectors.svdd import SVDD
 from slabsvm.ensemble.auto import AutoSlabSVM
+from slabsvm.ensemble.combination import USUAL
 from slabsvm.ensemble.dependence import LARGEST, DependenceDetector
 from slabsvm.ensemble.known import OutlierClassifier
 from slabsvm.ensemble.neighbours import NeighboursDetector
@@ -168,8 +169,9 @@ def _(detector: AutoSlabSVM, rows: Tensor) -> Outputs:
         if member.n_surprises:
             view = rows.graph.node("Concat", view, *(log1p(-part).column for part in said), axis=1)
         found = answer(member.detector, view if member.columns is None else op.take(view, member.columns, axis=1))
-        said.append(found.decision if member.surprise is None else -surprise(member.surprise, found.score))
-        parts.append(said[-1] * member.weight)
+        part = found.decision if member.surprise is None else -surprise(member.surprise, found.score)
+        said.append(part)
+        parts.append((op.minimum(part, USUAL) if member.n_surprises else part) * member.weight)
     score = op.total(parts)
     return _of_valid(rows, Outputs(score, score - detector.offset_))
 
