@@ -65,7 +65,9 @@ def test_no_page_scrolls_sideways(browser, site, pages):
     page = browser.new_page()
     wide = []
     for path in pages:
-        if path.parent.name in TEMPLATES and path.stem not in SHOWN:
+        # An old address leads on to a page that is here itself.
+        leads_on = 'http-equiv="refresh"' in (site / path).read_text(encoding="utf-8")
+        if leads_on or (path.parent.name in TEMPLATES and path.stem not in SHOWN):
             continue
         page.goto((site / path).as_uri(), wait_until="domcontentloaded")
         for width in (360, 1280):
