@@ -35,8 +35,9 @@ from slabsvm.dual.solution import Point, Solution
 from slabsvm.gram.base import Gram
 from slabsvm.gram.dense import Dense
 from slabsvm.runtime.arrays import BoolArray, FloatArray, IndexArray, pieces
+from slabsvm.runtime.objects import cached_property
 
-# Up to so many samples K is held for paths.
+# Up to so many samples a solver that holds K ends a fit along paths.
 HELD = 2000
 # A solution at this relative gap is an optimum as far as paths go: from one that is not, each has the same detours.
 POLISHED = 1e-6
@@ -57,7 +58,7 @@ EVENTS = 100
 # Samples nearest to a plane whose columns are computed at first. A path that is short of a column starts again: with so
 # many more, or twice as many, it seldom does.
 NEAR, MORE = 32, 64
-# Bytes of K that are held at once, and of columns that are computed at once.
+# Bytes of K that are computed at once; of K where it is held for paths, and of columns that are computed at once.
 BLOCK_BYTES, COLUMN_BYTES = 2**26, 2**28
 # A multiplier so near a bound, as a share of its cap, is at it: sums of caps leave rounding behind.
 AT_BOUND = 1e-12
@@ -107,7 +108,7 @@ class ActiveSet:
     """
 
     def __init__(self, dual: Dual, gram: Gram, solution: Point | Solution, free: BoolArray, allowed: float) -> None:
-        self.dual, self.gram = dual, gram.held() if dual.n_samples <= HELD else gram
+        self.dual, self.gram = dual, gram.held() if 8 * dual.n_samples**2 <= COLUMN_BYTES else gram
         self.beta, self.scores = dual.beta(solution.multipliers), solution.scores
         self.unit = diagonal = float(gram.diagonal.mean())
         largest = float(np.max(self.beta**2))
@@ -145,7 +146,7 @@ class ActiveSet:
         self.short = np.zeros(1) if tied else np.where(np.abs(short) > AT_BOUND * dual.total, short, 0.0)
         self.room = COLUMN_BYTES // (8 * m)
         self.place = np.full(m + self.n_columns, -1, dtype=np.int64)
-        self.columns = np.zeros((m + self.n_columns, 0), order="F")
+        self.columns = self._room = np.zeros((m + self.n_columns, 0), order="F")
 
     def base(self, distances: FloatArray) -> Any:
         """Return the `slabsvm.compiled.unlearning.Base` of paths from these distances from the planes."""
@@ -230,10 +231,9 @@ class ActiveSet:
         drive = np.zeros(m + self.n_columns)
         x, q = self.face.response(delta[free, None], (self.signs * self.short)[:, None])
         drive[free], drive[m:] = x[:, 0], q[:, 0]
-        others = np.flatnonzero(~self.on_face)
-        for rows in pieces(len(others), 8 * max(1, len(free)), BLOCK_BYTES):
-            some = others[rows]
-            drive[some] = self.block(some, free) @ x[:, 0] - delta[some]
+        for rows, across in self._across():
+            some = self._others[rows]
+            drive[some] = x[:, 0] @ across - delta[some]
         return drive
 
     def wrong(self, distances: FloatArray, drives: FloatArray) -> BoolArray:
@@ -267,48 +267,74 @@ class ActiveSet:
         wanted = wanted[self.place[wanted] < 0]
         if not len(wanted):
             return
-        face, m = self.face, self.dual.n_samples
-        others = np.flatnonzero(~self.on_face)
-        place_on_face = np.full(m, -1)
-        place_on_face[face.samples] = np.arange(len(face.samples))
-        columns = np.zeros((m + self.n_columns, len(wanted)), order="F")
-        samples = wanted[wanted < m]
-        own = self.on_face[samples]
-        at = np.arange(len(samples))
-        beside = samples[~own]
-        x, q = np.empty((len(face.samples), len(wanted)), order="F"), np.empty((self.n_columns, len(wanted)))
+        m, others = self.dual.n_samples, self._others
+        n_before = self.columns.shape[1]
+        n_after = n_before + len(wanted)
+        if n_after > self._room.shape[1]:
+            self._room = np.empty((m + self.n_columns, max(n_after, 2 * n_before)), order="F")
+            self._room[:, :n_before] = self.columns
+        self.columns = self._room[:, :n_after]
+        columns, samples = self.columns[:, n_before:], wanted[wanted < m]
+        beside = np.flatnonzero(~self.on_face[samples])
+        x, q = self._solved(wanted, samples, beside)
+        columns[self.face.samples], columns[m:] = x, q
+        own = self.block(samples[beside], others)
+        own[np.arange(len(beside)), np.searchsorted(others, samples[beside])] += self.added / self.unit
+        for rows, across in self._across():
+            scores = x.T @ across
+            scores[beside] += own[:, rows]
+            # In the order in which the columns lie.
+            columns.T[:, others[rows]] = scores
+        self.place[wanted] = n_before + np.arange(len(wanted))
+
+    def _solved(self, wanted: IndexArray, samples: IndexArray, beside: IndexArray) -> tuple[FloatArray, FloatArray]:
+        """Return the columns' rows of the face and of the planes; some of the samples, which come first, are beside it.
+
+        All columns of N at once cost no more than half of them by solves. It is symmetric.
+        """
+        face, m, f = self.face, self.dual.n_samples, len(self.face.samples)
+        at = np.searchsorted(face.samples, samples)
+        own = np.setdiff1d(np.arange(len(samples)), beside)
+        x, q = np.empty((f, len(wanted)), order="F"), np.empty((self.n_columns, len(wanted)))
         rest = np.arange(len(wanted))
-        if len(wanted) >= len(face.samples) // 2:
-            # All columns of N at once cost no more than half of them by solves. It is symmetric.
-            inverse, corner = face.inverse()
-            x.T[at[own]] = inverse[place_on_face[samples[own]]]
-            q[:, at[own]] = corner[:, place_on_face[samples[own]]]
-            rest = np.concatenate([at[~own], np.arange(len(samples), len(wanted))])
-        right, sums = np.zeros((len(face.samples), len(rest)), order="F"), np.zeros((self.n_columns, len(rest)))
-        place = np.searchsorted(rest, at)
-        if len(rest) == len(wanted):
-            right[place_on_face[samples[own]], at[own]] = 1.0
+        if "_inverse" in self.__dict__ or len(wanted) >= f // 2:
+            inverse, corner = self._inverse
+            x.T[own], q[:, own] = inverse[at[own]], corner[:, at[own]]
+            rest = np.delete(rest, own)
+            own = own[:0]
+        if not len(rest):
+            return x, q
+        right, sums = np.zeros((f, len(rest)), order="F"), np.zeros((self.n_columns, len(rest)))
+        right[at[own], own] = 1.0
         if len(beside):
-            right[:, place[~own]] = -self.block(beside, face.samples).T
+            right[:, np.searchsorted(rest, beside)] = -self.block(face.samples, samples[beside])
         # What a plane's sum changes by, the face must make up for.
         planes = wanted[rest] >= m
         sums[wanted[rest][planes] - m, planes] = -1.0
         x[:, rest], q[:, rest] = face.response(right, sums)
-        columns[face.samples], columns[m:] = x, q
-        each = max(1, BLOCK_BYTES // (8 * max(1, len(face.samples))))
-        for rows in pieces(len(others), 1, each):
-            some = others[rows]
-            # In the order in which the columns lie.
-            columns[some] = (x.T @ self.block(face.samples, some)).T
-        if len(beside):
-            block = self.block(beside, others)
-            block[np.arange(len(beside)), np.searchsorted(others, beside)] += self.added / self.unit
-            columns[np.ix_(others, at[~own])] += block.T
-        self.place[wanted] = self.columns.shape[1] + np.arange(len(wanted))
-        before, self.columns = self.columns, columns
-        if before.shape[1]:
-            self.columns = np.empty((m + self.n_columns, before.shape[1] + len(wanted)), order="F")
-            self.columns[:, : before.shape[1]], self.columns[:, before.shape[1] :] = before, columns
+        return x, q
+
+    @cached_property
+    def _others(self) -> IndexArray:
+        """The samples that are not on the face."""
+        return np.flatnonzero(~self.on_face)
+
+    @cached_property
+    def _inverse(self) -> tuple[FloatArray, FloatArray]:
+        return self.face.inverse()
+
+    def _across(self) -> Iterator[tuple[slice, FloatArray]]:
+        """Yield K between the face and the others, (f, k), by pieces of these; it is held where it is small."""
+        f, others = len(self.face.samples), self._others
+        if 8 * f * len(others) <= COLUMN_BYTES:
+            yield slice(0, len(others)), self._held_across
+            return
+        for rows in pieces(len(others), 8 * f, BLOCK_BYTES):
+            yield rows, self.block(self.face.samples, others[rows])
+
+    @cached_property
+    def _held_across(self) -> FloatArray:
+        return self.block(self.face.samples, self._others)
 
     def block(self, rows: IndexArray, columns: IndexArray) -> FloatArray:
         """Return a block of K in its unit."""
