@@ -14,7 +14,7 @@ BENCHMARKS = ROOT / "benchmarks"
 SCRIPTS = sorted(file.stem for file in (BENCHMARKS / "results").glob("*.json"))
 PAGES = {
     "contamination": "results/contamination.md",
-    "default_fits": "developers/leave-one-out.md",
+    "default_fits": "results/left-out-scores.md",
     "explain": "developers/explanations.md",
     "exported": "how-to/onnx.md",
     "family": "results/family.md",
