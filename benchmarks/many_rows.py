@@ -6,9 +6,8 @@ DIR has the tables of `tabular.py`. 1,500 rows of each that has more, and 4,000 
 standardised, where more than 1,000 are distinct. Every support vector is left out exactly, and the planes of these
 scores are the truth: "off" is the share of the rows whose exact scores other planes accept, less the share that the
 true ones do. The default fit leaves some 500 of them out, or twice that; "closed" is the closed form alone. "Beyond" is
-the share of fits whose planes accept other rows and are off by more than twice `loo_error_`. Fits with more than 2,000
-free samples are not compared: their left-out scores are estimated from neighbours. Seconds are processor time of one
-thread, timed once.
+the share of fits whose planes accept other rows and are off by more than twice `loo_error_`. Seconds are processor time
+of one thread, timed once.
 """
 
 from __future__ import annotations
@@ -27,8 +26,7 @@ from threadpoolctl import threadpool_limits
 from default_fits import MODELS, TABLES, table_rows
 from harness import Benchmark, Case, Document, Options, Record, Table
 from slabsvm.detectors import support_vectors
-from slabsvm.dual.active_set import free_or_next
-from slabsvm.dual.leave_one_out import VAST, closed_form, leave_one_out
+from slabsvm.dual.leave_one_out import closed_form, leave_one_out
 from slabsvm.dual.solution import Status
 from slabsvm.dual.unlearning import EXACT
 
@@ -44,8 +42,7 @@ def measure(file: Path, n_rows: int, name: str) -> list[Record]:
     def left_out(dual: Any, gram: Any, solution: Any, **how: Any) -> Any:
         """Return what the fit takes, and compare it with what leaving every support vector out gives."""
         ours = leave_one_out(dual, gram, solution, **how)
-        few = free_or_next(dual, solution).any(axis=0).sum() <= VAST
-        if dual.n_samples > EXACT and few and solution.status is not Status.DEGENERATE:
+        if dual.n_samples > EXACT and solution.status is not Status.DEGENERATE:
             exact = leave_one_out(dual, gram, solution, exact=len(X), **how).scores
             closed = closed_form(dual, gram, solution, **how).scores
             truth = accepted(dual, exact, exact)

@@ -32,7 +32,7 @@ import numpy as np
 
 from slabsvm.dual.active_set import AT_BOUND, free_or_next
 from slabsvm.dual.face import Face
-from slabsvm.dual.leave_one_out import VAST
+from slabsvm.dual.leave_one_out import followable
 from slabsvm.dual.program import Dual
 from slabsvm.dual.solution import Solution, Status
 from slabsvm.dual.unlearning import EXACT, Unlearning
@@ -94,8 +94,7 @@ def groups_left_out(
     closed = _by_closed_form(dual, gram, solution, groups)
     found = [scores for scores, _ in closed]
     doubtful = [place for place, (_, certain) in enumerate(closed) if not certain]
-    vast = free.any(axis=0).sum() > VAST
-    if not doubtful or vast:
+    if not doubtful or not followable(free):
         return found, [0.0 if certain else np.inf for _, certain in closed]
     some = doubtful[:: -(-len(doubtful) // SAMPLED)]
     by_paths, off, gaps = _by_paths(Unlearning(dual, gram, solution, free), [groups[place] for place in some])

@@ -41,7 +41,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from slabsvm.dual.active_set import free_or_next
+from slabsvm.dual.active_set import COLUMN_BYTES, free_or_next
 from slabsvm.dual.face import LEAST_SHARE, Face
 from slabsvm.dual.neighbour_spans import THOROUGH, neighbour_spans
 from slabsvm.dual.program import Dual
@@ -59,8 +59,8 @@ VAST = 2000
 # Of more samples than are left out exactly, so many support vectors are, and as many again if chance in their choice
 # moves a plane by more than this share of its standard error (`benchmarks/many_rows.py` has how far planes are off).
 SAMPLED, SETTLED = 512, 0.5
-# So many at least, and so many times samples at most: a path takes as long as there are samples.
-LEAST_SAMPLED, SAMPLED_WORK = 64, 2_000_000
+# So many at least, and so many times samples times free ones at most: what a path takes, of at least so many free.
+LEAST_SAMPLED, SAMPLED_WORK, FEW_FREE = 64, 2_000_000_000, 1000
 # How far others are off is carried over from so many on each side; so many parts of them, and draws, show its error.
 AROUND, PARTS = 8, 8
 # Where fewer are known exactly, they say nothing of the others.
@@ -120,13 +120,13 @@ def leave_one_out(dual: Dual, gram: Gram, solution: Solution, *, exact: int = EX
     if solution.status is Status.DEGENERATE:
         # w is 0 to within rounding, and so is what a sample does to it.
         return closed_form(dual, gram, solution, **how)
-    if free.any(axis=0).all() and dual.n_samples <= max(exact, VAST):
+    if free.any(axis=0).all() and (solution.face is not None or dual.n_samples <= max(exact, VAST)):
         stays = _where_all_stay(dual, gram, solution, free, how.get("large", LARGE))
         if stays is not None:
             return stays
     if dual.n_samples > exact:
         closed = closed_form(dual, gram, solution, **how)
-        if closed.error > 0 or free.any(axis=0).sum() > how.get("vast", VAST):
+        if not followable(free):
             return closed
         return _exact_of_some(Unlearning(dual, gram, solution, free), closed, held)
     unlearning = Unlearning(dual, gram, solution, free)
@@ -140,6 +140,12 @@ def leave_one_out(dual: Dual, gram: Gram, solution: Solution, *, exact: int = EX
     doubtful = ~found.exact & ~np.isnan(found.gaps)
     reach = np.sqrt(2.0 * found.gaps[doubtful] * gram.diagonal[held[doubtful]])
     return LeaveOneOut(scores, removed, errors_of(dual, scores, held[doubtful], reach))
+
+
+def followable(free: BoolArray) -> bool:
+    """Return whether paths are followed where these multipliers are free, (P, m): few are, or K of them is held."""
+    n_free = int(free.any(axis=0).sum())
+    return n_free <= VAST or 8 * n_free * free.shape[1] <= COLUMN_BYTES
 
 
 def errors_of(dual: Dual, scores: FloatArray, samples: IndexArray, errors: FloatArray) -> FloatArray:
@@ -171,7 +177,8 @@ def _exact_of_some(unlearning: Unlearning, closed: LeaveOneOut, held: IndexArray
         scores[order] += _carried_over(falls, off, donors, seed)
         return scores
 
-    first = min(SAMPLED, max(LEAST_SAMPLED, SAMPLED_WORK // dual.n_samples))
+    n_free = max(int(np.count_nonzero(unlearning.on_face)), FEW_FREE)
+    first = min(SAMPLED, max(LEAST_SAMPLED, SAMPLED_WORK // (dual.n_samples * n_free)))
     # The second time those between the first ones come.
     for number in (first, 2 * first - 1):
         places = np.unique(np.linspace(0, size - 1, min(number, size)).round().astype(np.intp))
