@@ -70,7 +70,6 @@ def test_other_boxes_that_do_not_bind_ask_for_nothing_anew(model, nus, n_rows, X
     assert [one.n_iter_ for one in found[1:]] == [0, 0]
 
 
-@pytest.mark.warns("out of the kernel's reach of all others")
 def test_estimates_next_to_planes_are_made_anew_for_others(X, monkeypatch):
     planes = []
     left_out = partial(support_vectors.leave_one_out, vast=100, exact=100)
