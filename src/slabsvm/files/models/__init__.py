@@ -11,15 +11,16 @@ import sklearn
 
 import slabsvm
 from slabsvm.data.files import open_regular, replacing
-from slabsvm.files.models.archive import At, Incoming, ModelFileError, Outgoing
-from slabsvm.files.models.classes import CLASSIFIER, LINEAR, WRAPPERS, detectors
-from slabsvm.files.models.estimators import Entry, Estimator
+from slabsvm.files.models.archive import Incoming, ModelFileError, Outgoing
+from slabsvm.files.models.classes import OWN
+from slabsvm.files.models.estimators import CLASSES, estimator
+from slabsvm.files.models.kinds import At
 from slabsvm.files.models.steps import STEPS
 from slabsvm.runtime.caller import escaped
 
 FORMAT = "slabsvm model"
-# Every class that a file may hold. A class is added by an `Entry`, in one of these tuples.
-CLASSES: dict[str, Entry] = {entry.name: entry for entry in (*detectors(), CLASSIFIER, LINEAR, *WRAPPERS, *STEPS)}
+# Every class that a file may hold. A class is added by an `Entry`, in one of these tables.
+CLASSES.update(OWN | STEPS)
 # Letters of an error's text.
 LONGEST = 500
 # A file of another layout, or with other parts of a class, is of another schema. Earlier ones are read by the kinds of
@@ -59,7 +60,7 @@ def save(model: Any, path: str | os.PathLike[str], *, training: bool = True) -> 
 def write(model: Any, file: BinaryIO, *, training: bool = True) -> None:
     """Write a model, as :func:`save` does, into a file that is open, or into memory."""
     with Outgoing(file) as store:
-        node = Estimator().write(model, At("model", store, CLASSES, training, {}))
+        node = estimator(None)(model, At("model", store, training, {}))
         # Who writes is for people, and read by nothing.
         versions = {"slabsvm": slabsvm.__version__, "scikit-learn": sklearn.__version__, "numpy": np.__version__}
         store.end({"format": FORMAT, "schema": SCHEMA, "written by": versions, "model": node})
@@ -108,6 +109,6 @@ def _loaded(file: Any) -> Any:
             f"it is of schema {schema}, and slabsvm {slabsvm.__version__} reads up to {SCHEMA}. Use a newer slabsvm, "
             f"such as the one that wrote it ({str(document.get('written by'))[:80]}), or save the model again with this"
         )
-    model = Estimator().read(document.get("model"), At("model", store, CLASSES, True, {}))
+    model = estimator(None)(document.get("model"), At("model", store, True, {}))
     store.finish()
     return model

@@ -17,15 +17,17 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.svm import SVC
 
+from slabsvm.conformal.detector import ConformalDetector
 from slabsvm.conformal.p_values import Segment
 from slabsvm.detectors.kernel_density import Density
 from slabsvm.detectors.kernel_pca import Subspace
+from slabsvm.detectors.linear_slab import LinearOneClassSlabSVM
 from slabsvm.ensemble.combination import Combination, CombinedModel
 from slabsvm.ensemble.dependence import DependenceModel
 from slabsvm.ensemble.known import OutlierClassifier, Trees
 from slabsvm.ensemble.normal_scores import NormalScores
 from slabsvm.ensemble.surprise import Surprise
-from slabsvm.ensemble.windowed import Window
+from slabsvm.ensemble.windowed import Window, WindowedDetector
 from slabsvm.fitted.model import SupportVectorModel
 from slabsvm.kernels.expansion import Expansion
 from slabsvm.kernels.landmarks import Landmarks
@@ -169,6 +171,23 @@ def _of_steps(model: Any) -> Conditions:
             yield model.kernel != "precomputed", "has kernel='precomputed', which is not kept"
         case OutlierClassifier(trees_=trees, classifier_=classifier):
             yield (trees is None) != (classifier is None), "has trees and a classifier, or neither"
+        case LinearOneClassSlabSVM(planes_=planes, map_=images):
+            yield not planes.scores_by_mass, "has a score of local kernels, which it has none of"
+            length = model.n_features_in_ if images is None else images.n_features
+            yield model.coef_.shape == (1, length), f"has no weight for each of {length:,} features"
+        case ConformalDetector(estimators_=estimators):
+            yield len(estimators) == len(model.rankings_), "has no calibration for each of its detectors"
+            for one, columns in zip(estimators, model.columns_, strict=True):
+                yield hasattr(one, "predict"), "has a detector that cannot predict"
+                width = model.n_features_in_ if columns is None else len(columns)
+                found = getattr(one, "n_features_in_", width)
+                yield found == width, f"has a detector of {found:,} features, where {width:,} are expected"
+        case WindowedDetector(estimator_=detector, n_seen_=n_seen):
+            window = vars(model)["_window"]
+            known = window is None or (
+                len(window) == detector.n_samples_fit_ and window.numbers.max(initial=0) < n_seen
+            )
+            yield known, "has rows that are not those that its estimator has learned, of all that it has seen"
         case LogisticRegression(classes_=classes, coef_=coef):
             k = len(classes)
             yield k >= 2 and len(coef) == (1 if k == 2 else k), "has no weights for each class"
