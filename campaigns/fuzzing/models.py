@@ -11,7 +11,6 @@ from typing import Any
 MODULES = (
     "slabsvm.files.models",
     "slabsvm.files.models.archive",
-    "slabsvm.files.models.conditions",
     "slabsvm.files.models.estimators",
     "slabsvm.files.models.kinds",
     "slabsvm.files.models.classes",

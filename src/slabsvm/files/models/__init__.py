@@ -19,13 +19,13 @@ from slabsvm.files.models.steps import STEPS
 from slabsvm.runtime.caller import escaped
 
 FORMAT = "slabsvm model"
-# Every class that a file may hold. A class is added by an `Entry`, in one of these tables.
-CLASSES.update(OWN | STEPS)
-# Letters of an error's text.
-LONGEST = 500
 # A file of another layout, or with other parts of a class, is of another schema. Earlier ones are read by the kinds of
 # what has changed: in schema 1 AutoSlabSVM had other members and no views.
 SCHEMA = 2
+# Letters of an error's text.
+LONGEST = 500
+# A class is added by an `Entry`, in one of these tables.
+CLASSES.update(OWN | STEPS)
 
 
 def save(model: Any, path: str | os.PathLike[str], *, training: bool = True) -> None:
@@ -82,27 +82,21 @@ def load(path: str | os.PathLike[str]) -> Any:
     try:
         with open_regular(Path(path)) as file:
             return _loaded(file)
-    except ModelFileError as error:
-        raise _unreadable(path, str(error)) from error
-    except RecursionError as error:
-        raise _unreadable(path, "it has no bottom") from error
+    except (ModelFileError, RecursionError) as error:
+        # The text may repeat what is long, or means something to a terminal.
+        text = "it has no bottom" if isinstance(error, RecursionError) else escaped(str(error)[: LONGEST + 1])
+        text = text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+        raise ModelFileError(f"{os.fspath(path)} is not a model that can be read: {text}") from error
 
 
-def _unreadable(path: str | os.PathLike[str], text: str) -> ModelFileError:
-    """Return the error of a file, of which the text may repeat what is long, or means something to a terminal."""
-    text = escaped(text[: LONGEST + 1])
-    short = text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
-    return ModelFileError(f"{os.fspath(path)} is not a model that can be read: {short}")
-
-
-def _loaded(file: Any) -> Any:
+def _loaded(file: BinaryIO) -> Any:
     """Return the model of a file of this schema, or of an earlier one."""
     store = Incoming(file)
     document = store.document()
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise ModelFileError(f"it is an archive of another kind, and not a {FORMAT}")
     schema = document.get("schema")
-    if not isinstance(schema, int) or isinstance(schema, bool) or schema < 1:
+    if type(schema) is not int or schema < 1:
         raise ModelFileError("it does not say of which schema it is")
     if schema > SCHEMA:
         raise ModelFileError(

@@ -6,41 +6,59 @@ weight vector, or a table for each feature, from which the samples cannot be put
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from inspect import get_annotations
 from typing import Annotated, Any, get_type_hints
 
 import numpy as np
+import scipy.sparse as sp
 
 import slabsvm
 from slabsvm.conformal.detector import ConformalDetector
-from slabsvm.conformal.p_values import Ranking
+from slabsvm.conformal.p_values import Ranking, Segment
 from slabsvm.detectors.base import Detector
+from slabsvm.detectors.kernel_density import Density
 from slabsvm.detectors.kernel_pca import Subspace
 from slabsvm.detectors.support_vectors import SupportVectorDetector
 from slabsvm.ensemble.combination import Combination, CombinedModel, Member
-from slabsvm.ensemble.known import Trees
+from slabsvm.ensemble.dependence import DependenceModel
+from slabsvm.ensemble.known import OutlierClassifier, Trees
+from slabsvm.ensemble.surprise import Surprise
 from slabsvm.ensemble.windowed import Window
 from slabsvm.files.models.estimators import Entry, demand, labels, scalar
-from slabsvm.files.models.kinds import KINDS, Kind, Parts, by_class, either, many, maybe, one_of, record
+from slabsvm.files.models.kinds import (
+    CONDITIONS,
+    KINDS,
+    Conditions,
+    Kind,
+    Parts,
+    by_class,
+    either,
+    many,
+    maybe,
+    one_of,
+    record,
+    rises,
+)
 from slabsvm.fitted.explanation import Usual
-from slabsvm.fitted.model import KernelModel
+from slabsvm.fitted.model import KernelModel, SupportVectorModel
 from slabsvm.fitted.planes import SlabPlanes, TwoSided
 from slabsvm.kernels.additive import Chi2, Intersection
 from slabsvm.kernels.base import Kernel
 from slabsvm.kernels.expansion import Expansion
 from slabsvm.kernels.landmarks import Landmarks
 from slabsvm.kernels.named import NAMED
+from slabsvm.kernels.rbf import RBF
 from slabsvm.kernels.tables import Chi2Table, IntersectionTable, WeightVector
-from slabsvm.monitoring.betting import COUNT, SEED
-from slabsvm.monitoring.course import Course
+from slabsvm.monitoring.betting import COUNT, MEMORIES, N_BETS, SEED, Bag, Betting
+from slabsvm.monitoring.course import MOST_POINTS, RATES, Course, History, Tally, Test
 from slabsvm.monitoring.monitor import HELD_OUT, LEFT_OUT
 from slabsvm.openset.classifier import OpenSetClassifier
 from slabsvm.openset.classwise import ClassRows, NormalisedMargin
 from slabsvm.openset.naming import ByClassifier, folds_of
 from slabsvm.runtime.fields import Array, Choice, FittedEstimator, Number, Places, Rows
+from slabsvm.tables.columns import Categories
 
 # Public classes whose import needs an extra.
 NEED_EXTRAS = {"detectors.pyod"}
@@ -49,6 +67,7 @@ POSITIVE = Annotated[float, Number(above=0.0)]
 COUNTS = Array("d", dtype=("i8",))
 FITTED = FittedEstimator(answers="predict")
 ROWS = Annotated[int, Number(size="rows")]
+LEARNED = maybe(Array("learned", dtype=("u8",)), for_training=True)
 WINDOWED = ("slabsvm.OneClassSlabSVM", "slabsvm.OneClassSVM", "slabsvm.SVDD")
 REFERENCE = Annotated[str, Choice((HELD_OUT, LEFT_OUT))]
 OF_CLASS = FittedEstimator(("slabsvm.ConformalDetector", "slabsvm.openset.classwise.NormalisedMargin"))
@@ -57,7 +76,13 @@ KINDS[Kernel] = by_class(NAMED)
 EXPLICIT = by_class({name: kernel for name, kernel in NAMED.items() if kernel.explicit})
 # What a table of chi2 had besides in earlier versions, where polynomials stood for long sums. Files have room for it.
 SHIFT = Annotated[int, Number(most=62)]
-POLYNOMIALS = {"lows": COUNTS, "n_pieces": COUNTS, "shift": SHIFT, "pieces": Array("pieces width"), "error": float}
+POLYNOMIALS: dict[str, Any] = {
+    "lows": COUNTS,
+    "n_pieces": COUNTS,
+    "shift": SHIFT,
+    "pieces": Array("pieces width"),
+    "error": float,
+}
 NONE = {"shift": 0, "pieces": np.zeros((0, 8)), "error": 0.0}
 KINDS[Chi2Table] = replace(
     record(Chi2Table, **POLYNOMIALS),
@@ -88,16 +113,16 @@ SUM = either({**_sums("samples"), "weights": WEIGHTS, "knots": IntersectionTable
 
 def _of_kernel(model: type[KernelModel], sums: Kind, **others: Any) -> Parts:
     """Return the kind of a kernel's model: its fields, of which the kernel and the expansion are one: the function."""
-    fields = record(model, ("kernel", "expansion", *others), **others)
+    inner = record(model, ("kernel", "expansion", *others), **others)
 
     def make(function: Any, **found: Any) -> Any:
         table = KERNELS_OF_TABLES.get(type(function))
-        return fields.make(kernel=table() if table else function.kernel, expansion=function, **found)
+        return inner.make(kernel=table() if table else function.kernel, expansion=function, **found)
 
-    def take(value, name):
-        return value.expansion if name == "function" else fields.take(value, name)
+    def take(value: Any, name: str) -> Any:
+        return inner.take(value, "expansion" if name == "function" else name)
 
-    return replace(fields, make=make, take=take, parts={"function": sums, **fields.parts})
+    return replace(inner, make=make, take=take, parts={"function": sums, **inner.parts})
 
 
 KINDS[Subspace] = _of_kernel(Subspace, SUMS)
@@ -106,24 +131,20 @@ KINDS[Subspace] = _of_kernel(Subspace, SUMS)
 def _boundary_of(detector: type[SupportVectorDetector]) -> Parts:
     """Return how a detector's boundary is kept: by the attributes that its class says of a fit, and by its offset."""
     known = get_type_hints(detector, include_extras=True)
-    own = {name[:-1]: known[name] for name in get_annotations(detector) if name.endswith("_")}
-    if own.pop("planes", None) is not None:
-        own["two_sided"] = TwoSided | None
-    return Parts(_as_attributes, own | {"offset": float}, _of_attributes)
+    own = {name[:-1]: known[name] for name in get_annotations(detector) if name.endswith("_")} | {"offset": float}
+    if "planes" not in own:
+        return Parts(
+            lambda **found: {f"{name}_": one for name, one in found.items()}, own, lambda b, name: b[f"{name}_"]
+        )
+    own = {"rho_lower": own["rho_lower"], "rho_upper": own["rho_upper"], "two_sided": TwoSided | None, "offset": float}
+    return Parts(_as_planes, own, lambda found, name: getattr(found["planes_"], name.removeprefix("rho_")))
 
 
-def _of_attributes(found: dict[str, Any], name: str) -> Any:
-    return found["planes_"].two_sided if name == "two_sided" else found[f"{name}_"]
-
-
-def _as_attributes(**found: Any) -> dict[str, Any]:
-    """Return a fit's attributes by their names; planes and their score are one."""
-    attributes = {f"{name}_": value for name, value in found.items() if name != "two_sided"}
-    if "two_sided" not in found:
-        return attributes
-    planes = SlabPlanes(found["rho_lower"], found["rho_upper"], found["two_sided"])
-    demand(planes.offset == found["offset"], "its offset is not that of its planes")
-    return attributes | {"planes_": planes}
+def _as_planes(rho_lower: float, rho_upper: float, two_sided: TwoSided | None, offset: float) -> dict[str, Any]:
+    """Return a slab's attributes by their names."""
+    planes = SlabPlanes(rho_lower, rho_upper, two_sided)
+    demand(planes.offset == offset, "its offset is not that of its planes")
+    return planes.attributes
 
 
 def _averaged(scaler: Any, members: list[Any], **parts: Any) -> CombinedModel:
@@ -146,29 +167,19 @@ KINDS[CombinedModel] = one_of(
 )
 
 
-def detectors() -> Iterator[tuple[str, Entry]]:
-    """Give how each public `Detector` is kept, by its name: by the fields of its model."""
-    for name, home in slabsvm.HOMES.items():
-        detector = None if home in NEED_EXTRAS else getattr(slabsvm, name)
-        if not isinstance(detector, type) or not issubclass(detector, Detector):
-            continue
-        model = get_type_hints(detector, include_extras=True)["model_"]
-        further: dict[str, Any] = {}
-        if issubclass(detector, SupportVectorDetector):
-            model = _of_kernel(model, SUM, boundary=_boundary_of(detector))
-            further = {"expected_recall": float}
-        learned = maybe(Array("learned", dtype=("u8",)), for_training=True)
-        yield (
-            f"slabsvm.{name}",
-            Entry(
-                {"n_samples_fit": ROWS, "warning": str, "fit": model, "learned": learned, **further},
-                where={"fit": "model_"},
-                # What is seen of the fit.
-                give=lambda found: found.update({**found["model_"].attributes(), **found}),
-                later=("learned",),
-                left_out=("progress",) if hasattr(detector, "progress") else (),
-            ),
-        )
+def _entry_of(detector: type[Detector]) -> Entry:
+    """Return how a public `Detector` is kept: by the fields of its model."""
+    model, recall = get_type_hints(detector, include_extras=True)["model_"], {}
+    if issubclass(detector, SupportVectorDetector):
+        model, recall = _of_kernel(model, SUM, boundary=_boundary_of(detector)), {"expected_recall": float}
+    return Entry(
+        {"n_samples_fit": ROWS, "warning": str, "fit": model, "learned": LEARNED, **recall},
+        where={"fit": "model_"},
+        # What is seen of the fit.
+        give=lambda found: found.update({**found["model_"].attributes(), **found}),
+        later=("learned",),
+        left_out=("progress",) if hasattr(detector, "progress") else (),
+    )
 
 
 def _of_naming(naming: ByClassifier, part: str) -> Any:
@@ -203,36 +214,21 @@ def _give_linear(found: dict[str, Any]) -> None:
         found["gamma_"] = found["map_"].gamma
 
 
-OWN: dict[str, Entry] = dict(detectors()) | {
+PUBLIC = {f"slabsvm.{name}": getattr(slabsvm, name) for name, home in slabsvm.HOMES.items() if home not in NEED_EXTRAS}
+OWN = {name: _entry_of(one) for name, one in PUBLIC.items() if isinstance(one, type) and issubclass(one, Detector)} | {
     "slabsvm.ensemble.known.OutlierClassifier": Entry(
-        {
-            "trees": Trees | None,
-            "classifier": maybe(FittedEstimator()),
-            "typical": Array("d"),
-            "usual": Array("d"),
-            "reference": float,
-            "offset": float,
-        },
+        {"trees": Trees | None, "classifier": maybe(FittedEstimator())}
+        | dict.fromkeys(("typical", "usual"), Array("d"))
+        | dict.fromkeys(("reference", "offset"), float),
         # What it was made by is not needed, and may be of any class.
         left_out=("classifier",),
     ),
     "slabsvm.LinearOneClassSlabSVM": Entry(
-        {
-            "n_samples_fit": ROWS,
-            "warning": str,
-            "map": Landmarks | None,
-            "coef": Array("one images"),
-            "rho_lower": float,
-            "rho_upper": ANY,
-            "offset": float,
-            "two_sided": TwoSided | None,
-            "duality_gap": ANY,
-            "relative_gap": ANY,
-            "dual_objective": float,
-            "status": Annotated[str, Choice(("converged", "degenerate", "stalled"))],
-            "n_passes": int,
-            "usual": Usual | None,
-        },
+        {"n_samples_fit": ROWS, "warning": str, "map": Landmarks | None, "coef": Array("one images")}
+        | {"rho_lower": float, "rho_upper": ANY, "offset": float, "two_sided": TwoSided | None}
+        | {"duality_gap": ANY, "relative_gap": ANY, "dual_objective": float}
+        | {"status": Annotated[str, Choice(("converged", "degenerate", "stalled"))]}
+        | {"n_passes": int, "usual": Usual | None},
         where={"two_sided": lambda model: model.planes_.two_sided},
         give=_give_linear,
     ),
@@ -243,25 +239,17 @@ OWN: dict[str, Entry] = dict(detectors()) | {
             "rankings": many(Ranking, size="members", least=1),
             "columns": many(maybe(Places("columns", below="d")), size="members"),
             "held_out": maybe(many(Array("held_out", dtype=("i8",)), size="members"), for_training=True),
-            "n_calibration": int,
-            "out_of_reach": float,
-            "offset": float,
-            "far_p_value": ANY,
-            "repeats": float | None,
-        },
+        }
+        | {"n_calibration": int, "out_of_reach": float, "offset": float, "far_p_value": ANY, "repeats": maybe(float)},
         # A detector that came fitted is kept once, as the parameter that it is.
         where={"estimators": lambda model: None if model.estimators_[0] is model.estimator else model.estimators_},
         give=lambda found: found.update(estimators_=found["estimators_"] or [found["estimator"]]),
         later=("repeats",),
     ),
     "slabsvm.TrimmedDetector": Entry(
-        {
-            "estimator": FITTED,
-            "offset": float,
-            "n_rounds": Annotated[int, Number(least=1)],
-            "decisions": maybe(Array("rows", holds="numbers"), for_training=True),
-            "trimmed": maybe(Places("trimmed", below="rows"), for_training=True),
-        },
+        {"estimator": FITTED, "offset": float, "n_rounds": Annotated[int, Number(least=1)]}
+        | {"decisions": maybe(Array("rows", holds="numbers"), for_training=True)}
+        | {"trimmed": maybe(Places("trimmed", below="rows"), for_training=True)}
     ),
     "slabsvm.WindowedDetector": Entry(
         {"estimator": FittedEstimator(WINDOWED), "n_seen": int, "window": maybe(Window, for_training=True)},
@@ -270,14 +258,9 @@ OWN: dict[str, Entry] = dict(detectors()) | {
         give=lambda found: found.update(offset_=found["estimator_"].offset_, _start=None),
     ),
     "slabsvm.OpenSetClassifier": Entry(
-        {
-            "classes": labels("classes"),
-            "unknown_label": scalar,
-            "seed": Annotated[int, SEED],
-            "models": many(OF_CLASS, size="classes", least=1),
-            "joint": maybe(JOINT),
-            "rows": maybe(many(ClassRows), for_training=True),
-        },
+        {"classes": labels("classes"), "unknown_label": scalar, "seed": Annotated[int, SEED]}
+        | {"models": many(OF_CLASS, size="classes", least=1), "joint": maybe(JOINT)}
+        | {"rows": maybe(many(ClassRows), for_training=True)},
         where={"joint": lambda model: model.naming_ if isinstance(model.naming_, ByClassifier) else None},
         give=_give_open_set,
     ),
@@ -290,3 +273,125 @@ OWN: dict[str, Entry] = dict(detectors()) | {
         features=False,
     ),
 }
+
+
+def _add_up(counts: Any, values: Any) -> bool:
+    """Return whether counts are those of stretches of values; their sum alone might overflow."""
+    return bool(counts.min(initial=0) >= 0 and counts.max(initial=0) <= len(values) == counts.sum())
+
+
+def _of_models(value: Any) -> Conditions:
+    match value:
+        case SupportVectorModel(kernel=kernel, expansion=sums, boundary=boundary):
+            by_mass = getattr(boundary.get("planes_"), "scores_by_mass", False)
+            local = isinstance(sums, Expansion) and getattr(kernel, "local", False)
+            yield local or not by_mass, "its score is that of a local kernel, and its kernel is another"
+            known = not isinstance(sums, Expansion) or value.support.samples.max(initial=0) < len(sums.coefficients)
+            yield known, "a support vector is not among its samples"
+        case Subspace(kernel=kernel, expansion=sums):
+            as_many = len(value.sums) + 1 == sums.coefficients.shape[1]
+            yield as_many, "it has as many sums as components and one more, of the mean"
+            yield kernel is not None or value.length is not None, "the length of new samples is unknown"
+        case DependenceModel(regressions=regressions):
+            yield (regressions.scale > 0).all(), "a feature's deviation is not positive"
+            as_many = len(value.surprises) == len(regressions.targets)
+            yield as_many, "it has another number of surprises than of targets"
+        case CombinedModel(combination=inner):
+            # It is written inline, and read with its model.
+            yield from _of_models(inner)
+        case Combination(members=members):
+            for number, member in enumerate(members):
+                yield member.n_surprises in (0, number), "a member takes what another number of members say"
+                yield member.view < len(value.views), "a member takes a view that there is not"
+                kernel = getattr(getattr(member.detector, "model_", None), "kernel", None)
+                yield isinstance(kernel, RBF | None), "its members have the RBF kernel"
+                fits = member.columns is None or len(member.columns) == member.detector.n_features_in_
+                yield fits, "a member takes another number of features"
+
+
+def _of_parts(value: Any) -> Conditions:
+    match value:
+        case (
+            Expansion(kernel=kernel, samples=rows)
+            | Density(kernel=kernel, samples=rows)
+            | Landmarks(kernel=kernel, rows=rows)
+        ):
+            of_dense = getattr(kernel, "centre", None) is not None or getattr(kernel, "differences", False)
+            dense = not (of_dense and sp.issparse(rows))
+            yield dense, "a kernel that has a centre, or sums differences, takes dense samples"
+        case IntersectionTable(counts=counts, values=knots):
+            yield _add_up(counts, knots), "the counts of knots do not add up to these"
+            first = np.zeros(len(knots), dtype=bool)
+            first[(np.cumsum(counts) - counts)[counts > 0]] = True
+            in_order = (first[1:] | (knots[1:] > knots[:-1])).all() and knots.min(initial=1.0) > 0
+            yield in_order, "each feature's knots must be positive and in ascending order"
+        case Chi2Table(counts=counts, knots=knots):
+            from slabsvm.compiled.lookup import TOGETHER
+
+            whole = _add_up(counts, knots) and not (counts % TOGETHER).any()
+            yield whole, "the counts of knots do not add up to these"
+            yield (knots > 0).all() and (value.scales > 0).all(), "a knot or a scale is not positive"
+        case Surprise(shares=shares):
+            in_order = len(shares.rows) == len(shares.scores) + 1 > 1 and rises(shares.scores) and rises(shares.rows)
+            yield in_order, "its scores and numbers of rows are not in order"
+        case Trees(left=left, right=right):
+            # Another way might have no end.
+            numbers = np.arange(len(left))
+            on = ((left > numbers) & (right > numbers)) | ((left == numbers) & (right == numbers))
+            yield on.all(), "a node leads to one before it"
+        case Segment(values=values, weights=weights):
+            in_order = rises(values) and (weights >= 0).all()
+            yield in_order, "its values must be in order, and its weights not negative"
+        case Window(numbers=numbers, weights=weights):
+            in_order = (weights >= 0).all() and numbers.min(initial=0) >= 0 and rises(numbers, strictly=True)
+            yield in_order, "its weights must not be negative, and its numbers in order, from 0 on"
+        case Categories(levels=levels):
+            in_order = list(levels) == sorted(set(levels)) and value.usual < len(levels)
+            yield in_order, "its levels are not in order, or the usual one is none of them"
+
+
+def _of_monitors(value: Any) -> Conditions:
+    match value:
+        case Bag(scores=scores, most=most):
+            in_order = 0 < len(scores) <= (most or len(scores)) and rises(scores)
+            yield in_order, "its scores must be in order, one at least and no more than it holds"
+        case Betting(edges=edges):
+            in_order = len(edges) >= 2 and edges[0] == 0 and edges[-1] == 1 and rises(edges, strictly=True)
+            yield in_order, "its edges must go from 0 to 1"
+        case Test(wealth=wealth, betting=betting):
+            yield (wealth.counts >= 0).all(), "its counts must not be negative"
+            shapes = (N_BETS,), (len(MEMORIES), len(betting.edges) - 1)
+            yield (wealth.log_wealth.shape, wealth.counts.shape) == shapes, "its wealth is not that of its bets"
+        case Tally():
+            within = value.yes <= value.rows and value.new_yes <= value.new_rows < value.width
+            yield within, "it counts more than there is"
+        case History(points=points):
+            yield len(points) < MOST_POINTS, f"it must have fewer than {MOST_POINTS:,} points"
+        case Course(tests=tests, tallies=tallies):
+            alike = len(tests) <= 2 and len({test.betting.proper for test in tests}) == 1 and len(tallies) == len(RATES)
+            yield alike, "it must have one or two tests of one promise, and three tallies"
+            wide = value.history.points.shape[1] == 1 + len(tests) + 3 * len(RATES)
+            yield wide, "its history is not that of its tests"
+
+
+def _of_fitted(model: Any) -> Conditions:
+    match model:
+        case OutlierClassifier(trees_=trees, classifier_=classifier):
+            yield (trees is None) != (classifier is None), "has trees and a classifier, or neither"
+        case slabsvm.LinearOneClassSlabSVM(planes_=planes, map_=images):
+            yield not planes.scores_by_mass, "has a score of local kernels, which it has none of"
+            length = model.n_features_in_ if images is None else images.n_features
+            yield model.coef_.shape == (1, length), f"has no weight for each of {length:,} features"
+        case ConformalDetector(estimators_=estimators, columns_=columns):
+            yield len(estimators) == len(columns), "has no calibration for each of its detectors"
+            for one, some in zip(estimators, columns, strict=True):
+                yield hasattr(one, "predict"), "has a detector that cannot predict"
+                width = model.n_features_in_ if some is None else len(some)
+                found = getattr(one, "n_features_in_", width)
+                yield found == width, f"has a detector of {found:,} features, where {width:,} are expected"
+        case slabsvm.WindowedDetector(estimator_=detector, n_seen_=n_seen, _window=Window(numbers=numbers)):
+            known = len(numbers) == detector.n_samples_fit_ and numbers.max(initial=0) < n_seen
+            yield known, "has rows that are not those that its estimator has learned, of all that it has seen"
+
+
+CONDITIONS.extend((_of_models, _of_parts, _of_monitors, _of_fitted))

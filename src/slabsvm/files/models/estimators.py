@@ -21,6 +21,7 @@ from slabsvm.files.models.kinds import (
     KINDS_OF_NOTES,
     NOT_FINITE,
     At,
+    Kind,
     Parts,
     broken,
     exactly,
@@ -28,6 +29,7 @@ from slabsvm.files.models.kinds import (
     maker,
     many,
     maybe,
+    only,
     plain,
     shown,
 )
@@ -70,7 +72,7 @@ class Entry:
     # Of parts that are not the attribute of their name with "_" behind it: their attribute, or a function of the model.
     where: Mapping[str, str | Callable[[Any], Any]] = field(default_factory=dict)
     # It takes all attributes, parts among them, sets what is no part, and removes what is no attribute.
-    give: Callable[[dict[str, Any]], object] = len
+    give: Callable[[dict[str, Any]], object] | None = None
     later: Sequence[str] = ()  # the parts that files of earlier versions lack, and models that were read from them
     left_out: Sequence[str] = ()  # parameters that are not kept, and are None in a file
     features: bool = True  # whether a fitted model knows its number of features
@@ -90,7 +92,8 @@ class Entry:
             if value is not None or name not in FEATURES:
                 where = self.where.get(name)
                 vars(model)[where if isinstance(where, str) else f"{name}_"] = value
-        self.give(vars(model))
+        if self.give is not None:
+            self.give(vars(model))
 
 
 # Every class that a file may hold, by its public name: its module and its own, joined by a point.
@@ -103,11 +106,9 @@ def scalar(found: Any, at: At) -> Any:
     if not at.reads:
         found = found.item() if isinstance(found, np.str_ | np.bool_) else found
         if isinstance(found, np.generic):
-            name = found.dtype.name
-            no_number = f"is a number of NumPy's type {name}, which is not kept"
-            return {name: scalar(found.item(), at)} if name in SCALARS else at.refuse(no_number)
-        if found is not None and not isinstance(found, bool | str | int | float):
-            at.refuse(text)
+            at.must((name := found.dtype.name) in SCALARS, f"is a number of NumPy's type {name}, which is not kept")
+            return {name: scalar(found.item(), at)}
+        at.must(found is None or isinstance(found, bool | str | int | float), text)
         return {"float": str(found)} if isinstance(found, float) and not math.isfinite(found) else found
     if not isinstance(found, dict | list):
         return found
@@ -115,17 +116,11 @@ def scalar(found: Any, at: At) -> Any:
     if name == "float" and isinstance(inner, str) and inner in NOT_FINITE:
         return NOT_FINITE[inner]
     value = scalar(inner, at) if name in SCALARS else None
-    if not isinstance(value, int | float):
-        at.refuse(text)
+    at.must(isinstance(value, int | float), text)
     try:
         return SCALARS[name](value)
     except (OverflowError, ValueError) as error:
         at.refuse(f"is no number of type {name}: {error}")
-
-
-def only(node: Any) -> tuple[Any, Any]:
-    """Return the one name of an object, and its value; of anything else no name, and the same."""
-    return next(iter(node.items())) if isinstance(node, dict) and len(node) == 1 else ("", node)
 
 
 @maker
@@ -133,13 +128,13 @@ def labels(size: str, found: Any, at: At) -> Any:
     """Move an array of words or numbers, of any type, such as names of classes; it is in the document."""
     if at.reads:
         name, values = exactly(found, ("dtype", "values"), at)
-    elif isinstance(found, np.ndarray) and found.ndim == 1 and found.dtype.kind in "OUbiuf":
-        name, values = "str" if found.dtype.kind == "U" else found.dtype.name, found.tolist()
     else:
-        at.refuse(f"is {shown(found)}, and must be an array of words or numbers")
-    if not isinstance(values, list) or not isinstance(name, str) or name not in LABELS:
-        at.refuse(f"must have values and a dtype of {', '.join(LABELS)}")
-    at.bound(size, len(values))
+        right = isinstance(found, np.ndarray) and found.ndim == 1 and found.dtype.kind in "OUbiuf"
+        at.must(right, f"is {shown(found)}, and must be an array of words or numbers")
+        name, values = "str" if found.dtype.kind == "U" else found.dtype.name, found.tolist()
+    known = isinstance(values, list) and isinstance(name, str) and name in LABELS
+    at.must(known, f"must have values and a dtype of {', '.join(LABELS)}")
+    at.bound([size], [len(values)])
     values = [scalar(one, at) for one in values]
     if not at.reads:
         return {"dtype": name, "values": values}
@@ -152,55 +147,48 @@ def labels(size: str, found: Any, at: At) -> Any:
 
 
 def parameter(found: Any, at: At) -> Any:
-    """Move a parameter: a plain value, an estimator, or a list, tuple, mapping or array of labels of these."""
-    return _parameter_of(found, at) if at.reads else _node_of(found, at)
+    """Move a parameter: a plain value, an estimator, or what holds such: each with a name in the file."""
+    if at.reads:
+        name, inner = only(found)
+        if name in HOLDING:
+            return HOLDING[name][1](inner, at)
+        return estimator(None)(found, at) if isinstance(found, dict) and not name else scalar(found, at)
+    if name := next((name for name, (of, _) in HOLDING.items() if isinstance(found, of)), ""):
+        return {name: HOLDING[name][1](found, at)}
+    if found is None or isinstance(found, bool | str | int | float | np.generic):
+        return scalar(found.item() if isinstance(found, np.number) else found, at)
+    remedy = f"{NO_FUNCTION}: name a kernel, or fit on its matrix with kernel='precomputed'"
+    at.must(not callable(found), f"is the function {getattr(found, '__name__', type(found).__name__)}. {remedy}")
+    seeded = not isinstance(found, np.random.RandomState | np.random.Generator)
+    at.must(seeded, "is a generator of random numbers; give a seed in its place, by set_params, and save again")
+    return estimator(None)(found, at)
 
 
-def _node_of(value: Any, at: At) -> Any:
-    if isinstance(value, list | tuple):
-        name = "list" if isinstance(value, list) else "tuple"
-        return {name: [parameter(one, at.inside(number)) for number, one in enumerate(value)]}
-    if isinstance(value, Mapping):
-        items = enumerate(value.items())
-        return {"mapping": [[scalar(key, at), parameter(one, at.inside(n))] for n, (key, one) in items]}
-    if isinstance(value, np.ndarray):
-        return {"labels": labels("labels")(value, at.inside("labels").apart())}
-    value = value.type if isinstance(value, np.dtype) else value
-    if isinstance(value, type):
-        names = [name for name, of in TYPES.items() if of is value]
-        return {"type": names[0]} if names else at.refuse(f"is the type {value.__name__}. {NO_FUNCTION}")
-    if value is None or isinstance(value, bool | str | int | float | np.generic):
-        return scalar(value.item() if isinstance(value, np.number) else value, at)
-    if callable(value):
-        at.refuse(
-            f"is the function {getattr(value, '__name__', type(value).__name__)}. {NO_FUNCTION}: name a kernel, or "
-            "fit on its matrix with kernel='precomputed'"
-        )
-    if isinstance(value, np.random.RandomState | np.random.Generator):
-        at.refuse("is a generator of random numbers; give a seed in its place, by set_params, and save again")
-    return estimator(None)(value, at)
+def _mapping(found: Any, at: At) -> Any:
+    if at.reads:
+        at.must(isinstance(found, list), "must be a list")
+        at.must(all(isinstance(pair, list) and len(pair) == 2 for pair in found), "must be a list of 2")
+    pairs = enumerate(found if at.reads else found.items())
+    moved = [[scalar(key, at), parameter(one, at.inside(number))] for number, (key, one) in pairs]
+    return dict(moved) if at.reads else moved
 
 
-def _parameter_of(node: Any, at: At) -> Any:
-    name, inner = only(node)
-    if name == "labels":
-        return labels("labels")(inner, at.inside("labels").apart())
-    if name == "type":
-        return TYPES[plain(str, fields.Choice(tuple(TYPES)))(inner, at)]
-    if name in {"list", "tuple"}:
-        found = [parameter(one, at.inside(number)) for number, one in enumerate(_entries(inner, at))]
-        return found if name == "list" else tuple(found)
-    if name == "mapping":
-        pairs = [tuple(_entries(pair, at, 2)) for pair in _entries(inner, at)]
-        return {scalar(key, at): parameter(one, at.inside(n)) for n, (key, one) in enumerate(pairs)}
-    return estimator(None)(node, at) if isinstance(node, dict) and not name else scalar(node, at)
+def _type(found: Any, at: At) -> Any:
+    if at.reads:
+        return TYPES[plain(str, fields.Choice(tuple(TYPES)))(found, at)]
+    found = found.type if isinstance(found, np.dtype) else found
+    name = next((name for name, of in TYPES.items() if of is found), "")
+    return name or at.refuse(f"is the type {found.__name__}. {NO_FUNCTION}")
 
 
-def _entries(node: Any, at: At, count: int | None = None) -> list[Any]:
-    """Return a list, of a count of entries if one is given."""
-    if not isinstance(node, list) or (count is not None and len(node) != count):
-        at.refuse("must be a list" if count is None else f"must be a list of {count}")
-    return node
+# Parameters that hold others, labels or a type, by their names in a file.
+HOLDING: dict[str, tuple[Any, Kind]] = {
+    "list": (list, many(parameter)),
+    "tuple": (tuple, many(parameter, made=tuple)),
+    "mapping": (Mapping, _mapping),
+    "labels": (np.ndarray, labels("")),
+    "type": ((type, np.dtype), _type),
+}
 
 
 @maker
@@ -229,18 +217,16 @@ def _model_of(note: fields.FittedEstimator | None, node: Any, at: At) -> Any:
     if entry is None or (note and note.names and name not in note.names):
         at.refuse(f"is of the class {shown(name)}, which {'may not be there' if entry else 'is not known here'}")
     inner = at.estimator()
-    if not isinstance(parameters, dict):
-        inner.refuse("must have parameters")
+    inner.must(isinstance(parameters, dict), "must have parameters")
     values = {one: parameter(value, inner.inside(f"parameters.{one}")) for one, value in parameters.items()}
-    if any(values.get(one) is not None for one in entry.left_out):
-        inner.refuse(f"has one of the parameters {', '.join(entry.left_out)}, of which no file holds any")
+    left_out = all(values.get(one) is None for one in entry.left_out)
+    inner.must(left_out, f"has one of the parameters {', '.join(entry.left_out)}, of which no file holds any")
     try:
         model = class_of(name)(**values)
     except (TypeError, ValueError) as error:
         inner.refuse(f"has parameters that {name} does not take: {error}")
     if (kind := OUTPUT(output, inner.inside("output"))) is not None:
-        if not hasattr(model, "set_output"):
-            at.refuse("has an output, and transforms nothing")
+        at.must(hasattr(model, "set_output"), "has an output, and transforms nothing")
         model.set_output(transform=kind)
     if state is not None:
         parts = entry.state(state, inner.inside("fitted"))
@@ -260,30 +246,28 @@ KINDS_OF_NOTES[fields.FittedEstimator] = estimator
 
 def _refuse_strange(name: str, model: Any, at: At) -> None:
     """Refuse a model, to write or just read, that no fit accepts or that is wrong as a whole."""
-    n_jobs = getattr(model, "n_jobs", None)
-    if isinstance(n_jobs, int) and abs(n_jobs) > MOST_JOBS:
-        at.refuse(f"asks for {n_jobs:,} jobs at once, and may ask for {MOST_JOBS:,}")
+    n_jobs = n_jobs if isinstance(n_jobs := getattr(model, "n_jobs", None), int) else 1
+    at.must(abs(n_jobs) <= MOST_JOBS, f"asks for {n_jobs:,} jobs at once, and may ask for {MOST_JOBS:,}")
     try:
         if hasattr(model, "_parameter_constraints"):
             validate_parameters(model)
     except (TypeError, ValueError) as error:
         at.refuse(f"has parameters that {name} does not take: {error}")
-    if text := broken(model):
-        at.refuse(text)
+    text = broken(model)
+    at.must(not text, text)
 
 
 def _refuse_unlike(model: Any, note: fields.FittedEstimator, at: At) -> None:
     """Refuse a model that is not fitted, lacks the method, or is fitted to another number of features than asked."""
-    if note.answers and not hasattr(model, note.answers):
-        at.refuse(f"is of the class {type(model).__name__}, which has no {note.answers}")
+    answers = not note.answers or hasattr(model, note.answers)
+    at.must(answers, f"is of the class {type(model).__name__}, which has no {note.answers}")
     try:
         check_is_fitted(model)
     except (NotFittedError, TypeError) as error:
         at.refuse(f"must be a fitted model: {error}")
     features = getattr(model, "n_features_in_", None)
     expected = at.sizes.get(note.features, features)
-    if features is not None and features != expected:
-        at.refuse(f"takes {features:,} features, where {expected:,} are expected")
+    at.must(features in (None, expected), f"takes {features} features, where {expected} are expected")
 
 
 @cache

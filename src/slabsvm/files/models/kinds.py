@@ -2,7 +2,7 @@
 
 A kind is one function for both ways: it makes JSON of a value, with its arrays put into the archive, or a value of
 JSON. What has been saved can be read, since both ways check alike: a type, a range, a dtype, and a shape whose sizes
-have names and must agree within an estimator. A value of a class is kept by its fields, and `CONDITIONS` has what must
+have names and must agree within an estimator. A value of a class is kept by its fields, and `conditions` has what must
 hold of one as a whole.
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial, reduce
 from operator import or_
@@ -21,7 +21,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from slabsvm.files.models.archive import Incoming, ModelFileError
-from slabsvm.files.models.conditions import broken
 from slabsvm.runtime import fields
 
 # Floats that JSON has no number for.
@@ -57,19 +56,24 @@ class At:
 
     def estimator(self) -> At:
         """Return the same place for what is in an estimator that is there: its sizes are its own."""
-        if self.depth == DEEPEST:
-            self.refuse(f"is inside of more than {DEEPEST - 1} other estimators")
+        self.must(self.depth < DEEPEST, f"is inside of more than {DEEPEST - 1} other estimators")
         return replace(self, sizes={}, depth=self.depth + 1)
 
     def refuse(self, text: str) -> NoReturn:
         """Raise the error that says what is wrong with the value."""
         raise ModelFileError(f"{self.place} {text}")
 
-    def bound(self, size: str, value: int) -> None:
-        """Give a size its value, or refuse another one; a size without a name may be any."""
-        known = self.sizes.setdefault(size, value) if size else value
-        if known != value:
-            self.refuse(f"is of size {value:,}, where {known:,} ({size}) are expected")
+    def must(self, holds: object, text: str) -> None:
+        """Refuse the value unless something holds."""
+        if not holds:
+            self.refuse(text)
+
+    def bound(self, names: Sequence[str], values: Sequence[int]) -> None:
+        """Give sizes their values, or refuse others; a size without a name may be any."""
+        for size, value in zip(names, values, strict=True):
+            known = self.sizes.setdefault(size, value) if size else value
+            if known != value:
+                self.refuse(f"is of size {value:,}, where {known:,} ({size}) are expected")
 
 
 # A kind moves what is found in a model to JSON, or what is found in JSON to a model.
@@ -78,6 +82,20 @@ Kind = Callable[[Any, At], Any]
 KINDS: dict[Any, Kind] = {}
 KINDS_OF_NOTES: dict[type, Callable[[Any], Kind]] = {}
 OTHERS = (fields.Number, fields.Choice, fields.Many)
+# What must hold of a value as a whole, each part of which is what it should be, and what is said where it does not.
+# Compiled code and searches by halves believe what they are given: places, orders and counts that belong together.
+Conditions = Iterable[tuple[Any, str]]
+CONDITIONS: list[Callable[[Any], Conditions]] = []
+
+
+def broken(value: Any) -> str:
+    """Return what is said of the first condition that does not hold of a value; nothing where all hold."""
+    return next((text for conditions in CONDITIONS for holds, text in conditions(value) if not holds), "")
+
+
+def rises(values: Any, *, strictly: bool = False) -> bool:
+    """Return whether none of some numbers is less than the one before it, of which several may be the same infinity."""
+    return bool((values[1:] > values[:-1] if strictly else values[1:] >= values[:-1]).all())
 
 
 def shown(value: Any) -> str:
@@ -88,12 +106,15 @@ def shown(value: Any) -> str:
 
 def exactly(node: Any, names: Sequence[str], at: At) -> list[Any]:
     """Return the values of an object that has these names, and no other."""
-    if not isinstance(node, dict):
-        at.refuse(f"is {shown(node)}, and must have the parts {', '.join(names)}")
-    if set(node) != set(names):
-        strange, lacking = sorted(set(node) - set(names)), sorted(set(names) - set(node))
-        at.refuse(f"has the parts {strange} too many and {lacking} too few")
+    at.must(isinstance(node, dict), f"is {shown(node)}, and must have the parts {', '.join(names)}")
+    strange, lacking = sorted(set(node) - set(names)), sorted(set(names) - set(node))
+    at.must(not strange and not lacking, f"has the parts {strange} too many and {lacking} too few")
     return [node[name] for name in names]
+
+
+def only(node: Any) -> tuple[Any, Any]:
+    """Return the one name of an object, and its value; of anything else no name, and the same."""
+    return next(iter(node.items())) if isinstance(node, dict) and len(node) == 1 else ("", node)
 
 
 def maker(move: Callable[..., Any]) -> Callable[..., Kind]:
@@ -121,9 +142,8 @@ def kind_of(hint: Any) -> Kind:
     if note is not None or hint in (bool, str, int, float):
         # A number that is an array without dimensions is a float.
         return plain(hint if hint in (bool, str, int) else float, note or fields.Number())
-    if len(options) > 1:
-        return by_class({one.__name__.lower(): one for one in options})
-    return KINDS[hint] if hint in KINDS else record(hint)
+    classes = {one.__name__.lower(): one for one in options}
+    return KINDS.get(hint) or (by_class(classes) if len(classes) > 1 else record(hint))
 
 
 @maker
@@ -139,7 +159,7 @@ def plain(base: Any, note: fields.Number | fields.Choice, found: Any, at: At) ->
         found = float(found) if type(found) is int and abs(found) <= MOST_FLOAT else found
     if must := _asked(base, note, found if type(found) is base else None):
         at.refuse(f"is {shown(found)}, and must be {must}")
-    at.bound(getattr(note, "size", ""), found)
+    at.bound([getattr(note, "size", "")], [found])
     return str(found) if base is float and not at.reads and not math.isfinite(found) else found
 
 
@@ -166,11 +186,9 @@ def maybe(hint: Any, found: Any, at: At, *, for_training: bool = False) -> Any:
 @maker
 def many(hint: Any, found: Any, at: At, *, made: Any = list, size: str = "", least: int = 0) -> Any:
     """Move a list or tuple of values of one kind."""
-    if at.reads and not isinstance(found, list):
-        at.refuse("must be a list")
-    if len(found) < least:
-        at.refuse(f"has {len(found)} entries, and must have at least {least}")
-    at.bound(size, len(found))
+    at.must(not at.reads or isinstance(found, list), "must be a list")
+    at.must(len(found) >= least, f"has {len(found)} entries, and must have at least {least}")
+    at.bound([size], [len(found)])
     moved = [kind_of(hint)(one, at.inside(number).apart()) for number, one in enumerate(found)]
     return made(moved) if at.reads else moved
 
@@ -179,12 +197,10 @@ def many(hint: Any, found: Any, at: At, *, made: Any = list, size: str = "", lea
 def either(hints: Mapping[str, Any], which: Callable[[Any], str], found: Any, at: At) -> Any:
     """Move a value of one of some kinds, each with a name in the file; `which` gives the name of a value's kind."""
     if at.reads:
-        if not isinstance(found, dict) or len(found) != 1 or not set(found) <= set(hints):
-            at.refuse(f"must be one of {', '.join(hints)}")
-        ((name, inner),) = found.items()
+        name, inner = only(found)
+        at.must(name in hints, f"must be one of {', '.join(hints)}")
         return kind_of(hints[name])(inner, at.inside(name))
-    if (name := which(found)) not in hints:
-        at.refuse(f"is {name}, which is not kept")
+    at.must((name := which(found)) in hints, f"is {name}, which is not kept")
     return {name: kind_of(hints[name])(found, at.inside(name))}
 
 
@@ -255,33 +271,27 @@ def record(made: type, without: Sequence[str] = (), **others: Any) -> Parts:
 def array(note: fields.Array, found: Any, at: At) -> Any:
     """Move an array of numbers to a member of the archive, or from it; a header is checked before values are read."""
     shape = note.shape.split()
+    must = f"must be one of {' or '.join(note.dtype)} of shape ({', '.join(shape)})"
 
     def match(header: Any) -> None:
-        if header.dtype.str[1:] not in note.dtype or len(header.shape) != len(shape):
-            at.refuse(
-                f"is an array of {header.dtype} of shape {header.shape}, and must be one of "
-                f"{' or '.join(note.dtype)} of shape ({', '.join(shape)})"
-            )
-        for size, value in zip(shape, header.shape, strict=True):
-            at.bound(size, value)
+        right = header.dtype.str[1:] in note.dtype and len(header.shape) == len(shape)
+        at.must(right, f"is an array of {header.dtype} of shape {header.shape}, and {must}")
+        at.bound(shape, header.shape)
 
     if at.reads:
         name, crc = exactly(found, ("npy", "crc32"), at)
-        if name != f"{at.place}.npy" or not isinstance(crc, int):
-            at.refuse(f"names {shown(name)} as its array, and must name {at.place}.npy with its check sum")
+        right = name == f"{at.place}.npy" and isinstance(crc, int)
+        at.must(right, f"names {shown(name)} as its array, and must name {at.place}.npy with its check sum")
         values = at.store.array(name, crc, match)
-    elif isinstance(found, np.ndarray):
-        match(values := found)
     else:
-        at.refuse(f"is {shown(found)}, and must be an array")
+        at.must(isinstance(found, np.ndarray), f"is {shown(found)}, and must be an array")
+        match(values := found)
     most = at.sizes.get(note.below, 0)
-    if note.below and values.size and not 0 <= values.min() <= values.max() < most:
-        at.refuse(f"must hold numbers from 0 on that are less than {most:,}")
+    within = not note.below or not values.size or 0 <= values.min() <= values.max() < most
+    at.must(within, f"must hold numbers from 0 on that are less than {most:,}")
     if values.dtype.kind == "f" and note.holds != "any":
-        if np.isnan(values).any():
-            at.refuse("holds NaN")
-        if note.holds == "finite" and not np.isfinite(values).all():
-            at.refuse("holds infinity")
+        at.must(not np.isnan(values).any(), "holds NaN")
+        at.must(note.holds == "numbers" or np.isfinite(values).all(), "holds infinity")
     return values if at.reads else at.store.keep(at.place, values)
 
 
@@ -306,16 +316,13 @@ def rows(note: fields.Rows) -> Kind:
 @maker
 def sparse(parts: Parts, note: fields.Rows, found: Any, at: At) -> Any:
     """Move a CSR matrix in canonical form."""
-    if not at.reads and not sp.issparse(found):
-        at.refuse(
-            f"are training rows in a {type(found).__name__}, which is not kept. Use save(model, path, "
-            "training=False), which leaves them out, or fit on arrays"
-        )
+    remedy = "Use save(model, path, training=False), which leaves them out, or fit on arrays"
+    rows = at.reads or sp.issparse(found)
+    at.must(rows, f"are training rows in a {type(found).__name__}, which is not kept. {remedy}")
     value = parts(found, at.inside("csr")) if at.reads else found
-    if value.format != "csr" or not value.has_canonical_format:
-        at.refuse(f"is a sparse {value.format} matrix, and must be a CSR one in canonical form")
-    for size, length in zip((note.rows, note.columns), value.shape, strict=True):
-        at.bound(size, length)
+    canonical = value.format == "csr" and value.has_canonical_format
+    at.must(canonical, f"is a sparse {value.format} matrix, and must be a CSR one in canonical form")
+    at.bound((note.rows, note.columns), value.shape)
     return value if at.reads else parts(value, at.inside("csr"))
 
 

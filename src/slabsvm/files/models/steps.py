@@ -10,37 +10,48 @@ from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import OneHotEncoder
+from sklearn.svm import SVC
 
-from slabsvm.files.models.conditions import GROUPED
+from slabsvm.ensemble.normal_scores import NormalScores
 from slabsvm.files.models.estimators import Entry, demand, estimator, labels, scalar
-from slabsvm.files.models.kinds import Parts, is_array, many, maybe, one_of
+from slabsvm.files.models.kinds import CONDITIONS, Conditions, Parts, is_array, many, maybe, one_of, rises
 from slabsvm.runtime.fields import FLOATS, INTEGERS, Array, Choice, FittedEstimator, Number, Places
 from slabsvm.tables.columns import Categories, Numbers
+from slabsvm.tables.encoder import TableEncoder
 from slabsvm.tables.plan import LeftOut
 from slabsvm.tables.times import Times
+
+GROUPED = "groups infrequent categories, which is not kept"
 
 
 def _is_numbers(value: Any) -> bool:
     return is_array(value) and getattr(value, "dtype", np.dtype(float)).kind in "fi"
 
 
-_floats = partial(Array, dtype=FLOATS)
-WHOLE = partial(Array, dtype=INTEGERS)
+def _each(names: str, hint: Any) -> dict[str, Any]:
+    """Return parts that are alike."""
+    return dict.fromkeys(names.split(), hint)
+
+
+floats, whole = partial(Array, dtype=FLOATS), partial(Array, dtype=INTEGERS)
 # A feature of which all values are missing has no mean.
-PER_FEATURE = maybe(_floats("d", holds="any"))
-SCALED = dict.fromkeys(("mean", "var", "scale"), PER_FEATURE)
+PER_FEATURE = maybe(floats("d", holds="any"))
+RANGES = _each("scale min data_min data_max data_range", PER_FEATURE)
 COUNTED = {"n_samples_seen": one_of(Array("d", dtype=("f8", *INTEGERS)), scalar, _is_numbers)}
-RANGES = dict.fromkeys(("scale", "min", "data_min", "data_max", "data_range"), PER_FEATURE)
-PAIRS = Array("pairs")
 DTYPE = Annotated[str, Choice(("float64", "float32", "int64", "int32", "object"))]
 # A step beside others: "drop", "passthrough", or an estimator.
 WORD = Annotated[str, Choice(("drop", "passthrough"))]
 STEP = one_of(WORD, estimator(None), lambda step: isinstance(step, str))
 BESIDE = Parts(dict, {"name": str, "step": STEP, "places": list[int], "width": int}, dict.__getitem__)
 MAP = {"sample_interval": Annotated[float, Number(above=0.0)], "error": float}
-ASCENDING = many(Array("values", dtype=FLOATS), size="d")
-STATISTICS = one_of(_floats("d", holds="any"), labels("d"), _is_numbers)
+ASCENDING = many(floats("values"), size="d")
+STATISTICS = one_of(floats("d", holds="any"), labels("d"), _is_numbers)
 INDICATOR = maybe(FittedEstimator(("sklearn.impute.MissingIndicator",)))
+DROPPED = maybe(many(maybe(int), size="d"))
+COLUMNS = many(Numbers | Categories | Times, made=tuple, least=1)
 
 
 def _dtypes(model: Any) -> list[str]:
@@ -119,11 +130,7 @@ def _give_steps(found: dict[str, Any]) -> None:
 
 STEPS = {
     "slabsvm.TableEncoder": Entry(
-        {
-            "n_rows": Annotated[int, Number(least=2)],
-            "columns": many(Numbers | Categories | Times, made=tuple, least=1),
-            "left_out": maybe(many(LeftOut, made=tuple)),
-        },
+        {"n_rows": Annotated[int, Number(least=2)], "columns": COLUMNS, "left_out": maybe(many(LeftOut, made=tuple))},
         # Of earlier versions columns were not left out unless somebody asked for it.
         give=lambda found: found.update(left_out_=found["left_out_"] or ()),
         later=("left_out",),
@@ -138,26 +145,19 @@ STEPS = {
         {"steps": many(BESIDE), "sparse": bool}, {"steps": _beside, "sparse": "sparse_output_"}, _give_steps
     ),
     "sklearn.model_selection.KFold": Entry({}),
-    "sklearn.preprocessing.StandardScaler": Entry(SCALED | COUNTED),
+    "sklearn.preprocessing.StandardScaler": Entry(_each("mean var scale", PER_FEATURE) | COUNTED),
     "sklearn.preprocessing.MinMaxScaler": Entry(RANGES | COUNTED),
-    "sklearn.preprocessing.MaxAbsScaler": Entry({"max_abs": PER_FEATURE, "scale": PER_FEATURE} | COUNTED),
-    "sklearn.preprocessing.RobustScaler": Entry({"center": PER_FEATURE, "scale": PER_FEATURE}),
+    "sklearn.preprocessing.MaxAbsScaler": Entry(_each("max_abs scale", PER_FEATURE) | COUNTED),
+    "sklearn.preprocessing.RobustScaler": Entry(_each("center scale", PER_FEATURE)),
     "sklearn.preprocessing.Normalizer": Entry({}),
     "sklearn.preprocessing.FunctionTransformer": Entry({}),
     "sklearn.preprocessing.QuantileTransformer": Entry(
-        {
-            "n_quantiles": Annotated[int, Number(size="quantiles")],
-            "references": Array("quantiles"),
-            "quantiles": _floats("quantiles d", holds="any"),
-        }
+        {"n_quantiles": Annotated[int, Number(size="quantiles")], "references": Array("quantiles")}
+        | {"quantiles": floats("quantiles d", holds="any")}
     ),
     "sklearn.preprocessing.OneHotEncoder": Entry(
-        {
-            # None where each category has a column of its own: others are refused.
-            "grouped": maybe(str),
-            "categories": many(labels("categories"), size="d"),
-            "drop_idx": maybe(many(maybe(int), size="d")),
-        },
+        # Categories are not grouped where each has a column of its own: others are refused.
+        {"grouped": maybe(str), "categories": many(labels("categories"), size="d"), "drop_idx": DROPPED},
         {"grouped": lambda _: None},
         _give_encoder,
     ),
@@ -172,40 +172,56 @@ STEPS = {
         lambda found: found.update(_n_features=found["n_features_in_"]),
     ),
     "sklearn.decomposition.PCA": Entry(
-        {
-            "n_components": Annotated[int, Number(size="components")],
-            "components": _floats("components d"),
-            "mean": _floats("d"),
-            **dict.fromkeys(
-                ("explained_variance", "explained_variance_ratio", "singular_values"), _floats("components")
-            ),
-            "noise_variance": scalar,
-            "n_samples": int,
-        }
+        {"n_components": Annotated[int, Number(size="components")], "components": floats("components d")}
+        | {"mean": floats("d")}
+        | _each("explained_variance explained_variance_ratio singular_values", floats("components"))
+        | {"noise_variance": scalar, "n_samples": int}
     ),
     "sklearn.linear_model.LogisticRegression": Entry(
-        {
-            "classes": labels("classes"),
-            "coef": _floats("rows d"),
-            "intercept": _floats("rows"),
-            "n_iter": WHOLE("fits"),
-        }
+        {"classes": labels("classes"), "coef": floats("rows d"), "intercept": floats("rows"), "n_iter": whole("fits")}
     ),
     "sklearn.svm.SVC": Entry(
-        {
-            "classes": labels("classes"),
-            "class_weight": Array("classes"),
-            "support": Array("n_SV", dtype=("i4",)),
-            "support_vectors": Array("n_SV d"),
-            "n_support": Array("classes", dtype=("i4",)),
-            "dual_coef": Array("others n_SV"),
-            "intercept": PAIRS,
-            "gamma": float,
-            "probabilities": maybe(many(PAIRS)),
-            "shape_fit": tuple[int, ...],
-            "n_iter": WHOLE("pairs"),
-        },
+        {"classes": labels("classes"), "class_weight": Array("classes"), "support": Array("n_SV", dtype=("i4",))}
+        | {"support_vectors": Array("n_SV d"), "n_support": Array("classes", dtype=("i4",))}
+        | {"dual_coef": Array("others n_SV"), "intercept": Array("pairs"), "gamma": float}
+        | {"probabilities": maybe(many(Array("pairs"))), "shape_fit": tuple[int, ...], "n_iter": whole("pairs")},
         {"n_support": "_n_support", "gamma": "_gamma", "probabilities": _pair_of},
         _give_vectors,
     ),
 }
+
+
+def _conditions(model: Any) -> Conditions:
+    """Give what must hold of steps, which may not be fitted."""
+    match model:
+        case Pipeline(steps=steps):
+            # Nothing validates a pipeline's steps before a fit.
+            pairs = isinstance(steps, list) and steps and all(map(_is_pair, steps))
+            yield pairs, "must have steps: pairs of a name and an estimator"
+            transform = all(hasattr(step, "transform") or not hasattr(step, "get_params") for _, step in steps[:-1])
+            yield transform, "has a step that transforms nothing before others"
+            yield len({name for name, _ in steps}) == len(steps), "has two steps of one name"
+        case OneHotEncoder():
+            yield getattr(model, "infrequent_categories_", None) is None, GROUPED
+        case SVC(kernel=kernel):
+            yield kernel != "precomputed", "has kernel='precomputed', which is not kept"
+        case LogisticRegression(classes_=classes, coef_=coef):
+            as_many = len(classes) >= 2 and len(coef) == (1 if len(classes) == 2 else len(classes))
+            yield as_many, "has no weights for each class"
+        case NormalScores(values_=values, scores_=scores, scale_=scale):
+            both = zip(values, scores, strict=True)
+            alike = all(len(v) == len(s) > 0 and rises(v, strictly=True) and rises(s) for v, s in both)
+            yield alike, "has values and scores that do not ascend together"
+            yield (scale > 0).all(), "has a scale that is not positive"
+        case TableEncoder(columns_=columns):
+            names = [column.name for column in columns]
+            known = len(set(names)) == len(names) and set(names) <= set(getattr(model, "feature_names_in_", ()))
+            yield known, "has columns that its table has not"
+
+
+def _is_pair(step: Any) -> bool:
+    known = isinstance(step, tuple) and len(step) == 2 and isinstance(step[0], str)
+    return known and (step[1] in (None, "passthrough") or hasattr(step[1], "get_params"))
+
+
+CONDITIONS.append(_conditions)
