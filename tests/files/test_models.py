@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import zipfile
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -48,7 +49,7 @@ from slabsvm import (
 from slabsvm.files import ModelFileError, load, save
 from slabsvm.files.models import CLASSES, SCHEMA
 from slabsvm.files.models.estimators import class_of
-from slabsvm.files.models.kinds import Parts, kind_of, many, maybe, one_of
+from slabsvm.files.models.kinds import Parts, kind_of
 from slabsvm.kernels.features import Chi2Map, HellingerMap, IntersectionMap
 
 pytestmark = [pytest.mark.numeric, pytest.mark.filterwarnings("ignore::UserWarning")]
@@ -402,8 +403,8 @@ def innermost(kind):
     """Return the parts of what may be None, of what a list holds, or of what earlier files hold otherwise; or None."""
     if isinstance(kind, Parts):
         return kind if kind.parts else None
-    inner = kind.args[0] if getattr(kind, "func", None) in (maybe.args[0], many.args[0], one_of.args[0]) else None
-    return None if inner is None else innermost(kind_of(inner))
+    inner = next((one for one in getattr(kind, "args", ()) if isinstance(one, Parts | partial)), None)
+    return None if inner is None else innermost(inner)
 
 
 def test_the_page_lists_the_classes_and_their_parts():

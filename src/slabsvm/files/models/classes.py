@@ -75,17 +75,10 @@ OF_CLASS = FittedEstimator(("slabsvm.ConformalDetector", "slabsvm.openset.classw
 KINDS[Kernel] = by_class(NAMED)
 EXPLICIT = by_class({name: kernel for name, kernel in NAMED.items() if kernel.explicit})
 # What a table of chi2 had besides in earlier versions, where polynomials stood for long sums. Files have room for it.
-SHIFT = Annotated[int, Number(most=62)]
-POLYNOMIALS: dict[str, Any] = {
-    "lows": COUNTS,
-    "n_pieces": COUNTS,
-    "shift": SHIFT,
-    "pieces": Array("pieces width"),
-    "error": float,
-}
+POLYNOMIALS = {"shift": Annotated[int, Number(most=62)], "pieces": Array("pieces width"), "error": float}
 NONE = {"shift": 0, "pieces": np.zeros((0, 8)), "error": 0.0}
 KINDS[Chi2Table] = replace(
-    record(Chi2Table, **POLYNOMIALS),
+    record(Chi2Table, (), lows=COUNTS, n_pieces=COUNTS, **POLYNOMIALS),
     make=lambda counts, scales, knots, weights, **_: Chi2Table(counts, scales, knots, weights),
     take=lambda table, part: getattr(table, part, NONE.get(part, np.zeros_like(table.counts))),
 )
@@ -311,12 +304,8 @@ def _of_models(value: Any) -> Conditions:
 
 def _of_parts(value: Any) -> Conditions:
     match value:
-        case (
-            Expansion(kernel=kernel, samples=rows)
-            | Density(kernel=kernel, samples=rows)
-            | Landmarks(kernel=kernel, rows=rows)
-        ):
-            of_dense = getattr(kernel, "centre", None) is not None or getattr(kernel, "differences", False)
+        case Expansion(kernel=k, samples=rows) | Density(kernel=k, samples=rows) | Landmarks(kernel=k, rows=rows):
+            of_dense = getattr(k, "centre", None) is not None or getattr(k, "differences", False)
             dense = not (of_dense and sp.issparse(rows))
             yield dense, "a kernel that has a centre, or sums differences, takes dense samples"
         case IntersectionTable(counts=counts, values=knots):

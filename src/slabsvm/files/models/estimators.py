@@ -123,7 +123,7 @@ def scalar(found: Any, at: At) -> Any:
         at.refuse(f"is no number of type {name}: {error}")
 
 
-@maker
+@maker(0)
 def labels(size: str, found: Any, at: At) -> Any:
     """Move an array of words or numbers, of any type, such as names of classes; it is in the document."""
     if at.reads:
@@ -191,7 +191,7 @@ HOLDING: dict[str, tuple[Any, Kind]] = {
 }
 
 
-@maker
+@maker(0)
 def estimator(note: fields.FittedEstimator | None, found: Any, at: At) -> Any:
     """Move an estimator of one of the kept classes; where a note says so a fitted one, of some of them."""
     if at.reads:

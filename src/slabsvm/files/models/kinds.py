@@ -117,9 +117,16 @@ def only(node: Any) -> tuple[Any, Any]:
     return next(iter(node.items())) if isinstance(node, dict) and len(node) == 1 else ("", node)
 
 
-def maker(move: Callable[..., Any]) -> Callable[..., Kind]:
-    """Return what makes kinds of a function, from all of its arguments but what is found and its place."""
-    return partial(partial, move)
+def maker(n_hints: int) -> Callable[[Callable[..., Any]], Callable[..., Kind]]:
+    """Return what makes kinds of a function: of all of its arguments but the last, what is found and its place.
+
+    The first of them are annotations, notes or kinds. These are read here, and never when a file is.
+    """
+
+    def of(move: Callable[..., Any]) -> Callable[..., Kind]:
+        return lambda *args, **others: partial(move, *map(kind_of, args[:n_hints]), *args[n_hints:], **others)
+
+    return of
 
 
 @cache
@@ -146,7 +153,7 @@ def kind_of(hint: Any) -> Kind:
     return KINDS.get(hint) or (by_class(classes) if len(classes) > 1 else record(hint))
 
 
-@maker
+@maker(0)
 def plain(base: Any, note: fields.Number | fields.Choice, found: Any, at: At) -> Any:
     """Move a bool, text or number of Python's, which NumPy's and those in arrays without dimensions become.
 
@@ -177,31 +184,33 @@ def _asked(base: type, note: Any, found: Any) -> str:
     return "" if fits else ("a finite number" if note.finite else "a number") + above
 
 
-@maker
-def maybe(hint: Any, found: Any, at: At, *, for_training: bool = False) -> Any:
+@maker(1)
+def maybe(kind: Kind, found: Any, at: At, *, for_training: bool = False) -> Any:
     """Move a value that may be None, and is where it is of use to training alone and that is left out."""
-    return None if found is None or (for_training and not at.training) else kind_of(hint)(found, at)
+    return None if found is None or (for_training and not at.training) else kind(found, at)
 
 
-@maker
-def many(hint: Any, found: Any, at: At, *, made: Any = list, size: str = "", least: int = 0) -> Any:
+@maker(1)
+def many(kind: Kind, found: Any, at: At, *, made: Any = list, size: str = "", least: int = 0) -> Any:
     """Move a list or tuple of values of one kind."""
     at.must(not at.reads or isinstance(found, list), "must be a list")
     at.must(len(found) >= least, f"has {len(found)} entries, and must have at least {least}")
     at.bound([size], [len(found)])
-    moved = [kind_of(hint)(one, at.inside(number).apart()) for number, one in enumerate(found)]
+    moved = [kind(one, at.inside(number).apart()) for number, one in enumerate(found)]
     return made(moved) if at.reads else moved
 
 
-@maker
-def either(hints: Mapping[str, Any], which: Callable[[Any], str], found: Any, at: At) -> Any:
-    """Move a value of one of some kinds, each with a name in the file; `which` gives the name of a value's kind."""
-    if at.reads:
-        name, inner = only(found)
-        at.must(name in hints, f"must be one of {', '.join(hints)}")
-        return kind_of(hints[name])(inner, at.inside(name))
-    at.must((name := which(found)) in hints, f"is {name}, which is not kept")
-    return {name: kind_of(hints[name])(found, at.inside(name))}
+def either(hints: Mapping[str, Any], which: Callable[[Any], str]) -> Kind:
+    """Return the kind of one of several, each with a name in the file; `which` gives the name of a value's kind."""
+    kinds = {name: kind_of(hint) for name, hint in hints.items()}
+
+    def move(found: Any, at: At) -> Any:
+        name, inner = only(found) if at.reads else (which(found), found)
+        must = f"must be one of {', '.join(kinds)}" if at.reads else f"is {name}, which is not kept"
+        moved = kinds[name](inner, at.inside(name)) if name in kinds else at.refuse(must)
+        return moved if at.reads else {name: moved}
+
+    return move
 
 
 def by_class(classes: Mapping[str, type]) -> Kind:
@@ -210,13 +219,13 @@ def by_class(classes: Mapping[str, type]) -> Kind:
     return either(classes, lambda value: names.get(type(value), f"of the class {type(value).__name__}"))
 
 
-@maker
-def one_of(first: Any, other: Any, is_first: Callable[[Any], bool], found: Any, at: At) -> Any:
+@maker(2)
+def one_of(first: Kind, other: Kind, is_first: Callable[[Any], bool], found: Any, at: At) -> Any:
     """Move a value of one of two kinds, which a look at it, or at its JSON, tells apart."""
-    return kind_of(first if is_first(found) else other)(found, at)
+    return (first if is_first(found) else other)(found, at)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Parts:
     """The kind of a value of named parts: `take` gives one of them, and `make` puts them together.
 
@@ -229,14 +238,17 @@ class Parts:
     take: Callable[[Any, str], Any] = getattr
     later: Sequence[str] = ()
 
+    def __post_init__(self) -> None:
+        self.parts = {name: kind_of(hint) for name, hint in self.parts.items()}
+
     def __call__(self, found: Any, at: At) -> Any:
         """Return the JSON of each part, or the value of all."""
         at = at.apart()
         if not at.reads:
-            return {name: kind_of(hint)(self.take(found, name), at.inside(name)) for name, hint in self.parts.items()}
+            return {name: kind(self.take(found, name), at.inside(name)) for name, kind in self.parts.items()}
         nodes = exactly(dict.fromkeys(self.later) | found if isinstance(found, dict) else found, [*self.parts], at)
         named = zip(self.parts.items(), nodes, strict=True)
-        parts = {name: kind_of(hint)(one, at.inside(name)) for (name, hint), one in named}
+        parts = {name: kind(one, at.inside(name)) for (name, kind), one in named}
         try:
             value = self.make(**parts)
             text = broken(value)
@@ -267,7 +279,7 @@ def record(made: type, without: Sequence[str] = (), **others: Any) -> Parts:
     return Parts(make, parts | others, take, [name for name in names if fields.LATER in marks[name]])
 
 
-@maker
+@maker(0)
 def array(note: fields.Array, found: Any, at: At) -> Any:
     """Move an array of numbers to a member of the archive, or from it; a header is checked before values are read."""
     shape = note.shape.split()
@@ -313,7 +325,7 @@ def rows(note: fields.Rows) -> Kind:
     return one_of(dense, sparse(Parts(_csr, parts, _of_csr), note), is_array)
 
 
-@maker
+@maker(0)
 def sparse(parts: Parts, note: fields.Rows, found: Any, at: At) -> Any:
     """Move a CSR matrix in canonical form."""
     remedy = "Use save(model, path, training=False), which leaves them out, or fit on arrays"

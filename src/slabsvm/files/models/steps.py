@@ -109,14 +109,16 @@ def _beside(model: Any) -> list[dict[str, Any]]:
 
 
 def _give_steps(found: dict[str, Any]) -> None:
-    steps, names = found.pop("steps_"), found.get("feature_names_in_")
+    steps, names, own = found.pop("steps_"), found.get("feature_names_in_"), found["transformers"]
+    triples = isinstance(own, list) and all(isinstance(one, tuple) and len(one) == 3 for one in own)
+    demand(triples, "its transformers are not triples of a name, a step and columns")
     places = {one["name"]: one["places"] for one in steps}
     demand(len(places) == len(steps), "two of its steps have one name")
     there = all(place < found["n_features_in_"] for some in places.values() for place in some)
     demand(there, "a step takes a column that is not there")
     columns = {one: some if names is None else [str(names[at]) for at in some] for one, some in places.items()}
     ends = np.cumsum([0, *(one["width"] for one in steps)]).tolist()
-    own = [name for name, *_ in found["transformers"] if name in columns]
+    own = [name for name, _, _ in own]
     rest = [some for name, some in columns.items() if name not in own]
     outputs = {one["name"]: slice(*ends[at : at + 2]) for at, one in enumerate(steps)}
     found.update(
@@ -203,8 +205,9 @@ def _conditions(model: Any) -> Conditions:
             yield len({name for name, _ in steps}) == len(steps), "has two steps of one name"
         case OneHotEncoder():
             yield getattr(model, "infrequent_categories_", None) is None, GROUPED
-        case SVC(kernel=kernel):
+        case SVC(kernel=kernel, degree=degree):
             yield kernel != "precomputed", "has kernel='precomputed', which is not kept"
+            yield degree < 2**31, f"has degree={degree}, which libsvm does not take"
         case LogisticRegression(classes_=classes, coef_=coef):
             as_many = len(classes) >= 2 and len(coef) == (1 if len(classes) == 2 else len(classes))
             yield as_many, "has no weights for each class"
