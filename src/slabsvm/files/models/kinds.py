@@ -12,7 +12,7 @@ import dataclasses
 import math
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, partial, reduce
 from operator import or_
 from typing import Annotated, Any, NoReturn, Union, get_args, get_origin, get_type_hints
@@ -48,16 +48,16 @@ class At:
 
     def inside(self, name: str | int) -> At:
         """Return the place of a part."""
-        return replace(self, place=f"{self.place}.{name}")
+        return At(f"{self.place}.{name}", self.store, self.training, self.sizes, self.depth)
 
     def apart(self) -> At:
         """Return the same place, whose further sizes are its own."""
-        return replace(self, sizes=dict(self.sizes))
+        return At(self.place, self.store, self.training, dict(self.sizes), self.depth)
 
     def estimator(self) -> At:
         """Return the same place for what is in an estimator that is there: its sizes are its own."""
         self.must(self.depth < DEEPEST, f"is inside of more than {DEEPEST - 1} other estimators")
-        return replace(self, sizes={}, depth=self.depth + 1)
+        return At(self.place, self.store, self.training, {}, self.depth + 1)
 
     def refuse(self, text: str) -> NoReturn:
         """Raise the error that says what is wrong with the value."""
@@ -106,9 +106,11 @@ def shown(value: Any) -> str:
 
 def exactly(node: Any, names: Sequence[str], at: At) -> list[Any]:
     """Return the values of an object that has these names, and no other."""
-    at.must(isinstance(node, dict), f"is {shown(node)}, and must have the parts {', '.join(names)}")
-    strange, lacking = sorted(set(node) - set(names)), sorted(set(names) - set(node))
-    at.must(not strange and not lacking, f"has the parts {strange} too many and {lacking} too few")
+    if not isinstance(node, dict):
+        at.refuse(f"is {shown(node)}, and must have the parts {', '.join(names)}")
+    if strange := node.keys() ^ set(names):
+        lacking = strange - node.keys()
+        at.refuse(f"has the parts {sorted(strange - lacking)} too many and {sorted(lacking)} too few")
     return [node[name] for name in names]
 
 
@@ -283,21 +285,22 @@ def record(made: type, without: Sequence[str] = (), **others: Any) -> Parts:
 def array(note: fields.Array, found: Any, at: At) -> Any:
     """Move an array of numbers to a member of the archive, or from it; a header is checked before values are read."""
     shape = note.shape.split()
-    must = f"must be one of {' or '.join(note.dtype)} of shape ({', '.join(shape)})"
 
     def match(header: Any) -> None:
-        right = header.dtype.str[1:] in note.dtype and len(header.shape) == len(shape)
-        at.must(right, f"is an array of {header.dtype} of shape {header.shape}, and {must}")
+        if header.dtype.str[1:] not in note.dtype or len(header.shape) != len(shape):
+            must = f"{' or '.join(note.dtype)} of shape ({', '.join(shape)})"
+            at.refuse(f"is an array of {header.dtype} of shape {header.shape}, and must be one of {must}")
         at.bound(shape, header.shape)
 
     if at.reads:
         name, crc = exactly(found, ("npy", "crc32"), at)
-        right = name == f"{at.place}.npy" and isinstance(crc, int)
-        at.must(right, f"names {shown(name)} as its array, and must name {at.place}.npy with its check sum")
+        if name != f"{at.place}.npy" or not isinstance(crc, int):
+            at.refuse(f"names {shown(name)} as its array, and must name {at.place}.npy with its check sum")
         values = at.store.array(name, crc, match)
-    else:
-        at.must(isinstance(found, np.ndarray), f"is {shown(found)}, and must be an array")
+    elif isinstance(found, np.ndarray):
         match(values := found)
+    else:
+        at.refuse(f"is {shown(found)}, and must be an array")
     most = at.sizes.get(note.below, 0)
     within = not note.below or not values.size or 0 <= values.min() <= values.max() < most
     at.must(within, f"must hold numbers from 0 on that are less than {most:,}")
