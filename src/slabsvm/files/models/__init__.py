@@ -11,7 +11,7 @@ import sklearn
 
 import slabsvm
 from slabsvm.data.files import open_regular, replacing
-from slabsvm.files.models.archive import Incoming, ModelFileError, Outgoing
+from slabsvm.files.models.archive import Incoming, ModelFileError, Outgoing, must
 from slabsvm.files.models.classes import OWN
 from slabsvm.files.models.estimators import CLASSES, estimator
 from slabsvm.files.models.kinds import At
@@ -93,16 +93,15 @@ def _loaded(file: BinaryIO) -> Any:
     """Return the model of a file of this schema, or of an earlier one."""
     store = Incoming(file)
     document = store.document()
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise ModelFileError(f"it is an archive of another kind, and not a {FORMAT}")
-    schema = document.get("schema")
-    if type(schema) is not int or schema < 1:
-        raise ModelFileError("it does not say of which schema it is")
-    if schema > SCHEMA:
-        raise ModelFileError(
-            f"it is of schema {schema}, and slabsvm {slabsvm.__version__} reads up to {SCHEMA}. Use a newer slabsvm, "
-            f"such as the one that wrote it ({str(document.get('written by'))[:80]}), or save the model again with this"
-        )
+    known = isinstance(document, dict) and document.get("format") == FORMAT
+    must(known, f"it is an archive of another kind, and not a {FORMAT}")
+    schema, writer = document.get("schema"), str(document.get("written by"))[:80]
+    must(type(schema) is int and schema > 0, "it does not say of which schema it is")
+    must(
+        schema <= SCHEMA,
+        f"it is of schema {schema}, and slabsvm {slabsvm.__version__} reads up to {SCHEMA}. Use a newer slabsvm, such "
+        f"as the one that wrote it ({writer}), or save the model again with this",
+    )
     model = estimator(None)(document.get("model"), At("model", store, True, {}))
     store.finish()
     return model

@@ -45,6 +45,12 @@ class ModelFileError(ValueError):
     """A file that holds no model that can be read here, or a model that no file can hold; the text says why."""
 
 
+def must(holds: object, text: str) -> None:
+    """Raise ModelFileError unless something holds."""
+    if not holds:
+        raise ModelFileError(text)
+
+
 class Outgoing:
     """An archive that is being written to a binary file."""
 
@@ -90,32 +96,27 @@ class Incoming:
         self._size = file.seek(0, os.SEEK_END)
         file.seek(0)
         start = file.read(2)
-        if start[:1] == b"\x80":
-            raise ModelFileError("it is a pickle, and none is read here, since reading one may run anything")
-        if start != b"PK":
-            raise ModelFileError("it is not a model file, which is a zip archive" if self._size else "it is empty")
+        must(start[:1] != b"\x80", "it is a pickle, and none is read here, since reading one may run anything")
+        must(start == b"PK", "it is not a model file, which is a zip archive" if self._size else "it is empty")
         file.seek(0)
         self._zip = _read(opened, file, BYTES_BY_MEMBER, MOST_MEMBERS)
         self._unread: dict[str, zipfile.ZipInfo] = {}
         for info in self._zip.infolist():
-            if text := self._strange(info):
-                raise ModelFileError(text)
+            self._refuse_strange(info)
             self._unread[info.filename] = info
-        if sum(info.file_size for info in self._unread.values()) > self._size:
-            raise ModelFileError("its members claim more bytes than the file has")
+        claimed = sum(info.file_size for info in self._unread.values())
+        must(claimed <= self._size, "its members claim more bytes than the file has")
 
     def document(self) -> Any:
         """Return the document, of which nothing but its grammar has been checked."""
-        if DOCUMENT not in self._unread:
-            raise ModelFileError(f"it holds no {DOCUMENT}, so that it is no model file")
+        must(DOCUMENT in self._unread, f"it holds no {DOCUMENT}, so that it is no model file")
         info = self._unread.pop(DOCUMENT)
         _refuse_more(info.file_size, TEXT + self._size // 2, f"its {DOCUMENT}", "bytes of text")
         with _read(self._zip.open, info) as member:
             text = _read(member.read)
         _refuse_long(text, self._size, f"its {DOCUMENT}")
-        if not text.isascii():
-            # Python would keep all of it in characters of four bytes, for one that needs them.
-            raise ModelFileError(f"its {DOCUMENT} is not in ASCII, with escapes for other letters")
+        # Python would keep all of it in characters of four bytes, for one that needs them.
+        must(text.isascii(), f"its {DOCUMENT} is not in ASCII, with escapes for other letters")
         try:
             return json.loads(text, object_pairs_hook=_without_repeats, parse_constant=_refuse_constant)
         except (ValueError, RecursionError) as error:
@@ -129,8 +130,7 @@ class Incoming:
         info = self._unread.pop(name, None)
         if info is None:
             raise ModelFileError(f"it holds no {name}, which its {DOCUMENT} names, or names twice")
-        if crc != info.CRC:
-            raise ModelFileError(f"{name} is not what its {DOCUMENT} says: another content was put in its place")
+        must(crc == info.CRC, f"{name} is not what its {DOCUMENT} says: another content was put in its place")
         with _read(self._zip.open, info) as member:
             found: Header = _read(Header.of, member, name)
             if found.start + found.nbytes != info.file_size:
@@ -142,22 +142,18 @@ class Incoming:
 
     def finish(self) -> None:
         """Refuse members that the document does not name."""
-        if self._unread:
-            raise ModelFileError(f"it holds {sorted(self._unread)[:3]}, which its {DOCUMENT} does not name")
+        must(not self._unread, f"it holds {sorted(self._unread)[:3]}, which its {DOCUMENT} does not name")
 
-    def _strange(self, info: zipfile.ZipInfo) -> str:
-        """Return what is wrong with a member by what the directory says of it, or nothing."""
+    def _refuse_strange(self, info: zipfile.ZipInfo) -> None:
+        """Refuse a member by what the directory says of it."""
         name, kind = info.filename, stat.S_IFMT(info.external_attr >> 16)
-        if name != DOCUMENT and not NAME.fullmatch(name):
-            return f"it holds {name[:80]!r}, which is no name of a member of a model file"
-        if name in self._unread:
-            return f"it holds {name} twice"
-        if info.flag_bits & ~ALLOWED_FLAGS:
-            return f"{name} is encrypted, or was written as a stream"
-        if info.compress_type != zipfile.ZIP_STORED or info.compress_size != info.file_size:
-            return f"{name} is compressed, and members of a model file never are"
-        regular = kind in (0, stat.S_IFREG)
-        return "" if regular else f"{name} is {NOT_REGULAR.get(kind, 'a device')}, not a regular file"
+        known = name == DOCUMENT or NAME.fullmatch(name)
+        must(known, f"it holds {name[:80]!r}, which is no name of a member of a model file")
+        must(name not in self._unread, f"it holds {name} twice")
+        must(not info.flag_bits & ~ALLOWED_FLAGS, f"{name} is encrypted, or was written as a stream")
+        stored = info.compress_type == zipfile.ZIP_STORED and info.compress_size == info.file_size
+        must(stored, f"{name} is compressed, and members of a model file never are")
+        must(kind in (0, stat.S_IFREG), f"{name} is {NOT_REGULAR.get(kind, 'a device')}, not a regular file")
 
 
 def _read(action: Any, *args: Any) -> Any:
@@ -182,8 +178,7 @@ def _refuse_long(text: bytes, size: int, what: str) -> None:
 
 
 def _refuse_more(count: int, most: int, what: str, of: str) -> None:
-    if count > most:
-        raise ModelFileError(f"{what} has {count:,} {of}, where at most {most:,} are kept")
+    must(count <= most, f"{what} has {count:,} {of}, where at most {most:,} are kept")
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
